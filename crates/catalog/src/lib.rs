@@ -1,0 +1,1 @@
+//! Shelves of offers to one numbered catalog, or problems. Pure.

@@ -1,0 +1,1 @@
+//! The pipeline: one function that every call goes through.

@@ -1,0 +1,1 @@
+//! The only crate that dials or spawns: egress connector, process launcher, file roots.

@@ -1,0 +1,1 @@
+//! Credentials to principals. The only place where a Principal is made. Pure.

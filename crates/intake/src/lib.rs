@@ -1,0 +1,1 @@
+//! Sources to catalog: supervision, last good, refresh.

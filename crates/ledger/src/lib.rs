@@ -1,0 +1,1 @@
+//! The append-only record: segments, sync thread, chain, verify; on a Disk port.

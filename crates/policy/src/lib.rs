@@ -1,0 +1,1 @@
+//! Admit and decide. Pure.

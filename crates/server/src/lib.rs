@@ -1,0 +1,1 @@
+//! The front doors: REST and MCP. They hold no decision.

@@ -1,0 +1,1 @@
+//! Everything durable that is not a record, by compare-and-set: SQLite.

@@ -1,0 +1,1 @@
+//! Fakes of the ports and the clock, fake upstreams, fault proxy.

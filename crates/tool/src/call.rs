@@ -1,0 +1,123 @@
+//! A call: who, what, with which arguments.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::{Json, JsonError, Level, Limits, Org, Tool, ToolKey};
+
+/// Names one call. A UUID version 7, so that ids sort by time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallId(pub Uuid);
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Who makes the call: a model itself, or a program on its behalf (spec 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallerType {
+    /// A model, or a person.
+    Direct,
+    /// A program, in a chain of calls.
+    Chain,
+}
+
+/// The facts of a principal that an executor and a record may see. It grants nothing: rights are
+/// decided on `identity::Principal`, which only a credential makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    /// Organisation.
+    pub org: Org,
+    /// The user, as the key names it.
+    pub subject: String,
+    /// Id of the credential; never the credential.
+    pub key: String,
+    /// Permission level.
+    pub level: Level,
+    /// Whether the credential belongs to an agent rather than a person.
+    pub agent: bool,
+}
+
+/// Arguments: the text that was checked and the same text as a tree.
+#[derive(Debug, Clone)]
+pub struct Args {
+    raw: Json,
+    value: Arc<Value>,
+}
+
+impl Args {
+    /// Checks `text` once, against [`Limits::ARGUMENTS`]; it must be an object.
+    ///
+    /// # Errors
+    /// [`JsonError`] with the place.
+    pub fn check(text: impl Into<bytes::Bytes>) -> Result<Self, JsonError> {
+        Json::check(text, Limits::ARGUMENTS).and_then(Self::from_json)
+    }
+
+    /// From text checked elsewhere.
+    ///
+    /// # Errors
+    /// [`JsonError::Kind`] where it is no object.
+    pub fn from_json(json: Json) -> Result<Self, JsonError> {
+        let raw = json.object()?;
+        let value = Arc::new(raw.value());
+        Ok(Self { raw, value })
+    }
+
+    /// The text, as it came.
+    pub fn raw(&self) -> &Json {
+        &self.raw
+    }
+
+    /// The tree.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+}
+
+/// One call, on its way to an executor.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// Its id.
+    pub id: CallId,
+    /// The call that made this one.
+    pub parent: Option<CallId>,
+    /// The call whose wait this one ends, with what its executor wanted back.
+    pub continues: Option<Resume>,
+    /// Which tool.
+    pub key: ToolKey,
+    /// The tool as it stands in the snapshot that was decided on.
+    pub tool: Arc<Tool>,
+    /// The arguments.
+    pub args: Args,
+}
+
+/// What a call that goes on brings along.
+#[derive(Debug, Clone)]
+pub struct Resume {
+    /// The call that waited.
+    pub call: CallId,
+    /// The executor's own state, as it asked for it in its [`crate::Wait`].
+    pub state: bytes::Bytes,
+    /// The answers to its questions.
+    pub answers: Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Args;
+
+    #[test]
+    fn arguments_are_an_object() {
+        assert_eq!(Args::check(r#"{"a":1}"#).unwrap().value()["a"], 1);
+        assert_eq!(Args::check("[]").unwrap_err().to_string(), "expected object, found array");
+    }
+}

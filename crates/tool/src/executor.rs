@@ -1,0 +1,185 @@
+//! The port through which calls run.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::{Boxed, Call, CallId, Caller, Code, Json, Mono, Outcome, Secret, SourceName, Ticket};
+
+/// Runs one call. Only the pipeline calls it, and only with a [`Granted`].
+pub trait Executor: Send + Sync + fmt::Debug {
+    /// Runs `call`. Where `ctx.cancel` fires it should stop soon; after a grace the future is dropped.
+    ///
+    /// # Errors
+    /// [`ExecuteError`] where the tool did not get to answer. A tool that answers with a failure is an
+    /// [`Outcome`] with `is_error`.
+    fn execute<'a>(
+        &'a self,
+        call: Granted<'a>,
+        ctx: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>>;
+}
+
+/// A call that may run: its intent is on record.
+#[derive(Debug, Clone, Copy)]
+pub struct Granted<'a> {
+    call: &'a Call,
+}
+
+impl<'a> Granted<'a> {
+    /// Binds a call to the ticket the ledger gave for it; `None` where the ticket is another call's.
+    pub fn of(call: &'a Call, ticket: &'a Ticket) -> Option<Self> {
+        (ticket.call() == call.id).then_some(Self { call })
+    }
+
+    /// The call.
+    pub fn call(&self) -> &'a Call {
+        self.call
+    }
+}
+
+/// How far an executor came.
+#[derive(Debug)]
+pub enum Step {
+    /// To the end.
+    Done(Outcome),
+    /// To a question; the call is held.
+    Wait(Wait),
+}
+
+/// What a held call waits for.
+#[derive(Debug, Clone)]
+pub enum Wait {
+    /// Answers of the client. `resume` comes back with them, sealed on its way.
+    Input {
+        /// The questions, in MCP's words.
+        requests: Json,
+        /// The executor's own state.
+        resume: Bytes,
+    },
+    /// A decision of a person.
+    Approval(String),
+    /// A task of the upstream.
+    Task(String),
+    /// Another call.
+    Nested(CallId),
+}
+
+/// What an executor may use besides its call.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// On whose behalf.
+    pub caller: &'a Caller,
+    /// When the answer is of no more use.
+    pub deadline: Mono,
+    /// Fires when the caller gives up or the deadline passes.
+    pub cancel: &'a dyn Cancel,
+    /// Where progress goes. Bounded and lossy: telling it never waits.
+    pub progress: &'a dyn Progress,
+    /// What the client at the other end can do.
+    pub client: ClientCan,
+    /// A live door to the client; `None` on stateless doors, where a question is a [`Wait`].
+    pub ask: Option<&'a dyn Ask>,
+    /// Credentials for upstreams.
+    pub credentials: &'a dyn Credentials,
+    /// Nested calls, for the sources inside this program; the pipeline sets parent, depth and caller type.
+    pub calls: Option<&'a dyn Calls>,
+    /// From 1.
+    pub attempt: u8,
+}
+
+impl fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+/// Tells that a call is given up.
+pub trait Cancel: Send + Sync {
+    /// Resolves when it is.
+    fn cancelled(&self) -> Boxed<'_, ()>;
+    /// Whether it is already.
+    fn is_cancelled(&self) -> bool;
+}
+
+/// Takes progress.
+pub trait Progress: Send + Sync {
+    /// `done` of `total`, with a line for people.
+    fn report(&self, done: f64, total: Option<f64>, message: Option<&str>);
+}
+
+/// Asks the client while the call runs.
+pub trait Ask: Send + Sync {
+    /// Sends a request in MCP's words and resolves with its result.
+    fn ask<'a>(&'a self, method: &'a str, params: Json) -> Boxed<'a, Result<Json, ExecuteError>>;
+}
+
+/// What the client declared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent capabilities of MCP")]
+pub struct ClientCan {
+    /// Answer questions of the server to the user.
+    pub elicit: bool,
+    /// Lend its model.
+    pub sample: bool,
+    /// List its roots.
+    pub roots: bool,
+    /// Follow a task.
+    pub tasks: bool,
+}
+
+/// Credentials for upstreams. Those of callers are never passed on.
+pub trait Credentials: Send + Sync {
+    /// For one source and one caller.
+    fn for_source<'a>(&'a self, source: &'a SourceName, caller: &'a Caller) -> Boxed<'a, Credential>;
+}
+
+/// What the credential port answers.
+#[derive(Debug, Clone)]
+pub enum Credential {
+    /// The source needs none.
+    None,
+    /// Send this.
+    Secret(Secret),
+    /// Someone has to agree first, here.
+    NeedsConsent(String),
+}
+
+/// Nested calls.
+pub trait Calls: Send + Sync {
+    /// Makes one, by tool name, with the caller's own rights.
+    fn call<'a>(&'a self, tool: &'a str, args: Json) -> Boxed<'a, Result<Outcome, ExecuteError>>;
+}
+
+/// A call that did not get its answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ExecuteError {
+    /// The code.
+    pub code: Code,
+    /// In words. Bounded by the pipeline, and marked as the upstream's where it is.
+    pub message: String,
+    /// Whether anything had been sent: what surely was not may be tried again.
+    pub sent: Sent,
+}
+
+/// Whether the tool may have begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// Surely not.
+    No,
+    /// It may have.
+    Maybe,
+}
+
+impl ExecuteError {
+    /// Nothing had been sent.
+    pub fn before(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), sent: Sent::No }
+    }
+
+    /// The tool may have begun.
+    pub fn during(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), sent: Sent::Maybe }
+    }
+}

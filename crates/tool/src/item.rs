@@ -1,0 +1,108 @@
+//! What a source offers: tools, and the prompts and resources of MCP servers beside them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Json, ToolName, Traits};
+
+/// A SHA-256.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest(pub [u8; 32]);
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sha256:")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.to_string()
+    }
+}
+impl TryFrom<String> for Digest {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let hex = text.strip_prefix("sha256:").filter(|hex| hex.len() == 64);
+        let mut bytes = [0; 32];
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            let pair = hex.and_then(|hex| hex.get(index * 2..index * 2 + 2));
+            *byte = pair
+                .and_then(|pair| u8::from_str_radix(pair, 16).ok())
+                .ok_or_else(|| format!("`{text}` is not `sha256:` and 64 hexadecimal digits"))?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// A tool's definition, in one shape whatever its source wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tool {
+    /// Its name, as its source gave it.
+    pub name: ToolName,
+    /// A title for people.
+    pub title: Option<String>,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema 2020-12 of its arguments; an object.
+    pub input: Json,
+    /// JSON Schema of its structured result, where it has one.
+    pub output: Option<Json>,
+    /// What policy may ask of it.
+    pub traits: Traits,
+    /// The whole definition as it was received: what pins hash, and what is passed on untouched.
+    pub received: Json,
+}
+
+/// A prompt of an MCP server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt {
+    /// Its name.
+    pub name: ToolName,
+    /// The definition as received.
+    pub received: Json,
+}
+
+/// A resource, or a template of resources, of an MCP server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    /// Its URI, or its URI template.
+    pub uri: String,
+    /// Whether `uri` is a template.
+    pub template: bool,
+    /// The definition as received.
+    pub received: Json,
+}
+
+/// One thing in a catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// A tool.
+    Tool(Arc<Tool>),
+    /// A prompt.
+    Prompt(Prompt),
+    /// A resource or a template.
+    Resource(Resource),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Digest;
+
+    #[test]
+    fn digests_read_back() {
+        let digest = Digest(std::array::from_fn(|i| u8::try_from(i * 7 % 256).unwrap()));
+        assert_eq!(Digest::try_from(digest.to_string()).unwrap(), digest);
+        for bad in ["", "sha256:00", "sha256:zz", &format!("sha256:{}é", "0".repeat(62))] {
+            assert!(Digest::try_from(bad.to_owned()).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+use super::{Json, JsonError, Limits};
+
+const SMALL: Limits = Limits { bytes: 64, depth: 3, nodes: 6 };
+
+fn refused(text: &str) -> String {
+    Json::check(text.to_owned(), SMALL).expect_err(text).to_string()
+}
+
+#[test]
+fn keeps_the_bytes_as_they_came() {
+    let text = r#" {"a" : 1.0e2, "b":123456789012345678901234567890} "#;
+    assert_eq!(Json::check(text, SMALL).unwrap().as_str(), text);
+}
+
+#[test]
+fn says_what_is_wrong_and_where() {
+    assert_eq!(refused(r#"{"a":1,"a":2}"#), "key `a` occurs twice at line 1 column 10");
+    assert_eq!(refused("{\n \"a\":[[[1]]]}"), "nested deeper than 3 levels at line 2 column 8");
+    assert_eq!(refused("[1,2,3,4,5,6,7]"), "more than 6 keys and elements at line 1 column 14");
+    assert_eq!(refused("[1,]"), "trailing comma at line 1 column 4");
+    assert_eq!(refused("1 2"), "trailing characters at line 1 column 3");
+    assert!(refused(r#""\ud800""#).contains("surrogate"));
+    assert_eq!(refused(&"1".repeat(65)), "the JSON text has 65 bytes, 64 are allowed");
+    assert!(matches!(
+        Json::check(vec![b'"', 0xff, b'"'], SMALL),
+        Err(JsonError::Malformed { .. })
+    ));
+}
+
+/// The key is compared as it reads, not as it is written.
+#[test]
+fn an_escaped_key_is_the_same_key() {
+    assert!(refused("{\"a\":1,\"\\u0061\":2}").contains("occurs twice"));
+}
+
+/// Positive control: plain serde_json takes the duplicate and lets the last one win.
+#[test]
+fn the_plain_parser_would_have_taken_it() {
+    let value: serde_json::Value = serde_json::from_str(r#"{"a":1,"a":2}"#).unwrap();
+    assert_eq!(value["a"], 2);
+}
+
+#[test]
+fn kinds() {
+    for (text, kind) in
+        [("{}", "object"), (" []", "array"), ("\"\"", "string"), ("-1", "number"), ("null", "null")]
+    {
+        assert_eq!(Json::check(text, SMALL).unwrap().kind(), kind);
+    }
+    let error = Json::check("[]", SMALL).unwrap().object().unwrap_err();
+    assert_eq!(error.to_string(), "expected object, found array");
+}
+
+proptest::proptest! {
+    /// Nothing crashes, and what is accepted is what serde_json reads.
+    #[test]
+    fn any_text(text in "[\\[\\]{}\",:0-9a-e\\\\ .-]{0,40}") {
+        if let Ok(json) = Json::check(text.clone(), SMALL) {
+            proptest::prop_assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
+            proptest::prop_assert_eq!(json.as_str(), text);
+        }
+    }
+}

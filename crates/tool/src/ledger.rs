@@ -1,0 +1,233 @@
+//! The port to the record. No intent on record, no execution.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Status;
+use crate::{Boxed, CallId, Caller, CallerType, Code, Digest, Json, ToolKey, Wall};
+
+/// What keeps the record of every call: one intent before it runs, one outcome after.
+pub trait Ledger: Send + Sync + fmt::Debug {
+    /// Writes the intent, and resolves when it is as durable as asked.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; the call must then not run.
+    fn begin(&self, intent: Intent, need: Durability) -> Boxed<'_, Result<Ticket, LedgerError>>;
+
+    /// Writes the outcome and ends the ticket.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; the call then shows as unknown.
+    fn finish(&self, ticket: Ticket, end: End) -> Boxed<'_, Result<(), LedgerError>>;
+
+    /// Notes a call that was refused. Rate-capped and never synced: losing one loses no effect.
+    fn refuse(&self, refusal: Refusal);
+
+    /// Whether intents can be written now, and if not, why.
+    fn health(&self) -> Result<(), LedgerError>;
+}
+
+/// Reads the record.
+pub trait Records: Send + Sync + fmt::Debug {
+    /// Newest first.
+    ///
+    /// # Errors
+    /// [`LedgerError`].
+    fn list(&self, query: Query) -> Boxed<'_, Result<Vec<Record>, LedgerError>>;
+
+    /// All that is on record of one call, oldest first.
+    ///
+    /// # Errors
+    /// [`LedgerError`].
+    fn of_call(&self, call: CallId) -> Boxed<'_, Result<Vec<Record>, LedgerError>>;
+}
+
+/// How sure a record must be before the call runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// Handed to the kernel: survives `kill -9`.
+    Written,
+    /// On the disk: survives loss of power.
+    Synced,
+}
+
+/// What is about to run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    /// The call.
+    pub call: CallId,
+    /// The call that made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<CallId>,
+    /// The call whose wait it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continues: Option<CallId>,
+    /// When.
+    pub at: Wall,
+    /// Who.
+    pub caller: Caller,
+    /// By which door: `rest`, `mcp`, `cli`, `library`.
+    pub door: String,
+    /// Directly or in a chain.
+    pub caller_type: CallerType,
+    /// What.
+    pub tool: ToolKey,
+    /// In which definition.
+    pub definition: Digest,
+    /// In which catalog.
+    pub catalog: u64,
+    /// Under which policy.
+    pub policy: Digest,
+    /// Why it was allowed: a reason code of the policy.
+    pub reason: String,
+    /// Keyed hash of the arguments: the same arguments give the same value on one installation, and
+    /// nothing else can be read from it.
+    pub args: Digest,
+    /// Their bytes.
+    pub args_bytes: usize,
+    /// Whether the call may change something.
+    pub effects: bool,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// When.
+    pub at: Wall,
+    /// How.
+    pub status: Status,
+    /// The code, where it is an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+    /// Milliseconds from intent to here, on the monotonic clock.
+    pub elapsed_ms: u64,
+    /// Bytes of the answer.
+    pub bytes: usize,
+    /// Keyed hash of the answer, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Digest>,
+}
+
+/// A call that was not run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The call.
+    pub call: CallId,
+    /// When.
+    pub at: Wall,
+    /// Who.
+    pub caller: Caller,
+    /// By which door.
+    pub door: String,
+    /// The tool, as it was asked for, cut to a name's length.
+    pub tool: String,
+    /// Why.
+    pub code: Code,
+    /// The policy's reason code, where it was the policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Proof that a call's intent is on record. One is made for each intent, by the ledger; it ends in
+/// [`Ledger::finish`], or is noted as abandoned where it is dropped.
+pub struct Ticket {
+    call: CallId,
+    abandoned: Option<Box<dyn FnOnce(CallId) + Send + Sync>>,
+}
+
+impl Ticket {
+    /// For ledgers: a ticket whose drop calls `abandoned`.
+    pub fn issue(call: CallId, abandoned: impl FnOnce(CallId) + Send + Sync + 'static) -> Self {
+        Self { call, abandoned: Some(Box::new(abandoned)) }
+    }
+
+    /// Whose.
+    pub fn call(&self) -> CallId {
+        self.call
+    }
+
+    /// For ledgers: ends it without the note.
+    pub fn redeem(mut self) -> CallId {
+        self.abandoned = None;
+        self.call
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(abandoned) = self.abandoned.take() {
+            abandoned(self.call);
+        }
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ticket({})", self.call)
+    }
+}
+
+/// One frame, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its number; orders the frames of one writer.
+    pub seq: u64,
+    /// Its kind.
+    pub kind: Kind,
+    /// The call it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
+    /// [`Intent`], [`End`] or [`Refusal`], by kind.
+    pub body: Json,
+}
+
+/// Kinds of frames. The numbers are the file format's and never change their meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Kind {
+    /// A call is about to run.
+    Intent = 1,
+    /// A call is held.
+    Wait = 2,
+    /// A call ended.
+    Outcome = 3,
+    /// A call was not run.
+    Refused = 4,
+    /// Root of the tree and head of the chain so far.
+    Checkpoint = 5,
+    /// A segment that was removed by retention.
+    Tombstone = 6,
+    /// Records that were dropped, counted.
+    Gap = 7,
+}
+
+/// What to list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query {
+    /// Only of this tool.
+    pub tool: Option<String>,
+    /// Only of this organisation.
+    pub org: Option<crate::Org>,
+    /// Only before this number.
+    pub before: Option<u64>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// The record cannot be written or read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct LedgerError {
+    /// In words, with the file and what to do.
+    pub message: String,
+}
+
+impl LedgerError {
+    /// In words.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+}

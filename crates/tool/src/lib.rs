@@ -1,0 +1,37 @@
+//! The words and the ports of Toolkeep.
+//!
+//! Every other crate speaks in these types. This crate does no I/O, starts no task, reads no clock
+//! and no environment, and knows no provider, no protocol and no policy.
+
+pub mod call;
+pub mod clock;
+pub mod code;
+pub mod executor;
+pub mod item;
+pub mod json;
+pub mod ledger;
+pub mod name;
+pub mod outcome;
+pub mod secret;
+pub mod source;
+pub mod store;
+pub mod traits;
+
+pub use call::{Args, Call, CallId, Caller, CallerType};
+pub use clock::{Clock, Mono, Wall};
+pub use code::Code;
+pub use executor::{Context, ExecuteError, Executor, Granted, Step, Wait};
+pub use item::{Digest, Item, Prompt, Resource, Tool};
+pub use json::{Json, JsonError, Limits};
+pub use ledger::{Durability, End, Intent, Ledger, LedgerError, Refusal, Ticket};
+pub use name::{NameError, Org, SourceName, ToolKey, ToolName};
+pub use outcome::{Body, Outcome};
+pub use secret::Secret;
+pub use source::{Listing, Offer, Problem, Revision, Source, SourceError, Trust};
+pub use store::{Store, StoreError, Version, Versioned};
+pub use traits::{Effect, Effects, Level, Safety, Scope, Traits};
+
+use std::pin::Pin;
+
+/// The future a port returns: boxed at the seam, so that adapters stay out of their callers' types.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,0 +1,165 @@
+//! Names, and what identifies a tool: its organisation, its source and its name.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest name, in bytes. MCP 2025-11-25 allows 1 to 128 of `A-Z a-z 0-9 _ . -`.
+pub const MAX: usize = 128;
+
+/// Why a name was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Nothing there.
+    #[error("the name is empty")]
+    Empty,
+    /// Past [`MAX`].
+    #[error("the name `{name}` has {length} characters, {MAX} are allowed")]
+    TooLong {
+        /// The name, cut.
+        name: String,
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// A character outside the set.
+    #[error(
+        "the name `{}` holds {character:?}; allowed are letters, digits, `_`, `.` and `-`",
+        name.escape_debug()
+    )]
+    Character {
+        /// The name.
+        name: String,
+        /// The first character that does not belong.
+        character: char,
+    },
+}
+
+fn check(name: &str) -> Result<(), NameError> {
+    if name.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if name.len() > MAX {
+        let cut = name.chars().take(32).collect::<String>() + "…";
+        return Err(NameError::TooLong { name: cut, length: name.len() });
+    }
+    let fits = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    match name.chars().find(|c| !fits(c)) {
+        Some(character) => Err(NameError::Character { name: name.to_owned(), character }),
+        None => Ok(()),
+    }
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks length and characters.
+            ///
+            /// # Errors
+            /// [`NameError`] with the fault.
+            pub fn new(name: impl AsRef<str>) -> Result<Self, NameError> {
+                check(name.as_ref())?;
+                Ok(Self(name.as_ref().into()))
+            }
+
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "`{}`", self.0)
+            }
+        }
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+        impl TryFrom<String> for $name {
+            type Error = NameError;
+            fn try_from(name: String) -> Result<Self, NameError> {
+                Self::new(name)
+            }
+        }
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.as_str().to_owned()
+            }
+        }
+        impl std::str::FromStr for $name {
+            type Err = NameError;
+            fn from_str(name: &str) -> Result<Self, NameError> {
+                Self::new(name)
+            }
+        }
+    };
+}
+
+name! {
+    /// The name of a tool as its source gave it, prefix and all.
+    ToolName
+}
+name! {
+    /// The name the operator gave a source.
+    SourceName
+}
+name! {
+    /// An organisation. A single machine has one: [`Org::default`].
+    Org
+}
+
+impl Default for Org {
+    fn default() -> Self {
+        Self("default".into())
+    }
+}
+
+/// What identifies a tool. The name alone does not: another source may come to offer it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ToolKey {
+    /// Whose tool.
+    pub org: Org,
+    /// Which source offers it.
+    pub source: SourceName,
+    /// Its name.
+    pub name: ToolName,
+}
+
+impl fmt::Display for ToolKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.org, self.source, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NameError, ToolName};
+
+    #[test]
+    fn names() {
+        for good in ["a", "notes.append", "A-b_c.9", &"x".repeat(128)] {
+            assert_eq!(ToolName::new(good).unwrap().as_str(), good);
+        }
+        assert_eq!(ToolName::new(""), Err(NameError::Empty));
+        assert!(matches!(ToolName::new("x".repeat(129)), Err(NameError::TooLong { .. })));
+        let error = ToolName::new("a\u{202e}b").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "the name `a\\u{202e}b` holds '\\u{202e}'; allowed are letters, digits, `_`, `.` and `-`"
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! The port through which tools come.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Boxed, Executor, Item, SourceName, Wall};
+
+/// Where tools come from: a tool file, an HTTP module, an MCP server, a node, the built-ins.
+///
+/// A source lists itself in its own time. It never panics for what came in, and a broken part of it
+/// is a [`Problem`] beside the parts that work.
+pub trait Source: Send + Sync + fmt::Debug {
+    /// The name the operator gave it.
+    fn name(&self) -> &SourceName;
+
+    /// What it offers now.
+    ///
+    /// # Errors
+    /// [`SourceError`] where nothing at all could be had; the catalog then keeps its last good listing.
+    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>>;
+
+    /// Resolves when the revision is another than `seen`: level, not edge, so that no change is lost
+    /// between two calls. A source that cannot tell never resolves.
+    fn changed(&self, seen: Revision) -> Boxed<'_, Revision>;
+
+    /// Ends it. When this resolves, its children are gone.
+    fn close(&self) -> Boxed<'_, ()>;
+}
+
+/// Numbers the states of one source.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision(pub u64);
+
+/// What a source offers at one revision.
+#[derive(Debug, Clone, Default)]
+pub struct Listing {
+    /// Of which revision.
+    pub revision: Revision,
+    /// In the source's own order.
+    pub offers: Vec<Offer>,
+    /// What could not be offered, and why.
+    pub problems: Vec<Problem>,
+    /// Since when this is only remembered, where the source itself is away.
+    pub stale_since: Option<Wall>,
+}
+
+/// An item and what runs it: shown and run are one value.
+#[derive(Debug, Clone)]
+pub struct Offer {
+    /// What is shown.
+    pub item: Item,
+    /// What runs.
+    pub executor: Arc<dyn Executor>,
+}
+
+/// Something that is wrong with a source, where, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// The place: a file with line, a tool, a URL, a command.
+    pub place: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl Problem {
+    /// A problem with no advice.
+    pub fn new(place: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { place: place.into(), message: message.into(), fix: None }
+    }
+
+    /// Adds what to do.
+    #[must_use]
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+}
+
+/// Nothing could be had of a source.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {}", .problem.place, .problem.message)]
+pub struct SourceError {
+    /// What kind of fault.
+    pub kind: SourceFault,
+    /// The same in words.
+    pub problem: Problem,
+}
+
+/// Kinds of faults of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceFault {
+    /// No connection, no such file, no such command.
+    Unreachable,
+    /// It answered, but with a failure.
+    Failed,
+    /// It answered, but not in a form that can be read.
+    Malformed,
+    /// It did not answer in time.
+    TimedOut,
+    /// It ended by itself.
+    Crashed,
+    /// A guard refused to reach it.
+    Blocked,
+}
+
+/// How far the operator trusts a source not to change its tools behind his back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// Changes are taken, pinned anew and recorded.
+    Full,
+    /// Taken at first sight; a change quarantines the tool.
+    FirstUse,
+    /// Nothing is active until someone with the right has looked at it.
+    Review,
+}

@@ -1,0 +1,2 @@
+//! The binary: command line, configuration, wiring.
+fn main() {}

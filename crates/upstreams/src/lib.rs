@@ -1,0 +1,1 @@
+//! Sources that Toolkeep reaches: tool files, HTTP modules, MCP servers.

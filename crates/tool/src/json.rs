@@ -5,6 +5,7 @@
 //! refused. What was checked is what runs: the bytes are kept and passed on as they came.
 
 mod scan;
+mod splice;
 
 use std::fmt;
 

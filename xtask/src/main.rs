@@ -51,11 +51,7 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["tidy"] => tidy::run(&Workspace::open()?),
         ["generate"] => generate::run(&Workspace::open()?, generate::Mode::Write),
         ["generate", "--check"] => generate::run(&Workspace::open()?, generate::Mode::Check),
-        ["provision"] => {
-            let real = provision::run(&Workspace::open()?)?;
-            println!("TOOLKEEP_REAL={}", real.folder.display());
-            Ok(())
-        }
+        ["provision"] => provision::show(&Workspace::open()?),
         ["bench", rest @ ..] => bench::run(&Workspace::open()?, rest),
         _ => Err(format!("`{}` is no task\n\n{USAGE}", words.join(" "))),
     }

@@ -27,6 +27,13 @@ pub(crate) struct Real {
     pub(crate) installed: Vec<String>,
 }
 
+/// `cargo xtask provision`: installs, and says where.
+pub(crate) fn show(workspace: &Workspace) -> Result<(), String> {
+    let real = run(workspace)?;
+    println!("TOOLKEEP_REAL={}", real.folder.display());
+    Ok(())
+}
+
 /// Installs what is missing. A second run only reads the stamp.
 pub(crate) fn run(workspace: &Workspace) -> Result<Real, String> {
     let folder = workspace.target.join("real");

@@ -111,11 +111,6 @@ impl Gateway {
         self.parts.ledger.health()
     }
 
-    /// Whether this call runs here now.
-    pub fn is_running(&self, call: tool::CallId) -> bool {
-        self.limits.is_running(call)
-    }
-
     /// Calls running now.
     pub fn running(&self) -> usize {
         self.limits.running()

@@ -1,13 +1,13 @@
 //! How many calls at once: in all, of one key, on one source. Nobody waits: what is too much is told
 //! at once, so that no queue can grow.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::task_tracker::TaskTrackerToken;
+use tool::Code;
 use tool::outcome::Failure;
-use tool::{CallId, Code};
 
 /// Calls at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,36 +36,24 @@ pub(crate) struct Limits {
     all: Arc<Semaphore>,
     keys: Gates,
     sources: Gates,
-    calls: Calls,
 }
-
-type Calls = Arc<Mutex<HashSet<CallId>>>;
 
 /// Held while a call runs.
 #[derive(Debug)]
 pub(crate) struct Permit {
     _held: [OwnedSemaphorePermit; 3],
     _running: TaskTrackerToken,
-    calls: Calls,
-    call: CallId,
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.call);
-    }
 }
 
 impl Limits {
     pub(crate) fn new(bounds: Bounds) -> Self {
         let all = Arc::new(Semaphore::new(bounds.calls));
         let (keys, sources) = (Gates::new(bounds.per_key), Gates::new(bounds.per_source));
-        Self { all, keys, sources, calls: Calls::default(), bounds }
+        Self { all, keys, sources, bounds }
     }
 
     pub(crate) fn enter(
         &self,
-        call: CallId,
         (key, source): (&str, &str),
         running: TaskTrackerToken,
     ) -> Result<Permit, Failure> {
@@ -89,13 +77,7 @@ impl Limits {
             .sources
             .enter(source)
             .ok_or_else(|| busy(format!("source `{source}`"), self.bounds.per_source))?;
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(call);
-        let calls = Arc::clone(&self.calls);
-        Ok(Permit { _held: [all, key, of_source], _running: running, calls, call })
-    }
-
-    pub(crate) fn is_running(&self, call: CallId) -> bool {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).contains(&call)
+        Ok(Permit { _held: [all, key, of_source], _running: running })
     }
 
     pub(crate) fn running(&self) -> usize {

@@ -80,11 +80,8 @@ impl Gateway {
             // Until a call can be held, what would have to be held is refused.
             Decision::Hold(reason) => return Err(denied(Code::ApprovalRequired, reason)),
         };
-        let permit = self.limits.enter(
-            id,
-            (principal.key(), entry.key.source.as_str()),
-            self.tasks.token(),
-        )?;
+        let permit =
+            self.limits.enter((principal.key(), entry.key.source.as_str()), self.tasks.token())?;
         let call = Call {
             id,
             parent: request.parent,

@@ -149,7 +149,8 @@ async fn one(
     let missing = || ApiError::new(Code::NotFound, format!("no call `{}`", id.escape_debug()));
     let call = id.parse::<Uuid>().map(CallId).map_err(|_| missing())?;
     let records = doors.parts.records.of_call(call).await?;
-    let state = state_of(call, records, doors.parts.gateway.is_running(call));
+    let status = doors.parts.records.status(call).await?.ok_or_else(missing)?;
+    let state = state_of(call, status, records);
     // Another's call looks like none at all.
     let own = state.caller.as_ref().is_some_and(|caller| caller.0 == *principal.org())
         && (principal.may(Right::RecordsRead)
@@ -162,8 +163,7 @@ struct Found {
     shown: CallState,
 }
 
-fn state_of(call_id: CallId, records: Vec<Record>, running: bool) -> Found {
-    let status = if running { Status::Running } else { Status::Unknown };
+fn state_of(call_id: CallId, status: Status, records: Vec<Record>) -> Found {
     let mut shown = CallState {
         call_id,
         status,
@@ -186,12 +186,12 @@ fn state_of(call_id: CallId, records: Vec<Record>, running: bool) -> Found {
             }
             Kind::Outcome => {
                 let Ok(end) = record.body.read::<End>() else { continue };
-                (shown.status, shown.code) = (end.status, end.code);
+                shown.code = end.code;
                 shown.elapsed_ms = Some(end.elapsed_ms);
             }
             Kind::Refused => {
                 let Ok(refusal) = record.body.read::<Refusal>() else { continue };
-                (shown.status, shown.code) = (Status::Refused, Some(refusal.code));
+                shown.code = Some(refusal.code);
                 shown.tool = Some(refusal.tool);
                 shown.started = Some(refusal.at.to_string());
                 caller = Some((refusal.caller.org, refusal.caller.subject));

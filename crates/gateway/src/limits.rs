@@ -49,7 +49,7 @@ impl Limits {
     pub(crate) fn new(bounds: Bounds) -> Self {
         let all = Arc::new(Semaphore::new(bounds.calls));
         let (keys, sources) = (Gates::new(bounds.per_key), Gates::new(bounds.per_source));
-        Self { all, keys, sources, bounds }
+        Self { bounds, all, keys, sources }
     }
 
     pub(crate) fn enter(

@@ -19,6 +19,7 @@ mod page;
 mod patience;
 mod pipe;
 mod session;
+mod stdio;
 mod upstream;
 mod wording;
 
@@ -32,6 +33,7 @@ pub use definition::offered_name;
 pub use dial::{Dial, Dialed, Fault, Process};
 pub use options::{Bounds, Dialect, Marked, Marks, Options};
 pub use pipe::{Reader, Writer};
+pub use stdio::Stdio;
 
 use upstream::{Target, Upstream};
 
@@ -47,11 +49,6 @@ impl McpSource {
         Self { upstream: Upstream::new(name, options, Target::Pipes(dial)) }
     }
 
-    /// Starts it now where it rests or was left down, and holds nothing against it any more.
-    pub fn refresh(&self) {
-        self.upstream.refresh();
-    }
-
     async fn gather(&self) -> Result<Listing, SourceError> {
         let upstream = &self.upstream;
         upstream.start();
@@ -62,7 +59,10 @@ impl McpSource {
         let limit = upstream.options.bounds.list;
         match timeout(limit, gathered).await {
             Ok(listing) => listing,
-            Err(_) => Err(Fault::new(SourceFault::TimedOut, format!("did not list its tools within {limit:?}"))),
+            Err(_) => Err(Fault::new(
+                SourceFault::TimedOut,
+                format!("did not list its tools within {limit:?}"),
+            )),
         }
         .map_err(|fault| fault.error(&upstream.place))
     }
@@ -79,6 +79,10 @@ impl Source for McpSource {
 
     fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
         Box::pin(self.upstream.changed(seen))
+    }
+
+    fn refresh(&self) {
+        self.upstream.refresh();
     }
 
     fn close(&self) -> Boxed<'_, ()> {

@@ -53,7 +53,9 @@ impl ToolCall {
             }
         };
         match answer.map_err(|why| self.unanswered(&why, Sent::Maybe))? {
-            Answer::Result(bytes) => outcome(bytes).map(Step::Done).map_err(|why| self.failed(&why)),
+            Answer::Result(bytes) => {
+                outcome(bytes).map(Step::Done).map_err(|why| self.failed(&why))
+            }
             Answer::Refused(refusal) => Err(self.failed(&refused(&refusal))),
         }
     }
@@ -85,7 +87,8 @@ impl ToolCall {
         match why {
             Unanswered::Full => {
                 let most = self.upstream.options.bounds.calls;
-                let message = format!("{most} calls are in flight at the source `{name}`; try again");
+                let message =
+                    format!("{most} calls are in flight at the source `{name}`; try again");
                 ExecuteError::before(Code::Busy, message)
             }
             Unanswered::Closed => {
@@ -127,14 +130,17 @@ fn outcome(bytes: Bytes) -> Result<Outcome, String> {
     let body = Json::check(bytes, Limits::DOCUMENT)
         .and_then(Json::object)
         .map_err(|why| format!("with a result that cannot be read: {why}"))?;
-    let head: Head = body.read().map_err(|why| format!("with a result that cannot be read: {why}"))?;
+    let head: Head =
+        body.read().map_err(|why| format!("with a result that cannot be read: {why}"))?;
     match head.result_type.as_deref() {
         None | Some("complete") => Ok(Outcome { body: Body::Mcp(body), is_error: head.is_error }),
         Some("input_required") => {
             Err("with questions to the client, which are not passed on yet".to_owned())
         }
         Some("task") => Err("with a task to follow, which is not done yet".to_owned()),
-        Some(other) => Err(format!("with a result of type `{}`, which is not known", shown(other, 40))),
+        Some(other) => {
+            Err(format!("with a result of type `{}`, which is not known", shown(other, 40)))
+        }
     }
 }
 
@@ -148,7 +154,8 @@ impl Executor for NotCalled {
         call: Granted<'a>,
         _: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        let message = format!("`{}` is a prompt or a resource; only tools are called", call.call().key.name);
+        let message =
+            format!("`{}` is a prompt or a resource; only tools are called", call.call().key.name);
         Box::pin(std::future::ready(Err(ExecuteError::before(Code::UnknownTool, message))))
     }
 }

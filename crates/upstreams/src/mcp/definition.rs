@@ -6,7 +6,10 @@
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tool::{CallerType, Effects, Json, Limits, NameError, Problem, Prompt, Resource, Safety, Scope, SourceName, Tool, ToolName, Traits};
+use tool::{
+    CallerType, Effects, Json, Limits, NameError, Problem, Prompt, Resource, Safety, Scope,
+    SourceName, Tool, ToolName, Traits,
+};
 
 use super::options::Marks;
 use super::wording::shown;
@@ -74,8 +77,10 @@ pub(super) fn tool(
     let name = offered_name(source, &text.name).map_err(|why| {
         at(format!("is not offered: {why}")).fix("ask the server's author for a name of MCP's form")
     })?;
-    let input = text.input.ok_or_else(|| at("is not offered: it has no `inputSchema`".to_owned()))?;
-    let input = schema(input).map_err(|why| at(format!("is not offered: its `inputSchema` {why}")))?;
+    let input =
+        text.input.ok_or_else(|| at("is not offered: it has no `inputSchema`".to_owned()))?;
+    let input =
+        schema(input).map_err(|why| at(format!("is not offered: its `inputSchema` {why}")))?;
     let (output, problem) = match text.output.map(schema).transpose() {
         Ok(output) => (output, None),
         Err(why) => (None, Some(at(format!("is offered without its `outputSchema`, which {why}")))),
@@ -85,11 +90,18 @@ pub(super) fn tool(
     let traits = traits(marks, &text.name, &annotations);
     let title = text.title.or(annotations.title);
     let description = text.description.unwrap_or_default();
-    Ok(Read { own: text.name, item: Tool { name, title, description, input, output, traits, received }, problem })
+    Ok(Read {
+        own: text.name,
+        item: Tool { name, title, description, input, output, traits, received },
+        problem,
+    })
 }
 
 /// Reads one prompt.
-pub(super) fn prompt(source: &SourceName, (index, raw): (usize, &RawValue)) -> Result<Read<Prompt>, Problem> {
+pub(super) fn prompt(
+    source: &SourceName,
+    (index, raw): (usize, &RawValue),
+) -> Result<Read<Prompt>, Problem> {
     #[derive(Deserialize)]
     struct Text {
         name: String,
@@ -103,7 +115,10 @@ pub(super) fn prompt(source: &SourceName, (index, raw): (usize, &RawValue)) -> R
 }
 
 /// Reads one resource, or one template of resources.
-pub(super) fn resource(template: bool, (index, raw): (usize, &RawValue)) -> Result<Read<Resource>, Problem> {
+pub(super) fn resource(
+    template: bool,
+    (index, raw): (usize, &RawValue),
+) -> Result<Read<Resource>, Problem> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Text {
@@ -113,10 +128,13 @@ pub(super) fn resource(template: bool, (index, raw): (usize, &RawValue)) -> Resu
     let kind = if template { "resource template" } else { "resource" };
     let at = |why: String| Problem::new(nameless(kind, index, raw), why);
     let received = checked(raw).map_err(at)?;
-    let text: Text = serde_json::from_str(received.as_str()).map_err(|error| at(error.to_string()))?;
+    let text: Text =
+        serde_json::from_str(received.as_str()).map_err(|error| at(error.to_string()))?;
     let uri = if template { text.uri_template } else { text.uri };
     let field = if template { "uriTemplate" } else { "uri" };
-    let uri = uri.filter(|uri| !uri.is_empty()).ok_or_else(|| at(format!("is not offered: it has no `{field}`")))?;
+    let uri = uri
+        .filter(|uri| !uri.is_empty())
+        .ok_or_else(|| at(format!("is not offered: it has no `{field}`")))?;
     Ok(Read { own: uri.clone(), item: Resource { uri, template, received }, problem: None })
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tool::source::SourceFault;
 use tool::{Boxed, Problem, SourceError};
 
-pub use super::pipe::{Reader, Writer};
+use super::pipe::{Reader, Writer};
 
 /// Starts something that speaks MCP over a pair of pipes.
 pub trait Dial: Send + Sync + fmt::Debug {

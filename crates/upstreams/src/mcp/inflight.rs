@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ErrorCode, ErrorData, GetExtensions as _, GetMeta as _,
-    JsonRpcMessage, ProgressToken, RequestId, ServerJsonRpcMessage, ServerResult,
+    ClientJsonRpcMessage, ClientNotification, ErrorCode, ErrorData, GetExtensions as _,
+    GetMeta as _, JsonRpcMessage, ProgressToken, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -171,7 +171,9 @@ impl Inflight {
     pub(super) fn sent(&self, message: &ClientJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(request) => {
-                let Some(lane) = request.request.extensions().get::<Arc<Lane>>().cloned() else { return };
+                let Some(lane) = request.request.extensions().get::<Arc<Lane>>().cloned() else {
+                    return;
+                };
                 let token = request.request.get_meta().get_progress_token();
                 let mut open = self.open();
                 if let Some(token) = token.clone() {
@@ -180,7 +182,8 @@ impl Inflight {
                 open.by_id.insert(request.id.clone(), (lane, token));
             }
             JsonRpcMessage::Notification(notification) => {
-                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
                     self.leave(id);
@@ -195,26 +198,19 @@ impl Inflight {
         self.open().leave(id);
     }
 
-    /// How many wait.
-    pub(super) fn len(&self) -> usize {
-        self.open().by_id.len()
-    }
-
     /// The connection is gone: whoever waits learns it now.
     pub(super) fn abandon(&self) {
         *self.open() = Open::default();
     }
 
-    /// Ends the one request that waits, if it is the only one: then a message that could not be kept
-    /// was its answer, as far as anyone can tell.
-    pub(super) fn refuse_only(&self, message: &str) {
+    /// Ends the one request that waits, if it is the only one, and gives what rmcp is to be told: then a
+    /// message that could not be kept was its answer, as far as anyone can tell.
+    pub(super) fn refuse_only(&self, message: &str) -> Option<ServerJsonRpcMessage> {
         let mut open = self.open();
-        if open.by_id.len() == 1
-            && let Some(id) = open.by_id.keys().next().cloned()
-            && let Some(lane) = open.leave(&id)
-        {
-            lane.settle(Answer::Refused(Refusal { code: 0, message: message.to_owned() }));
-        }
+        let id = open.by_id.keys().next().filter(|_| open.by_id.len() == 1)?.clone();
+        let lane = open.leave(&id)?;
+        lane.settle(Answer::Refused(Refusal { code: 0, message: message.to_owned() }));
+        Some(told_refused(id))
     }
 
     /// Reads one message.
@@ -237,7 +233,9 @@ impl Inflight {
                 let result = text.slice_ref(result.get().as_bytes());
                 self.answered(id, || Answer::Result(result), text)
             }
-            (None, Some(id), None, Some(error)) => self.answered(id, || Answer::Refused(refusal(error)), text),
+            (None, Some(id), None, Some(error)) => {
+                self.answered(id, || Answer::Refused(refusal(error)), text)
+            }
             // An error that names no request: rmcp takes it for the handshake's.
             (None, None, None, Some(_)) => typed(text),
             _ => Inbound::Unreadable("neither a request, a notification nor an answer".to_owned()),
@@ -285,10 +283,7 @@ impl Inflight {
                 _ => ServerJsonRpcMessage::response(ServerResult::empty(()), id),
             },
             Answer::Result(_) => ServerJsonRpcMessage::response(ServerResult::empty(()), id),
-            Answer::Refused(_) => {
-                let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, "the request was refused", None);
-                ServerJsonRpcMessage::error(error, Some(id))
-            }
+            Answer::Refused(_) => told_refused(id),
         };
         lane.settle(answer);
         Inbound::Pass(Box::new(told))
@@ -305,6 +300,12 @@ impl Inflight {
         let id = RequestId::Number(text.parse().ok()?);
         open.leave(&id).map(|lane| (id, lane))
     }
+}
+
+/// For rmcp, which only needs to know that the request ended.
+fn told_refused(id: RequestId) -> ServerJsonRpcMessage {
+    let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, "the request was refused", None);
+    ServerJsonRpcMessage::error(error, Some(id))
 }
 
 fn refusal(error: &RawValue) -> Refusal {

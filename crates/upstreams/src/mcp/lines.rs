@@ -45,7 +45,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     /// The stream's.
     pub(super) async fn next(&mut self) -> io::Result<Line> {
         loop {
-            if let Some(line) = self.from_held() {
+            if let Some(line) = self.held_line() {
                 return Ok(line);
             }
             self.held.reserve(CHUNK);
@@ -55,7 +55,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    fn from_held(&mut self) -> Option<Line> {
+    fn held_line(&mut self) -> Option<Line> {
         let end = self.held.iter().skip(self.searched).position(|byte| *byte == b'\n');
         let Some(end) = end.map(|end| end + self.searched) else {
             self.searched = self.held.len();
@@ -74,7 +74,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         if end > self.most {
             return Some(Line::TooLong(end));
         }
-        Some(Line::Whole(trimmed(line.freeze())))
+        Some(Line::Whole(trimmed(&line.freeze())))
     }
 
     fn rest(&mut self) -> Line {
@@ -83,12 +83,12 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         match self.skipped.take() {
             Some(skipped) => Line::TooLong(skipped + rest.len()),
             None if rest.is_empty() => Line::End,
-            None => Line::Whole(trimmed(rest)),
+            None => Line::Whole(trimmed(&rest)),
         }
     }
 }
 
-fn trimmed(line: Bytes) -> Bytes {
+fn trimmed(line: &Bytes) -> Bytes {
     line.slice_ref(line.trim_ascii())
 }
 
@@ -113,12 +113,18 @@ mod tests {
 
     #[tokio::test]
     async fn lines_come_whole_and_the_last_needs_no_end() {
-        assert_eq!(lines(b"a\r\n\nbc\n d", 9).await, [whole("a"), whole(""), whole("bc"), whole("d")]);
+        assert_eq!(
+            lines(b"a\r\n\nbc\n d", 9).await,
+            [whole("a"), whole(""), whole("bc"), whole("d")]
+        );
     }
 
     #[tokio::test]
     async fn a_line_past_the_bound_is_passed_over_and_the_next_is_read() {
-        assert_eq!(lines(b"12345\n1234\nx", 4).await, [Line::TooLong(5), whole("1234"), whole("x")]);
+        assert_eq!(
+            lines(b"12345\n1234\nx", 4).await,
+            [Line::TooLong(5), whole("1234"), whole("x")]
+        );
         assert_eq!(lines(b"12345", 4).await, [Line::TooLong(5)]);
         let long = [vec![b'x'; 100_000], b"\nnext\n".to_vec()].concat();
         assert_eq!(lines(&long, 20_000).await, [Line::TooLong(100_000), whole("next")]);

@@ -161,7 +161,11 @@ impl Link {
     }
 
     /// Asks for one page. `shared` where rmcp has to see the answer too.
-    pub(super) async fn ask(&self, request: ClientRequest, shared: bool) -> Result<Answer, Unanswered> {
+    pub(super) async fn ask(
+        &self,
+        request: ClientRequest,
+        shared: bool,
+    ) -> Result<Answer, Unanswered> {
         let (lane, ends) = Lane::list(shared);
         let mut pending = self.send(request, (lane, ends)).await?;
         pending.answer().await
@@ -241,13 +245,12 @@ async fn settled(
     let told = tokio::select! {
         biased;
         told = &mut waiting.rx => match told {
-            Ok(Err(ServiceError::TransportClosed)) | Err(_) => Err(Unanswered::Lost),
             Ok(Err(ServiceError::McpError(error))) => Ok(Answer::Refused(Refusal {
                 code: error.code.0.into(),
                 message: error.message.into_owned(),
             })),
+            Ok(Ok(_) | Err(ServiceError::TransportClosed)) | Err(_) => Err(Unanswered::Lost),
             Ok(Err(error)) => Err(Unanswered::Undelivered(error)),
-            Ok(Ok(_)) => Err(Unanswered::Lost),
         },
         () = wire.over.cancelled() => Err(Unanswered::Lost),
     };

@@ -47,11 +47,17 @@ pub(super) async fn list(upstream: &Arc<Upstream>, link: &Arc<Link>) -> Result<L
     gathered.unmatched_marks();
     let Gathered { offers, mut problems, unnamed, .. } = gathered;
     if unnamed > 0 {
-        problems.push(Problem::new(upstream.name.as_str(), format!("{unnamed} more problems of the same list")));
+        problems.push(Problem::new(
+            upstream.name.as_str(),
+            format!("{unnamed} more problems of the same list"),
+        ));
     }
     problems.extend(link.noise().problem(&upstream.place));
     problems.extend(upstream.scar().map(|(fault, ends)| {
-        let message = format!("is up again; it ended {ends} times lately, the last time it {}", fault.message);
+        let message = format!(
+            "is up again; it ended {ends} times lately, the last time it {}",
+            fault.message
+        );
         Problem::new(upstream.place.clone(), message)
     }));
     Ok(Listing { revision, offers, problems, stale_since: None })
@@ -106,11 +112,17 @@ impl<'a> Gathered<'a> {
         let mut cursor = None;
         loop {
             let shared = kind == Kind::Tools && link.era() == Era::Discover;
-            let answer = link.ask(request(kind, cursor), shared).await.map_err(|why| unasked(kind, &why))?;
-            let failed = |why: String| Fault::new(SourceFault::Failed, format!("answered `{}` with: {why}", kind.method()));
+            let answer =
+                link.ask(request(kind, cursor), shared).await.map_err(|why| unasked(kind, &why))?;
+            let failed = |why: String| {
+                Fault::new(SourceFault::Failed, format!("answered `{}` with: {why}", kind.method()))
+            };
             let result: Bytes = result(answer).map_err(failed)?;
             let page = page(kind, &result).map_err(|why| {
-                Fault::new(SourceFault::Malformed, format!("answered `{}` with what cannot be read: {why}", kind.method()))
+                Fault::new(
+                    SourceFault::Malformed,
+                    format!("answered `{}` with what cannot be read: {why}", kind.method()),
+                )
             })?;
             for raw in page.items {
                 if let Err(problem) = self.take(kind, raw) {
@@ -123,7 +135,10 @@ impl<'a> Gathered<'a> {
                 Some(next) if cursors.insert(next.clone()) => cursor = Some(next),
                 Some(_) => {
                     let place = format!("{} of `{}`", kind.method(), self.upstream.name);
-                    self.problem(Problem::new(place, "gives the same page again; what came before it is taken"));
+                    self.problem(Problem::new(
+                        place,
+                        "gives the same page again; what came before it is taken",
+                    ));
                     return Ok(());
                 }
             }
@@ -160,7 +175,8 @@ impl<'a> Gathered<'a> {
                 (own, Item::Prompt(item), problem)
             }
             Kind::Resources | Kind::Templates => {
-                let Read { own, item, problem } = definition::resource(kind == Kind::Templates, raw)?;
+                let Read { own, item, problem } =
+                    definition::resource(kind == Kind::Templates, raw)?;
                 (own, Item::Resource(item), problem)
             }
         };
@@ -185,16 +201,21 @@ impl<'a> Gathered<'a> {
     fn unmatched_marks(&mut self) {
         let marks = &self.upstream.options.marks;
         let mut problems = Vec::new();
-        for (mark, marked) in
-            [("read_only", &marks.read_only), ("idempotent", &marks.idempotent), ("destructive", &marks.destructive)]
-        {
+        for (mark, marked) in [
+            ("read_only", &marks.read_only),
+            ("idempotent", &marks.idempotent),
+            ("destructive", &marks.destructive),
+        ] {
             for name in marked.names().filter(|name| !self.tools.contains(*name)) {
                 let message = format!("`{mark}` names `{name}`, which the server does not offer");
-                let fix = "write the name as the server has it, without the source's name before it";
+                let fix =
+                    "write the name as the server has it, without the source's name before it";
                 problems.push(Problem::new(self.upstream.name.as_str(), message).fix(fix));
             }
         }
-        problems.into_iter().for_each(|problem| self.problem(problem));
+        for problem in problems {
+            self.problem(problem);
+        }
     }
 }
 

@@ -82,8 +82,9 @@ impl Noise {
         let heard = self.heard();
         let first = heard.first.as_ref()?;
         let lines = heard.lines;
-        let message =
-            format!("printed {lines} lines on standard output that are no MCP messages, the first {first}");
+        let message = format!(
+            "printed {lines} lines on standard output that are no MCP messages, the first {first}"
+        );
         Some(Problem::new(place, message).fix("let the server write its log to standard error"))
     }
 

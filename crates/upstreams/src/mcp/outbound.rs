@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rmcp::model::{
-    CallToolRequest, ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId, RequestMetaObject,
+    CallToolRequest, ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId,
+    RequestMetaObject,
 };
 use serde::Serialize;
 use tool::Json;

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 /// The first wait.
 pub(super) const FIRST: Duration = Duration::from_secs(1);
 /// The longest wait.
-pub(super) const LONGEST: Duration = Duration::from_secs(60);
+pub(super) const LONGEST: Duration = Duration::from_mins(1);
 /// A server that was up for this long starts with the first wait again.
-const STEADY: Duration = Duration::from_secs(60);
+const STEADY: Duration = Duration::from_mins(1);
 /// Ends within this time count together.
-pub(super) const WINDOW: Duration = Duration::from_secs(600);
+pub(super) const WINDOW: Duration = Duration::from_mins(10);
 /// This many of them are enough.
 pub(super) const ENOUGH: usize = 10;
 

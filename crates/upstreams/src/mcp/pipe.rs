@@ -28,7 +28,7 @@ use super::outbound;
 const WAITING: usize = 64;
 
 /// How long a child may leave its input unread while something waits to be written.
-pub(super) const STALL: Duration = Duration::from_secs(60);
+pub(super) const STALL: Duration = Duration::from_mins(1);
 
 /// The reading end of a child, or of anything that behaves like one.
 pub type Reader = Box<dyn AsyncRead + Send + Unpin>;
@@ -129,8 +129,11 @@ impl Pipe {
                     Inbound::Unreadable(reason) => self.heard(self.noise.line(&line, &reason))?,
                 },
                 Ok(Line::TooLong(bytes)) => {
-                    self.inflight.refuse_only(&format!("it sent a message of {bytes} bytes, which is too long"));
                     self.heard(self.noise.too_long(bytes))?;
+                    let why = format!("with a message of {bytes} bytes, which is too long");
+                    if let Some(told) = self.inflight.refuse_only(&why) {
+                        return Some(told);
+                    }
                 }
                 Ok(Line::End) => return None,
                 Err(error) => {

@@ -73,7 +73,8 @@ impl Setting {
         })??;
         let Dialed { reader, writer, mut process } = dialed;
         let end = Arc::new(End::default());
-        let shared = Shared { inflight: Arc::default(), noise: Arc::default(), end: Arc::clone(&end) };
+        let shared =
+            Shared { inflight: Arc::default(), noise: Arc::default(), end: Arc::clone(&end) };
         let wire = self.wire(&end, Arc::clone(&shared.noise), Arc::clone(&shared.inflight));
         let noise = Arc::clone(&shared.noise);
         let pipe = Pipe::open((reader, writer), self.bounds.message, shared, &self.tasks);
@@ -128,12 +129,7 @@ impl Session {
     /// Resolves when the session is over and nothing of it is left, with why.
     pub(super) async fn last(self, setting: &Setting) -> Fault {
         let Self { mut running, link, mut process, end } = self;
-        let how = tokio::select! {
-            biased;
-            () = setting.closing.cancelled() => None,
-            how = ended(process.as_mut()) => Some(how),
-            () = end.over.cancelled() => None,
-        };
+        let how = first_sign(&setting.closing, process.as_mut(), &end).await;
         // What a child wrote before it ended is still in the pipe, and may be answers.
         if how.is_some() {
             drop(timeout(setting.bounds.grace, end.over.cancelled()).await);
@@ -143,20 +139,37 @@ impl Session {
         if let Err(error) = running.close().await {
             tracing::warn!(%error, "a connection did not end cleanly");
         }
-        let how = match (how, process.as_mut()) {
-            (None, Some(process)) => timeout(setting.bounds.grace, process.ended()).await.ok(),
-            (how, _) => how,
+        let Some(mut process) = process else {
+            return Fault::new(SourceFault::Crashed, "closed the session");
         };
-        let fault = match (end.why(), how) {
-            (Some(why), _) => broken(why),
-            (None, Some(how)) => Fault::new(SourceFault::Crashed, format!("ended: {how}")),
-            (None, None) => Fault::new(SourceFault::Crashed, "closed its output without ending"),
+        let how = match how {
+            Some(how) => Some(how),
+            None => timeout(setting.bounds.grace, process.ended()).await.ok(),
         };
-        let fault = with_noise(fault, link.noise());
-        match process {
-            Some(process) => setting.ended(fault, process).await,
-            None => Fault { message: "the session ended".to_owned(), ..fault },
-        }
+        let fault = with_noise(over(end.why(), how), link.noise());
+        setting.ended(fault, process).await
+    }
+}
+
+/// Resolves when a session is to end, with how its child did where that came first.
+async fn first_sign(
+    closing: &CancellationToken,
+    process: Option<&mut Box<dyn Process>>,
+    end: &End,
+) -> Option<String> {
+    tokio::select! {
+        biased;
+        () = closing.cancelled() => None,
+        how = ended(process) => Some(how),
+        () = end.over.cancelled() => None,
+    }
+}
+
+fn over(why: Option<&Broken>, how: Option<String>) -> Fault {
+    match (why, how) {
+        (Some(why), _) => broken(why),
+        (None, Some(how)) => Fault::new(SourceFault::Crashed, format!("ended: {how}")),
+        (None, None) => Fault::new(SourceFault::Crashed, "closed its output without ending"),
     }
 }
 
@@ -171,7 +184,9 @@ fn broken(why: &Broken) -> Fault {
     match why {
         Broken::Noise(heard) => Fault::new(SourceFault::Malformed, heard.clone())
             .fix("check that the command starts an MCP server in its stdio mode"),
-        Broken::Stalled => Fault::new(SourceFault::TimedOut, format!("did not read its input for {STALL:?}")),
+        Broken::Stalled => {
+            Fault::new(SourceFault::TimedOut, format!("did not read its input for {STALL:?}"))
+        }
         Broken::Io(error) => Fault::new(SourceFault::Crashed, format!("its pipes failed: {error}")),
     }
 }
@@ -189,7 +204,8 @@ fn with_noise(mut fault: Fault, noise: &Noise) -> Fault {
 pub(super) fn refuses_dialect(error: &ClientInitializeError) -> bool {
     matches!(
         error,
-        ClientInitializeError::JsonRpcError(_) | ClientInitializeError::NoCompatibleProtocolVersion { .. }
+        ClientInitializeError::JsonRpcError(_)
+            | ClientInitializeError::NoCompatibleProtocolVersion { .. }
     )
 }
 
@@ -198,12 +214,19 @@ pub(super) fn unshaken(error: &ClientInitializeError) -> Fault {
     let failed = |message: String| Fault::new(SourceFault::Failed, message);
     match error {
         ClientInitializeError::JsonRpcError(error) => {
-            let refusal = super::inflight::Refusal { code: error.code.0.into(), message: error.message.to_string() };
+            let refusal = super::inflight::Refusal {
+                code: error.code.0.into(),
+                message: error.message.to_string(),
+            };
             failed(format!("refused the handshake: {}", refused(&refusal)))
         }
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
-            let theirs: Vec<_> = server_supported.iter().take(10).map(|v| shown(v.as_str(), 20)).collect();
-            failed(format!("speaks no revision of MCP that is known here, only: {}", theirs.join(", ")))
+            let theirs: Vec<_> =
+                server_supported.iter().take(10).map(|v| shown(v.as_str(), 20)).collect();
+            failed(format!(
+                "speaks no revision of MCP that is known here, only: {}",
+                theirs.join(", ")
+            ))
         }
         ClientInitializeError::Cancelled => Fault::new(SourceFault::Failed, "was closed"),
         ClientInitializeError::ConnectionClosed(_) => {
@@ -211,7 +234,10 @@ pub(super) fn unshaken(error: &ClientInitializeError) -> Fault {
         }
         other => {
             let text = shown(&other.to_string(), 300);
-            Fault::new(SourceFault::Malformed, format!("answered the handshake with something else: {text}"))
+            Fault::new(
+                SourceFault::Malformed,
+                format!("answered the handshake with something else: {text}"),
+            )
         }
     }
 }

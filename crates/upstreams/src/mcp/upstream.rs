@@ -130,13 +130,25 @@ impl Upstream {
         self.scar.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The operator asks: whatever it waits for, it is started now.
+    /// The operator asks: where it rests or was left down, it is started now.
     pub(super) fn refresh(&self) {
-        self.refresh.notify_one();
+        let waits = self.state.send_if_modified(|state| {
+            let waits = matches!(state, State::Resting(_) | State::Down(_));
+            if waits {
+                *state = State::Coming;
+            }
+            waits
+        });
+        if waits {
+            self.refresh.notify_one();
+        }
     }
 
     /// Begins to end it.
     pub(super) fn close(&self) {
+        if !self.started.swap(true, Ordering::AcqRel) {
+            self.state.send_replace(State::Closed);
+        }
         self.setting.closing.cancel();
         self.setting.tasks.close();
     }
@@ -166,7 +178,9 @@ impl Upstream {
                 Ok(session) => self.run(session).await,
                 Err(failed) => (failed, Duration::ZERO),
             };
-            if self.setting.closing.is_cancelled() || !self.rest(&mut patience, (fault, up), was_up).await {
+            if self.setting.closing.is_cancelled()
+                || !self.rest(&mut patience, (fault, up), was_up).await
+            {
                 break;
             }
         }
@@ -190,7 +204,12 @@ impl Upstream {
     }
 
     /// Waits as long as it takes; `false` where it is closed meanwhile.
-    async fn rest(&self, patience: &mut Patience, (fault, up): (Fault, Duration), was_up: bool) -> bool {
+    async fn rest(
+        &self,
+        patience: &mut Patience,
+        (fault, up): (Fault, Duration),
+        was_up: bool,
+    ) -> bool {
         let next = patience.ended(Instant::now(), up);
         let ends = patience.ends();
         tracing::warn!(source = %self.name, ends, fault = %fault.message, "an MCP server is not up");
@@ -200,14 +219,22 @@ impl Upstream {
             (Next::GiveUp, Target::Pipes(_)) => None,
         };
         let down = |fault: Fault| Fault {
-            message: format!("{}; {ENOUGH} ends within {} minutes, so it is left down", fault.message, WINDOW.as_secs() / 60),
+            message: format!(
+                "{}; {ENOUGH} ends within {} minutes, so it is left down",
+                fault.message,
+                WINDOW.as_secs() / 60
+            ),
             fix: Some(format!(
                 "run the command by hand to see what is wrong, then refresh the source `{}`",
                 self.name
             )),
             ..fault
         };
-        self.state.send_replace(if wait.is_some() { State::Resting(fault) } else { State::Down(down(fault)) });
+        self.state.send_replace(if wait.is_some() {
+            State::Resting(fault)
+        } else {
+            State::Down(down(fault))
+        });
         if was_up || wait.is_none() {
             self.bump();
         }

@@ -1,0 +1,4 @@
+//! Sources against real files, sockets and children.
+
+#[cfg(test)]
+mod mcp;

@@ -22,7 +22,8 @@ fn arrows_point_down() {
         found("store", &[("gateway", None)]),
         [format!("crates/store/Cargo.toml: `store` may not see `gateway`; {fix}")]
     );
-    assert_eq!(found("store", &[("gateway", Some("dev"))]).len(), 1);
+    assert_eq!(found("store", &[("gateway", Some("dev"))]), [""; 0]);
+    assert_eq!(found("store", &[("server", Some("dev"))]).len(), 1);
     assert_eq!(found("tool", &[("guard", Some("build"))]).len(), 1);
 }
 

@@ -1,1 +1,3 @@
 //! Sources that Toolkeep reaches: tool files, HTTP modules, MCP servers.
+
+pub mod tool_file;

@@ -135,11 +135,13 @@ impl Lists {
     }
 
     /// The tool's own name for a name a model used: an alias is resolved before anything is decided.
+    /// The alias of a tool outside the view is no alias: what is told of it would be the tool's name.
     pub(crate) fn native(&self, view: &View, name: &str) -> String {
         if view.find(name).is_some() {
             return name.to_owned();
         }
         let rendered = self.rendered(view.catalog(), Format::OpenaiChat, Names::Safe);
-        rendered.names.name(name).unwrap_or(name).to_owned()
+        let found = rendered.names.name(name).filter(|found| view.find(found).is_some());
+        found.unwrap_or(name).to_owned()
     }
 }

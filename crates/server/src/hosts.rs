@@ -36,7 +36,7 @@ impl Hosts {
         let own = ["http://", "https://"]
             .iter()
             .filter_map(|scheme| origin.strip_prefix(scheme))
-            .any(|authority| authority == host.to_ascii_lowercase());
+            .any(|authority| is_same(authority, &host.to_ascii_lowercase()));
         if own || self.origins.contains(&origin) {
             return Ok(());
         }
@@ -65,10 +65,21 @@ fn one<'a>(
 /// The host without its port, lower case.
 fn name_of(host: &str) -> String {
     let host = host.to_ascii_lowercase();
+    port_of(&host).0.to_owned()
+}
+
+fn port_of(host: &str) -> (&str, &str) {
     match host.rsplit_once(':') {
-        Some((name, port)) if !port.contains(']') => name.to_owned(),
-        _ => host,
+        Some((name, port)) if !port.contains(']') => (name, port),
+        _ => (host, ""),
     }
+}
+
+/// Whether two lower-case authorities are one server: the names of the loopback are one name, as a
+/// person may open the page by either and the page ask by the other.
+fn is_same(origin: &str, host: &str) -> bool {
+    let (a, b) = (port_of(origin), port_of(host));
+    origin == host || (a.1 == b.1 && is_loopback(a.0) && is_loopback(b.0))
 }
 
 fn is_loopback(name: &str) -> bool {
@@ -112,15 +123,23 @@ mod tests {
     #[test]
     fn origins() {
         let host = ("host", "127.0.0.1:8080");
-        for good in ["http://127.0.0.1:8080", "https://app.example.com", "HTTPS://APP.example.com"]
-        {
+        for good in [
+            "http://127.0.0.1:8080",
+            "http://localhost:8080",
+            "http://[::1]:8080",
+            "https://app.example.com",
+            "HTTPS://APP.example.com",
+        ] {
             assert!(check(&[host, ("origin", good)]), "{good}");
         }
         for bad in [
             "null",
             "http://evil.com",
             "http://127.0.0.1:9090",
+            "http://localhost:9090",
+            "http://localhost",
             "http://127.0.0.1:8080.evil.com",
+            "http://tools.example.com:8080",
             "",
         ] {
             assert!(!check(&[host, ("origin", bad)]), "{bad}");

@@ -5,13 +5,37 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use catalog::Catalog;
+use catalog::{Catalog, Entry};
 use formats::{AliasMap, Format};
 use gateway::View;
 use tool::Json;
 
 /// Bytes of whole lists that are kept; past that the cache starts anew.
 const CAP: usize = 64 << 20;
+/// The most tools of one page, at every door.
+pub(crate) const PAGE: usize = 1_000;
+
+/// Part of a view.
+pub(crate) struct Page<'a> {
+    pub(crate) tools: Vec<&'a Arc<Entry>>,
+    /// The cursor of the page after it; `None` at the end.
+    pub(crate) next: Option<String>,
+}
+
+/// The next tools of a view, at most `limit`. A cursor is the name of the last tool of the page
+/// before: it holds across catalogs, as long as that tool is there. `None` where it is not.
+pub(crate) fn page<'a>(view: &'a View, limit: usize, cursor: Option<&str>) -> Option<Page<'a>> {
+    let mut tools = view.tools().peekable();
+    if let Some(cursor) = cursor
+        && !tools.by_ref().any(|entry| entry.key.name.as_str() == cursor)
+    {
+        return None;
+    }
+    let page: Vec<_> = tools.by_ref().take(limit).collect();
+    let more = tools.peek().is_some();
+    let next = page.last().filter(|_| more).map(|entry| entry.key.name.to_string());
+    Some(Page { tools: page, next })
+}
 
 /// How names are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,7 +60,7 @@ impl Rendered {
             Names::Safe => AliasMap::safe(all),
             Names::Native => AliasMap::native(all),
         };
-        let fragment = |entry: &Arc<catalog::Entry>| {
+        let fragment = |entry: &Arc<Entry>| {
             let name = entry.key.name.as_str();
             let written = formats::fragment(format, &entry.tool, names.alias(name).unwrap_or(name));
             (name.to_owned(), written)
@@ -104,16 +128,20 @@ impl Lists {
             *whole = Whole::default();
         }
         whole.bytes += list.len();
-        whole.lists.insert(key, list.clone());
+        // Two callers may have joined the same list at once; it is kept, and counted, once.
+        let before = whole.lists.insert(key, list.clone());
+        whole.bytes -= before.map_or(0, |before| before.len());
         list
     }
 
     /// The tool's own name for a name a model used: an alias is resolved before anything is decided.
+    /// The alias of a tool outside the view is no alias: what is told of it would be the tool's name.
     pub(crate) fn native(&self, view: &View, name: &str) -> String {
         if view.find(name).is_some() {
             return name.to_owned();
         }
         let rendered = self.rendered(view.catalog(), Format::OpenaiChat, Names::Safe);
-        rendered.names.name(name).unwrap_or(name).to_owned()
+        let found = rendered.names.name(name).filter(|found| view.find(found).is_some());
+        found.unwrap_or(name).to_owned()
     }
 }

@@ -1,6 +1,6 @@
 //! The REST door. Each route is declared once: what is mounted is what is documented.
 
-mod body;
+pub(crate) mod body;
 mod calls;
 mod health;
 mod keys;
@@ -11,15 +11,11 @@ mod sources;
 mod tools;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::http::Uri;
 use tool::Code;
 
 use crate::error::ApiError;
 use crate::state::Doors;
-
-/// Bytes of a request's body: arguments of 1 MiB and what stands around them.
-const BODY: usize = 2 << 20;
 
 /// Routes that need no key: whether the server lives, and how to speak to it.
 pub(crate) fn open_routes(doors: &Doors) -> Router {
@@ -45,7 +41,7 @@ fn keyed() -> Vec<route::Route> {
 
 fn mount(routes: Vec<route::Route>, doors: &Doors) -> Router {
     let router = routes.into_iter().fold(Router::new(), |router, route| route.mount(router));
-    router.layer(DefaultBodyLimit::max(BODY)).with_state(doors.clone())
+    router.with_state(doors.clone())
 }
 
 pub(crate) async fn nothing_here(uri: Uri) -> ApiError {

@@ -1,7 +1,5 @@
 //! `/v1/tools`: what the caller may call, as it is or as a provider wants it.
 
-use std::sync::Arc;
-
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
@@ -19,11 +17,8 @@ use tool::{CallerType, Code, Json, Level, Safety, Scope};
 use super::body::Params;
 use super::route::{Param, Route};
 use crate::error::ApiError;
-use crate::lists::{Names, Rendered};
+use crate::lists::{self, Names, PAGE, Page, Rendered};
 use crate::state::Doors;
-
-/// The most tools of one page.
-const PAGE: usize = 1_000;
 
 const QUERY: &[Param] = &[
     Param {
@@ -123,7 +118,7 @@ async fn list(
     let view = doors.parts.gateway.view(&principal, CallerType::Direct);
     let (format, names) = (asked.format()?, asked.names()?);
     let catalog = view.catalog().number;
-    let (page, next_cursor) = asked.page(&view)?;
+    let Page { tools: page, next: next_cursor } = asked.page(&view)?;
     if let (Some(format), None, true) = (format, &next_cursor, asked.cursor.is_none()) {
         // The whole list in a provider's format is the hot case: its bytes are kept.
         return Ok(whole(&doors.lists.whole(&view, format, names), catalog));
@@ -192,28 +187,15 @@ impl Asked {
         }
     }
 
-    /// The cursor is the name of the last tool of the page before: it holds across catalogs, as long
-    /// as that tool is there.
-    fn page<'a>(&self, view: &'a View) -> Result<(Vec<&'a Arc<Entry>>, Option<String>), ApiError> {
+    fn page<'a>(&self, view: &'a View) -> Result<Page<'a>, ApiError> {
         let limit = self.limit.unwrap_or(PAGE);
         if limit == 0 || limit > PAGE {
             return Err(ApiError::new(Code::InvalidRequest, format!("`limit` is 1 to {PAGE}")));
         }
-        let mut tools = view.tools().peekable();
-        if let Some(cursor) = &self.cursor {
-            let found = tools.by_ref().any(|entry| entry.key.name.as_str() == cursor);
-            if !found {
-                return Err(ApiError::new(
-                    Code::InvalidRequest,
-                    "the cursor's tool is no longer there",
-                )
-                .fix("list from the beginning"));
-            }
-        }
-        let page: Vec<_> = tools.by_ref().take(limit).collect();
-        let more = tools.peek().is_some();
-        let last = page.last().filter(|_| more).map(|entry| entry.key.name.to_string());
-        Ok((page, last))
+        lists::page(view, limit, self.cursor.as_deref()).ok_or_else(|| {
+            ApiError::new(Code::InvalidRequest, "the cursor's tool is no longer there")
+                .fix("list from the beginning")
+        })
     }
 }
 

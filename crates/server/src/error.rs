@@ -53,6 +53,11 @@ impl ApiError {
         error
     }
 
+    /// What is wrong, in words.
+    pub fn message(&self) -> &str {
+        &self.error.message
+    }
+
     /// The code.
     pub fn code(&self) -> Code {
         self.error.code

@@ -1,6 +1,6 @@
 //! Where the repository is and what cargo knows of it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
@@ -18,10 +18,12 @@ pub(crate) struct Workspace {
 impl Workspace {
     /// Asks cargo.
     pub(crate) fn open() -> Result<Self, String> {
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
+        // The folder that cargo says now, not the one this was built in: a checkout may be moved, and
+        // checkouts may share what was built.
+        let here = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(PathBuf::new, PathBuf::from);
         let output = Command::new(cargo())
             .args(["metadata", "--format-version", "1", "--no-deps", "--manifest-path"])
-            .arg(&manifest)
+            .arg(here.join("../Cargo.toml"))
             .output()
             .map_err(|e| format!("cannot start cargo: {e}"))?;
         if !output.status.success() {

@@ -9,8 +9,8 @@ usage: cargo xtask bench call [OPTIONS]
   --seconds S      length of one slice (1.5); the targets take turns, slice by slice
   --rounds N       turns of each target for each number of callers (6)
   --callers A,B    numbers of callers (1,16,64)
-  --toolkeep FILE  the binary to measure; without it, only what stands around it
-  --write FILE     also write the report to FILE";
+  --around         without Toolkeep: only what stands around it
+  --write          also write the report, docs/reference/benchmarks.md";
 
 /// The choices of one run.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +18,9 @@ pub(crate) struct Options {
     pub(crate) slice: Duration,
     pub(crate) rounds: usize,
     pub(crate) callers: Vec<usize>,
+    /// The binary to measure; the task passes it.
     pub(crate) toolkeep: Option<PathBuf>,
+    /// The file of the report; the task passes it.
     pub(crate) write: Option<PathBuf>,
 }
 

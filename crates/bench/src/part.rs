@@ -4,6 +4,8 @@ mod bytes;
 mod pass;
 mod upstream;
 
+use crate::serve::listen;
+
 /// Plays one part until the parent ends.
 pub(crate) async fn run(words: &[&str]) -> Result<(), String> {
     // A part must never outlive the measurement, however that ends.
@@ -12,10 +14,16 @@ pub(crate) async fn run(words: &[&str]) -> Result<(), String> {
     match words {
         ["upstream", tools] => {
             let tools = tools.parse().map_err(|_| format!("`{tools}` is no number of tools"))?;
-            upstream::run(tools).await
+            upstream::run(listen().await?, tools).await
         }
-        ["pass", to] => pass::run(to.parse().map_err(|_| format!("`{to}` is no address"))?).await,
-        ["bytes", file] => bytes::run(file).await,
+        ["pass", to] => {
+            let to = to.parse().map_err(|_| format!("`{to}` is no address"))?;
+            pass::run(listen().await?, to).await
+        }
+        ["bytes", file] => bytes::run(listen().await?, file).await,
         _ => Err(format!("`{}` is no part", words.join(" "))),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,7 +28,8 @@ Requests per second alone say little: compare the ratios, and CPU for one call.
 const LEGEND: &str = "\
 `direct` is an MCP server made with rmcp, without sessions; `bare proxy` passes HTTP on in front of it and \
 checks nothing. CPU is that of the target's own process, and of all processes that a call passes, the callers \
-left out. Memory is resident at the end, and the most it ever was.
+left out. Memory is resident at the end, and the most it ever was. The ratio of CPU counts the callers too: \
+it is the share of direct's calls that would remain if the machine did nothing else, and it moves less than calls/s.
 ";
 
 impl Report<'_> {
@@ -66,33 +67,35 @@ impl Report<'_> {
     }
 
     fn ratios(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "| callers | target | calls/s of direct | calls/s of the bare proxy | instructions: direct / target |"
-        )?;
-        writeln!(f, "| ---: | --- | ---: | ---: | ---: |")?;
+        let columns = [
+            "callers",
+            "target",
+            "calls/s of direct",
+            "calls/s of the bare proxy",
+            "CPU of all: direct / target",
+            "instructions: direct / target",
+        ];
+        writeln!(f, "| {} |\n| ---: | --- | ---: | ---: | ---: | ---: |", columns.join(" | "))?;
         for series in self.calls.iter().filter(|series| series.target != DIRECT) {
             let beside = |name: &str| {
-                self.calls
-                    .iter()
-                    .find(|other| other.target == name && other.callers == series.callers)
+                let same =
+                    |other: &&Series| other.target == name && other.callers == series.callers;
+                self.calls.iter().find(same)
             };
-            let to =
-                |name: &str| beside(name).map_or_else(String::new, |other| ratio(series, other));
-            let model =
-                beside(DIRECT).and_then(|direct| Some(direct.instructions? / series.instructions?));
-            let model = model.map_or_else(|| "–".to_owned(), |model| format!("{model:.2}"));
-            writeln!(
-                f,
-                "| {} | {} | {} | {} | {model} |",
-                series.callers,
-                series.target,
-                to(DIRECT),
-                to(PASS)
-            )?;
+            let rate = |name: &str| beside(name).map(|other| ratio(series, other));
+            let whole = |series: &Series| series.cpu(|sample| sample.whole);
+            let cpu = beside(DIRECT).map(|direct| whole(direct) / whole(series));
+            let model = beside(DIRECT).and_then(|d| Some(d.instructions? / series.instructions?));
+            let figures = [rate(DIRECT), rate(PASS), cpu, model].map(figure).join(" | ");
+            writeln!(f, "| {} | {} | {figures} |", series.callers, series.target)?;
         }
         Ok(())
     }
+}
+
+/// Two digits, or a dash where there is nothing to show.
+fn figure(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"))
 }
 
 impl fmt::Display for Report<'_> {
@@ -111,12 +114,8 @@ impl fmt::Display for Report<'_> {
         table(f, all)?;
         writeln!(f, "\n| tools | bytes | calls/s of axum |\n| ---: | ---: | ---: |")?;
         for List { tools, bytes, series } in &self.lists {
-            let ratio = if let [made, held, ..] = series.as_slice() {
-                ratio(made, held)
-            } else {
-                String::new()
-            };
-            writeln!(f, "| {tools} | {bytes} | {ratio} |")?;
+            let ratio = series.first().zip(series.last()).map(|(made, held)| ratio(made, held));
+            writeln!(f, "| {tools} | {bytes} | {} |", figure(ratio))?;
         }
         Ok(())
     }
@@ -151,10 +150,10 @@ fn table<'a>(f: &mut fmt::Formatter<'_>, all: impl IntoIterator<Item = &'a Serie
 }
 
 /// How fast `one` is in units of `other`: the median over the rounds.
-fn ratio(one: &Series, other: &Series) -> String {
+fn ratio(one: &Series, other: &Series) -> f64 {
     let pairs = one.samples.iter().zip(&other.samples);
     let ratios: Vec<f64> = pairs.map(|(one, other)| one.rate / other.rate.max(1e-9)).collect();
-    format!("{:.2}", median(&ratios))
+    median(&ratios)
 }
 
 fn median(values: &[f64]) -> f64 {
@@ -185,6 +184,7 @@ mod tests {
             latencies: Histogram::default(),
             own: Duration::from_millis(10),
             chain: Duration::from_millis(30),
+            whole: Duration::from_millis(40),
             foreign: 0.5,
         };
         let samples = rates.iter().map(sample).collect();
@@ -220,7 +220,7 @@ mod tests {
             lists: Vec::new(),
         };
         let text = report.to_string();
-        assert!(text.contains("| 16 | bare proxy | 0.80 | 1.00 | 0.77 |"), "{text}");
+        assert!(text.contains("| 16 | bare proxy | 0.80 | 1.00 | 1.00 | 0.77 |"), "{text}");
         assert!(
             text.contains(
                 "| 16 | direct | 100 (100 – 200) | 0.000 | 0.000 | 10.0 | 30.0 | 9 / 10 | 222 | 0 |"

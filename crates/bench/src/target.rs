@@ -84,8 +84,12 @@ pub(crate) struct Sample {
     pub(crate) calls: u64,
     pub(crate) failures: u64,
     pub(crate) latencies: Histogram,
+    /// CPU time of the target's own process.
     pub(crate) own: Duration,
+    /// Of every process that a call passes.
     pub(crate) chain: Duration,
+    /// Of the chain and the callers.
+    pub(crate) whole: Duration,
     /// Share of the machine that went to processes that are no part of this.
     pub(crate) foreign: f64,
 }
@@ -106,8 +110,8 @@ impl Target {
         let elapsed = begun.elapsed();
         let own = machine::cpu(self.own).saturating_sub(before.1);
         let chain = chain(&self.chain).saturating_sub(before.2);
-        let ours = chain + machine::cpu(callers_pid).saturating_sub(before.3);
-        let foreign = machine::busy().saturating_sub(before.0).saturating_sub(ours);
+        let whole = chain + machine::cpu(callers_pid).saturating_sub(before.3);
+        let foreign = machine::busy().saturating_sub(before.0).saturating_sub(whole);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Sample {
             rate: found.rate(),
@@ -116,6 +120,7 @@ impl Target {
             latencies: found.latencies,
             own,
             chain,
+            whole,
             foreign: foreign.as_secs_f64() / elapsed.as_secs_f64() / cores as f64,
         })
     }

@@ -72,9 +72,15 @@ impl Toolkeep {
     }
 }
 
+/// The server behind, with the operator's word on `echo`; of `echo_unknown` nobody says a thing.
 fn configuration(upstream: SocketAddr) -> String {
     format!(
-        "version: 1\nsources:\n  - name: bench\n    mcp: {{ url: \"http://{upstream}/mcp\" }}\n    believe_annotations: true\n"
+        "version: 1\n\
+         sources:\n\
+         \x20 - name: bench\n\
+         \x20   mcp: {{ url: \"http://{upstream}/mcp\" }}\n\
+         \x20   read_only: [echo]\n\
+         limits: {{ calls: 1024, calls_per_key: 1024 }}\n"
     )
 }
 

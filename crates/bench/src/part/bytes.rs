@@ -4,11 +4,10 @@ use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::post;
 use bytes::Bytes;
-
-use crate::serve;
+use tokio::net::TcpListener;
 
 /// Serves what stands in `file`.
-pub(super) async fn run(file: &str) -> Result<(), String> {
+pub(super) async fn run(listener: TcpListener, file: &str) -> Result<(), String> {
     let bytes = Bytes::from(std::fs::read(file).map_err(|e| format!("`{file}`: {e}"))?);
     // Read as every server must read it, so that the connection can be kept.
     let answer = move |_request: Bytes| {
@@ -16,5 +15,5 @@ pub(super) async fn run(file: &str) -> Result<(), String> {
         async move { ([(CONTENT_TYPE, "application/json")], bytes) }
     };
     let router = Router::new().route("/mcp", post(answer));
-    axum::serve(serve::listen().await?, router).await.map_err(|e| e.to_string())
+    axum::serve(listener, router).await.map_err(|e| e.to_string())
 }

@@ -11,6 +11,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use hyper::service::service_fn;
+use tokio::net::TcpListener;
 
 use crate::message::connect;
 use crate::serve;
@@ -18,13 +19,13 @@ use crate::serve;
 type Idle = Arc<Mutex<Vec<SendRequest<Full<Bytes>>>>>;
 
 /// Passes everything on to `to`.
-pub(super) async fn run(to: SocketAddr) -> Result<(), String> {
+pub(super) async fn run(listener: TcpListener, to: SocketAddr) -> Result<(), String> {
     let idle = Idle::default();
     let service = service_fn(move |request| {
         let idle = Arc::clone(&idle);
         async move { Ok::<_, Infallible>(pass(request, to, &idle).await.unwrap_or_else(failed)) }
     });
-    serve::forever(serve::listen().await?, service).await
+    serve::forever(listener, service).await
 }
 
 async fn pass(

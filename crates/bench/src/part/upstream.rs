@@ -16,18 +16,19 @@ use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use crate::serve;
 
 /// Serves `count` tools.
-pub(super) async fn run(count: usize) -> Result<(), String> {
+pub(super) async fn run(listener: TcpListener, count: usize) -> Result<(), String> {
     let echo = Echo { tools: Arc::new(tools(count)) };
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true);
     let sessions = Arc::new(NeverSessionManager::default());
     let service = StreamableHttpService::new(move || Ok(echo.clone()), sessions, config);
-    serve::forever(serve::listen().await?, TowerToHyperService::new(service)).await
+    serve::forever(listener, TowerToHyperService::new(service)).await
 }
 
 #[derive(Clone)]
@@ -71,6 +72,9 @@ impl ServerHandler for Echo {
         request: CallToolRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if !self.tools.iter().any(|tool| tool.name == request.name) {
+            return Err(ErrorData::invalid_params("there is no such tool", None));
+        }
         let text = request.arguments.as_ref().and_then(|arguments| arguments.get("text"));
         let text = text
             .and_then(Value::as_str)

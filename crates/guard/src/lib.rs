@@ -1,1 +1,7 @@
 //! The only crate that dials or spawns: egress connector, process launcher, file roots.
+//!
+//! Everything that leaves this process goes through here, so that there is one place where an
+//! address, a path or a child is judged. It decides nothing about who may call what.
+
+pub mod egress;
+pub mod process;

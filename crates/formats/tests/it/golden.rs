@@ -1,0 +1,112 @@
+//! One definition, one snapshot per format. The inputs are in `golden/`, the snapshots beside this
+//! file.
+
+use formats::{AliasMap, Format, fragment, list};
+use tool::{Effect, Effects, Json, Limits, Tool, ToolName, Traits};
+
+fn json(text: &str) -> Json {
+    Json::check(text.to_owned(), Limits::DEFINITION).unwrap()
+}
+
+/// A tool whose source wrote it as MCP does.
+fn from_mcp(text: &str) -> Tool {
+    let received = json(text.trim_end());
+    let word = |key: &str| received.get(key).map(|json| json.read::<String>().unwrap());
+    Tool {
+        name: ToolName::new(word("name").unwrap()).unwrap(),
+        title: word("title"),
+        description: word("description").unwrap(),
+        input: received.get("inputSchema").unwrap(),
+        output: received.get("outputSchema"),
+        traits: Traits::default(),
+        received,
+    }
+}
+
+/// The same tool from a source that wrote it otherwise.
+fn from_elsewhere(text: &str, traits: Traits) -> Tool {
+    Tool { traits, received: json("{}"), ..from_mcp(text) }
+}
+
+fn snapshots(input: &str, tool: &Tool) {
+    let names = AliasMap::safe([tool.name.as_str()]);
+    for format in Format::ALL {
+        let name = match format {
+            Format::OpenaiChat => names.alias(tool.name.as_str()).unwrap(),
+            Format::Mcp => tool.name.as_str(),
+        };
+        let written = fragment(*format, tool, name);
+        insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+            insta::assert_snapshot!(format!("{input}@{format}"), written.as_str());
+        });
+    }
+}
+
+/// Spec 0's example, exactly as its document shows it: same keys, same order, `names=native`.
+#[test]
+fn spec_0_example() {
+    let tool = from_elsewhere(include_str!("golden/web_search.json"), Traits::default());
+    let names = AliasMap::native([tool.name.as_str()]);
+    let name = names.alias("research.web_search").unwrap();
+    let written = fragment(Format::OpenaiChat, &tool, name);
+    let pretty = serde_json::to_string_pretty(&written.value()).unwrap();
+    assert_eq!(pretty, include_str!("golden/spec_0.json").trim_end());
+    snapshots("web_search", &tool);
+}
+
+/// Unknown fields, odd spacing and numbers past 64 bits.
+#[test]
+fn a_definition_of_an_mcp_server_survives() {
+    let tool = from_mcp(include_str!("golden/mcp_odd.json"));
+    assert_eq!(fragment(Format::Mcp, &tool, "odd"), tool.received);
+    snapshots("mcp_odd", &tool);
+}
+
+#[test]
+fn only_the_name_of_an_mcp_definition_is_replaced() {
+    let tool = from_mcp(include_str!("golden/mcp_odd.json"));
+    let renamed = fragment(Format::Mcp, &tool, "server.odd");
+    let expected = tool.received.as_str().replacen(r#""odd""#, r#""server.odd""#, 1);
+    assert_eq!(renamed.as_str(), expected);
+}
+
+/// A source may write any `inputSchema` beside the one its calls are checked against.
+#[test]
+fn what_is_shown_is_what_is_checked() {
+    let mut tool = from_mcp(include_str!("golden/mcp_odd.json"));
+    tool.input = json(r#"{"type":"object","required":["really"]}"#);
+    let written = fragment(Format::Mcp, &tool, "odd");
+    assert_eq!(written.get("inputSchema").unwrap(), tool.input);
+    assert!(written.get("x-vendor").is_some());
+}
+
+#[test]
+fn traits_become_annotations() {
+    let traits = Traits {
+        effects: Effects::Declared(vec![Effect::ModifiesFiles]),
+        destructive: true,
+        idempotent: true,
+        ..Traits::default()
+    };
+    snapshots("delete_file", &from_elsewhere(include_str!("golden/delete_file.json"), traits));
+    let traits = Traits { effects: Effects::read_only(), ..Traits::default() };
+    snapshots("read_only", &from_elsewhere(include_str!("golden/delete_file.json"), traits));
+}
+
+#[test]
+fn a_list_joins_its_fragments() {
+    let tools = [include_str!("golden/web_search.json"), include_str!("golden/delete_file.json")];
+    for format in Format::ALL {
+        let fragments: Vec<Json> = tools
+            .iter()
+            .map(|text| from_elsewhere(text, Traits::default()))
+            .map(|tool| fragment(*format, &tool, tool.name.as_str()))
+            .collect();
+        let joined = list(*format, &fragments);
+        assert_eq!(
+            joined.as_str(),
+            format!("[{},{}]", fragments[0].as_str(), fragments[1].as_str())
+        );
+        assert_eq!(list(*format, []).as_str(), "[]");
+    }
+}

@@ -1,0 +1,368 @@
+//! The one way out: every HTTP request of Toolkeep is judged and sent here.
+//!
+//! A URL belongs to a [`Class`] by where it came from, never by what it says. The order is fixed:
+//! parse, scheme, user, port, host, look-up, every address, dial exactly a checked address, look who
+//! answered, TLS. Proxies named in the environment are not used. HTTP/1.1 only; nothing is
+//! decompressed, so what is counted is what came.
+
+mod address;
+mod body;
+mod dial;
+mod error;
+mod follow;
+mod pool;
+mod resolve;
+mod target;
+mod tls;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::uri::PathAndQuery;
+use http::{Request, Response, StatusCode, Uri, Version};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tool::executor::Sent;
+
+pub use body::Body;
+pub use dial::{Dial, Tcp};
+pub use error::{EgressError, Phase, Shown};
+pub use follow::Follow;
+pub use pool::Keep;
+pub use resolve::{MOST_ANSWERS, Resolve, SystemResolver};
+pub use rustls::pki_types::CertificateDer;
+pub use target::{Origin, Rules};
+pub use tls::Roots;
+
+use body::Open;
+use dial::Connector;
+use follow::Hop;
+use pool::{Conn, Key, Pool};
+use target::blocked;
+
+/// Where a URL came from, which says what it may name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Class {
+    /// The operator's configuration: this origin and no other, in any network.
+    Operator {
+        /// As configured.
+        origin: Origin,
+    },
+    /// An argument of a call: public addresses only.
+    Caller,
+    /// An answer of somebody else, such as a redirect or metadata: public addresses only.
+    Upstream,
+}
+
+/// How long and how much.
+#[derive(Debug, Clone, Copy)]
+pub struct HttpLimits {
+    /// For a connection: place, look-up, TCP and TLS together, however many addresses there are.
+    pub connect: Duration,
+    /// From sending the request to the head of the response.
+    pub headers: Duration,
+    /// Between two parts of the body.
+    pub idle: Duration,
+    /// Largest body, in bytes.
+    pub body: usize,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        let second = Duration::from_secs(1);
+        Self {
+            connect: 10 * second,
+            headers: 30 * second,
+            idle: 30 * second,
+            body: 10 * 1024 * 1024,
+        }
+    }
+}
+
+/// What an [`Egress`] is made of. The defaults are for use; resolver and dialer change in tests.
+#[derive(Debug, Clone)]
+pub struct EgressSettings {
+    /// Hosts and ports of the public classes.
+    pub rules: Rules,
+    /// Trusted certificate authorities.
+    pub roots: Roots,
+    /// Most requests open at once; one more waits as long as it may wait for its connection.
+    pub open: usize,
+    /// Connections kept for the next request.
+    pub keep: Keep,
+    /// Names to addresses.
+    pub resolver: Arc<dyn Resolve>,
+    /// Addresses to connections.
+    pub dialer: Arc<dyn Dial>,
+}
+
+impl Default for EgressSettings {
+    fn default() -> Self {
+        Self {
+            rules: Rules::default(),
+            roots: Roots::default(),
+            open: 1024,
+            keep: Keep::default(),
+            resolver: Arc::new(SystemResolver::default()),
+            dialer: Arc::new(Tcp),
+        }
+    }
+}
+
+/// The way out. Clones share connections and limits.
+#[derive(Clone)]
+pub struct Egress(Arc<Shared>);
+
+struct Shared {
+    rules: Rules,
+    connector: Connector,
+    pool: Arc<Pool>,
+    places: Arc<Semaphore>,
+}
+
+impl Egress {
+    /// Reads the certificate authorities; dials nothing.
+    ///
+    /// # Errors
+    /// [`EgressError::Settings`].
+    pub fn new(settings: EgressSettings) -> Result<Self, EgressError> {
+        let EgressSettings { rules, roots, open, keep, resolver, dialer } = settings;
+        let connector = Connector { resolver, dialer, tls: roots.config()? };
+        let places = Arc::new(Semaphore::new(open.min(Semaphore::MAX_PERMITS)));
+        Ok(Self(Arc::new(Shared { rules, connector, pool: Arc::new(Pool::new(keep)), places })))
+    }
+
+    /// All that can be said of `url` without looking its name up: for an early, clear answer. Sending
+    /// checks again. Answers the URL in its one standard writing.
+    ///
+    /// # Errors
+    /// [`EgressError::Blocked`].
+    pub fn check(&self, class: &Class, url: &str) -> Result<Uri, EgressError> {
+        let origin = self.0.rules.check(class, url)?;
+        let unfit = || blocked(&Shown::of(url), "it cannot be written as a request");
+        let parsed = url::Url::parse(url).map_err(|_| unfit())?;
+        let tail = &parsed[url::Position::BeforePath..url::Position::AfterQuery];
+        format!("{origin}{tail}").parse().map_err(|_| unfit())
+    }
+
+    /// Sends one request, whose URI is absolute; resolves with the head of the response, whatever its
+    /// status. Redirects are answers like others. Tries again by itself only on a kept connection
+    /// that turned out closed before a byte was sent.
+    ///
+    /// # Errors
+    /// [`EgressError`]; its `sent()` tells whether the other side may have seen the request.
+    pub async fn send(
+        &self,
+        class: &Class,
+        request: Request<Bytes>,
+        limits: HttpLimits,
+    ) -> Result<Response<Body>, EgressError> {
+        let origin = self.origin(class, request.uri())?;
+        self.exchange(class, &origin, request, limits).await
+    }
+
+    /// Like [`send`](Self::send), but goes where redirects lead: to public addresses, or within the
+    /// same origin. Each hop has its own time.
+    ///
+    /// # Errors
+    /// [`EgressError`]; [`EgressError::Blocked`] also where there are more than `follow.max` hops.
+    pub async fn send_following(
+        &self,
+        class: &Class,
+        request: Request<Bytes>,
+        limits: HttpLimits,
+        follow: Follow,
+    ) -> Result<Response<Body>, EgressError> {
+        let (parts, body) = request.into_parts();
+        let class = class.clone();
+        let mut hop =
+            Hop { class, method: parts.method, uri: parts.uri, headers: parts.headers, body };
+        for count in 0..=follow.max {
+            let hopped = |error: EgressError| if count > 0 { error.after_a_hop() } else { error };
+            let origin = self.origin(&hop.class, &hop.uri).map_err(hopped)?;
+            let response =
+                self.exchange(&hop.class, &origin, hop.request(), limits).await.map_err(hopped)?;
+            match hop.next(&origin, &response)? {
+                Some(next) => hop = next,
+                None => return Ok(response),
+            }
+        }
+        let why = format!("there are over {} redirects on the way there", follow.max);
+        Err(blocked(&Shown::of(&hop.uri.to_string()), why).after_a_hop())
+    }
+
+    /// Closes connections that nobody came for, for ever. Spawn it where shutdown ends it; without
+    /// it they stay, bounded in number, until the next request.
+    pub async fn tend(&self) {
+        let mut ticks = tokio::time::interval(self.0.pool.idle().max(Duration::from_millis(100)));
+        loop {
+            ticks.tick().await;
+            self.0.pool.sweep();
+        }
+    }
+
+    fn origin(&self, class: &Class, uri: &Uri) -> Result<Origin, EgressError> {
+        if let Class::Operator { origin } = class
+            && origin.is_written_as(uri)
+        {
+            return Ok(origin.clone());
+        }
+        self.0.rules.check(class, &uri.to_string())
+    }
+
+    async fn exchange(
+        &self,
+        class: &Class,
+        origin: &Origin,
+        request: Request<Bytes>,
+        limits: HttpLimits,
+    ) -> Result<Response<Body>, EgressError> {
+        let url = Shown::of(&request.uri().to_string());
+        let place = self.place(&url, limits.connect).await?;
+        let key = Key::of(class, origin);
+        let mut request = ready_to_send(origin, request);
+        loop {
+            let kept = self.0.pool.take(&key).await;
+            let reused = kept.is_some();
+            let mut conn = match kept {
+                Some(conn) => conn,
+                None => self.connect(class, origin, limits.connect).await?,
+            };
+            let late = EgressError::TimedOut {
+                url: url.clone(),
+                phase: Phase::Headers,
+                after: limits.headers,
+                sent: Sent::Maybe,
+            };
+            match timeout(limits.headers, conn.send(request)).await.map_err(|_| late)? {
+                Ok(response) => {
+                    let open = Open { conn, key, pool: Arc::clone(&self.0.pool), _place: place };
+                    return bounded(response, open, url, limits).await;
+                }
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) if reused => request = unsent,
+                    unsent => {
+                        let sent = if unsent.is_some() { Sent::No } else { Sent::Maybe };
+                        let what = format!("no response: {}", told(error.error()));
+                        return Err(EgressError::Protocol { url, what, sent });
+                    }
+                },
+            }
+        }
+    }
+
+    async fn place(
+        &self,
+        url: &Shown,
+        limit: Duration,
+    ) -> Result<OwnedSemaphorePermit, EgressError> {
+        let places = Arc::clone(&self.0.places);
+        match timeout(limit, places.acquire_owned()).await {
+            Ok(Ok(place)) => Ok(place),
+            _ => Err(EgressError::TimedOut {
+                url: url.clone(),
+                phase: Phase::Queue,
+                after: limit,
+                sent: Sent::No,
+            }),
+        }
+    }
+
+    async fn connect(
+        &self,
+        class: &Class,
+        origin: &Origin,
+        limit: Duration,
+    ) -> Result<Conn, EgressError> {
+        let stream = self.0.connector.connect(class, origin, limit).await?;
+        Conn::over(stream).await.map_err(|error| EgressError::Protocol {
+            url: Shown::of(&origin.to_string()),
+            what: told(&error),
+            sent: Sent::No,
+        })
+    }
+}
+
+impl fmt::Debug for Egress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Egress").field("rules", &self.0.rules).finish_non_exhaustive()
+    }
+}
+
+/// Headers that belong to one connection, and those that only this crate may set (RFC 9110 7.6.1).
+const OURS: [header::HeaderName; 9] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::CONNECTION,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::EXPECT,
+];
+
+fn ready_to_send(origin: &Origin, request: Request<Bytes>) -> Request<Full<Bytes>> {
+    let (mut parts, body) = request.into_parts();
+    parts.uri = Uri::from(path_of(&parts.uri));
+    parts.version = Version::HTTP_11;
+    for name in &OURS {
+        parts.headers.remove(name);
+    }
+    for name in ["keep-alive", "proxy-connection"] {
+        parts.headers.remove(name);
+    }
+    if let Ok(host) = HeaderValue::from_str(origin.authority()) {
+        parts.headers.insert(header::HOST, host);
+    }
+    Request::from_parts(parts, Full::new(body))
+}
+
+/// What follows the authority. A bare query gets the slash that the text did not need.
+fn path_of(uri: &Uri) -> PathAndQuery {
+    let root = PathAndQuery::from_static("/");
+    match uri.path_and_query() {
+        Some(path) if path.as_str().starts_with('/') => path.clone(),
+        Some(path) => path.to_string().parse().unwrap_or(root),
+        None => root,
+    }
+}
+
+async fn bounded(
+    response: Response<Incoming>,
+    open: Open,
+    url: Shown,
+    limits: HttpLimits,
+) -> Result<Response<Body>, EgressError> {
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let what = "it switched to another protocol, which nobody asked for".to_owned();
+        return Err(EgressError::Protocol { url, what, sent: Sent::Maybe });
+    }
+    let announced = http_body::Body::size_hint(response.body()).lower();
+    if usize::try_from(announced).is_ok_and(|length| length > limits.body) {
+        return Err(EgressError::TooLarge { url, limit: limits.body });
+    }
+    let (parts, incoming) = response.into_parts();
+    let mut body = Body::new(incoming, open, url, limits.idle, limits.body);
+    poll_fn(|cx| {
+        body.settle(cx);
+        Poll::Ready(())
+    })
+    .await;
+    Ok(Response::from_parts(parts, body))
+}
+
+/// An HTTP error with its cause, in one line.
+fn told(error: &hyper::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}

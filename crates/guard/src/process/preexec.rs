@@ -1,0 +1,44 @@
+//! The two things that safe Rust cannot say: what a child does between fork and exec, and which
+//! descriptors this process was given without asking.
+//!
+//! Nothing else in this crate is unsafe. The closure here allocates nothing and takes no lock.
+#![expect(unsafe_code, reason = "pre_exec and inherited descriptors have no safe form")]
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal};
+
+/// Lets `command` die with this process, however it dies.
+pub(super) fn die_with_parent(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    // SAFETY: between fork and exec only two system calls run, both safe after fork.
+    unsafe {
+        command.pre_exec(move || bind(parent));
+    }
+}
+
+fn bind(parent: Pid) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The parent may have died before the line above: then no signal comes any more.
+    if rustix::process::getppid() == Some(parent) {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// Marks every descriptor above standard error as not for children, whoever left it open.
+pub(super) fn keep_from_children() -> io::Result<()> {
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let number = entry?.file_name().to_str().and_then(|name| name.parse().ok()).unwrap_or(0);
+        if number > 2 {
+            // SAFETY: used for one fcntl only, which answers with an error if it is not open.
+            let fd = unsafe { BorrowedFd::borrow_raw(number) };
+            rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! Taking checked text apart and putting it together, without copying a value or reading a number.
+//!
+//! A part of checked text is checked, and so is an array or object of checked parts: only their sum
+//! of bytes and depth grows, which the next door bounds again.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::Json;
+
+impl Json {
+    /// An array of `items`, each as it stands.
+    pub fn array<'a>(items: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut text = vec![b'['];
+        for item in items {
+            if text.len() > 1 {
+                text.push(b',');
+            }
+            text.extend_from_slice(&item.0);
+        }
+        text.push(b']');
+        Self(Bytes::from(text))
+    }
+
+    /// An object of `fields`, in their order, each value as it stands. The keys are this program's
+    /// own words and differ from each other.
+    pub fn fields<'a>(fields: impl IntoIterator<Item = (&'static str, &'a Self)>) -> Self {
+        let mut text = vec![b'{'];
+        for (key, value) in fields {
+            if text.len() > 1 {
+                text.push(b',');
+            }
+            text.extend_from_slice(&Self::of(key).0);
+            text.push(b':');
+            text.extend_from_slice(&value.0);
+        }
+        text.push(b'}');
+        Self(Bytes::from(text))
+    }
+
+    /// The members of an object, in order, sharing its bytes; empty for anything else.
+    pub fn members(&self) -> Vec<(String, Self)> {
+        let Ok(Members(members)) = serde_json::from_slice(&self.0) else { return Vec::new() };
+        members.into_iter().map(|(key, raw)| (key, self.part(raw))).collect()
+    }
+
+    /// The elements of an array, in order, sharing its bytes; empty for anything else.
+    pub fn elements(&self) -> Vec<Self> {
+        let elements: Vec<&RawValue> = serde_json::from_slice(&self.0).unwrap_or_default();
+        elements.into_iter().map(|raw| self.part(raw)).collect()
+    }
+
+    /// One member of an object, sharing its bytes.
+    pub fn get(&self, key: &str) -> Option<Self> {
+        let Members(members) = serde_json::from_slice(&self.0).ok()?;
+        members.into_iter().find(|(name, _)| name == key).map(|(_, raw)| self.part(raw))
+    }
+
+    /// The object with `key` set to `value`: replaced where it stands, or else added at the end. All
+    /// other bytes stay as they are; anything but an object stays whole.
+    #[must_use]
+    pub fn with(&self, key: &str, value: &Self) -> Self {
+        let Ok(Members(members)) = serde_json::from_slice::<Members<'_>>(&self.0) else {
+            return self.clone();
+        };
+        let found = members.iter().find(|(name, _)| name == key).map(|(_, raw)| *raw);
+        let (before, after, key) = if let Some(raw) = found {
+            let start = raw.get().as_ptr().addr() - self.0.as_ptr().addr();
+            (start, start + raw.get().len(), None)
+        } else {
+            let end = self.0.iter().rposition(|byte| *byte == b'}').unwrap_or_default();
+            (end, end, Some(Self::of(key)))
+        };
+        let mut text = Vec::with_capacity(self.0.len() + value.0.len() + 8);
+        text.extend_from_slice(self.0.get(..before).unwrap_or_default());
+        if let Some(key) = key {
+            text.extend_from_slice(if members.is_empty() { b"" } else { b"," });
+            text.extend_from_slice(&key.0);
+            text.push(b':');
+        }
+        text.extend_from_slice(&value.0);
+        text.extend_from_slice(self.0.get(after..).unwrap_or_default());
+        Self(Bytes::from(text))
+    }
+
+    /// `raw` was borrowed from this text, so its bytes lie inside.
+    fn part(&self, raw: &RawValue) -> Self {
+        Self(self.0.slice_ref(raw.get().as_bytes()))
+    }
+}
+
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Members<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Json;
+    use crate::Limits;
+
+    fn json(text: &str) -> Json {
+        Json::check(text.to_owned(), Limits::DOCUMENT).unwrap()
+    }
+
+    #[test]
+    fn parts_are_the_bytes_as_they_came() {
+        let text = json(r#" { "a" : 1.0e2 , "b\n": [ 1 , {"x":12345678901234567890123} ] } "#);
+        assert_eq!(text.get("a").unwrap().as_str(), "1.0e2");
+        let elements = text.get("b\n").unwrap().elements();
+        assert_eq!(elements[1].as_str(), r#"{"x":12345678901234567890123}"#);
+        assert_eq!(text.members().len(), 2);
+        assert_eq!(text.get("c"), None);
+        assert!(json("[1]").members().is_empty() && json("{}").elements().is_empty());
+    }
+
+    #[test]
+    fn joining_adds_nothing_of_its_own() {
+        let (a, b) = (json(" 1.0 "), json(r#""é""#));
+        assert_eq!(Json::array([&a, &b]).as_str(), r#"[ 1.0 ,"é"]"#);
+        assert_eq!(Json::array([]).as_str(), "[]");
+        assert_eq!(Json::fields([("x", &a), ("y", &b)]).as_str(), r#"{"x": 1.0 ,"y":"é"}"#);
+        assert_eq!(Json::fields([]).as_str(), "{}");
+    }
+
+    #[test]
+    fn one_member_is_replaced_and_the_rest_stays() {
+        let text = json(r#"{ "name" : "a", "x": {"name": 1.0} }"#);
+        let with = |key: &str| text.with(key, &json("null"));
+        assert_eq!(with("name").as_str(), r#"{ "name" : null, "x": {"name": 1.0} }"#);
+        assert_eq!(with("y").as_str(), r#"{ "name" : "a", "x": {"name": 1.0} ,"y":null}"#);
+        assert_eq!(json(" {} ").with("a", &json("1")).as_str(), r#" {"a":1} "#);
+        assert_eq!(json("[]").with("a", &json("1")).as_str(), "[]");
+    }
+
+    proptest::proptest! {
+        /// What is put together or changed passes the check again, and reads as it should.
+        #[test]
+        fn stays_checked(keys in proptest::collection::btree_set("[a-z\"\\\\é]{0,3}", 0..5), key in "[a-z\"]{0,2}") {
+            let object: serde_json::Map<_, _> =
+                keys.into_iter().map(|key| (key, serde_json::json!([1, "}"]))).collect();
+            let mut expected = object.clone();
+            expected.insert(key.clone(), serde_json::Value::Null);
+            let with = Json::of(&object).with(&key, &Json::of(&()));
+            proptest::prop_assert_eq!(json(with.as_str()).value(), serde_json::Value::Object(expected));
+        }
+    }
+}

@@ -1,3 +1,5 @@
 //! Sources that Toolkeep reaches: tool files, HTTP modules, MCP servers.
 
+pub mod layers;
+pub mod module;
 pub mod tool_file;

@@ -3,4 +3,10 @@
 #[cfg(test)]
 mod fakes;
 #[cfg(test)]
+mod layers;
+#[cfg(test)]
+mod module;
+#[cfg(test)]
+mod server;
+#[cfg(test)]
 mod tool_file;

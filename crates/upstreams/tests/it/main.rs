@@ -3,6 +3,12 @@
 #[cfg(test)]
 mod fakes;
 #[cfg(test)]
+mod layers;
+#[cfg(test)]
 mod mcp;
+#[cfg(test)]
+mod module;
+#[cfg(test)]
+mod server;
 #[cfg(test)]
 mod tool_file;

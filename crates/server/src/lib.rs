@@ -9,6 +9,7 @@ pub mod hosts;
 pub mod keys;
 mod listen;
 mod lists;
+mod mcp;
 mod metrics;
 mod rest;
 mod state;
@@ -28,8 +29,8 @@ use axum::middleware::from_fn_with_state;
 /// All doors as one router. Host and Origin are checked before anything else, then the credential.
 pub fn router(doors: &Doors) -> Router {
     let open = rest::open_routes(doors);
-    let keyed =
-        rest::keyed_routes(doors).layer(from_fn_with_state(doors.clone(), auth::credential));
+    let keyed = rest::keyed_routes(doors).merge(mcp::routes(doors));
+    let keyed = keyed.layer(from_fn_with_state(doors.clone(), auth::credential));
     open.merge(keyed)
         .fallback(rest::nothing_here)
         .layer(from_fn_with_state(doors.clone(), auth::host_and_origin))

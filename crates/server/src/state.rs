@@ -10,6 +10,7 @@ use tool::ledger::Records;
 use crate::hosts::Hosts;
 use crate::keys::Keys;
 use crate::lists::Lists;
+use crate::mcp::Shared as Mcp;
 use crate::metrics::Metrics;
 
 /// What the doors are made of.
@@ -39,12 +40,14 @@ pub struct Inner {
     pub(crate) parts: Parts,
     pub(crate) lists: Lists,
     pub(crate) metrics: Metrics,
+    pub(crate) mcp: Mcp,
 }
 
 impl Doors {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(Inner { parts, lists: Lists::default(), metrics: Metrics::default() }))
+        let (lists, metrics, mcp) = (Lists::default(), Metrics::default(), Mcp::default());
+        Self(Arc::new(Inner { parts, lists, metrics, mcp }))
     }
 }
 

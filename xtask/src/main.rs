@@ -39,7 +39,9 @@ fn main() -> ExitCode {
     match run(&words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            println!("error: {message}");
+            if !message.is_empty() {
+                println!("error: {message}");
+            }
             ExitCode::FAILURE
         }
     }

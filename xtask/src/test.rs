@@ -2,7 +2,7 @@
 //!
 //! Every step runs even where an earlier one failed. The last line is the count of all tests.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -72,6 +72,8 @@ struct Run<'a> {
     notes: Vec<String>,
     started: Instant,
     real: Option<u64>,
+    /// Test runners that were started.
+    runs: usize,
 }
 
 impl<'a> Run<'a> {
@@ -80,7 +82,7 @@ impl<'a> Run<'a> {
         let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
         let id = format!("{}-{since}", std::process::id());
         let (tally, failed, notes) = (Tally::default(), Vec::new(), Vec::new());
-        Self { workspace, options, id, tally, failed, notes, started, real: None }
+        Self { workspace, options, id, tally, failed, notes, started, real: None, runs: 0 }
     }
 
     fn step(&mut self, name: &'static str, step: impl FnOnce(&mut Self) -> Result<(), String>) {
@@ -130,9 +132,7 @@ impl<'a> Run<'a> {
         if self.options.hermetic {
             self.leave_out(real, "real::", "--hermetic");
         }
-        self.nextest(&filter, expected, |command| {
-            command.env("TOOLKEEP_DATA", &folder);
-        })
+        self.nextest(&filter, expected, |command| with_data(command, &folder))
     }
 
     fn real(&mut self) -> Result<(), String> {
@@ -151,7 +151,7 @@ impl<'a> Run<'a> {
         self.notes.push(format!("installed for real:: tests: {}", new.join(", ")));
         let data = data_folder(self.workspace);
         self.nextest(REAL, expected, |command| {
-            command.env("TOOLKEEP_REAL", &ready.folder).env("TOOLKEEP_DATA", &data);
+            with_data(command.env("TOOLKEEP_REAL", &ready.folder), &data);
         })
     }
 
@@ -186,6 +186,7 @@ impl<'a> Run<'a> {
             command.args(["--profile", "deep"]).env("TOOLKEEP_DEEP", "1");
         }
         more(&mut command);
+        self.runs += 1;
         let ended = shown(&mut command)?;
         let tally = tally::nextest(&ended.err).ok_or("nextest printed no summary")?;
         self.tally.add(tally);
@@ -207,6 +208,7 @@ impl<'a> Run<'a> {
         if packages.is_empty() {
             return Ok(());
         }
+        self.runs += 1;
         let ended = shown(&mut command)?;
         let tally = tally::doctests(&ended.out).ok_or("rustdoc printed no result")?;
         self.tally.add(tally);
@@ -224,7 +226,9 @@ impl<'a> Run<'a> {
     fn leftovers(&mut self) -> Result<(), String> {
         let left = children::leftovers(&self.id);
         if left.is_empty() {
-            self.notes.push("processes left behind: none".to_owned());
+            let runs = self.runs;
+            self.notes
+                .push(format!("started: {runs} test runs, all ended; processes left behind: none"));
             return Ok(());
         }
         let lines: Vec<String> =
@@ -250,7 +254,8 @@ impl<'a> Run<'a> {
             println!("{message}");
         }
         println!("{}", self.tally.line());
-        result.map_err(|_| "not everything holds".to_owned())
+        // All is said, and the count is to be the last line.
+        result.map_err(|_| String::new())
     }
 }
 
@@ -262,6 +267,14 @@ fn verdict(failed: &[&str], tally: Tally) -> Result<(), String> {
         return Err("tests failed".to_owned());
     }
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+}
+
+/// Names the data, and where it is there, forbids tests to do without.
+fn with_data(command: &mut Command, folder: &Path) {
+    command.env("TOOLKEEP_DATA", folder);
+    if folder.is_dir() {
+        command.env("TOOLKEEP_REQUIRE_DATA", "1");
+    }
 }
 
 /// Where shared data is: `TOOLKEEP_DATA`, or `shared/data` beside the checkout.

@@ -159,13 +159,15 @@ pub struct LimitsConfig {
     pub calls: usize,
     /// Calls at once, of one key.
     pub calls_per_key: usize,
+    /// Calls at once, on one source.
+    pub calls_per_source: usize,
     /// The largest result, in bytes.
     pub result_bytes: usize,
 }
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        Self { calls: 512, calls_per_key: 64, result_bytes: 4 << 20 }
+        Self { calls: 4_096, calls_per_key: 1_024, calls_per_source: 512, result_bytes: 4 << 20 }
     }
 }
 

@@ -108,7 +108,7 @@ pub(super) struct Credential {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Server {
-    /// Host names under which the server may be addressed, beside its own address and `localhost`.
+    /// Host names, without port, under which the server may be addressed, beside those of the loopback.
     pub(super) allowed_hosts: Field<Vec<Field<String>>>,
     /// Origins of web pages that may speak to it, such as `https://console.example`.
     pub(super) allowed_origins: Field<Vec<Field<String>>>,
@@ -126,6 +126,8 @@ pub(super) struct Limits {
     pub(super) calls: Field<u64>,
     /// Calls at once, of one key.
     pub(super) calls_per_key: Field<u64>,
+    /// Calls at once, on one source.
+    pub(super) calls_per_source: Field<u64>,
     /// The largest result, such as `1MiB`.
     pub(super) result_bytes: Field<Size>,
 }

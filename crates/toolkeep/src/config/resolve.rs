@@ -153,17 +153,15 @@ impl Resolver<'_> {
 
     fn host(&self, text: &str, place: Place) -> Option<String> {
         let host = text.to_ascii_lowercase();
-        let letters =
-            |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
-        if !host.is_empty() && host.len() <= 255 && host.chars().all(letters) {
+        let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let is_address = address.is_some_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok());
+        let is_name = (1..=255).contains(&host.len()) && host.chars().all(letters);
+        if is_name || is_address {
             return Some(host);
         }
         let message = format!("`{}` is no host name", shorten(text));
-        self.sink.tell(
-            place,
-            message,
-            "write it as browsers send it, such as `tools.example:8443`",
-        );
+        self.sink.tell(place, message, "write the name alone, such as `tools.example`");
         None
     }
 
@@ -197,6 +195,7 @@ impl Resolver<'_> {
         LimitsConfig {
             calls: calls(&low.calls).unwrap_or(default.calls),
             calls_per_key: calls(&low.calls_per_key).unwrap_or(default.calls_per_key),
+            calls_per_source: calls(&low.calls_per_source).unwrap_or(default.calls_per_source),
             result_bytes: self.size(&low.result_bytes, RESULT).unwrap_or(default.result_bytes),
         }
     }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// The longest time a call may be given.
-const LONGEST: Duration = Duration::from_hours(24);
+/// The longest time a call may be given: no tool gets more from the gateway either.
+const LONGEST: Duration = Duration::from_mins(10);
 
-/// `500ms`, `30s`, `2m`, `1h`; from 1 ms to a day.
+/// `500ms`, `30s`, `2m`; from 1 ms to 10 minutes.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let advice = "write a number and its unit, such as `500ms`, `30s`, `2m` or `1h`";
+    let advice = "write a number and its unit, such as `500ms`, `30s` or `2m`";
     let (number, unit) = split(text).ok_or(advice)?;
     let milliseconds = match unit {
         "ms" => 1,
@@ -18,7 +18,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     };
     let time = Duration::from_millis(number.saturating_mul(milliseconds));
     if time.is_zero() || time > LONGEST {
-        return Err("use a time from `1ms` to `24h`".to_owned());
+        return Err("use a time from `1ms` to `10m`".to_owned());
     }
     Ok(time)
 }
@@ -55,11 +55,11 @@ mod tests {
 
     #[test]
     fn times() {
-        for (text, ms) in [("500ms", 500), ("30s", 30_000), ("2 m", 120_000), ("1h", 3_600_000)] {
+        for (text, ms) in [("500ms", 500), ("30s", 30_000), ("2 m", 120_000), ("10min", 600_000)] {
             assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
         for bad in
-            ["", "30", "s", "-1s", "0s", "25h", "1.5s", "30 parsecs", "99999999999999999999s"]
+            ["", "30", "s", "-1s", "0s", "11m", "1h", "1.5s", "30 parsecs", "99999999999999999999s"]
         {
             assert!(duration(bad).is_err(), "{bad}");
         }

@@ -124,7 +124,7 @@ fn a_source_is_exactly_one_thing() {
         ),
         (
             "{ name: a, tools: t, timeout: 30 }",
-            "3:35 `30` is no time for a call = write a number and its unit, such as `500ms`, `30s`, `2m` or `1h`",
+            "3:35 `30` is no time for a call = write a number and its unit, such as `500ms`, `30s` or `2m`",
         ),
     ] {
         assert_eq!(source(yaml), [fault], "{yaml}");
@@ -163,18 +163,19 @@ fn of_two_sources_with_one_name_the_first_stays() {
 #[test]
 fn the_server_part_is_checked() {
     let config = good(
-        "version: 1\nserver: { allowed_hosts: [Tools.Example, 'h:1'], allowed_origins: ['https://c.example', 'http://l:3/'], max_body: 64KiB }\nlimits: { result_bytes: 2MiB }\n",
+        "version: 1\nserver: { allowed_hosts: [Tools.Example, '[::2]'], allowed_origins: ['https://c.example', 'http://l:3/'], max_body: 64KiB }\nlimits: { result_bytes: 2MiB }\n",
     );
-    assert_eq!(config.server.allowed_hosts, ["tools.example", "h:1"]);
+    assert_eq!(config.server.allowed_hosts, ["tools.example", "[::2]"]);
     assert_eq!(config.server.allowed_origins, ["https://c.example", "http://l:3"]);
     assert_eq!((config.server.max_body, config.limits.result_bytes), (64 << 10, 2 << 20));
-    let text = "version: 1\nserver:\n  allowed_hosts: ['a/b', '']\n  allowed_origins: ['https://c/x', '*', 'null', 'file:///x']\n  max_body: 1B\n";
+    let text = "version: 1\nserver:\n  allowed_hosts: ['a/b', '', 'h:1']\n  allowed_origins: ['https://c/x', '*', 'null', 'file:///x']\n  max_body: 1B\n";
     let messages: Vec<_> = reading(text, &[]).faults.0.into_iter().map(|f| f.message).collect();
     assert_eq!(
         messages,
         [
             "`a/b` is no host name",
             "`` is no host name",
+            "`h:1` is no host name",
             "`https://c/x` is no origin",
             "`*` is no origin",
             "`null` is no origin",

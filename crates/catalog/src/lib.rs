@@ -1,1 +1,20 @@
-//! Shelves of offers to one numbered catalog, or problems. Pure.
+//! Shelves of offers to one catalog, or problems.
+//!
+//! A shelf holds what one source offers, compiled once. A catalog is all shelves merged: immutable,
+//! numbered, swapped whole, so that a call that began on one ends on it. This crate does no I/O and
+//! knows neither sources nor policy.
+
+pub mod canonical;
+pub mod diff;
+pub mod entry;
+pub mod merge;
+pub mod registry;
+pub mod schema;
+pub mod shelf;
+
+pub use diff::Diff;
+pub use entry::Entry;
+pub use merge::Catalog;
+pub use registry::{OnConflict, Registry};
+pub use schema::{ArgumentFault, Schema};
+pub use shelf::{Shelf, State};

@@ -1,1 +1,133 @@
-//! The pipeline: one function that every call goes through.
+//! The pipeline: one function that every call goes through, whichever door it came by.
+//!
+//! It finds the tool in one snapshot, checks the arguments, decides, writes the intent, runs, and
+//! writes the outcome. Only here is an executor called. It knows no protocol and no provider.
+
+mod cancel;
+mod limits;
+mod mac;
+mod pipeline;
+mod request;
+mod run;
+mod view;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use catalog::Catalog;
+use policy::Policy;
+use tokio_util::task::TaskTracker;
+use tool::executor::Credentials;
+use tool::{Clock, Ledger, Secret};
+
+pub use limits::Bounds;
+pub use request::Request;
+pub use view::View;
+
+use limits::Limits;
+use mac::Mac;
+use view::Views;
+
+/// What a gateway is made of.
+#[derive(Clone)]
+pub struct Parts {
+    /// The catalog, swapped by intake.
+    pub catalog: Arc<ArcSwap<Catalog>>,
+    /// The policy, swapped by configuration.
+    pub policy: Arc<ArcSwap<Policy>>,
+    /// The record.
+    pub ledger: Arc<dyn Ledger>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Credentials for upstreams.
+    pub credentials: Arc<dyn Credentials>,
+    /// The installation's key for hashing arguments in records.
+    pub mac_key: Secret,
+    /// Times and bounds.
+    pub options: Options,
+}
+
+/// Times and bounds of calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// For tools that name no timeout of their own.
+    pub timeout: Duration,
+    /// No tool gets more.
+    pub timeout_max: Duration,
+    /// How long an executor may take to stop when told to; then it is dropped.
+    pub grace: Duration,
+    /// The largest answer, in bytes.
+    pub result_bytes: usize,
+    /// Whether calls with effects also wait for the disk before they run.
+    pub sync_effects: bool,
+    /// How many calls at once.
+    pub bounds: Bounds,
+}
+
+impl Default for Options {
+    /// 30 s, at most 600 s; 500 ms to stop; 4 MiB; effects synced.
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(30),
+            timeout_max: Duration::from_mins(10),
+            grace: Duration::from_millis(500),
+            result_bytes: 4 << 20,
+            sync_effects: true,
+            bounds: Bounds::default(),
+        }
+    }
+}
+
+/// Shows each caller its tools and runs its calls.
+pub struct Gateway {
+    parts: Parts,
+    views: Views,
+    limits: Limits,
+    mac: Mac,
+    tasks: TaskTracker,
+}
+
+impl Gateway {
+    /// Puts the parts together.
+    pub fn new(parts: Parts) -> Self {
+        let limits = Limits::new(parts.options.bounds);
+        let mac = Mac::new(&parts.mac_key);
+        Self { views: Views::default(), limits, mac, tasks: TaskTracker::new(), parts }
+    }
+
+    /// Resolves when no call is running. New calls are refused from here on.
+    pub async fn drain(&self) {
+        self.limits.close();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Whether calls can be recorded, and so run.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn health(&self) -> Result<(), tool::LedgerError> {
+        self.parts.ledger.health()
+    }
+
+    /// Calls running now.
+    pub fn running(&self) -> usize {
+        self.limits.running()
+    }
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gateway").field("options", &self.parts.options).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

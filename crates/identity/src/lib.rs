@@ -1,1 +1,17 @@
-//! Credentials to principals. The only place where a Principal is made. Pure.
+//! Credentials to principals. The only place where a [`Principal`] is made.
+//!
+//! Who asks, and what he may do, comes from the credential and from the server's own table of keys;
+//! never from a body, a header or an argument that a caller can choose. This crate is pure: the time,
+//! the randomness and the table come in as arguments, and it keeps no secret, only hashes.
+
+mod error;
+mod key;
+mod principal;
+mod rights;
+mod ring;
+
+pub use error::{CredentialError, KeyFault, Reason};
+pub use key::{KeyId, KeyRecord, NewKey};
+pub use principal::Principal;
+pub use rights::{Persona, Right, RightsClass};
+pub use ring::{KeyRing, verify};

@@ -1,1 +1,28 @@
-//! Fakes of the ports and the clock, fake upstreams, fault proxy.
+//! Fakes of the ports for tests: scripted executors and sources, a clock that stands still, a ledger
+//! and a store in memory. Never a dependency of what ships.
+
+pub mod clock;
+pub mod context;
+pub mod executor;
+pub mod ledger;
+pub mod source;
+
+use serde_json::{Value, json};
+use tool::{Json, Tool, ToolName, Traits};
+
+/// A tool with this input schema and traits that say: read-only.
+///
+/// # Panics
+/// Where the name is no name.
+pub fn tool(name: &str, description: &str, input: &Value) -> Tool {
+    let received = json!({"name": name, "description": description, "inputSchema": input});
+    Tool {
+        name: ToolName::new(name).expect("a name"),
+        title: None,
+        description: description.to_owned(),
+        input: Json::of(input),
+        output: None,
+        traits: Traits { effects: tool::Effects::read_only(), ..Traits::default() },
+        received: Json::of(&received),
+    }
+}

@@ -131,7 +131,11 @@ pub struct ClientCan {
 /// Credentials for upstreams. Those of callers are never passed on.
 pub trait Credentials: Send + Sync {
     /// For one source and one caller.
-    fn for_source<'a>(&'a self, source: &'a SourceName, caller: &'a Caller) -> Boxed<'a, Credential>;
+    fn for_source<'a>(
+        &'a self,
+        source: &'a SourceName,
+        caller: &'a Caller,
+    ) -> Boxed<'a, Credential>;
 }
 
 /// What the credential port answers.

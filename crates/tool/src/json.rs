@@ -151,7 +151,8 @@ impl fmt::Debug for Json {
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw: &RawValue = serde_json::from_str(self.as_str()).map_err(serde::ser::Error::custom)?;
+        let raw: &RawValue =
+            serde_json::from_str(self.as_str()).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
     }
 }

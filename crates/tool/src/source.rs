@@ -25,6 +25,10 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// between two calls. A source that cannot tell never resolves.
     fn changed(&self, seen: Revision) -> Boxed<'_, Revision>;
 
+    /// The operator asks for it: what is waited for before another try is forgotten, so that the next
+    /// [`Source::list`] tries at once. Sources that wait for nothing need not do anything.
+    fn refresh(&self) {}
+
     /// Ends it. When this resolves, its children are gone.
     fn close(&self) -> Boxed<'_, ()>;
 }

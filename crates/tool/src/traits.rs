@@ -130,8 +130,9 @@ impl Effects {
     /// take that back: the worse word counts.
     pub fn any(&self) -> bool {
         let Self::Declared(effects) = self else { return true };
-        let changes =
-            |e: &Effect| matches!(e, Effect::LocalExec | Effect::ModifiesFiles | Effect::SystemState);
+        let changes = |e: &Effect| {
+            matches!(e, Effect::LocalExec | Effect::ModifiesFiles | Effect::SystemState)
+        };
         let reads = effects.contains(&Effect::ReadOnly) || effects.is_empty();
         effects.iter().any(changes) || !reads
     }

@@ -1,9 +1,11 @@
-//! Sources and executors against real files and real servers.
+//! Sources and executors against real files, sockets, children and servers.
 
 #[cfg(test)]
 mod fakes;
 #[cfg(test)]
 mod layers;
+#[cfg(test)]
+mod mcp;
 #[cfg(test)]
 mod module;
 #[cfg(test)]

@@ -1,0 +1,44 @@
+//! What changed from one catalog to the next.
+
+use std::collections::HashMap;
+
+use tool::{Digest, ToolKey};
+
+use crate::merge::Catalog;
+
+/// Tools that came, went, or changed their definition.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Diff {
+    /// New here.
+    pub added: Vec<ToolKey>,
+    /// Gone.
+    pub removed: Vec<ToolKey>,
+    /// The same tool with another definition.
+    pub changed: Vec<ToolKey>,
+}
+
+impl Diff {
+    /// From `old` to `new`.
+    pub fn between(old: &Catalog, new: &Catalog) -> Self {
+        let index = |catalog: &Catalog| -> HashMap<ToolKey, Digest> {
+            catalog.tools().iter().map(|entry| (entry.key.clone(), entry.definition)).collect()
+        };
+        let (before, after) = (index(old), index(new));
+        let mut diff = Self::default();
+        for entry in new.tools() {
+            match before.get(&entry.key) {
+                None => diff.added.push(entry.key.clone()),
+                Some(hash) if *hash != entry.definition => diff.changed.push(entry.key.clone()),
+                Some(_) => {}
+            }
+        }
+        let gone = |entry: &&std::sync::Arc<crate::Entry>| !after.contains_key(&entry.key);
+        diff.removed = old.tools().iter().filter(gone).map(|entry| entry.key.clone()).collect();
+        diff
+    }
+
+    /// Nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+}

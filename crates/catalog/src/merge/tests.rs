@@ -1,0 +1,96 @@
+use std::sync::Arc;
+
+use serde_json::json;
+use tool::source::SourceFault;
+use tool::{Item, Listing, Offer, Org, Problem, SourceError, SourceName, Trust, Wall};
+
+use super::{Catalog, skeleton};
+use crate::{Diff, Shelf, State};
+
+fn offer(name: &str, description: &str) -> Offer {
+    let schema = json!({"type": "object"});
+    let tool = testkit::tool(name, description, &schema);
+    Offer { item: Item::Tool(Arc::new(tool)), executor: testkit::executor::echo() }
+}
+
+fn empty(source: &str) -> Shelf {
+    Shelf::starting(SourceName::new(source).unwrap(), "test", Trust::Full)
+}
+
+fn shelf(source: &str, offers: Vec<Offer>) -> Shelf {
+    empty(source).listed(&Org::default(), Listing { offers, ..Listing::default() })
+}
+
+fn names(catalog: &Catalog) -> Vec<&str> {
+    catalog.tools().iter().map(|entry| entry.key.name.as_str()).collect()
+}
+
+#[test]
+fn the_first_source_keeps_the_name_and_the_other_is_told() {
+    let a = shelf("a", vec![offer("x", "of a"), offer("y", "of a")]);
+    let b = shelf("b", vec![offer("x", "of b"), offer("X", "of b"), offer("z", "of b")]);
+    let catalog = Catalog::merge(1, vec![Arc::new(a), Arc::new(b)]);
+    assert_eq!(names(&catalog), ["x", "y", "z"]);
+    assert_eq!(catalog.find("x").unwrap().1.tool.description, "of a");
+    assert!(catalog.find("X").is_none());
+    let b = SourceName::new("b").unwrap();
+    let told: Vec<_> = catalog.problems(&b).map(|p| p.message.as_str()).collect();
+    assert_eq!(
+        told,
+        [
+            "the name `x` is already taken by source `a`",
+            "the name `X` looks like `x` of source `a`"
+        ]
+    );
+}
+
+#[test]
+fn one_source_may_have_names_that_look_alike() {
+    let a = shelf("a", vec![offer("l1", "1"), offer("ll", "2")]);
+    assert_eq!(skeleton("l1"), skeleton("LL"));
+    assert_eq!(names(&Catalog::merge(1, vec![Arc::new(a)])), ["l1", "ll"]);
+}
+
+#[test]
+fn within_a_source_the_first_definition_stays() {
+    let a = shelf("a", vec![offer("x", "1"), offer("x", "1"), offer("x", "2")]);
+    assert_eq!(a.tools.len(), 1);
+    assert_eq!(a.tools[0].tool.description, "1");
+    assert_eq!(a.problems.len(), 1);
+    assert_eq!(a.problems[0].message, "Tool x already registered");
+}
+
+#[test]
+fn a_tool_with_a_bad_schema_does_not_take_the_others_down() {
+    let bad = testkit::tool("bad", "d", &json!({"type": "dict"}));
+    let bad = Offer { item: Item::Tool(Arc::new(bad)), executor: testkit::executor::echo() };
+    let a = shelf("a", vec![offer("x", "1"), bad, offer("y", "1")]);
+    assert_eq!(a.tools.len(), 2);
+    assert_eq!(a.problems[0].place, "bad");
+}
+
+#[test]
+fn what_is_known_outlives_a_failure() {
+    let error = SourceError {
+        kind: SourceFault::Unreachable,
+        problem: Problem::new("http://x", "connection refused"),
+    };
+    let new = empty("a").failed(&error, Wall(5));
+    assert_eq!((new.state, new.tools.len()), (State::Failed(SourceFault::Unreachable), 0));
+    let known = shelf("a", vec![offer("x", "1")]).failed(&error, Wall(5)).failed(&error, Wall(9));
+    assert_eq!((known.state, known.tools.len()), (State::Stale, 1));
+    assert_eq!((known.stale_since, known.problems.len()), (Some(Wall(5)), 1));
+}
+
+#[test]
+fn diff_tells_what_came_went_and_changed() {
+    let old = Catalog::merge(1, vec![Arc::new(shelf("a", vec![offer("x", "1"), offer("y", "1")]))]);
+    let new = Catalog::merge(2, vec![Arc::new(shelf("a", vec![offer("y", "2"), offer("z", "1")]))]);
+    let diff = Diff::between(&old, &new);
+    let names =
+        |keys: &[tool::ToolKey]| keys.iter().map(|k| k.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(&diff.added), ["z"]);
+    assert_eq!(names(&diff.removed), ["x"]);
+    assert_eq!(names(&diff.changed), ["y"]);
+    assert!(Diff::between(&new, &new).is_empty());
+}

@@ -1,0 +1,154 @@
+//! A tool's input schema, compiled once, and what does not fit it, in words a model can act on.
+
+use std::fmt;
+
+use jsonschema::{PatternOptions, Validator};
+use serde_json::Value;
+use tool::Json;
+
+/// The most subschemas a tool may bring; a bomb has more.
+const SUBSCHEMAS: usize = 2_000;
+/// The most faults that are told of one call, and characters of each.
+const FAULTS: usize = 5;
+const FAULT_TEXT: usize = 240;
+
+/// A compiled JSON Schema.
+pub struct Schema(Validator);
+
+/// One thing that does not fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArgumentFault {
+    /// Where in the arguments, as a JSON pointer; empty for the whole.
+    pub at: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for ArgumentFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.at.is_empty() {
+            return f.write_str(&self.message);
+        }
+        write!(f, "`{}`: {}", self.at, self.message)
+    }
+}
+
+impl Schema {
+    /// Compiles `schema`: draft 2020-12 unless it names another. Nothing is fetched, and patterns run
+    /// on the linear engine, so look-around is refused here rather than slow later.
+    ///
+    /// # Errors
+    /// In words, with the place in the schema.
+    pub fn compile(schema: &Json) -> Result<Self, String> {
+        let value = schema.value();
+        let Value::Object(root) = &value else {
+            return Err(format!("the input schema is {}, not an object", schema.kind()));
+        };
+        if let Some(kind) = root.get("type").filter(|kind| *kind != "object") {
+            return Err(format!("the input schema's `type` is {kind}, not \"object\""));
+        }
+        let found = count(&value);
+        if found > SUBSCHEMAS {
+            return Err(format!("the input schema has {found} objects, {SUBSCHEMAS} are allowed"));
+        }
+        jsonschema::options()
+            .with_pattern_options(PatternOptions::regex().size_limit(1 << 20))
+            .build(&value)
+            .map(Self)
+            .map_err(|error| {
+                let place = error.instance_path().as_str();
+                cut(&format!("the input schema cannot be used: {error} (at `{place}`)"))
+            })
+    }
+
+    /// Nothing where `args` fit, the first few faults where they do not.
+    ///
+    /// # Errors
+    /// [`ArgumentFault`]s, at least one.
+    pub fn check(&self, args: &Value) -> Result<(), Vec<ArgumentFault>> {
+        if self.0.is_valid(args) {
+            return Ok(());
+        }
+        let fault = |error: jsonschema::ValidationError<'_>| ArgumentFault {
+            at: error.instance_path().as_str().to_owned(),
+            message: cut(&error.to_string()),
+        };
+        Err(self.0.iter_errors(args).take(FAULTS).map(fault).collect())
+    }
+}
+
+/// Objects in a schema, as a measure of its size; the depth was bounded when it was checked.
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Object(map) => 1 + map.values().map(count).sum::<usize>(),
+        Value::Array(list) => list.iter().map(count).sum(),
+        _ => 0,
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(FAULT_TEXT) {
+        Some((end, _)) => text.get(..end).unwrap_or_default().to_owned() + "…",
+        None => text.to_owned(),
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Schema")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tool::Json;
+
+    use super::Schema;
+
+    fn compile(schema: &serde_json::Value) -> Result<Schema, String> {
+        Schema::compile(&Json::of(schema))
+    }
+
+    #[test]
+    fn says_what_does_not_fit_and_where() {
+        let schema = compile(&json!({"type": "object", "required": ["n"],
+            "properties": {"n": {"type": "integer", "maximum": 10}}}))
+        .unwrap();
+        schema.check(&json!({"n": 3, "more": true})).unwrap();
+        let told = |args| {
+            schema.check(&args).unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(told(json!({"n": 12})), ["`/n`: 12 is greater than the maximum of 10"]);
+        assert_eq!(told(json!({})), ["\"n\" is a required property"]);
+    }
+
+    #[test]
+    fn refuses_schemas_that_cannot_be_used() {
+        let error = |schema: serde_json::Value| compile(&schema).unwrap_err();
+        assert_eq!(
+            error(json!({"type": "dict"})),
+            "the input schema's `type` is \"dict\", not \"object\""
+        );
+        assert!(
+            error(json!({"properties": {"a": {"type": "nonsense"}}})).contains("cannot be used")
+        );
+        assert!(error(json!({"$ref": "http://127.0.0.1:9/x"})).contains("cannot be used"));
+        assert!(error(json!({"$ref": "file:///etc/passwd"})).contains("cannot be used"));
+        assert!(
+            error(json!({"properties": {"a": {"pattern": "(?=x)y"}}})).contains("cannot be used")
+        );
+        let many = json!({"anyOf": (0..2_001).map(|_| json!({})).collect::<Vec<_>>()});
+        assert!(error(many).contains("2000 are allowed"));
+    }
+
+    #[test]
+    fn faults_are_bounded() {
+        let schema = compile(&json!({"additionalProperties": {"maxLength": 1}})).unwrap();
+        let long = "x".repeat(10_000);
+        let args: serde_json::Map<_, _> = (0..50).map(|i| (i.to_string(), json!(long))).collect();
+        let faults = schema.check(&args.into()).unwrap_err();
+        assert_eq!(faults.len(), 5);
+        assert!(faults.iter().all(|f| f.message.chars().count() <= 241));
+    }
+}

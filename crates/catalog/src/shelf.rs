@@ -1,0 +1,131 @@
+//! What one source offers, compiled once per listing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tool::source::SourceFault;
+use tool::{
+    Item, Listing, Org, Problem, Prompt, Resource, Revision, SourceError, SourceName, ToolName,
+    Trust, Wall,
+};
+
+use crate::entry::Entry;
+
+/// How a source stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It was not listed yet.
+    Starting,
+    /// It was listed, and that is current.
+    Ok,
+    /// It is away; what it offered last is kept.
+    Stale,
+    /// It is away, and nothing of it is known.
+    Failed(SourceFault),
+}
+
+/// One source's part of the catalog. Immutable.
+#[derive(Debug, Clone)]
+pub struct Shelf {
+    /// The source.
+    pub source: SourceName,
+    /// `tool_file`, `module`, `mcp`, `builtin`, …
+    pub kind: &'static str,
+    /// How far it is trusted.
+    pub trust: Trust,
+    /// How it stands.
+    pub state: State,
+    /// Which state of the source this is.
+    pub revision: Revision,
+    /// Its tools, in its order.
+    pub tools: Vec<Arc<Entry>>,
+    /// Its prompts.
+    pub prompts: Vec<Prompt>,
+    /// Its resources and templates.
+    pub resources: Vec<Resource>,
+    /// What is wrong with it.
+    pub problems: Vec<Problem>,
+    /// Since when this is only remembered.
+    pub stale_since: Option<Wall>,
+}
+
+impl Shelf {
+    /// Of a source that was not listed yet.
+    pub fn starting(source: SourceName, kind: &'static str, trust: Trust) -> Self {
+        Self {
+            source,
+            kind,
+            trust,
+            state: State::Starting,
+            revision: Revision::default(),
+            tools: Vec::new(),
+            prompts: Vec::new(),
+            resources: Vec::new(),
+            problems: Vec::new(),
+            stale_since: None,
+        }
+    }
+
+    /// The shelf after a listing. A definition that did not change keeps its compiled entry, unless its
+    /// executor changed.
+    #[must_use]
+    pub fn listed(&self, org: &Org, listing: Listing) -> Self {
+        let Listing { revision, offers, problems, stale_since } = listing;
+        let state = if stale_since.is_some() { State::Stale } else { State::Ok };
+        let empty = Self::starting(self.source.clone(), self.kind, self.trust);
+        let mut next = Self { state, revision, problems, stale_since, ..empty };
+        let mut seen: HashMap<ToolName, Arc<Entry>> = HashMap::new();
+        for offer in offers {
+            let tool = match offer.item {
+                Item::Tool(tool) => tool,
+                Item::Prompt(prompt) => {
+                    next.prompts.push(prompt);
+                    continue;
+                }
+                Item::Resource(resource) => {
+                    next.resources.push(resource);
+                    continue;
+                }
+            };
+            let place = tool.name.to_string();
+            match Entry::new(org.clone(), self.source.clone(), tool, offer.executor) {
+                Ok(entry) => next.shelve(Arc::new(entry), &mut seen),
+                Err(message) => next
+                    .problems
+                    .push(Problem::new(place, message).fix("mend the tool's schema at its source")),
+            }
+        }
+        next
+    }
+
+    /// The same definition twice is one tool; another one under the same name does not take its place.
+    fn shelve(&mut self, entry: Arc<Entry>, seen: &mut HashMap<ToolName, Arc<Entry>>) {
+        let name = &entry.key.name;
+        match seen.get(name) {
+            None => {
+                seen.insert(name.clone(), Arc::clone(&entry));
+                self.tools.push(entry);
+            }
+            Some(first) if first.definition == entry.definition => {}
+            Some(_) => self.problems.push(
+                Problem::new(name.to_string(), format!("Tool {name} already registered"))
+                    .fix("the first definition stays; rename or remove the second"),
+            ),
+        }
+    }
+
+    /// The shelf after a listing failed: what is known is kept, and marked.
+    #[must_use]
+    pub fn failed(&self, error: &SourceError, now: Wall) -> Self {
+        let known = self.state != State::Starting && !matches!(self.state, State::Failed(_));
+        let mut next = self.clone();
+        next.problems = vec![error.problem.clone()];
+        if known {
+            next.state = State::Stale;
+            next.stale_since = self.stale_since.or(Some(now));
+        } else {
+            next.state = State::Failed(error.kind);
+        }
+        next
+    }
+}

@@ -1,0 +1,197 @@
+//! The product in one function. Read it from the top.
+
+use std::sync::Arc;
+
+use catalog::Entry;
+use identity::Principal;
+use policy::{Decision, Reason};
+use tool::outcome::{Answer, Failure, Status};
+use tool::{Args, Call, CallId, Code, Durability, Intent, Outcome, Refusal, Ticket};
+use uuid::{NoContext, Timestamp, Uuid};
+
+use crate::limits::Permit;
+use crate::run::Run;
+use crate::{Gateway, Request, View};
+
+/// A call that may run once its intent is written.
+pub(crate) struct Ready {
+    pub(crate) call: Call,
+    pub(crate) entry: Arc<Entry>,
+    view: Arc<View>,
+    reason: Reason,
+    _permit: Permit,
+}
+
+/// A call that will not run.
+struct Refused {
+    failure: Failure,
+    reason: Option<Reason>,
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self { failure, reason: None }
+    }
+}
+
+impl Gateway {
+    /// Runs one call. Every call leaves its record, however it ends: `refused`, or an intent and an
+    /// outcome. Where the caller goes away, a call with effects runs on, is told to stop, and is
+    /// recorded as cancelled; one without is dropped and recorded as abandoned.
+    pub async fn call(self: &Arc<Self>, principal: &Principal, request: Request) -> Answer {
+        let started = self.parts.clock.mono();
+        let id = self.new_id();
+        let result = match self.prepare(id, principal, &request) {
+            Err(refused) => self.refuse(id, principal, &request, refused),
+            Ok(ready) => match self.intent(principal, &request, &ready).await {
+                Err(failure) => (Status::Refused, Err(failure)),
+                Ok(ticket) => self.run(principal, request, ready, ticket).await,
+            },
+        };
+        let elapsed = self.parts.clock.mono().since(started);
+        let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        Answer { call: id, status: result.0, result: result.1, elapsed_ms }
+    }
+
+    /// Everything before the intent. Nothing here has an effect.
+    fn prepare(
+        &self,
+        id: CallId,
+        principal: &Principal,
+        request: &Request,
+    ) -> Result<Ready, Refused> {
+        // One snapshot, to the end of the call.
+        let view = self.view(principal, request.caller_type);
+        // Hidden and unknown get the same answer, and get it before their arguments are looked at.
+        let Some((entry, residual)) = view.find(&request.tool) else {
+            return Err(unknown(&request.tool).into());
+        };
+        let entry = Arc::clone(entry);
+        let args = Args::check(request.args.clone()).map_err(|error| {
+            Failure::new(Code::InvalidArguments, format!("the arguments: {error}"))
+        })?;
+        entry.check(&args).map_err(|faults| {
+            let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
+            Failure::new(Code::InvalidArguments, told.join("; "))
+        })?;
+        let reason = match policy::decide(residual) {
+            Decision::Allow(reason) => reason,
+            Decision::Deny(reason) => return Err(denied(Code::Denied, reason)),
+            // Until a call can be held, what would have to be held is refused.
+            Decision::Hold(reason) => return Err(denied(Code::ApprovalRequired, reason)),
+        };
+        let permit =
+            self.limits.enter((principal.key(), entry.key.source.as_str()), self.tasks.token())?;
+        let call = Call {
+            id,
+            parent: request.parent,
+            continues: None,
+            key: entry.key.clone(),
+            tool: Arc::clone(&entry.tool),
+            args,
+        };
+        Ok(Ready { call, entry, view, reason, _permit: permit })
+    }
+
+    /// No intent on record, no execution.
+    async fn intent(
+        &self,
+        principal: &Principal,
+        request: &Request,
+        ready: &Ready,
+    ) -> Result<Ticket, Failure> {
+        let Ready { call, entry, view, reason, .. } = ready;
+        let effects = call.tool.traits.effects.any();
+        let args = call.args.raw().bytes();
+        let intent = Intent {
+            call: call.id,
+            parent: call.parent,
+            continues: None,
+            at: self.parts.clock.wall(),
+            caller: principal.caller().clone(),
+            door: request.door.to_owned(),
+            caller_type: request.caller_type,
+            tool: call.key.clone(),
+            definition: entry.definition,
+            catalog: view.catalog().number,
+            policy: view.policy(),
+            reason: reason.as_str().to_owned(),
+            args: self.mac.of(args),
+            args_bytes: args.len(),
+            effects,
+        };
+        if *reason == Reason::Caution {
+            tracing::warn!(tool = %call.key.name, call = %call.id, "caution");
+        }
+        let synced = effects && self.parts.options.sync_effects;
+        let need = if synced { Durability::Synced } else { Durability::Written };
+        self.parts.ledger.begin(intent, need).await.map_err(|error| {
+            tracing::error!(%error, call = %call.id, "no intent, no execution");
+            Failure::new(
+                Code::RecordUnavailable,
+                format!("the call did not run, because it cannot be recorded: {error}"),
+            )
+        })
+    }
+
+    /// Executes, shapes, and writes the outcome. A call with effects does so in a task of its own, so
+    /// that a caller who goes away cannot leave it half done and unrecorded.
+    async fn run(
+        self: &Arc<Self>,
+        principal: &Principal,
+        request: Request,
+        ready: Ready,
+        ticket: Ticket,
+    ) -> (Status, Result<Outcome, Failure>) {
+        let effects = ready.call.tool.traits.effects.any();
+        let run = Run::new(Arc::clone(self), principal.caller().clone(), request, ready);
+        // Dropped with this future, that is when the caller goes away.
+        let gone = run.cancel.clone().drop_guard();
+        let result = if effects {
+            let task = self.tasks.spawn(async move { run.finish(ticket).await });
+            task.await.unwrap_or_else(|_| {
+                let failure = Failure::new(Code::Internal, "a fault in Toolkeep ended the call");
+                (Status::Failed, Err(failure))
+            })
+        } else {
+            run.finish(ticket).await
+        };
+        drop(gone.disarm());
+        result
+    }
+
+    fn refuse(
+        &self,
+        call: CallId,
+        principal: &Principal,
+        request: &Request,
+        refused: Refused,
+    ) -> (Status, Result<Outcome, Failure>) {
+        let Refused { failure, reason } = refused;
+        self.parts.ledger.refuse(Refusal {
+            call,
+            at: self.parts.clock.wall(),
+            caller: principal.caller().clone(),
+            door: request.door.to_owned(),
+            tool: request.tool.chars().take(tool::name::MAX).collect(),
+            code: failure.code,
+            reason: reason.map(|reason| reason.as_str().to_owned()),
+        });
+        (Status::Refused, Err(failure))
+    }
+
+    fn new_id(&self) -> CallId {
+        let wall = self.parts.clock.wall().0;
+        let nanos = u32::try_from(wall % 1_000 * 1_000_000).unwrap_or(0);
+        CallId(Uuid::new_v7(Timestamp::from_unix(NoContext, wall / 1_000, nanos)))
+    }
+}
+
+fn unknown(name: &str) -> Failure {
+    let shown: String = name.chars().take(tool::name::MAX).collect();
+    Failure::new(Code::UnknownTool, format!("unknown tool `{}`", shown.escape_debug()))
+}
+
+fn denied(code: Code, reason: Reason) -> Refused {
+    Refused { failure: Failure::new(code, reason.text()), reason: Some(reason) }
+}

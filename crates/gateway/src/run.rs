@@ -1,0 +1,166 @@
+//! One execution: deadline, cancel, grace, panic, size, outcome.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tool::executor::Sent;
+use tool::outcome::{Body, Failure, Status};
+use tool::{Caller, Code, Context, End, ExecuteError, Executor, Granted, Outcome, Step, Ticket};
+
+use crate::cancel::{Signal, Unheard};
+use crate::pipeline::Ready;
+use crate::{Gateway, Request};
+
+/// The longest text of an error that is passed on, in characters.
+const ERROR_TEXT: usize = 2_048;
+
+pub(crate) struct Run {
+    gateway: Arc<Gateway>,
+    caller: Caller,
+    request: Request,
+    ready: Ready,
+    pub(crate) cancel: CancellationToken,
+}
+
+type Ended = (Status, Result<Outcome, Failure>);
+
+impl Run {
+    pub(crate) fn new(
+        gateway: Arc<Gateway>,
+        caller: Caller,
+        request: Request,
+        ready: Ready,
+    ) -> Self {
+        Self { gateway, caller, request, ready, cancel: CancellationToken::new() }
+    }
+
+    pub(crate) async fn finish(self, ticket: Ticket) -> Ended {
+        let clock = &self.gateway.parts.clock;
+        let started = clock.mono();
+        let stepped = self.execute(&ticket).await;
+        let ended = self.shape(stepped);
+        let elapsed = clock.mono().since(started);
+        let body = ended.1.as_ref().ok().map(|outcome| match &outcome.body {
+            Body::Value(json) | Body::Mcp(json) => json.bytes().clone(),
+        });
+        let end = End {
+            at: clock.wall(),
+            status: ended.0,
+            code: ended.1.as_ref().err().map(|failure| failure.code),
+            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            bytes: body.as_ref().map_or(0, bytes::Bytes::len),
+            result: body.map(|body| self.gateway.mac.of(&body)),
+        };
+        match self.gateway.parts.ledger.finish(ticket, end).await {
+            Ok(()) => ended,
+            Err(error) => {
+                tracing::error!(%error, call = %self.ready.call.id, "outcome not recorded");
+                let told = format!("the call ran, but its outcome cannot be recorded: {error}");
+                (Status::Unknown, Err(Failure::new(Code::RecordUnavailable, told)))
+            }
+        }
+    }
+
+    async fn execute(&self, ticket: &Ticket) -> Result<Step, ExecuteError> {
+        let Some(granted) = Granted::of(&self.ready.call, ticket) else {
+            return Err(ExecuteError::before(
+                Code::Internal,
+                "the record of another call was given",
+            ));
+        };
+        let limit = self.limit();
+        let signal = Signal(self.cancel.clone());
+        let ctx = Context {
+            caller: &self.caller,
+            deadline: self.gateway.parts.clock.mono().after(limit),
+            cancel: &signal,
+            progress: self.request.progress.as_deref().unwrap_or(&Unheard),
+            client: self.request.client,
+            ask: None,
+            credentials: self.gateway.parts.credentials.as_ref(),
+            calls: None,
+            attempt: 1,
+        };
+        self.bounded(self.ready.entry.executor.as_ref(), granted, &ctx, limit).await
+    }
+
+    /// The tool's own limit, or the general one, or the client's where that is shorter.
+    fn limit(&self) -> Duration {
+        let options = &self.gateway.parts.options;
+        let own = self.ready.call.tool.traits.timeout.unwrap_or(options.timeout);
+        let asked = self.request.timeout.unwrap_or(options.timeout_max);
+        own.min(asked).min(options.timeout_max)
+    }
+
+    /// Runs until the answer, the deadline or the cancel; after the latter two there is a grace in
+    /// which the executor may stop by itself, and then it is dropped.
+    async fn bounded(
+        &self,
+        executor: &dyn Executor,
+        granted: Granted<'_>,
+        ctx: &Context<'_>,
+        limit: Duration,
+    ) -> Result<Step, ExecuteError> {
+        // A panic is one failed call, not a dead server.
+        let mut running = AssertUnwindSafe(executor.execute(granted, ctx)).catch_unwind();
+        let fault = |_| Err(ExecuteError::during(Code::Internal, "a fault in the tool's executor"));
+        let stopped = tokio::select! {
+            biased;
+            stepped = &mut running => return stepped.unwrap_or_else(fault),
+            () = sleep(limit) => {
+                let told = format!("Tool execution timed out ({}).", seconds(limit));
+                ExecuteError::during(Code::Timeout, told)
+            }
+            () = self.cancel.cancelled() => {
+                ExecuteError::during(Code::Cancelled, "the caller gave the call up")
+            }
+        };
+        self.cancel.cancel();
+        let grace = self.gateway.parts.options.grace;
+        // An answer that comes within the grace is the truth about what happened, so it is kept.
+        match timeout(grace, running).await {
+            Ok(Ok(Ok(Step::Done(outcome)))) => Ok(Step::Done(outcome)),
+            _ => Err(stopped),
+        }
+    }
+
+    fn shape(&self, stepped: Result<Step, ExecuteError>) -> Ended {
+        let outcome = match stepped {
+            Ok(Step::Done(outcome)) => outcome,
+            Ok(Step::Wait(_)) => {
+                let told = "the tool asks for input, which cannot be given through this door yet";
+                return (Status::Failed, Err(Failure::new(Code::UpstreamFailed, told)));
+            }
+            Err(error) => return failed(&error),
+        };
+        let (size, cap) = (outcome.size(), self.gateway.parts.options.result_bytes);
+        if size > cap {
+            let told =
+                format!("the tool ran, but its answer has {size} bytes and {cap} are allowed");
+            return (Status::Failed, Err(Failure::new(Code::TooLarge, told)));
+        }
+        let status = if outcome.is_error { Status::Failed } else { Status::Succeeded };
+        (status, Ok(outcome))
+    }
+}
+
+fn failed(error: &ExecuteError) -> Ended {
+    let status = if error.code == Code::Cancelled { Status::Cancelled } else { Status::Failed };
+    let mut message: String = error.message.chars().take(ERROR_TEXT).collect();
+    if error.sent == Sent::Maybe && error.code == Code::UpstreamLost {
+        message.push_str("; it may have run");
+    }
+    (status, Err(Failure::new(error.code, message)))
+}
+
+/// Whole seconds without decimals, as spec 0 prints them; milliseconds below one.
+fn seconds(limit: Duration) -> String {
+    if limit.subsec_millis() == 0 {
+        return format!("{}s", limit.as_secs());
+    }
+    format!("{}ms", limit.as_millis())
+}

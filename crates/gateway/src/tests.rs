@@ -1,0 +1,265 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use catalog::{Catalog, Shelf};
+use identity::{KeyId, KeyRing, NewKey, Principal};
+use policy::Policy;
+use serde_json::json;
+use testkit::clock::FakeClock;
+use testkit::executor::{Hanging, Scripted, echo};
+use testkit::ledger::MemoryLedger;
+use tool::ledger::Kind;
+use tool::outcome::{Answer, Body, Status};
+use tool::{
+    Code, Durability, Effects, Executor, Item, Json, Level, Listing, Offer, Org, Outcome, Safety,
+    Secret, SourceName, Step, Tool, Trust, Wall,
+};
+
+use super::{Bounds, Gateway, Options, Parts, Request};
+
+struct Bench {
+    gateway: Arc<Gateway>,
+    ledger: Arc<MemoryLedger>,
+    catalog: Arc<ArcSwap<Catalog>>,
+}
+
+fn offer(tool: Tool, executor: Arc<dyn Executor>) -> Offer {
+    Offer { item: Item::Tool(Arc::new(tool)), executor }
+}
+
+fn tool(name: &str) -> Tool {
+    testkit::tool(name, "d", &json!({"type": "object", "properties": {"n": {"type": "integer"}}}))
+}
+
+fn with(name: &str, change: impl FnOnce(&mut Tool)) -> Tool {
+    let mut tool = tool(name);
+    change(&mut tool);
+    tool
+}
+
+fn merged(number: u64, offers: Vec<Offer>) -> Catalog {
+    let shelf = Shelf::starting(SourceName::new("s").unwrap(), "test", Trust::Full)
+        .listed(&Org::default(), Listing { offers, ..Listing::default() });
+    assert!(shelf.problems.is_empty(), "{:?}", shelf.problems);
+    Catalog::merge(number, vec![Arc::new(shelf)])
+}
+
+fn bench_with(options: Options, offers: Vec<Offer>) -> Bench {
+    let ledger = Arc::new(MemoryLedger::default());
+    let catalog = Arc::new(ArcSwap::from_pointee(merged(1, offers)));
+    let gateway = Arc::new(Gateway::new(Parts {
+        catalog: Arc::clone(&catalog),
+        policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
+        ledger: Arc::clone(&ledger) as Arc<dyn tool::Ledger>,
+        clock: Arc::new(FakeClock::default()),
+        credentials: Arc::new(testkit::context::Quiet),
+        mac_key: Secret::new("key"),
+        options,
+    }));
+    Bench { gateway, ledger, catalog }
+}
+
+fn bench(offers: Vec<Offer>) -> Bench {
+    bench_with(Options::default(), offers)
+}
+
+fn principal(level: Level) -> Principal {
+    let mut key = NewKey::user(KeyId::random([1; 6]), "ann");
+    key.level = level;
+    let (secret, record) = key.issue([7; 32], Wall(0)).unwrap();
+    KeyRing::new([record]).verify(Some(secret.open()), Wall(1)).unwrap()
+}
+
+impl Bench {
+    async fn call(&self, name: &str, args: &str) -> Answer {
+        let request = Request::new(name, args.to_owned(), "test");
+        self.gateway.call(&principal(Level::User), request).await
+    }
+}
+
+fn code(answer: &Answer) -> Option<Code> {
+    answer.result.as_ref().err().map(|failure| failure.code)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_has_one_intent_and_one_outcome_and_its_arguments_are_not_on_record() {
+    let bench = bench(vec![offer(tool("a"), echo())]);
+    let answer = bench.call("a", r#"{"n": 5, "secret": "hunter2"}"#).await;
+    assert_eq!(answer.status, Status::Succeeded);
+    let Body::Value(body) = answer.result.unwrap().body else { panic!("a value") };
+    assert_eq!(body.as_str(), r#"{"n": 5, "secret": "hunter2"}"#);
+    assert_eq!(bench.ledger.kinds(answer.call), [Kind::Intent, Kind::Outcome]);
+    let shown =
+        format!("{:?}", bench.ledger.frames().iter().map(|f| f.body.as_str()).collect::<Vec<_>>());
+    assert!(!shown.contains("hunter2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn hidden_and_unknown_get_the_same_answer() {
+    let hidden = with("hidden", |t| t.traits.level = Level::Admin);
+    let bench = bench(vec![offer(hidden, echo())]);
+    let (a, b) = (bench.call("hidden", "not json").await, bench.call("absent", "{}").await);
+    assert_eq!(code(&a), Some(Code::UnknownTool));
+    let text = |answer: &Answer| answer.result.clone().unwrap_err().message;
+    assert_eq!(text(&a).replace("hidden", "absent"), text(&b));
+    assert_eq!(bench.ledger.kinds(a.call), [Kind::Refused]);
+    // Positive control: who may see it can call it.
+    let request = Request::new("hidden", "{}", "test");
+    let seen = bench.gateway.call(&principal(Level::Admin), request).await;
+    assert_eq!(seen.status, Status::Succeeded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_that_do_not_fit_never_reach_the_executor() {
+    let scripted = Arc::new(Scripted::new(|args| Ok(Step::Done(Outcome::value(args)))));
+    let bench = bench(vec![offer(tool("a"), Arc::clone(&scripted) as Arc<dyn Executor>)]);
+    for bad in [r#"{"n":"x"}"#, "[]", "{", r#"{"n":1,"n":2}"#, ""] {
+        let answer = bench.call("a", bad).await;
+        assert_eq!(code(&answer), Some(Code::InvalidArguments), "{bad}");
+        assert_eq!(bench.ledger.kinds(answer.call), [Kind::Refused]);
+    }
+    assert_eq!(scripted.calls(), 0);
+    bench.call("a", "{}").await;
+    assert_eq!(scripted.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dangerous_and_destructive_are_refused_with_their_own_code() {
+    let dangerous = with("dangerous", |t| t.traits.safety = Safety::Dangerous);
+    let destructive = with("destructive", |t| t.traits.destructive = true);
+    let scripted = Arc::new(Scripted::new(|args| Ok(Step::Done(Outcome::value(args)))));
+    let run = || Arc::clone(&scripted) as Arc<dyn Executor>;
+    let bench = bench(vec![offer(dangerous, run()), offer(destructive, run())]);
+    for name in ["dangerous", "destructive"] {
+        assert_eq!(code(&bench.call(name, "{}").await), Some(Code::ApprovalRequired));
+    }
+    assert_eq!(scripted.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_intent_no_execution_but_reading_goes_on() {
+    let scripted = Arc::new(Scripted::new(|args| Ok(Step::Done(Outcome::value(args)))));
+    let run = || Arc::clone(&scripted) as Arc<dyn Executor>;
+    let writes = with("writes", |t| t.traits.effects = Effects::Unknown);
+    let bench = bench(vec![offer(writes, run()), offer(tool("reads"), run())]);
+    bench.ledger.fail_from(Some(Durability::Synced));
+    assert_eq!(code(&bench.call("writes", "{}").await), Some(Code::RecordUnavailable));
+    assert_eq!(scripted.calls(), 0);
+    assert_eq!(bench.call("reads", "{}").await.status, Status::Succeeded);
+    bench.ledger.fail_from(None);
+    assert_eq!(bench.call("writes", "{}").await.status, Status::Succeeded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_hangs_ends_at_its_timeout_whether_it_listens_or_not() {
+    for listens in [true, false] {
+        let slow = with("slow", |t| t.traits.timeout = Some(Duration::from_secs(7)));
+        let bench = bench(vec![offer(slow, Arc::new(Hanging { listens }))]);
+        let begun = tokio::time::Instant::now();
+        let answer = bench.call("slow", "{}").await;
+        assert_eq!(code(&answer), Some(Code::Timeout));
+        assert_eq!(answer.result.unwrap_err().message, "Tool execution timed out (7s).");
+        assert!(begun.elapsed() < Duration::from_secs(8));
+        assert_eq!(bench.ledger.kinds(answer.call), [Kind::Intent, Kind::Outcome]);
+    }
+}
+
+fn ends(bench: &Bench) -> Vec<Status> {
+    let outcomes = bench.ledger.frames().into_iter().filter(|f| f.kind == Kind::Outcome);
+    outcomes.map(|f| f.body.read::<tool::End>().unwrap().status).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_goes_away_leaves_a_record() {
+    for (effects, status) in
+        [(Effects::Unknown, Status::Cancelled), (Effects::read_only(), Status::Abandoned)]
+    {
+        let hangs = with("hangs", |t| t.traits.effects = effects);
+        let bench = bench(vec![offer(hangs, Arc::new(Hanging { listens: true }))]);
+        let call = bench.call("hangs", "{}");
+        tokio::time::timeout(Duration::from_secs(1), call).await.unwrap_err();
+        bench.gateway.drain().await;
+        assert_eq!(ends(&bench), [status]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_one_failed_call() {
+    let panics = || Arc::new(Scripted::new(|_| panic!("a fault"))) as Arc<dyn Executor>;
+    let writes = with("writes", |t| t.traits.effects = Effects::Unknown);
+    let bench = bench(vec![offer(tool("panics"), panics()), offer(writes, panics())]);
+    for name in ["panics", "writes"] {
+        assert_eq!(code(&bench.call(name, "{}").await), Some(Code::Internal));
+    }
+    assert_eq!(ends(&bench), [Status::Failed, Status::Failed]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_much_at_once_is_told_at_once_and_one_source_leaves_room() {
+    let bounds = Bounds { calls: 10, per_key: 3, per_source: 8 };
+    let options = Options { bounds, ..Options::default() };
+    let bench =
+        bench_with(options, vec![offer(tool("hangs"), Arc::new(Hanging { listens: true }))]);
+    let calls: Vec<_> = (0..5)
+        .map(|_| {
+            let (gateway, who) = (Arc::clone(&bench.gateway), principal(Level::User));
+            async move { gateway.call(&who, Request::new("hangs", "{}", "test")).await }
+        })
+        .collect();
+    let answers = futures_util::future::join_all(calls).await;
+    let busy = answers.iter().filter(|a| code(a) == Some(Code::Busy)).count();
+    assert_eq!(busy, 2);
+    assert_eq!(bench.gateway.running(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_ends_on_the_catalog_it_began_with() {
+    let bench = bench(vec![offer(tool("a"), echo())]);
+    let catalog = Arc::clone(&bench.catalog);
+    let swaps = Arc::new(Scripted::new(move |args| {
+        catalog.store(Arc::new(merged(9, vec![])));
+        Ok(Step::Done(Outcome::value(args)))
+    }));
+    bench.catalog.store(Arc::new(merged(2, vec![offer(tool("swaps"), swaps)])));
+    assert_eq!(bench.call("swaps", "{}").await.status, Status::Succeeded);
+    assert_eq!(code(&bench.call("swaps", "{}").await), Some(Code::UnknownTool));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_past_the_cap_is_told_and_recorded() {
+    let large =
+        Arc::new(Scripted::new(|_| Ok(Step::Done(Outcome::value(Json::of(&"x".repeat(5 << 20)))))));
+    let bench = bench(vec![offer(tool("large"), large)]);
+    let answer = bench.call("large", "{}").await;
+    assert_eq!(code(&answer), Some(Code::TooLarge));
+    assert_eq!(ends(&bench), [Status::Failed]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_listed_is_what_can_be_called() {
+    let tools = Level::ALL.iter().map(|level| {
+        let tool = with(level.as_str(), |t| t.traits.level = *level);
+        offer(tool, echo())
+    });
+    let bench = bench(tools.collect());
+    for level in Level::ALL {
+        let who = principal(*level);
+        let view = bench.gateway.view(&who, tool::CallerType::Direct);
+        let listed: Vec<_> = view.tools().map(|e| e.key.name.to_string()).collect();
+        for other in Level::ALL {
+            let request = Request::new(other.as_str(), "{}", "test");
+            let ran = bench.gateway.call(&who, request).await.status == Status::Succeeded;
+            assert_eq!(ran, listed.iter().any(|name| name == other.as_str()));
+        }
+        let again = bench.gateway.view(&principal(*level), tool::CallerType::Direct);
+        assert_eq!(view.id, again.id, "one class, one view");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stops_takes_no_more_calls() {
+    let bench = bench(vec![offer(tool("a"), echo())]);
+    bench.gateway.drain().await;
+    assert_eq!(code(&bench.call("a", "{}").await), Some(Code::ShuttingDown));
+}

@@ -1,0 +1,106 @@
+//! What a rights class sees: worked out once per catalog, policy and class.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use catalog::{Catalog, Entry};
+use identity::{Principal, RightsClass};
+use policy::{Admission, Facts, Policy, Residual};
+use tool::{CallerType, Digest};
+
+use crate::Gateway;
+
+/// Classes remembered at once; past that the cache starts anew.
+const CLASSES: usize = 1_024;
+
+/// The part of one catalog that one rights class may call, under one policy.
+#[derive(Debug)]
+pub struct View {
+    /// Names this view in this process, so that others can cache what they make of it.
+    pub id: u64,
+    catalog: Arc<Catalog>,
+    policy: Digest,
+    /// By place in the catalog.
+    residuals: Vec<Option<Residual>>,
+}
+
+impl View {
+    fn new(
+        id: u64,
+        catalog: Arc<Catalog>,
+        policy: &Policy,
+        (rights, by): (&RightsClass, CallerType),
+    ) -> Self {
+        let admit = |entry: &Arc<Entry>| match policy.admit(
+            rights,
+            by,
+            &Facts::of(&entry.key, &entry.tool),
+        ) {
+            Admission::Visible(residual) => Some(residual),
+            Admission::Hidden(_) => None,
+        };
+        let residuals = catalog.tools().iter().map(admit).collect();
+        Self { id, catalog, policy: policy.digest(), residuals }
+    }
+
+    /// A tool of this view; hidden and unknown are both nothing.
+    pub fn find(&self, name: &str) -> Option<(&Arc<Entry>, Residual)> {
+        let (at, entry) = self.catalog.find(name)?;
+        let residual = (*self.residuals.get(at)?)?;
+        Some((entry, residual))
+    }
+
+    /// Its tools, in the catalog's order.
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        let seen = self.catalog.tools().iter().zip(&self.residuals);
+        seen.filter_map(|(entry, residual)| residual.map(|_| entry))
+    }
+
+    /// Whether it has a tool of this source.
+    pub fn has_source(&self, source: &str) -> bool {
+        self.tools().any(|entry| entry.key.source.as_str() == source)
+    }
+
+    /// The catalog it is a part of.
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// The policy it was made under.
+    pub fn policy(&self) -> Digest {
+        self.policy
+    }
+}
+
+/// The views of one catalog and one policy.
+#[derive(Debug, Default)]
+pub(crate) struct Views {
+    cached: Mutex<Cached>,
+    ids: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Cached {
+    of: Option<(u64, Digest)>,
+    views: HashMap<(RightsClass, CallerType), Arc<View>>,
+}
+
+impl Gateway {
+    /// What this principal sees now. A call keeps the view it began with.
+    pub fn view(&self, principal: &Principal, by: CallerType) -> Arc<View> {
+        let (catalog, policy) = (self.parts.catalog.load(), self.parts.policy.load());
+        let of = (catalog.number, policy.digest());
+        let key = (principal.rights().clone(), by);
+        let mut cached = self.views.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.of != Some(of) || cached.views.len() >= CLASSES {
+            *cached = Cached { of: Some(of), views: HashMap::new() };
+        }
+        let new = || {
+            let id = self.views.ids.fetch_add(1, Ordering::Relaxed);
+            let who = (principal.rights(), by);
+            Arc::new(View::new(id, Arc::clone(&catalog), &policy, who))
+        };
+        Arc::clone(cached.views.entry(key).or_insert_with(new))
+    }
+}

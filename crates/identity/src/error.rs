@@ -1,0 +1,136 @@
+//! Why a credential does not hold, and why a key cannot be made.
+
+use std::fmt;
+
+use tool::{Level, Org};
+
+use crate::Right;
+
+/// A credential that does not hold. What it shows tells a guesser nothing: whether the id exists,
+/// has expired or was revoked is only in [`CredentialError::reason`], for the log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct CredentialError {
+    reason: Reason,
+}
+
+/// The true reason. For logs; never for answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// There was none.
+    Missing,
+    /// It is not written as a key of this program.
+    Malformed,
+    /// No key has its id.
+    UnknownId,
+    /// The id is there, the secret is another.
+    WrongSecret,
+    /// It was good until its time ran out.
+    Expired,
+    /// It was good until it was taken back.
+    Revoked,
+}
+
+impl Reason {
+    /// The word, for logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Malformed => "malformed",
+            Self::UnknownId => "unknown_id",
+            Self::WrongSecret => "wrong_secret",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+        }
+    }
+}
+
+impl CredentialError {
+    pub(crate) fn new(reason: Reason) -> Self {
+        Self { reason }
+    }
+
+    /// The true reason, for the log.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+}
+
+impl fmt::Display for CredentialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.reason {
+            Reason::Missing => "no credential; send `Authorization: Bearer KEY`",
+            _ => "the credential does not hold",
+        })
+    }
+}
+
+impl fmt::Debug for CredentialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CredentialError({self})")
+    }
+}
+
+impl std::error::Error for CredentialError {}
+
+/// Why a key cannot be made as asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFault {
+    /// An id that cannot stand in a key.
+    #[error("`{}` is no key id; use 1 to 32 lower-case letters and digits", .0.escape_debug())]
+    Id(String),
+    /// A text that is empty, too long or holds control characters.
+    #[error("the {what} must have 1 to {limit} bytes and no control characters")]
+    Text {
+        /// Which text.
+        what: &'static str,
+        /// The most bytes.
+        limit: usize,
+    },
+    /// A list that is too long.
+    #[error("{found} {what} are too many; {limit} are allowed")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many may be.
+        limit: usize,
+    },
+    /// A right that an agent's key never has.
+    #[error("a key marked `agent` cannot carry the right `{0}`; make a key for a person")]
+    AgentRight(Right),
+    /// More than its maker has himself.
+    #[error("your own level is `{own}`, so the key's cannot be `{asked}`")]
+    Level {
+        /// The maker's.
+        own: Level,
+        /// The one asked for.
+        asked: Level,
+    },
+    /// Of another organisation than its maker.
+    #[error("your key belongs to the organisation `{own}`, not to `{asked}`")]
+    Org {
+        /// The maker's.
+        own: Org,
+        /// The one asked for.
+        asked: Org,
+    },
+    /// A right its maker does not have.
+    #[error("your own key lacks the right `{0}`, so it cannot give it")]
+    Right(Right),
+    /// A role its maker does not have.
+    #[error("your own key lacks the role `{0}`, so it cannot give it")]
+    Role(String),
+    /// Modules its maker's persona does not allow.
+    #[error("your persona does not allow the module `{0}`, so your key cannot give it")]
+    Module(String),
+    /// No list of modules, where its maker's persona has one.
+    #[error("your own persona is limited to some modules; name those that the key may use")]
+    Unlimited,
+    /// A person's key, made by an agent.
+    #[error("an agent cannot make a key for a person; mark the key as `agent`")]
+    Person,
+    /// It would expire before it is made.
+    #[error("the key would have expired already")]
+    Expired,
+}

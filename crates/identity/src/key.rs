@@ -1,0 +1,312 @@
+//! API keys: `tk_<id>_<secret>`, and what is kept of them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tool::{Digest, Level, Org, Secret, Wall};
+
+use crate::{KeyFault, Persona, Principal, Right};
+
+/// What every key begins with, so that scanners for leaked secrets find it.
+const PREFIX: &str = "tk_";
+/// Base64url digits of 256 bits.
+const SECRET_LEN: usize = 43;
+/// The longest id.
+const ID_LEN: usize = 32;
+/// The longest subject, role, persona name or label, in bytes.
+const TEXT_LEN: usize = 256;
+/// The most roles of one key.
+const ROLES: usize = 64;
+/// The most modules of one persona.
+const MODULES: usize = 1_000;
+
+/// Names a key. Public: it stands in records and lists.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct KeyId(String);
+
+impl KeyId {
+    /// Checks it.
+    ///
+    /// # Errors
+    /// [`KeyFault::Id`] for anything but 1 to 32 lower-case letters and digits.
+    pub fn new(id: impl Into<String>) -> Result<Self, KeyFault> {
+        let id = id.into();
+        if fits(&id) { Ok(Self(id)) } else { Err(KeyFault::Id(id.chars().take(64).collect())) }
+    }
+
+    /// From randomness: 12 hexadecimal digits. Two may meet, which the store's compare-and-set shows.
+    pub fn random(random: [u8; 6]) -> Self {
+        let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
+        Self(random.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn fits(id: &str) -> bool {
+    (1..=ID_LEN).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl fmt::Debug for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.0)
+    }
+}
+impl TryFrom<String> for KeyId {
+    type Error = KeyFault;
+    fn try_from(id: String) -> Result<Self, KeyFault> {
+        Self::new(id)
+    }
+}
+impl From<KeyId> for String {
+    fn from(id: KeyId) -> Self {
+        id.0
+    }
+}
+impl FromStr for KeyId {
+    type Err = KeyFault;
+    fn from_str(id: &str) -> Result<Self, KeyFault> {
+        Self::new(id)
+    }
+}
+
+/// What is kept of a key: everything but the key. Stored as JSON under [`KeyRecord::store_key`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyRecord {
+    /// Its id.
+    pub id: KeyId,
+    /// SHA-256 of the whole key text. The key has 256 random bits, so that no slow hash is needed.
+    pub hash: Digest,
+    /// Organisation.
+    pub org: Org,
+    /// The user it stands for.
+    pub subject: String,
+    /// Permission level.
+    pub level: Level,
+    /// Roles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
+    /// The persona it is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persona: Option<Persona>,
+    /// Rights beside calling tools.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub rights: BTreeSet<Right>,
+    /// Whether an agent holds it, rather than a person. A record that does not say is an agent's.
+    #[serde(default = "yes")]
+    pub agent: bool,
+    /// A line for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// When it was made.
+    pub created: Wall,
+    /// From when on it does not hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Wall>,
+    /// When it was taken back. It does not hold from the moment this is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<Wall>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl KeyRecord {
+    /// What all keys' names in the store begin with.
+    pub const STORE_PREFIX: &str = "key/";
+
+    /// Its name in the store.
+    pub fn store_key(&self) -> String {
+        format!("{}{}", Self::STORE_PREFIX, self.id)
+    }
+}
+
+/// A key to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewKey {
+    /// Its id.
+    pub id: KeyId,
+    /// Organisation.
+    pub org: Org,
+    /// The user it stands for.
+    pub subject: String,
+    /// Permission level.
+    pub level: Level,
+    /// Roles.
+    pub roles: Vec<String>,
+    /// The persona it is bound to.
+    pub persona: Option<Persona>,
+    /// Rights beside calling tools.
+    pub rights: BTreeSet<Right>,
+    /// Whether an agent will hold it.
+    pub agent: bool,
+    /// A line for people; may be empty.
+    pub label: String,
+    /// From when on it does not hold.
+    pub expires: Option<Wall>,
+}
+
+impl NewKey {
+    /// A user's key with no rights beside calling tools, for an agent, that does not expire.
+    pub fn user(id: KeyId, subject: impl Into<String>) -> Self {
+        Self {
+            id,
+            org: Org::default(),
+            subject: subject.into(),
+            level: Level::User,
+            roles: Vec::new(),
+            persona: None,
+            rights: BTreeSet::new(),
+            agent: true,
+            label: String::new(),
+            expires: None,
+        }
+    }
+
+    /// The first key of an installation: a person's, with every right.
+    pub fn owner(id: KeyId) -> Self {
+        Self {
+            level: Level::Owner,
+            rights: Right::ALL.iter().copied().collect(),
+            agent: false,
+            label: "made on first start".to_owned(),
+            ..Self::user(id, "owner")
+        }
+    }
+
+    /// The second key of an installation: for the owner's agent, which approves nothing.
+    pub fn agent(id: KeyId) -> Self {
+        Self { label: "made on first start".to_owned(), ..Self::user(id, "agent") }
+    }
+
+    /// Whether `maker` may make this key: it can give only what it has itself.
+    ///
+    /// # Errors
+    /// [`KeyFault`] with the first thing it lacks.
+    pub fn within(&self, maker: &Principal) -> Result<(), KeyFault> {
+        if self.org != *maker.org() {
+            return Err(KeyFault::Org { own: maker.org().clone(), asked: self.org.clone() });
+        }
+        if self.level > maker.level() {
+            return Err(KeyFault::Level { own: maker.level(), asked: self.level });
+        }
+        if maker.agent() && !self.agent {
+            return Err(KeyFault::Person);
+        }
+        if let Some(right) = self.rights.iter().find(|right| !maker.may(**right)) {
+            return Err(KeyFault::Right(*right));
+        }
+        let lacks = |role: &&String| !maker.roles().contains(role) && maker.level() < Level::Owner;
+        if let Some(role) = self.roles.iter().find(lacks) {
+            return Err(KeyFault::Role(role.clone()));
+        }
+        let Some(own) = maker.persona().and_then(|persona| persona.allowed_modules.as_ref()) else {
+            return Ok(());
+        };
+        let asked = self.persona.as_ref().and_then(|persona| persona.allowed_modules.as_ref());
+        let asked = asked.ok_or(KeyFault::Unlimited)?;
+        asked.difference(own).next().map_or(Ok(()), |module| Err(KeyFault::Module(module.clone())))
+    }
+
+    /// Makes it: the key itself, to be shown once, and what is kept of it.
+    ///
+    /// `random` must come fresh from the operating system; it is the whole of the key's strength.
+    ///
+    /// # Errors
+    /// [`KeyFault`] where a text, a list or a right does not fit.
+    pub fn issue(self, random: [u8; 32], now: Wall) -> Result<(Secret, KeyRecord), KeyFault> {
+        self.check(now)?;
+        let text = format!("{PREFIX}{}_{}", self.id, base64url(&random));
+        let Self { id, org, subject, level, roles, persona, rights, agent, label, expires } = self;
+        let (hash, created, revoked) = (digest(&text), now, None);
+        let record = KeyRecord {
+            id,
+            hash,
+            org,
+            subject,
+            level,
+            roles,
+            persona,
+            rights,
+            agent,
+            label,
+            created,
+            expires,
+            revoked,
+        };
+        Ok((Secret::new(text), record))
+    }
+
+    fn check(&self, now: Wall) -> Result<(), KeyFault> {
+        text("subject", &self.subject)?;
+        if !self.label.is_empty() {
+            text("label", &self.label)?;
+        }
+        count("roles", self.roles.len(), ROLES)?;
+        self.roles.iter().try_for_each(|role| text("role", role))?;
+        if let Some(persona) = &self.persona {
+            text("persona's name", &persona.name)?;
+            let modules = persona.allowed_modules.iter().flatten();
+            count("modules", modules.clone().count(), MODULES)?;
+            modules.into_iter().try_for_each(|module| text("module", module))?;
+        }
+        if let Some(right) = self.rights.iter().find(|right| self.agent && !right.fits_agent()) {
+            return Err(KeyFault::AgentRight(*right));
+        }
+        if self.expires.is_some_and(|expires| expires <= now) {
+            return Err(KeyFault::Expired);
+        }
+        Ok(())
+    }
+}
+
+fn text(what: &'static str, text: &str) -> Result<(), KeyFault> {
+    let fits = (1..=TEXT_LEN).contains(&text.len()) && !text.chars().any(char::is_control);
+    if fits { Ok(()) } else { Err(KeyFault::Text { what, limit: TEXT_LEN }) }
+}
+
+fn count(what: &'static str, found: usize, limit: usize) -> Result<(), KeyFault> {
+    if found > limit { Err(KeyFault::TooMany { what, found, limit }) } else { Ok(()) }
+}
+
+/// The id within a key, where the text is written as a key at all.
+pub(crate) fn id_of(presented: &str) -> Option<&str> {
+    // Base64url has `_` too, so the first one after the prefix ends the id, which has none.
+    let (id, secret) = presented.strip_prefix(PREFIX)?.split_once('_')?;
+    let digits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (fits(id) && secret.len() == SECRET_LEN && secret.bytes().all(digits)).then_some(id)
+}
+
+/// SHA-256 of the whole text, id and all: a hash moved to another record fits nothing.
+pub(crate) fn digest(key: &str) -> Digest {
+    Digest(Sha256::digest(key.as_bytes()).into())
+}
+
+/// Base64 with `-` and `_`, without padding (RFC 4648, section 5).
+fn base64url(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let group = |chunk: &[u8]| {
+        let bits =
+            (0..3).fold(0, |bits, at| bits << 8 | u32::from(chunk.get(at).copied().unwrap_or(0)));
+        let digit = move |at: usize| DIGITS.get((bits >> (18 - 6 * at) & 63) as usize).copied();
+        (0..=chunk.len()).filter_map(digit).map(char::from).collect::<Vec<_>>()
+    };
+    bytes.chunks(3).flat_map(group).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! Rights, personas, and the rights class: all of a principal that decides, without who it is.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tool::{Level, Org};
+
+macro_rules! rights {
+    ($($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)?) => {
+        /// What a key may do beside calling tools. Levels decide about tools; rights about the server.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Right { $($(#[$doc])* #[serde(rename = $word)] $variant),+ }
+
+        impl Right {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The word as it is written.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+    };
+}
+
+rights! {
+    /// Approve calls that are held. Never an agent's.
+    Approve = "approve",
+    /// Make and revoke keys. Never an agent's.
+    KeysWrite = "keys:write",
+    /// Read the record of other subjects' calls.
+    RecordsRead = "records:read",
+    /// Have sources listed anew.
+    SourcesRefresh = "sources:refresh",
+}
+
+impl Right {
+    /// Whether a key marked `agent` may carry it: one who acts for a person does not decide for him.
+    pub const fn fits_agent(self) -> bool {
+        match self {
+            Self::Approve | Self::KeysWrite => false,
+            Self::RecordsRead | Self::SourcesRefresh => true,
+        }
+    }
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Right {
+    type Err = String;
+    fn from_str(word: &str) -> Result<Self, String> {
+        Self::ALL.iter().copied().find(|right| right.as_str() == word).ok_or_else(|| {
+            let all: Vec<_> = Self::ALL.iter().map(|right| right.as_str()).collect();
+            format!("unknown right `{}`; use one of {}", word.escape_debug(), all.join(", "))
+        })
+    }
+}
+
+/// A face that the assistant shows in one place, with the modules that belong to it (spec 0).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Persona {
+    /// Its name.
+    pub name: String,
+    /// The sources whose tools it may use, by the names the operator gave them. No list is no limit;
+    /// an empty list allows none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_modules: Option<BTreeSet<String>>,
+}
+
+impl Persona {
+    /// Whether the tools of this source belong to it.
+    pub fn allows(&self, source: &str) -> bool {
+        self.allowed_modules.as_ref().is_none_or(|modules| modules.contains(source))
+    }
+}
+
+/// Everything of a principal that a decision may use, and nothing of who it is: principals of one
+/// class see and may do the same, so that the class keys the caches. Cheap to clone, hash and compare.
+#[derive(Clone)]
+pub struct RightsClass(Arc<Facts>);
+
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct Facts {
+    pub(crate) org: Org,
+    pub(crate) level: Level,
+    pub(crate) roles: Vec<String>,
+    pub(crate) persona: Option<Persona>,
+    pub(crate) agent: bool,
+    pub(crate) rights: BTreeSet<Right>,
+    /// Over all the fields above; no part of what is compared beyond its value.
+    hash: u64,
+}
+
+impl RightsClass {
+    /// Sorts what has no order and takes from an agent what an agent never has.
+    pub(crate) fn new(
+        (org, level, agent): (Org, Level, bool),
+        mut roles: Vec<String>,
+        persona: Option<Persona>,
+        mut rights: BTreeSet<Right>,
+    ) -> Self {
+        roles.sort_unstable();
+        roles.dedup();
+        rights.retain(|right| !agent || right.fits_agent());
+        let mut facts = Facts { org, level, roles, persona, agent, rights, hash: 0 };
+        let mut hasher = DefaultHasher::new();
+        facts.hash(&mut hasher);
+        facts.hash = hasher.finish();
+        Self(Arc::new(facts))
+    }
+
+    /// Organisation.
+    pub fn org(&self) -> &Org {
+        &self.0.org
+    }
+
+    /// Permission level.
+    pub fn level(&self) -> Level {
+        self.0.level
+    }
+
+    /// Roles, sorted, each once.
+    pub fn roles(&self) -> &[String] {
+        &self.0.roles
+    }
+
+    /// The persona, where the key has one.
+    pub fn persona(&self) -> Option<&Persona> {
+        self.0.persona.as_ref()
+    }
+
+    /// Whether the key belongs to an agent rather than a person.
+    pub fn agent(&self) -> bool {
+        self.0.agent
+    }
+
+    /// The rights, in order.
+    pub fn rights(&self) -> impl Iterator<Item = Right> + '_ {
+        self.0.rights.iter().copied()
+    }
+
+    /// Whether this right is among them.
+    pub fn may(&self, right: Right) -> bool {
+        self.0.rights.contains(&right)
+    }
+
+    /// Whether tools of this source may be used at all.
+    pub fn allows_source(&self, source: &str) -> bool {
+        self.0.persona.as_ref().is_none_or(|persona| persona.allows(source))
+    }
+}
+
+impl PartialEq for RightsClass {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+impl Eq for RightsClass {}
+
+impl Hash for RightsClass {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.hash);
+    }
+}
+
+impl fmt::Debug for RightsClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RightsClass")
+            .field("org", &self.0.org)
+            .field("level", &self.0.level)
+            .field("roles", &self.0.roles)
+            .field("persona", &self.0.persona)
+            .field("agent", &self.0.agent)
+            .field("rights", &self.0.rights)
+            .finish()
+    }
+}

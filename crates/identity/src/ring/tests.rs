@@ -1,0 +1,192 @@
+use std::collections::HashSet;
+use std::marker::PhantomData;
+
+use proptest::prelude::*;
+use serde::de::DeserializeOwned;
+use tool::{Level, Secret, Wall};
+
+use super::{KeyRing, verify};
+use crate::{CredentialError, KeyId, KeyRecord, NewKey, Persona, Principal, Reason, Right};
+
+const NOW: Wall = Wall(1_000);
+
+fn key(id: &str) -> (Secret, KeyRecord) {
+    let expires = Some(Wall(2_000));
+    let new = NewKey { expires, ..NewKey::user(KeyId::new(id).unwrap(), "ann") };
+    new.issue([id.as_bytes()[1]; 32], NOW).unwrap()
+}
+
+/// The same key with another last character.
+fn guess(secret: &Secret) -> String {
+    let mut text = secret.open().to_owned();
+    text.pop();
+    text + "z"
+}
+
+/// Tells at compile time whether a type can be read by serde: the inherent constant wins where its
+/// bound holds.
+struct Reads<T>(PhantomData<T>);
+trait Otherwise {
+    const FROM_JSON: bool = false;
+}
+impl<T> Otherwise for T {}
+impl<T: DeserializeOwned> Reads<T> {
+    const FROM_JSON: bool = true;
+}
+
+#[test]
+fn a_principal_cannot_come_from_json() {
+    let read = [Reads::<Principal>::FROM_JSON, Reads::<KeyRecord>::FROM_JSON];
+    // The record beside it can be read: the test would see it if the principal could.
+    assert_eq!(read, [false, true]);
+}
+
+#[test]
+fn a_key_gives_its_principal() {
+    let (secret, record) = key("k1");
+    let lookup = |id: &str| (id == "k1").then(|| record.clone());
+    let principal = verify(secret.open(), lookup, NOW).unwrap();
+    assert_eq!(
+        (principal.subject(), principal.key(), principal.level()),
+        ("ann", "k1", Level::User)
+    );
+    assert_eq!(KeyRing::new([record]).verify(Some(secret.open()), NOW).unwrap(), principal);
+    assert_eq!(principal.caller().subject, "ann");
+}
+
+#[test]
+fn all_refusals_show_one_face() {
+    let (secret, record) = key("k1");
+    let mut revoked = key("k2").1;
+    revoked.revoked = Some(Wall(1));
+    let revoked_secret = key("k2").0;
+    let ring = KeyRing::new([record, revoked]);
+    let mut wrong = secret.open().to_owned();
+    wrong.replace_range(10..11, "!");
+    let other = guess(&secret);
+    let cases = [
+        ("", NOW, Reason::Malformed),
+        ("Bearer", NOW, Reason::Malformed),
+        (wrong.as_str(), NOW, Reason::Malformed),
+        (&secret.open().replace("k1", "k9"), NOW, Reason::UnknownId),
+        (&other, NOW, Reason::WrongSecret),
+        (&secret.open().replace("k1", "k2"), NOW, Reason::WrongSecret),
+        (secret.open(), Wall(2_000), Reason::Expired),
+        (revoked_secret.open(), NOW, Reason::Revoked),
+    ];
+    for (presented, now, reason) in cases {
+        let error = ring.verify(Some(presented), now).unwrap_err();
+        assert_eq!(error.reason(), reason, "{presented}");
+        assert_eq!(error.to_string(), "the credential does not hold");
+        assert_eq!(format!("{error:?}"), "CredentialError(the credential does not hold)");
+    }
+    assert!(ring.verify(Some(secret.open()), Wall(1_999)).is_ok());
+}
+
+#[test]
+fn who_does_not_hold_the_secret_does_not_learn_that_the_key_was_revoked() {
+    let (secret, mut record) = key("k1");
+    record.revoked = Some(NOW);
+    let ring = KeyRing::new([record]);
+    assert_eq!(ring.verify(Some(&guess(&secret)), NOW).unwrap_err().reason(), Reason::WrongSecret);
+}
+
+#[test]
+fn only_an_opened_ring_takes_no_credential() {
+    let (secret, record) = key("k1");
+    let closed = KeyRing::new([record]);
+    assert_eq!(closed.verify(None, NOW).unwrap_err(), CredentialError::new(Reason::Missing));
+    let open = closed.open(Level::User);
+    let anyone = open.verify(None, NOW).unwrap();
+    assert_eq!((anyone.level(), anyone.agent()), (Level::User, true));
+    assert!(!Right::ALL.iter().any(|right| anyone.may(*right)));
+    assert!(open.verify(Some("tk_k1_wrong"), NOW).is_err(), "a bad credential is not none");
+    assert_eq!(open.verify(Some(secret.open()), NOW).unwrap().subject(), "ann");
+}
+
+#[test]
+fn one_bad_record_leaves_the_others() {
+    let (secret, record) = key("k1");
+    let good = serde_json::to_vec(&record).unwrap();
+    let stored: [(&str, &[u8]); 3] = [("key/k1", &good), ("key/k2", b"{}"), ("key/k3", &good)];
+    let (ring, problems) = KeyRing::read(stored);
+    assert!(ring.verify(Some(secret.open()), NOW).is_ok());
+    let places: Vec<_> = problems.iter().map(|problem| problem.place.as_str()).collect();
+    assert_eq!(places, ["key/k2", "key/k3"]);
+    assert_eq!(ring.records().len(), 1);
+}
+
+#[test]
+fn an_empty_list_of_modules_allows_none_and_no_list_allows_all() {
+    let with = |allowed: Option<&[&str]>| {
+        let list = allowed.map(|list| list.iter().map(|&module| module.to_owned()).collect());
+        let persona = Some(Persona { name: "p".to_owned(), allowed_modules: list });
+        let new = NewKey { persona, ..NewKey::user(KeyId::new("k").unwrap(), "s") };
+        let (secret, record) = new.issue([0; 32], NOW).unwrap();
+        KeyRing::new([record]).verify(Some(secret.open()), NOW).unwrap().rights().clone()
+    };
+    assert!(with(None).allows_source("web"));
+    assert!(!with(Some(&[])).allows_source("web"));
+    assert!(with(Some(&["web"])).allows_source("web") && !with(Some(&["web"])).allows_source("we"));
+}
+
+#[test]
+fn a_level_can_only_be_lowered() {
+    let (secret, record) = key("k1");
+    let user = KeyRing::new([record]).verify(Some(secret.open()), NOW).unwrap();
+    assert_eq!(user.lowered(Level::Owner), user);
+    let guest = user.lowered(Level::Guest);
+    assert_eq!(
+        (guest.level(), guest.caller().level, guest.subject()),
+        (Level::Guest, Level::Guest, "ann")
+    );
+    assert_ne!(guest.rights(), user.rights());
+}
+
+fn facts() -> impl Strategy<Value = NewKey> {
+    let subject = "[a-z]{1,4}";
+    let roles = proptest::collection::vec("[ab]", 0..4);
+    let modules = proptest::option::of(proptest::collection::btree_set("[ab]", 0..3));
+    (subject, roles, modules, any::<bool>(), any::<bool>()).prop_map(
+        |(subject, roles, list, agent, read)| {
+            let persona =
+                list.map(|list| Persona { name: "p".to_owned(), allowed_modules: Some(list) });
+            let rights = read.then_some(Right::RecordsRead).into_iter().collect();
+            NewKey {
+                roles,
+                persona,
+                rights,
+                agent,
+                ..NewKey::user(KeyId::new("k").unwrap(), subject)
+            }
+        },
+    )
+}
+
+fn class_of(new: NewKey) -> crate::RightsClass {
+    let (secret, record) = new.issue([0; 32], NOW).unwrap();
+    KeyRing::new([record]).verify(Some(secret.open()), NOW).unwrap().rights().clone()
+}
+
+proptest! {
+    #[test]
+    fn classes_are_equal_exactly_where_all_but_the_subject_is(a in facts(), b in facts()) {
+        let sorted = |new: &NewKey| new.roles.iter().cloned().collect::<std::collections::BTreeSet<_>>();
+        let same = sorted(&a) == sorted(&b) && a.persona == b.persona && a.agent == b.agent
+            && a.rights == b.rights;
+        let (one, two) = (class_of(a), class_of(b));
+        prop_assert_eq!(one == two, same);
+        let set: HashSet<_> = [one, two].into_iter().collect();
+        prop_assert_eq!(set.len() == 1, same);
+    }
+
+    #[test]
+    fn no_changed_byte_verifies(at in 0_usize..49, byte in 33_u8..127) {
+        let (secret, record) = key("k1");
+        let mut text = secret.open().as_bytes().to_vec();
+        prop_assume!(at < text.len() && text[at] != byte);
+        text[at] = byte;
+        let text = String::from_utf8(text).unwrap();
+        prop_assert!(KeyRing::new([record]).verify(Some(&text), NOW).is_err());
+    }
+}

@@ -1,0 +1,126 @@
+//! Which sources there are, in which order, and the catalog their shelves make.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use catalog::{Catalog, Shelf};
+use tokio::sync::watch;
+use tool::{Org, SourceName};
+
+use crate::Sourced;
+
+/// What a supervising task listens to and tells.
+#[derive(Debug)]
+pub(crate) struct Wires {
+    /// Counts the listings asked for; closes when the source is taken away.
+    pub(crate) asked: watch::Receiver<u64>,
+    /// Counts the listings asked for that are done.
+    pub(crate) done: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Running {
+    fingerprint: u64,
+    asked: watch::Sender<u64>,
+    done: watch::Receiver<u64>,
+    shelf: Arc<Shelf>,
+}
+
+#[derive(Debug, Default)]
+struct Sources {
+    order: Vec<SourceName>,
+    running: HashMap<SourceName, Running>,
+}
+
+/// The one writer of the catalog.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    pub(crate) org: Org,
+    sources: Mutex<Sources>,
+    catalog: Arc<ArcSwap<Catalog>>,
+    numbers: watch::Sender<u64>,
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        org: Org,
+        catalog: Arc<ArcSwap<Catalog>>,
+        numbers: watch::Sender<u64>,
+    ) -> Self {
+        Self { org, sources: Mutex::default(), catalog, numbers }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sources> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the new set; gives back those to start. Dropping the `asked` sender of the others ends
+    /// their tasks. Of two sources with one name the first is taken; configuration refuses that before.
+    pub(crate) fn set(&self, wanted: Vec<Sourced>) -> Vec<(Sourced, Wires)> {
+        let mut sources = self.lock();
+        let mut old = std::mem::take(&mut *sources);
+        let mut start = Vec::new();
+        for sourced in wanted {
+            let name = sourced.source.name().clone();
+            if sources.running.contains_key(&name) {
+                continue;
+            }
+            let kept = old.running.remove(&name).filter(|r| r.fingerprint == sourced.fingerprint);
+            let running = kept.unwrap_or_else(|| {
+                let (running, wires) = begin(&sourced);
+                start.push((sourced, wires));
+                running
+            });
+            sources.order.push(name.clone());
+            sources.running.insert(name, running);
+        }
+        self.publish(&sources);
+        start
+    }
+
+    /// Puts a shelf in its place, unless its source was taken away or started anew meanwhile.
+    pub(crate) fn put(&self, shelf: Shelf, of: &watch::Sender<u64>) {
+        let mut sources = self.lock();
+        let Some(running) = sources.running.get_mut(&shelf.source) else { return };
+        if !running.done.same_channel(&of.subscribe()) {
+            return;
+        }
+        running.shelf = Arc::new(shelf);
+        self.publish(&sources);
+    }
+
+    fn publish(&self, sources: &Sources) {
+        let shelf = |name| sources.running.get(name).map(|running| Arc::clone(&running.shelf));
+        let shelves = sources.order.iter().filter_map(shelf).collect();
+        let number = self.catalog.load().number + 1;
+        self.catalog.store(Arc::new(Catalog::merge(number, shelves)));
+        self.numbers.send_replace(number);
+    }
+
+    /// Asks one source, or all, for a listing; gives what to wait for.
+    pub(crate) fn ask(&self, only: Option<&SourceName>) -> Vec<(watch::Receiver<u64>, u64)> {
+        let sources = self.lock();
+        let wanted = sources.running.iter().filter(|(name, _)| only.is_none_or(|o| o == *name));
+        wanted
+            .map(|(_, running)| {
+                running.asked.send_modify(|asked| *asked += 1);
+                (running.done.clone(), *running.asked.borrow())
+            })
+            .collect()
+    }
+
+    pub(crate) fn listed(&self) -> Vec<watch::Receiver<u64>> {
+        self.lock().running.values().map(|running| running.done.clone()).collect()
+    }
+}
+
+/// The first listing is asked for from the beginning.
+fn begin(sourced: &Sourced) -> (Running, Wires) {
+    let (asked, asked_seen) = watch::channel(1);
+    let (done, done_seen) = watch::channel(0);
+    let shelf = Shelf::starting(sourced.source.name().clone(), sourced.kind, sourced.trust);
+    let fingerprint = sourced.fingerprint;
+    let running = Running { fingerprint, asked, done: done_seen, shelf: Arc::new(shelf) };
+    (running, Wires { asked: asked_seen, done })
+}

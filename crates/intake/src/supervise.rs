@@ -1,0 +1,122 @@
+//! One source, from its start to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::{Shelf, State};
+use tokio::time::{sleep, timeout};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tool::source::SourceFault;
+use tool::{Clock, Listing, Problem, SourceError};
+
+use crate::keeper::{Keeper, Wires};
+use crate::{Sourced, Times};
+
+pub(crate) struct Supervised {
+    pub(crate) sourced: Sourced,
+    pub(crate) wires: Wires,
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) times: Times,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) tasks: TaskTracker,
+}
+
+impl Supervised {
+    pub(crate) async fn run(mut self) {
+        let source = &self.sourced.source;
+        let mut shelf =
+            Shelf::starting(source.name().clone(), self.sourced.kind, self.sourced.trust);
+        let mut failures = 0;
+        loop {
+            let asked = *self.wires.asked.borrow_and_update();
+            // The catalog waits for no source, and neither does the end of the program.
+            let listing = tokio::select! {
+                listing = self.list() => listing,
+                () = taken_away(&self.wires) => break,
+            };
+            failures = if listing.is_ok() { 0 } else { failures + 1 };
+            shelf = self.shelved(&shelf, listing);
+            self.keeper.put(shelf.clone(), &self.wires.done);
+            self.wires.done.send_replace(asked);
+            if !self.wait(&shelf, failures).await {
+                break;
+            }
+        }
+        let closing = timeout(self.times.close, self.sourced.source.close()).await;
+        if closing.is_err() {
+            tracing::warn!(source = %self.sourced.source.name(), "the source did not close in time");
+        }
+    }
+
+    /// Lists in a task of its own, so that a panic in a source is that source's problem.
+    async fn list(&self) -> Result<Listing, SourceError> {
+        let source = Arc::clone(&self.sourced.source);
+        let listing = AbortOnDropHandle::new(self.tasks.spawn(async move { source.list().await }));
+        let limit = self.times.list;
+        match timeout(limit, listing).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => {
+                Err(self.fault(SourceFault::Crashed, "a fault in the source's code".into()))
+            }
+            Err(_) => {
+                let said = format!("no listing within {} s", limit.as_secs());
+                Err(self.fault(SourceFault::TimedOut, said))
+            }
+        }
+    }
+
+    fn fault(&self, kind: SourceFault, message: String) -> SourceError {
+        let problem = Problem::new(self.sourced.source.name().to_string(), message)
+            .fix("look at the source's own log; it is tried again by itself");
+        SourceError { kind, problem }
+    }
+
+    fn shelved(&self, shelf: &Shelf, listing: Result<Listing, SourceError>) -> Shelf {
+        let name = self.sourced.source.name();
+        match listing {
+            Ok(listing) => {
+                let shelf = shelf.listed(&self.keeper.org, listing);
+                tracing::info!(
+                    source = %name, tools = shelf.tools.len(), problems = shelf.problems.len(),
+                    "source listed"
+                );
+                shelf
+            }
+            Err(error) => {
+                let kept = shelf.tools.len();
+                tracing::warn!(source = %name, %error, kept, "source not listed");
+                shelf.failed(&error, self.clock.wall())
+            }
+        }
+    }
+
+    /// Until it is worth listing again; `false` when the source was taken away.
+    async fn wait(&mut self, shelf: &Shelf, failures: usize) -> bool {
+        let failed = failures > 0;
+        let retry = self.times.retry.get(failures.saturating_sub(1)).or(self.times.retry.last());
+        let again = if failed { retry.copied() } else { self.sourced.poll };
+        let source = Arc::clone(&self.sourced.source);
+        tokio::select! {
+            asked = self.wires.asked.changed() => {
+                // What the source itself waits for, such as a back-off, is not worth waiting for now.
+                self.sourced.source.refresh();
+                asked.is_ok()
+            }
+            // After a failure the revision is the last good one's, and differs for ever.
+            _ = source.changed(shelf.revision), if !failed && shelf.state != State::Starting => true,
+            () = sleep_maybe(again) => true,
+        }
+    }
+}
+
+async fn sleep_maybe(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => sleep(wait).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn taken_away(wires: &Wires) {
+    let mut asked = wires.asked.clone();
+    while asked.changed().await.is_ok() {}
+}

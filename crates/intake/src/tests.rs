@@ -1,0 +1,122 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::State;
+use serde_json::json;
+use testkit::clock::FakeClock;
+use testkit::source::{Answer, Scripted};
+use tool::source::SourceFault;
+use tool::{Item, Listing, Offer, Org, Problem, SourceError, Trust};
+
+use super::{Intake, Sourced, Times};
+
+fn listing(names: &[&str]) -> Answer {
+    let offer = |name: &&str| Offer {
+        item: Item::Tool(Arc::new(testkit::tool(name, "d", &json!({"type": "object"})))),
+        executor: testkit::executor::echo(),
+    };
+    Answer::Listing(Listing { offers: names.iter().map(offer).collect(), ..Listing::default() })
+}
+
+fn failure() -> Answer {
+    let problem = Problem::new("http://127.0.0.1:1", "connection refused");
+    Answer::Error(SourceError { kind: SourceFault::Unreachable, problem })
+}
+
+fn sourced(source: &Arc<Scripted>) -> Sourced {
+    let source = Arc::clone(source) as Arc<dyn tool::Source>;
+    Sourced { source, kind: "test", trust: Trust::Full, poll: None, fingerprint: 0 }
+}
+
+fn start(sources: &[&Arc<Scripted>]) -> Intake {
+    let sources = sources.iter().map(|source| sourced(source)).collect();
+    Intake::start(Org::default(), sources, Times::default(), Arc::new(FakeClock::default()))
+}
+
+fn names(intake: &Intake) -> Vec<String> {
+    intake.catalog().tools().iter().map(|entry| entry.key.name.to_string()).collect()
+}
+
+fn states(intake: &Intake) -> Vec<State> {
+    intake.catalog().shelves().iter().map(|shelf| shelf.state).collect()
+}
+
+/// Waits for a condition on the catalog; paused time makes the wait free.
+async fn until(intake: &Intake, holds: impl Fn(&Intake) -> bool) {
+    let mut numbers = intake.numbers();
+    let wait = async {
+        while !holds(intake) {
+            numbers.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_hours(1), wait).await.expect("within an hour of its time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_hangs_delays_nobody() {
+    let hangs = Arc::new(Scripted::new("hangs", Answer::Hang));
+    let works = Arc::new(Scripted::new("works", listing(&["a", "b"])));
+    let intake = start(&[&hangs, &works]);
+    until(&intake, |i| names(i) == ["a", "b"]).await;
+    assert_eq!(states(&intake), [State::Starting, State::Ok]);
+    until(&intake, |i| states(i)[0] == State::Failed(SourceFault::TimedOut)).await;
+    assert_eq!(names(&intake), ["a", "b"]);
+    intake.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_the_sources_own_problem() {
+    let panics = Arc::new(Scripted::new("panics", Answer::Panic));
+    let works = Arc::new(Scripted::new("works", listing(&["a"])));
+    let intake = start(&[&panics, &works]);
+    intake.settled().await;
+    assert_eq!(states(&intake), [State::Failed(SourceFault::Crashed), State::Ok]);
+    panics.set(listing(&["p"]));
+    until(&intake, |i| names(i) == ["p", "a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_known_is_kept_and_comes_back_by_itself() {
+    let source = Arc::new(Scripted::new("s", listing(&["a"])));
+    let intake = start(&[&source]);
+    intake.settled().await;
+    source.set(failure());
+    until(&intake, |i| states(i) == [State::Stale]).await;
+    assert_eq!(names(&intake), ["a"]);
+    source.set(listing(&["a", "b"]));
+    until(&intake, |i| names(i) == ["a", "b"]).await;
+    assert_eq!(states(&intake), [State::Ok]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_seen_and_a_refresh_waits_for_it() {
+    let source = Arc::new(Scripted::new("s", listing(&["a"])));
+    let intake = start(&[&source]);
+    intake.settled().await;
+    source.set(listing(&["b"]));
+    intake.refresh(Some(&"s".parse().unwrap())).await.unwrap();
+    assert_eq!(names(&intake), ["b"]);
+    assert!(intake.refresh(Some(&"absent".parse().unwrap())).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_configuration_leaves_what_stayed_running() {
+    let a = Arc::new(Scripted::new("a", listing(&["a1"])));
+    let b = Arc::new(Scripted::new("b", listing(&["b1"])));
+    let c = Arc::new(Scripted::new("c", listing(&["c1"])));
+    let intake = start(&[&a, &b]);
+    intake.settled().await;
+    intake.set(vec![sourced(&c), sourced(&a)]);
+    // `a` never left the catalog, not even for a moment.
+    assert_eq!(names(&intake), ["a1"]);
+    until(&intake, |i| names(i) == ["c1", "a1"]).await;
+    assert_eq!(Arc::strong_count(&b), 1, "the removed source is let go");
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_does_not_wait_for_one_that_hangs() {
+    let hangs = Arc::new(Scripted::new("hangs", Answer::Hang));
+    let intake = start(&[&hangs]);
+    tokio::time::timeout(Duration::from_mins(1), intake.close()).await.unwrap();
+    assert!(names(&intake).is_empty());
+}

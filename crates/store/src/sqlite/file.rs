@@ -1,0 +1,99 @@
+//! Opening the file: its mode, its format, and who wrote it.
+
+use std::fmt::Display;
+use std::fs::{OpenOptions, Permissions};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use tool::StoreError;
+
+/// The format this program writes; `user_version` of the file.
+const FORMAT: i64 = 1;
+/// `application_id` of the file: `TKst`.
+const APPLICATION: i64 = 0x544b_7374;
+
+const TABLES: &str = "
+    CREATE TABLE kv (
+        key     TEXT PRIMARY KEY,
+        version INTEGER NOT NULL UNIQUE,
+        bytes   BLOB NOT NULL,
+        removed INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX kv_removed ON kv (version) WHERE removed = 1;
+    CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    INSERT INTO counter VALUES ('version', 0), ('floor', 0);
+";
+
+pub(super) fn unavailable(path: &Path, reason: &dyn Display) -> StoreError {
+    StoreError::Unavailable(format!("the store `{}` cannot be used: {reason}", path.display()))
+}
+
+pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
+    let fail = |error: rusqlite::Error| unavailable(path, &error);
+    private(path).map_err(|error| unavailable(path, &error))?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(fail)?;
+    connection.busy_timeout(Duration::from_secs(5)).map_err(fail)?;
+    let written = format(&connection).map_err(fail)?;
+    accept(written).map_err(|reason| unavailable(path, &reason))?;
+    settle(&mut connection).map_err(fail)?;
+    Ok(connection)
+}
+
+/// Makes the file for its owner only before SQLite sees it; the files SQLite puts beside it take its
+/// mode.
+fn private(path: &Path) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    let file =
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+struct Written {
+    application: i64,
+    format: i64,
+    tables: i64,
+}
+
+fn format(connection: &Connection) -> rusqlite::Result<Written> {
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get(0));
+    Ok(Written {
+        application: number("PRAGMA application_id")?,
+        format: number("PRAGMA user_version")?,
+        tables: number("SELECT count(*) FROM sqlite_schema")?,
+    })
+}
+
+fn accept(written: Written) -> Result<(), String> {
+    match written {
+        Written { application: APPLICATION, format: 1..=FORMAT, .. } => Ok(()),
+        Written { application: APPLICATION, format, .. } => Err(format!(
+            "a newer version of toolkeep wrote it (format {format}, this one reads up to {FORMAT}); \
+             use that version, or another data directory"
+        )),
+        Written { application: 0, format: 0, tables: 0 } => Ok(()),
+        _ => Err("another program made it; use another data directory".to_owned()),
+    }
+}
+
+/// Settings of the connection, and the tables where the file is new.
+fn settle(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    let immediate = rusqlite::TransactionBehavior::Immediate;
+    let transaction = connection.transaction_with_behavior(immediate)?;
+    // Asked again inside the transaction: two processes may open a new file at once.
+    if format(&transaction)?.tables == 0 {
+        transaction.execute_batch(TABLES)?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.pragma_update(None, "user_version", FORMAT)?;
+    }
+    transaction.commit()
+}

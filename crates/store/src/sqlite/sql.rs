@@ -1,0 +1,140 @@
+//! The statements. Runs on the store's own thread.
+
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
+use tool::store::Expect;
+use tool::{StoreError, Version, Versioned};
+
+use crate::bounds::{NEWS_ROWS, SCAN_ROWS, TOMBSTONES, check_since};
+
+pub(super) enum Error {
+    Store(StoreError),
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+/// Versions count writes from 1, so that SQLite's signed 64 bits never run out.
+fn number(version: Version) -> i64 {
+    i64::try_from(version.0).unwrap_or(i64::MAX)
+}
+
+fn version(number: i64) -> Version {
+    Version(number.unsigned_abs())
+}
+
+fn rows(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Versioned> {
+    Ok(Versioned {
+        key: row.get(0)?,
+        version: version(row.get(1)?),
+        bytes: Bytes::from(row.get::<_, Vec<u8>>(2)?),
+        removed: row.get(3)?,
+    })
+}
+
+pub(super) fn get(connection: &Connection, key: &str) -> Result<Option<Versioned>, Error> {
+    let sql = "SELECT key, version, bytes, removed FROM kv WHERE key = ?1 AND removed = 0";
+    Ok(connection.prepare_cached(sql)?.query_row([key], read).optional()?)
+}
+
+/// Keys with one prefix stand together in byte order, so the scan starts at the prefix and ends at the
+/// first key without it: no pattern, nothing to escape.
+pub(super) fn scan(
+    connection: &Connection,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<Versioned>, Error> {
+    let sql = "SELECT key, version, bytes, removed FROM kv
+               WHERE key >= ?1 AND (?2 IS NULL OR key > ?2) ORDER BY key";
+    let start = after.filter(|after| *after > prefix).unwrap_or(prefix);
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = Vec::new();
+    for row in statement.query_map(params![start, after], read)? {
+        let row = row?;
+        if found.len() >= limit.min(SCAN_ROWS) || !row.key.starts_with(prefix) {
+            break;
+        }
+        if !row.removed {
+            found.push(row);
+        }
+    }
+    Ok(found)
+}
+
+pub(super) fn news(connection: &mut Connection, since: Version) -> Result<Vec<Versioned>, Error> {
+    // One snapshot for both reads.
+    let transaction = connection.transaction()?;
+    let floor = counter(&transaction, "floor")?;
+    check_since(since, floor).map_err(Error::Store)?;
+    let sql = "SELECT key, version, bytes, removed FROM kv
+               WHERE version > ?1 ORDER BY version LIMIT ?2";
+    let mut statement = transaction.prepare_cached(sql)?;
+    let found = statement.query_map([number(since), rows(NEWS_ROWS)], read)?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn put(
+    connection: &mut Connection,
+    key: &str,
+    expect: Expect,
+    bytes: Option<&[u8]>,
+) -> Result<Version, Error> {
+    // Dropped without a commit, a transaction is rolled back.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let sql = "SELECT version FROM kv WHERE key = ?1 AND removed = 0";
+    let stands: Option<i64> =
+        transaction.prepare_cached(sql)?.query_row([key], |row| row.get(0)).optional()?;
+    let holds = match expect {
+        Expect::Absent => stands.is_none(),
+        Expect::Version(version) => stands == Some(number(version)),
+    };
+    if !holds {
+        return Err(Error::Store(StoreError::Conflict { key: key.to_owned() }));
+    }
+    if stands.is_none() && bytes.is_none() {
+        return counter(&transaction, "version");
+    }
+    let version = write(&transaction, key, bytes)?;
+    transaction.commit()?;
+    Ok(version)
+}
+
+fn write(transaction: &Transaction<'_>, key: &str, bytes: Option<&[u8]>) -> Result<Version, Error> {
+    transaction.execute("UPDATE counter SET value = value + 1 WHERE name = 'version'", [])?;
+    let version = counter(transaction, "version")?;
+    let sql = "INSERT INTO kv (key, version, bytes, removed) VALUES (?1, ?2, ?3, ?4)
+               ON CONFLICT (key) DO UPDATE SET version = ?2, bytes = ?3, removed = ?4";
+    let row = params![key, number(version), bytes.unwrap_or_default(), bytes.is_none()];
+    transaction.prepare_cached(sql)?.execute(row)?;
+    if bytes.is_none() {
+        forget(transaction)?;
+    }
+    Ok(version)
+}
+
+/// Drops the removals past the bound, and remembers up to where news are incomplete.
+fn forget(transaction: &Transaction<'_>) -> Result<(), Error> {
+    let sql = "SELECT version FROM kv WHERE removed = 1 ORDER BY version DESC LIMIT 1 OFFSET ?1";
+    let oldest: Option<i64> = transaction
+        .prepare_cached(sql)?
+        .query_row([rows(TOMBSTONES)], |row| row.get(0))
+        .optional()?;
+    let Some(oldest) = oldest else { return Ok(()) };
+    transaction.execute("UPDATE counter SET value = ?1 WHERE name = 'floor'", [oldest])?;
+    transaction.execute("DELETE FROM kv WHERE removed = 1 AND version <= ?1", [oldest])?;
+    Ok(())
+}
+
+fn counter(connection: &Connection, name: &str) -> Result<Version, Error> {
+    let sql = "SELECT value FROM counter WHERE name = ?1";
+    Ok(version(connection.prepare_cached(sql)?.query_row([name], |row| row.get(0))?))
+}

@@ -1,0 +1,116 @@
+//! What only the file has: it outlives the program, is its owner's alone, and knows its format.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use bytes::Bytes;
+use rusqlite::Connection;
+use store::SqliteStore;
+use tool::store::Expect;
+use tool::{Store as _, Version};
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+const ONE: Option<Bytes> = Some(Bytes::from_static(b"1"));
+
+fn refusal(path: &Path) -> String {
+    SqliteStore::open(path).unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn what_was_written_is_there_after_opening_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = SqliteStore::open(&path).unwrap();
+    let first = store.put("a", Expect::Absent, ONE).await.unwrap();
+    drop(store);
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(store.get("a").await.unwrap().unwrap().version, first);
+    assert!(store.put("b", Expect::Absent, ONE).await.unwrap() > first);
+}
+
+#[tokio::test]
+async fn two_handles_of_one_file_see_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let (here, there) = (SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap());
+    let first = here.put("a", Expect::Absent, ONE).await.unwrap();
+    assert!(there.put("a", Expect::Absent, ONE).await.is_err());
+    let second = there.put("a", Expect::Version(first), None).await.unwrap();
+    assert_eq!(here.news(first).await.unwrap()[0].version, second);
+}
+
+#[tokio::test]
+async fn the_files_are_their_owners_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = SqliteStore::open(&path).unwrap();
+    store.put("a", Expect::Absent, ONE).await.unwrap();
+    for name in ["store.db", "store.db-wal", "store.db-shm"] {
+        assert_eq!(mode(&folder.path().join(name)), 0o600, "{name}");
+    }
+    drop(store);
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    let _store = SqliteStore::open(&path).unwrap();
+    assert_eq!(mode(&path), 0o600);
+}
+
+#[test]
+fn a_file_of_a_newer_version_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    drop(SqliteStore::open(&path).unwrap());
+    let newer = Connection::open(&path).unwrap();
+    newer.pragma_update(None, "user_version", 2).unwrap();
+    drop(newer);
+    let error = refusal(&path);
+    let expected = "a newer version of toolkeep wrote it (format 2, this one reads up to 1); \
+                    use that version, or another data directory";
+    assert!(error.ends_with(expected) && error.contains("store.db"), "{error}");
+    let version: i64 = Connection::open(&path)
+        .unwrap()
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(version, 2);
+}
+
+#[test]
+fn other_files_are_refused_with_their_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text");
+    fs::write(&text, "not a database, but long enough to be read as the header of one").unwrap();
+    assert!(refusal(&text).contains("file is not a database"), "{}", refusal(&text));
+    let foreign = folder.path().join("foreign.db");
+    Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+    let expected = "another program made it; use another data directory";
+    assert!(refusal(&foreign).ends_with(expected), "{}", refusal(&foreign));
+    assert!(refusal(&folder.path().join("no/such/folder.db")).contains("No such file"));
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_an_error_and_no_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = SqliteStore::open(&path).unwrap();
+    for index in 0..200 {
+        let value = Some(Bytes::from(vec![7; 512]));
+        store.put(&format!("k/{index}"), Expect::Absent, value).await.unwrap();
+    }
+    drop(store);
+    let whole = Connection::open(&path).unwrap();
+    whole.pragma_update(None, "wal_checkpoint", "TRUNCATE").unwrap();
+    drop(whole);
+    let mut bytes = fs::read(&path).unwrap();
+    for byte in bytes.iter_mut().skip(4096).step_by(3) {
+        *byte ^= 0xa5;
+    }
+    fs::write(&path, bytes).unwrap();
+    let error = match SqliteStore::open(&path) {
+        Ok(store) => store.news(Version(0)).await.unwrap_err(),
+        Err(error) => error,
+    };
+    assert!(error.to_string().contains("malformed"), "{error}");
+}

@@ -1,0 +1,5 @@
+//! One suite over both stores, and what only the file has.
+#[cfg(test)]
+mod conformance;
+#[cfg(test)]
+mod file;

@@ -1,0 +1,27 @@
+//! A clock that moves only when told.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tool::{Clock, Mono, Wall};
+
+/// Both times in milliseconds; wall time begins at 1,000,000,000,000.
+#[derive(Debug, Default)]
+pub struct FakeClock(AtomicU64);
+
+impl FakeClock {
+    /// Moves both times on.
+    pub fn advance(&self, by: Duration) {
+        let ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.0.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for FakeClock {
+    fn wall(&self) -> Wall {
+        Wall(1_000_000_000_000 + self.0.load(Ordering::SeqCst))
+    }
+    fn mono(&self) -> Mono {
+        Mono(Duration::from_millis(self.0.load(Ordering::SeqCst)))
+    }
+}

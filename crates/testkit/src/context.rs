@@ -1,0 +1,51 @@
+//! Contexts for running an executor without a pipeline.
+
+use tool::executor::{Cancel, ClientCan, Credential, Credentials, Progress};
+use tool::{Boxed, Caller, Context, Level, Mono, Org, SourceName};
+
+/// Nothing is cancelled, progress goes nowhere, there are no credentials.
+#[derive(Debug)]
+pub struct Quiet;
+
+impl Cancel for Quiet {
+    fn cancelled(&self) -> Boxed<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+impl Progress for Quiet {
+    fn report(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
+}
+impl Credentials for Quiet {
+    fn for_source<'a>(&'a self, _: &'a SourceName, _: &'a Caller) -> Boxed<'a, Credential> {
+        Box::pin(async { Credential::None })
+    }
+}
+
+/// A user of the default organisation.
+pub fn caller() -> Caller {
+    Caller {
+        org: Org::default(),
+        subject: "ann".to_owned(),
+        key: "k1".to_owned(),
+        level: Level::User,
+        agent: false,
+    }
+}
+
+/// A context for `caller` that expects nothing.
+pub fn context(caller: &Caller) -> Context<'_> {
+    Context {
+        caller,
+        deadline: Mono(std::time::Duration::from_hours(1)),
+        cancel: &Quiet,
+        progress: &Quiet,
+        client: ClientCan::default(),
+        ask: None,
+        credentials: &Quiet,
+        calls: None,
+        attempt: 1,
+    }
+}

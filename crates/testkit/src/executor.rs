@@ -1,0 +1,65 @@
+//! Scripted executors.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tool::{Boxed, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
+
+/// Answers with its arguments.
+pub fn echo() -> Arc<dyn Executor> {
+    Arc::new(Scripted::new(|args| Ok(Step::Done(Outcome::value(args)))))
+}
+
+/// What a script gives for its arguments.
+pub type Result = std::result::Result<Step, ExecuteError>;
+
+/// Answers by a function, and counts.
+pub struct Scripted {
+    script: Box<dyn Fn(Json) -> Result + Send + Sync>,
+    calls: AtomicUsize,
+}
+
+impl Scripted {
+    /// With this script.
+    pub fn new(script: impl Fn(Json) -> Result + Send + Sync + 'static) -> Self {
+        Self { script: Box::new(script), calls: AtomicUsize::new(0) }
+    }
+
+    /// How often it ran.
+    pub fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+}
+
+impl fmt::Debug for Scripted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scripted")
+    }
+}
+
+impl Executor for Scripted {
+    fn execute<'a>(&'a self, call: Granted<'a>, _: &'a Context<'a>) -> Boxed<'a, Result> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move { (self.script)(call.call().args.raw().clone()) })
+    }
+}
+
+/// Never answers; ends when it is cancelled, if it listens.
+#[derive(Debug)]
+pub struct Hanging {
+    /// Whether it listens to its cancel signal.
+    pub listens: bool,
+}
+
+impl Executor for Hanging {
+    fn execute<'a>(&'a self, _: Granted<'a>, ctx: &'a Context<'a>) -> Boxed<'a, Result> {
+        Box::pin(async move {
+            if self.listens {
+                ctx.cancel.cancelled().await;
+                return Err(ExecuteError::during(tool::Code::Cancelled, "stopped"));
+            }
+            std::future::pending().await
+        })
+    }
+}

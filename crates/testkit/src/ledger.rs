@@ -1,0 +1,89 @@
+//! A ledger in memory.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tool::ledger::{Kind, Query, Record, Records};
+use tool::{
+    Boxed, CallId, Durability, End, Intent, Json, Ledger, LedgerError, Refusal, Ticket, Wall,
+};
+
+type Frames = Arc<Mutex<Vec<Record>>>;
+
+/// Keeps records in a list; can be told to fail.
+#[derive(Debug, Default)]
+pub struct MemoryLedger {
+    frames: Frames,
+    broken: Mutex<Option<Durability>>,
+}
+
+impl MemoryLedger {
+    /// From now on, intents that need at least this are refused.
+    pub fn fail_from(&self, need: Option<Durability>) {
+        *self.broken.lock().unwrap_or_else(PoisonError::into_inner) = need;
+    }
+
+    /// What was kept, in order.
+    pub fn frames(&self) -> Vec<Record> {
+        self.frames.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The kinds that were kept of one call.
+    pub fn kinds(&self, call: CallId) -> Vec<Kind> {
+        let of_call = |record: &Record| (record.call == Some(call)).then_some(record.kind);
+        self.frames().iter().filter_map(of_call).collect()
+    }
+}
+
+fn push(frames: &Frames, kind: Kind, call: CallId, body: Json) {
+    let mut frames = frames.lock().unwrap_or_else(PoisonError::into_inner);
+    let seq = frames.len() as u64;
+    frames.push(Record { seq, kind, call: Some(call), body });
+}
+
+impl Ledger for MemoryLedger {
+    fn begin(&self, intent: Intent, need: Durability) -> Boxed<'_, Result<Ticket, LedgerError>> {
+        let broken = *self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        Box::pin(async move {
+            if broken.is_some_and(|from| need >= from) {
+                return Err(LedgerError::new("no space left on device"));
+            }
+            push(&self.frames, Kind::Intent, intent.call, Json::of(&intent));
+            let frames = Arc::clone(&self.frames);
+            Ok(Ticket::issue(intent.call, move |call| {
+                let status = tool::outcome::Status::Abandoned;
+                let end =
+                    End { at: Wall(0), status, code: None, elapsed_ms: 0, bytes: 0, result: None };
+                push(&frames, Kind::Outcome, call, Json::of(&end));
+            }))
+        })
+    }
+
+    fn finish(&self, ticket: Ticket, end: End) -> Boxed<'_, Result<(), LedgerError>> {
+        push(&self.frames, Kind::Outcome, ticket.redeem(), Json::of(&end));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn refuse(&self, refusal: Refusal) {
+        push(&self.frames, Kind::Refused, refusal.call, Json::of(&refusal));
+    }
+
+    fn health(&self) -> Result<(), LedgerError> {
+        match *self.broken.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(_) => Err(LedgerError::new("no space left on device")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Records for MemoryLedger {
+    fn list(&self, query: Query) -> Boxed<'_, Result<Vec<Record>, LedgerError>> {
+        let fits = move |record: &Record| query.before.is_none_or(|before| record.seq < before);
+        let found = self.frames().into_iter().rev().filter(fits).take(query.limit).collect();
+        Box::pin(async { Ok(found) })
+    }
+
+    fn of_call(&self, call: CallId) -> Boxed<'_, Result<Vec<Record>, LedgerError>> {
+        let found = self.frames().into_iter().filter(|record| record.call == Some(call)).collect();
+        Box::pin(async { Ok(found) })
+    }
+}

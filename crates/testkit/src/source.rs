@@ -1,0 +1,81 @@
+//! A source that lists what it is told to.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tool::{Boxed, Listing, Revision, Source, SourceError, SourceName};
+
+/// What a scripted source answers next.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// This listing.
+    Listing(Listing),
+    /// This error.
+    Error(SourceError),
+    /// Nothing, ever.
+    Hang,
+    /// A panic, as a fault in a source's own code would be.
+    Panic,
+}
+
+/// A source by script.
+#[derive(Debug)]
+pub struct Scripted {
+    name: SourceName,
+    answer: Mutex<Answer>,
+    revision: watch::Sender<u64>,
+}
+
+impl Scripted {
+    /// A source named `name` that answers `answer`.
+    ///
+    /// # Panics
+    /// Where the name is no name.
+    pub fn new(name: &str, answer: Answer) -> Self {
+        let name = SourceName::new(name).expect("a name");
+        Self { name, answer: Mutex::new(answer), revision: watch::Sender::new(1) }
+    }
+
+    /// From now on answers `answer`, and says that it changed.
+    pub fn set(&self, answer: Answer) {
+        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = answer;
+        self.revision.send_modify(|revision| *revision += 1);
+    }
+}
+
+impl Source for Scripted {
+    fn name(&self) -> &SourceName {
+        &self.name
+    }
+
+    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
+        let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let revision = Revision(*self.revision.borrow());
+        Box::pin(async move {
+            match answer {
+                Answer::Listing(listing) => Ok(Listing { revision, ..listing }),
+                Answer::Error(error) => Err(error),
+                Answer::Hang => loop {
+                    tokio::time::sleep(Duration::from_hours(1)).await;
+                },
+                Answer::Panic => panic!("a fault in the source"),
+            }
+        })
+    }
+
+    fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
+        let mut revision = self.revision.subscribe();
+        Box::pin(async move {
+            let now = revision.wait_for(|now| *now != seen.0).await.map(|now| *now);
+            match now {
+                Ok(now) => Revision(now),
+                Err(_) => std::future::pending().await,
+            }
+        })
+    }
+
+    fn close(&self) -> Boxed<'_, ()> {
+        Box::pin(async {})
+    }
+}

@@ -1,0 +1,100 @@
+//! MCP servers as sources: a child that speaks over its pipes, or a streamable HTTP endpoint.
+//!
+//! rmcp keeps handshakes, request ids, sessions and cancellation. The bytes of definitions, arguments
+//! and results pass it by untouched. Nothing here decides who may call what, and nothing here dials or
+//! spawns by itself: that is guard's.
+
+mod call;
+mod definition;
+mod dial;
+mod fail;
+mod inflight;
+mod lines;
+mod link;
+mod listing;
+mod noise;
+mod options;
+mod outbound;
+mod page;
+mod patience;
+mod pipe;
+mod session;
+mod stdio;
+mod upstream;
+mod wording;
+
+use std::sync::Arc;
+
+use tokio::time::timeout;
+use tool::source::SourceFault;
+use tool::{Boxed, Listing, Revision, Source, SourceError, SourceName};
+
+pub use definition::offered_name;
+pub use dial::{Dial, Dialed, Fault, Process};
+pub use options::{Bounds, Dialect, Marked, Marks, Options};
+pub use pipe::{Reader, Writer};
+pub use stdio::Stdio;
+
+use upstream::{Target, Upstream};
+
+/// One MCP server. Starts at the first [`Source::list`]; dropped, it ends in its own time.
+#[derive(Debug)]
+pub struct McpSource {
+    upstream: Arc<Upstream>,
+}
+
+impl McpSource {
+    /// A server reached by pipes to whatever `dial` starts.
+    pub fn pipes(name: SourceName, options: Options, dial: Arc<dyn Dial>) -> Self {
+        Self { upstream: Upstream::new(name, options, Target::Pipes(dial)) }
+    }
+
+    async fn gather(&self) -> Result<Listing, SourceError> {
+        let upstream = &self.upstream;
+        upstream.start();
+        let gathered = async {
+            let link = upstream.link().await?;
+            listing::list(upstream, &link).await
+        };
+        let limit = upstream.options.bounds.list;
+        match timeout(limit, gathered).await {
+            Ok(listing) => listing,
+            Err(_) => Err(Fault::new(
+                SourceFault::TimedOut,
+                format!("did not list its tools within {limit:?}"),
+            )),
+        }
+        .map_err(|fault| fault.error(&upstream.place))
+    }
+}
+
+impl Source for McpSource {
+    fn name(&self) -> &SourceName {
+        &self.upstream.name
+    }
+
+    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
+        Box::pin(self.gather())
+    }
+
+    fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
+        Box::pin(self.upstream.changed(seen))
+    }
+
+    fn refresh(&self) {
+        self.upstream.refresh();
+    }
+
+    fn close(&self) -> Boxed<'_, ()> {
+        Box::pin(async {
+            self.upstream.close();
+            self.upstream.closed().await;
+        })
+    }
+}
+
+impl Drop for McpSource {
+    fn drop(&mut self) {
+        self.upstream.close();
+    }
+}

@@ -1,0 +1,241 @@
+//! All a server offers, page by page, within bounds of count, bytes and time.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rmcp::model::{
+    ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
+    ListToolsRequest, PaginatedRequestParams, ServerCapabilities,
+};
+use serde_json::value::RawValue;
+use tool::source::SourceFault;
+use tool::{Executor, Item, Listing, Offer, Problem};
+
+use super::call::{NotCalled, ToolCall};
+use super::definition::{self, Read};
+use super::dial::Fault;
+use super::link::{Era, Link, Unanswered, result};
+use super::page::{Kind, page};
+use super::upstream::Upstream;
+
+/// Problems named one by one; the rest is counted.
+const PROBLEMS: usize = 100;
+
+/// Lists everything over `link`.
+///
+/// # Errors
+/// Where the tools could not be listed. Prompts and resources that fail are problems beside them.
+pub(super) async fn list(upstream: &Arc<Upstream>, link: &Arc<Link>) -> Result<Listing, Fault> {
+    // Before the first question: what changes while it is asked counts as news.
+    let revision = upstream.revision();
+    let mut gathered = Gathered::new(upstream);
+    let can = link.can();
+    for kind in [Kind::Tools, Kind::Prompts, Kind::Resources, Kind::Templates] {
+        if !declared(&can, kind) {
+            continue;
+        }
+        let problem = match gathered.all(link, kind).await {
+            Ok(()) => continue,
+            Err(fault) if kind == Kind::Tools && can.tools.is_some() => return Err(fault),
+            // A server that declares no tools may still have some, and need not.
+            Err(_) if kind == Kind::Tools => continue,
+            Err(fault) => fault.problem(&format!("{} of `{}`", kind.method(), upstream.name)),
+        };
+        gathered.problem(problem);
+    }
+    gathered.unmatched_marks();
+    let Gathered { offers, mut problems, unnamed, .. } = gathered;
+    if unnamed > 0 {
+        problems.push(Problem::new(
+            upstream.name.as_str(),
+            format!("{unnamed} more problems of the same list"),
+        ));
+    }
+    problems.extend(link.noise().problem(&upstream.place));
+    problems.extend(upstream.scar().map(|(fault, ends)| {
+        let message = format!(
+            "is up again; it ended {ends} times lately, the last time it {}",
+            fault.message
+        );
+        Problem::new(upstream.place.clone(), message)
+    }));
+    Ok(Listing { revision, offers, problems, stale_since: None })
+}
+
+/// Whether to ask for lists of this kind. Tools are asked for in any case.
+fn declared(can: &ServerCapabilities, kind: Kind) -> bool {
+    match kind {
+        Kind::Tools => true,
+        Kind::Prompts => can.prompts.is_some(),
+        Kind::Resources | Kind::Templates => can.resources.is_some(),
+    }
+}
+
+struct Gathered<'a> {
+    upstream: &'a Arc<Upstream>,
+    offers: Vec<Offer>,
+    problems: Vec<Problem>,
+    /// Problems that were only counted.
+    unnamed: usize,
+    items: usize,
+    bytes: usize,
+    names: HashSet<(&'static str, String)>,
+    tools: BTreeSet<String>,
+}
+
+impl<'a> Gathered<'a> {
+    fn new(upstream: &'a Arc<Upstream>) -> Self {
+        Self {
+            upstream,
+            offers: Vec::new(),
+            problems: Vec::new(),
+            unnamed: 0,
+            items: 0,
+            bytes: 0,
+            names: HashSet::new(),
+            tools: BTreeSet::new(),
+        }
+    }
+
+    fn problem(&mut self, problem: Problem) {
+        if self.problems.len() < PROBLEMS {
+            self.problems.push(problem);
+        } else {
+            self.unnamed += 1;
+        }
+    }
+
+    /// Follows the pages of one kind to their end.
+    async fn all(&mut self, link: &Link, kind: Kind) -> Result<(), Fault> {
+        let mut cursors = HashSet::new();
+        let mut cursor = None;
+        loop {
+            let shared = kind == Kind::Tools && link.era() == Era::Discover;
+            let answer =
+                link.ask(request(kind, cursor), shared).await.map_err(|why| unasked(kind, &why))?;
+            let failed = |why: String| {
+                Fault::new(SourceFault::Failed, format!("answered `{}` with: {why}", kind.method()))
+            };
+            let result: Bytes = result(answer).map_err(failed)?;
+            let page = page(kind, &result).map_err(|why| {
+                Fault::new(
+                    SourceFault::Malformed,
+                    format!("answered `{}` with what cannot be read: {why}", kind.method()),
+                )
+            })?;
+            for raw in page.items {
+                if let Err(problem) = self.take(kind, raw) {
+                    self.problem(problem);
+                    return Ok(());
+                }
+            }
+            match page.next {
+                None => return Ok(()),
+                Some(next) if cursors.insert(next.clone()) => cursor = Some(next),
+                Some(_) => {
+                    let place = format!("{} of `{}`", kind.method(), self.upstream.name);
+                    self.problem(Problem::new(
+                        place,
+                        "gives the same page again; what came before it is taken",
+                    ));
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// One definition; an error ends the list.
+    fn take(&mut self, kind: Kind, raw: &RawValue) -> Result<(), Problem> {
+        let bounds = &self.upstream.options.bounds;
+        self.items += 1;
+        self.bytes = self.bytes.saturating_add(raw.get().len());
+        if self.items > bounds.items || self.bytes > bounds.definitions {
+            let message = format!(
+                "offers more than {} definitions or {} bytes; what came after is left out",
+                bounds.items, bounds.definitions
+            );
+            return Err(Problem::new(self.upstream.name.as_str(), message));
+        }
+        if let Err(problem) = self.offer(kind, (self.items - 1, raw)) {
+            self.problem(problem);
+        }
+        Ok(())
+    }
+
+    fn offer(&mut self, kind: Kind, raw: (usize, &RawValue)) -> Result<(), Problem> {
+        let (source, marks) = (&self.upstream.name, &self.upstream.options.marks);
+        let (own, item, problem) = match kind {
+            Kind::Tools => {
+                let Read { own, item, problem } = definition::tool(source, marks, raw)?;
+                (own, Item::Tool(Arc::new(item)), problem)
+            }
+            Kind::Prompts => {
+                let Read { own, item, problem } = definition::prompt(source, raw)?;
+                (own, Item::Prompt(item), problem)
+            }
+            Kind::Resources | Kind::Templates => {
+                let Read { own, item, problem } =
+                    definition::resource(kind == Kind::Templates, raw)?;
+                (own, Item::Resource(item), problem)
+            }
+        };
+        if !self.names.insert((kind.method(), own.clone())) {
+            let place = format!("{} `{}`", kind.method(), super::wording::shown(&own, 80));
+            return Err(Problem::new(place, "is defined twice; the first stands"));
+        }
+        let executor: Arc<dyn Executor> = if kind == Kind::Tools {
+            self.tools.insert(own.clone());
+            Arc::new(ToolCall::new(Arc::clone(self.upstream), own))
+        } else {
+            Arc::new(NotCalled)
+        };
+        if let Some(problem) = problem {
+            self.problem(problem);
+        }
+        self.offers.push(Offer { item, executor });
+        Ok(())
+    }
+
+    /// A mark for a tool that is not there is a slip of the pen that may leave a tool unmarked.
+    fn unmatched_marks(&mut self) {
+        let marks = &self.upstream.options.marks;
+        let mut problems = Vec::new();
+        for (mark, marked) in [
+            ("read_only", &marks.read_only),
+            ("idempotent", &marks.idempotent),
+            ("destructive", &marks.destructive),
+        ] {
+            for name in marked.names().filter(|name| !self.tools.contains(*name)) {
+                let message = format!("`{mark}` names `{name}`, which the server does not offer");
+                let fix =
+                    "write the name as the server has it, without the source's name before it";
+                problems.push(Problem::new(self.upstream.name.as_str(), message).fix(fix));
+            }
+        }
+        for problem in problems {
+            self.problem(problem);
+        }
+    }
+}
+
+fn request(kind: Kind, cursor: Option<String>) -> ClientRequest {
+    let params = PaginatedRequestParams::default().with_cursor(cursor);
+    match kind {
+        Kind::Tools => ListToolsRequest::with_param(params).into(),
+        Kind::Prompts => ListPromptsRequest::with_param(params).into(),
+        Kind::Resources => ListResourcesRequest::with_param(params).into(),
+        Kind::Templates => ListResourceTemplatesRequest::with_param(params).into(),
+    }
+}
+
+fn unasked(kind: Kind, why: &Unanswered) -> Fault {
+    let method = kind.method();
+    match why {
+        Unanswered::Full => Fault::new(SourceFault::Failed, format!("has no room for `{method}`")),
+        Unanswered::Closed | Unanswered::Lost => {
+            Fault::new(SourceFault::Crashed, format!("went away during `{method}`"))
+        }
+        Unanswered::Undelivered(error) => super::fail::undelivered(error),
+    }
+}

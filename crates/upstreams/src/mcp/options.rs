@@ -1,0 +1,122 @@
+//! What the operator says about one MCP server.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tool::{Level, Safety, Scope};
+
+/// How an MCP server is treated. The default believes nothing and bounds everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// What holds for its tools.
+    pub marks: Marks,
+    /// Its bounds.
+    pub bounds: Bounds,
+    /// Which dialect to speak.
+    pub dialect: Dialect,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { marks: Marks::default(), bounds: Bounds::default(), dialect: Dialect::Probe }
+    }
+}
+
+/// Which revision of MCP to speak.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// Up to 2025-11-25 first, then 2026-07-28; what worked is remembered.
+    #[default]
+    Probe,
+    /// Only the handshake of 2024-11-05 to 2025-11-25.
+    Initialize,
+    /// Only 2026-07-28.
+    Discover,
+}
+
+/// What the operator says of the tools. Names are the server's own, without the source's prefix.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Takes the server's own annotations for true; otherwise they are passed on and not used.
+    pub believe_annotations: bool,
+    /// Tools that change nothing.
+    pub read_only: Marked,
+    /// Tools that may run twice with the effect of once.
+    pub idempotent: Marked,
+    /// Tools that destroy what cannot be had back.
+    pub destructive: Marked,
+    /// The least level that may call them.
+    pub level: Option<Level>,
+    /// How much harm they can do.
+    pub safety: Option<Safety>,
+    /// What they reach for.
+    pub scopes: Vec<Scope>,
+    /// Words to group them by.
+    pub categories: Vec<String>,
+    /// Whether programs may call them too.
+    pub chain: bool,
+    /// Their time limit.
+    pub timeout: Option<Duration>,
+}
+
+/// Which tools a mark is for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Marked {
+    /// None.
+    #[default]
+    None,
+    /// Every one.
+    All,
+    /// Those of these names.
+    Names(BTreeSet<String>),
+}
+
+impl Marked {
+    /// Whether it holds for this tool.
+    pub fn holds(&self, name: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Names(names) => names.contains(name),
+        }
+    }
+
+    /// The names it was written with.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let names = if let Self::Names(names) = self { Some(names) } else { None };
+        names.into_iter().flatten().map(String::as_str)
+    }
+}
+
+/// What one server may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bounds {
+    /// Time to start and to shake hands, per attempt. 20 s.
+    pub start: Duration,
+    /// Time to list everything, the start included. 30 s.
+    pub list: Duration,
+    /// Bytes of one message. 16 MiB.
+    pub message: usize,
+    /// Definitions in all. 10,000.
+    pub items: usize,
+    /// Bytes of all definitions. 32 MiB.
+    pub definitions: usize,
+    /// Calls in flight at once. 256.
+    pub calls: usize,
+    /// Time for a child to end by itself once its input is closed, and again after SIGTERM. 1 s.
+    pub grace: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            start: Duration::from_secs(20),
+            list: Duration::from_secs(30),
+            message: 16 << 20,
+            items: 10_000,
+            definitions: 32 << 20,
+            calls: 256,
+            grace: Duration::from_secs(1),
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Keeps one server up: starts it at the first need, again when it ends, and not for ever.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::SubscriptionFilter;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tool::source::SourceFault;
+use tool::{Revision, SourceName};
+
+use super::dial::{Dial, Fault};
+use super::link::{Era, Link};
+use super::options::{Dialect, Options};
+use super::patience::{ENOUGH, LONGEST, Next, Patience, WINDOW};
+use super::session::{Failed, Session, Setting};
+
+/// Changes of lists are told no more often than this.
+const CALM: Duration = Duration::from_millis(500);
+
+/// A subscription that ended is renewed after this.
+const RESUBSCRIBE: Duration = Duration::from_secs(30);
+
+/// Where the server is.
+#[derive(Debug, Clone)]
+pub(super) enum State {
+    /// Not asked for yet, or on its way.
+    Coming,
+    /// There.
+    Up(Arc<Link>),
+    /// Gone, and to be started again.
+    Resting(Fault),
+    /// Gone, and left so until the operator asks.
+    Down(Fault),
+    /// Closed for good.
+    Closed,
+}
+
+/// How it is reached.
+#[derive(Debug, Clone)]
+pub(super) enum Target {
+    /// By a child of ours.
+    Pipes(Arc<dyn Dial>),
+}
+
+/// One server.
+#[derive(Debug)]
+pub(super) struct Upstream {
+    pub(super) name: SourceName,
+    pub(super) options: Options,
+    pub(super) place: String,
+    target: Target,
+    state: watch::Sender<State>,
+    revision: watch::Sender<Revision>,
+    /// Why it last ended, while it is up again.
+    scar: Mutex<Option<(Fault, usize)>>,
+    era: Mutex<Option<Era>>,
+    refresh: Notify,
+    started: AtomicBool,
+    setting: Setting,
+}
+
+impl Upstream {
+    /// Nothing is started yet.
+    pub(super) fn new(name: SourceName, options: Options, target: Target) -> Arc<Self> {
+        let place = match &target {
+            Target::Pipes(dial) => dial.place(),
+        };
+        let setting = Setting {
+            bounds: options.bounds.clone(),
+            dialect: options.dialect,
+            changed: Arc::new(Notify::new()),
+            closing: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
+        Arc::new(Self {
+            name,
+            options,
+            place,
+            target,
+            state: watch::Sender::new(State::Coming),
+            revision: watch::Sender::new(Revision::default()),
+            scar: Mutex::new(None),
+            era: Mutex::new(None),
+            refresh: Notify::new(),
+            started: AtomicBool::new(false),
+            setting,
+        })
+    }
+
+    /// Starts the server where that has not happened. Needs a tokio runtime.
+    pub(super) fn start(self: &Arc<Self>) {
+        if !self.started.swap(true, Ordering::AcqRel) && !self.setting.closing.is_cancelled() {
+            drop(self.setting.tasks.spawn(Arc::clone(self).supervise()));
+            drop(self.setting.tasks.spawn(Arc::clone(self).listen()));
+        }
+    }
+
+    /// The connection, once the server is up; or why it is not.
+    pub(super) async fn link(&self) -> Result<Arc<Link>, Fault> {
+        let mut state = self.state.subscribe();
+        let settled = state.wait_for(|state| !matches!(state, State::Coming)).await;
+        match settled.as_deref() {
+            Ok(State::Up(link)) => Ok(Arc::clone(link)),
+            Ok(State::Resting(fault) | State::Down(fault)) => Err(fault.clone()),
+            Ok(State::Coming | State::Closed) | Err(_) => Err(closed()),
+        }
+    }
+
+    pub(super) fn revision(&self) -> Revision {
+        *self.revision.borrow()
+    }
+
+    /// Resolves when the revision is another than `seen`.
+    pub(super) async fn changed(&self, seen: Revision) -> Revision {
+        let mut revision = self.revision.subscribe();
+        let now = revision.wait_for(|now| *now != seen).await.map(|now| *now);
+        match now {
+            Ok(now) => now,
+            // The sender lives as long as `self`.
+            Err(_) => seen,
+        }
+    }
+
+    /// Why it last ended and how often it did, where it has come up again since.
+    pub(super) fn scar(&self) -> Option<(Fault, usize)> {
+        self.scar.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The operator asks: where it rests or was left down, it is started now.
+    pub(super) fn refresh(&self) {
+        let waits = self.state.send_if_modified(|state| {
+            let waits = matches!(state, State::Resting(_) | State::Down(_));
+            if waits {
+                *state = State::Coming;
+            }
+            waits
+        });
+        if waits {
+            self.refresh.notify_one();
+        }
+    }
+
+    /// Begins to end it.
+    pub(super) fn close(&self) {
+        if !self.started.swap(true, Ordering::AcqRel) {
+            self.state.send_replace(State::Closed);
+        }
+        self.setting.closing.cancel();
+        self.setting.tasks.close();
+    }
+
+    /// Resolves when nothing of it is left.
+    pub(super) async fn closed(&self) {
+        self.setting.tasks.wait().await;
+    }
+
+    fn bump(&self) {
+        self.revision.send_modify(|revision| revision.0 += 1);
+    }
+
+    async fn supervise(self: Arc<Self>) {
+        let mut patience = Patience::default();
+        loop {
+            self.state.send_replace(State::Coming);
+            let begun = self.begin().await;
+            if self.setting.closing.is_cancelled() {
+                if let Ok(session) = begun {
+                    session.last(&self.setting).await;
+                }
+                break;
+            }
+            let was_up = begun.is_ok();
+            let (fault, up) = match begun {
+                Ok(session) => self.run(session).await,
+                Err(failed) => (failed, Duration::ZERO),
+            };
+            if self.setting.closing.is_cancelled()
+                || !self.rest(&mut patience, (fault, up), was_up).await
+            {
+                break;
+            }
+        }
+        self.state.send_replace(State::Closed);
+    }
+
+    async fn run(&self, session: Session) -> (Fault, Duration) {
+        let since = Instant::now();
+        let link = Arc::clone(&session.link);
+        tracing::info!(source = %self.name, era = ?link.era(), "an MCP server is up");
+        self.state.send_replace(State::Up(Arc::clone(&link)));
+        self.bump();
+        let over = async {
+            link.over().await;
+            // Before the tree is gone, which takes its time: nobody is to wait for this link.
+            self.state.send_replace(State::Coming);
+        };
+        let followed = follow(&link, &self.setting.changed);
+        let (fault, (), ()) = tokio::join!(session.last(&self.setting), over, followed);
+        (fault, since.elapsed())
+    }
+
+    /// Waits as long as it takes; `false` where it is closed meanwhile.
+    async fn rest(
+        &self,
+        patience: &mut Patience,
+        (fault, up): (Fault, Duration),
+        was_up: bool,
+    ) -> bool {
+        let next = patience.ended(Instant::now(), up);
+        let ends = patience.ends();
+        tracing::warn!(source = %self.name, ends, fault = %fault.message, "an MCP server is not up");
+        *self.scar.lock().unwrap_or_else(PoisonError::into_inner) = Some((fault.clone(), ends));
+        let wait = match (next, &self.target) {
+            (Next::Rest(wait), _) => Some(wait),
+            (Next::GiveUp, Target::Pipes(_)) => None,
+        };
+        let down = |fault: Fault| Fault {
+            message: format!(
+                "{}; {ENOUGH} ends within {} minutes, so it is left down",
+                fault.message,
+                WINDOW.as_secs() / 60
+            ),
+            fix: Some(format!(
+                "run the command by hand to see what is wrong, then refresh the source `{}`",
+                self.name
+            )),
+            ..fault
+        };
+        self.state.send_replace(if wait.is_some() {
+            State::Resting(fault)
+        } else {
+            State::Down(down(fault))
+        });
+        if was_up || wait.is_none() {
+            self.bump();
+        }
+        let waited = async {
+            match wait {
+                Some(wait) => sleep(wait.min(LONGEST)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.setting.closing.cancelled() => false,
+            () = waited => true,
+            () = self.refresh.notified() => {
+                patience.forget();
+                true
+            }
+        }
+    }
+
+    /// Tells of changed lists, and not more often than anyone could follow.
+    async fn listen(self: Arc<Self>) {
+        loop {
+            tokio::select! {
+                () = self.setting.closing.cancelled() => return,
+                () = self.setting.changed.notified() => self.bump(),
+            }
+            sleep(CALM).await;
+        }
+    }
+
+    /// One start, in each dialect that may do.
+    ///
+    /// `initialize` goes first: every server of before 2026-07-28 needs it as its first message, some
+    /// end where anything else comes, and those of both eras answer it. A server that refuses it is
+    /// met with `server/discover`. What worked is tried first the next time.
+    async fn begin(&self) -> Result<Session, Fault> {
+        let known = *self.era.lock().unwrap_or_else(PoisonError::into_inner);
+        let eras: &[Era] = match (self.setting.dialect, known) {
+            (Dialect::Initialize, _) => &[Era::Initialize],
+            (Dialect::Discover, _) => &[Era::Discover],
+            (Dialect::Probe, Some(Era::Discover)) => &[Era::Discover, Era::Initialize],
+            (Dialect::Probe, _) => &[Era::Initialize, Era::Discover],
+        };
+        let mut first = None;
+        for era in eras {
+            match self.attempt(*era).await {
+                Ok(session) => {
+                    *self.era.lock().unwrap_or_else(PoisonError::into_inner) = Some(*era);
+                    return Ok(session);
+                }
+                Err(Failed { fault, dialect }) => {
+                    let fault = first.get_or_insert(fault);
+                    if !dialect {
+                        return Err(fault.clone());
+                    }
+                }
+            }
+        }
+        Err(first.unwrap_or_else(closed))
+    }
+
+    async fn attempt(&self, era: Era) -> Result<Session, Failed> {
+        match &self.target {
+            Target::Pipes(dial) => self.setting.pipes(dial.as_ref(), era).await,
+        }
+    }
+}
+
+/// Servers of 2026-07-28 tell of changed lists only where they are asked to.
+async fn follow(link: &Link, changed: &Notify) {
+    let wanted = SubscriptionFilter::builder()
+        .tools_list_changed()
+        .prompts_list_changed()
+        .resources_list_changed()
+        .build()
+        .supported_by(&link.can());
+    if link.era() != Era::Discover || wanted == SubscriptionFilter::new() {
+        return;
+    }
+    let listening = async {
+        loop {
+            if let Ok(mut news) = link.peer().listen(wanted.clone()).await {
+                while let Ok(Some(_)) = news.next().await {
+                    changed.notify_one();
+                }
+                // What happened between this and the next subscription is not told.
+                changed.notify_one();
+            }
+            sleep(RESUBSCRIBE).await;
+        }
+    };
+    tokio::select! {
+        () = link.over() => {}
+        () = listening => {}
+    }
+}
+
+fn closed() -> Fault {
+    Fault::new(SourceFault::Failed, "is closed")
+}

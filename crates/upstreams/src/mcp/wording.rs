@@ -1,0 +1,54 @@
+//! How text of a server is put before people: on one line, without control characters, bounded.
+
+/// `text` with control and invisible characters escaped and cut to `most` characters.
+pub(super) fn shown(text: &str, most: usize) -> String {
+    let mut out = String::new();
+    let mut left = most;
+    for character in text.trim().chars() {
+        if left == 0 {
+            out.push('…');
+            break;
+        }
+        left -= 1;
+        if plain(character) {
+            out.push(character);
+        } else {
+            out.extend(character.escape_unicode());
+        }
+    }
+    out
+}
+
+/// Direction and joining marks hide what is there; `escape_debug` leaves some of them in place.
+fn plain(character: char) -> bool {
+    let hidden = matches!(character,
+        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+    !character.is_control() && !hidden
+}
+
+/// The last `most` lines of what a child printed, each shown, joined by ` | `.
+pub(super) fn last_lines(text: &str, most: usize, width: usize) -> String {
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let from = lines.len().saturating_sub(most);
+    let last: Vec<_> = lines.iter().skip(from).map(|line| shown(line, width)).collect();
+    last.join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{last_lines, shown};
+
+    #[test]
+    fn what_could_deceive_is_escaped_and_length_is_bounded() {
+        assert_eq!(shown("a\u{1b}[2J\u{202e}b\u{200b}é", 99), "a\\u{1b}[2J\\u{202e}b\\u{200b}é");
+        assert_eq!(shown("abcdef", 3), "abc…");
+        assert_eq!(shown("  a\nb ", 9), "a\\u{a}b");
+    }
+
+    #[test]
+    fn the_last_lines_stand_on_one() {
+        assert_eq!(last_lines("one\n\ntwo\r\nthree\n", 2, 9), "two | three");
+        assert_eq!(last_lines("", 2, 9), "");
+    }
+}

@@ -3,7 +3,6 @@
 //! Precedence is that of mathjs: `-2^2` is -4, `2^3^2` is 2^9, `%` is the remainder with the
 //! divisor's sign. Length and depth are bounded, nothing is stored, and an error names its position.
 
-use std::fmt;
 use std::iter::Peekable;
 use std::str::CharIndices;
 
@@ -15,21 +14,14 @@ use super::number::Number;
 pub struct Expression<'a>(pub &'a str);
 
 /// What is wrong with an expression, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message} at position {position}")]
 pub struct ExpressionError {
     /// What.
     pub message: String,
     /// The character, from 1; one past the last where the expression ends too early.
     pub position: usize,
 }
-
-impl fmt::Display for ExpressionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at position {}", self.message, self.position)
-    }
-}
-
-impl std::error::Error for ExpressionError {}
 
 /// Characters of an expression.
 pub(crate) const MAX_LENGTH: usize = 2_000;

@@ -101,7 +101,8 @@ async fn a_change_while_nobody_waits_is_told_later() {
     }
 }
 
-/// Reading the file must not look like a change, or listing would never end.
+/// Reading the file must not look like a change, or listing would never end. What is still on its way
+/// of a write may be told late, so there are some rounds.
 #[tokio::test]
 async fn reading_is_no_change() {
     let folder = tempfile::tempdir().unwrap();
@@ -109,18 +110,18 @@ async fn reading_is_no_change() {
     fs::write(&path, "a").unwrap();
     let watch = watch(&path, Watching { kernel: true, poll: Duration::from_millis(5) });
     let revision = watch.listing().await;
-    let next = after(&watch, revision, || {
-        assert_eq!(fs::read_to_string(&path).unwrap(), "a");
-        fs::write(&path, "bb").unwrap();
-    });
-    let next = next.await;
-    let listed = watch.listing().await;
-    assert!(next > revision && listed >= next);
-    for _ in 0..3 {
-        assert_eq!(fs::read_to_string(&path).unwrap(), "bb");
+    assert!(after(&watch, revision, || fs::write(&path, "bb").unwrap()).await > revision);
+    for _ in 0..20 {
+        let listed = watch.listing().await;
+        for _ in 0..3 {
+            assert_eq!(fs::read_to_string(&path).unwrap(), "bb");
+        }
+        let waited = tokio::time::timeout(Duration::from_millis(200), watch.changed(listed));
+        if waited.await.is_err() {
+            return;
+        }
     }
-    let quiet = tokio::time::timeout(Duration::from_millis(200), watch.changed(listed)).await;
-    assert!(quiet.is_err(), "reading was taken for a change");
+    panic!("reading is taken for a change");
 }
 
 #[tokio::test]

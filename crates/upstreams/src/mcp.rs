@@ -8,6 +8,7 @@ mod call;
 mod definition;
 mod dial;
 mod fail;
+mod http;
 mod inflight;
 mod lines;
 mod link;
@@ -19,8 +20,10 @@ mod page;
 mod patience;
 mod pipe;
 mod session;
+mod sse;
 mod stdio;
 mod upstream;
+mod watched;
 mod wording;
 
 use std::sync::Arc;
@@ -31,6 +34,7 @@ use tool::{Boxed, Listing, Revision, Source, SourceError, SourceName};
 
 pub use definition::offered_name;
 pub use dial::{Dial, Dialed, Fault, Process};
+pub use http::Http;
 pub use options::{Bounds, Dialect, Marked, Marks, Options};
 pub use pipe::{Reader, Writer};
 pub use stdio::Stdio;
@@ -47,6 +51,11 @@ impl McpSource {
     /// A server reached by pipes to whatever `dial` starts.
     pub fn pipes(name: SourceName, options: Options, dial: Arc<dyn Dial>) -> Self {
         Self { upstream: Upstream::new(name, options, Target::Pipes(dial)) }
+    }
+
+    /// A server reached by streamable HTTP.
+    pub fn http(name: SourceName, options: Options, http: Http) -> Self {
+        Self { upstream: Upstream::new(name, options, Target::Http(Arc::new(http))) }
     }
 
     async fn gather(&self) -> Result<Listing, SourceError> {

@@ -206,11 +206,17 @@ impl Inflight {
     /// Ends the one request that waits, if it is the only one, and gives what rmcp is to be told: then a
     /// message that could not be kept was its answer, as far as anyone can tell.
     pub(super) fn refuse_only(&self, message: &str) -> Option<ServerJsonRpcMessage> {
-        let mut open = self.open();
-        let id = open.by_id.keys().next().filter(|_| open.by_id.len() == 1)?.clone();
-        let lane = open.leave(&id)?;
+        let only =
+            |open: &Open| open.by_id.keys().next().filter(|_| open.by_id.len() == 1).cloned();
+        let id = only(&self.open())?;
+        self.refuse(&id, message)
+    }
+
+    /// Ends one request, and gives what rmcp is to be told.
+    pub(super) fn refuse(&self, id: &RequestId, message: &str) -> Option<ServerJsonRpcMessage> {
+        let lane = self.open().leave(id)?;
         lane.settle(Answer::Refused(Refusal { code: 0, message: message.to_owned() }));
-        Some(told_refused(id))
+        Some(told_refused(id.clone()))
     }
 
     /// Reads one message.

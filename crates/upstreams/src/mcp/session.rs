@@ -1,9 +1,13 @@
 //! From a start to an end: one child or one HTTP session, with what was learned when it ended.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::service::{ClientInitializeError, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -11,11 +15,13 @@ use tokio_util::task::TaskTracker;
 use tool::source::SourceFault;
 
 use super::dial::{Dial, Dialed, Fault, Process};
+use super::http::{Client, Http};
 use super::inflight::Inflight;
 use super::link::{Ears, Era, Link, Wire, refused, shake};
 use super::noise::Noise;
 use super::options::{Bounds, Dialect};
 use super::pipe::{Broken, End, Pipe, STALL, Shared};
+use super::watched::Watched;
 use super::wording::{last_lines, shown};
 
 /// Lines of standard error shown when a child ended.
@@ -57,8 +63,8 @@ impl From<Fault> for Failed {
 }
 
 impl Setting {
-    fn wire(&self, end: &End, noise: Arc<Noise>, inflight: Arc<Inflight>) -> Wire {
-        Wire { inflight, noise, over: end.over.clone(), tasks: self.tasks.clone(), headers: false }
+    fn wire(&self, end: &End, noise: Arc<Noise>, inflight: Arc<Inflight>, headers: bool) -> Wire {
+        Wire { inflight, noise, over: end.over.clone(), tasks: self.tasks.clone(), headers }
     }
 
     fn ears(&self) -> Ears {
@@ -75,7 +81,7 @@ impl Setting {
         let end = Arc::new(End::default());
         let shared =
             Shared { inflight: Arc::default(), noise: Arc::default(), end: Arc::clone(&end) };
-        let wire = self.wire(&end, Arc::clone(&shared.noise), Arc::clone(&shared.inflight));
+        let wire = self.wire(&end, Arc::clone(&shared.noise), Arc::clone(&shared.inflight), false);
         let noise = Arc::clone(&shared.noise);
         let pipe = Pipe::open((reader, writer), self.bounds.message, shared, &self.tasks);
         let shaking = shake(pipe, era, (self.ears(), wire, self.bounds.calls));
@@ -110,6 +116,37 @@ impl Setting {
         Err(Failed { fault: self.ended(fault, process).await, dialect: refused })
     }
 
+    /// Opens a session with an endpoint.
+    pub(super) async fn endpoint(&self, http: &Arc<Http>, era: Era) -> Result<Session, Failed> {
+        let start = self.bounds.start;
+        let end = Arc::<End>::default();
+        let wire = self.wire(&end, Arc::default(), Arc::default(), true);
+        let client = Client::new(Arc::clone(http), &wire, self.bounds.message);
+        let mut config = StreamableHttpClientTransportConfig::with_uri(http.uri())
+            .max_concurrent_requests(self.bounds.calls);
+        config.retry_config = resuming();
+        let inner = StreamableHttpClientTransport::with_client(client, config);
+        let inflight = Arc::clone(&wire.inflight);
+        let watched = Watched { inner, inflight, end: Arc::clone(&end) };
+        let shaking = shake(watched, era, (self.ears(), wire, self.bounds.calls));
+        let shaken = tokio::select! {
+            shaken = timeout(start, shaking) => shaken,
+            () = self.closing.cancelled() => Ok(Err(ClientInitializeError::Cancelled)),
+        };
+        let error = match shaken {
+            Ok(Ok((running, link))) => {
+                return Ok(Session { running, link: Arc::new(link), process: None, end });
+            }
+            Ok(Err(error)) => error,
+            Err(_) => {
+                let message = format!("did not answer the handshake within {start:?}");
+                return Err(Fault::new(SourceFault::TimedOut, message).into());
+            }
+        };
+        end.over.cancel();
+        Err(Failed { dialect: refuses_dialect(&error), fault: unshaken(&error) })
+    }
+
     /// Ends what is left and adds what it last said.
     async fn ended(&self, mut fault: Fault, process: Box<dyn Process>) -> Fault {
         let words = process.last_words();
@@ -123,6 +160,14 @@ impl Setting {
         }
         fault
     }
+}
+
+/// A stream that broke is resumed six times, over about a minute; then its calls fail.
+fn resuming() -> Arc<ExponentialBackoff> {
+    let mut resuming = ExponentialBackoff::default();
+    resuming.max_times = Some(6);
+    resuming.max_delay = Some(Duration::from_secs(30));
+    Arc::new(resuming)
 }
 
 impl Session {
@@ -228,6 +273,7 @@ pub(super) fn unshaken(error: &ClientInitializeError) -> Fault {
                 theirs.join(", ")
             ))
         }
+        ClientInitializeError::TransportError { error, .. } => super::fail::transport(error),
         ClientInitializeError::Cancelled => Fault::new(SourceFault::Failed, "was closed"),
         ClientInitializeError::ConnectionClosed(_) => {
             Fault::new(SourceFault::Crashed, "closed the connection during the handshake")

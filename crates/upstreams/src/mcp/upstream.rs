@@ -13,6 +13,7 @@ use tool::source::SourceFault;
 use tool::{Revision, SourceName};
 
 use super::dial::{Dial, Fault};
+use super::http::Http;
 use super::link::{Era, Link};
 use super::options::{Dialect, Options};
 use super::patience::{ENOUGH, LONGEST, Next, Patience, WINDOW};
@@ -20,6 +21,9 @@ use super::session::{Failed, Session, Setting};
 
 /// Changes of lists are told no more often than this.
 const CALM: Duration = Duration::from_millis(500);
+
+/// The longest wait before an endpoint is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
 
 /// A subscription that ended is renewed after this.
 const RESUBSCRIBE: Duration = Duration::from_secs(30);
@@ -44,6 +48,8 @@ pub(super) enum State {
 pub(super) enum Target {
     /// By a child of ours.
     Pipes(Arc<dyn Dial>),
+    /// By streamable HTTP.
+    Http(Arc<Http>),
 }
 
 /// One server.
@@ -68,6 +74,7 @@ impl Upstream {
     pub(super) fn new(name: SourceName, options: Options, target: Target) -> Arc<Self> {
         let place = match &target {
             Target::Pipes(dial) => dial.place(),
+            Target::Http(http) => http.place().to_owned(),
         };
         let setting = Setting {
             bounds: options.bounds.clone(),
@@ -215,8 +222,11 @@ impl Upstream {
         tracing::warn!(source = %self.name, ends, fault = %fault.message, "an MCP server is not up");
         *self.scar.lock().unwrap_or_else(PoisonError::into_inner) = Some((fault.clone(), ends));
         let wait = match (next, &self.target) {
-            (Next::Rest(wait), _) => Some(wait),
+            (Next::Rest(wait), Target::Pipes(_)) => Some(wait),
             (Next::GiveUp, Target::Pipes(_)) => None,
+            // Asking costs a request and nothing of this machine, so it never ends.
+            (Next::Rest(wait), Target::Http(_)) => Some(wait.min(ASK_AGAIN)),
+            (Next::GiveUp, Target::Http(_)) => Some(ASK_AGAIN),
         };
         let down = |fault: Fault| Fault {
             message: format!(
@@ -299,6 +309,7 @@ impl Upstream {
     async fn attempt(&self, era: Era) -> Result<Session, Failed> {
         match &self.target {
             Target::Pipes(dial) => self.setting.pipes(dial.as_ref(), era).await,
+            Target::Http(http) => self.setting.endpoint(http, era).await,
         }
     }
 }

@@ -64,6 +64,10 @@ impl Runner {
         self.watched(args, &Watch::default()).await
     }
 
+    pub(crate) async fn owned(self, args: String) -> Result<Outcome, ExecuteError> {
+        self.call(&args).await
+    }
+
     pub(crate) async fn watched(&self, args: &str, watch: &Watch) -> Result<Outcome, ExecuteError> {
         let id = CallId(uuid::Uuid::now_v7());
         let source = SourceName::new("source").unwrap();

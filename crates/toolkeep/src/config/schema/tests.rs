@@ -37,3 +37,8 @@ fn schema_and_reader_agree() {
         assert_eq!(by_schema(&yaml), good, "schema: {yaml}");
     }
 }
+
+#[test]
+fn golden_schema_of_the_configuration() {
+    crate::golden::agrees("docs/reference/config.schema.json", &schema());
+}

@@ -1,0 +1,124 @@
+//! The command line: one file for each command, all output through [`ui::Ui`], all exits in
+//! [`failure::Exit`]. It speaks REST to a server and holds no decision of its own.
+
+mod client;
+mod config;
+mod context;
+pub mod data;
+mod doctor;
+pub mod door;
+mod error;
+pub mod failure;
+mod key;
+mod logging;
+mod record;
+mod reference;
+mod serve;
+mod source;
+mod tool;
+pub mod ui;
+mod value;
+pub mod wiring;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+pub use reference::reference;
+
+use context::{Common, Context};
+use failure::{Exit, Failure};
+use ui::Ui;
+use wiring::Wiring;
+
+/// The word with which this binary runs itself as the supervisor of a child.
+pub const LAUNCH: &str = "__launch";
+
+/// Every tool an agent may use: in one registry, checked, on record.
+#[derive(Debug, Parser)]
+#[command(name = "toolkeep", version, max_term_width = 100)]
+#[command(after_help = "\
+Examples:
+  toolkeep serve                          start a server on 127.0.0.1:8080
+  toolkeep tool list                      the tools there are
+  toolkeep tool call calculator expression='6*7'")]
+struct Line {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Serve),
+    #[command(subcommand)]
+    Tool(tool::Tool),
+    #[command(subcommand)]
+    Source(source::Source),
+    #[command(subcommand)]
+    Record(record::Record),
+    #[command(subcommand)]
+    Key(key::Key),
+    #[command(subcommand)]
+    Config(config::Config),
+    Doctor(doctor::Doctor),
+    Error(error::Error),
+}
+
+/// Runs the command line. To be called first thing in `main`: where the binary runs itself as a
+/// supervisor there must be no thread yet.
+pub fn main(wiring: &dyn Wiring) -> ExitCode {
+    let mut args = std::env::args_os();
+    let program = args.next().unwrap_or_else(|| OsString::from("toolkeep"));
+    let mut rest = args.peekable();
+    if rest.next_if(|word| word == LAUNCH).is_some() {
+        return guard::process::supervise(rest);
+    }
+    let line = match Line::try_parse_from(std::iter::once(program).chain(rest)) {
+        Ok(line) => line,
+        Err(error) => return misread(&error),
+    };
+    let mut ui = Ui::new(line.common.output);
+    let ended = run(line, wiring, &mut ui);
+    let exit = ended.unwrap_or_else(|failure| {
+        ui.failure(&failure);
+        failure.exit()
+    });
+    exit.into()
+}
+
+/// What clap prints by itself: help and the version, or what is wrong with the line.
+fn misread(error: &clap::Error) -> ExitCode {
+    let exit = match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
+        _ => Exit::Usage,
+    };
+    // A reader that went away does not make help a failure.
+    let _unread = error.print();
+    exit.into()
+}
+
+fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
+    let Line { common, command } = line;
+    let context = Context::new(common, wiring)?;
+    logging::start(matches!(command, Command::Serve(_)), &context);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| {
+        Failure::new(Exit::Failed, format!("the runtime does not start: {error}"))
+    })?;
+    runtime.block_on(async {
+        match command {
+            Command::Serve(command) => command.run(&context, ui).await,
+            Command::Tool(command) => command.run(&context, ui).await,
+            Command::Source(command) => command.run(&context, ui).await,
+            Command::Record(command) => command.run(&context, ui).await,
+            Command::Key(command) => command.run(&context, ui).await,
+            Command::Config(command) => command.run(&context, ui),
+            Command::Doctor(command) => command.run(&context, ui).await,
+            Command::Error(command) => command.run(ui),
+        }
+    })
+}

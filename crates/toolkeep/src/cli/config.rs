@@ -1,0 +1,26 @@
+//! `toolkeep config`.
+
+mod check;
+mod schema;
+
+use clap::Subcommand;
+
+use super::context::Context;
+use super::failure::{Exit, Failure};
+use super::ui::Ui;
+
+/// Check a configuration file; print its JSON Schema.
+#[derive(Debug, Subcommand)]
+pub(super) enum Config {
+    Check(check::Check),
+    Schema(schema::Schema),
+}
+
+impl Config {
+    pub(super) fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        match self {
+            Self::Check(command) => command.run(context, ui),
+            Self::Schema(schema::Schema {}) => schema::Schema::run(ui),
+        }
+    }
+}

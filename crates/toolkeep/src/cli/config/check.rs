@@ -1,0 +1,71 @@
+//! `toolkeep config check`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::cli::context::Context;
+use crate::cli::failure::{Exit, Failure, plural};
+use crate::cli::ui::Ui;
+use crate::config::{self, Config, Setting};
+
+/// Check a configuration file: every fault with its place and what to do.
+///
+/// Reads the file as a server would, variables and the files it names included; starts nothing.
+/// Exits with 1 where there is a fault.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  toolkeep config check toolkeep.yaml
+  toolkeep config check toolkeep.yaml -o json")]
+pub(in crate::cli) struct Check {
+    /// The file [default: the one of `--config`].
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+struct Summary {
+    file: PathBuf,
+    listen: String,
+    data: PathBuf,
+    sources: Vec<Source>,
+}
+
+#[derive(Debug, Serialize)]
+struct Source {
+    name: String,
+    kind: &'static str,
+    trust: tool::Trust,
+}
+
+impl Check {
+    pub(super) fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let setting = context.setting(None);
+        let Some(file) = self.file.or_else(|| setting.file.clone()) else {
+            let failure = Failure::new(Exit::Usage, "no configuration file is named");
+            return Err(failure.fix("`toolkeep config check FILE`"));
+        };
+        let setting = Setting { file: Some(file.clone()), ..setting };
+        let config = config::read(&setting).whole().map_err(Failure::of_faults)?;
+        let summary = summary(file, &config);
+        ui.answer(&summary, || text(&summary))?;
+        Ok(Exit::Done)
+    }
+}
+
+fn summary(file: PathBuf, config: &Config) -> Summary {
+    let source = |source: &config::SourceConfig| Source {
+        name: source.name.to_string(),
+        kind: source.kind.as_str(),
+        trust: source.trust,
+    };
+    let sources = config.sources.iter().map(source).collect();
+    Summary { file, listen: config.listen.to_string(), data: config.data.clone(), sources }
+}
+
+fn text(summary: &Summary) -> String {
+    let count = summary.sources.len();
+    format!("{}: good, with {count} {}", summary.file.display(), plural(count, "source"))
+}

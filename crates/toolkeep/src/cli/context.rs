@@ -1,0 +1,186 @@
+//! What every command works with: the flags, the configuration, and the server it speaks to.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use tokio_util::sync::CancellationToken;
+use tool::Secret;
+
+use super::client::Client;
+use super::data::{DataDir, FirstKey, Held, Server};
+use super::door::{Door, HttpDoor};
+use super::failure::{Exit, Failure};
+use super::ui::Output;
+use super::wiring::{Running, Start, Wiring};
+use crate::config::{self, Environment, Reading, Setting};
+
+/// How long a command waits for a server that is starting, or for another command that holds the data
+/// directory.
+const WAIT: Duration = Duration::from_secs(10);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Flags of every command.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(super) struct Common {
+    /// How answers are written.
+    #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORM")]
+    pub(super) output: Output,
+    /// The configuration file.
+    #[arg(long, global = true, env = "TOOLKEEP_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The data directory [default: $XDG_DATA_HOME/toolkeep, else ~/.local/share/toolkeep].
+    #[arg(long, global = true, env = "TOOLKEEP_DATA", value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The server to speak to, such as http://127.0.0.1:8080 [default: the one that holds the data
+    /// directory; where none does, the command does the work itself].
+    #[arg(long, global = true, env = "TOOLKEEP_URL", value_name = "URL")]
+    url: Option<String>,
+    /// The key to send [default: owner.key of the data directory]. Better set the variable: flags can
+    /// be seen by other users.
+    #[arg(long, global = true, env = "TOOLKEEP_KEY", value_name = "KEY", hide_env_values = true)]
+    key: Option<String>,
+}
+
+/// The flags, and where the process stands.
+pub(super) struct Context<'a> {
+    pub(super) common: Common,
+    folder: PathBuf,
+    pub(super) wiring: &'a dyn Wiring,
+}
+
+/// A server to speak to. One that this process started ends with [`Session::end`].
+pub(super) struct Session {
+    pub(super) client: Client,
+    own: Own,
+}
+
+/// The server in this process, and what ends it.
+type Own = Option<(CancellationToken, Running)>;
+
+impl Session {
+    /// Ends the server, where it is this process's own, and waits until its children are gone.
+    pub(super) async fn end(self) -> Result<(), Failure> {
+        match self.own {
+            Some((stop, running)) => {
+                stop.cancel();
+                running.ended.await
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(common: Common, wiring: &'a dyn Wiring) -> Result<Self, Failure> {
+        let folder = std::env::current_dir().map_err(|error| {
+            Failure::new(Exit::Failed, format!("the current folder is not there: {error}"))
+        })?;
+        Ok(Self { common, folder, wiring })
+    }
+
+    /// What the configuration is read from.
+    pub(super) fn setting(&self, listen: Option<String>) -> Setting {
+        Setting {
+            file: self.common.config.clone(),
+            listen,
+            data: self.common.data.clone(),
+            folder: self.folder.clone(),
+            environment: Environment::of_process(),
+        }
+    }
+
+    /// A server to speak to: the one that is named, the one that holds the data directory, or one in
+    /// this process.
+    pub(super) async fn connect(&self) -> Result<Session, Failure> {
+        let given = self.common.key.clone().map(Secret::new);
+        match &self.common.url {
+            Some(url) => {
+                let key = given.or_else(|| self.own_key(url));
+                let client = Client::new(door(url)?, key);
+                Ok(Session { client, own: None })
+            }
+            None => self.local(given).await,
+        }
+    }
+
+    /// The owner's key, where `url` is the server of the data directory: it is sent nowhere else.
+    fn own_key(&self, url: &str) -> Option<Secret> {
+        let data = DataDir::at(config::read(&self.setting(None)).config?.data);
+        let server = data.server()?.url();
+        (url.trim_end_matches('/') == server).then(|| data.key(FirstKey::Owner).ok()).flatten()
+    }
+
+    async fn local(&self, given: Option<Secret>) -> Result<Session, Failure> {
+        let setting = self.setting(None);
+        let reading = config::read(&setting);
+        let Some(config) = &reading.config else {
+            return Err(Failure::of_faults(reading.faults));
+        };
+        let data = DataDir::at(config.data.clone());
+        let found = tokio::time::timeout(WAIT, find(&data)).await;
+        let (door, own) = match found {
+            Ok(Found::Server(server)) => (door(&server.url())?, None),
+            Ok(Found::Free(held)) => self.start(held?, setting, reading).await?,
+            Err(_) => {
+                let path = data.path().display();
+                let message = format!(
+                    "another process holds the data directory `{path}` and tells no address"
+                );
+                let failure = Failure::new(Exit::NoServer, message);
+                return Err(failure.fix("try again, or look for that process"));
+            }
+        };
+        let key = match given {
+            Some(key) => key,
+            None => data.key(FirstKey::Owner)?,
+        };
+        Ok(Session { client: Client::new(door, Some(key)), own })
+    }
+
+    /// A server in this process, without a socket.
+    async fn start(
+        &self,
+        held: Held,
+        setting: Setting,
+        reading: Reading,
+    ) -> Result<(Arc<dyn Door>, Own), Failure> {
+        let stop = CancellationToken::new();
+        let held = Arc::new(held);
+        let start = Start::new(setting, reading, held, stop.clone())?;
+        let running = self.wiring.start(start).await?;
+        Ok((Arc::clone(&running.door), Some((stop, running))))
+    }
+}
+
+/// Who holds a data directory.
+enum Found {
+    Server(Server),
+    /// Nobody, and so this process from here on.
+    Free(Result<Held, Failure>),
+}
+
+/// A server that starts holds the directory before it can tell where it listens, so this may wait.
+async fn find(data: &DataDir) -> Found {
+    loop {
+        match data.hold() {
+            Ok(Some(held)) => return Found::Free(Ok(held)),
+            Err(failure) => return Found::Free(Err(failure)),
+            Ok(None) => {}
+        }
+        if let Some(server) = data.server() {
+            return Found::Server(server);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn door(url: &str) -> Result<Arc<dyn Door>, Failure> {
+    let door = HttpDoor::new(url).map_err(|error| {
+        Failure::new(Exit::Usage, error.to_string()).fix("write it as `http://HOST:PORT`")
+    })?;
+    Ok(door)
+}

@@ -1,0 +1,260 @@
+//! The data directory: who holds it, where its server listens, and the keys of the first start.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use identity::{KeyId, NewKey};
+use serde::{Deserialize, Serialize};
+use tool::store::Expect;
+use tool::{Json, Secret, Store, Wall};
+
+use super::failure::{Exit, Failure};
+
+/// What the store keeps once both keys were made.
+const FIRST_START: &str = "installation/first_start";
+/// The longest key file that is read, in bytes.
+const KEY_FILE: u64 = 1024;
+
+/// A data directory, held or not.
+#[derive(Debug, Clone)]
+pub struct DataDir {
+    path: PathBuf,
+}
+
+/// What the holder of a data directory tells other processes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Server {
+    /// Where it listens.
+    pub(super) address: SocketAddr,
+    /// Its process.
+    pub(super) pid: u32,
+}
+
+impl Server {
+    /// How to reach it from this machine.
+    pub(super) fn url(&self) -> String {
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(match address.ip() {
+                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        format!("http://{address}")
+    }
+}
+
+/// A data directory that this process holds: no other writes to it.
+#[derive(Debug)]
+pub struct Held {
+    data: DataDir,
+    /// Locked as long as it is open.
+    _lock: File,
+}
+
+/// The two keys of an installation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstKey {
+    /// A person's, with every right.
+    Owner,
+    /// For the owner's agent.
+    Agent,
+}
+
+impl FirstKey {
+    const fn file(self) -> &'static str {
+        match self {
+            Self::Owner => "owner.key",
+            Self::Agent => "agent.key",
+        }
+    }
+
+    fn with(self, id: KeyId) -> NewKey {
+        match self {
+            Self::Owner => NewKey::owner(id),
+            Self::Agent => NewKey::agent(id),
+        }
+    }
+}
+
+impl DataDir {
+    /// The directory at `path`, there or not.
+    pub fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The store's file.
+    pub fn store(&self) -> PathBuf {
+        self.path.join("store.db")
+    }
+
+    /// The record's directory.
+    pub fn records(&self) -> PathBuf {
+        self.path.join("records")
+    }
+
+    /// The file of a key.
+    pub fn key_file(&self, key: FirstKey) -> PathBuf {
+        self.path.join(key.file())
+    }
+
+    /// Takes hold of it, makes it where it is not there; `None` where another process holds it.
+    ///
+    /// # Errors
+    /// Where it cannot be made or opened.
+    pub fn hold(&self) -> Result<Option<Held>, Failure> {
+        let make = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
+        make.map_err(|error| self.failed("cannot be made", &error))?;
+        let mode = fs::metadata(&self.path).map(|data| data.permissions().mode());
+        if mode.map_err(|error| self.failed("cannot be read", &error))? & 0o077 != 0 {
+            fs::set_permissions(&self.path, fs::Permissions::from_mode(0o700))
+                .map_err(|error| self.failed("is open to others and cannot be closed", &error))?;
+        }
+        let lock = self.path.join("server.lock");
+        let mut options = OpenOptions::new();
+        let lock = options.create(true).truncate(false).write(true).mode(0o600).open(lock);
+        let lock = lock.map_err(|error| self.failed("cannot be locked", &error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(self.failed("cannot be locked", &error)),
+        }
+        let held = Held { data: self.clone(), _lock: lock };
+        // What a server that was killed has left would send others to an address that is no more.
+        held.forget_server();
+        Ok(Some(held))
+    }
+
+    /// Where the server that holds it listens; `None` where there is none, or not yet.
+    pub(super) fn server(&self) -> Option<Server> {
+        let text = fs::read(self.path.join("server.json")).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// The key in a file.
+    pub(super) fn key(&self, key: FirstKey) -> Result<Secret, Failure> {
+        let path = self.key_file(key);
+        let mut text = String::new();
+        let read = File::open(&path).and_then(|file| file.take(KEY_FILE).read_to_string(&mut text));
+        read.map_err(|error| {
+            let message = format!("the key `{}` cannot be read: {error}", path.display());
+            Failure::new(Exit::Refused, message)
+                .fix("give a key by `--key` or TOOLKEEP_KEY, or have it made: `toolkeep serve --make-keys`")
+        })?;
+        Ok(Secret::new(text.trim()))
+    }
+
+    fn failed(&self, what: &str, error: &io::Error) -> Failure {
+        let message = format!("the data directory `{}` {what}: {error}", self.path.display());
+        Failure::new(Exit::NoServer, message).fix("choose another one with `--data DIR`")
+    }
+}
+
+impl Held {
+    /// The directory.
+    pub fn data(&self) -> &DataDir {
+        &self.data
+    }
+
+    /// Makes `owner.key` and `agent.key` on the first start, or where `anew` asks for those that are
+    /// missing. A file that is there is never touched. Returns those that were made.
+    ///
+    /// # Errors
+    /// Where the store or the directory cannot be written, or there is no randomness.
+    pub async fn first_keys(
+        &self,
+        store: &dyn Store,
+        now: Wall,
+        anew: bool,
+    ) -> Result<Vec<FirstKey>, Failure> {
+        let told = |error: tool::StoreError| Failure::new(Exit::NoServer, error.to_string());
+        // The mark is set last: a start that broke off is a first start still.
+        let done = store.get(FIRST_START).await.map_err(told)?.is_some();
+        if done && !anew {
+            return Ok(Vec::new());
+        }
+        let mut made = Vec::new();
+        for key in [FirstKey::Owner, FirstKey::Agent] {
+            if !self.data.key_file(key).exists() {
+                self.make(key, store, now).await?;
+                made.push(key);
+            }
+        }
+        if !done {
+            let mark = Bytes::from(now.to_string());
+            store.put(FIRST_START, Expect::Absent, Some(mark)).await.map_err(told)?;
+        }
+        Ok(made)
+    }
+
+    async fn make(&self, key: FirstKey, store: &dyn Store, now: Wall) -> Result<(), Failure> {
+        let told = |error: &dyn std::fmt::Display| Failure::new(Exit::NoServer, error.to_string());
+        let new = key.with(KeyId::random(random()?));
+        let (secret, record) = new.issue(random()?, now).map_err(|fault| told(&fault))?;
+        let bytes = Json::of(&record).bytes().clone();
+        let put = store.put(&record.store_key(), Expect::Absent, Some(bytes)).await;
+        put.map_err(|error| told(&error))?;
+        let text = format!("{}\n", secret.open());
+        let path = self.data.key_file(key);
+        write_new(&path, text.as_bytes()).map_err(|error| {
+            told(&format_args!("the key `{}` cannot be written: {error}", path.display()))
+        })
+    }
+
+    /// Tells other processes where this server listens.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub(super) fn tell_server(&self, address: SocketAddr) -> Result<(), Failure> {
+        let server = Server { address, pid: std::process::id() };
+        let text = serde_json::to_vec(&server).unwrap_or_default();
+        let (path, new) = (self.data.path.join("server.json"), self.data.path.join("server.new"));
+        let write = || {
+            let _absent = fs::remove_file(&new);
+            private(&new)?.write_all(&text)?;
+            fs::rename(&new, &path)
+        };
+        write().map_err(|error| self.data.failed("cannot be written", &error))
+    }
+
+    /// Takes that back.
+    pub(super) fn forget_server(&self) {
+        let _absent = fs::remove_file(self.data.path.join("server.json"));
+    }
+}
+
+fn private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)
+}
+
+/// Writes a file that was not there, whole or not at all: a link to a finished file fails where there
+/// is one already.
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let _absent = fs::remove_file(&new);
+    let mut file = private(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    let linked = fs::hard_link(&new, path);
+    fs::remove_file(&new)?;
+    linked
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Failure::new(Exit::NoServer, format!("no random bytes: {error}")))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

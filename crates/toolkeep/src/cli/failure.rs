@@ -1,0 +1,159 @@
+//! Why a command did not do what was asked, and the exit codes: one list, here.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tool::Code;
+
+use crate::config::Faults;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It did what was asked.
+    Done,
+    /// It did not: the tool failed, the file has faults, the record is damaged.
+    Failed,
+    /// The command line itself is wrong.
+    Usage,
+    /// There is no such thing for this key, or the key may not.
+    Refused,
+    /// No server could be reached or started.
+    NoServer,
+}
+
+impl Exit {
+    /// All of them, with what they mean; for the reference.
+    pub(super) const ALL: [(Self, &str); 5] = [
+        (Self::Done, "done"),
+        (Self::Failed, "failed: the tool, the configuration or the record is at fault"),
+        (Self::Usage, "the command line is wrong"),
+        (Self::Refused, "there is no such thing for this key, or the key may not"),
+        (Self::NoServer, "no server could be reached or started"),
+    ];
+
+    /// The number.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Refused => 3,
+            Self::NoServer => 4,
+        }
+    }
+
+    /// The exit that goes with an error of the server.
+    const fn of(code: Code) -> Self {
+        match code {
+            Code::UnknownTool
+            | Code::NotFound
+            | Code::Denied
+            | Code::ApprovalRequired
+            | Code::Unauthenticated
+            | Code::Forbidden
+            | Code::ForbiddenOrigin => Self::Refused,
+            Code::ShuttingDown => Self::NoServer,
+            _ => Self::Failed,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.number())
+    }
+}
+
+/// What is told when a command fails: the server's error envelope, or one like it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(transparent)]
+pub struct Failure(Box<Told>);
+
+#[derive(Debug, Clone, Serialize)]
+struct Told {
+    #[serde(skip)]
+    exit: Exit,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    faults: Option<Faults>,
+}
+
+impl Failure {
+    /// With an exit and words.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self(Box::new(Told { exit, code: None, message, fix: None, call_id: None, faults: None }))
+    }
+
+    /// The server's error.
+    pub(super) fn of_code(code: &str, message: impl Into<String>) -> Self {
+        // A newer server may have codes that this program does not know.
+        let exit = code.parse::<Code>().map_or(Exit::Failed, Exit::of);
+        let mut failure = Self::new(exit, message);
+        failure.0.code = Some(code.to_owned());
+        failure
+    }
+
+    /// Faults of the configuration.
+    pub fn of_faults(faults: Faults) -> Self {
+        let count = faults.0.len();
+        let message = format!("{count} {} in the configuration", plural(count, "fault"));
+        let mut failure = Self::of_code(Code::InvalidConfig.as_str(), message);
+        failure.0.faults = Some(faults);
+        failure
+    }
+
+    /// Adds what to do.
+    #[must_use]
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.0.fix = Some(fix.into());
+        self
+    }
+
+    /// Names the call that failed.
+    #[must_use]
+    pub(super) fn call(mut self, id: Option<&str>) -> Self {
+        self.0.call_id = id.map(str::to_owned);
+        self
+    }
+
+    /// The exit.
+    pub fn exit(&self) -> Exit {
+        self.0.exit
+    }
+
+    /// The faults, where it is the configuration that failed.
+    pub(super) fn faults(&self) -> Option<&Faults> {
+        self.0.faults.as_ref()
+    }
+
+    /// The message and what belongs to it, for people.
+    pub(super) fn text(&self) -> String {
+        let Told { code, message, fix, call_id, .. } = self.0.as_ref();
+        let code = code.as_ref().map(|code| format!("[{code}]")).unwrap_or_default();
+        let call = call_id.as_ref().map(|call| format!("\n  call {call}")).unwrap_or_default();
+        let fix = fix.as_ref().map(|fix| format!("\n  = {fix}")).unwrap_or_default();
+        format!("error{code}: {message}{call}{fix}")
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// One fault, two faults.
+pub(super) fn plural(count: usize, word: &str) -> String {
+    if count == 1 { word.to_owned() } else { format!("{word}s") }
+}

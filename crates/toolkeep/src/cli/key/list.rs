@@ -1,0 +1,28 @@
+//! `toolkeep key list`.
+
+use clap::Args;
+
+use super::text;
+use crate::cli::client::Path;
+use crate::cli::context::Context;
+use crate::cli::failure::{Exit, Failure};
+use crate::cli::ui::Ui;
+use crate::cli::value;
+
+/// List the keys. The keys themselves are not kept and cannot be shown.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  toolkeep key list")]
+pub(in crate::cli) struct List {}
+
+impl List {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let session = context.connect().await?;
+        let answer = session.client.get(&Path::new("/v1/keys", &[])).await;
+        session.end().await?;
+        let answer = answer?;
+        ui.answer(&answer, || text(value::list(&answer, "keys")))?;
+        Ok(Exit::Done)
+    }
+}

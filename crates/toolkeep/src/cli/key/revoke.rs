@@ -1,0 +1,31 @@
+//! `toolkeep key revoke`.
+
+use clap::Args;
+
+use super::text;
+use crate::cli::client::Path;
+use crate::cli::context::Context;
+use crate::cli::failure::{Exit, Failure};
+use crate::cli::ui::Ui;
+
+/// Revoke a key: it does not hold from here on.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  toolkeep key revoke 3f9c2ab81d04")]
+pub(in crate::cli) struct Revoke {
+    /// The key's id: what stands between the first two `_` of the key.
+    #[arg(value_name = "ID")]
+    id: String,
+}
+
+impl Revoke {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let session = context.connect().await?;
+        let answer = session.client.delete(&Path::new("/v1/keys", &[&self.id])).await;
+        session.end().await?;
+        let answer = answer?;
+        ui.answer(&answer, || text(std::slice::from_ref(&answer)))?;
+        Ok(Exit::Done)
+    }
+}

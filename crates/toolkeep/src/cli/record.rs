@@ -1,0 +1,23 @@
+//! `toolkeep record`.
+
+mod list;
+
+use clap::Subcommand;
+
+use super::context::Context;
+use super::failure::{Exit, Failure};
+use super::ui::Ui;
+
+/// Read the record of all calls; check that nobody changed it.
+#[derive(Debug, Subcommand)]
+pub(super) enum Record {
+    List(list::List),
+}
+
+impl Record {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        match self {
+            Self::List(command) => command.run(context, ui).await,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The published reference of the command line: every command's own help, as one document.
+
+use std::fmt::Write as _;
+
+use clap::CommandFactory as _;
+
+use super::Line;
+use super::failure::Exit;
+
+/// The text of `docs/reference/cli.md`.
+pub fn reference() -> String {
+    let mut text = String::from(
+        "# The command line\n\n\
+         Made from the help of each command by `cargo xtask generate`; do not edit.\n\n\
+         ## Exit codes\n\n| code | meaning |\n| --- | --- |\n",
+    );
+    for (exit, meaning) in Exit::ALL {
+        let _infallible = writeln!(text, "| {} | {meaning} |", exit.number());
+    }
+    let mut line = Line::command().term_width(100);
+    // Gives each command its full name and the flags of those above it.
+    line.build();
+    describe(&line, true, &mut text);
+    text
+}
+
+/// Flags that every command has are told once, with the first.
+fn describe(command: &clap::Command, first: bool, text: &mut String) {
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
+    let told = |arg: clap::Arg| {
+        let everywhere = arg.is_global_set() || arg.get_id() == "help";
+        // What the environment holds here is not what it holds for the reader.
+        arg.hide_env_values(true).hide(everywhere && !first)
+    };
+    let help = command.clone().mut_args(told).render_long_help().to_string();
+    let lines: Vec<_> = help.lines().map(str::trim_end).collect();
+    let _infallible = write!(text, "\n## {name}\n\n```text\n{}\n```\n", lines.join("\n").trim());
+    for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+        describe(inner, false, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::{Line, reference};
+
+    fn leaves(command: &clap::Command, found: &mut Vec<clap::Command>) {
+        if command.has_subcommands() {
+            command.get_subcommands().for_each(|inner| leaves(inner, found));
+        } else {
+            found.push(command.clone());
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Line::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_help_with_an_example() {
+        let mut found = Vec::new();
+        leaves(&Line::command(), &mut found);
+        assert!(found.len() >= 14, "{}", found.len());
+        for command in found {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(after.starts_with("Example"), "{}", command.get_name());
+            assert!(after.contains("toolkeep "), "{}", command.get_name());
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                assert!(
+                    argument.get_help().is_some(),
+                    "{} {}",
+                    command.get_name(),
+                    argument.get_id()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn no_secret_of_the_environment_is_in_the_help() {
+        let key = Line::command().get_arguments().find(|a| a.get_id() == "key").cloned().unwrap();
+        assert!(key.is_hide_env_values_set());
+    }
+
+    #[test]
+    fn golden_reference_of_the_command_line() {
+        crate::golden::agrees("docs/reference/cli.md", &reference());
+    }
+}

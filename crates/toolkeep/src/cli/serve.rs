@@ -1,0 +1,214 @@
+//! `toolkeep serve`.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Serialize;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tool::Level;
+
+use super::context::Context;
+use super::data::{DataDir, FirstKey, Held};
+use super::failure::{Exit, Failure};
+use super::ui::Ui;
+use super::wiring::{Running, Start};
+use crate::config;
+
+/// Start a server.
+///
+/// Without a configuration it offers the built-in tools on 127.0.0.1:8080 and keeps everything in the
+/// data directory. On the first start it makes two keys there: owner.key, a person's, which may do
+/// everything, and agent.key, for the agent, which approves nothing. A client sends one as
+/// `Authorization: Bearer KEY`.
+///
+/// The configuration is followed: a change is taken whole or, where it has a fault, not at all.
+/// SIGINT and SIGTERM end the server after the calls that run. TOOLKEEP_LOG sets how much is logged:
+/// error, warn, info (the default), debug, trace.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  toolkeep serve
+  toolkeep serve --config toolkeep.yaml
+  toolkeep serve --listen 127.0.0.1:9000 --data ./data")]
+pub(super) struct Serve {
+    /// The address to listen on [default: 127.0.0.1:8080].
+    #[arg(long, env = "TOOLKEEP_LISTEN", value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Let callers on this machine in without a key, as users with no rights. Only on loopback.
+    #[arg(long)]
+    open: bool,
+    /// Make owner.key and agent.key anew where their files are missing.
+    #[arg(long)]
+    make_keys: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Started {
+    address: String,
+    data: String,
+    owner_key: String,
+    agent_key: String,
+    open: bool,
+    faults: config::Faults,
+}
+
+impl Serve {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let setting = context.setting(self.listen.clone());
+        let reading = config::read(&setting);
+        let Some(config) = &reading.config else {
+            return Err(Failure::of_faults(reading.faults));
+        };
+        if self.open && !config.listen.ip().is_loopback() {
+            let message = format!("`--open` on `{}` would let in anyone", config.listen);
+            return Err(
+                Failure::new(Exit::Usage, message).fix("listen on 127.0.0.1, or leave it out")
+            );
+        }
+        if !reading.faults.0.is_empty() {
+            ui.note(&format!(
+                "{}\n\nthe sources above are left out; the others are served",
+                reading.faults
+            ));
+        }
+        let held = hold(&DataDir::at(config.data.clone()))?;
+        let signals = Signals::new()?;
+        let stop = CancellationToken::new();
+        let start = Start::new(setting, reading, Arc::clone(&held), stop.clone())?;
+        let faults = start.faults.clone();
+        let start = Start {
+            listen: true,
+            open: self.open.then_some(Level::User),
+            make_keys: self.make_keys,
+            ..start
+        };
+        let running = context.wiring.start(start).await?;
+        self.told(&running, &held, faults, ui)?;
+        let ended = until_told(running, signals, &stop).await;
+        held.forget_server();
+        ended.map(|()| Exit::Done)
+    }
+
+    fn told(
+        &self,
+        running: &Running,
+        held: &Held,
+        faults: config::Faults,
+        ui: &mut Ui,
+    ) -> Result<(), Failure> {
+        let Some(address) = running.address else {
+            return Err(Failure::new(Exit::NoServer, "the server does not listen"));
+        };
+        held.tell_server(address)?;
+        let data = held.data();
+        let file = |key| data.key_file(key).display().to_string();
+        let started = Started {
+            address: format!("http://{address}"),
+            data: data.path().display().to_string(),
+            owner_key: file(FirstKey::Owner),
+            agent_key: file(FirstKey::Agent),
+            open: self.open,
+            faults,
+        };
+        ui.answer(&started, || text(&started, &running.made))
+    }
+}
+
+fn text(started: &Started, made: &[FirstKey]) -> String {
+    let Started { address, data, owner_key, agent_key, .. } = started;
+    let new = |key| if made.contains(&key) { "  (new)" } else { "" };
+    let mut text = format!(
+        "toolkeep {} listens on {address}\n\
+         \n  data   {data}\
+         \n  owner  {owner_key}{}\
+         \n  agent  {agent_key}{}\n",
+        env!("CARGO_PKG_VERSION"),
+        new(FirstKey::Owner),
+        new(FirstKey::Agent),
+    );
+    if started.open {
+        text += "\nWithout a key everyone on this machine is a user: --open.\n";
+    }
+    // Written by hand, so that it can be copied whatever the folder is called.
+    let _infallible =
+        write!(text, "\nTry in another terminal:\n  toolkeep --data {} tool list\n", quoted(data));
+    text
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    if word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+fn hold(data: &DataDir) -> Result<Arc<Held>, Failure> {
+    if let Some(held) = data.hold()? {
+        return Ok(Arc::new(held));
+    }
+    let path = data.path().display();
+    let who = match data.server() {
+        Some(server) => format!(" by the server at {} (process {})", server.url(), server.pid),
+        None => " by another process".to_owned(),
+    };
+    let message = format!("the data directory `{path}` is held{who}");
+    Err(Failure::new(Exit::NoServer, message)
+        .fix("end that one, or choose another directory with `--data DIR`"))
+}
+
+/// SIGINT and SIGTERM.
+struct Signals([Signal; 2]);
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let one = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::new(Exit::NoServer, format!("signals cannot be received: {error}"))
+            })
+        };
+        Ok(Self([one(SignalKind::interrupt())?, one(SignalKind::terminate())?]))
+    }
+
+    async fn any(&mut self) {
+        let Self([interrupt, terminate]) = self;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    }
+}
+
+/// Runs until a signal comes or the server ends by itself. A second signal does not wait for calls.
+async fn until_told(
+    running: Running,
+    mut signals: Signals,
+    stop: &CancellationToken,
+) -> Result<(), Failure> {
+    let mut ended = running.ended;
+    tokio::select! {
+        ended = &mut ended => return ended,
+        () = signals.any() => {}
+    }
+    tracing::info!("stopping; once more ends at once");
+    stop.cancel();
+    tokio::select! {
+        ended = &mut ended => ended,
+        () = signals.any() => Err(Failure::new(Exit::Failed, "ended before the calls that ran")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_survive_the_shell() {
+        assert_eq!(quoted("/a/b-c_d.e"), "/a/b-c_d.e");
+        assert_eq!(quoted("/a b/it's"), r"'/a b/it'\''s'");
+    }
+}

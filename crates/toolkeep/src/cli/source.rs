@@ -1,0 +1,98 @@
+//! `toolkeep source`.
+
+mod list;
+mod refresh;
+
+use clap::Subcommand;
+use serde_json::Value;
+
+use super::context::Context;
+use super::failure::{Exit, Failure};
+use super::ui::{Ui, table};
+use super::value;
+
+/// See how the sources of tools stand; have them list their tools anew.
+#[derive(Debug, Subcommand)]
+pub(super) enum Source {
+    List(list::List),
+    Refresh(refresh::Refresh),
+}
+
+impl Source {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        match self {
+            Self::List(command) => command.run(context, ui).await,
+            Self::Refresh(command) => command.run(context, ui).await,
+        }
+    }
+}
+
+/// The sources as a table, and below it what is wrong with each, where, and what to do.
+fn text(answer: &Value) -> String {
+    let sources = value::list(answer, "sources");
+    if sources.is_empty() {
+        return "no sources".to_owned();
+    }
+    let row = |source: &Value| {
+        let since = value::line(source, "stale_since", 24);
+        let state = value::line(source, "state", 16);
+        let state = if since.is_empty() { state } else { format!("{state} since {since}") };
+        [
+            value::line(source, "name", 40),
+            value::line(source, "kind", 12),
+            state,
+            value::line(source, "tools", 8),
+            value::line(source, "prompts", 8),
+            value::line(source, "resources", 8),
+            value::line(source, "trust", 12),
+        ]
+    };
+    let rows: Vec<_> = sources.iter().map(row).collect();
+    let head = ["NAME", "KIND", "STATE", "TOOLS", "PROMPTS", "RESOURCES", "TRUST"];
+    let below: String = sources.iter().map(problems).collect();
+    format!("{}{below}", table(head, &rows))
+}
+
+fn problems(source: &Value) -> String {
+    let problems: Vec<_> = value::list(source, "problems").iter().map(problem).collect();
+    if problems.is_empty() {
+        return String::new();
+    }
+    format!("\n\n{}:\n{}", value::line(source, "name", 40), problems.join("\n"))
+}
+
+fn problem(problem: &Value) -> String {
+    let (place, message) =
+        (value::line(problem, "place", 100), value::line(problem, "message", 300));
+    let fix = value::line(problem, "fix", 300);
+    let fix = if fix.is_empty() { fix } else { format!("\n    = {fix}") };
+    format!("  {place}: {message}{fix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::text;
+
+    #[test]
+    fn problems_stand_below_with_their_fix() {
+        let answer = json!({ "sources": [
+            { "name": "builtin", "kind": "builtin", "state": "ok", "tools": 4, "prompts": 0,
+              "resources": 0, "trust": "full", "problems": [] },
+            { "name": "research", "kind": "module", "state": "stale", "tools": 2, "prompts": 0,
+              "resources": 0, "trust": "full", "stale_since": "2026-01-01T00:00:00.000Z",
+              "problems": [{ "place": "http://h/manifest", "message": "no \u{1b}answer", "fix": "start it" }] },
+        ] });
+        let expected = "\
+NAME      KIND     STATE                                 TOOLS  PROMPTS  RESOURCES  TRUST
+builtin   builtin  ok                                    4      0        0          full
+research  module   stale since 2026-01-01T00:00:00.000Z  2      0        0          full
+
+research:
+  http://h/manifest: no \u{fffd}answer
+    = start it";
+        assert_eq!(text(&answer), expected);
+        assert_eq!(text(&json!({})), "no sources");
+    }
+}

@@ -1,0 +1,34 @@
+//! `toolkeep source refresh`.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::text;
+use crate::cli::client::Path;
+use crate::cli::context::Context;
+use crate::cli::failure::{Exit, Failure};
+use crate::cli::ui::Ui;
+
+/// Have all sources list their tools anew, or one.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  toolkeep source refresh
+  toolkeep source refresh files")]
+pub(in crate::cli) struct Refresh {
+    /// Only this source.
+    #[arg(value_name = "NAME")]
+    source: Option<String>,
+}
+
+impl Refresh {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let session = context.connect().await?;
+        let body = self.source.map_or(json!({}), |source| json!({ "source": source }));
+        let answer = session.client.post(&Path::new("/v1/sources/refresh", &[]), &body).await;
+        session.end().await?;
+        let answer: Value = answer?;
+        ui.answer(&answer, || text(&answer))?;
+        Ok(Exit::Done)
+    }
+}

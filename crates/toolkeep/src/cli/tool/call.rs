@@ -1,0 +1,139 @@
+//! `toolkeep tool call`.
+
+use std::io::Read as _;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::arguments;
+use crate::cli::client::{Client, Path};
+use crate::cli::context::Context;
+use crate::cli::failure::{Exit, Failure};
+use crate::cli::ui::{Ui, clean};
+
+/// The largest arguments that are read, in bytes: what the server takes.
+const ARGUMENTS: u64 = 1 << 20;
+
+/// Call a tool.
+///
+/// An argument is `key=value`, read by the kind that the tool's schema says: `count=3` is a number
+/// where a number is wanted and a text where a text is. `key:=JSON` is JSON whatever the schema says.
+/// A single `-` reads all arguments as JSON from standard input.
+///
+/// Exits with 1 where the tool itself reports a failure.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  toolkeep tool call calculator expression='6*7'
+  toolkeep tool call echo --args '{\"text\": \"hello\"}'
+  echo '{\"text\": \"hello\"}' | toolkeep tool call echo -")]
+pub(in crate::cli) struct Call {
+    /// The tool's name or alias.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Its arguments, or `-`.
+    #[arg(value_name = "KEY=VALUE")]
+    typed: Vec<String>,
+    /// Its arguments as one JSON object.
+    #[arg(long, value_name = "JSON", conflicts_with = "typed")]
+    args: Option<String>,
+    /// A time of your own for the call, in milliseconds; it can only shorten the tool's.
+    #[arg(long, value_name = "MS")]
+    timeout_ms: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    tool: &'a str,
+    arguments: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout_ms: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    result: &'a RawValue,
+    #[serde(default)]
+    is_error: bool,
+}
+
+impl Call {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        // Read before anything is started: a faulty line costs nothing.
+        let whole = self.whole()?;
+        let session = context.connect().await?;
+        let called = self.call(&session.client, whole).await;
+        session.end().await?;
+        let answer = called?;
+        let read: Answer<'_> = serde_json::from_str(answer.get()).map_err(|error| {
+            Failure::new(Exit::Failed, format!("the server's answer cannot be read: {error}"))
+        })?;
+        ui.answer(&answer, || text(read.result))?;
+        Ok(if read.is_error { Exit::Failed } else { Exit::Done })
+    }
+
+    /// The arguments, where they were given as one. They are passed on as they were written: no digit
+    /// of a number is lost.
+    fn whole(&self) -> Result<Option<Box<RawValue>>, Failure> {
+        let text = match (&self.args, self.typed.as_slice()) {
+            (Some(text), _) => text.clone(),
+            (None, [dash]) if dash == "-" => stdin()?,
+            (None, _) => return Ok(None),
+        };
+        let told = |what: String| Failure::new(Exit::Usage, format!("the arguments {what}"));
+        let value: Box<RawValue> =
+            serde_json::from_str(&text).map_err(|error| told(format!("are no JSON: {error}")))?;
+        if !value.get().starts_with('{') {
+            return Err(told("must be a JSON object".to_owned()));
+        }
+        Ok(Some(value))
+    }
+
+    async fn call(
+        &self,
+        client: &Client,
+        whole: Option<Box<RawValue>>,
+    ) -> Result<Box<RawValue>, Failure> {
+        let arguments = if let Some(arguments) = whole {
+            arguments
+        } else {
+            let schema = self.schema(client).await?;
+            let arguments = arguments::read(&self.typed, &schema)?;
+            serde_json::value::to_raw_value(&arguments)
+                .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?
+        };
+        let body = Body { tool: &self.name, arguments: &arguments, timeout_ms: self.timeout_ms };
+        client.post(&Path::new("/v1/calls", &[]), &body).await
+    }
+
+    /// The schema by which the arguments are read; none is needed where there are none.
+    async fn schema(&self, client: &Client) -> Result<Value, Failure> {
+        if self.typed.is_empty() {
+            return Ok(Value::Null);
+        }
+        let mut tool = client.get(&Path::new("/v1/tools", &[&self.name])).await?;
+        Ok(tool.get_mut("input_schema").map_or(Value::Null, Value::take))
+    }
+}
+
+fn stdin() -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = std::io::stdin().take(ARGUMENTS + 1).read_to_string(&mut text);
+    read.map_err(|error| {
+        Failure::new(Exit::Usage, format!("standard input cannot be read: {error}"))
+    })?;
+    if text.len() as u64 > ARGUMENTS {
+        let message = format!("standard input has more than {ARGUMENTS} bytes");
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    Ok(text)
+}
+
+/// The tool's answer alone: a text as it is, anything else as the JSON that came.
+fn text(result: &RawValue) -> String {
+    let text: Result<String, _> = serde_json::from_str(result.get());
+    clean(text.as_deref().unwrap_or(result.get()))
+}

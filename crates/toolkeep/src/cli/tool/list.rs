@@ -1,0 +1,100 @@
+//! `toolkeep tool list`.
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::cli::client::{Client, Path};
+use crate::cli::context::Context;
+use crate::cli::failure::{Exit, Failure, plural};
+use crate::cli::ui::{Ui, table};
+use crate::cli::value;
+
+/// The most pages that are asked for: a server cannot keep the command busy for ever.
+const PAGES: usize = 1_000;
+
+/// List the tools that the key may call.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  toolkeep tool list
+  toolkeep tool list --source files
+  toolkeep tool list --format openai_chat -o json")]
+pub(in crate::cli) struct List {
+    /// Only tools of this source.
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    /// In the form of a provider, as JSON: openai_chat, mcp.
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<String>,
+}
+
+impl List {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        if self.source.is_some() && self.format.is_some() {
+            let message = "`--source` goes with the native form only";
+            return Err(Failure::new(Exit::Usage, message).fix("leave `--format` out"));
+        }
+        let session = context.connect().await?;
+        let listed = self.all(&session.client).await;
+        session.end().await?;
+        let mut answer = listed?;
+        if self.format.is_some() {
+            let json = serde_json::to_string_pretty(&answer).unwrap_or_default();
+            ui.answer(&answer, || json)?;
+            return Ok(Exit::Done);
+        }
+        self.narrow(&mut answer);
+        ui.answer(&answer, || text(&answer))?;
+        Ok(Exit::Done)
+    }
+
+    /// All pages as one.
+    async fn all(&self, client: &Client) -> Result<Value, Failure> {
+        let page = |cursor: Option<String>| {
+            let format = self.format.as_deref();
+            Path::new("/v1/tools", &[]).with("format", format).with("cursor", cursor)
+        };
+        let mut answer = client.get(&page(None)).await?;
+        for _ in 0..PAGES {
+            let Some(cursor) = answer.get("next_cursor").and_then(Value::as_str) else { break };
+            let mut next = client.get(&page(Some(cursor.to_owned()))).await?;
+            let more = next.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take);
+            let tools = answer.get_mut("tools").and_then(Value::as_array_mut);
+            if let (Some(tools), Some(more)) = (tools, more) {
+                tools.extend(more);
+            }
+            let cursor = next.get_mut("next_cursor").map_or(Value::Null, Value::take);
+            if let Some(fields) = answer.as_object_mut() {
+                fields.insert("next_cursor".to_owned(), cursor);
+            }
+        }
+        Ok(answer)
+    }
+
+    fn narrow(&self, answer: &mut Value) {
+        let Some(source) = &self.source else { return };
+        if let Some(tools) = answer.get_mut("tools").and_then(Value::as_array_mut) {
+            tools.retain(|tool| tool.get("source").and_then(Value::as_str) == Some(source));
+        }
+    }
+}
+
+fn text(answer: &Value) -> String {
+    let tools = value::list(answer, "tools");
+    if tools.is_empty() {
+        return "no tools; `toolkeep source list` tells how the sources stand".to_owned();
+    }
+    let row = |tool: &Value| {
+        let traits = tool.get("traits").unwrap_or(&Value::Null);
+        [
+            value::line(tool, "name", 60),
+            value::line(tool, "source", 24),
+            value::line(traits, "level", 8),
+            value::line(traits, "safety", 12),
+            value::line(tool, "description", 60),
+        ]
+    };
+    let rows: Vec<_> = tools.iter().map(row).collect();
+    let count = format!("{} {}", rows.len(), plural(rows.len(), "tool"));
+    format!("{}\n\n{count}", table(["NAME", "SOURCE", "LEVEL", "SAFETY", "DESCRIPTION"], &rows))
+}

@@ -1,0 +1,84 @@
+//! What the command line needs of the server. `wire` supplies it; nothing here names a concrete part.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use tool::{Boxed, Level};
+
+use super::data::{FirstKey, Held};
+use super::door::Door;
+use super::failure::Failure;
+use crate::config::{Config, Faults, Reading, Setting};
+
+/// Puts a server together.
+pub trait Wiring: Sync {
+    /// Starts a server. Resolves when it takes requests; without a socket, when each source has also
+    /// been tried once, so that a command that asks at once is answered in full.
+    ///
+    /// # Errors
+    /// Where it cannot start: the address is taken, the store or the record cannot be opened.
+    fn start(&self, start: Start) -> Boxed<'_, Result<Running, Failure>>;
+}
+
+/// What a server is started with.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// The configuration: what of it can be used.
+    pub config: Config,
+    /// What is wrong with the rest of it: to be shown with the sources.
+    pub faults: Faults,
+    /// How it was read, so that it can be followed; `reading` is the first one.
+    pub setting: Setting,
+    /// The first reading.
+    pub reading: Reading,
+    /// The data directory, for as long as the server runs.
+    pub held: Arc<Held>,
+    /// Whether to listen on the configured address.
+    pub listen: bool,
+    /// The level of those who bring no key; `None` lets nobody in without one.
+    pub open: Option<Level>,
+    /// Whether to make keys anew that are missing.
+    pub make_keys: bool,
+    /// Ends it.
+    pub stop: CancellationToken,
+}
+
+impl Start {
+    /// For this process alone: no socket, nobody without a key.
+    ///
+    /// # Errors
+    /// The faults, where nothing of the configuration can be used.
+    pub(super) fn new(
+        setting: Setting,
+        reading: Reading,
+        held: Arc<Held>,
+        stop: CancellationToken,
+    ) -> Result<Self, Failure> {
+        let Some(config) = reading.config.clone() else {
+            return Err(Failure::of_faults(reading.faults));
+        };
+        let faults = reading.faults.clone();
+        let (listen, open, make_keys) = (false, None, false);
+        Ok(Self { config, faults, setting, reading, held, listen, open, make_keys, stop })
+    }
+}
+
+/// A server that runs.
+pub struct Running {
+    /// Where it listens.
+    pub address: Option<SocketAddr>,
+    /// Speaks to it without a socket.
+    pub door: Arc<dyn Door>,
+    /// The keys that were made.
+    pub made: Vec<FirstKey>,
+    /// Resolves when it has ended, calls and children included.
+    pub ended: Boxed<'static, Result<(), Failure>>,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("address", &self.address).finish_non_exhaustive()
+    }
+}

@@ -114,6 +114,19 @@ async fn a_new_configuration_leaves_what_stayed_running() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_more_source_leaves_the_others_running() {
+    let a = Arc::new(Scripted::new("a", listing(&["a1"])));
+    let b = Arc::new(Scripted::new("b", listing(&["b1"])));
+    let intake = start(&[&a]);
+    intake.settled().await;
+    intake.add(Some(sourced(&b)));
+    until(&intake, |i| names(i) == ["a1", "b1"]).await;
+    let other = Arc::new(Scripted::new("b", listing(&["b2"])));
+    intake.add(Some(Sourced { fingerprint: 1, ..sourced(&other) }));
+    until(&intake, |i| names(i) == ["a1", "b2"]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn closing_does_not_wait_for_one_that_hangs() {
     let hangs = Arc::new(Scripted::new("hangs", Answer::Hang));
     let intake = start(&[&hangs]);

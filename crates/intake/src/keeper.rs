@@ -136,7 +136,8 @@ impl Keeper {
 fn begin(sourced: &Sourced) -> (Running, Wires) {
     let (asked, asked_seen) = watch::channel(1);
     let (done, done_seen) = watch::channel(0);
-    let shelf = Shelf::starting(sourced.source.name().clone(), sourced.kind, sourced.trust);
+    let shelf = Shelf::starting(sourced.source.name().clone(), sourced.kind, sourced.trust)
+        .durable(sourced.durability);
     let fingerprint = sourced.fingerprint;
     let running = Running { fingerprint, asked, done: done_seen, shelf: Arc::new(shelf) };
     (running, Wires { asked: asked_seen, done })

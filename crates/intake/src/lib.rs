@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use catalog::Catalog;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
-use tool::{Clock, Org, Source, SourceName, Trust};
+use tool::{Clock, Durability, Org, Source, SourceName, Trust};
 
 use keeper::{Keeper, Wires};
 
@@ -27,6 +27,8 @@ pub struct Sourced {
     pub kind: &'static str,
     /// How far it is trusted.
     pub trust: Trust,
+    /// How sure the records of its calls must be; `None` where their effects decide.
+    pub durability: Option<Durability>,
     /// How often to list it although it says nothing; `None` for sources that tell.
     pub poll: Option<Duration>,
     /// Changes when its configuration does; a source whose fingerprint stays is left running.

@@ -25,7 +25,14 @@ fn failure() -> Answer {
 
 fn sourced(source: &Arc<Scripted>) -> Sourced {
     let source = Arc::clone(source) as Arc<dyn tool::Source>;
-    Sourced { source, kind: "test", trust: Trust::Full, poll: None, fingerprint: 0 }
+    Sourced {
+        source,
+        kind: "test",
+        trust: Trust::Full,
+        durability: None,
+        poll: None,
+        fingerprint: 0,
+    }
 }
 
 fn start(sources: &[&Arc<Scripted>]) -> Intake {

@@ -131,6 +131,7 @@ async fn a_server_that_is_away_is_found_again() {
     let site = echo.site(StreamableHttpServerConfig::default());
     let address = site.address.to_string();
     let source = site.source(Options::default());
+    let seen = source.list().await.unwrap().revision;
     let tool = runner(&source, "web.echo").await;
     drop(site);
     // A call on a connection that is just being cut off may have been seen; the next ones were not.
@@ -147,5 +148,7 @@ async fn a_server_that_is_away_is_found_again() {
     // Back at its old place, and without a memory of our session.
     let _site = echo.site_at(&address, StreamableHttpServerConfig::default());
     assert_eq!(said(&timeout(SOON, tool.call("{}")).await.unwrap().unwrap()), "{}");
+    // It may have other tools now.
+    timeout(SOON, source.changed(seen)).await.unwrap();
     timeout(SOON, source.close()).await.unwrap();
 }

@@ -1,2 +1,60 @@
-//! Tasks of the repository.
-fn main() {}
+//! The tasks of the repository, run as `cargo xtask TASK`.
+//!
+//! Everything starts here, so it builds in seconds: two dependencies, and no crate of ours.
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a task prints, reads its environment, looks at the clock and starts other programs"
+)]
+
+mod bench;
+mod children;
+mod generate;
+mod pins;
+mod provision;
+mod tally;
+mod test;
+mod tidy;
+mod tools;
+mod workspace;
+
+use std::process::ExitCode;
+
+use workspace::Workspace;
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+  test [--hermetic] [--deep]   everything that must hold; --hermetic installs nothing,
+                               --deep runs the full counts
+  tidy                         what no compiler checks: arrows, sizes, forgotten files
+  generate [--check]           the documents that tests write; --check only compares
+  provision                    installs what the tests in `real::` need, and says where
+  bench call [OPTIONS]         what a call costs; `bench call --help` lists the options
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            if !message.is_empty() {
+                println!("error: {message}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[&str]) -> Result<(), String> {
+    match words {
+        ["test", flags @ ..] => test::run(&Workspace::open()?, test::Options::parse(flags)?),
+        ["tidy"] => tidy::run(&Workspace::open()?),
+        ["generate"] => generate::run(&Workspace::open()?, generate::Mode::Write),
+        ["generate", "--check"] => generate::run(&Workspace::open()?, generate::Mode::Check),
+        ["provision"] => provision::show(&Workspace::open()?),
+        ["bench", rest @ ..] => bench::run(&Workspace::open()?, rest),
+        _ => Err(format!("`{}` is no task\n\n{USAGE}", words.join(" "))),
+    }
+}

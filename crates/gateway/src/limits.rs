@@ -48,18 +48,13 @@ pub(crate) struct Permit {
 impl Limits {
     pub(crate) fn new(bounds: Bounds) -> Self {
         let all = Arc::new(Semaphore::new(bounds.calls));
-        Self {
-            all,
-            keys: Gates::new(bounds.per_key),
-            sources: Gates::new(bounds.per_source),
-            bounds,
-        }
+        let (keys, sources) = (Gates::new(bounds.per_key), Gates::new(bounds.per_source));
+        Self { bounds, all, keys, sources }
     }
 
     pub(crate) fn enter(
         &self,
-        key: &str,
-        source: &str,
+        (key, source): (&str, &str),
         running: TaskTrackerToken,
     ) -> Result<Permit, Failure> {
         if self.all.is_closed() {

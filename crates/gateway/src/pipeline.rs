@@ -81,7 +81,7 @@ impl Gateway {
             Decision::Hold(reason) => return Err(denied(Code::ApprovalRequired, reason)),
         };
         let permit =
-            self.limits.enter(principal.key(), entry.key.source.as_str(), self.tasks.token())?;
+            self.limits.enter((principal.key(), entry.key.source.as_str()), self.tasks.token())?;
         let call = Call {
             id,
             parent: request.parent,

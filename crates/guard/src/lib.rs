@@ -5,3 +5,4 @@
 
 pub mod egress;
 pub mod process;
+pub mod roots;

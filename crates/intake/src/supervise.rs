@@ -97,7 +97,11 @@ impl Supervised {
         let again = if failed { retry.copied() } else { self.sourced.poll };
         let source = Arc::clone(&self.sourced.source);
         tokio::select! {
-            asked = self.wires.asked.changed() => asked.is_ok(),
+            asked = self.wires.asked.changed() => {
+                // What the source itself waits for, such as a back-off, is not worth waiting for now.
+                self.sourced.source.refresh();
+                asked.is_ok()
+            }
             // After a failure the revision is the last good one's, and differs for ever.
             _ = source.changed(shelf.revision), if !failed && shelf.state != State::Starting => true,
             () = sleep_maybe(again) => true,

@@ -1,1 +1,37 @@
-//! The front doors: REST and MCP. They hold no decision.
+//! The front doors: REST under `/v1`, MCP under `/mcp`. They translate; they hold no decision.
+//!
+//! A door reads a request, takes the principal that the credential gives, asks the gateway, and
+//! writes the answer. If two doors could differ, the code is in the wrong crate.
+
+mod auth;
+pub mod error;
+pub mod hosts;
+pub mod keys;
+mod listen;
+mod lists;
+mod mcp;
+mod metrics;
+mod rest;
+mod state;
+mod status;
+
+pub use error::ApiError;
+pub use hosts::Hosts;
+pub use keys::Keys;
+pub use listen::listen;
+pub use rest::openapi::document as openapi;
+pub use state::{Doors, Parts};
+pub use status::status;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+
+/// All doors as one router. Host and Origin are checked before anything else, then the credential.
+pub fn router(doors: &Doors) -> Router {
+    let open = rest::open_routes(doors);
+    let keyed = rest::keyed_routes(doors).merge(mcp::routes(doors));
+    let keyed = keyed.layer(from_fn_with_state(doors.clone(), auth::credential));
+    open.merge(keyed)
+        .fallback(rest::nothing_here)
+        .layer(from_fn_with_state(doors.clone(), auth::host_and_origin))
+}

@@ -41,6 +41,32 @@ pub trait Records: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`LedgerError`].
     fn of_call(&self, call: CallId) -> Boxed<'_, Result<Vec<Record>, LedgerError>>;
+
+    /// Where a call stands; `None` where nothing is on record of it. As given, every call without an
+    /// outcome counts as running: a ledger that outlives its process knows better and says so.
+    ///
+    /// # Errors
+    /// [`LedgerError`].
+    fn status(&self, call: CallId) -> Boxed<'_, Result<Option<Status>, LedgerError>> {
+        Box::pin(async move { Ok(standing(&self.of_call(call).await?, true)) })
+    }
+}
+
+/// Where a call stands by all that is on record of it, oldest first. `alive` says that the process
+/// that wrote the intent still holds its ticket: without an outcome the call runs then, and is
+/// `unknown` otherwise. A held call stays `waiting` when its process dies: its wait is stored.
+pub fn standing(records: &[Record], alive: bool) -> Option<Status> {
+    let ended = |record: &Record| match record.kind {
+        Kind::Outcome => Some(record.body.read::<End>().map_or(Status::Unknown, |end| end.status)),
+        Kind::Refused => Some(Status::Refused),
+        _ => None,
+    };
+    let last = records.iter().rfind(|record| record.call.is_some())?;
+    Some(records.iter().find_map(ended).unwrap_or(match (last.kind, alive) {
+        (Kind::Wait, _) => Status::Waiting,
+        (_, true) => Status::Running,
+        (_, false) => Status::Unknown,
+    }))
 }
 
 /// How sure a record must be before the call runs.
@@ -229,5 +255,39 @@ impl LedgerError {
     /// In words.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{End, Kind, Record, standing};
+    use crate::outcome::Status;
+    use crate::{CallId, Json, Wall};
+
+    fn record(kind: Kind) -> Record {
+        let end = End {
+            at: Wall(0),
+            status: Status::Failed,
+            code: None,
+            elapsed_ms: 1,
+            bytes: 0,
+            result: None,
+        };
+        Record { seq: 1, kind, call: Some(CallId(uuid::Uuid::from_u128(7))), body: Json::of(&end) }
+    }
+
+    #[test]
+    fn a_call_stands_where_its_records_say() {
+        for (kinds, alive, status) in [
+            (&[][..], true, None),
+            (&[Kind::Intent], true, Some(Status::Running)),
+            (&[Kind::Intent], false, Some(Status::Unknown)),
+            (&[Kind::Intent, Kind::Wait], false, Some(Status::Waiting)),
+            (&[Kind::Intent, Kind::Wait, Kind::Outcome], false, Some(Status::Failed)),
+            (&[Kind::Refused], false, Some(Status::Refused)),
+        ] {
+            let records = kinds.iter().map(|&kind| record(kind)).collect::<Vec<_>>();
+            assert_eq!(standing(&records, alive), status, "{kinds:?}");
+        }
     }
 }

@@ -69,3 +69,26 @@ fn a_bad_schema_is_a_value_not_a_panic() {
     assert!(matches!(error, RegisterError::Schema { .. }));
     assert!(registry.is_empty());
 }
+
+/// What a program that embeds the registry sends to its model.
+#[test]
+fn filtered_tools_become_schemas() {
+    use formats::{AliasMap, Format};
+    let registry =
+        registry(vec![tool("look.up", Safety::Safe, &["x"]), tool("wipe", Safety::Dangerous, &[])]);
+    let aliases = AliasMap::safe(registry.names().map(tool::ToolName::as_str));
+    let written: Vec<_> = registry
+        .filter(Some(Safety::Cautious), None)
+        .map(|entry| {
+            let alias = aliases.alias(entry.key.name.as_str()).unwrap();
+            formats::fragment(Format::OpenaiChat, &entry.tool, alias)
+        })
+        .collect();
+    let list = formats::list(Format::OpenaiChat, &written).value();
+    assert_eq!(
+        list,
+        json!([{"type": "function", "function": {
+            "name": "look_up", "description": "look.up", "parameters": {"type": "object"}}}])
+    );
+    assert_eq!(aliases.name("look_up"), Some("look.up"));
+}

@@ -17,7 +17,7 @@ use super::{SpawnError, wire};
 
 /// Names of Toolkeep's own environment that a child gets unless the spec clears it: those a program
 /// needs to find its interpreter, its home, its language, its time zone and its certificates.
-pub const PASSED_ON: [&str; 16] = [
+pub const PASSED_ON: [&str; 14] = [
     "PATH",
     "HOME",
     "USER",
@@ -30,8 +30,6 @@ pub const PASSED_ON: [&str; 16] = [
     "LC_CTYPE",
     "TZ",
     "TMPDIR",
-    "XDG_RUNTIME_DIR",
-    "XDG_CACHE_HOME",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
 ];

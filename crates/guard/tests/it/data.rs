@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+mod paths;
 mod ssrf;
 
 /// The rows of a file under `TOOLKEEP_DATA`, or else beside the workspace.

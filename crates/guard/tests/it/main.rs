@@ -9,8 +9,12 @@ mod marks;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
+mod races;
+#[cfg(test)]
 mod rebinding;
 #[cfg(test)]
 mod redirects;
+#[cfg(test)]
+mod roots;
 #[cfg(test)]
 mod site;

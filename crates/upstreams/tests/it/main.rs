@@ -1,4 +1,14 @@
-//! Sources against real files, sockets and children.
+//! Sources and executors against real files, sockets, children and servers.
 
 #[cfg(test)]
+mod fakes;
+#[cfg(test)]
+mod layers;
+#[cfg(test)]
 mod mcp;
+#[cfg(test)]
+mod module;
+#[cfg(test)]
+mod server;
+#[cfg(test)]
+mod tool_file;

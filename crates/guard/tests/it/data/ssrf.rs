@@ -64,7 +64,11 @@ async fn what_is_public_can_be_called() {
         "https://example.org:8443/a?b#c".to_owned(),
     ]);
     for url in urls {
-        let mut parsed = url::Url::parse(&url).unwrap();
+        // One row is a name that the URL Standard no longer takes.
+        let Ok(mut parsed) = url::Url::parse(&url) else {
+            assert_eq!(url, "http://xn--localhost-/");
+            continue;
+        };
         parsed.set_username("").unwrap();
         parsed.set_password(None).unwrap();
         let lead = Lead::to(&[]);

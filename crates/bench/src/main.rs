@@ -1,0 +1,49 @@
+//! What a call costs: run as `cargo xtask bench call`.
+//!
+//! One program plays every part but Toolkeep's own: the MCP server behind, the bare proxy beside, the
+//! callers in front. It depends on no crate of ours, so that what is measured is what is shipped.
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a measurement prints, looks at the clock, starts programs and dials them itself"
+)]
+#![expect(clippy::cast_precision_loss, reason = "counts and times become figures of three digits")]
+
+mod call;
+mod histogram;
+mod lists;
+mod load;
+mod machine;
+mod message;
+mod options;
+mod part;
+mod perf;
+mod report;
+mod serve;
+mod target;
+mod toolkeep;
+
+use std::process::ExitCode;
+
+/// The allocator of the product, for every part alike.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["call", flags @ ..] => call::run(flags).await,
+        ["part", part @ ..] => part::run(part).await,
+        ["load", rest @ ..] => perf::load(rest).await,
+        _ => Err(options::USAGE.to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            println!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

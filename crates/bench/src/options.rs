@@ -1,0 +1,92 @@
+//! What to measure and for how long.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) const USAGE: &str = "\
+usage: cargo xtask bench call [OPTIONS]
+
+  --seconds S      length of one slice (1.5); the targets take turns, slice by slice
+  --rounds N       turns of each target for each number of callers (6)
+  --callers A,B    numbers of callers (1,16,64)
+  --around         without Toolkeep: only what stands around it
+  --write          also write the report, docs/reference/benchmarks.md";
+
+/// The choices of one run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Options {
+    pub(crate) slice: Duration,
+    pub(crate) rounds: usize,
+    pub(crate) callers: Vec<usize>,
+    /// The binary to measure; the task passes it.
+    pub(crate) toolkeep: Option<PathBuf>,
+    /// The file of the report; the task passes it.
+    pub(crate) write: Option<PathBuf>,
+}
+
+impl Options {
+    /// From the command line.
+    pub(crate) fn parse(flags: &[&str]) -> Result<Self, String> {
+        let mut options = Self {
+            slice: Duration::from_millis(1500),
+            rounds: 6,
+            callers: vec![1, 16, 64],
+            toolkeep: None,
+            write: None,
+        };
+        for pair in flags.chunks(2) {
+            let [flag, value] = pair else { return Err(USAGE.to_owned()) };
+            options.take(flag, value)?;
+        }
+        Ok(options)
+    }
+
+    fn take(&mut self, flag: &str, value: &str) -> Result<(), String> {
+        let bad = || format!("`{value}` does not fit {flag}\n\n{USAGE}");
+        match flag {
+            "--seconds" => {
+                let seconds: f64 = value.parse().map_err(|_| bad())?;
+                let in_range = (0.1..=60.0).contains(&seconds);
+                self.slice = in_range.then(|| Duration::from_secs_f64(seconds)).ok_or_else(bad)?;
+            }
+            "--rounds" => {
+                let rounds = value.parse().ok().filter(|n| (1..=100).contains(n));
+                self.rounds = rounds.ok_or_else(bad)?;
+            }
+            "--callers" => {
+                let one = |word: &str| word.parse().ok().filter(|n| (1..=1024).contains(n));
+                self.callers = value.split(',').map(one).collect::<Option<_>>().ok_or_else(bad)?;
+            }
+            "--toolkeep" => self.toolkeep = Some(PathBuf::from(value)),
+            "--write" => self.write = Some(PathBuf::from(value)),
+            _ => return Err(format!("`{flag}` is no option\n\n{USAGE}")),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Options;
+
+    #[test]
+    fn what_is_given_is_taken() {
+        let options = Options::parse(&["--callers", "1,8", "--seconds", "0.5"]).unwrap();
+        assert_eq!(options.callers, [1, 8]);
+        assert_eq!(options.slice.as_millis(), 500);
+        assert_eq!(options.rounds, 6);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for flags in [
+            &["--callers", "1,x"][..],
+            &["--rounds", "0"],
+            &["--seconds", "NaN"],
+            &["--rounds"],
+            &["--fast", "1"],
+        ] {
+            assert!(Options::parse(flags).is_err(), "{flags:?}");
+        }
+    }
+}

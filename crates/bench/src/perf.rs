@@ -1,0 +1,130 @@
+//! Instructions for one call, of the whole machine: a figure that stays the same while the machine's
+//! speed does not. Where `perf` cannot count them, that is said.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::load::{self, Until};
+use crate::message::{Expect, Message};
+use crate::target::Target;
+
+/// Calls that are counted, of all callers together.
+const CALLS: usize = 20_000;
+
+/// Whether instructions can be counted here, and if not, why.
+pub(crate) fn available() -> Result<(), String> {
+    let ended = Command::new("perf")
+        .args(["stat", "--all-cpus", "--field-separator", ",", "--event", "instructions", "true"])
+        .output()
+        .map_err(|e| format!("`perf` does not start: {e}"))?;
+    let text = String::from_utf8_lossy(&ended.stderr);
+    count(&text).map(drop).ok_or_else(|| "`perf` says that this machine counts none".to_owned())
+}
+
+/// Counts for `target` at `callers`, with the callers in a process of their own, which `perf` watches.
+pub(crate) fn instructions(target: &Target, callers: usize, folder: &Path) -> Result<f64, String> {
+    let request = folder.join("request.json");
+    fs::write(&request, write(&target.message))
+        .map_err(|e| format!("`{}`: {e}", request.display()))?;
+    let program = std::env::current_exe().map_err(|e| format!("who am I: {e}"))?;
+    let each = CALLS.div_ceil(callers);
+    let ended = Command::new("perf")
+        .args(["stat", "--all-cpus", "--field-separator", ",", "--event", "instructions", "--"])
+        .arg(program)
+        .arg("load")
+        .arg(&request)
+        .args([callers.to_string(), each.to_string()])
+        .output()
+        .map_err(|e| format!("`perf` does not start: {e}"))?;
+    let text = String::from_utf8_lossy(&ended.stderr);
+    if !ended.status.success() {
+        return Err(format!("counting failed: {}", String::from_utf8_lossy(&ended.stdout)));
+    }
+    let all = count(&text).ok_or("`perf` gave no count")?;
+    Ok(all / (callers * (each + load::WARM)) as f64)
+}
+
+/// Reads `123456,,instructions,…`; the kinds of cores of some machines are lines of their own.
+fn count(text: &str) -> Option<f64> {
+    let line = |line: &str| {
+        let mut fields = line.split(',');
+        let value: f64 = fields.next()?.trim().parse().ok()?;
+        fields.nth(1)?.contains("instructions").then_some(value)
+    };
+    text.lines().filter_map(line).reduce(|sum, value| sum + value).filter(|sum| *sum > 0.0)
+}
+
+fn write(message: &Message) -> String {
+    let expect = match &message.expect {
+        Expect::Holds(text) => json!({"holds": text}),
+        Expect::Length(length) => json!({"length": length}),
+        Expect::Anything => Value::Null,
+    };
+    let body = String::from_utf8_lossy(&message.body);
+    json!({"address": message.address.to_string(), "headers": message.headers, "body": body, "expect": expect})
+        .to_string()
+}
+
+fn read(text: &str) -> Option<Message> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    let expect = value.get("expect")?;
+    let holds =
+        expect.get("holds").and_then(Value::as_str).map(|text| Expect::Holds(text.to_owned()));
+    let length = expect.get("length").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+    Some(Message {
+        address: value.get("address")?.as_str()?.parse().ok()?,
+        headers: serde_json::from_value(value.get("headers")?.clone()).ok()?,
+        body: Bytes::from(value.get("body")?.as_str()?.to_owned()),
+        expect: holds.or(length.map(Expect::Length)).unwrap_or(Expect::Anything),
+    })
+}
+
+/// `bench load FILE CALLERS CALLS`: what `perf` watches.
+pub(crate) async fn load(words: &[&str]) -> Result<(), String> {
+    let [file, callers, calls] = words else { return Err("load FILE CALLERS CALLS".to_owned()) };
+    let text = fs::read_to_string(file).map_err(|e| format!("`{file}`: {e}"))?;
+    let message = read(&text).ok_or_else(|| format!("`{file}` holds no request"))?;
+    let number = |text: &str| text.parse::<u64>().map_err(|e| format!("`{text}`: {e}"));
+    let callers = usize::try_from(number(callers)?).map_err(|e| e.to_string())?;
+    let slice = load::run(&message, callers, Until::Calls(number(calls)?)).await?;
+    if slice.failures > 0 {
+        return Err(format!("{} of {} calls failed", slice.failures, slice.calls));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use super::{count, read, write};
+    use crate::message::Message;
+
+    #[test]
+    fn counts_are_read_and_their_absence_too() {
+        assert_eq!(count("\n222000000,,instructions,1000,100.00,,\n"), Some(222_000_000.0));
+        assert_eq!(
+            count("1000,,cpu_core/instructions/,9,50.00,,\n500,,cpu_atom/instructions/,9,50.00,,"),
+            Some(1500.0)
+        );
+        assert_eq!(count("<not supported>,,instructions,0,100.00,,"), None);
+        assert_eq!(count("12,,cycles,0,100.00,,"), None);
+    }
+
+    #[test]
+    fn a_request_reads_back() {
+        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let message = Message::call(nowhere, "echo").with(&[("a".to_owned(), "b".to_owned())]);
+        let back = read(&write(&message)).unwrap();
+        assert_eq!(
+            (back.address, back.headers, back.body),
+            (message.address, message.headers, message.body)
+        );
+        assert_eq!(back.expect, message.expect);
+        assert!(read("{}").is_none());
+    }
+}

@@ -1,0 +1,232 @@
+//! The figures in words: docs/reference/benchmarks.md.
+
+use std::fmt;
+
+use crate::call::{DIRECT, PASS};
+use crate::lists::List;
+use crate::options::Options;
+use crate::target::Series;
+
+/// All that one run found.
+pub(crate) struct Report<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) machine: String,
+    pub(crate) counting: Result<(), String>,
+    pub(crate) calls: Vec<Series>,
+    pub(crate) lists: Vec<List>,
+}
+
+const HEAD: &str = "\
+# What a call costs
+
+Written by `cargo xtask bench call`; not by hand. All programs run on one machine and speak over \
+loopback. The targets take turns in short slices, because a machine may be fast in one minute and slow \
+in the next; a ratio is the median over the rounds of two slices of the same round. \
+Requests per second alone say little: compare the ratios, and CPU for one call.
+";
+
+const LEGEND: &str = "\
+`direct` is an MCP server made with rmcp, without sessions; `bare proxy` passes HTTP on in front of it and \
+checks nothing. CPU is that of the target's own process, and of all processes that a call passes, the callers \
+left out. Memory is resident at the end, and the most it ever was. The ratio of CPU counts the callers too: \
+it is the share of direct's calls that would remain if the machine did nothing else, and it moves less than calls/s.
+";
+
+impl Report<'_> {
+    /// Answers that were not what was asked for.
+    pub(crate) fn failures(&self) -> u64 {
+        let lists = self.lists.iter().flat_map(|list| &list.series);
+        self.calls.iter().chain(lists).map(Series::failures).sum()
+    }
+
+    fn conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lists = self.lists.iter().flat_map(|list| &list.series);
+        let samples = self.calls.iter().chain(lists).flat_map(|series| &series.samples);
+        let foreign: Vec<f64> = samples.map(|sample| sample.foreign * 100.0).collect();
+        let Options { slice, rounds, .. } = self.options;
+        writeln!(
+            f,
+            "Machine: {}. {rounds} rounds of {:.1} s each.",
+            self.machine,
+            slice.as_secs_f64()
+        )?;
+        let most = foreign.iter().copied().fold(0.0, f64::max);
+        write!(
+            f,
+            "Other programs used {:.0} % of it in the median slice, {most:.0} % in the worst.",
+            median(&foreign)
+        )?;
+        if median(&foreign) > 10.0 {
+            write!(f, " **That is too much: measure again on a quiet machine.**")?;
+        }
+        writeln!(f)?;
+        if let Err(why) = &self.counting {
+            writeln!(f, "Instructions for one call are not counted: {why}.")?;
+        }
+        Ok(())
+    }
+
+    fn ratios(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = [
+            "callers",
+            "target",
+            "calls/s of direct",
+            "calls/s of the bare proxy",
+            "CPU of all: direct / target",
+            "instructions: direct / target",
+        ];
+        writeln!(f, "| {} |\n| ---: | --- | ---: | ---: | ---: | ---: |", columns.join(" | "))?;
+        for series in self.calls.iter().filter(|series| series.target != DIRECT) {
+            let beside = |name: &str| {
+                let same =
+                    |other: &&Series| other.target == name && other.callers == series.callers;
+                self.calls.iter().find(same)
+            };
+            let rate = |name: &str| beside(name).map(|other| ratio(series, other));
+            let whole = |series: &Series| series.cpu(|sample| sample.whole);
+            let cpu = beside(DIRECT).map(|direct| whole(direct) / whole(series));
+            let model = beside(DIRECT).and_then(|d| Some(d.instructions? / series.instructions?));
+            let figures = [rate(DIRECT), rate(PASS), cpu, model].map(figure).join(" | ");
+            writeln!(f, "| {} | {} | {figures} |", series.callers, series.target)?;
+        }
+        Ok(())
+    }
+}
+
+/// Two digits, or a dash where there is nothing to show.
+fn figure(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"))
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{HEAD}")?;
+        self.conditions(f)?;
+        writeln!(f, "\n## tools/call\n\n{LEGEND}")?;
+        table(f, &self.calls)?;
+        writeln!(f, "\nRatios of the same run:\n")?;
+        self.ratios(f)?;
+        writeln!(
+            f,
+            "\n## tools/list\n\nAt 16 callers, beside an axum server that holds the same bytes ready.\n"
+        )?;
+        let all = self.lists.iter().flat_map(|list| &list.series);
+        table(f, all)?;
+        writeln!(f, "\n| tools | bytes | calls/s of axum |\n| ---: | ---: | ---: |")?;
+        for List { tools, bytes, series } in &self.lists {
+            let ratio = series.first().zip(series.last()).map(|(made, held)| ratio(made, held));
+            writeln!(f, "| {tools} | {bytes} | {} |", figure(ratio))?;
+        }
+        Ok(())
+    }
+}
+
+fn table<'a>(f: &mut fmt::Formatter<'_>, all: impl IntoIterator<Item = &'a Series>) -> fmt::Result {
+    writeln!(
+        f,
+        "| callers | target | calls/s (least – most) | p50 ms | p99 ms | CPU µs/call | CPU µs/call, all | memory MiB | k instr/call | failed |"
+    )?;
+    writeln!(f, "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")?;
+    for series in all {
+        let rates = series.rates();
+        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = rates.iter().copied().fold(0.0, f64::max);
+        let ms = |share| series.quantile(share).as_secs_f64() * 1000.0;
+        let (own, chain) = (series.cpu(|sample| sample.own), series.cpu(|sample| sample.chain));
+        let (now, peak) = series.memory;
+        let count =
+            series.instructions.map_or_else(|| "–".to_owned(), |n| format!("{:.0}", n / 1000.0));
+        write!(
+            f,
+            "| {} | {} | {:.0} ({least:.0} – {most:.0}) ",
+            series.callers,
+            series.target,
+            median(&rates)
+        )?;
+        write!(f, "| {:.3} | {:.3} | {own:.1} | {chain:.1} ", ms(0.5), ms(0.99))?;
+        writeln!(f, "| {now:.0} / {peak:.0} | {count} | {} |", series.failures())?;
+    }
+    Ok(())
+}
+
+/// How fast `one` is in units of `other`: the median over the rounds.
+fn ratio(one: &Series, other: &Series) -> f64 {
+    let pairs = one.samples.iter().zip(&other.samples);
+    let ratios: Vec<f64> = pairs.map(|(one, other)| one.rate / other.rate.max(1e-9)).collect();
+    median(&ratios)
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    let at = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
+    if sorted.len() % 2 == 1 {
+        at(middle)
+    } else {
+        f64::midpoint(at(middle.saturating_sub(1)), at(middle))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Report, median};
+    use crate::histogram::Histogram;
+    use crate::options::Options;
+    use crate::target::{Sample, Series};
+    use std::time::Duration;
+
+    fn series(target: &str, rates: &[f64], instructions: f64) -> Series {
+        let sample = |rate: &f64| Sample {
+            rate: *rate,
+            calls: 1000,
+            failures: 0,
+            latencies: Histogram::default(),
+            own: Duration::from_millis(10),
+            chain: Duration::from_millis(30),
+            whole: Duration::from_millis(40),
+            foreign: 0.5,
+        };
+        let samples = rates.iter().map(sample).collect();
+        let instructions = Some(instructions);
+        Series {
+            target: target.to_owned(),
+            callers: 16,
+            samples,
+            memory: (9.0, 10.0),
+            instructions,
+        }
+    }
+
+    #[test]
+    fn medians() {
+        assert!((median(&[3.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
+        assert!((median(&[4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < 1e-9);
+        assert!(median(&[]).abs() < 1e-9);
+    }
+
+    #[test]
+    fn ratios_pair_the_slices_of_a_round() {
+        let options = Options::parse(&[]).unwrap();
+        let calls = vec![
+            series("direct", &[100.0, 200.0, 100.0], 222_000.0),
+            series("bare proxy", &[80.0, 160.0, 10.0], 288_000.0),
+        ];
+        let report = Report {
+            options: &options,
+            machine: "two cores".to_owned(),
+            counting: Err("no".to_owned()),
+            calls,
+            lists: Vec::new(),
+        };
+        let text = report.to_string();
+        assert!(text.contains("| 16 | bare proxy | 0.80 | 1.00 | 1.00 | 0.77 |"), "{text}");
+        assert!(
+            text.contains(
+                "| 16 | direct | 100 (100 – 200) | 0.000 | 0.000 | 10.0 | 30.0 | 9 / 10 | 222 | 0 |"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("measure again on a quiet machine"), "half of it was used by others");
+    }
+}

@@ -1,0 +1,113 @@
+//! Toolkeep itself, as a user starts it: a configuration file, a data directory, the agent's key.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::message::{Expect, Message};
+use crate::target::Part;
+
+/// How long it may take until it lists the tools behind it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server that runs, and what a client must send along.
+pub(crate) struct Toolkeep {
+    pub(crate) part: Part,
+    pub(crate) headers: Vec<(String, String)>,
+    /// The names under which it shows the tools behind it.
+    pub(crate) tools: Vec<String>,
+}
+
+impl Toolkeep {
+    /// Starts `binary` in front of the MCP server at `upstream`, with its files in `folder`.
+    pub(crate) async fn start(
+        binary: &Path,
+        upstream: SocketAddr,
+        folder: &Path,
+    ) -> Result<Self, String> {
+        let (config, data) = (folder.join("toolkeep.yaml"), folder.join("data"));
+        let failed = |e: std::io::Error| format!("`{}`: {e}", folder.display());
+        drop(fs::remove_dir_all(&data));
+        fs::create_dir_all(&data).map_err(failed)?;
+        fs::write(&config, configuration(upstream)).map_err(failed)?;
+        let log = File::create(folder.join("toolkeep.log")).map_err(failed)?;
+        let address = free().map_err(failed)?;
+        let mut command = Command::new(binary);
+        command.arg("serve").arg("--config").arg(config).arg("--data").arg(&data);
+        command.args(["--listen", &address.to_string()]);
+        command.stdout(Stdio::from(log.try_clone().map_err(failed)?)).stderr(Stdio::from(log));
+        let mut toolkeep =
+            Self { part: Part::at(&mut command, address)?, headers: Vec::new(), tools: Vec::new() };
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE && !toolkeep.part.ended() {
+            if toolkeep.ready(&data).await.is_ok() {
+                return Ok(toolkeep);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let said = fs::read_to_string(folder.join("toolkeep.log")).unwrap_or_default();
+        Err(format!("toolkeep does not list the tools behind it; it said:\n{said}"))
+    }
+
+    /// Takes up the key, the session and the names of the tools, as far as they are there.
+    async fn ready(&mut self, data: &Path) -> Result<(), String> {
+        let key = fs::read_to_string(data.join("agent.key")).map_err(|e| e.to_string())?;
+        let mut headers = vec![("authorization".to_owned(), format!("Bearer {}", key.trim()))];
+        headers.extend(session(self.part.address, &headers).await?);
+        let list = Message::list(self.part.address).with(&headers).once().await?.json()?;
+        self.tools = names(&list);
+        self.headers = headers;
+        self.named("echo").map(drop)
+    }
+
+    /// The name under which the tool `name` of the server behind is shown.
+    pub(crate) fn named(&self, name: &str) -> Result<&str, String> {
+        let same = |shown: &&String| shown.rsplit('.').next() == Some(name);
+        let found = self.tools.iter().find(same);
+        found.map(String::as_str).ok_or_else(|| format!("`{name}` is not listed"))
+    }
+}
+
+/// The server behind, with the operator's word on `echo`; of `echo_unknown` nobody says a thing.
+fn configuration(upstream: SocketAddr) -> String {
+    format!(
+        "version: 1\n\
+         sources:\n\
+         \x20 - name: bench\n\
+         \x20   mcp: {{ url: \"http://{upstream}/mcp\" }}\n\
+         \x20   read_only: [echo]\n\
+         limits: {{ calls: 1024, calls_per_key: 1024 }}\n"
+    )
+}
+
+fn free() -> std::io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}
+
+/// Says hello; the session to name in what follows, where the server keeps one.
+async fn session(
+    to: SocketAddr,
+    headers: &[(String, String)],
+) -> Result<Option<(String, String)>, String> {
+    let client = json!({"name": "bench", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+    let answer = Message::mcp(to, &hello, Expect::Anything).with(headers).once().await?;
+    let id = answer.headers.get("mcp-session-id").and_then(|id| id.to_str().ok());
+    let session = id.map(|id| ("mcp-session-id".to_owned(), id.to_owned()));
+    let done = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let done = Message::mcp(to, &done, Expect::Anything).with(headers);
+    done.with(session.as_slice()).once().await?;
+    Ok(session)
+}
+
+/// The names in an answer to `tools/list`.
+pub(crate) fn names(list: &Value) -> Vec<String> {
+    let tools = list.pointer("/result/tools").and_then(Value::as_array);
+    let name = |tool: &Value| tool.get("name")?.as_str().map(str::to_owned);
+    tools.into_iter().flatten().filter_map(name).collect()
+}

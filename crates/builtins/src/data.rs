@@ -1,0 +1,3 @@
+//! Tools that make and change data.
+
+pub(crate) mod generate_uuid;

@@ -1,0 +1,163 @@
+use proptest::prelude::*;
+
+use super::{Expression, MAX_LENGTH};
+
+fn value(text: &str) -> String {
+    Expression(text)
+        .evaluate()
+        .map_or_else(|e| panic!("{text}: {e}"), |n| n.json().as_str().to_owned())
+}
+
+fn fault(text: &str) -> String {
+    Expression(text).evaluate().expect_err(text).to_string()
+}
+
+#[test]
+fn precedence_is_that_of_mathjs() {
+    for (text, expected) in [
+        ("1 + 2 * 3", "7"),
+        ("(1 + 2) * 3", "9"),
+        ("-2^2", "-4"),
+        ("(-2)^2", "4"),
+        ("2^3^2", "512"),
+        ("2^-1", "0.5"),
+        ("2^-1*4", "2"),
+        ("2*-3", "-6"),
+        ("--3", "3"),
+        ("+3", "3"),
+        ("10 - 4 - 3", "3"),
+        ("100 / 10 / 5", "2"),
+        ("7 % 3", "1"),
+        ("-7 % 3", "2"),
+        ("7 % -3", "-2"),
+        ("5.5 % 2", "1.5"),
+        ("2 * 7 % 4", "2"),
+    ] {
+        assert_eq!(value(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn whole_numbers_are_exact_and_have_no_point() {
+    for (text, expected) in [
+        ("123456789 * 987654321", "121932631112635269"),
+        ("2^100", "1267650600228229401496703205376"),
+        ("9007199254740993 + 0", "9007199254740993"),
+        ("floor(9007199254740993) - ceil(9007199254740992)", "1"),
+        ("6 / 3", "2"),
+        ("7 / 2", "3.5"),
+        ("0.5 * 4", "2"),
+        ("sqrt(16)", "4"),
+        ("-0.0", "0"),
+        ("1e3", "1000"),
+        ("1e300", "1e+300"),
+    ] {
+        assert_eq!(value(text), expected, "{text}");
+    }
+}
+
+/// Positive control: floating point alone gets the product wrong.
+#[test]
+#[expect(clippy::float_cmp, reason = "the very point")]
+fn floating_point_would_have_lost_a_digit() {
+    assert_eq!(123_456_789_f64 * 987_654_321_f64, 121_932_631_112_635_260_f64);
+}
+
+#[test]
+fn functions_and_constants() {
+    for (text, expected) in [
+        ("max(1, 2.5, -3)", "2.5"),
+        ("min(4)", "4"),
+        ("abs(-3)", "3"),
+        ("floor(-1.5) + ceil(1.2)", "0"),
+        ("round(2.5) + round(-2.5)", "0"),
+        ("round(pi, 4)", "3.1416"),
+        ("log(e)", "1"),
+        ("log(8, 2) + log10(1000) + log2(4)", "8"),
+        ("exp(0) + sin(0) + cos(0) + tan(0)", "2"),
+        ("pow(2, 10)", "1024"),
+        ("cbrt(27)", "3"),
+        ("atan(1) * 4 - pi", "0"),
+        (".5 + 5.", "5.5"),
+        ("2e3 + 1E-1", "2000.1"),
+    ] {
+        assert_eq!(value(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn errors_name_the_position() {
+    for (text, expected) in [
+        ("1 +", "expected a number, found the end at position 4"),
+        ("1 + )", "expected a number, found `)` at position 5"),
+        ("(1 + 2", "expected `)`, found the end at position 7"),
+        ("1 2", "expected an operator, found `2` at position 3"),
+        ("2e", "expected an operator, found `e` at position 2"),
+        ("é + x", "unknown name `é` at position 1"),
+        ("1 + foo(2)", "unknown name `foo` at position 5"),
+        ("1 + x", "unknown name `x` at position 5"),
+        ("sqrt(1, 2)", "`sqrt` takes one argument, found 2 at position 1"),
+        ("max()", "`max` takes at least one argument, found 0 at position 1"),
+        ("round(1, 16)", "`round` takes 0 to 15 places at position 1"),
+        ("1 / (2 - 2)", "division by zero at position 3"),
+        ("5 % 0", "division by zero at position 3"),
+        ("0 ^ -1", "division by zero at position 3"),
+        ("1 + sqrt(-1)", "the result is no real number at position 5"),
+        ("(-8) ^ 0.5", "the result is no real number at position 6"),
+        ("10 ^ 400", "the result is too large at position 4"),
+        ("1e999", "the result is too large at position 1"),
+        (".", "`.` is no number at position 1"),
+        ("1 $ 2", "expected an operator, found `$` at position 3"),
+    ] {
+        assert_eq!(fault(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn length_and_depth_are_bounded() {
+    let long = "1+".repeat(1_000) + "1";
+    assert_eq!(
+        fault(&long),
+        "the expression has 2001 characters, 2000 are allowed at position 2001"
+    );
+    for nest in ["(", "-", "2^", "abs(", "1+("] {
+        let text: String = nest.repeat(MAX_LENGTH / nest.len());
+        assert!(fault(&text).starts_with("nested deeper than 64 levels"), "{nest}");
+    }
+    // What is long but flat is no deeper than what is short.
+    assert_eq!(value(&("1+".repeat(999) + "1")), "1000");
+}
+
+/// A tree of whole numbers, its text and its value.
+fn tree() -> impl Strategy<Value = (String, Option<i128>)> {
+    let leaf = (-99_i128..100).prop_map(|n| (format!("({n})"), Some(n)));
+    leaf.prop_recursive(4, 24, 2, |inner| {
+        (inner.clone(), inner, prop_oneof![Just('+'), Just('-'), Just('*')]).prop_map(
+            |((left, a), (right, b), sign)| {
+                let value = a.zip(b).and_then(|(a, b)| match sign {
+                    '+' => a.checked_add(b),
+                    '-' => a.checked_sub(b),
+                    _ => a.checked_mul(b),
+                });
+                (format!("({left} {sign} {right})"), value)
+            },
+        )
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_text_gives_a_finite_number_or_an_error(text in "[-+*/%^(),.0-9e a-z]{0,40}|.{0,20}") {
+        match Expression(&text).evaluate() {
+            Ok(number) => prop_assert!(number.real().is_finite()),
+            Err(error) => prop_assert!((1..=text.chars().count() + 1).contains(&error.position)),
+        }
+    }
+
+    #[test]
+    fn whole_trees_come_out_exact((text, value) in tree()) {
+        if let Some(value) = value {
+            prop_assert_eq!(Expression(&text).evaluate().unwrap().json().value().to_string(), value.to_string());
+        }
+    }
+}

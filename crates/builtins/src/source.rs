@@ -1,0 +1,61 @@
+//! The source of the built-in tools. It never changes while the program runs.
+
+use std::sync::Arc;
+
+use tool::{Boxed, Clock, Item, Listing, Offer, Revision, Source, SourceError, SourceName};
+
+use crate::{Builtin, all};
+
+/// Offers every built-in.
+#[derive(Debug)]
+pub struct BuiltinSource {
+    name: SourceName,
+    builtins: Vec<Builtin>,
+}
+
+impl BuiltinSource {
+    /// The source `builtin`, with `clock` for the tools that tell the time.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { name: name(), builtins: all(clock) }
+    }
+
+    fn offers(&self) -> Listing {
+        let offer = |builtin: &Builtin| Offer {
+            item: Item::Tool(Arc::clone(&builtin.tool)),
+            executor: Arc::clone(&builtin.executor),
+        };
+        Listing {
+            revision: Revision(1),
+            offers: self.builtins.iter().map(offer).collect(),
+            ..Listing::default()
+        }
+    }
+}
+
+#[expect(clippy::expect_used, reason = "the name is a constant, and a test makes the source")]
+fn name() -> SourceName {
+    SourceName::new("builtin").expect("a valid name")
+}
+
+impl Source for BuiltinSource {
+    fn name(&self) -> &SourceName {
+        &self.name
+    }
+
+    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
+        Box::pin(std::future::ready(Ok(self.offers())))
+    }
+
+    fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
+        let now = Revision(1);
+        if seen == now {
+            Box::pin(std::future::pending())
+        } else {
+            Box::pin(std::future::ready(now))
+        }
+    }
+
+    fn close(&self) -> Boxed<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}

@@ -1,0 +1,3 @@
+//! Tools that fit no other category.
+
+pub(crate) mod echo;

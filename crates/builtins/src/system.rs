@@ -1,0 +1,3 @@
+//! Tools that tell about the system.
+
+pub(crate) mod current_datetime;

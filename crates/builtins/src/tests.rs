@@ -1,0 +1,199 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, Waker};
+
+use serde_json::{Value, json};
+use tool::executor::{Cancel, ClientCan, Credential, Credentials, Progress};
+use tool::{
+    Args, Body, Boxed, Call, CallId, Caller, Clock, Context, Granted, Item, Level, Mono, Org,
+    Outcome, Revision, Source as _, SourceName, Step, Ticket, ToolKey, Wall,
+};
+
+use super::{Builtin, BuiltinSource, all, handler};
+
+#[derive(Debug)]
+struct Fixed(u64);
+impl Clock for Fixed {
+    fn wall(&self) -> Wall {
+        Wall(self.0)
+    }
+    fn mono(&self) -> Mono {
+        Mono(std::time::Duration::ZERO)
+    }
+}
+
+struct Nobody;
+impl Cancel for Nobody {
+    fn cancelled(&self) -> Boxed<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+impl Progress for Nobody {
+    fn report(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
+}
+impl Credentials for Nobody {
+    fn for_source<'a>(&'a self, _: &'a SourceName, _: &'a Caller) -> Boxed<'a, Credential> {
+        Box::pin(std::future::ready(Credential::None))
+    }
+}
+
+/// 2026-07-01 22:30:15.250 UTC.
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(Fixed(1_782_945_015_250))
+}
+
+fn named(name: &str) -> Builtin {
+    handler(name, clock()).unwrap_or_else(|| panic!("no {name}"))
+}
+
+async fn run(name: &str, args: &str) -> Outcome {
+    let Builtin { tool, executor, .. } = named(name);
+    let key = ToolKey {
+        org: Org::default(),
+        source: SourceName::new("builtin").unwrap(),
+        name: tool.name.clone(),
+    };
+    let id = CallId(uuid::Uuid::nil());
+    let args = Args::check(args.to_owned()).unwrap();
+    let call = Call { id, parent: None, continues: None, key, tool, args };
+    let caller = Caller {
+        org: Org::default(),
+        subject: "someone".into(),
+        key: "k".into(),
+        level: Level::Guest,
+        agent: true,
+    };
+    let ctx = Context {
+        caller: &caller,
+        deadline: Mono(std::time::Duration::MAX),
+        cancel: &Nobody,
+        progress: &Nobody,
+        client: ClientCan::default(),
+        ask: None,
+        credentials: &Nobody,
+        calls: None,
+        attempt: 1,
+    };
+    let ticket = Ticket::issue(id, drop);
+    let step = executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await.unwrap();
+    let Step::Done(outcome) = step else { panic!("it waits") };
+    outcome
+}
+
+async fn answer(name: &str, args: &str) -> Value {
+    let outcome = run(name, args).await;
+    assert!(!outcome.is_error, "{outcome:?}");
+    value(&outcome)
+}
+
+async fn failure(name: &str, args: &str) -> String {
+    let outcome = run(name, args).await;
+    assert!(outcome.is_error, "{outcome:?}");
+    value(&outcome).as_str().unwrap().to_owned()
+}
+
+fn value(outcome: &Outcome) -> Value {
+    let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
+    json.value()
+}
+
+#[tokio::test]
+async fn the_calculator_answers_in_the_shape_of_spec_2() {
+    let answered = answer("calculator", r#"{"expression":"2 * (3 + 4)"}"#).await;
+    assert_eq!(answered, json!({ "expression": "2 * (3 + 4)", "result": 14 }));
+    assert_eq!(
+        failure("math_eval", r#"{"expression":"1 / 0"}"#).await,
+        "division by zero at position 3"
+    );
+    for nothing in [r#"{"expression":"  "}"#, "{}", r#"{"expression":5}"#] {
+        assert_eq!(
+            failure("math_eval", nothing).await,
+            "math_eval requires a non-empty string \"expression\" parameter"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_date_is_that_of_the_zone() {
+    let answered = answer("get_current_datetime", "{}").await;
+    assert_eq!(
+        answered,
+        json!({
+            "iso": "2026-07-01T22:30:15.250Z",
+            "date": "2026-07-01",
+            "time": "22:30:15",
+            "timezone": "UTC",
+        })
+    );
+    let answered = answer("get_current_datetime", r#"{"timezone":"europe/berlin"}"#).await;
+    assert_eq!(answered["timezone"], "Europe/Berlin");
+    assert_eq!((&answered["date"], &answered["time"]), (&json!("2026-07-02"), &json!("00:30:15")));
+    let answered = answer("get_current_datetime", r#"{"timezone":"Asia/Kathmandu"}"#).await;
+    assert_eq!(answered["time"], "04:15:15");
+}
+
+#[tokio::test]
+async fn an_unknown_zone_is_an_error_and_not_another_zone() {
+    assert_eq!(
+        failure("get_current_datetime", r#"{"timezone":"Europe/Berln"}"#).await,
+        "unknown timezone `Europe/Berln`; use an IANA name such as `Europe/Berlin`, or `UTC`"
+    );
+    let hostile = format!(r#"{{"timezone":"../../etc/{}\n"}}"#, "x".repeat(500));
+    let error = failure("get_current_datetime", &hostile).await;
+    assert!(error.len() < 200 && !error.contains('\n'), "{error}");
+}
+
+#[tokio::test]
+async fn uuids_are_random_and_of_version_4() {
+    let one = answer("generate_uuid", "{}").await["uuid"].as_str().unwrap().to_owned();
+    let two = answer("generate_uuid", "{}").await["uuid"].as_str().unwrap().to_owned();
+    assert_ne!(one, two);
+    assert_eq!(uuid::Uuid::parse_str(&one).unwrap().get_version_num(), 4);
+}
+
+#[tokio::test]
+async fn echo_gives_back_the_very_bytes() {
+    let outcome = run("echo", r#"{ "n": 12345678901234567890123, "a":"b" }"#).await;
+    let Body::Value(json) = outcome.body else { panic!("an MCP result") };
+    assert_eq!(json.as_str(), r#"{"echo":{ "n": 12345678901234567890123, "a":"b" }}"#);
+}
+
+#[test]
+fn every_built_in_is_declared_whole() {
+    let builtins = all(clock());
+    let names: Vec<_> = builtins.iter().map(|builtin| builtin.tool.name.as_str()).collect();
+    assert_eq!(names, ["calculator", "get_current_datetime", "generate_uuid", "echo"]);
+    assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
+    for builtin in &builtins {
+        let tool = &builtin.tool;
+        for schema in [Some(&tool.input), tool.output.as_ref()].into_iter().flatten() {
+            assert_eq!(schema.value()["type"], "object", "{}", tool.name);
+        }
+        assert!(
+            !tool.description.is_empty() && !tool.traits.effects.any() && tool.traits.idempotent
+        );
+        assert_eq!(tool.received.value()["parameters"], tool.input.value());
+        assert_eq!(tool.traits.categories.len(), 1);
+    }
+    assert_eq!(named("math_eval").tool.name.as_str(), "calculator");
+    assert!(handler("run_shell", clock()).is_none());
+}
+
+#[tokio::test]
+async fn the_source_lists_them_and_never_changes() {
+    let source = BuiltinSource::new(clock());
+    assert_eq!(source.name().as_str(), "builtin");
+    let listing = source.list().await.unwrap();
+    assert_eq!((listing.offers.len(), listing.problems.len()), (4, 0));
+    assert!(
+        matches!(&listing.offers[0].item, Item::Tool(tool) if tool.name.as_str() == "calculator")
+    );
+    let mut changed = source.changed(listing.revision);
+    let poll = changed.as_mut().poll(&mut TaskContext::from_waker(Waker::noop()));
+    assert_eq!(poll, Poll::Pending);
+    assert_eq!(source.changed(Revision(0)).await, listing.revision);
+    source.close().await;
+}

@@ -1,0 +1,303 @@
+//! Folders that tools may use, and nothing outside of them.
+//!
+//! A root is a handle to a folder, and the kernel itself keeps every look-up beneath it (`openat2`,
+//! Linux 5.6): no path is joined, made canonical or compared to decide anything, so there is no
+//! moment between a check and a use. What is outside and what is not there get the same answer.
+//! All calls here block: run them where blocking is allowed.
+
+mod error;
+mod list;
+mod write;
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use tool::Wall;
+
+pub use error::RootError;
+pub use list::{Entry, Listing};
+pub use write::Put;
+
+use error::told;
+
+/// Most tries where the kernel asks to try again, as something was renamed or mounted during a
+/// look-up (openat2(2), EAGAIN).
+const MOST_TRIES: usize = 16;
+/// Most folders between a file and its root.
+const MOST_DEPTH: usize = 256;
+
+/// What may be done in a root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Look and read.
+    Read,
+    /// Write, too.
+    ReadWrite,
+}
+
+/// What something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link, which is shown but not followed.
+    Link,
+    /// A pipe, socket or device: shown, and never opened.
+    Other,
+}
+
+/// What is known of a file or folder without opening it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meta {
+    /// What it is.
+    pub kind: Kind,
+    /// In bytes; as the system says, which may be wrong while others write.
+    pub size: u64,
+    /// When its content changed last.
+    pub modified: Wall,
+}
+
+/// Device and number: what a folder is, whatever it is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Id(u64, u64);
+
+/// A folder that tools may use.
+pub struct Root {
+    folder: OwnedFd,
+    id: Id,
+    access: Access,
+    resolve: ResolveFlags,
+    protected: Vec<Id>,
+}
+
+impl Root {
+    /// Opens a root. `path` is the operator's own: links in it are followed. It stays this folder,
+    /// also where it is renamed.
+    ///
+    /// # Errors
+    /// [`RootError::Root`] where it is no folder, may not be opened, or the system lacks `openat2`.
+    pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Self, RootError> {
+        let path = path.as_ref();
+        let unfit = |error: Errno| RootError::Root { path: error::shown(path), what: told(error) };
+        let folder = rustix::fs::open(path, FOLDER, Mode::empty()).map_err(unfit)?;
+        let id = id_of(&rustix::fs::fstat(&folder).map_err(unfit)?);
+        let resolve =
+            ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+        let root = Self { folder, id, access, resolve, protected: Vec::new() };
+        match root.look_up(&root.folder, Path::new("."), FOLDER, Mode::empty()) {
+            Ok(_) => Ok(root),
+            Err(Errno::NOSYS | Errno::PERM) => Err(RootError::Root {
+                path: error::shown(path),
+                what: "the system has no openat2 (Linux 5.6), or forbids it in this container"
+                    .to_owned(),
+            }),
+            Err(error) => Err(unfit(error)),
+        }
+    }
+
+    /// Also goes through links to folders, as long as they lead to inside. A file must be itself.
+    #[must_use]
+    pub fn through_links(mut self) -> Self {
+        self.resolve.remove(ResolveFlags::NO_SYMLINKS);
+        self
+    }
+
+    /// Stays on the root's own file system: what is mounted below it is not there.
+    #[must_use]
+    pub fn on_one_device(mut self) -> Self {
+        self.resolve.insert(ResolveFlags::NO_XDEV);
+        self
+    }
+
+    /// Hides a file or folder below the root, and all in it, by what it is now and not by its name.
+    ///
+    /// # Errors
+    /// [`RootError::NoSuch`] where it is not there: then nothing would be protected.
+    pub fn protect(mut self, path: impl AsRef<Path>) -> Result<Self, RootError> {
+        let path = path.as_ref();
+        let found = self.look_up(
+            &self.folder,
+            path,
+            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        );
+        let found =
+            found.and_then(rustix::fs::fstat).map_err(|error| RootError::of(error, path))?;
+        self.protected.push(id_of(&found));
+        Ok(self)
+    }
+
+    /// What may be done here.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// The content of a regular file.
+    ///
+    /// # Errors
+    /// [`RootError`]; [`RootError::TooLarge`] where there are over `limit` bytes, by what is read and
+    /// not by what the system says of it.
+    pub fn read(&self, path: impl AsRef<Path>, limit: usize) -> Result<Vec<u8>, RootError> {
+        let path = path.as_ref();
+        let (parent, name) = self.place(path)?;
+        let file = self
+            .look_up(&parent, Path::new(name), READ, Mode::empty())
+            .map_err(|error| RootError::of(error, path))?;
+        let stat = self.regular(&file, path)?;
+        let announced = usize::try_from(stat.st_size).unwrap_or(0);
+        let mut content = Vec::with_capacity(announced.min(limit).saturating_add(1).min(1 << 20));
+        let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+        let read = File::from(file).take(most).read_to_end(&mut content);
+        read.map_err(|error| RootError::io(&error, path))?;
+        if content.len() > limit {
+            return Err(RootError::TooLarge { path: error::shown(path), limit });
+        }
+        Ok(content)
+    }
+
+    /// What a file or folder is. An empty path is the root.
+    ///
+    /// # Errors
+    /// [`RootError`].
+    pub fn stat(&self, path: impl AsRef<Path>) -> Result<Meta, RootError> {
+        let path = path.as_ref();
+        let found = match self.place(path) {
+            Ok((parent, name)) => {
+                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                self.look_up(&parent, Path::new(name), flags, Mode::empty())
+                    .map_err(|error| RootError::of(error, path))?
+            }
+            Err(_) => self.folder(path, path)?,
+        };
+        let stat = rustix::fs::fstat(&found).map_err(|error| RootError::of(error, path))?;
+        self.unhidden(&stat, path)?;
+        Ok(meta(&stat))
+    }
+
+    /// Opens `path` beneath `at`, which is the root or was opened beneath it.
+    fn look_up(
+        &self,
+        at: impl AsFd,
+        path: &Path,
+        flags: OFlags,
+        mode: Mode,
+    ) -> Result<OwnedFd, Errno> {
+        let mut last = Errno::AGAIN;
+        for _ in 0..MOST_TRIES {
+            match rustix::fs::openat2(at.as_fd(), path, flags, mode, self.resolve) {
+                Err(error @ (Errno::AGAIN | Errno::INTR)) => last = error,
+                other => return other,
+            }
+        }
+        Err(last)
+    }
+
+    /// A folder, which is not hidden; an empty path is the root. Errors name `asked`.
+    fn folder(&self, path: &Path, asked: &Path) -> Result<OwnedFd, RootError> {
+        let inside = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let found = self.look_up(&self.folder, inside, FOLDER, Mode::empty());
+        let found = found.and_then(|found| self.up_to_root(&found).map(|()| found));
+        found.map_err(|error| RootError::of(error, asked))
+    }
+
+    /// The folder that `path` is in, and its name there: one name, which is no step up.
+    fn place<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a OsStr), RootError> {
+        let bytes = path.as_os_str().as_bytes();
+        let (parent, name) = match bytes.iter().rposition(|byte| *byte == b'/') {
+            // Never empty where a slash was: that is for the kernel to refuse.
+            Some(at) => (
+                bytes.get(..at.max(1)).unwrap_or_default(),
+                bytes.get(at + 1..).unwrap_or_default(),
+            ),
+            None => (b"".as_slice(), bytes),
+        };
+        if matches!(name, b"" | b"." | b"..") || name.contains(&0) {
+            return Err(RootError::of(Errno::NOENT, path));
+        }
+        let parent = self.folder(Path::new(OsStr::from_bytes(parent)), path)?;
+        Ok((parent, OsStr::from_bytes(name)))
+    }
+
+    /// That neither this folder nor one above it is hidden.
+    fn up_to_root(&self, folder: &OwnedFd) -> Result<(), Errno> {
+        if self.protected.is_empty() {
+            return Ok(());
+        }
+        let mut id = id_of(&rustix::fs::fstat(folder)?);
+        let mut at = None;
+        for _ in 0..MOST_DEPTH {
+            if self.protected.contains(&id) {
+                return Err(Errno::NOENT);
+            }
+            if id == self.id {
+                return Ok(());
+            }
+            let above =
+                rustix::fs::openat(at.as_ref().unwrap_or(folder), "..", FOLDER, Mode::empty())?;
+            id = id_of(&rustix::fs::fstat(&above)?);
+            at = Some(above);
+        }
+        Err(Errno::NOENT)
+    }
+
+    fn unhidden(&self, stat: &Stat, path: &Path) -> Result<(), RootError> {
+        let hidden = self.protected.contains(&id_of(stat));
+        if hidden { Err(RootError::of(Errno::NOENT, path)) } else { Ok(()) }
+    }
+
+    /// That an open file is a regular one, and not hidden.
+    fn regular(&self, file: &OwnedFd, path: &Path) -> Result<Stat, RootError> {
+        let stat = rustix::fs::fstat(file).map_err(|error| RootError::of(error, path))?;
+        self.unhidden(&stat, path)?;
+        match meta(&stat).kind {
+            Kind::File => Ok(stat),
+            Kind::Link => Err(RootError::of(Errno::LOOP, path)),
+            Kind::Folder | Kind::Other => Err(RootError::NotAFile { path: error::shown(path) }),
+        }
+    }
+}
+
+/// How a folder is held: not to read it, only to go on from it.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// How a file is opened: without waiting for a pipe's writer, and without taking a terminal.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOCTTY);
+
+fn id_of(stat: &Stat) -> Id {
+    Id(stat.st_dev, stat.st_ino)
+}
+
+fn meta(stat: &Stat) -> Meta {
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Folder,
+        FileType::Symlink => Kind::Link,
+        _ => Kind::Other,
+    };
+    let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
+    let modified = Duration::from_secs(seconds) + Duration::from_nanos(stat.st_mtime_nsec);
+    let modified = Wall(u64::try_from(modified.as_millis()).unwrap_or(u64::MAX));
+    Meta { kind, size: u64::try_from(stat.st_size).unwrap_or(0), modified }
+}
+
+impl fmt::Debug for Root {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Root")
+            .field("access", &self.access)
+            .field("resolve", &self.resolve)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,133 @@
+//! Writing: whole files, each beside its place first, so that a name always has an old or a new
+//! content and never half of one.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use super::error::{self, RootError};
+use super::{Access, MOST_TRIES, Root};
+
+/// What to do with a file that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Put {
+    /// Put the new content in its place; its mode stays.
+    Replace,
+    /// Refuse.
+    New,
+}
+
+impl Root {
+    /// Writes a whole file: to a name of its own in the same folder, synced, then renamed to `path`,
+    /// and the folder synced. What it replaces must be a regular file with one name.
+    ///
+    /// # Errors
+    /// [`RootError`]; then the old file is as it was.
+    pub fn write(&self, path: impl AsRef<Path>, content: &[u8], put: Put) -> Result<(), RootError> {
+        let path = path.as_ref();
+        let (parent, name) = self.place_to_change(path)?;
+        let old = self.old(&parent, name, path)?;
+        if put == Put::New && old.is_some() {
+            return Err(RootError::Exists { path: error::shown(path) });
+        }
+        let failed = |error| RootError::of(error, path);
+        // A new file gets the mode that the system's mask leaves; another's mode is set below.
+        let mode = if old.is_some() { Mode::RUSR | Mode::WUSR } else { Mode::from_raw_mode(0o666) };
+        let (mut file, aside) = self.aside(&parent, mode).map_err(failed)?;
+        let filled = file.write_all(content).and_then(|()| {
+            if let Some(mode) = old {
+                rustix::fs::fchmod(&file, mode)?;
+            }
+            file.sync_all()
+        });
+        let flags = if put == Put::New { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
+        let done = filled.map_err(|error| RootError::io(&error, path)).and_then(|()| {
+            rustix::fs::renameat_with(&parent, &aside, &parent, name, flags).map_err(failed)
+        });
+        if let Err(error) = done {
+            // What cannot be removed either stays under its own name, and is no one's content.
+            let _left = rustix::fs::unlinkat(&parent, &aside, AtFlags::empty());
+            return Err(error);
+        }
+        sync(&parent).map_err(failed)
+    }
+
+    /// Makes a folder, whose own parent must be there.
+    ///
+    /// # Errors
+    /// [`RootError`]; [`RootError::Exists`] where something is there.
+    pub fn make_folder(&self, path: impl AsRef<Path>) -> Result<(), RootError> {
+        let path = path.as_ref();
+        let (parent, name) = self.place_to_change(path)?;
+        let made = rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o777));
+        made.and_then(|()| sync(&parent)).map_err(|error| RootError::of(error, path))
+    }
+
+    /// Removes a regular file.
+    ///
+    /// # Errors
+    /// [`RootError`].
+    pub fn remove(&self, path: impl AsRef<Path>) -> Result<(), RootError> {
+        let path = path.as_ref();
+        let (parent, name) = self.place_to_change(path)?;
+        if self.old(&parent, name, path)?.is_none() {
+            return Err(RootError::of(Errno::NOENT, path));
+        }
+        let removed = rustix::fs::unlinkat(&parent, name, AtFlags::empty());
+        removed.and_then(|()| sync(&parent)).map_err(|error| RootError::of(error, path))
+    }
+
+    fn place_to_change<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a OsStr), RootError> {
+        match self.access {
+            Access::ReadWrite => self.place(path),
+            Access::Read => Err(RootError::ReadOnly { path: error::shown(path) }),
+        }
+    }
+
+    /// The mode of the file that is there; an error where it is not one that may be replaced.
+    fn old(&self, parent: &OwnedFd, name: &OsStr, path: &Path) -> Result<Option<Mode>, RootError> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let found = match self.look_up(parent, Path::new(name), flags, Mode::empty()) {
+            Ok(found) => found,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(RootError::of(error, path)),
+        };
+        let stat = self.regular(&found, path)?;
+        if stat.st_nlink > 1 {
+            return Err(RootError::Linked { path: error::shown(path) });
+        }
+        // Neither set-id bits nor the sticky bit are handed on to new content.
+        Ok(Some(Mode::from_raw_mode(stat.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO)))
+    }
+
+    /// A new, empty file in `parent`, under a name that nobody has.
+    fn aside(&self, parent: &OwnedFd, mode: Mode) -> Result<(File, OsString), Errno> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        for _ in 0..MOST_TRIES {
+            // Only to be free: that it is ours is said by O_EXCL.
+            let name = OsString::from(format!(".toolkeep-{:016x}", RandomState::new().hash_one(0)));
+            match self.look_up(parent, Path::new(&name), flags, mode) {
+                Err(Errno::EXIST) => {}
+                other => return other.map(|fd| (File::from(fd), name)),
+            }
+        }
+        Err(Errno::EXIST)
+    }
+}
+
+/// Makes the names in a folder last. A folder that may not be read cannot be synced.
+fn sync(folder: &OwnedFd) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match rustix::fs::openat(folder, ".", flags, Mode::empty()) {
+        Ok(folder) => rustix::fs::fsync(&folder),
+        Err(Errno::ACCESS) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,64 @@
+//! Who asks. The principal comes from the credential alone and travels in the request's extensions.
+
+use axum::extract::{Request, State};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use tool::Code;
+
+use crate::error::ApiError;
+use crate::state::Doors;
+
+pub(crate) async fn host_and_origin(
+    State(doors): State<Doors>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match doors.parts.hosts.check(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+pub(crate) async fn credential(
+    State(doors): State<Doors>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let verified = presented(request.headers()).and_then(|presented| {
+        let now = doors.parts.clock.wall();
+        doors.parts.keys.ring().verify(presented, now).map_err(|error| {
+            tracing::info!(reason = ?error.reason(), "credential refused");
+            ApiError::new(Code::Unauthenticated, error.to_string())
+                .fix("send `Authorization: Bearer KEY` with a key of `toolkeep key create`")
+        })
+    });
+    match verified {
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
+            next.run(request).await
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+/// The bearer token; nothing where there is no header at all.
+fn presented(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let mut all = headers.get_all(AUTHORIZATION).iter();
+    let (first, second) = (all.next(), all.next());
+    let Some(value) = first else { return Ok(None) };
+    let unreadable = || {
+        ApiError::new(Code::Unauthenticated, "the Authorization header cannot be read")
+            .fix("send it once, as `Authorization: Bearer KEY`")
+    };
+    if second.is_some() {
+        return Err(unreadable());
+    }
+    let text = value.to_str().map_err(|_| unreadable())?;
+    let (scheme, token) = text.split_once(' ').ok_or_else(unreadable)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(unreadable());
+    }
+    Ok(Some(token.trim()))
+}

@@ -1,0 +1,149 @@
+//! Which hosts and origins may ask: the answer to DNS rebinding and to pages of other sites.
+
+use axum::http::HeaderMap;
+use axum::http::header::{HOST, ORIGIN};
+use tool::Code;
+
+use crate::error::ApiError;
+
+/// Names of this server beside the loopback's own, and foreign origins that are let in.
+#[derive(Debug, Clone, Default)]
+pub struct Hosts {
+    /// Host names, lower case, without port.
+    pub names: Vec<String>,
+    /// Origins such as `https://app.example.com`, lower case.
+    pub origins: Vec<String>,
+}
+
+impl Hosts {
+    /// Checks `Host`, and `Origin` where there is one.
+    ///
+    /// # Errors
+    /// [`Code::ForbiddenOrigin`] where either is missing, doubled or not allowed.
+    pub fn check(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        let host = one(headers, &HOST)?.ok_or_else(|| {
+            ApiError::new(Code::ForbiddenOrigin, "the request has no Host header")
+        })?;
+        let name = name_of(host);
+        if !is_loopback(&name) && !self.names.contains(&name) {
+            let told = format!("this server does not answer to the host `{}`", host.escape_debug());
+            return Err(ApiError::new(Code::ForbiddenOrigin, told).fix(
+                "use the address it prints at start, or add the name to `server.allowed_hosts`",
+            ));
+        }
+        let Some(origin) = one(headers, &ORIGIN)? else { return Ok(()) };
+        let origin = origin.to_ascii_lowercase();
+        let own = ["http://", "https://"]
+            .iter()
+            .filter_map(|scheme| origin.strip_prefix(scheme))
+            .any(|authority| is_same(authority, &host.to_ascii_lowercase()));
+        if own || self.origins.contains(&origin) {
+            return Ok(());
+        }
+        let told = format!("pages of `{}` may not ask this server", origin.escape_debug());
+        Err(ApiError::new(Code::ForbiddenOrigin, told).fix("add it to `server.allowed_origins`"))
+    }
+}
+
+fn one<'a>(
+    headers: &'a HeaderMap,
+    name: &axum::http::HeaderName,
+) -> Result<Option<&'a str>, ApiError> {
+    let mut all = headers.get_all(name).iter();
+    match (all.next(), all.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value
+            .to_str()
+            .map(Some)
+            .map_err(|_| ApiError::new(Code::ForbiddenOrigin, format!("`{name}` is not readable"))),
+        (Some(_), Some(_)) => {
+            Err(ApiError::new(Code::ForbiddenOrigin, format!("`{name}` is given twice")))
+        }
+    }
+}
+
+/// The host without its port, lower case.
+fn name_of(host: &str) -> String {
+    let host = host.to_ascii_lowercase();
+    port_of(&host).0.to_owned()
+}
+
+fn port_of(host: &str) -> (&str, &str) {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, port),
+        _ => (host, ""),
+    }
+}
+
+/// Whether two lower-case authorities are one server: the names of the loopback are one name, as a
+/// person may open the page by either and the page ask by the other.
+fn is_same(origin: &str, host: &str) -> bool {
+    let (a, b) = (port_of(origin), port_of(host));
+    origin == host || (a.1 == b.1 && is_loopback(a.0) && is_loopback(b.0))
+}
+
+fn is_loopback(name: &str) -> bool {
+    matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderMap;
+
+    use super::Hosts;
+
+    fn check(pairs: &[(&'static str, &str)]) -> bool {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, value.parse().unwrap());
+        }
+        let hosts = Hosts {
+            names: vec!["tools.example.com".to_owned()],
+            origins: vec!["https://app.example.com".to_owned()],
+        };
+        hosts.check(&headers).is_ok()
+    }
+
+    #[test]
+    fn hosts() {
+        for good in
+            ["localhost", "127.0.0.1:8080", "[::1]:8080", "LOCALHOST:1", "tools.example.com"]
+        {
+            assert!(check(&[("host", good)]), "{good}");
+        }
+        for bad in
+            ["evil.com", "127.0.0.1.evil.com", "localhost.evil.com:8080", "", "127.0.0.2", "[::2]"]
+        {
+            assert!(!check(&[("host", bad)]), "{bad}");
+        }
+        assert!(!check(&[]));
+        assert!(!check(&[("host", "localhost"), ("host", "localhost")]));
+    }
+
+    #[test]
+    fn origins() {
+        let host = ("host", "127.0.0.1:8080");
+        for good in [
+            "http://127.0.0.1:8080",
+            "http://localhost:8080",
+            "http://[::1]:8080",
+            "https://app.example.com",
+            "HTTPS://APP.example.com",
+        ] {
+            assert!(check(&[host, ("origin", good)]), "{good}");
+        }
+        for bad in [
+            "null",
+            "http://evil.com",
+            "http://127.0.0.1:9090",
+            "http://localhost:9090",
+            "http://localhost",
+            "http://127.0.0.1:8080.evil.com",
+            "http://tools.example.com:8080",
+            "",
+        ] {
+            assert!(!check(&[host, ("origin", bad)]), "{bad}");
+        }
+        assert!(!check(&[host, ("origin", "https://app.example.com"), ("origin", "null")]));
+    }
+}

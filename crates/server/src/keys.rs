@@ -1,0 +1,123 @@
+//! The keys in the store, and the ring that is verified against.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use identity::{KeyId, KeyRecord, KeyRing, NewKey};
+use tool::store::Expect;
+use tool::{Code, Json, Level, Problem, Secret, Store, StoreError, Wall};
+
+use crate::error::ApiError;
+
+/// Keys read at once; an installation with more needs another store.
+const KEYS: usize = 10_000;
+
+/// Keys, kept in the store and held as a ring.
+#[derive(Debug)]
+pub struct Keys {
+    store: Arc<dyn Store>,
+    ring: ArcSwap<KeyRing>,
+    open: Option<Level>,
+}
+
+impl Keys {
+    /// Reads the keys. `open` lets callers without a credential in at that level.
+    ///
+    /// # Errors
+    /// Where the store does not answer.
+    pub async fn read(
+        store: Arc<dyn Store>,
+        open: Option<Level>,
+    ) -> Result<(Self, Vec<Problem>), StoreError> {
+        let keys = Self { store, ring: ArcSwap::default(), open };
+        let problems = keys.reload().await?;
+        Ok((keys, problems))
+    }
+
+    /// Reads them again.
+    ///
+    /// # Errors
+    /// Where the store does not answer; the ring then stays as it is.
+    pub async fn reload(&self) -> Result<Vec<Problem>, StoreError> {
+        let stored = self.store.scan("key/", None, KEYS).await?;
+        let pairs = stored.iter().map(|one| (one.key.as_str(), one.bytes.as_ref()));
+        let (ring, problems) = KeyRing::read(pairs);
+        let ring = match self.open {
+            Some(level) => ring.open(level),
+            None => ring,
+        };
+        self.ring.store(Arc::new(ring));
+        Ok(problems)
+    }
+
+    /// The ring now.
+    pub fn ring(&self) -> Arc<KeyRing> {
+        self.ring.load_full()
+    }
+
+    /// Makes a key and keeps its record.
+    ///
+    /// # Errors
+    /// Where it cannot be made as asked, or the store does not answer.
+    pub async fn create(&self, new: NewKey, now: Wall) -> Result<(Secret, KeyRecord), ApiError> {
+        let (secret, record) = new
+            .issue(random()?, now)
+            .map_err(|fault| ApiError::new(Code::InvalidRequest, fault.to_string()))?;
+        self.write(&record, Expect::Absent).await?;
+        Ok((secret, record))
+    }
+
+    /// Revokes a key; it does not hold from here on.
+    ///
+    /// # Errors
+    /// Where there is no such key, or the store does not answer.
+    pub async fn revoke(&self, id: &str, now: Wall) -> Result<KeyRecord, ApiError> {
+        let missing = || ApiError::new(Code::NotFound, format!("no key `{}`", id.escape_debug()));
+        let mut record = self.ring().get(id).cloned().ok_or_else(missing)?;
+        let stored = self.store.get(&record.store_key()).await?.ok_or_else(missing)?;
+        record.revoked = record.revoked.or(Some(now));
+        self.write(&record, Expect::Version(stored.version)).await?;
+        Ok(record)
+    }
+
+    async fn write(&self, record: &KeyRecord, expect: Expect) -> Result<(), ApiError> {
+        let bytes = Json::of(record).bytes().clone();
+        self.store.put(&record.store_key(), expect, Some(bytes)).await?;
+        self.reload().await?;
+        Ok(())
+    }
+
+    /// A fresh id.
+    ///
+    /// # Errors
+    /// Where the operating system gives no random bytes.
+    pub fn fresh_id() -> Result<KeyId, ApiError> {
+        Ok(KeyId::random(random()?))
+    }
+
+    /// One value that is made once and kept, such as the key of the records' hashes.
+    ///
+    /// # Errors
+    /// Where the store does not answer.
+    pub async fn once(&self, name: &str) -> Result<Secret, ApiError> {
+        let fresh = tool::Digest(random()?).to_string();
+        let put = self.store.put(name, Expect::Absent, Some(Bytes::from(fresh))).await;
+        match put {
+            Ok(_) | Err(StoreError::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let kept = self.store.get(name).await?;
+        let text = kept.and_then(|kept| String::from_utf8(kept.bytes.to_vec()).ok());
+        text.map(Secret::new).ok_or_else(|| {
+            ApiError::new(Code::StoreUnavailable, format!("`{name}` cannot be read"))
+        })
+    }
+}
+
+fn random<const N: usize>() -> Result<[u8; N], ApiError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| ApiError::new(Code::Internal, format!("no random bytes: {error}")))?;
+    Ok(bytes)
+}

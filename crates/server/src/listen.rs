@@ -1,0 +1,77 @@
+//! Listening: connections bounded in number and in the time their headers take, and a graceful end.
+
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Connections at once; past that, new ones wait in the kernel.
+const CONNECTIONS: usize = 10_000;
+/// The longest the head of a request may take.
+const HEADERS: Duration = Duration::from_secs(10);
+/// The longest connections may take to end once the server stops.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// Serves `router` until `stop` fires; then finishes what runs, for up to 30 s.
+pub async fn listen(listener: TcpListener, router: Router, stop: CancellationToken) {
+    let connections = TaskTracker::new();
+    let places = std::sync::Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let place = tokio::select! {
+            place = std::sync::Arc::clone(&places).acquire_owned() => place,
+            () = stop.cancelled() => break,
+        };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stop.cancelled() => break,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let (router, stop) = (router.clone(), stop.clone());
+                drop(connections.spawn(async move {
+                    serve(stream, router, stop).await;
+                    drop(place);
+                }));
+            }
+            Err(error) => {
+                // Out of descriptors, most likely: without a pause this would be a busy loop.
+                tracing::warn!(%error, "no connection taken");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+    drop(listener);
+    connections.close();
+    if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
+        tracing::warn!(left = connections.len(), "connections cut at the end of the drain");
+    }
+}
+
+async fn serve(stream: TcpStream, router: Router, stop: CancellationToken) {
+    // A small answer must not wait for the acknowledgement of the one before.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "no TCP_NODELAY");
+    }
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS)
+        .max_headers(64)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended");
+    }
+}

@@ -1,0 +1,147 @@
+//! Lists of tools as bytes. Each tool is rendered once per catalog and format; each list is joined
+//! once per view; whole lists are kept in a cache with a cap in bytes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use catalog::{Catalog, Entry};
+use formats::{AliasMap, Format};
+use gateway::View;
+use tool::Json;
+
+/// Bytes of whole lists that are kept; past that the cache starts anew.
+const CAP: usize = 64 << 20;
+/// The most tools of one page, at every door.
+pub(crate) const PAGE: usize = 1_000;
+
+/// Part of a view.
+pub(crate) struct Page<'a> {
+    pub(crate) tools: Vec<&'a Arc<Entry>>,
+    /// The cursor of the page after it; `None` at the end.
+    pub(crate) next: Option<String>,
+}
+
+/// The next tools of a view, at most `limit`. A cursor is the name of the last tool of the page
+/// before: it holds across catalogs, as long as that tool is there. `None` where it is not.
+pub(crate) fn page<'a>(view: &'a View, limit: usize, cursor: Option<&str>) -> Option<Page<'a>> {
+    let mut tools = view.tools().peekable();
+    if let Some(cursor) = cursor
+        && !tools.by_ref().any(|entry| entry.key.name.as_str() == cursor)
+    {
+        return None;
+    }
+    let page: Vec<_> = tools.by_ref().take(limit).collect();
+    let more = tools.peek().is_some();
+    let next = page.last().filter(|_| more).map(|entry| entry.key.name.to_string());
+    Some(Page { tools: page, next })
+}
+
+/// How names are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Names {
+    /// As every provider takes them.
+    Safe,
+    /// As the source gave them.
+    Native,
+}
+
+/// One catalog's tools in one format.
+#[derive(Debug)]
+pub(crate) struct Rendered {
+    pub(crate) names: AliasMap,
+    fragments: HashMap<String, Json>,
+}
+
+impl Rendered {
+    fn new(catalog: &Catalog, format: Format, names: Names) -> Self {
+        let all = catalog.tools().iter().map(|entry| entry.key.name.as_str());
+        let names = match names {
+            Names::Safe => AliasMap::safe(all),
+            Names::Native => AliasMap::native(all),
+        };
+        let fragment = |entry: &Arc<Entry>| {
+            let name = entry.key.name.as_str();
+            let written = formats::fragment(format, &entry.tool, names.alias(name).unwrap_or(name));
+            (name.to_owned(), written)
+        };
+        let fragments = catalog.tools().iter().map(fragment).collect();
+        Self { names, fragments }
+    }
+
+    /// One tool.
+    pub(crate) fn fragment(&self, name: &str) -> Option<&Json> {
+        self.fragments.get(name)
+    }
+}
+
+/// With the number of the catalog it was made of.
+type OfCatalog = (u64, Arc<Rendered>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    rendered: Mutex<HashMap<(Format, Names), OfCatalog>>,
+    whole: Mutex<Whole>,
+}
+
+#[derive(Debug, Default)]
+struct Whole {
+    bytes: usize,
+    lists: HashMap<(u64, Format, Names), Bytes>,
+}
+
+impl Lists {
+    /// The catalog's tools in this format. Only the newest catalog's are kept.
+    pub(crate) fn rendered(
+        &self,
+        catalog: &Arc<Catalog>,
+        format: Format,
+        names: Names,
+    ) -> Arc<Rendered> {
+        let key = (format, names);
+        {
+            let cached = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((_, found)) = cached.get(&key).filter(|(of, _)| *of == catalog.number) {
+                return Arc::clone(found);
+            }
+        }
+        // Rendered outside the lock: two callers may do it at once after a change, and agree.
+        let rendered = Arc::new(Rendered::new(catalog, format, names));
+        let mut cached = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.insert(key, (catalog.number, Arc::clone(&rendered)));
+        rendered
+    }
+
+    /// All tools of a view in one list.
+    pub(crate) fn whole(&self, view: &View, format: Format, names: Names) -> Bytes {
+        let key = (view.id, format, names);
+        if let Some(found) =
+            self.whole.lock().unwrap_or_else(PoisonError::into_inner).lists.get(&key)
+        {
+            return found.clone();
+        }
+        let rendered = self.rendered(view.catalog(), format, names);
+        let fragments = view.tools().filter_map(|entry| rendered.fragment(entry.key.name.as_str()));
+        let list = formats::list(format, fragments).bytes().clone();
+        let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        if whole.bytes + list.len() > CAP {
+            *whole = Whole::default();
+        }
+        whole.bytes += list.len();
+        // Two callers may have joined the same list at once; it is kept, and counted, once.
+        let before = whole.lists.insert(key, list.clone());
+        whole.bytes -= before.map_or(0, |before| before.len());
+        list
+    }
+
+    /// The tool's own name for a name a model used: an alias is resolved before anything is decided.
+    /// The alias of a tool outside the view is no alias: what is told of it would be the tool's name.
+    pub(crate) fn native(&self, view: &View, name: &str) -> String {
+        if view.find(name).is_some() {
+            return name.to_owned();
+        }
+        let rendered = self.rendered(view.catalog(), Format::OpenaiChat, Names::Safe);
+        let found = rendered.names.name(name).filter(|found| view.find(found).is_some());
+        found.unwrap_or(name).to_owned()
+    }
+}

@@ -1,0 +1,82 @@
+//! Counters in Prometheus' text form. No tool names and no subjects: labels stay few.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use tool::outcome::Answer;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    door: &'static str,
+    status: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    calls: Family<Ended, Counter>,
+    seconds: Histogram,
+    running: Gauge,
+    tools: Gauge,
+    catalog: Gauge<u64, AtomicU64>,
+    sources_away: Gauge,
+    ledger_up: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("toolkeep");
+        let (calls, running, tools) = (Family::default(), Gauge::default(), Gauge::default());
+        let (catalog, sources_away, ledger_up) =
+            (Gauge::default(), Gauge::default(), Gauge::default());
+        let seconds = Histogram::new([0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0]);
+        registry.register("calls", "Calls by door and how they ended", calls.clone());
+        registry.register("call_seconds", "Seconds from request to answer", seconds.clone());
+        registry.register("calls_running", "Calls running now", running.clone());
+        registry.register("tools", "Tools in the catalog", tools.clone());
+        registry.register("catalog_number", "Number of the catalog", catalog.clone());
+        registry.register("sources_away", "Sources that are stale or failed", sources_away.clone());
+        registry.register("ledger_up", "1 where calls can be recorded", ledger_up.clone());
+        Self { registry, calls, seconds, running, tools, catalog, sources_away, ledger_up }
+    }
+}
+
+/// What is read at the moment of asking.
+pub(crate) struct Now {
+    pub(crate) running: usize,
+    pub(crate) tools: usize,
+    pub(crate) catalog: u64,
+    pub(crate) away: usize,
+    pub(crate) ledger_up: bool,
+}
+
+impl Metrics {
+    pub(crate) fn ended(&self, door: &'static str, answer: &Answer) {
+        let status = tool::Json::of(&answer.status);
+        let status = status.as_str().trim_matches('"').to_owned();
+        self.calls.get_or_create(&Ended { door, status }).inc();
+        let seconds = std::time::Duration::from_millis(answer.elapsed_ms).as_secs_f64();
+        self.seconds.observe(seconds);
+    }
+
+    pub(crate) fn text(&self, now: &Now) -> String {
+        let as_gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        self.running.set(as_gauge(now.running));
+        self.tools.set(as_gauge(now.tools));
+        self.catalog.inner().store(now.catalog, Ordering::Relaxed);
+        self.sources_away.set(as_gauge(now.away));
+        self.ledger_up.set(i64::from(now.ledger_up));
+        let mut text = String::new();
+        // Writing to a string does not fail; an empty page is what a scraper would notice.
+        match encode(&mut text, &self.registry) {
+            Ok(()) => text,
+            Err(_) => String::new(),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Reading bodies and queries, bounded in size and time, with errors that name the place.
+
+use std::error::Error;
+use std::time::Duration;
+
+use axum::body::{Body as Incoming, Bytes, to_bytes};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::request::Parts;
+use http_body_util::LengthLimitError;
+use serde::de::DeserializeOwned;
+use tool::{Code, Json, Limits};
+
+use crate::error::ApiError;
+
+/// Bytes of a request's body: arguments of 1 MiB and what stands around them.
+pub(crate) const LIMIT: usize = 2 << 20;
+/// The longest a body may take to arrive.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// The whole body.
+///
+/// # Errors
+/// Where it is too large, too slow, or broke off.
+pub(crate) async fn read(body: Incoming) -> Result<Bytes, ApiError> {
+    let bad = |message: String| ApiError::new(Code::InvalidRequest, message);
+    match tokio::time::timeout(WAIT, to_bytes(body, LIMIT)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) if error.source().is_some_and(<dyn Error>::is::<LengthLimitError>) => {
+            let told = format!("the body has more than {LIMIT} bytes");
+            Err(ApiError::new(Code::TooLarge, told))
+        }
+        Ok(Err(_)) => Err(bad("the body broke off before its end".to_owned())),
+        Err(_) => Err(bad(format!("the body did not arrive within {} s", WAIT.as_secs()))),
+    }
+}
+
+/// A JSON body.
+pub(super) struct Body<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let bytes = read(request.into_body()).await?;
+        let bad = |message: String| {
+            ApiError::new(Code::InvalidRequest, message)
+                .fix("see /openapi.json for the body's shape")
+        };
+        let text = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
+        let json =
+            Json::check(text, Limits::DOCUMENT).map_err(|e| bad(format!("the body: {e}")))?;
+        json.read().map(Self).map_err(|error| bad(format!("the body: {error}")))
+    }
+}
+
+/// The query's parameters; unknown ones are refused by the types that read them.
+pub(crate) struct Params<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let read = Query::<T>::from_request_parts(parts, state).await;
+        read.map(|Query(params)| Self(params)).map_err(|rejection| {
+            ApiError::new(Code::InvalidRequest, format!("the query: {}", rejection.body_text()))
+                .fix("see /openapi.json for the parameters")
+        })
+    }
+}

@@ -1,0 +1,157 @@
+//! `/v1/keys`: making, listing and revoking keys, for those with the right.
+
+use std::collections::BTreeSet;
+
+use axum::extract::{Path, State};
+use axum::routing::{delete, get};
+use axum::{Extension, Json as Reply};
+use identity::{KeyRecord, NewKey, Persona, Principal, Right};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::{Code, Level, Wall};
+
+use super::body::Body;
+use super::route::Route;
+use crate::error::ApiError;
+use crate::keys::Keys;
+use crate::state::Doors;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::new("get", "/v1/keys", "The keys, without their secrets", get(list))
+            .reply::<KeysReply>(),
+        Route::new("post", "/v1/keys", "Make a key; it is shown once", axum::routing::post(create))
+            .body::<KeyBody>()
+            .reply::<NewKeyReply>(),
+        Route::new("delete", "/v1/keys/{id}", "Revoke a key", delete(revoke)).reply::<KeyReply>(),
+    ]
+}
+
+/// A key to make. It can carry no more than the key that makes it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct KeyBody {
+    /// The user it stands for.
+    subject: String,
+    /// `guest`, `user`, `admin` or `owner`; `user` where absent.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    level: Option<Level>,
+    /// A line for people.
+    #[serde(default)]
+    label: String,
+    /// Whether an agent holds it; true where absent.
+    #[serde(default)]
+    agent: Option<bool>,
+    /// Rights beside calling tools, such as `records:read`.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    rights: BTreeSet<Right>,
+    /// The sources whose tools it may use; all where absent, none where empty.
+    #[serde(default)]
+    persona_modules: Option<BTreeSet<String>>,
+    /// Seconds until it ends by itself; never where absent.
+    #[serde(default)]
+    expires_in: Option<u64>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct NewKeyReply {
+    /// The key itself. It is not kept and cannot be shown again.
+    key: String,
+    /// Its id.
+    id: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct KeysReply {
+    keys: Vec<KeyReply>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct KeyReply {
+    id: String,
+    subject: String,
+    #[schemars(with = "String")]
+    level: Level,
+    label: String,
+    agent: bool,
+    #[schemars(with = "Vec<String>")]
+    rights: BTreeSet<Right>,
+    persona_modules: Option<BTreeSet<String>>,
+    created: String,
+    expires: Option<String>,
+    revoked: Option<String>,
+}
+
+fn allowed(principal: &Principal) -> Result<(), ApiError> {
+    if principal.may(Right::KeysWrite) {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Forbidden, "the key lacks the right `keys:write`")
+        .fix("use the owner's key"))
+}
+
+async fn list(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Reply<KeysReply>, ApiError> {
+    allowed(&principal)?;
+    let ring = doors.parts.keys.ring();
+    let own = |record: &&&KeyRecord| record.org == *principal.org();
+    let keys = ring.records().iter().filter(own).map(|record| reply(record)).collect();
+    Ok(Reply(KeysReply { keys }))
+}
+
+async fn create(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Body(body): Body<KeyBody>,
+) -> Result<Reply<NewKeyReply>, ApiError> {
+    allowed(&principal)?;
+    let now = doors.parts.clock.wall();
+    let mut new = NewKey::user(Keys::fresh_id()?, body.subject);
+    new.org = principal.org().clone();
+    new.level = body.level.unwrap_or(Level::User);
+    new.agent = body.agent.unwrap_or(true);
+    (new.label, new.rights) = (body.label, body.rights);
+    new.persona = body
+        .persona_modules
+        .map(|modules| Persona { name: "key".to_owned(), allowed_modules: Some(modules) });
+    new.expires = body.expires_in.map(|s| Wall(now.0.saturating_add(s.saturating_mul(1_000))));
+    new.within(&principal).map_err(|fault| ApiError::new(Code::Forbidden, fault.to_string()))?;
+    let (secret, record) = doors.parts.keys.create(new, now).await?;
+    let id = record.id.to_string();
+    tracing::info!(key = %id, subject = record.subject, by = principal.key(), "key made");
+    Ok(Reply(NewKeyReply { key: secret.open().to_owned(), id }))
+}
+
+async fn revoke(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+) -> Result<Reply<KeyReply>, ApiError> {
+    allowed(&principal)?;
+    let ring = doors.parts.keys.ring();
+    if ring.get(&id).is_none_or(|record| record.org != *principal.org()) {
+        return Err(ApiError::new(Code::NotFound, format!("no key `{}`", id.escape_debug())));
+    }
+    let record = doors.parts.keys.revoke(&id, doors.parts.clock.wall()).await?;
+    tracing::info!(key = %id, by = principal.key(), "key revoked");
+    Ok(Reply(reply(&record)))
+}
+
+fn reply(record: &KeyRecord) -> KeyReply {
+    KeyReply {
+        id: record.id.to_string(),
+        subject: record.subject.clone(),
+        level: record.level,
+        label: record.label.clone(),
+        agent: record.agent,
+        rights: record.rights.clone(),
+        persona_modules: record.persona.as_ref().and_then(|p| p.allowed_modules.clone()),
+        created: record.created.to_string(),
+        expires: record.expires.map(|wall| wall.to_string()),
+        revoked: record.revoked.map(|wall| wall.to_string()),
+    }
+}

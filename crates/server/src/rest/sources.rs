@@ -1,0 +1,116 @@
+//! `/v1/sources`: where the tools come from, what is wrong there, and what to do.
+
+use axum::extract::State;
+use axum::routing::{get, post};
+use axum::{Extension, Json as Reply};
+use catalog::{Shelf, State as Standing};
+use identity::{Principal, Right};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::source::SourceFault;
+use tool::{Code, Problem, SourceName, Trust};
+
+use super::body::Body;
+use super::route::Route;
+use crate::error::ApiError;
+use crate::state::Doors;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::new("get", "/v1/sources", "The sources and how they stand", get(list))
+            .reply::<SourcesReply>(),
+        Route::new("post", "/v1/sources/refresh", "List all sources anew, or one", post(refresh))
+            .body::<RefreshBody>()
+            .reply::<SourcesReply>(),
+    ]
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct SourcesReply {
+    sources: Vec<SourceReply>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct SourceReply {
+    name: String,
+    /// `builtin`, `tool_file`, `module`, `mcp`.
+    kind: &'static str,
+    /// `ok`, `starting`, `stale` (away; what it offered is kept) or `failed`.
+    state: &'static str,
+    /// Why it failed, in one word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    fault: Option<SourceFault>,
+    tools: usize,
+    prompts: usize,
+    resources: usize,
+    #[schemars(with = "String")]
+    trust: Trust,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stale_since: Option<String>,
+    /// What is wrong, where, and what to do.
+    #[schemars(with = "Vec<serde_json::Value>")]
+    problems: Vec<Problem>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RefreshBody {
+    /// Only this one.
+    #[serde(default)]
+    source: Option<String>,
+}
+
+async fn list(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+) -> Reply<SourcesReply> {
+    Reply(reply(&doors, &principal))
+}
+
+async fn refresh(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Body(body): Body<RefreshBody>,
+) -> Result<Reply<SourcesReply>, ApiError> {
+    if !principal.may(Right::SourcesRefresh) {
+        return Err(ApiError::new(Code::Forbidden, "the key lacks the right `sources:refresh`"));
+    }
+    let missing =
+        |name: &str| ApiError::new(Code::NotFound, format!("no source `{}`", name.escape_debug()));
+    let only = match body.source.as_deref() {
+        Some(name) => Some(SourceName::new(name).map_err(|_| missing(name))?),
+        None => None,
+    };
+    let done = doors.parts.intake.refresh(only.as_ref()).await;
+    done.map_err(|name| missing(name.as_str()))?;
+    Ok(Reply(reply(&doors, &principal)))
+}
+
+/// Who may not have a source's tools, because its persona lacks it, does not see the source either.
+fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
+    let catalog = doors.parts.intake.catalog();
+    let seen =
+        |shelf: &&std::sync::Arc<Shelf>| principal.rights().allows_source(shelf.source.as_str());
+    let sources = catalog.shelves().iter().filter(seen).map(|shelf| {
+        let (state, fault) = match shelf.state {
+            Standing::Starting => ("starting", None),
+            Standing::Ok => ("ok", None),
+            Standing::Stale => ("stale", None),
+            Standing::Failed(fault) => ("failed", Some(fault)),
+        };
+        SourceReply {
+            name: shelf.source.to_string(),
+            kind: shelf.kind,
+            state,
+            fault,
+            tools: catalog.tools().iter().filter(|e| e.key.source == shelf.source).count(),
+            prompts: shelf.prompts.len(),
+            resources: shelf.resources.len(),
+            trust: shelf.trust,
+            stale_since: shelf.stale_since.map(|since| since.to_string()),
+            problems: catalog.problems(&shelf.source).cloned().collect(),
+        }
+    });
+    SourcesReply { sources: sources.collect() }
+}

@@ -1,0 +1,59 @@
+//! What the doors share.
+
+use std::sync::Arc;
+
+use gateway::Gateway;
+use intake::Intake;
+use tool::Clock;
+use tool::ledger::Records;
+
+use crate::hosts::Hosts;
+use crate::keys::Keys;
+use crate::lists::Lists;
+use crate::mcp::Shared as Mcp;
+use crate::metrics::Metrics;
+
+/// What the doors are made of.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    /// The pipeline.
+    pub gateway: Arc<Gateway>,
+    /// The sources.
+    pub intake: Arc<Intake>,
+    /// The keys.
+    pub keys: Arc<Keys>,
+    /// The record, for reading.
+    pub records: Arc<dyn Records>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Which hosts and origins may ask.
+    pub hosts: Hosts,
+}
+
+/// The doors' state; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Doors(Arc<Inner>);
+
+/// What every door reads.
+#[derive(Debug)]
+pub struct Inner {
+    pub(crate) parts: Parts,
+    pub(crate) lists: Lists,
+    pub(crate) metrics: Metrics,
+    pub(crate) mcp: Mcp,
+}
+
+impl Doors {
+    /// Puts the parts together.
+    pub fn new(parts: Parts) -> Self {
+        let (lists, metrics, mcp) = (Lists::default(), Metrics::default(), Mcp::default());
+        Self(Arc::new(Inner { parts, lists, metrics, mcp }))
+    }
+}
+
+impl std::ops::Deref for Doors {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}

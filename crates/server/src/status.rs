@@ -1,0 +1,27 @@
+//! The one table from codes to HTTP statuses.
+
+use axum::http::StatusCode;
+use tool::Code;
+
+/// The status that goes with a code.
+pub const fn status(code: Code) -> StatusCode {
+    match code {
+        Code::UnknownTool | Code::NotFound => StatusCode::NOT_FOUND,
+        Code::InvalidArguments | Code::InvalidRequest | Code::InvalidConfig => {
+            StatusCode::BAD_REQUEST
+        }
+        Code::Denied | Code::ApprovalRequired | Code::Forbidden | Code::ForbiddenOrigin => {
+            StatusCode::FORBIDDEN
+        }
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::RateLimited | Code::Busy => StatusCode::TOO_MANY_REQUESTS,
+        Code::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        Code::Cancelled | Code::Conflict => StatusCode::CONFLICT,
+        Code::UpstreamFailed | Code::UpstreamLost | Code::Blocked => StatusCode::BAD_GATEWAY,
+        Code::RecordUnavailable | Code::StoreUnavailable | Code::ShuttingDown => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

@@ -1,0 +1,177 @@
+//! The configuration as it is used: resolved, typed, checked. No variable, no relative path and no
+//! default is left open.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tool::{Secret, SourceName, Trust};
+use url::Url;
+
+use super::Place;
+
+/// Time for one call where nothing is said (spec 0).
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The same for a source marked `slow` (spec 0).
+const SLOW_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// All of it.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The file it came from; `None` where there was none.
+    pub file: Option<PathBuf>,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The data directory, absolute.
+    pub data: PathBuf,
+    /// Where tools come from, in the order of the file. No two have one name.
+    pub sources: Vec<SourceConfig>,
+    /// The front doors.
+    pub server: ServerConfig,
+    /// Limits on calls.
+    pub limits: LimitsConfig,
+    /// Where HTTP modules announce themselves. The URL may hold a password.
+    pub redis: Option<Secret>,
+}
+
+/// One source.
+#[derive(Debug, Clone)]
+pub struct SourceConfig {
+    /// Its name.
+    pub name: SourceName,
+    /// The file and the place where it is written.
+    pub written: (PathBuf, Place),
+    /// What it is.
+    pub kind: SourceKind,
+    /// Whether its tools take long.
+    pub slow: bool,
+    /// How far it is trusted.
+    pub trust: Trust,
+    /// The bearer token to send, if any.
+    pub credential: Option<Secret>,
+    /// How sure the record must be; `None` where effects decide.
+    pub durability: Option<SourceDurability>,
+    /// Tools that change nothing, by the operator's word.
+    pub read_only: Tools,
+    /// Tools that may run twice, by the operator's word.
+    pub idempotent: Tools,
+    /// Time for one call.
+    pub timeout: Duration,
+}
+
+/// What a source is.
+#[derive(Debug, Clone)]
+pub enum SourceKind {
+    /// A tool file.
+    ToolFile(PathBuf),
+    /// An HTTP module, by its URL.
+    Module(Url),
+    /// An MCP server that is started.
+    McpCommand(McpCommand),
+    /// An MCP server that is dialled.
+    McpUrl {
+        /// Its address.
+        url: Url,
+        /// Headers sent with each request.
+        headers: Vec<(http::HeaderName, Secret)>,
+    },
+}
+
+impl SourceKind {
+    /// The word for it, as it stands in the file.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::ToolFile(_) => "tools",
+            Self::Module(_) => "module",
+            Self::McpCommand(_) | Self::McpUrl { .. } => "mcp",
+        }
+    }
+}
+
+/// How an MCP server is started.
+#[derive(Debug, Clone)]
+pub struct McpCommand {
+    /// The program: a path, or a name to be found in `PATH`.
+    pub command: String,
+    /// Its arguments. May hold secrets: other programs' files put them there.
+    pub args: Vec<Secret>,
+    /// Variables it gets.
+    pub env: Vec<(String, Secret)>,
+    /// Where it runs, absolute.
+    pub cwd: PathBuf,
+}
+
+/// How sure the record must be, where the operator says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceDurability {
+    /// Intents are handed to the kernel, effects or not.
+    Written,
+    /// Intents are on the disk before the call runs, effects or not.
+    Synced,
+    /// Outcomes too are on the disk before they are answered.
+    Full,
+}
+
+/// All tools of a source, or some.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tools {
+    /// All.
+    All,
+    /// These; none where it is empty.
+    Named(BTreeSet<String>),
+}
+
+impl Tools {
+    /// None.
+    pub const NONE: Self = Self::Named(BTreeSet::new());
+
+    /// Whether this one is among them.
+    pub fn has(&self, tool: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(names) => names.contains(tool),
+        }
+    }
+}
+
+/// The front doors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Names under which it may be addressed, beside its own address and `localhost`; lower case.
+    pub allowed_hosts: Vec<String>,
+    /// Origins that may speak to it, as browsers write them.
+    pub allowed_origins: Vec<String>,
+    /// The largest request body, in bytes.
+    pub max_body: usize,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self { allowed_hosts: Vec::new(), allowed_origins: Vec::new(), max_body: 2 << 20 }
+    }
+}
+
+/// Limits on calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitsConfig {
+    /// Calls at once, of all keys.
+    pub calls: usize,
+    /// Calls at once, of one key.
+    pub calls_per_key: usize,
+    /// Calls at once, on one source.
+    pub calls_per_source: usize,
+    /// The largest result, in bytes.
+    pub result_bytes: usize,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self { calls: 4_096, calls_per_key: 1_024, calls_per_source: 512, result_bytes: 4 << 20 }
+    }
+}
+
+/// The time for one call: what was given, else what belongs to its kind.
+pub(super) fn timeout(given: Option<Duration>, slow: bool) -> Duration {
+    given.unwrap_or(if slow { SLOW_TIMEOUT } else { TIMEOUT })
+}

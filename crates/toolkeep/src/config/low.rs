@@ -1,0 +1,252 @@
+//! The file as it is written: nothing resolved, nothing checked beyond its shape. The published JSON
+//! Schema is made from these types, and their comments are its descriptions.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
+
+use super::field::Field;
+
+/// Configuration of Toolkeep. `${VAR}` and `${VAR:-default}` may stand in every value; `$${` stands
+/// for the characters `${`. Paths are relative to the file.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(title = "Toolkeep configuration", extend("required" = ["version"]))]
+pub(super) struct File {
+    /// Version of this format: 1.
+    #[schemars(with = "u64", extend("const" = 1))]
+    pub(super) version: Field<u64>,
+    /// Address to listen on, such as `127.0.0.1:8080`.
+    pub(super) listen: Field<String>,
+    /// The data directory. Default: `$XDG_DATA_HOME/toolkeep`, else `~/.local/share/toolkeep`.
+    pub(super) data: Field<String>,
+    /// Where tools come from.
+    pub(super) sources: Field<Vec<Field<Source>>>,
+    /// The front doors.
+    pub(super) server: Field<Server>,
+    /// Limits on calls.
+    pub(super) limits: Field<Limits>,
+    /// URL of a Redis in which HTTP modules announce themselves.
+    pub(super) redis: Field<String>,
+    /// Kept for the policy; not understood by this version.
+    #[schemars(skip)]
+    pub(super) policy: Field<Anything>,
+}
+
+/// One source of tools: exactly one of `tools`, `module`, `mcp` and `mcp_servers`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("oneOf" = [
+    { "required": ["name", "tools"] }, { "required": ["name", "module"] },
+    { "required": ["name", "mcp"] }, { "required": ["mcp_servers"] },
+]))]
+pub(super) struct Source {
+    /// Its name: 1 to 128 letters, digits, `_`, `.` and `-`. For `mcp_servers` it is put before the
+    /// names in that file, and may be left out.
+    pub(super) name: Field<String>,
+    /// A tool file.
+    pub(super) tools: Field<String>,
+    /// URL of an HTTP module.
+    pub(super) module: Field<String>,
+    /// An MCP server: a command or a URL.
+    pub(super) mcp: Field<Mcp>,
+    /// A JSON file with `mcpServers`, as other programs have it.
+    pub(super) mcp_servers: Field<String>,
+    /// Whether its tools take long: a call then has 120 seconds instead of 30.
+    pub(super) slow: Field<bool>,
+    /// How far it is trusted not to change its tools. Default: `first_use` for MCP servers, `full`
+    /// for tool files and modules.
+    pub(super) trust: Field<TrustWord>,
+    /// What is sent to it with each request.
+    pub(super) credential: Field<Credential>,
+    /// How sure the record must be. Default: a call with effects is on the disk before it runs, any
+    /// other is handed to the kernel.
+    pub(super) durability: Field<DurabilityWord>,
+    /// Tools that change nothing, by your word: `true` for all, or their names.
+    pub(super) read_only: Field<Which>,
+    /// Tools that may run twice with the effect of once, by your word: `true` for all, or their
+    /// names.
+    pub(super) idempotent: Field<Which>,
+    /// Time for one call, such as `30s`, `500ms` or `2m`.
+    pub(super) timeout: Field<String>,
+}
+
+/// An MCP server: either `command`, which is started, or `url`, which is dialled.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{ "required": ["command"] }, { "required": ["url"] }]))]
+pub(super) struct Mcp {
+    /// The program.
+    pub(super) command: Field<String>,
+    /// Its arguments.
+    pub(super) args: Field<Vec<Field<Text>>>,
+    /// Variables it gets beside a few harmless ones.
+    pub(super) env: Field<BTreeMap<String, Field<Text>>>,
+    /// Where it runs. Default: the folder of this file.
+    pub(super) cwd: Field<String>,
+    /// Its address.
+    pub(super) url: Field<String>,
+    /// Headers sent with each request.
+    pub(super) headers: Field<BTreeMap<String, Field<Text>>>,
+}
+
+/// A credential: exactly one of these.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+pub(super) struct Credential {
+    /// Sent as `Authorization: Bearer`; better a variable than the secret itself.
+    pub(super) bearer: Field<String>,
+    /// Name of the environment variable that holds the bearer token.
+    pub(super) bearer_env: Field<String>,
+}
+
+/// The front doors.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Server {
+    /// Host names, without port, under which the server may be addressed, beside those of the loopback.
+    pub(super) allowed_hosts: Field<Vec<Field<String>>>,
+    /// Origins of web pages that may speak to it, such as `https://console.example`.
+    pub(super) allowed_origins: Field<Vec<Field<String>>>,
+    /// The largest request body, such as `2MiB`.
+    pub(super) max_body: Field<Size>,
+    /// Whether something in front of the server ends TLS. Needed to listen beyond loopback.
+    pub(super) behind_tls: Field<bool>,
+}
+
+/// Limits on calls.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Limits {
+    /// Calls at once, of all keys.
+    pub(super) calls: Field<u64>,
+    /// Calls at once, of one key.
+    pub(super) calls_per_key: Field<u64>,
+    /// Calls at once, on one source.
+    pub(super) calls_per_source: Field<u64>,
+    /// The largest result, such as `1MiB`.
+    pub(super) result_bytes: Field<Size>,
+}
+
+/// How far a source is trusted not to change its tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum TrustWord {
+    /// Changes are taken, pinned anew and recorded.
+    Full,
+    /// Tools are taken at first sight; a changed tool is held back.
+    FirstUse,
+    /// No tool is active until someone has looked at it.
+    Review,
+}
+
+/// How sure the record must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum DurabilityWord {
+    /// Handed to the kernel before the call runs: survives the end of the program.
+    Written,
+    /// On the disk before the call runs: survives loss of power.
+    Synced,
+    /// The outcome too is on the disk before it is answered.
+    Full,
+}
+
+/// A number of bytes: a number, or a text such as `2MiB`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct Size(pub(super) String);
+
+/// A text in which a number or a truth value is taken as it is typed: `PORT: 8080`.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+pub(super) struct Text(pub(super) String);
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Text(…)")
+    }
+}
+
+impl JsonSchema for Text {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Text".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": ["string", "number", "boolean"] })
+    }
+}
+
+impl JsonSchema for Size {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Size".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": ["string", "integer"] })
+    }
+}
+
+/// All tools of a source, none, or some by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Which {
+    All(bool),
+    Named(Vec<String>),
+}
+
+impl<'de> Deserialize<'de> for Which {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WhichVisitor)
+    }
+}
+
+struct WhichVisitor;
+
+impl<'de> Visitor<'de> for WhichVisitor {
+    type Value = Which;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("`true`, `false` or a list of tool names")
+    }
+    fn visit_bool<E>(self, all: bool) -> Result<Which, E> {
+        Ok(Which::All(all))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Which, A::Error> {
+        let mut names = Vec::new();
+        while let Some(name) = list.next_element()? {
+            names.push(name);
+        }
+        Ok(Which::Named(names))
+    }
+}
+
+impl JsonSchema for Which {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Which".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "anyOf": [{ "type": "boolean" }, { "type": "array", "items": { "type": "string" } }]
+        })
+    }
+}
+
+/// Whatever stands there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Anything {}
+
+impl<'de> Deserialize<'de> for Anything {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self {})
+    }
+}

@@ -1,0 +1,3 @@
+//! The program behind the binary: command line, configuration, wiring.
+
+pub mod config;

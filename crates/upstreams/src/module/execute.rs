@@ -1,0 +1,115 @@
+//! One call of a module's tool.
+//!
+//! Some modules take `user_id` from the arguments before the one beside them, and some advertise it
+//! as a parameter: a model could act as anyone. So both are always the caller's own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use guard::egress::{EgressError, Phase};
+use http::{Method, StatusCode};
+use tool::{
+    Boxed, Caller, Code, Context, ExecuteError, Executor, Granted, Json, Limits, Outcome, Step,
+};
+
+use super::line::{Line, refusal, said};
+
+/// Beyond the limit of a single step, so that a connection that never came is told from a request
+/// that got no answer: the one may be made again.
+const SLACK: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub(super) struct Execute {
+    line: Arc<Line>,
+    limit: Duration,
+}
+
+impl Execute {
+    pub(super) fn new(line: Arc<Line>) -> Self {
+        let limit = line.options.limit();
+        Self { line, limit }
+    }
+
+    async fn run(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
+        let body = request(call, ctx.caller);
+        let answer = tokio::time::timeout(self.limit + SLACK, self.ask(body));
+        tokio::select! {
+            answer = answer => match answer {
+                Ok(outcome) => outcome.map(Step::Done),
+                Err(_) => Err(ExecuteError::during(Code::Timeout, self.timed_out())),
+            },
+            () = ctx.cancel.cancelled() => {
+                Err(ExecuteError::during(Code::Cancelled, "the call was given up"))
+            }
+        }
+    }
+
+    async fn ask(&self, body: Bytes) -> Result<Outcome, ExecuteError> {
+        let sent = self.line.send(Method::POST, &self.line.execute, body, self.limit).await;
+        let response = sent.map_err(|error| self.lost(&error))?;
+        if response.status() != StatusCode::OK {
+            return Err(ExecuteError::during(Code::UpstreamFailed, refusal(response).await));
+        }
+        let body = response.into_body().bytes().await.map_err(|error| self.lost(&error))?;
+        result(body).map_err(|what| ExecuteError::during(Code::UpstreamFailed, told(&what)))
+    }
+
+    fn lost(&self, error: &EgressError) -> ExecuteError {
+        let message = match error {
+            EgressError::TimedOut { phase, .. } if *phase != Phase::Queue => self.timed_out(),
+            _ => told(&said(error)),
+        };
+        ExecuteError { code: error.code(), message, sent: error.sent() }
+    }
+
+    fn timed_out(&self) -> String {
+        format!("Tool execution timed out ({:.0}s).", self.limit.as_secs_f64())
+    }
+}
+
+impl Executor for Execute {
+    fn execute<'a>(
+        &'a self,
+        call: Granted<'a>,
+        ctx: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        Box::pin(self.run(call, ctx))
+    }
+}
+
+fn told(what: &str) -> String {
+    format!("Tool execution error: {what}")
+}
+
+fn request(call: Granted<'_>, caller: &Caller) -> Bytes {
+    let user = Json::of(&caller.subject);
+    let given = call.call().args.raw();
+    let arguments = match given.get("user_id") {
+        Some(_) => given.with("user_id", &user),
+        None => given.clone(),
+    };
+    let name = Json::of(call.call().tool.name.as_str());
+    Json::fields([("tool_name", &name), ("arguments", &arguments), ("user_id", &user)])
+        .bytes()
+        .clone()
+}
+
+/// Spec 0's `ToolResult`; a failure in it is the tool's own word.
+fn result(body: Bytes) -> Result<Outcome, String> {
+    let answer = Json::check(body, Limits::DOCUMENT).and_then(Json::object);
+    let answer = answer.map_err(|error| format!("the module's answer cannot be read: {error}"))?;
+    let success = answer.get("success").and_then(|success| success.read::<bool>().ok());
+    match success {
+        None => Err("the module's answer has no `success`".into()),
+        Some(true) => Ok(Outcome::value(answer.get("result").unwrap_or_else(|| Json::of(&())))),
+        Some(false) => {
+            let error = answer.get("error").filter(|error| error.kind() != "null");
+            let text = error.map_or_else(
+                || "the module reports a failure and does not say which".to_owned(),
+                |error| error.read().unwrap_or_else(|_| error.as_str().to_owned()),
+            );
+            Ok(Outcome::failed(&text))
+        }
+    }
+}

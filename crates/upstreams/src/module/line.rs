@@ -1,0 +1,128 @@
+//! The way to one module: its two addresses, its token, and the words for what goes wrong on it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use guard::egress::{Body, Class, Egress, EgressError, HttpLimits, Origin, Phase};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode, Uri};
+use tool::source::SourceFault;
+use tool::{Problem, SourceError};
+
+use super::{MANIFEST_TIMEOUT, MAX_BYTES, ModuleOptions, SHOWN_BYTES};
+
+/// The way to one module.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) options: ModuleOptions,
+    egress: Egress,
+    class: Class,
+    pub(super) manifest: Uri,
+    pub(super) execute: Uri,
+}
+
+impl Line {
+    pub(super) fn new(options: ModuleOptions, egress: Egress) -> Result<Self, EgressError> {
+        if options.url.contains(['?', '#']) {
+            let message = format!("the URL of module `{}` has a query or fragment", options.name);
+            return Err(EgressError::Settings(message));
+        }
+        let class = Class::Operator { origin: Origin::parse(&options.url)? };
+        let base = options.url.trim_end_matches('/');
+        let manifest = egress.check(&class, &format!("{base}/manifest"))?;
+        let execute = egress.check(&class, &format!("{base}/execute"))?;
+        Ok(Self { options, egress, class, manifest, execute })
+    }
+
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        uri: &Uri,
+        body: Bytes,
+        limit: Duration,
+    ) -> Result<Response<Body>, EgressError> {
+        let request = Request::builder()
+            .method(method)
+            .uri(uri.clone())
+            .header(ACCEPT, HeaderValue::from_static("application/json"))
+            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let request = match &self.options.token {
+            None => request,
+            Some(token) => {
+                let mut value = HeaderValue::from_str(&format!("Bearer {}", token.open()))
+                    .map_err(|_| self.unfit("its token cannot be sent in a header"))?;
+                value.set_sensitive(true);
+                request.header(AUTHORIZATION, value)
+            }
+        };
+        let request = request.body(body).map_err(|_| self.unfit("no request can be made to it"))?;
+        let limits = HttpLimits { connect: limit, headers: limit, idle: limit, body: MAX_BYTES };
+        self.egress.send(&self.class, request, limits).await
+    }
+
+    fn unfit(&self, what: &str) -> EgressError {
+        EgressError::Settings(format!("module `{}`: {what}", self.options.name))
+    }
+
+    pub(super) async fn manifest(&self) -> Result<Bytes, SourceError> {
+        let sent = self.send(Method::GET, &self.manifest, Bytes::new(), MANIFEST_TIMEOUT).await;
+        let response = sent.map_err(|error| self.lost(&error))?;
+        if response.status() != StatusCode::OK {
+            let message = refusal(response).await;
+            return Err(self.fault(SourceFault::Failed, message));
+        }
+        response.into_body().bytes().await.map_err(|error| self.lost(&error))
+    }
+
+    fn lost(&self, error: &EgressError) -> SourceError {
+        let kind = match error {
+            EgressError::Blocked { .. } | EgressError::Settings(_) => SourceFault::Blocked,
+            EgressError::Unreachable { .. } | EgressError::Tls { .. } => SourceFault::Unreachable,
+            EgressError::TimedOut { .. } => SourceFault::TimedOut,
+            EgressError::TooLarge { .. } | EgressError::Protocol { .. } => SourceFault::Malformed,
+        };
+        self.fault(kind, said(error))
+    }
+
+    pub(super) fn fault(&self, kind: SourceFault, message: String) -> SourceError {
+        let fix = match kind {
+            SourceFault::Unreachable | SourceFault::TimedOut | SourceFault::Crashed => {
+                "see that the module runs and that its URL is right"
+            }
+            SourceFault::Failed => "ask the manifest there directly; a 401 asks for the token",
+            SourceFault::Malformed => "mend the manifest; see `GET /manifest` of the module",
+            SourceFault::Blocked => "change the URL or the token of the module",
+        };
+        SourceError { kind, problem: Problem::new(self.manifest.to_string(), message).fix(fix) }
+    }
+}
+
+/// What went wrong, without the address: callers need not know where a module lives.
+pub(super) fn said(error: &EgressError) -> String {
+    match error {
+        EgressError::Blocked { why, .. } => why.clone(),
+        EgressError::Unreachable { what, .. }
+        | EgressError::Tls { what, .. }
+        | EgressError::Protocol { what, .. }
+        | EgressError::Settings(what) => what.clone(),
+        EgressError::TimedOut { phase: Phase::Queue, .. } => "too many requests are open".into(),
+        EgressError::TimedOut { phase, .. } => format!("waited too long for {phase}"),
+        EgressError::TooLarge { limit, .. } => format!("the answer is over {limit} bytes"),
+    }
+}
+
+/// Spec 0's text for another status than 200, with the beginning of the body.
+pub(super) async fn refusal(response: Response<Body>) -> String {
+    let status = response.status().as_u16();
+    let mut body = response.into_body();
+    let mut shown = Vec::new();
+    while shown.len() <= SHOWN_BYTES
+        && let Ok(Some(chunk)) = body.chunk().await
+    {
+        shown.extend_from_slice(&chunk);
+    }
+    let cut = shown.len() > SHOWN_BYTES;
+    shown.truncate(SHOWN_BYTES);
+    let text = String::from_utf8_lossy(&shown);
+    format!("Module returned status {status}: {text}{}", if cut { "…" } else { "" })
+}

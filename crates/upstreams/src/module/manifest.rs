@@ -1,0 +1,141 @@
+//! A manifest as offers. A tool that breaks a rule is a problem and is dropped; the others stay.
+//!
+//! The rules are those a hostile or mistaken module would break: a name outside its own prefix takes
+//! another module's place (and its permission), a permission that is not known would read as guest.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tool::{Effects, Executor, Item, Json, Level, Limits, Offer, Problem, Tool, ToolName, Traits};
+
+use super::{ModuleOptions, schema};
+
+/// Tools of one module; those behind are not read.
+pub(super) const MAX_TOOLS: usize = 1_000;
+/// Problems of one module; those behind are not told.
+const MAX_PROBLEMS: usize = 100;
+/// What the pipeline gives beyond the module's own limit, so that the limit that ends a call is the
+/// one whose text spec 0 pins.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Offers and problems, the latter with the tool's name as their place; or what is wrong with the
+/// whole.
+pub(super) fn read(
+    body: &Bytes,
+    options: &ModuleOptions,
+    executor: Arc<dyn Executor>,
+) -> Result<(Vec<Offer>, Vec<Problem>), String> {
+    let manifest = Json::check(body.clone(), Limits::DOCUMENT).and_then(Json::object);
+    let manifest = manifest.map_err(|error| format!("the manifest cannot be read: {error}"))?;
+    let tools = manifest.get("tools").filter(|tools| tools.kind() == "array");
+    let tools = tools.ok_or("the manifest has no list `tools`")?.elements();
+    let mut reader = Reader { options, offers: Vec::new(), problems: Vec::new(), executor };
+    reader.check_name(&manifest);
+    let mut names = HashSet::new();
+    for entry in tools.iter().take(MAX_TOOLS) {
+        match reader.tool(entry) {
+            Err(problem) => reader.tell(problem),
+            Ok(tool) if names.insert(tool.name.clone()) => {
+                let executor = Arc::clone(&reader.executor);
+                reader.offers.push(Offer { item: Item::Tool(Arc::new(tool)), executor });
+            }
+            Ok(tool) => reader.tell(
+                Problem::new(
+                    tool.name.as_str(),
+                    "the manifest has this tool twice; the first stays",
+                )
+                .fix("rename one of the two"),
+            ),
+        }
+    }
+    if tools.len() > MAX_TOOLS {
+        let message = format!("{} tools; only the first {MAX_TOOLS} are read", tools.len());
+        reader.tell(Problem::new("", message).fix("split the module"));
+    }
+    Ok((reader.offers, reader.problems))
+}
+
+struct Reader<'a> {
+    options: &'a ModuleOptions,
+    offers: Vec<Offer>,
+    problems: Vec<Problem>,
+    executor: Arc<dyn Executor>,
+}
+
+impl Reader<'_> {
+    fn tell(&mut self, problem: Problem) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(problem);
+        }
+    }
+
+    /// What the module calls itself is worth a word and decides nothing.
+    fn check_name(&mut self, manifest: &Json) {
+        let own = manifest.get("module_name").and_then(|name| name.read::<String>().ok());
+        let name = &self.options.name;
+        if own.as_deref() != Some(name.as_str()) {
+            let own = own.map_or_else(|| "nothing".into(), |own| format!("`{}`", shown(&own)));
+            let message = format!("the module is configured as `{name}` and calls itself {own}");
+            self.tell(Problem::new("", message).fix("make the two the same"));
+        }
+    }
+
+    fn tool(&self, entry: &Json) -> Result<Tool, Problem> {
+        let name = entry.get("name").and_then(|name| name.read::<String>().ok());
+        let name = name.ok_or_else(|| Problem::new("", "a tool has no text `name`"))?;
+        let place = shown(&name);
+        let wrong = |message: String| Problem::new(place.as_str(), message);
+        let prefix = &self.options.name;
+        let own = name.strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_prefix('.'));
+        if own.is_none_or(str::is_empty) {
+            return Err(wrong(format!("the tool stands outside of `{prefix}.` and is dropped"))
+                .fix("a module may only offer tools under its own name"));
+        }
+        let name = ToolName::new(&name).map_err(|error| wrong(error.to_string()))?;
+        Json::check(entry.bytes().clone(), Limits::DEFINITION)
+            .map_err(|error| wrong(format!("the definition is too large: {error}")))?;
+        let description = entry.get("description").and_then(|text| text.read::<String>().ok());
+        let description =
+            description.ok_or_else(|| wrong("the tool has no text `description`".into()))?;
+        let parameters =
+            entry.get("parameters").ok_or_else(|| wrong("the tool has no `parameters`".into()))?;
+        Ok(Tool {
+            name,
+            title: None,
+            description,
+            input: schema::of_parameters(&parameters).map_err(wrong)?,
+            output: None,
+            traits: self.traits(level(entry).map_err(wrong)?),
+            received: entry.clone(),
+        })
+    }
+
+    fn traits(&self, level: Level) -> Traits {
+        let read_only = self.options.read_only;
+        Traits {
+            level,
+            effects: if read_only { Effects::read_only() } else { Effects::Unknown },
+            idempotent: self.options.idempotent || read_only,
+            timeout: Some(self.options.limit() + GRACE),
+            ..Traits::default()
+        }
+    }
+}
+
+fn level(entry: &Json) -> Result<Level, String> {
+    let Some(level) = entry.get("required_permission") else { return Ok(Level::Guest) };
+    let word: String = level
+        .read()
+        .map_err(|_| format!("`required_permission` is {}; expected a text", level.kind()))?;
+    word.parse().map_err(|error: tool::traits::UnknownWord| {
+        let error = tool::traits::UnknownWord { word: shown(&error.word), ..error };
+        format!("{error}; the tool is dropped")
+    })
+}
+
+/// Text of a module for people: escaped and cut.
+fn shown(text: &str) -> String {
+    text.chars().take(64).collect::<String>().escape_debug().to_string()
+}

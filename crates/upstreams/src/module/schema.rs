@@ -1,0 +1,174 @@
+//! Spec 0's parameters as JSON Schema: type, description and enum of each, and which are required.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+use tool::Json;
+
+/// Parameters of one tool; more are refused.
+const MAX_PARAMETERS: usize = 256;
+const TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
+
+/// The schema, or what is wrong with which parameter.
+pub(super) fn of_parameters(parameters: &Json) -> Result<Json, String> {
+    if parameters.kind() != "array" {
+        return Err(format!("`parameters` is {}; expected a list", parameters.kind()));
+    }
+    let parameters = parameters.elements();
+    if parameters.len() > MAX_PARAMETERS {
+        return Err(format!("{} parameters; {MAX_PARAMETERS} are allowed", parameters.len()));
+    }
+    let (mut properties, mut required, mut names) = (Map::new(), Vec::new(), HashSet::new());
+    for (index, parameter) in parameters.iter().enumerate() {
+        let text = |key: &str| {
+            let found = parameter.get(key);
+            let text = found.as_ref().and_then(|json| json.read::<String>().ok());
+            text.ok_or_else(|| {
+                let found = found.as_ref().map_or("missing", Json::kind);
+                format!("`parameters[{index}].{key}` is {found}; expected a text")
+            })
+        };
+        let (name, kind, description) = (text("name")?, text("type")?, text("description")?);
+        if !names.insert(name.clone()) {
+            return Err(format!("parameter `{}` occurs twice", name.escape_debug()));
+        }
+        let Some(kind) = TYPES.into_iter().find(|known| **known == kind) else {
+            let kinds = TYPES.join(", ");
+            return Err(format!(
+                "parameter `{}` is of unknown type `{}`; use one of {kinds}",
+                name.escape_debug(),
+                kind.escape_debug()
+            ));
+        };
+        let mut property = Map::new();
+        property.insert("type".into(), kind.into());
+        property.insert("description".into(), description.into());
+        if let Some(values) = enumeration(parameter, kind, &name)? {
+            property.insert("enum".into(), values);
+        }
+        if is_required(parameter, &name)? {
+            required.push(Value::from(name.clone()));
+        }
+        properties.insert(name, Value::Object(property));
+    }
+    let schema = [
+        ("type".to_owned(), "object".into()),
+        ("properties".to_owned(), Value::Object(properties)),
+        ("required".to_owned(), Value::Array(required)),
+    ];
+    Ok(Json::of(&Map::from_iter(schema)))
+}
+
+/// Spec 0: a parameter that does not say is required.
+fn is_required(parameter: &Json, name: &str) -> Result<bool, String> {
+    match parameter.get("required") {
+        None => Ok(true),
+        Some(json) => json.read().map_err(|_| {
+            format!("`required` of parameter `{}` is {}", name.escape_debug(), json.kind())
+        }),
+    }
+}
+
+/// The wire has texts only. For a parameter of another type they are read as that type: as texts, no
+/// argument could ever be one of them.
+fn enumeration(parameter: &Json, kind: &str, name: &str) -> Result<Option<Value>, String> {
+    let Some(given) = parameter.get("enum").filter(|json| json.kind() != "null") else {
+        return Ok(None);
+    };
+    let wrong = || format!("`enum` of parameter `{}` is no list of {kind}s", name.escape_debug());
+    let texts: Vec<String> = given.read().map_err(|_| wrong())?;
+    if texts.is_empty() {
+        return Ok(None);
+    }
+    let value = |text: String| match kind {
+        "string" => Some(Value::from(text)),
+        "integer" => text.parse::<i64>().ok().map(Value::from),
+        "number" => text.parse::<f64>().ok().filter(|n| n.is_finite()).map(Value::from),
+        "boolean" => text.parse::<bool>().ok().map(Value::from),
+        _ => None,
+    };
+    let values: Option<Vec<Value>> = texts.into_iter().map(value).collect();
+    values.map(|values| Some(Value::Array(values))).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tool::Json;
+
+    use super::of_parameters;
+
+    fn schema(parameters: &Value) -> Result<Value, String> {
+        of_parameters(&Json::of(parameters)).map(|schema| schema.value())
+    }
+
+    /// Spec 0's example, in its order of keys.
+    #[test]
+    fn parameters_become_a_schema() {
+        let parameters = json!([
+            { "name": "query", "type": "string", "description": "Search query", "required": true },
+            { "name": "max_results", "type": "integer", "description": "Max results", "required": false },
+        ]);
+        assert_eq!(
+            of_parameters(&Json::of(&parameters)).unwrap().as_str(),
+            concat!(
+                r#"{"type":"object","properties":{"#,
+                r#""query":{"type":"string","description":"Search query"},"#,
+                r#""max_results":{"type":"integer","description":"Max results"}},"#,
+                r#""required":["query"]}"#
+            )
+        );
+        let empty = json!({ "type": "object", "properties": {}, "required": [] });
+        assert_eq!(schema(&json!([])).unwrap(), empty);
+    }
+
+    #[test]
+    fn a_parameter_that_does_not_say_is_required() {
+        let parameters = json!([{ "name": "a", "type": "object", "description": "" }]);
+        assert_eq!(schema(&parameters).unwrap()["required"], json!(["a"]));
+    }
+
+    #[test]
+    fn enums_are_of_the_parameters_type() {
+        let one = |kind: &str, values: &Value| {
+            let parameter = json!({ "name": "a", "type": kind, "description": "", "enum": values });
+            schema(&json!([parameter])).map(|schema| schema["properties"]["a"]["enum"].clone())
+        };
+        assert_eq!(one("string", &json!(["1", "2"])).unwrap(), json!(["1", "2"]));
+        assert_eq!(one("integer", &json!(["1", "2"])).unwrap(), json!([1, 2]));
+        assert_eq!(one("boolean", &json!(["true"])).unwrap(), json!([true]));
+        assert_eq!(one("number", &json!(["0.5"])).unwrap(), json!([0.5]));
+        assert_eq!(one("string", &Value::Null).unwrap(), Value::Null);
+        assert_eq!(one("string", &json!([])).unwrap(), Value::Null);
+        assert_eq!(
+            one("integer", &json!(["x"])).unwrap_err(),
+            "`enum` of parameter `a` is no list of integers"
+        );
+        assert!(one("string", &json!([1])).is_err() && one("array", &json!(["a"])).is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let told = |parameters: &Value| schema(parameters).unwrap_err();
+        let good = json!({ "name": "a", "type": "string", "description": "" });
+        assert_eq!(told(&json!({})), "`parameters` is object; expected a list");
+        assert_eq!(told(&json!([good, good])), "parameter `a` occurs twice");
+        assert_eq!(
+            told(&json!([good, { "name": 5 }])),
+            "`parameters[1].name` is number; expected a text"
+        );
+        assert_eq!(told(&json!([5])), "`parameters[0].name` is missing; expected a text");
+        assert_eq!(
+            told(&json!([{ "name": "a", "type": "str", "description": "" }])),
+            "parameter `a` is of unknown type `str`; use one of string, integer, number, boolean, \
+             array, object"
+        );
+        let mut odd = good;
+        odd["required"] = json!("yes");
+        assert_eq!(told(&json!([odd])), "`required` of parameter `a` is string");
+        let many: Vec<Value> = (0..257)
+            .map(|n| json!({ "name": n.to_string(), "type": "string", "description": "" }))
+            .collect();
+        assert_eq!(told(&json!(many)), "257 parameters; 256 are allowed");
+    }
+}

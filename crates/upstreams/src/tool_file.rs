@@ -1,0 +1,201 @@
+//! Tools from a file: YAML or JSON, as spec 2 writes them, with Toolkeep's traits beside.
+//!
+//! A tool that cannot be used is a problem with its line and leaves the others alone; only a file
+//! that cannot be read at all is an error, and its last good listing is intake's to keep. The file is
+//! read when it is listed, watched while someone waits for a change, and never written.
+
+mod definition;
+mod document;
+mod fields;
+mod implementation;
+mod traits;
+mod watch;
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tool::source::SourceFault;
+use tool::{
+    Boxed, Item, Listing, Offer, Problem, Revision, Source, SourceError, SourceName, ToolName,
+};
+
+use definition::{Definition, Fault};
+use document::{Document, Entry};
+pub use implementation::Handlers;
+use watch::Watch;
+pub use watch::{DEFAULT_POLL, Watching};
+
+/// Longest file: 8 MiB.
+pub const MAX_BYTES: u64 = 8 << 20;
+/// Tools of one file; those behind are not read.
+pub const MAX_TOOLS: usize = 10_000;
+/// Problems of one file; those behind are counted.
+pub const MAX_PROBLEMS: usize = 200;
+
+/// A tool file.
+#[derive(Debug)]
+pub struct ToolFile {
+    name: SourceName,
+    path: Arc<Path>,
+    handlers: Handlers,
+    watch: Watch,
+}
+
+impl ToolFile {
+    /// The file at `path`: JSON where it ends in `.json`, YAML otherwise. It need not exist yet.
+    pub fn new(name: SourceName, path: impl Into<PathBuf>, handlers: Handlers) -> Self {
+        Self::watched(name, path, handlers, Watching::default())
+    }
+
+    /// The same, with a word on how changes are noticed.
+    pub fn watched(
+        name: SourceName,
+        path: impl Into<PathBuf>,
+        handlers: Handlers,
+        watching: Watching,
+    ) -> Self {
+        let path: Arc<Path> = path.into().into();
+        let watch = Watch::new(Arc::clone(&path), watching);
+        Self { name, path, handlers, watch }
+    }
+
+    async fn read(&self) -> Result<Listing, SourceError> {
+        // Before the file is read: what changes from here on is a later revision.
+        let revision = self.watch.listing().await;
+        let (path, handlers) = (Arc::clone(&self.path), self.handlers.clone());
+        let read = tokio::task::spawn_blocking(move || list(&path, &handlers, revision)).await;
+        read.unwrap_or_else(|_| {
+            let problem = Problem::new(self.path.display().to_string(), "reading it was given up");
+            Err(SourceError { kind: SourceFault::Failed, problem })
+        })
+    }
+}
+
+impl Source for ToolFile {
+    fn name(&self) -> &SourceName {
+        &self.name
+    }
+
+    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
+        Box::pin(self.read())
+    }
+
+    fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
+        Box::pin(self.watch.changed(seen))
+    }
+
+    fn close(&self) -> Boxed<'_, ()> {
+        self.watch.close();
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn list(path: &Path, handlers: &Handlers, revision: Revision) -> Result<Listing, SourceError> {
+    let place = path.display().to_string();
+    let text = read(path, &place)?;
+    let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let document = Document::read(&text, is_json, &place)
+        .map_err(|problem| SourceError { kind: SourceFault::Malformed, problem: *problem })?;
+    Ok(Register { place, listing: Listing { revision, ..Listing::default() }, dropped: 0 }
+        .fill(document, handlers))
+}
+
+fn read(path: &Path, place: &str) -> Result<Bytes, SourceError> {
+    let fault = |kind, message: String, fix: &str| SourceError {
+        kind,
+        problem: Problem::new(place, message).fix(fix),
+    };
+    let unreadable = |error: &std::io::Error| {
+        let fix = "check the path and the rights of the file, or take it out of the configuration";
+        fault(SourceFault::Unreachable, format!("the tool file cannot be read: {error}"), fix)
+    };
+    // A pipe or a device would hold the reader for ever; opening one already may.
+    let kind = std::fs::metadata(path).map_err(|error| unreadable(&error))?;
+    if !kind.is_file() {
+        let message = "the tool file is no regular file".to_owned();
+        return Err(fault(SourceFault::Unreachable, message, "name a regular file"));
+    }
+    let mut text = Vec::new();
+    let file = File::open(path).map_err(|error| unreadable(&error))?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(|error| unreadable(&error))?;
+    if text.len() as u64 > MAX_BYTES {
+        let message = format!("the tool file is longer than {MAX_BYTES} bytes");
+        return Err(fault(SourceFault::Malformed, message, "split it into several tool files"));
+    }
+    Ok(text.into())
+}
+
+/// Takes tools in one after the other, as spec 2 registers them.
+struct Register {
+    place: String,
+    listing: Listing,
+    dropped: usize,
+}
+
+impl Register {
+    fn fill(mut self, document: Document, handlers: &Handlers) -> Listing {
+        let mut names = HashSet::new();
+        let (tools, count) = (document.entries, document.count);
+        for entry in tools {
+            let definition = Definition::read(&entry, document.timeout.as_ref(), handlers);
+            let place = self.place_of(&entry, &definition.name);
+            for note in definition.notes {
+                self.problem(&place, note);
+            }
+            match definition.offer {
+                Err(fault) => self.problem(&place, fault),
+                Ok((tool, executor)) => {
+                    if names.insert(tool.name.clone()) {
+                        self.listing
+                            .offers
+                            .push(Offer { item: Item::Tool(Arc::new(tool)), executor });
+                    } else {
+                        self.problem(&place, already(&tool.name));
+                    }
+                }
+            }
+        }
+        self.close(count)
+    }
+
+    fn place_of(&self, entry: &Entry, name: &str) -> String {
+        let file = &self.place;
+        let name: String = name.chars().take(64).collect();
+        match name.as_str() {
+            "" => format!("{file}:{}", entry.line),
+            name => format!("{file}:{} tool `{}`", entry.line, name.escape_debug()),
+        }
+    }
+
+    fn problem(&mut self, place: &str, fault: Fault) {
+        if self.listing.problems.len() >= MAX_PROBLEMS {
+            self.dropped += 1;
+            return;
+        }
+        let Fault { message, fix } = fault;
+        self.listing.problems.push(Problem { place: place.to_owned(), message, fix });
+    }
+
+    fn close(mut self, count: usize) -> Listing {
+        let mut last = |message: String, fix: &str| {
+            self.listing.problems.push(Problem::new(self.place.as_str(), message).fix(fix));
+        };
+        if self.dropped > 0 {
+            last(format!("{} more problems", self.dropped), "mend those above first");
+        }
+        if count > MAX_TOOLS {
+            let message = format!("{count} tools; only the first {MAX_TOOLS} are read");
+            last(message, "split it into several tool files");
+        }
+        self.listing
+    }
+}
+
+fn already(name: &ToolName) -> Fault {
+    let fix = "rename one of the two; the first stays";
+    Fault::new(format!("Tool {name} already registered")).fix(fix)
+}

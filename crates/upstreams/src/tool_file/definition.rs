@@ -1,0 +1,169 @@
+//! One entry of a tool file, checked as spec 2 checks it.
+
+use std::sync::Arc;
+
+use tool::{Executor, Json, JsonError, Limits, Tool, ToolName};
+
+use super::document::Entry;
+pub(super) use super::fields::Fault;
+use super::fields::{Fields, Result, kind, likely};
+use super::implementation::{self, Handlers};
+use super::traits;
+
+/// What became of an entry.
+#[derive(Debug)]
+pub(super) struct Definition {
+    /// Its name as far as it can be told; empty where it cannot.
+    pub(super) name: String,
+    /// What is odd about it without harm.
+    pub(super) notes: Vec<Fault>,
+    /// The tool, or why it is refused.
+    pub(super) offer: Result<(Tool, Arc<dyn Executor>)>,
+}
+
+/// Fields beside the traits that mean something here.
+const KEYS: &[&str] = &[
+    "name",
+    "title",
+    "description",
+    "type",
+    "handler",
+    "builtin_handler",
+    "parameters",
+    "implementation",
+    "mock_response",
+];
+/// Fields of others' tool files that change nothing and are no slips.
+const PASSED_OVER: &[&str] = &["examples", "returns", "tags", "metadata", "version", "mcp_server"];
+
+impl Definition {
+    pub(super) fn read(entry: &Entry, timeout: Option<&Json>, handlers: &Handlers) -> Self {
+        let fields = Fields::of(&entry.text);
+        let name = fields.get("name").and_then(|name| name.read::<String>().ok());
+        let name = name.or_else(|| entry.key.clone()).unwrap_or_default();
+        let mut notes = Vec::new();
+        let offer = checked(entry)
+            .and_then(|()| unknown(&fields, &mut notes))
+            .and_then(|()| offer(&name, entry, &fields, (timeout, handlers)));
+        Self { name, notes, offer }
+    }
+}
+
+fn checked(entry: &Entry) -> Result<()> {
+    if entry.text.kind() != "object" {
+        let message = format!("a tool is a mapping; found {}", entry.text.kind());
+        return Err(Fault::new(message).fix("give it `name`, `description` and `parameters`"));
+    }
+    // The place within the entry would mislead: the entry of a YAML file was written anew.
+    Json::check(entry.text.bytes().clone(), Limits::DEFINITION).map(drop).map_err(|error| {
+        match error {
+            JsonError::Malformed { reason, .. } => {
+                Fault::new(format!("the definition is {reason}"))
+            }
+            JsonError::TooLong { .. } | JsonError::Kind { .. } => {
+                Fault::new(format!("the definition is too long: {error}"))
+            }
+        }
+    })
+}
+
+/// A field nobody knows is told and passed over, unless it is a slip of a trait: then the tool would
+/// be open where its author closed it.
+fn unknown(fields: &Fields, notes: &mut Vec<Fault>) -> Result<()> {
+    for key in fields.keys() {
+        let known = [KEYS, traits::KEYS, PASSED_OVER].iter().any(|keys| keys.contains(&key));
+        if known || key.starts_with("x-") {
+            continue;
+        }
+        let shown: String = key.chars().take(64).collect();
+        let fault = Fault::new(format!("unknown field `{}`", shown.escape_debug()));
+        if let Some(meant) = likely(key, traits::KEYS) {
+            return Err(fault.fix(format!("did you mean `{meant}`?")));
+        }
+        notes.push(fault.fix("it is passed over; take it out, or begin it with `x-`"));
+    }
+    Ok(())
+}
+
+fn offer(
+    name: &str,
+    entry: &Entry,
+    fields: &Fields,
+    (timeout, handlers): (Option<&Json>, &Handlers),
+) -> Result<(Tool, Arc<dyn Executor>)> {
+    let valid = self::name(name, entry, fields)?;
+    let description = fields.text("description").unwrap_or_default();
+    let description = description.filter(|text| !text.trim().is_empty()).ok_or_else(|| {
+        Fault::new(format!("Tool \"{name}\" must have a non-empty string \"description\""))
+    })?;
+    let implementation = implementation::read(name, fields, handlers)?;
+    let input = parameters(name, fields)?;
+    let traits = traits::read(fields, implementation.traits, timeout)?;
+    let tool = Tool {
+        name: valid,
+        title: fields.text("title")?,
+        description,
+        input,
+        output: None,
+        traits,
+        received: entry.text.clone(),
+    };
+    Ok((tool, implementation.executor))
+}
+
+fn name(name: &str, entry: &Entry, fields: &Fields) -> Result<ToolName> {
+    let stated = fields.get("name");
+    let is_text = stated.is_none_or(|stated| stated.kind() == "string");
+    if name.trim().is_empty() || !is_text {
+        return Err(Fault::new("Tool must have a non-empty string \"name\""));
+    }
+    if let Some(key) = entry.key.as_deref().filter(|key| *key != name) {
+        let message =
+            format!("the tool stands under `{}` and is named otherwise", key.escape_debug());
+        return Err(Fault::new(message).fix("take `name` out, or make it the same as the key"));
+    }
+    ToolName::new(name).map_err(|error| Fault::new(error.to_string()))
+}
+
+/// Spec 2: JSON Schema whose root is an object. The whole schema is compiled when the catalog is
+/// made; here is checked what would otherwise be told in words that fit no tool file.
+fn parameters(name: &str, fields: &Fields) -> Result<Json> {
+    let wrong = |what: &str| {
+        Fault::new(format!("Tool \"{name}\" {what}")).fix(
+            "write `parameters` as a JSON Schema: `{type: object, properties: {…}, required: […]}`",
+        )
+    };
+    let Some(schema) = fields.get("parameters") else {
+        return Err(wrong("must have \"parameters\""));
+    };
+    if schema.kind() != "object" {
+        return Err(wrong(&format!("has \"parameters\" that are {}", schema.kind())));
+    }
+    let members = Fields::of(schema);
+    if members.get("type").is_none_or(|kind| kind.as_str() != "\"object\"") {
+        return Err(wrong("has \"parameters\" whose \"type\" is not \"object\""));
+    }
+    if let Some(properties) = members.any("properties") {
+        if properties.kind() != "object" {
+            return Err(kind("parameters.properties", properties, "a mapping"));
+        }
+        for (property, schema) in properties.members() {
+            if !matches!(schema.kind(), "object" | "boolean") {
+                return Err(kind(
+                    &format!("parameters.properties.{property}"),
+                    &schema,
+                    "a schema",
+                ));
+            }
+        }
+    }
+    if let Some(required) = members.any("required")
+        && required.read::<Vec<String>>().is_err()
+    {
+        return Err(kind("parameters.required", required, "a list of names"));
+    }
+    Ok(schema.clone())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tool::{CallerType, Clock, Effect, Effects, Json, Level, Mono, Safety, Scope, Tool, Wall};
+
+use super::{Definition, Entry, Handlers};
+
+#[derive(Debug)]
+struct Still;
+impl Clock for Still {
+    fn wall(&self) -> Wall {
+        Wall(0)
+    }
+    fn mono(&self) -> Mono {
+        Mono(Duration::ZERO)
+    }
+}
+
+fn handlers() -> Handlers {
+    let clock: Arc<dyn Clock> = Arc::new(Still);
+    let echo = builtins::handler("echo", Arc::clone(&clock)).unwrap().executor;
+    Handlers { clock, internals: Arc::new(HashMap::from([("search".to_owned(), echo)])) }
+}
+
+fn read(value: &Value) -> Definition {
+    let entry = Entry { line: 1, key: None, text: Json::of(value) };
+    Definition::read(&entry, None, &handlers())
+}
+
+/// A tool that is whole, with `changes` over it; `null` takes a field out.
+fn with(changes: &Value) -> Value {
+    let mut value = json!({
+        "name": "get_weather",
+        "description": "Weather of a city.",
+        "type": "function",
+        "handler": "weather",
+        "parameters": { "type": "object", "properties": { "city": { "type": "string" } } },
+        "implementation": { "type": "mock", "mock_response": { "temp": 21 } },
+    });
+    for (key, change) in changes.as_object().unwrap() {
+        match change {
+            Value::Null => drop(value.as_object_mut().unwrap().remove(key)),
+            change => value[key] = change.clone(),
+        }
+    }
+    value
+}
+
+fn tool(changes: &Value) -> Tool {
+    let definition = read(&with(changes));
+    assert_eq!(definition.notes, [], "{changes}");
+    definition.offer.unwrap_or_else(|fault| panic!("{changes}: {fault:?}")).0
+}
+
+fn refused(changes: &Value) -> String {
+    let fault = read(&with(changes)).offer.map(|_| ()).expect_err(&changes.to_string());
+    format!("{} [{}]", fault.message, fault.fix.unwrap_or_default())
+}
+
+#[test]
+fn both_shapes_of_spec_2() {
+    let tool = tool(&json!({}));
+    assert_eq!(
+        (tool.name.as_str(), tool.description.as_str()),
+        ("get_weather", "Weather of a city.")
+    );
+    assert_eq!(
+        tool.input.value(),
+        json!({ "type": "object", "properties": { "city": { "type": "string" } } })
+    );
+    assert_eq!(tool.received.value(), with(&json!({})));
+    for flat in [
+        json!({ "type": "mock", "implementation": null, "mock_response": null }),
+        json!({ "type": "builtin", "implementation": null, "handler": "math_eval" }),
+        json!({ "type": "builtin", "implementation": null, "handler": null, "builtin_handler": "echo" }),
+        json!({ "type": "builtin", "implementation": null, "handler": null, "name": "calculator" }),
+        json!({ "implementation": { "type": "builtin", "handler": "get_current_datetime" } }),
+        json!({ "implementation": { "type": "internal", "handler": "search" } }),
+    ] {
+        let mut value = with(&flat);
+        if value["type"] == "mock" {
+            value["mock_response"] = Value::Null;
+        }
+        assert!(read(&value).offer.is_ok(), "{flat}: {:?}", read(&value).offer);
+    }
+}
+
+#[test]
+fn the_texts_of_spec_2() {
+    let http = json!({ "type": "http", "url": "http://x" });
+    assert_eq!(
+        refused(&json!({ "implementation": http })),
+        "HTTP tools not yet supported (coming in v2) []"
+    );
+    for nothing in [json!({ "name": null }), json!({ "name": "" }), json!({ "name": 5 })] {
+        assert_eq!(refused(&nothing), "Tool must have a non-empty string \"name\" []");
+    }
+    for nothing in [
+        json!({ "description": null }),
+        json!({ "description": " " }),
+        json!({ "description": [] }),
+    ] {
+        let expected = "Tool \"get_weather\" must have a non-empty string \"description\" []";
+        assert_eq!(refused(&nothing), expected);
+    }
+    assert_eq!(
+        refused(&json!({ "implementation": null, "type": "magic" })),
+        "Tool \"get_weather\" has invalid type \"magic\". Must be one of: mock, builtin, internal []"
+    );
+    assert_eq!(
+        refused(&json!({ "implementation": { "type": "builtin", "handler": "rm" } })),
+        "Builtin handler 'rm' not found [use one of math_eval, get_current_datetime, generate_uuid, echo]"
+    );
+    assert_eq!(
+        refused(&json!({ "implementation": { "type": "internal", "handler": "rag_query" } })),
+        "Internal handler 'rag_query' not found [use one of search]"
+    );
+}
+
+#[test]
+fn what_an_implementation_must_have() {
+    let fix = "[add `implementation: {type: mock, mock_response: …}`, or `type: builtin`]";
+    for nothing in [json!({ "implementation": null }), json!({ "implementation": {} })] {
+        assert_eq!(
+            refused(&nothing),
+            format!("Tool \"get_weather\" must have an \"implementation\" with a \"type\" {fix}")
+        );
+    }
+    assert_eq!(
+        refused(&json!({ "implementation": { "type": "mock" } })),
+        "Tool \"get_weather\" of type mock must have a \"mock_response\" [add `mock_response`, with \
+         any JSON value]"
+    );
+    assert_eq!(
+        refused(&json!({ "implementation": "mock" })),
+        "`implementation` is string; expected a mapping []"
+    );
+}
+
+#[test]
+fn parameters_are_a_json_schema_of_an_object() {
+    for (parameters, message) in [
+        (Value::Null, "Tool \"get_weather\" must have \"parameters\" "),
+        (json!([]), "Tool \"get_weather\" has \"parameters\" that are array "),
+        (json!({}), "Tool \"get_weather\" has \"parameters\" whose \"type\" is not \"object\" "),
+        (
+            json!({ "type": "array" }),
+            "Tool \"get_weather\" has \"parameters\" whose \"type\" is not ",
+        ),
+        (
+            json!({ "type": ["object"] }),
+            "Tool \"get_weather\" has \"parameters\" whose \"type\" is not ",
+        ),
+        (
+            json!({ "type": "object", "properties": [] }),
+            "`parameters.properties` is array; expected a mapping",
+        ),
+        (
+            json!({ "type": "object", "properties": { "a": "string" } }),
+            "`parameters.properties.a` is string; expected a schema",
+        ),
+        (
+            json!({ "type": "object", "required": "a" }),
+            "`parameters.required` is string; expected a list of names",
+        ),
+    ] {
+        let told = refused(&json!({ "parameters": parameters }));
+        assert!(told.starts_with(message), "{told}");
+    }
+}
+
+#[test]
+fn names_are_checked() {
+    let told = refused(&json!({ "name": "get weather" }));
+    assert!(told.starts_with("the name `get weather` holds ' '"), "{told}");
+    let entry = Entry { line: 1, key: Some("other".into()), text: Json::of(&with(&json!({}))) };
+    let fault = Definition::read(&entry, None, &handlers()).offer.unwrap_err();
+    assert_eq!(fault.message, "the tool stands under `other` and is named otherwise");
+    let mut nameless = with(&json!({ "name": null }));
+    let entry = Entry { line: 1, key: Some("other".into()), text: Json::of(&nameless) };
+    assert_eq!(Definition::read(&entry, None, &handlers()).offer.unwrap().0.name.as_str(), "other");
+    nameless["name"] = json!(["x"]);
+    let entry = Entry { line: 1, key: Some("other".into()), text: Json::of(&nameless) };
+    assert!(Definition::read(&entry, None, &handlers()).offer.is_err());
+}
+
+#[test]
+fn traits_stand_beside_spec_2s_fields() {
+    let tool = tool(&json!({
+        "title": "Weather",
+        "required_permission": "admin",
+        "safety_level": "moderate",
+        "side_effects": ["network_access", "network_access"],
+        "destructive": true,
+        "permissions": ["network", "shell"],
+        "category": "Web",
+        "categories": ["web", "data"],
+        "allowed_callers": ["direct", "chain"],
+        "timeout_ms": 1500,
+        "idempotent": false,
+        "x-note": 1,
+        "examples": [],
+    }));
+    assert_eq!(tool.title.as_deref(), Some("Weather"));
+    let traits = tool.traits;
+    assert_eq!((traits.level, traits.safety), (Level::Admin, Safety::Cautious));
+    assert_eq!(traits.effects, Effects::Declared(vec![Effect::NetworkAccess]));
+    assert_eq!(traits.scopes, [Scope::Network, Scope::Shell]);
+    assert_eq!(traits.categories, ["web", "data"]);
+    assert_eq!(traits.callers, [CallerType::Direct, CallerType::Chain]);
+    assert_eq!(traits.timeout, Some(Duration::from_millis(1500)));
+    assert!(traits.destructive && !traits.idempotent);
+}
+
+#[test]
+fn unsaid_traits_are_those_of_what_runs() {
+    let mock = tool(&json!({})).traits;
+    assert!(!mock.effects.any() && mock.idempotent && mock.level == Level::Guest);
+    let internal = json!({ "implementation": { "type": "internal", "handler": "search" } });
+    assert_eq!(tool(&internal).traits.effects, Effects::Unknown);
+    let builtin = json!({ "implementation": { "type": "builtin", "handler": "math_eval" } });
+    assert_eq!(tool(&builtin).traits.categories, ["math"]);
+}
+
+/// Positive control: were an unknown word the default, `gest` would open the tool to guests.
+#[test]
+fn an_unknown_word_refuses_the_tool() {
+    for (field, word, told) in [
+        (
+            "required_permission",
+            json!("gest"),
+            "unknown permission level `gest` [use one of guest, user, admin, owner]",
+        ),
+        (
+            "safety",
+            json!("harmless"),
+            "unknown safety level `harmless` [use one of safe, cautious, dangerous]",
+        ),
+        (
+            "permissions",
+            json!(["net"]),
+            "unknown scope `net` [use one of network, filesystem, shell, compute]",
+        ),
+        (
+            "side_effects",
+            json!("readonly"),
+            "unknown side effect `readonly` [use one of read_only, local_exec, calls_llm, modifies_files, network_access, system_state]",
+        ),
+        (
+            "allowed_callers",
+            json!(["models"]),
+            "unknown caller `models` [use one of direct, chain]",
+        ),
+    ] {
+        let changes = json!({ field: word });
+        assert_eq!(refused(&changes), format!("`{field}`: {told}"));
+    }
+    assert_eq!(
+        refused(&json!({ "destructive": "yes" })),
+        "`destructive` is string; expected true or false []"
+    );
+    assert_eq!(
+        refused(&json!({ "category": "a b" })),
+        "`category`: `a b` is no word [use letters, digits, `_` and `-`, at most 64]"
+    );
+    let both = json!({ "safety": "safe", "safety_level": "dangerous" });
+    assert_eq!(
+        refused(&both),
+        "`safety` is safe and `safety_level` is dangerous [keep one of the two]"
+    );
+    for bad in [json!(99), json!(1.5), json!(-1), json!(86_400_001)] {
+        assert!(refused(&json!({ "timeout_ms": bad })).starts_with("`timeout_ms` is "));
+    }
+}
+
+#[test]
+fn a_slip_in_a_traits_name_refuses_the_tool_and_another_field_does_not() {
+    assert_eq!(
+        refused(&json!({ "required_permision": "owner" })),
+        "unknown field `required_permision` [did you mean `required_permission`?]"
+    );
+    assert_eq!(
+        refused(&json!({ "sideEffects": [] })),
+        "unknown field `sideEffects` [did you mean `side_effects`?]"
+    );
+    let definition = read(&with(&json!({ "author": "me" })));
+    assert!(definition.offer.is_ok());
+    assert_eq!(definition.notes[0].message, "unknown field `author`");
+}
+
+#[test]
+fn an_oversized_definition_is_refused() {
+    let told = refused(&json!({ "description": "x".repeat(300_000) }));
+    assert!(told.starts_with("the definition is too long"), "{told}");
+    assert_eq!(
+        read(&json!("text")).offer.unwrap_err().message,
+        "a tool is a mapping; found string"
+    );
+}

@@ -1,0 +1,92 @@
+//! From the text of a tool file to its entries, each with its line and its own JSON text.
+//!
+//! The file is a list of tools, or a mapping with `tools:` (a list, a mapping from name to tool, or
+//! spec 2's settings with `registry:`).
+
+mod node;
+mod yaml;
+
+use bytes::Bytes;
+use tool::{Json, Problem};
+
+use super::MAX_TOOLS;
+use node::{Node, Open};
+
+/// A tool file that can be read.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    /// At most [`MAX_TOOLS`].
+    pub(super) entries: Vec<Entry>,
+    /// How many there were.
+    pub(super) count: usize,
+    /// Spec 2's `default_timeout_ms`.
+    pub(super) timeout: Option<Json>,
+}
+
+/// One tool, not looked at yet.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// From 1.
+    pub(super) line: usize,
+    /// Its key, where the file is a mapping.
+    pub(super) key: Option<String>,
+    /// The entry as JSON.
+    pub(super) text: Json,
+}
+
+const SHAPES: &str = "a tool file is a list of tools, or a mapping with `tools:`";
+
+type Result<T> = std::result::Result<T, Box<Problem>>;
+
+impl Document {
+    /// Reads `text`; `place` is the file's name for errors.
+    pub(super) fn read(text: &Bytes, is_json: bool, place: &str) -> Result<Self> {
+        let root = if is_json { node::json(text, place)? } else { node::yaml(text, place)? };
+        let wrong = |line: usize, message: String| {
+            Box::new(Problem::new(format!("{place}:{line}"), message).fix(SHAPES))
+        };
+        let (line, kind) = (root.line, root.kind());
+        let tools = match root.open() {
+            Open::List(tools) => return Ok(Self::of(tools.into_iter().map(|tool| (None, tool)))),
+            Open::Mapping(members) => {
+                let found = members.into_iter().find(|(key, _)| key == "tools");
+                found.ok_or_else(|| wrong(line, "there is no `tools`".into()))?.1
+            }
+            Open::Other => return Err(wrong(line, format!("found {kind}"))),
+        };
+        let (line, kind) = (tools.line, tools.kind());
+        match tools.open() {
+            Open::List(tools) => Ok(Self::of(tools.into_iter().map(|tool| (None, tool)))),
+            Open::Mapping(members) => Ok(Self::of_members(members)),
+            Open::Other => Err(wrong(line, format!("`tools` is {kind}"))),
+        }
+    }
+
+    /// A mapping from names to tools, or spec 2's settings around a list.
+    fn of_members(mut members: Vec<(String, Node)>) -> Self {
+        let registry =
+            members.iter().position(|(key, node)| key == "registry" && node.kind() == "array");
+        let Some(index) = registry else {
+            return Self::of(members.into_iter().map(|(key, tool)| (Some(key), tool)));
+        };
+        let Open::List(tools) = members.swap_remove(index).1.open() else { return Self::default() };
+        let mut setting = |name: &str| {
+            let index = members.iter().position(|(key, _)| key == name)?;
+            Some(members.swap_remove(index).1.text())
+        };
+        if setting("enabled").is_some_and(|enabled| enabled.as_str() == "false") {
+            return Self::default();
+        }
+        let timeout = setting("default_timeout_ms");
+        Self { timeout, ..Self::of(tools.into_iter().map(|tool| (None, tool))) }
+    }
+
+    fn of(tools: impl ExactSizeIterator<Item = (Option<String>, Node)>) -> Self {
+        let count = tools.len();
+        let entry = |(key, node): (_, Node)| Entry { line: node.line, key, text: node.text() };
+        Self { entries: tools.take(MAX_TOOLS).map(entry).collect(), count, timeout: None }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! What runs a tool of a file: a fixed answer, a built-in, or an executor of this program.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tool::{
+    Boxed, Clock, Context, Effects, ExecuteError, Executor, Granted, Json, Outcome, Step, Traits,
+};
+
+use super::fields::{Fault, Fields, Result, kind};
+
+/// What `builtin` and `internal` tools of a file may name.
+#[derive(Debug, Clone)]
+pub struct Handlers {
+    /// For the built-ins that tell the time.
+    pub clock: Arc<dyn Clock>,
+    /// Executors of this program, by the name of their handler.
+    pub internals: Arc<HashMap<String, Arc<dyn Executor>>>,
+}
+
+/// What runs a tool, and the traits it has unless the file says otherwise.
+#[derive(Debug)]
+pub(super) struct Implementation {
+    pub(super) executor: Arc<dyn Executor>,
+    pub(super) traits: Traits,
+}
+
+/// The kinds, as spec 2's messages list them.
+const KINDS: [&str; 4] = ["mock", "builtin", "internal", "http"];
+const HTTP: &str = "HTTP tools not yet supported (coming in v2)";
+
+/// Takes both shapes: `implementation` with its own `type`, or a flat `type`.
+pub(super) fn read(name: &str, fields: &Fields, handlers: &Handlers) -> Result<Implementation> {
+    let inner = match fields.get("implementation") {
+        None => None,
+        Some(json) if json.kind() == "object" => Some(Fields::of(json)),
+        Some(json) => return Err(kind("implementation", json, "a mapping")),
+    };
+    let outer = fields.text("type")?;
+    let own = match &inner {
+        Some(inner) => inner.text("type")?,
+        None => None,
+    };
+    let Some(word) = own.or_else(|| outer.filter(|word| word != "function")) else {
+        return Err(Fault::new(format!(
+            "Tool \"{name}\" must have an \"implementation\" with a \"type\""
+        ))
+        .fix("add `implementation: {type: mock, mock_response: …}`, or `type: builtin`"));
+    };
+    let place = inner.as_ref().unwrap_or(fields);
+    match word.as_str() {
+        "mock" => mock(name, place),
+        "builtin" => builtin(&handler(name, place, fields)?, handlers),
+        "internal" => internal(&handler(name, place, fields)?, handlers),
+        "http" => Err(Fault::new(HTTP)),
+        _ => {
+            let word: String = word.chars().take(64).collect();
+            let kinds = KINDS.split_last().map(|(_, kinds)| kinds.join(", ")).unwrap_or_default();
+            Err(Fault::new(format!(
+                "Tool \"{name}\" has invalid type \"{}\". Must be one of: {kinds}",
+                word.escape_debug()
+            )))
+        }
+    }
+}
+
+/// The handler's name: where spec 2 has it, where its program has it, or the tool's own name.
+fn handler(name: &str, place: &Fields, fields: &Fields) -> Result<String> {
+    for (fields, key) in [(place, "handler"), (place, "builtin_handler"), (fields, "handler")] {
+        if let Some(handler) = fields.text(key)? {
+            return Ok(handler);
+        }
+    }
+    Ok(name.to_owned())
+}
+
+fn mock(name: &str, place: &Fields) -> Result<Implementation> {
+    let response = place.any("mock_response").cloned().ok_or_else(|| {
+        Fault::new(format!("Tool \"{name}\" of type mock must have a \"mock_response\""))
+            .fix("add `mock_response`, with any JSON value")
+    })?;
+    let traits = Traits { effects: Effects::read_only(), idempotent: true, ..Traits::default() };
+    Ok(Implementation { executor: Arc::new(Mock { response }), traits })
+}
+
+fn builtin(handler: &str, handlers: &Handlers) -> Result<Implementation> {
+    let found = builtins::handler(handler, Arc::clone(&handlers.clock)).ok_or_else(|| {
+        let known = builtins::all(Arc::clone(&handlers.clock));
+        let known: Vec<_> = known.iter().map(|builtin| builtin.handler).collect();
+        not_found("Builtin", handler, &known)
+    })?;
+    Ok(Implementation { executor: found.executor, traits: found.tool.traits.clone() })
+}
+
+fn internal(handler: &str, handlers: &Handlers) -> Result<Implementation> {
+    let found = handlers.internals.get(handler).ok_or_else(|| {
+        let mut known: Vec<_> = handlers.internals.keys().map(String::as_str).collect();
+        known.sort_unstable();
+        not_found("Internal", handler, &known)
+    })?;
+    Ok(Implementation { executor: Arc::clone(found), traits: Traits::default() })
+}
+
+fn not_found(what: &str, handler: &str, known: &[&str]) -> Fault {
+    let handler: String = handler.chars().take(64).collect();
+    let fault = Fault::new(format!("{what} handler '{}' not found", handler.escape_debug()));
+    if known.is_empty() {
+        fault.fix("there are none")
+    } else {
+        fault.fix(format!("use one of {}", known.join(", ")))
+    }
+}
+
+/// Answers the same whatever it is asked.
+#[derive(Debug)]
+struct Mock {
+    response: Json,
+}
+
+impl Executor for Mock {
+    fn execute<'a>(
+        &'a self,
+        _call: Granted<'a>,
+        _ctx: &'a Context<'a>,
+    ) -> Boxed<'a, std::result::Result<Step, ExecuteError>> {
+        let outcome = Outcome::value(self.response.clone());
+        Box::pin(std::future::ready(Ok(Step::Done(outcome))))
+    }
+}

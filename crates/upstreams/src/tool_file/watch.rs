@@ -1,0 +1,178 @@
+//! Notices that a file changed: by the kernel's word on its folder, and by a look now and then.
+//!
+//! The folder is watched and not the file, because editors and Kubernetes put another file in its
+//! place. Whoever waits does the watching; there is no task and no queue, only a revision that grows.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use notify::event::{AccessKind, AccessMode, MetadataKind, ModifyKind};
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::sync::watch;
+use tool::Revision;
+
+/// How often a file is looked at where the kernel says nothing.
+pub const DEFAULT_POLL: Duration = Duration::from_secs(2);
+/// How long a change may go on before it is told: editors write in several steps.
+const SETTLE: Duration = Duration::from_millis(50);
+
+/// How changes are noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watching {
+    /// Ask the kernel. Some file systems (NFS, some container mounts) tell nothing.
+    pub kernel: bool,
+    /// Time between looks.
+    pub poll: Duration,
+}
+
+impl Default for Watching {
+    fn default() -> Self {
+        Self { kernel: true, poll: DEFAULT_POLL }
+    }
+}
+
+/// What tells one state of a file from another without reading it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Print {
+    device: u64,
+    inode: u64,
+    length: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+#[derive(Debug)]
+pub(super) struct Watch {
+    path: Arc<Path>,
+    how: Watching,
+    revision: Arc<watch::Sender<Revision>>,
+    last: Mutex<Last>,
+    kernel: Mutex<Kernel>,
+}
+
+/// The file as last listed or told.
+#[derive(Debug)]
+enum Last {
+    /// Not looked at yet.
+    Unseen,
+    /// `None` where there was no file.
+    Seen(Option<Print>),
+}
+
+#[derive(Debug)]
+enum Kernel {
+    Off,
+    Waiting,
+    Watching { _watcher: RecommendedWatcher },
+    Closed,
+}
+
+impl Watch {
+    pub(super) fn new(path: Arc<Path>, how: Watching) -> Self {
+        let kernel = Mutex::new(if how.kernel { Kernel::Waiting } else { Kernel::Off });
+        let revision = Arc::new(watch::Sender::new(Revision(1)));
+        Self { path, how, revision, last: Mutex::new(Last::Unseen), kernel }
+    }
+
+    /// To be called before the file is read: the revision that reading belongs to.
+    pub(super) async fn listing(&self) -> Revision {
+        let revision = *self.revision.borrow();
+        let now = self.print().await;
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Last::Seen(now);
+        revision
+    }
+
+    pub(super) async fn changed(&self, seen: Revision) -> Revision {
+        let mut revisions = self.revision.subscribe();
+        while *revisions.borrow_and_update() == seen {
+            if self.listen() {
+                return std::future::pending().await;
+            }
+            self.look().await;
+            if *revisions.borrow_and_update() == seen
+                && tokio::time::timeout(self.how.poll, revisions.changed()).await.is_ok()
+            {
+                tokio::time::sleep(SETTLE).await;
+            }
+        }
+        *revisions.borrow_and_update()
+    }
+
+    pub(super) fn close(&self) {
+        *self.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Kernel::Closed;
+    }
+
+    /// Watches the folder, if it is there and nobody does yet; whether all is closed.
+    fn listen(&self) -> bool {
+        let mut kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*kernel, Kernel::Waiting) {
+            match self.watcher() {
+                Ok(watcher) => *kernel = Kernel::Watching { _watcher: watcher },
+                // The folder may come to be; until then there is the look now and then.
+                Err(error) => tracing::debug!(path = %self.path.display(), %error, "not watched"),
+            }
+        }
+        matches!(*kernel, Kernel::Closed)
+    }
+
+    fn watcher(&self) -> notify::Result<RecommendedWatcher> {
+        let (path, revision) = (Arc::clone(&self.path), Arc::clone(&self.revision));
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            // An error is a lost event: as good as a change.
+            if event.is_ok_and(|event| !concerns(&event, path.file_name())) {
+                return;
+            }
+            revision.send_modify(|revision| revision.0 += 1);
+        })?;
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        watcher.watch(folder.unwrap_or(Path::new(".")), RecursiveMode::NonRecursive)?;
+        Ok(watcher)
+    }
+
+    /// Tells a change that nobody told.
+    async fn look(&self) {
+        let now = self.print().await;
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let differs = matches!(&*last, Last::Seen(last) if *last != now);
+        *last = Last::Seen(now);
+        drop(last);
+        if differs {
+            self.revision.send_modify(|revision| revision.0 += 1);
+        }
+    }
+
+    async fn print(&self) -> Option<Print> {
+        let path = Arc::clone(&self.path);
+        let metadata =
+            tokio::task::spawn_blocking(move || std::fs::metadata(path)).await.ok()?.ok()?;
+        Some(Print {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            length: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
+
+/// Whether `event` may mean that the file has other content: not that someone, we ourselves among
+/// them, read it.
+fn concerns(event: &Event, name: Option<&OsStr>) -> bool {
+    let read = match event.kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => false,
+        EventKind::Access(_)
+        | EventKind::Modify(ModifyKind::Metadata(MetadataKind::AccessTime)) => true,
+        _ => false,
+    };
+    // Kubernetes swaps the link `..data` beside the link that bears the file's name.
+    let ours = |path: &std::path::PathBuf| {
+        path.file_name() == name || path.file_name().is_some_and(|other| other == "..data")
+    };
+    !read && (event.paths.is_empty() || event.paths.iter().any(ours))
+}
+
+#[cfg(test)]
+mod tests;

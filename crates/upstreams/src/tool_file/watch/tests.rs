@@ -1,0 +1,138 @@
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use tool::Revision;
+
+use super::{DEFAULT_POLL, Watch, Watching};
+
+/// Longer than any machine is slow.
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), future).await.expect("nothing came of it")
+}
+
+fn watch(path: &Path, how: Watching) -> Watch {
+    Watch::new(path.into(), how)
+}
+
+const KERNEL: Watching = Watching { kernel: true, poll: Duration::from_hours(1) };
+const LOOKS: Watching = Watching { kernel: false, poll: Duration::from_millis(5) };
+
+/// Makes `change` once the watch of `revision` is surely being waited on, and gives the new one.
+async fn after(watch: &Watch, revision: Revision, change: impl FnOnce()) -> Revision {
+    let waiting = watch.changed(revision);
+    let changing = async {
+        // The folder is watched, or nothing is, as soon as the waiter has run once.
+        tokio::task::yield_now().await;
+        change();
+    };
+    soon(async { tokio::join!(waiting, changing) }).await.0
+}
+
+#[tokio::test]
+async fn the_kernel_tells_of_a_write_a_rename_and_a_removal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tools.yaml");
+    fs::write(&path, "a").unwrap();
+    let watch = watch(&path, KERNEL);
+    let mut revision = watch.listing().await;
+    let swap = folder.path().join("new");
+    let changes: [&dyn Fn(); 3] = [
+        &|| fs::write(&path, "b").unwrap(),
+        &|| fs::write(&swap, "c").and_then(|()| fs::rename(&swap, &path)).unwrap(),
+        &|| fs::remove_file(&path).unwrap(),
+    ];
+    for change in changes {
+        let next = after(&watch, revision, change).await;
+        assert!(next > revision);
+        revision = watch.listing().await;
+    }
+}
+
+/// A ConfigMap: the file is a link into a folder that is a link, and that one is swapped.
+#[tokio::test]
+async fn the_kernel_tells_of_a_swapped_folder() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for version in ["v1", "v2"] {
+        fs::create_dir(at(version)).unwrap();
+        fs::write(at(version).join("tools.yaml"), version).unwrap();
+    }
+    symlink("v1", at("..data")).unwrap();
+    symlink("..data/tools.yaml", at("tools.yaml")).unwrap();
+    let watch = watch(&at("tools.yaml"), KERNEL);
+    let revision = watch.listing().await;
+    let next = after(&watch, revision, || {
+        symlink("v2", at("..new")).unwrap();
+        fs::rename(at("..new"), at("..data")).unwrap();
+    });
+    assert!(next.await > revision);
+}
+
+#[tokio::test]
+async fn a_look_finds_what_the_kernel_does_not_tell() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tools.yaml");
+    let watch = watch(&path, LOOKS);
+    let mut revision = watch.listing().await;
+    for change in [Some("a"), Some("longer"), None] {
+        let next = after(&watch, revision, || match change {
+            Some(text) => fs::write(&path, text).unwrap(),
+            None => fs::remove_file(&path).unwrap(),
+        });
+        assert!(next.await > revision);
+        revision = watch.listing().await;
+    }
+}
+
+/// Level, not edge: a change between two waits is not lost.
+#[tokio::test]
+async fn a_change_while_nobody_waits_is_told_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tools.yaml");
+    fs::write(&path, "a").unwrap();
+    for how in [KERNEL, LOOKS] {
+        let watch = watch(&path, how);
+        let revision = watch.listing().await;
+        fs::write(&path, "another length").unwrap();
+        assert!(soon(watch.changed(revision)).await > revision);
+        fs::write(&path, "a").unwrap();
+    }
+}
+
+/// Reading the file must not look like a change, or listing would never end. What is still on its way
+/// of a write may be told late, so there are some rounds.
+#[tokio::test]
+async fn reading_is_no_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tools.yaml");
+    fs::write(&path, "a").unwrap();
+    let watch = watch(&path, Watching { kernel: true, poll: Duration::from_millis(5) });
+    let revision = watch.listing().await;
+    assert!(after(&watch, revision, || fs::write(&path, "bb").unwrap()).await > revision);
+    for _ in 0..20 {
+        let listed = watch.listing().await;
+        for _ in 0..3 {
+            assert_eq!(fs::read_to_string(&path).unwrap(), "bb");
+        }
+        let waited = tokio::time::timeout(Duration::from_millis(200), watch.changed(listed));
+        if waited.await.is_err() {
+            return;
+        }
+    }
+    panic!("reading is taken for a change");
+}
+
+#[tokio::test]
+async fn a_closed_watch_tells_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tools.yaml");
+    let watch = watch(&path, LOOKS);
+    let revision = watch.listing().await;
+    watch.close();
+    fs::write(&path, "a").unwrap();
+    let waited = tokio::time::timeout(Duration::from_millis(100), watch.changed(revision)).await;
+    assert!(waited.is_err());
+    assert_eq!(Watching::default().poll, DEFAULT_POLL);
+}

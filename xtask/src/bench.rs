@@ -1,0 +1,39 @@
+//! `cargo xtask bench`: builds what is measured in release and hands over to the `bench` crate.
+
+use std::process::Command;
+
+use crate::children::shown;
+use crate::workspace::{Workspace, cargo};
+
+/// Where `--write` writes.
+const REPORT: &str = "docs/reference/benchmarks.md";
+
+/// Runs `bench` with `words`. `--write` names the report, and Toolkeep itself is built and measured
+/// unless `--around` leaves it out.
+///
+/// # Errors
+/// Where something does not build, or the measurement fails.
+pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
+    let release = |package: &str| {
+        let mut build = Command::new(cargo());
+        build.args(["build", "--release", "--locked", "--package", package]);
+        let ended = shown(build.current_dir(&workspace.root))?;
+        if ended.status.success() { Ok(()) } else { Err(format!("{package} does not build")) }
+    };
+    let binaries = workspace.target.join("release");
+    let mut command = Command::new(binaries.join("bench"));
+    let around = words.contains(&"--around") || words.contains(&"--help");
+    for word in words.iter().filter(|word| **word != "--around") {
+        command.arg(word);
+        if *word == "--write" {
+            command.arg(workspace.root.join(REPORT));
+        }
+    }
+    release("bench")?;
+    if !around {
+        release("toolkeep")?;
+        command.arg("--toolkeep").arg(binaries.join("toolkeep"));
+    }
+    let ended = shown(&mut command)?;
+    if ended.status.success() { Ok(()) } else { Err("bench failed".to_owned()) }
+}

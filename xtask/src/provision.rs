@@ -1,0 +1,158 @@
+//! Installs the real servers and clients that the tests in modules `real::` talk to.
+//!
+//! Everything goes into `<target>/real`, by the registries' ordinary clients, in the versions of
+//! `pins`. Tests find it through `TOOLKEEP_REAL`:
+//!
+//! ```text
+//! bin/node                       Node
+//! npm/node_modules/<package>/    npm packages
+//! venv-mcp/bin/python            Python with the MCP SDK
+//! venv-time/bin/mcp-server-time  a Python server, in an environment of its own
+//! ```
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::children::{quiet, shown};
+use crate::pins::{NODE, NPM, PYTHON};
+use crate::tools::retry;
+use crate::workspace::Workspace;
+
+/// What stands ready.
+pub(crate) struct Real {
+    /// The folder, absolute.
+    pub(crate) folder: PathBuf,
+    /// What this run installed; empty where all was there.
+    pub(crate) installed: Vec<String>,
+}
+
+/// `cargo xtask provision`: installs, and says where.
+pub(crate) fn show(workspace: &Workspace) -> Result<(), String> {
+    let real = run(workspace)?;
+    println!("TOOLKEEP_REAL={}", real.folder.display());
+    Ok(())
+}
+
+/// Installs what is missing. A second run only reads the stamp.
+pub(crate) fn run(workspace: &Workspace) -> Result<Real, String> {
+    let folder = workspace.target.join("real");
+    fs::create_dir_all(&folder).map_err(|e| at(&folder, &e))?;
+    let lock = File::create(folder.join("lock")).map_err(|e| at(&folder, &e))?;
+    lock.lock().map_err(|e| at(&folder, &e))?;
+    let (stamp, pins) = (folder.join("stamp"), pins());
+    if fs::read_to_string(&stamp).is_ok_and(|found| found == pins) && missing(&folder).is_none() {
+        return Ok(Real { folder, installed: Vec::new() });
+    }
+    drop(fs::remove_file(&stamp));
+    let mut installed = machine()?;
+    npm(&folder)?;
+    python(&folder)?;
+    if let Some(path) = missing(&folder) {
+        return Err(format!("`{}` is missing after the installation", path.display()));
+    }
+    fs::write(&stamp, &pins).map_err(|e| at(&stamp, &e))?;
+    installed.extend(pins.lines().map(str::to_owned));
+    Ok(Real { folder, installed })
+}
+
+fn pins() -> String {
+    let npm = NPM.iter().chain([&NODE]).map(|(name, version)| format!("npm {name}@{version}\n"));
+    npm.chain(PYTHON.iter().map(|(_, wanted, _)| format!("pip {wanted}\n"))).collect()
+}
+
+/// The first file that should be there and is not.
+fn missing(folder: &Path) -> Option<PathBuf> {
+    let npm =
+        NPM.iter().map(|(name, _)| folder.join("npm/node_modules").join(name).join("package.json"));
+    let python = PYTHON.iter().map(|(venv, _, file)| folder.join(venv).join(file));
+    npm.chain(python).chain([folder.join("bin/node")]).find(|path| !path.exists())
+}
+
+/// Adds Debian's packages where the machine lacks npm or Python's venv.
+fn machine() -> Result<Vec<String>, String> {
+    let has = |program: &str, args: &[&str]| {
+        quiet(Command::new(program).args(args)).is_ok_and(|ended| ended.status.success())
+    };
+    let mut wanted = Vec::new();
+    if !has("npm", &["--version"]) {
+        wanted.extend(["nodejs", "npm"]);
+    }
+    if !has("python3", &["-c", "import venv, ensurepip"]) {
+        wanted.extend(["python3", "python3-venv"]);
+    }
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let list = wanted.join(" ");
+    println!("installing {list} with apt-get: this machine has none");
+    let update = apt(&["update"])
+        && apt(&[&["install", "-y", "--no-install-recommends"], &wanted[..]].concat());
+    if update {
+        return Ok(vec![format!("apt {list}")]);
+    }
+    Err(format!(
+        "the real tests need {list}, and apt-get could not install them; install them by hand \
+         (on Debian: apt-get install {list}) or run `cargo xtask test --hermetic`"
+    ))
+}
+
+fn apt(args: &[&str]) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    let mut command = Command::new(if root { "apt-get" } else { "sudo" });
+    if !root {
+        command.args(["-n", "apt-get"]);
+    }
+    shown(command.args(args).env("DEBIAN_FRONTEND", "noninteractive"))
+        .is_ok_and(|e| e.status.success())
+}
+
+fn npm(folder: &Path) -> Result<(), String> {
+    let prefix = folder.join("npm");
+    fs::create_dir_all(&prefix).map_err(|e| at(&prefix, &e))?;
+    let packages = NPM.iter().chain([&NODE]).map(|(name, version)| format!("{name}@{version}"));
+    let packages: Vec<String> = packages.collect();
+    retry("the npm packages", || {
+        let mut npm = Command::new("npm");
+        npm.args([
+            "install",
+            "--no-audit",
+            "--no-fund",
+            "--ignore-scripts",
+            "--no-save",
+            "--prefix",
+        ]);
+        shown(npm.arg(&prefix).args(&packages).current_dir(&prefix)).map(|e| e.status.success())
+    })?;
+    let (bin, node) =
+        (folder.join("bin"), prefix.join("node_modules").join(NODE.0).join("bin/node"));
+    fs::create_dir_all(&bin).map_err(|e| at(&bin, &e))?;
+    drop(fs::remove_file(bin.join("node")));
+    std::os::unix::fs::symlink(&node, bin.join("node")).map_err(|e| at(&node, &e))
+}
+
+fn python(folder: &Path) -> Result<(), String> {
+    for (venv, wanted, _) in PYTHON {
+        let home = folder.join(venv);
+        retry(wanted, || {
+            // Made anew: what an earlier version left behind would answer imports too.
+            drop(fs::remove_dir_all(&home));
+            let made = quiet(Command::new("python3").args(["-m", "venv"]).arg(&home))?;
+            let mut pip = Command::new(home.join("bin/python"));
+            pip.args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--no-input",
+                "--disable-pip-version-check",
+            ]);
+            Ok(made.status.success() && shown(pip.arg(wanted))?.status.success())
+        })?;
+    }
+    Ok(())
+}
+
+fn at(path: &Path, error: &std::io::Error) -> String {
+    format!("`{}`: {error}", path.display())
+}

@@ -1,0 +1,306 @@
+//! `cargo xtask test`: everything that must hold, in the order of what is cheap to find.
+//!
+//! Every step runs even where an earlier one failed. The last line is the count of all tests.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use crate::children::{self, MARKER, quiet, shown};
+use crate::tally::{self, Listed, Tally};
+use crate::workspace::{Workspace, cargo};
+use crate::{provision, tidy, tools};
+
+/// Which tests need installs and which need data: the modules of the integration tests.
+const REAL: &str = "(kind(test) & test(/^real::/))";
+const DATA: &str = "(kind(test) & test(/^data::/))";
+
+/// How to run.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Install nothing for the tests, leave out those in `real::`.
+    hermetic: bool,
+    /// Full counts.
+    deep: bool,
+}
+
+impl Options {
+    /// From the command line.
+    pub(crate) fn parse(flags: &[&str]) -> Result<Self, String> {
+        let mut options = Self::default();
+        for flag in flags {
+            match *flag {
+                "--hermetic" => options.hermetic = true,
+                "--deep" => options.deep = true,
+                _ => return Err(format!("`{flag}` is no flag of test; use --hermetic or --deep")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Runs it all.
+///
+/// # Errors
+/// Where a step failed, a test failed, no test ran, or a process was left behind.
+pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<(), String> {
+    children::adopt_orphans()?;
+    let mut run = Run::new(workspace, options);
+    run.step("tidy", |_| tidy::run(workspace));
+    run.step("fmt", |run| run.cargo(&["fmt", "--all", "--check"]));
+    run.step("clippy", |run| run.cargo(CLIPPY));
+    run.step("tests", Run::plain);
+    run.step("doctests", Run::doctests);
+    if !options.hermetic {
+        run.step("real tests", Run::real);
+    }
+    run.step("leftovers", Run::leftovers);
+    run.close()
+}
+
+const CLIPPY: &[&str] =
+    &["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
+
+struct Run<'a> {
+    workspace: &'a Workspace,
+    options: Options,
+    /// Marks every process that this run starts for tests.
+    id: String,
+    tally: Tally,
+    failed: Vec<&'static str>,
+    /// Lines of the report at the end.
+    notes: Vec<String>,
+    started: Instant,
+    real: Option<u64>,
+    /// Test runners that were started.
+    runs: usize,
+}
+
+impl<'a> Run<'a> {
+    fn new(workspace: &'a Workspace, options: Options) -> Self {
+        let started = Instant::now();
+        let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
+        let id = format!("{}-{since}", std::process::id());
+        let (tally, failed, notes) = (Tally::default(), Vec::new(), Vec::new());
+        Self { workspace, options, id, tally, failed, notes, started, real: None, runs: 0 }
+    }
+
+    fn step(&mut self, name: &'static str, step: impl FnOnce(&mut Self) -> Result<(), String>) {
+        println!("── {name}");
+        let started = Instant::now();
+        let result = step(self);
+        let took = format!("{:.1} s", started.elapsed().as_secs_f64());
+        match result {
+            Ok(()) => println!("── {name}: good, {took}"),
+            Err(message) => {
+                println!("── {name}: FAILED, {took}: {message}");
+                self.failed.push(name);
+            }
+        }
+    }
+
+    fn cargo(&self, args: &[&str]) -> Result<(), String> {
+        let ended = shown(self.command().args(args))?;
+        if ended.status.success() {
+            Ok(())
+        } else {
+            Err(format!("cargo {} failed", args.join(" ")))
+        }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(cargo());
+        command.current_dir(&self.workspace.root);
+        command
+    }
+
+    fn plain(&mut self) -> Result<(), String> {
+        if let Some(installed) = tools::nextest(self.workspace)? {
+            self.notes.push(format!("installed: {installed}"));
+        }
+        let Listed { plain, real, data } = self.list()?;
+        self.real = Some(real);
+        let folder = data_folder(self.workspace);
+        let mut filter = format!("not {REAL}");
+        let mut expected = plain;
+        if folder.is_dir() {
+            expected += data;
+        } else {
+            filter = format!("{filter} & not {DATA}");
+            self.leave_out(data, "data::", "no folder TOOLKEEP_DATA, nor a default one");
+        }
+        if self.options.hermetic {
+            self.leave_out(real, "real::", "--hermetic");
+        }
+        self.nextest(&filter, expected, |command| with_data(command, &folder))
+    }
+
+    fn real(&mut self) -> Result<(), String> {
+        let expected = self.real.ok_or("the tests could not be listed")?;
+        if expected == 0 {
+            self.notes
+                .push("there are no real:: tests, so nothing was installed for them".to_owned());
+            return Ok(());
+        }
+        let ready = provision::run(self.workspace)?;
+        let new = if ready.installed.is_empty() {
+            vec!["nothing new".to_owned()]
+        } else {
+            ready.installed
+        };
+        self.notes.push(format!("installed for real:: tests: {}", new.join(", ")));
+        let data = data_folder(self.workspace);
+        self.nextest(REAL, expected, |command| {
+            with_data(command.env("TOOLKEEP_REAL", &ready.folder), &data);
+        })
+    }
+
+    fn list(&self) -> Result<Listed, String> {
+        let mut list = self.command();
+        list.env("PATH", tools::path(&self.workspace.target));
+        list.args(["nextest", "list", "--workspace", "--locked", "--message-format", "json"]);
+        let ended = quiet(&mut list)?;
+        if ended.status.success() { tally::listed(&ended.out) } else { Err(ended.err) }
+    }
+
+    /// Runs the tests of `filter`, which must be `expected` in number.
+    fn nextest(
+        &mut self,
+        filter: &str,
+        expected: u64,
+        more: impl FnOnce(&mut Command),
+    ) -> Result<(), String> {
+        let mut command = self.command();
+        command.env("PATH", tools::path(&self.workspace.target)).env(MARKER, &self.id);
+        command.args([
+            "nextest",
+            "run",
+            "--workspace",
+            "--locked",
+            "--no-tests",
+            "pass",
+            "-E",
+            filter,
+        ]);
+        if self.options.deep {
+            command.args(["--profile", "deep"]).env("TOOLKEEP_DEEP", "1");
+        }
+        more(&mut command);
+        self.runs += 1;
+        let ended = shown(&mut command)?;
+        let tally = tally::nextest(&ended.err).ok_or("nextest printed no summary")?;
+        self.tally.add(tally);
+        let ran = tally.passed + tally.failed;
+        self.notes.push(format!("nextest ran {ran} of {expected} tests: {}", tally.line()));
+        if ran != expected {
+            return Err(format!("{expected} tests are listed, but {ran} ran"));
+        }
+        if ended.status.success() { Ok(()) } else { Err(format!("{} tests failed", tally.failed)) }
+    }
+
+    fn doctests(&mut self) -> Result<(), String> {
+        let packages = self.workspace.with_doctests();
+        let mut command = self.command();
+        command.args(["test", "--doc", "--locked"]).env(MARKER, &self.id);
+        for package in &packages {
+            command.args(["--package", package]);
+        }
+        if packages.is_empty() {
+            return Ok(());
+        }
+        self.runs += 1;
+        let ended = shown(&mut command)?;
+        let tally = tally::doctests(&ended.out).ok_or("rustdoc printed no result")?;
+        self.tally.add(tally);
+        self.notes.push(format!("doctests of {}: {}", packages.join(", "), tally.line()));
+        if ended.status.success() { Ok(()) } else { Err("doctests failed".to_owned()) }
+    }
+
+    fn leave_out(&mut self, count: u64, module: &str, why: &str) {
+        if count > 0 {
+            self.tally.skipped += count;
+            self.notes.push(format!("left out: {count} tests in {module} ({why})"));
+        }
+    }
+
+    fn leftovers(&mut self) -> Result<(), String> {
+        let left = children::leftovers(&self.id);
+        if left.is_empty() {
+            let runs = self.runs;
+            self.notes
+                .push(format!("started: {runs} test runs, all ended; processes left behind: none"));
+            return Ok(());
+        }
+        let lines: Vec<String> =
+            left.iter().map(|l| format!("\n  {} {}", l.pid, l.command)).collect();
+        Err(format!(
+            "{} processes outlived the tests and were ended:{}",
+            left.len(),
+            lines.concat()
+        ))
+    }
+
+    fn close(self) -> Result<(), String> {
+        for note in &self.notes {
+            println!("{note}");
+        }
+        let took = self.started.elapsed().as_secs();
+        println!(
+            "{} took {took} s",
+            if self.options.hermetic { "the hermetic part" } else { "all" }
+        );
+        let result = verdict(&self.failed, self.tally);
+        if let Err(message) = &result {
+            println!("{message}");
+        }
+        println!("{}", self.tally.line());
+        // All is said, and the count is to be the last line.
+        result.map_err(|_| String::new())
+    }
+}
+
+fn verdict(failed: &[&str], tally: Tally) -> Result<(), String> {
+    if tally.passed + tally.failed == 0 {
+        return Err("no test ran".to_owned());
+    }
+    if tally.failed > 0 && failed.is_empty() {
+        return Err("tests failed".to_owned());
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+}
+
+/// Names the data, and where it is there, forbids tests to do without.
+fn with_data(command: &mut Command, folder: &Path) {
+    command.env("TOOLKEEP_DATA", folder);
+    if folder.is_dir() {
+        command.env("TOOLKEEP_REQUIRE_DATA", "1");
+    }
+}
+
+/// Where shared data is: `TOOLKEEP_DATA`, or `shared/data` beside the checkout.
+fn data_folder(workspace: &Workspace) -> PathBuf {
+    let default = || workspace.root.parent().unwrap_or(&workspace.root).join("shared/data");
+    std::env::var_os("TOOLKEEP_DATA").map_or_else(default, PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Options, Tally, verdict};
+
+    #[test]
+    fn flags_are_known_or_refused() {
+        assert_eq!(Options::parse(&["--deep"]).unwrap(), Options { hermetic: false, deep: true });
+        let error = Options::parse(&["--hermtic"]).unwrap_err();
+        assert_eq!(error, "`--hermtic` is no flag of test; use --hermetic or --deep");
+    }
+
+    #[test]
+    fn no_test_is_no_success() {
+        let tally = |passed, failed| Tally { passed, failed, skipped: 9 };
+        assert!(verdict(&[], tally(1, 0)).is_ok());
+        for (failed, tally) in [(&[][..], tally(0, 0)), (&[], tally(1, 1)), (&["fmt"], tally(1, 0))]
+        {
+            assert!(verdict(failed, tally).is_err());
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Documents against the code: a page for each error code, golden documents there, promises with
+//! their tests, commands that can be run.
+
+use super::Finding;
+use super::files::Text;
+use super::source::Source;
+
+/// Documents with a limit of lines.
+const SIZES: &[(&str, usize)] = &[("ARCHITECTURE.md", 300), ("AGENTS.md", 120)];
+
+/// Documents that golden tests write. They come together: where one stands, all must.
+const GOLDEN: &[&str] =
+    &["docs/reference/cli.md", "docs/reference/config.schema.json", "docs/reference/openapi.json"];
+
+const CODES: &str = "crates/tool/src/code.rs";
+const PAGES: &str = "docs/errors/";
+
+/// Every rule on the documents.
+pub(crate) fn check(texts: &[Text], sources: &[Source<'_>]) -> Vec<Finding> {
+    let mut findings = sizes(texts);
+    findings.extend(golden(texts));
+    findings.extend(pages(texts));
+    findings.extend(promises(texts, sources));
+    findings.extend(texts.iter().filter(|t| is_guide(t)).flat_map(consoles));
+    findings
+}
+
+fn sizes(texts: &[Text]) -> Vec<Finding> {
+    let over = |text: &Text| {
+        let (_, most) = SIZES.iter().find(|(path, _)| *path == text.path)?;
+        let lines = text.text.lines().count();
+        let what = format!("{lines} lines, at most {most}");
+        (lines > *most).then(|| Finding::new(&text.path, 0, what, "say less"))
+    };
+    texts.iter().filter_map(over).collect()
+}
+
+fn golden(texts: &[Text]) -> Vec<Finding> {
+    let has = |path: &&&str| texts.iter().any(|text| text.path == **path);
+    if !GOLDEN.iter().any(|path| has(&path)) {
+        return Vec::new();
+    }
+    let missing = GOLDEN.iter().filter(|path| !has(path));
+    missing.map(|path| Finding::new(path, 0, "is missing", "run `cargo xtask generate`")).collect()
+}
+
+/// One page a code and one code a page, once there are pages.
+fn pages(texts: &[Text]) -> Vec<Finding> {
+    let page = |text: &Text| {
+        let name = text.path.strip_prefix(PAGES)?.strip_suffix(".md")?;
+        Some(name.to_owned())
+    };
+    let pages: Vec<String> = texts.iter().filter_map(page).collect();
+    let Some(codes) = texts.iter().find(|text| text.path == CODES).map(codes) else {
+        return Vec::new();
+    };
+    if pages.is_empty() {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for (line, code) in codes.iter().filter(|(_, code)| !pages.contains(code)) {
+        let what = format!("the code `{code}` has no page");
+        findings.push(Finding::new(CODES, *line, what, format!("write {PAGES}{code}.md")));
+    }
+    for page in pages.iter().filter(|page| !codes.iter().any(|(_, code)| code == *page)) {
+        let path = format!("{PAGES}{page}.md");
+        findings.push(Finding::new(&path, 0, "no error code has this name", "rename or remove it"));
+    }
+    findings
+}
+
+/// The codes, from lines like `Busy = "busy", "Too many calls at once.";`.
+fn codes(text: &Text) -> Vec<(usize, String)> {
+    let code = |(number, line): (usize, &str)| {
+        let (variant, rest) = line.trim().split_once(" = \"")?;
+        let is_name =
+            variant.starts_with(char::is_uppercase) && variant.chars().all(char::is_alphanumeric);
+        let (word, rest) = rest.split_once('"')?;
+        (is_name && rest.starts_with(", \"") && rest.ends_with(';'))
+            .then(|| (number, word.to_owned()))
+    };
+    text.lines().filter_map(code).collect()
+}
+
+/// Every row of the table of promises names a test that exists, or says that its proof is open.
+fn promises(texts: &[Text], sources: &[Source<'_>]) -> Vec<Finding> {
+    let Some(file) = texts.iter().find(|text| text.path == "SECURITY.md") else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    for (number, line) in file.lines().filter(|(_, line)| line.starts_with('|')) {
+        let proof = line.trim_end_matches(['|', ' ']).rsplit('|').next().unwrap_or_default().trim();
+        if proof.chars().all(|c| "-: ".contains(c)) || proof == "proof" || proof.starts_with("open")
+        {
+            continue;
+        }
+        let names: Vec<&str> = proof.split('`').skip(1).step_by(2).collect();
+        if names.is_empty() {
+            let what = "a promise without a test";
+            let fix = "name the test in backticks, or write `open: what is missing`";
+            findings.push(Finding::new(&file.path, number, what, fix));
+        }
+        for name in names {
+            let function = name.rsplit("::").next().unwrap_or(name);
+            if !sources.iter().any(|source| source.has_test(function)) {
+                let what = format!("there is no test `{function}`");
+                findings.push(Finding::new(
+                    &file.path,
+                    number,
+                    what,
+                    "name the test that proves it",
+                ));
+            }
+        }
+    }
+    findings
+}
+
+fn is_guide(file: &Text) -> bool {
+    file.path == "README.md" || (file.path.starts_with("docs/guide/") && file.is("md"))
+}
+
+/// Blocks of shell in documents are `console` blocks, so that a test can run them: a `$ ` before each
+/// command, what it prints below.
+fn consoles(file: &Text) -> Vec<Finding> {
+    let fix = "write a ```console block in which each command follows `$ `";
+    let mut findings = Vec::new();
+    let mut fence = None;
+    for (number, line) in file.lines() {
+        let Some(word) = line.trim_start().strip_prefix("```") else {
+            if fence == Some(("console", number - 1)) && !line.starts_with("$ ") {
+                let what = "a console block that begins with no command";
+                findings.push(Finding::new(&file.path, number, what, fix));
+            }
+            continue;
+        };
+        fence = if fence.is_some() { None } else { Some((word, number)) };
+        if matches!(fence, Some(("sh" | "bash" | "shell", _))) {
+            findings.push(Finding::new(
+                &file.path,
+                number,
+                "a block of shell that no test runs",
+                fix,
+            ));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CODES, GOLDEN, check};
+    use crate::tidy::source::Source;
+    use crate::tidy::texts;
+
+    fn findings(files: &[(&str, &str)]) -> Vec<String> {
+        let files = texts(files);
+        let sources: Vec<Source<'_>> = files.iter().filter_map(Source::read).collect();
+        check(&files, &sources).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn documents_have_a_size() {
+        assert_eq!(findings(&[("AGENTS.md", &"x\n".repeat(120))]), [""; 0]);
+        assert_eq!(
+            findings(&[("AGENTS.md", &"x\n".repeat(121))]),
+            ["AGENTS.md: 121 lines, at most 120; say less"]
+        );
+    }
+
+    #[test]
+    fn golden_documents_come_together() {
+        let all: Vec<(&str, &str)> = GOLDEN.iter().map(|path| (*path, "")).collect();
+        assert_eq!(findings(&all), [""; 0]);
+        assert_eq!(
+            findings(&all[1..]),
+            ["docs/reference/cli.md: is missing; run `cargo xtask generate`"]
+        );
+        assert_eq!(findings(&[]), [""; 0]);
+    }
+
+    #[test]
+    fn codes_and_pages_agree() {
+        let codes = (
+            CODES,
+            "codes! {\n    Busy = \"busy\", \"Too many.\";\n    Gone = \"gone\", \"Away.\";\n}",
+        );
+        assert_eq!(findings(&[codes]), [""; 0], "no folder yet");
+        let (busy, gone) = (("docs/errors/busy.md", ""), ("docs/errors/gone.md", ""));
+        assert_eq!(findings(&[codes, busy, gone]), [""; 0]);
+        assert_eq!(
+            findings(&[codes, busy, ("docs/errors/old.md", "")]),
+            [
+                "crates/tool/src/code.rs:3: the code `gone` has no page; write docs/errors/gone.md",
+                "docs/errors/old.md: no error code has this name; rename or remove it"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_promise_names_its_test() {
+        let table =
+            |proof: &str| format!("| promise | proof |\n| --- | --- |\n| kept | {proof} |\n");
+        let test = ("crates/a/tests/it/b.rs", "#[test]\nfn survives() {}");
+        assert_eq!(findings(&[("SECURITY.md", &table("`a::it b::survives`")), test]), [""; 0]);
+        assert_eq!(findings(&[("SECURITY.md", &table("open: needs a disk"))]), [""; 0]);
+        assert_eq!(findings(&[("SECURITY.md", &table("believe us")), test]).len(), 1);
+        assert_eq!(findings(&[("SECURITY.md", &table("`b::dies`")), test]).len(), 1);
+        let product = ("crates/a/src/b.rs", "fn survives() {}");
+        assert_eq!(findings(&[("SECURITY.md", &table("`b::survives`")), product]).len(), 1);
+    }
+
+    #[test]
+    fn commands_of_the_guide_can_be_run() {
+        let good = "```console\n$ toolkeep tool list\nname\n```\n```yaml\nversion: 1\n```\n";
+        assert_eq!(findings(&[("docs/guide/a.md", good)]), [""; 0]);
+        assert_eq!(findings(&[("docs/guide/a.md", "```console\ntoolkeep\n```\n")]).len(), 1);
+        assert_eq!(findings(&[("README.md", "```sh\ntoolkeep\n```\n")]).len(), 1);
+    }
+}

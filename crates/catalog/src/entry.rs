@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tool::{Args, Digest, Executor, Org, SourceName, Tool, ToolKey};
+use tool::{Args, Digest, Durability, Executor, Org, SourceName, Tool, ToolKey};
 
 use crate::canonical;
 use crate::schema::{ArgumentFault, Schema};
@@ -18,6 +18,8 @@ pub struct Entry {
     pub executor: Arc<dyn Executor>,
     /// The hash of its definition as received.
     pub definition: Digest,
+    /// How sure its records must be, where the operator says; otherwise its effects decide.
+    pub durability: Option<Durability>,
     schema: Schema,
 }
 
@@ -35,7 +37,21 @@ impl Entry {
         let schema = Schema::compile(&tool.input)?;
         let definition = canonical::digest(&tool.received);
         let key = ToolKey { org, source, name: tool.name.clone() };
-        Ok(Self { key, tool, executor, definition, schema })
+        Ok(Self { key, tool, executor, definition, durability: None, schema })
+    }
+
+    /// The same with the operator's word on its records.
+    #[must_use]
+    pub fn durable(mut self, durability: Option<Durability>) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// How sure the records of its calls must be: as the operator says, or synced where a call may
+    /// change something.
+    pub fn need(&self) -> Durability {
+        let effects = self.tool.traits.effects.any();
+        self.durability.unwrap_or(if effects { Durability::Synced } else { Durability::Written })
     }
 
     /// Checks arguments against the schema.

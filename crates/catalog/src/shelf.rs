@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tool::source::SourceFault;
 use tool::{
-    Item, Listing, Org, Problem, Prompt, Resource, Revision, SourceError, SourceName, ToolName,
-    Trust, Wall,
+    Durability, Item, Listing, Org, Problem, Prompt, Resource, Revision, SourceError, SourceName,
+    ToolName, Trust, Wall,
 };
 
 use crate::entry::Entry;
@@ -33,6 +33,8 @@ pub struct Shelf {
     pub kind: &'static str,
     /// How far it is trusted.
     pub trust: Trust,
+    /// How sure the records of its calls must be, where the operator says.
+    pub durability: Option<Durability>,
     /// How it stands.
     pub state: State,
     /// Which state of the source this is.
@@ -56,6 +58,7 @@ impl Shelf {
             source,
             kind,
             trust,
+            durability: None,
             state: State::Starting,
             revision: Revision::default(),
             tools: Vec::new(),
@@ -66,6 +69,13 @@ impl Shelf {
         }
     }
 
+    /// The same with the operator's word on its records.
+    #[must_use]
+    pub fn durable(mut self, durability: Option<Durability>) -> Self {
+        self.durability = durability;
+        self
+    }
+
     /// The shelf after a listing. A definition that did not change keeps its compiled entry, unless its
     /// executor changed.
     #[must_use]
@@ -73,7 +83,8 @@ impl Shelf {
         let Listing { revision, offers, problems, stale_since } = listing;
         let state = if stale_since.is_some() { State::Stale } else { State::Ok };
         let empty = Self::starting(self.source.clone(), self.kind, self.trust);
-        let mut next = Self { state, revision, problems, stale_since, ..empty };
+        let durability = self.durability;
+        let mut next = Self { state, revision, problems, stale_since, durability, ..empty };
         let mut seen: HashMap<ToolName, Arc<Entry>> = HashMap::new();
         for offer in offers {
             let tool = match offer.item {
@@ -89,7 +100,7 @@ impl Shelf {
             };
             let place = tool.name.to_string();
             match Entry::new(org.clone(), self.source.clone(), tool, offer.executor) {
-                Ok(entry) => next.shelve(Arc::new(entry), &mut seen),
+                Ok(entry) => next.shelve(Arc::new(entry.durable(durability)), &mut seen),
                 Err(message) => next
                     .problems
                     .push(Problem::new(place, message).fix("mend the tool's schema at its source")),

@@ -59,21 +59,18 @@ pub struct Options {
     pub grace: Duration,
     /// The largest answer, in bytes.
     pub result_bytes: usize,
-    /// Whether calls with effects also wait for the disk before they run.
-    pub sync_effects: bool,
     /// How many calls at once.
     pub bounds: Bounds,
 }
 
 impl Default for Options {
-    /// 30 s, at most 600 s; 500 ms to stop; 4 MiB; effects synced.
+    /// 30 s, at most 600 s; 500 ms to stop; 4 MiB.
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(30),
             timeout_max: Duration::from_mins(10),
             grace: Duration::from_millis(500),
             result_bytes: 4 << 20,
-            sync_effects: true,
             bounds: Bounds::default(),
         }
     }

@@ -6,7 +6,7 @@ use catalog::Entry;
 use identity::Principal;
 use policy::{Decision, Reason};
 use tool::outcome::{Answer, Failure, Status};
-use tool::{Args, Call, CallId, Code, Durability, Intent, Outcome, Refusal, Ticket};
+use tool::{Args, Call, CallId, Code, Intent, Outcome, Refusal, Ticket};
 use uuid::{NoContext, Timestamp, Uuid};
 
 use crate::limits::Permit;
@@ -123,9 +123,7 @@ impl Gateway {
         if *reason == Reason::Caution {
             tracing::warn!(tool = %call.key.name, call = %call.id, "caution");
         }
-        let synced = effects && self.parts.options.sync_effects;
-        let need = if synced { Durability::Synced } else { Durability::Written };
-        self.parts.ledger.begin(intent, need).await.map_err(|error| {
+        self.parts.ledger.begin(intent, entry.need()).await.map_err(|error| {
             tracing::error!(%error, call = %call.id, "no intent, no execution");
             Failure::new(
                 Code::RecordUnavailable,

@@ -55,7 +55,7 @@ impl Run {
             bytes: body.as_ref().map_or(0, bytes::Bytes::len),
             result: body.map(|body| self.gateway.mac.of(&body)),
         };
-        match self.gateway.parts.ledger.finish(ticket, end).await {
+        match self.gateway.parts.ledger.finish(ticket, end, self.ready.entry.need()).await {
             Ok(()) => ended,
             Err(error) => {
                 tracing::error!(%error, call = %self.ready.call.id, "outcome not recorded");

@@ -79,6 +79,23 @@ impl Keeper {
         start
     }
 
+    /// Adds one, unless it is there as it is; gives it back to be started.
+    pub(crate) fn add(&self, sourced: Sourced) -> Option<(Sourced, Wires)> {
+        let mut sources = self.lock();
+        let name = sourced.source.name().clone();
+        let there = sources.running.get(&name);
+        if there.is_some_and(|running| running.fingerprint == sourced.fingerprint) {
+            return None;
+        }
+        if there.is_none() {
+            sources.order.push(name.clone());
+        }
+        let (running, wires) = begin(&sourced);
+        sources.running.insert(name, running);
+        self.publish(&sources);
+        Some((sourced, wires))
+    }
+
     /// Puts a shelf in its place, unless its source was taken away or started anew meanwhile.
     pub(crate) fn put(&self, shelf: Shelf, of: &watch::Sender<u64>) {
         let mut sources = self.lock();
@@ -119,7 +136,8 @@ impl Keeper {
 fn begin(sourced: &Sourced) -> (Running, Wires) {
     let (asked, asked_seen) = watch::channel(1);
     let (done, done_seen) = watch::channel(0);
-    let shelf = Shelf::starting(sourced.source.name().clone(), sourced.kind, sourced.trust);
+    let shelf = Shelf::starting(sourced.source.name().clone(), sourced.kind, sourced.trust)
+        .durable(sourced.durability);
     let fingerprint = sourced.fingerprint;
     let running = Running { fingerprint, asked, done: done_seen, shelf: Arc::new(shelf) };
     (running, Wires { asked: asked_seen, done })

@@ -14,9 +14,9 @@ use arc_swap::ArcSwap;
 use catalog::Catalog;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
-use tool::{Clock, Org, Source, SourceName, Trust};
+use tool::{Clock, Durability, Org, Source, SourceName, Trust};
 
-use keeper::Keeper;
+use keeper::{Keeper, Wires};
 
 /// A source as the operator configured it.
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub struct Sourced {
     pub kind: &'static str,
     /// How far it is trusted.
     pub trust: Trust,
+    /// How sure the records of its calls must be; `None` where their effects decide.
+    pub durability: Option<Durability>,
     /// How often to list it although it says nothing; `None` for sources that tell.
     pub poll: Option<Duration>,
     /// Changes when its configuration does; a source whose fingerprint stays is left running.
@@ -93,7 +95,16 @@ impl Intake {
     /// Takes a new configuration: sources that stayed as they were go on, the others are closed, the
     /// new ones start.
     pub fn set(&self, sources: Vec<Sourced>) {
-        for (sourced, wires) in self.keeper.set(sources) {
+        self.begin(self.keeper.set(sources));
+    }
+
+    /// Adds a source behind the others, or puts it in the place of one with its name.
+    pub fn add(&self, source: Option<Sourced>) {
+        self.begin(source.and_then(|source| self.keeper.add(source)));
+    }
+
+    fn begin(&self, new: impl IntoIterator<Item = (Sourced, Wires)>) {
+        for (sourced, wires) in new {
             let (keeper, times) = (Arc::clone(&self.keeper), self.times);
             let (clock, tasks) = (Arc::clone(&self.clock), self.tasks.clone());
             let supervised = supervise::Supervised { sourced, wires, keeper, times, clock, tasks };

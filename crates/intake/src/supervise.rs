@@ -25,7 +25,8 @@ impl Supervised {
     pub(crate) async fn run(mut self) {
         let source = &self.sourced.source;
         let mut shelf =
-            Shelf::starting(source.name().clone(), self.sourced.kind, self.sourced.trust);
+            Shelf::starting(source.name().clone(), self.sourced.kind, self.sourced.trust)
+                .durable(self.sourced.durability);
         let mut failures = 0;
         loop {
             let asked = *self.wires.asked.borrow_and_update();

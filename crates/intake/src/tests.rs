@@ -25,7 +25,14 @@ fn failure() -> Answer {
 
 fn sourced(source: &Arc<Scripted>) -> Sourced {
     let source = Arc::clone(source) as Arc<dyn tool::Source>;
-    Sourced { source, kind: "test", trust: Trust::Full, poll: None, fingerprint: 0 }
+    Sourced {
+        source,
+        kind: "test",
+        trust: Trust::Full,
+        durability: None,
+        poll: None,
+        fingerprint: 0,
+    }
 }
 
 fn start(sources: &[&Arc<Scripted>]) -> Intake {
@@ -111,6 +118,19 @@ async fn a_new_configuration_leaves_what_stayed_running() {
     assert_eq!(names(&intake), ["a1"]);
     until(&intake, |i| names(i) == ["c1", "a1"]).await;
     assert_eq!(Arc::strong_count(&b), 1, "the removed source is let go");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_more_source_leaves_the_others_running() {
+    let a = Arc::new(Scripted::new("a", listing(&["a1"])));
+    let b = Arc::new(Scripted::new("b", listing(&["b1"])));
+    let intake = start(&[&a]);
+    intake.settled().await;
+    intake.add(Some(sourced(&b)));
+    until(&intake, |i| names(i) == ["a1", "b1"]).await;
+    let other = Arc::new(Scripted::new("b", listing(&["b2"])));
+    intake.add(Some(Sourced { fingerprint: 1, ..sourced(&other) }));
+    until(&intake, |i| names(i) == ["a1", "b2"]).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -58,7 +58,12 @@ impl Ledger for MemoryLedger {
         })
     }
 
-    fn finish(&self, ticket: Ticket, end: End) -> Boxed<'_, Result<(), LedgerError>> {
+    fn finish(
+        &self,
+        ticket: Ticket,
+        end: End,
+        _: Durability,
+    ) -> Boxed<'_, Result<(), LedgerError>> {
         push(&self.frames, Kind::Outcome, ticket.redeem(), Json::of(&end));
         Box::pin(async { Ok(()) })
     }

@@ -15,11 +15,17 @@ pub trait Ledger: Send + Sync + fmt::Debug {
     /// [`LedgerError`]; the call must then not run.
     fn begin(&self, intent: Intent, need: Durability) -> Boxed<'_, Result<Ticket, LedgerError>>;
 
-    /// Writes the outcome and ends the ticket.
+    /// Writes the outcome and ends the ticket; `need` is that of the intent, and only `Full` waits for
+    /// the disk here.
     ///
     /// # Errors
     /// [`LedgerError`]; the call then shows as unknown.
-    fn finish(&self, ticket: Ticket, end: End) -> Boxed<'_, Result<(), LedgerError>>;
+    fn finish(
+        &self,
+        ticket: Ticket,
+        end: End,
+        need: Durability,
+    ) -> Boxed<'_, Result<(), LedgerError>>;
 
     /// Notes a call that was refused. Rate-capped and never synced: losing one loses no effect.
     fn refuse(&self, refusal: Refusal);
@@ -77,6 +83,8 @@ pub enum Durability {
     Written,
     /// On the disk: survives loss of power.
     Synced,
+    /// On the disk, and its outcome is too before it is answered.
+    Full,
 }
 
 /// What is about to run.

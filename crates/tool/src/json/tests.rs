@@ -16,10 +16,11 @@ fn keeps_the_bytes_as_they_came() {
 fn says_what_is_wrong_and_where() {
     assert_eq!(refused(r#"{"a":1,"a":2}"#), "key `a` occurs twice at line 1 column 10");
     assert_eq!(refused("{\n \"a\":[[[1]]]}"), "nested deeper than 3 levels at line 2 column 8");
-    assert_eq!(refused("[1,2,3,4,5,6,7]"), "more than 6 keys and elements at line 1 column 14");
+    assert_eq!(refused("[1,2,3,4,5,6,7]"), "more than 6 keys and elements at line 1 column 15");
     assert_eq!(refused("[1,]"), "trailing comma at line 1 column 4");
     assert_eq!(refused("1 2"), "trailing characters at line 1 column 3");
-    assert!(refused(r#""\ud800""#).contains("surrogate"));
+    assert!(refused(r#""\ud800""#).contains("hex escape"));
+    assert!(refused(r#""\udc00""#).contains("surrogate"));
     assert_eq!(refused(&"1".repeat(65)), "the JSON text has 65 bytes, 64 are allowed");
     assert!(matches!(Json::check(vec![b'"', 0xff, b'"'], SMALL), Err(JsonError::Malformed { .. })));
 }

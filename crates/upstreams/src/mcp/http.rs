@@ -9,6 +9,7 @@ mod stream;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,11 +18,14 @@ use guard::egress::{Body, Class, Egress, HttpLimits, Origin};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header,
 };
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
+use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 use tool::{Problem, Secret};
 
@@ -106,6 +110,10 @@ pub(super) struct Client {
     /// Bytes of one message.
     most: usize,
     tasks: TaskTracker,
+    /// Told where rmcp opens a new session by itself: the server that forgot ours may have restarted
+    /// with other tools.
+    changed: Arc<Notify>,
+    greeted: Arc<AtomicBool>,
 }
 
 /// What rmcp wants on a request besides its body.
@@ -116,9 +124,10 @@ struct Extras {
 }
 
 impl Client {
-    pub(super) fn new(http: Arc<Http>, wire: &Wire, most: usize) -> Self {
+    pub(super) fn new(http: Arc<Http>, wire: &Wire, changed: Arc<Notify>, most: usize) -> Self {
         let (inflight, noise) = (Arc::clone(&wire.inflight), Arc::clone(&wire.noise));
-        Self { http, inflight, noise, most, tasks: wire.tasks.clone() }
+        let tasks = wire.tasks.clone();
+        Self { http, inflight, noise, most, tasks, changed, greeted: Arc::default() }
     }
 
     async fn send(
@@ -135,7 +144,11 @@ impl Client {
         let map = request.headers_mut();
         map.extend(extras.headers);
         map.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        map.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if !request.body().is_empty() {
+            let json = HeaderValue::from_static("application/json");
+            request.headers_mut().insert(header::CONTENT_TYPE, json);
+        }
+        let map = request.headers_mut();
         for (name, value) in [
             ("mcp-session-id", extras.session.as_deref()),
             ("last-event-id", extras.last_event.as_deref()),
@@ -186,6 +199,10 @@ impl Client {
             };
         };
         if status.is_success() {
+            let greets = matches!(request.request, ClientRequest::InitializeRequest(_));
+            if greets && self.greeted.swap(true, Ordering::Relaxed) {
+                self.changed.notify_one();
+            }
             self.answered(response, &request.id).await
         } else {
             reply::refused(response, &request.id, &message).await

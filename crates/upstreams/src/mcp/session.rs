@@ -121,7 +121,8 @@ impl Setting {
         let start = self.bounds.start;
         let end = Arc::<End>::default();
         let wire = self.wire(&end, Arc::default(), Arc::default(), true);
-        let client = Client::new(Arc::clone(http), &wire, self.bounds.message);
+        let client =
+            Client::new(Arc::clone(http), &wire, Arc::clone(&self.changed), self.bounds.message);
         let mut config = StreamableHttpClientTransportConfig::with_uri(http.uri())
             .max_concurrent_requests(self.bounds.calls);
         config.retry_config = resuming();

@@ -23,21 +23,19 @@ fn event(text: &str) -> String {
 }
 
 /// Answers calls by `then`, all else as usual.
-async fn calling(then: impl Fn(&Asked) -> Response + Clone + Send + Sync + 'static) -> Site {
+fn calling(then: impl Fn(&Asked) -> Response + Clone + Send + Sync + 'static) -> Site {
     Site::script(move |asked| {
         let then = then.clone();
         async move { if asked.method() == "tools/call" { then(&asked) } else { asked.usual() } }
     })
-    .await
 }
 
 /// Answers the handshake by `then`.
-async fn greeting(then: impl Fn(&Asked) -> Response + Clone + Send + Sync + 'static) -> Site {
+fn greeting(then: impl Fn(&Asked) -> Response + Clone + Send + Sync + 'static) -> Site {
     Site::script(move |asked| {
         let then = then.clone();
         async move { then(&asked) }
     })
-    .await
 }
 
 #[tokio::test]
@@ -50,11 +48,12 @@ async fn headers_of_the_operator_are_on_every_request_and_results_pass_untouched
         let id = &asked.message["id"];
         stream(&[
             ": hello\n\nevent: odd\ndata: {}\n\nother: field\n\n".to_owned(),
-            event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#),
+            event(
+                r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#,
+            ),
             event(&format!("{{\"id\":{id},\ndata: \"result\":{RESULT},\"jsonrpc\":\"2.0\"}}")),
         ])
-    })
-    .await;
+    });
     let source = site.source(Options::default());
     let outcome = runner(&source, "web.tool").await.call("{}").await.unwrap();
     assert_eq!(body(&outcome), RESULT);
@@ -71,8 +70,7 @@ async fn a_message_past_the_bound_fails_its_call_alone() {
         } else {
             reply(200, &[("content-type", "application/json")], answer)
         }
-    })
-    .await;
+    });
     let bounds = Bounds { message: 10_000, ..Bounds::default() };
     let source = site.source(Options { bounds, ..Options::default() });
     let tool = runner(&source, "web.tool").await;
@@ -99,8 +97,7 @@ async fn statuses_that_are_no_success_are_told_in_words() {
             reply(400, &[("content-type", "application/json")], error.to_string())
         }
         _ => stream(&[": nothing\n\n".to_owned()]),
-    })
-    .await;
+    });
     let source = site.source(Options::default());
     let tool = runner(&source, "web.tool").await;
     for (n, code, part) in [
@@ -150,8 +147,7 @@ async fn a_session_that_expired_is_opened_anew_and_the_call_goes_through() {
             response.headers_mut().insert("mcp-session-id", id.parse().unwrap());
             response
         }
-    })
-    .await;
+    });
     let source = site.source(Options::default());
     let tool = runner(&source, "web.tool").await;
     assert_eq!(said(&timeout(SOON, tool.call("{}")).await.unwrap().unwrap()), "s2");
@@ -194,8 +190,7 @@ async fn an_endpoint_of_the_newest_revision_only_is_met_in_its_dialect_and_remem
                 reply(400, &[], "no such thing")
             }
         }
-    })
-    .await;
+    });
     let source = site.source(Options::default());
     let tool = runner(&source, "web.tool").await;
     assert_eq!(said(&tool.call(r#"{"region":"eu"}"#).await.unwrap()), "eu");
@@ -211,17 +206,17 @@ async fn what_is_wrong_with_an_endpoint_is_said_at_the_list() {
         timeout(SOON, source.close()).await.unwrap();
         error
     };
-    let site = greeting(|_| reply(404, &[], "no page here")).await;
+    let site = greeting(|_| reply(404, &[], "no page here"));
     let error = listed(&site).await;
     assert_eq!(error.kind, SourceFault::Failed);
     assert_eq!(error.problem.message, "refused the handshake: HTTP 404 Not Found: no page here");
     assert_eq!(error.problem.place, format!("`http://{}`", site.address));
 
-    let error = listed(&greeting(|_| reply(401, &[], "")).await).await;
+    let error = listed(&greeting(|_| reply(401, &[], ""))).await;
     assert_eq!(error.problem.message, "refuses us with HTTP 401");
     assert!(error.problem.fix.unwrap().contains("`headers`"));
 
-    let error = listed(&greeting(|_| reply(301, &[("location", "/mcp/")], "")).await).await;
+    let error = listed(&greeting(|_| reply(301, &[("location", "/mcp/")], ""))).await;
     assert!(error.problem.message.contains("redirects to `/mcp/`"), "{error}");
 
     let address = site.address;
@@ -236,7 +231,7 @@ async fn what_is_wrong_with_an_endpoint_is_said_at_the_list() {
 
 #[tokio::test]
 async fn an_endpoint_that_never_answers_delays_nobody() {
-    let site = Site::script(|_| std::future::pending()).await;
+    let site = Site::script(|_| std::future::pending());
     let bounds = Bounds { start: Duration::from_millis(200), ..Bounds::default() };
     let source = site.source(Options { bounds, ..Options::default() });
     let error = timeout(SOON, source.list()).await.unwrap().unwrap_err();
@@ -261,8 +256,7 @@ async fn a_stream_that_ends_at_once_is_not_opened_in_a_circle() {
             response.headers_mut().insert("mcp-session-id", "s".parse().unwrap());
             response
         }
-    })
-    .await;
+    });
     let source = site.source(Options::default());
     source.list().await.unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -287,8 +281,7 @@ async fn a_dropped_call_closes_its_stream() {
         });
         let body = axum::body::Body::from_stream(body);
         Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
-    })
-    .await;
+    });
     let source = site.source(Options::default());
     let tool = runner(&source, "web.tool").await;
     let watch = Watch::default();

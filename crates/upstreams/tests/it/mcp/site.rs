@@ -22,9 +22,8 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, Peer, RoleServer, ServerHandler};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 use tokio::sync::Notify;
-use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::TaskTracker;
 use tool::{Secret, SourceName};
 use upstreams::mcp::{Http, McpSource, Options};
 
@@ -32,35 +31,44 @@ use upstreams::mcp::{Http, McpSource, Options};
 pub(crate) struct Site {
     pub(crate) address: SocketAddr,
     pub(crate) connections: Arc<AtomicUsize>,
-    _ends: DropGuard,
+    /// Its own, so that dropping it cuts every connection off, as a crash does.
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.runtime.take().unwrap().shutdown_background();
+    }
 }
 
 impl Site {
-    pub(crate) async fn serve(app: Router) -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    pub(crate) fn serve(app: Router) -> Self {
+        Self::serve_at("127.0.0.1:0", app)
+    }
+
+    /// At this address, which may have been another's before.
+    pub(crate) fn serve_at(address: &str, app: Router) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = { runtime }.worker_threads(1).enable_all().build().unwrap();
+        let listener = std::net::TcpListener::bind(address).unwrap();
+        listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&connections);
-        let listener = listener.tap_io(move |stream| {
-            // Else the server's own small writes wait for each other, 40 ms a call.
-            stream.set_nodelay(true).unwrap();
-            counted.fetch_add(1, Ordering::SeqCst);
+        runtime.spawn(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            let listener = listener.tap_io(move |stream| {
+                // Else the server's own small writes wait for each other, 40 ms a call.
+                stream.set_nodelay(true).unwrap();
+                counted.fetch_add(1, Ordering::SeqCst);
+            });
+            axum::serve(listener, app).await.unwrap();
         });
-        let end = CancellationToken::new();
-        let ended = end.clone();
-        TaskTracker::new().spawn(async move {
-            tokio::select! {
-                served = axum::serve(listener, app) => served.unwrap(),
-                () = ended.cancelled() => {}
-            }
-        });
-        Self { address, connections, _ends: end.drop_guard() }
+        Self { address, connections, runtime: Some(runtime) }
     }
 
     /// Answers each request by `script`.
-    pub(crate) async fn script<F>(
-        script: impl Fn(Asked) -> F + Clone + Send + Sync + 'static,
-    ) -> Self
+    pub(crate) fn script<F>(script: impl Fn(Asked) -> F + Clone + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Response> + Send + 'static,
     {
@@ -73,7 +81,7 @@ impl Site {
                 script(Asked { parts, message }).await
             }
         });
-        Self::serve(app).await
+        Self::serve(app)
     }
 
     pub(crate) fn source(&self, options: Options) -> McpSource {
@@ -163,11 +171,15 @@ impl Echo {
         }
     }
 
-    pub(crate) async fn site(&self, config: StreamableHttpServerConfig) -> Site {
+    pub(crate) fn site(&self, config: StreamableHttpServerConfig) -> Site {
+        self.site_at("127.0.0.1:0", config)
+    }
+
+    pub(crate) fn site_at(&self, address: &str, config: StreamableHttpServerConfig) -> Site {
         let echo = self.clone();
         let sessions = Arc::new(LocalSessionManager::default());
         let service = StreamableHttpService::new(move || Ok(echo.clone()), sessions, config);
-        Site::serve(Router::new().route_service("/mcp", service)).await
+        Site::serve_at(address, Router::new().route_service("/mcp", service))
     }
 }
 

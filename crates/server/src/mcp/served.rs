@@ -150,12 +150,10 @@ impl ServerHandler for Served {
     fn get_tool(&self, name: &str) -> Option<Tool> {
         let view = self.view();
         let (entry, _) = view.find(&self.doors.lists.native(&view, name))?;
-        let input = &entry.tool.input;
-        input
-            .as_str()
-            .contains("x-mcp-header")
-            .then(|| input.read().ok())?
-            .map(|schema: serde_json::Map<_, _>| Tool::new_with_raw(name.to_owned(), None, schema))
+        let input = entry.tool.input.as_str();
+        let schema: serde_json::Map<_, _> =
+            input.contains("x-mcp-header").then(|| serde_json::from_str(input).ok())??;
+        Some(Tool::new_with_raw(name.to_owned(), None, schema))
     }
 
     /// What rmcp knows under no method, or under none with these params.

@@ -122,3 +122,6 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

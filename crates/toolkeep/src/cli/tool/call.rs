@@ -27,8 +27,8 @@ const ARGUMENTS: u64 = 1 << 20;
 #[command(after_help = "\
 Examples:
   toolkeep tool call calculator expression='6*7'
-  toolkeep tool call echo --args '{\"text\": \"hello\"}'
-  echo '{\"text\": \"hello\"}' | toolkeep tool call echo -")]
+  toolkeep tool call echo --args '{\"message\": \"hello\"}'
+  echo '{\"message\": \"hello\"}' | toolkeep tool call echo -")]
 pub(in crate::cli) struct Call {
     /// The tool's name or alias.
     #[arg(value_name = "NAME")]

@@ -1,0 +1,241 @@
+//! Whole commands, from the line to the output, against a server that is played.
+
+mod played;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+
+use played::Played;
+
+#[test]
+fn tools_are_listed_page_after_page() {
+    let tool = |name: &str, source: &str| {
+        json!({ "name": name, "source": source, "description": "Does it.\nAt length.",
+            "traits": { "level": "guest", "safety": "safe" } })
+    };
+    let played = Played::default()
+        .answers(
+            "GET /v1/tools",
+            &json!({ "tools": [tool("a", "x")], "next_cursor": "c 1", "catalog": 7 }),
+        )
+        .answers(
+            "GET /v1/tools?cursor=c+1",
+            &json!({ "tools": [tool("b", "y")], "next_cursor": null }),
+        );
+    let ran = played.run(&["tool", "list"]);
+    let expected = "\
+NAME  SOURCE  LEVEL  SAFETY  DESCRIPTION
+a     x       guest  safe    Does it.
+b     y       guest  safe    Does it.
+
+2 tools
+";
+    assert_eq!((ran.exit, ran.out.as_str(), ran.err.as_str()), (0, expected, ""));
+    let json = played.run(&["tool", "list", "--source", "y", "-o", "json"]).json();
+    assert_eq!(json["tools"].as_array().unwrap().len(), 1);
+    assert_eq!((&json["tools"][0]["name"], &json["next_cursor"]), (&json!("b"), &json!(null)));
+}
+
+#[test]
+fn every_request_carries_the_owners_key_of_the_directory_or_the_one_given() {
+    let played = Played::default().answers("GET /v1/sources", &json!({ "sources": [] }));
+    assert_eq!(played.run(&["source", "list"]).exit, 0);
+    let owner = fs::read_to_string(played.data().join("owner.key")).unwrap();
+    assert!(owner.starts_with("tk_"));
+    assert_eq!(played.keys(), [format!("Bearer {}", owner.trim())]);
+    assert_eq!(played.run(&["source", "list", "--key", "tk_other"]).exit, 0);
+    assert_eq!(played.keys().pop().unwrap(), "Bearer tk_other");
+    let mode = fs::metadata(played.data().join("owner.key")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_call_is_typed_by_the_tools_schema() {
+    let schema = json!({ "properties": { "n": { "type": "integer" }, "s": { "type": "string" } } });
+    let played = Played::default()
+        .answers("GET /v1/tools/add", &json!({ "name": "add", "input_schema": schema }))
+        .answers("POST /v1/calls", &json!({ "result": "a\u{1b}b", "is_error": false }));
+    let ran = played.run(&["tool", "call", "add", "n=3", "s=3"]);
+    assert_eq!((ran.exit, ran.out.as_str()), (0, "a\u{fffd}b\n"));
+    assert_eq!(played.body(), r#"{"tool":"add","arguments":{"n":3,"s":"3"}}"#);
+    let ran = played.run(&["tool", "call", "add", "n=three"]);
+    assert_eq!((ran.exit, ran.out.as_str()), (2, ""));
+    assert!(ran.err.starts_with("error: `n` must be integer, and `three` is not\n"), "{}", ran.err);
+}
+
+#[test]
+fn no_digit_is_lost_on_the_way() {
+    let exact = r#"{"big": 123456789012345678901234567890, "price": 1.10}"#;
+    let played = Played::default()
+        .says("POST /v1/calls", &format!(r#"{{"result":{exact},"is_error":false}}"#));
+    let ran = played.run(&["tool", "call", "pay", "--args", exact, "--timeout-ms", "5"]);
+    assert_eq!((ran.exit, ran.out.trim_end()), (0, exact));
+    assert_eq!(played.body(), format!(r#"{{"tool":"pay","arguments":{exact},"timeout_ms":5}}"#));
+    assert!(
+        played.run(&["tool", "call", "pay", "--args", exact, "-o", "json"]).out.contains(exact)
+    );
+}
+
+#[test]
+fn failures_have_their_exit_and_tell_what_to_do() {
+    let error = |code: &str| json!({ "error": { "code": code, "message": "no", "fix": "do", "call_id": "c" } });
+    let tool_failed = json!({ "result": "it broke", "is_error": true });
+    let played = Played::default()
+        .refuses("POST /v1/calls", 404, &error("unknown_tool"))
+        .refuses("GET /v1/sources", 503, &error("shutting_down"))
+        .refuses("GET /v1/keys", 500, &error("internal"));
+    let ran = played.run(&["tool", "call", "x"]);
+    assert_eq!((ran.exit, ran.err.as_str()), (3, "error[unknown_tool]: no\n  call c\n  = do\n"));
+    let ran = played.run(&["tool", "call", "x", "-o", "json"]);
+    assert_eq!((ran.exit, ran.out.as_str()), (3, ""));
+    let told: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
+    assert_eq!(told, error("unknown_tool"));
+    assert_eq!(played.run(&["source", "list"]).exit, 4);
+    assert_eq!(played.run(&["key", "list"]).exit, 1);
+    let played = Played::default().answers("POST /v1/calls", &tool_failed);
+    let ran = played.run(&["tool", "call", "x"]);
+    assert_eq!((ran.exit, ran.out.as_str()), (1, "it broke\n"));
+}
+
+#[test]
+fn a_wrong_line_starts_no_server() {
+    let played = Played::default();
+    for line in [
+        &["tool", "call", "x", "--args", "[]"][..],
+        &["tool", "call", "x", "--args", "{"],
+        &["tool", "list", "--source", "a", "--format", "mcp"],
+        &["config", "check"],
+    ] {
+        assert_eq!(played.run(line).exit, 2, "{line:?}");
+    }
+    assert_eq!(played.starts(), 0);
+    assert_eq!(played.run(&["source", "list"]).exit, 4, "the control does start one");
+    assert_eq!(played.starts(), 1);
+}
+
+#[test]
+fn keys_are_asked_for_as_they_are_typed() {
+    let played = Played::default()
+        .answers("POST /v1/keys", &json!({ "key": "tk_a_b", "id": "a" }))
+        .answers("DELETE /v1/keys/a", &json!({ "id": "a", "subject": "ann", "revoked": "R" }));
+    let line = [
+        "key",
+        "create",
+        "--subject",
+        "ann",
+        "--person",
+        "--right",
+        "approve",
+        "--module",
+        "m",
+        "--expires",
+        "1h",
+    ];
+    let ran = played.run(&line);
+    assert_eq!((ran.exit, ran.out.as_str()), (0, "tk_a_b\n"));
+    let body: serde_json::Value = serde_json::from_str(&played.body()).unwrap();
+    let expected = json!({ "subject": "ann", "level": "user", "agent": false, "rights": ["approve"],
+        "label": "", "persona_modules": ["m"], "expires_in": 3600 });
+    assert_eq!(body, expected);
+    assert!(played.run(&["key", "revoke", "a"]).out.contains("revoked R"));
+}
+
+#[test]
+fn a_configuration_with_faults_starts_nothing() {
+    let played = Played::default().answers("GET /v1/sources", &json!({ "sources": [] }));
+    let file = played.data().with_file_name("t.yaml");
+    fs::write(&file, "version: 1\nlissten: x\n").unwrap();
+    let config = ["--config", file.to_str().unwrap()];
+    let ran = played.run(&[&["config", "check"], &config[..]].concat());
+    assert_eq!(ran.exit, 1);
+    assert!(
+        ran.err.contains(
+            ":2:1: unknown key `lissten`\n  |\n2 | lissten: x\n  | ^\n  = did you mean `listen`?"
+        ),
+        "{}",
+        ran.err
+    );
+    assert!(
+        ran.err.ends_with("error[invalid_config]: 1 fault in the configuration\n"),
+        "{}",
+        ran.err
+    );
+    let ran = played.run(&[&["config", "check", "-o", "json"], &config[..]].concat());
+    let told: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
+    assert_eq!(told["error"]["faults"][0]["line"], 2);
+    assert_eq!(told["error"]["faults"][0]["fix"], "did you mean `listen`?");
+    assert_eq!(played.run(&[&["source", "list"], &config[..]].concat()).exit, 1);
+    assert_eq!(played.starts(), 0);
+    fs::write(&file, "version: 1\nsources: [{ name: a, tools: t }]\n").unwrap();
+    let ran = played.run(&[&["config", "check"], &config[..]].concat());
+    assert!(ran.exit == 0 && ran.out.ends_with("t.yaml: good, with 1 source\n"), "{}", ran.out);
+    assert_eq!(played.run(&[&["source", "list"], &config[..]].concat()).exit, 0);
+}
+
+#[test]
+fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
+    let played = Played::default().answers("GET /v1/sources", &json!({ "sources": [] }));
+    let ran = played.run(&["doctor"]);
+    assert_eq!(ran.exit, 0, "{}", ran.out);
+    assert!(!played.data().exists() && ran.out.contains("made on the first start"));
+    assert_eq!(played.run(&["source", "list"]).exit, 0);
+    assert_eq!(played.run(&["doctor"]).exit, 0);
+    let key = played.data().join("owner.key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::write(played.data().join("store.db"), "no database at all, only some text").unwrap();
+    let ran = played.run(&["doctor", "-o", "json"]);
+    assert_eq!(ran.exit, 1);
+    let wrong = |what: &str| {
+        let findings = ran.json();
+        let found = findings["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["state"] == "wrong" && one["what"] == what)
+            .cloned();
+        found.unwrap_or_else(|| panic!("{what}: {}", ran.out))
+    };
+    assert!(wrong("key")["fix"].as_str().unwrap().starts_with("chmod 600 "));
+    assert!(wrong("store")["detail"].as_str().unwrap().contains("not a database"));
+    assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o644);
+}
+
+#[test]
+fn error_pages_are_printed() {
+    let played = Played::default();
+    let ran = played.run(&["error", "unknown_tool"]);
+    assert!(ran.exit == 0 && ran.out.starts_with("# unknown_tool\n"), "{}", ran.out);
+    let ran = played.run(&["error", "no_such"]);
+    assert_eq!(
+        (ran.exit, ran.err.as_str()),
+        (3, "error: there is no error code `no_such`\n  = `toolkeep error` lists them\n")
+    );
+    assert_eq!(played.run(&["error"]).out.lines().count(), 1 + tool::Code::ALL.len());
+}
+
+#[test]
+fn the_owners_key_goes_to_no_other_server() {
+    // A server of somebody else, who only wants to see the key.
+    let played = Played::default().answers("GET /v1/sources", &json!({ "sources": [] }));
+    assert_eq!(played.run(&["source", "list"]).exit, 0, "the key is there");
+    let (url, seen) = played::listener();
+    let ran = played.run(&["source", "list", "--url", &url]);
+    assert_ne!(ran.exit, 0);
+    assert!(!seen.recv().unwrap().to_lowercase().contains("authorization"));
+    // The control: a key that is given does go there.
+    let (url, seen) = played::listener();
+    let _answer = played.run(&["source", "list", "--url", &url, "--key", "tk_given"]);
+    assert!(seen.recv().unwrap().to_lowercase().contains("authorization: bearer tk_given"));
+}
+
+#[test]
+fn an_address_that_is_none_is_told() {
+    let played = Played::default();
+    for url in ["nowhere", "ftp://h", "http://h/path", "http://h?q", "http://u:p@h"] {
+        assert_eq!(played.run(&["source", "list", "--url", url]).exit, 2, "{url}");
+    }
+    let ran = played.run(&["source", "list", "--url", "http://127.0.0.1:1"]);
+    assert_eq!(ran.exit, 4, "{}", ran.err);
+}

@@ -1,0 +1,177 @@
+//! A server that is played: it answers what the test wrote down, and keeps what it was asked.
+
+use std::collections::HashMap;
+use std::io::{self, Read as _, Write};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Parser as _;
+use http::{Request, Response};
+use serde_json::Value;
+use store::SqliteStore;
+use tool::{Boxed, Wall};
+
+use crate::cli::door::{Door, DoorError};
+use crate::cli::failure::Failure;
+use crate::cli::ui::Ui;
+use crate::cli::wiring::{Running, Start, Wiring};
+use crate::cli::{Line, run};
+
+/// Answers by method and path, and a data directory of its own.
+pub(super) struct Played {
+    folder: tempfile::TempDir,
+    script: Arc<Script>,
+    starts: Mutex<usize>,
+}
+
+#[derive(Default)]
+struct Script {
+    answers: Mutex<HashMap<String, (u16, String)>>,
+    asked: Mutex<Vec<Request<Bytes>>>,
+}
+
+/// What a command did.
+pub(super) struct Ran {
+    pub(super) exit: u8,
+    pub(super) out: String,
+    pub(super) err: String,
+}
+
+impl Ran {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|_| panic!("{}{}", self.out, self.err))
+    }
+}
+
+impl Default for Played {
+    fn default() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder, script: Arc::default(), starts: Mutex::default() }
+    }
+}
+
+impl Played {
+    pub(super) fn answers(self, to: &str, body: &Value) -> Self {
+        self.says(to, &body.to_string())
+    }
+
+    pub(super) fn says(self, to: &str, body: &str) -> Self {
+        self.script.answers.lock().unwrap().insert(to.to_owned(), (200, body.to_owned()));
+        self
+    }
+
+    pub(super) fn refuses(self, to: &str, status: u16, body: &Value) -> Self {
+        self.script.answers.lock().unwrap().insert(to.to_owned(), (status, body.to_string()));
+        self
+    }
+
+    pub(super) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// The `Authorization` headers of all requests.
+    pub(super) fn keys(&self) -> Vec<String> {
+        let asked = self.script.asked.lock().unwrap();
+        let key = |request: &Request<Bytes>| {
+            request.headers()["authorization"].to_str().unwrap().to_owned()
+        };
+        asked.iter().map(key).collect()
+    }
+
+    /// The body of the last request.
+    pub(super) fn body(&self) -> String {
+        let asked = self.script.asked.lock().unwrap();
+        String::from_utf8(asked.last().unwrap().body().to_vec()).unwrap()
+    }
+
+    pub(super) fn starts(&self) -> usize {
+        *self.starts.lock().unwrap()
+    }
+
+    pub(super) fn run(&self, line: &[&str]) -> Ran {
+        let data = self.data();
+        let line = ["toolkeep"]
+            .into_iter()
+            .chain(line.iter().copied())
+            .chain(["--data", data.to_str().unwrap()]);
+        let line = Line::try_parse_from(line).unwrap();
+        let (out, err) = (Kept::default(), Kept::default());
+        let mut ui = Ui::onto(line.common.output, out.clone(), err.clone());
+        let exit = run(line, self, &mut ui).unwrap_or_else(|failure| {
+            ui.failure(&failure);
+            failure.exit()
+        });
+        Ran { exit: exit.number(), out: out.text(), err: err.text() }
+    }
+}
+
+impl Wiring for Played {
+    fn start(&self, start: Start) -> Boxed<'_, Result<Running, Failure>> {
+        assert!(!start.listen && start.open.is_none());
+        *self.starts.lock().unwrap() += 1;
+        let door = Arc::clone(&self.script);
+        Box::pin(async move {
+            let store = SqliteStore::open(start.held.data().store()).unwrap();
+            let made = start.held.first_keys(&store, Wall(1), start.make_keys).await?;
+            let stop = start.stop.clone();
+            let ended = Box::pin(async move {
+                stop.cancelled().await;
+                drop(start);
+                Ok(())
+            });
+            Ok(Running { address: None, door, made, ended })
+        })
+    }
+}
+
+impl Door for Script {
+    fn send(&self, request: Request<Bytes>) -> Boxed<'_, Result<Response<Bytes>, DoorError>> {
+        let asked = format!("{} {}", request.method(), request.uri());
+        self.asked.lock().unwrap().push(request);
+        let missing = || (500, format!("nothing is written down for {asked}"));
+        let (status, body) =
+            self.answers.lock().unwrap().get(&asked).cloned().unwrap_or_else(missing);
+        let answer = Response::builder().status(status).body(Bytes::from(body)).unwrap();
+        Box::pin(std::future::ready(Ok(answer)))
+    }
+}
+
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Kept {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A real socket that reads the head of one request, tells it, and answers nothing of use.
+pub(super) fn listener() -> (String, Receiver<String>) {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", socket.local_addr().unwrap());
+    let (tell, seen) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = socket.accept().unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) > 0 {
+            head.extend(byte);
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+        tell.send(String::from_utf8_lossy(&head).into_owned()).unwrap();
+    });
+    (url, seen)
+}

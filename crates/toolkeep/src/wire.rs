@@ -163,7 +163,7 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
             }
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 impl App {

@@ -62,6 +62,7 @@ impl Server {
             source: Arc::clone(&source) as Arc<dyn tool::Source>,
             kind: "test",
             trust: Trust::Full,
+            durability: None,
             poll: None,
             fingerprint: 1,
         };

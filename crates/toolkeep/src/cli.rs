@@ -77,6 +77,8 @@ pub fn main(wiring: &dyn Wiring) -> ExitCode {
     if rest.next_if(|word| word == LAUNCH).is_some() {
         return guard::process::supervise(rest);
     }
+    // The first to be installed counts, and this is the first.
+    let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let line = match Line::try_parse_from(std::iter::once(program).chain(rest)) {
         Ok(line) => line,
         Err(error) => return misread(&error),

@@ -1,11 +1,15 @@
 //! `notifications/cancelled`: a request of its own that ends another.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tool::outcome::Status;
 use tool::{Effects, Level};
 
 use crate::support::client::message;
-use crate::support::{Client, Gate, Server, tools};
+use crate::support::executors::Reporting;
+use crate::support::{Client, Gate, Reply, Server, tools};
 
 async fn session(client: &Client) -> Client {
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
@@ -18,6 +22,29 @@ async fn cancel(client: &Client, id: Value) {
     let params = json!({"requestId": id, "reason": "enough"});
     let told = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
     assert_eq!(client.legacy(&told).await.status, 202);
+}
+
+/// MCP wants no response to a request that was given up.
+fn is_silence(reply: &Reply) {
+    assert_eq!(reply.status, 200);
+    assert_eq!((reply.header("content-type"), reply.text()), (Some("text/event-stream"), ""));
+}
+
+/// A call that already streams its progress is given up as well.
+#[tokio::test]
+async fn a_stream_ends_with_its_call() {
+    let next = Arc::new(Semaphore::new(1));
+    let reports = vec![(1.0, None, None), (2.0, None, None)];
+    let reporting = Arc::new(Reporting { reports, next });
+    let server = Server::of(vec![tools::offer(tools::tool("reports"), reporting)]).await;
+    let ann = session(&server.agent("ann", Level::User).await).await;
+    let params = json!({"name": "reports", "_meta": {"progressToken": 1}});
+    let mut stream = ann.stream(&message("tools/call", params)).await;
+    assert_eq!(stream.next().await["params"]["progress"], 1.0);
+    cancel(&ann, json!(1)).await;
+    assert_eq!(stream.next().await, Value::Null);
+    server.drained().await;
+    assert_eq!(server.ends()[0].status, Status::Abandoned);
 }
 
 #[tokio::test]
@@ -35,9 +62,7 @@ async fn a_client_gives_its_call_up() {
             cancel(&ann, json!(1)).await;
         };
         let (reply, ()) = tokio::join!(ann.legacy(&call), given_up);
-        let text = "cancelled: the caller gave the call up";
-        let result = json!({"content": [{"type": "text", "text": text}], "isError": true});
-        assert_eq!(reply.good()["result"], result);
+        is_silence(&reply);
         server.drained().await;
         assert_eq!(server.ends().iter().map(|end| end.status).collect::<Vec<_>>(), [status]);
     }
@@ -85,6 +110,6 @@ async fn the_same_id_in_two_sessions_is_two_calls() {
         gates[1].open();
     };
     let (a, b, ()) = tokio::join!(a.legacy(&call_a), b.legacy(&call_b), given_up);
-    assert_eq!(a.good()["result"]["isError"], true);
+    is_silence(&a);
     assert_eq!(b.good()["result"]["content"][0]["text"], "opened");
 }

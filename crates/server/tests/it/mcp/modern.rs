@@ -135,7 +135,7 @@ async fn each_request_must_say_what_it_speaks() {
 async fn what_the_revision_took_away_is_gone() {
     let server = Server::new().await;
     let ann = server.agent("ann", Level::User).await;
-    for method in ["ping", "resources/subscribe", "prompts/list", "no/such"] {
+    for method in ["initialize", "ping", "resources/subscribe", "prompts/list", "no/such"] {
         let reply = ann.modern(method, json!({})).await;
         assert_eq!(reply.status, 404, "{method}: {}", reply.text());
         assert_eq!(reply.json()["error"]["code"], -32_601, "{method}");

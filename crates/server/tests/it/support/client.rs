@@ -74,6 +74,23 @@ impl Reply {
     }
 }
 
+/// An answer that is still coming.
+pub(crate) struct Stream {
+    body: Incoming,
+    _connection: AbortOnDropHandle<()>,
+}
+
+impl Stream {
+    /// The next message; null at the end.
+    pub(crate) async fn next(&mut self) -> Value {
+        let Some(frame) = soon(self.body.frame()).await else { return Value::Null };
+        let data = frame.unwrap().into_data().unwrap();
+        let text = std::str::from_utf8(&data).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("data:")).unwrap();
+        serde_json::from_str(line).unwrap()
+    }
+}
+
 impl Client {
     pub(crate) fn new(address: SocketAddr) -> Self {
         let (headers, query) = (Vec::new(), String::new());
@@ -137,6 +154,15 @@ impl Client {
             headers.push(("mcp-name", &name));
         }
         self.ask(Method::POST, "/mcp", message.to_string().into(), &headers).await
+    }
+
+    /// A message of the older revisions whose answer is read message by message.
+    pub(crate) async fn stream(&self, message: &Value) -> Stream {
+        let text = message.to_string().into();
+        let (response, connection) =
+            soon(self.begin(Method::POST, "/mcp", text, &[("mcp-protocol-version", "2025-11-25")]))
+                .await;
+        Stream { body: response.into_body(), _connection: connection }
     }
 
     async fn ask(&self, method: Method, path: &str, body: Bytes, more: &[(&str, &str)]) -> Reply {

@@ -290,18 +290,17 @@ impl Inner {
 
     /// Notes a refusal, or counts it.
     pub(crate) fn refuse(&self, refusal: &Refusal) {
-        let draft = Draft::new(Kind::Refused, Some(refusal.call), refusal);
-        let label = self.label(refusal.caller.org.as_str(), &refusal.tool);
         let now = self.clock.mono();
         let mut state = self.lock();
         self.settle_gap(&mut state);
         // The reserve is for calls that run.
         let open = matches!(state.mode, Mode::Open);
-        let written = match draft {
-            Ok(mut draft) if open && state.refusals.take(now) => {
-                self.append(&mut state, &mut draft, Some(label)).is_ok()
-            }
-            _ => false,
+        // Past the cap a refusal costs next to nothing: it is not even encoded.
+        let written = open && state.refusals.take(now) && {
+            let label = self.label(refusal.caller.org.as_str(), &refusal.tool);
+            Draft::new(Kind::Refused, Some(refusal.call), refusal)
+                .and_then(|mut draft| self.append(&mut state, &mut draft, Some(label)))
+                .is_ok()
         };
         if !written {
             state.refusals.drop_some(1, refusal.at);

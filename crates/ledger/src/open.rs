@@ -107,6 +107,11 @@ fn mend(site: &Site, survey: &Survey, clock: &dyn Clock) -> io::Result<()> {
         file.truncate(cut.offset)?;
         file.sync()?;
     }
+    // A process that was killed leaves behind the end what it had set aside.
+    if let Some(part) = survey.parts.last() {
+        let file = site.open(part.number, Open::Append)?;
+        file.truncate(file.size()?)?;
+    }
     // The highest first: whatever stops this half-way, no number is missing in between.
     survey.dropped.iter().rev().try_for_each(|number| set_aside(site, *number, clock.wall()))
 }

@@ -229,9 +229,9 @@ fn run(seed: u64, shape: impl Fn(&SimDisk, &mut Random)) -> Sum {
     sum
 }
 
-fn all(shape: impl Fn(&SimDisk, &mut Random)) -> (Sum, u64) {
+fn all(seeds: u64, shape: impl Fn(&SimDisk, &mut Random)) -> (Sum, u64) {
     let (mut all, mut early) = (Sum::default(), 0);
-    for seed in 0..seeds() {
+    for seed in 0..seeds {
         let sum = run(seed, &shape);
         early += u64::from(sum.lost_written_by_power > 0);
         if all.wrong.len() < 5 {
@@ -252,19 +252,24 @@ fn all(shape: impl Fn(&SimDisk, &mut Random)) -> (Sum, u64) {
 
 #[test]
 fn nothing_confirmed_is_lost_by_kill_or_loss_of_power() {
-    let (sum, early) = all(|_, _| {});
-    println!("{} seeds: {sum:?}; answering before the sync loses on {early} seeds", seeds());
+    let seeds = seeds();
+    let (sum, early) = all(seeds, |_, _| {});
+    println!("{seeds} seeds: {sum:?}; answering before the sync loses on {early} seeds");
     assert_eq!(sum.wrong, Vec::<String>::new());
     assert_eq!((sum.lost_synced, sum.lost_written_by_kill, sum.torn), (0, 0, 0));
     assert!(sum.synced > 1_000 && sum.cuts > 100, "too little happened");
     // The control: the same disk, the same runs, answered before the sync.
-    assert!(early > seeds() / 20, "the disk loses too little to prove anything");
+    assert!(early > seeds / 20, "the disk loses too little to prove anything");
 }
 
 #[test]
 fn nothing_confirmed_is_lost_where_syncs_fail_too() {
-    let (sum, early) = all(|disk, random| disk.world().failing_syncs = 5 + random.below(40));
-    println!("{} seeds: {sum:?}; answering before the sync loses on {early} seeds", seeds());
+    let seeds = seeds() / 2;
+    let shape = |disk: &SimDisk, random: &mut Random| {
+        disk.world().failing_syncs = 5 + random.below(40);
+    };
+    let (sum, early) = all(seeds, shape);
+    println!("{seeds} seeds: {sum:?}; answering before the sync loses on {early} seeds");
     assert_eq!(sum.wrong, Vec::<String>::new());
     assert_eq!((sum.lost_synced, sum.lost_written_by_kill, sum.torn), (0, 0, 0));
     assert!(sum.synced > 1_000 && sum.stopped > 10, "too little happened");

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tool::outcome::Status;
-use tool::{Durability, End, Intent, Ledger as _, Ticket};
+use tool::{Durability, End, Ledger as _};
 
 use super::fixture::{DIR, Driven, Hand, end, intent, refusal};
 use super::sim_disk::SimDisk;

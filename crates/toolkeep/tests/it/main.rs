@@ -1,0 +1,7 @@
+//! The binary as people run it.
+#[cfg(test)]
+mod program;
+#[cfg(test)]
+mod serve;
+#[cfg(test)]
+mod without_server;

@@ -23,14 +23,9 @@ pub(crate) fn nextest(workspace: &Workspace) -> Result<Option<String>, String> {
     println!("installing {wanted} into {}: this machine has none", root.display());
     retry(&wanted, || {
         let mut install = Command::new(cargo());
-        install.args([
-            "install",
-            "--locked",
-            "cargo-nextest",
-            "--version",
-            pins::NEXTEST,
-            "--root",
-        ]);
+        install.args(["install", "--locked", "cargo-nextest", "--version", pins::NEXTEST]);
+        // Without what lets it update itself: TLS and HTTP are half of the build.
+        install.args(["--no-default-features", "--features", "default-no-update", "--root"]);
         // Its own build folder: features that differ must not rebuild ours.
         install.arg(&root).env("CARGO_TARGET_DIR", root.join("build"));
         shown(&mut install).map(|ended| ended.status.success())

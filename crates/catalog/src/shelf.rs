@@ -84,7 +84,7 @@ impl Shelf {
         let state = if stale_since.is_some() { State::Stale } else { State::Ok };
         let empty = Self::starting(self.source.clone(), self.kind, self.trust);
         let durability = self.durability;
-        let mut next = Self { state, revision, problems, stale_since, durability, ..empty };
+        let mut next = Self { durability, state, revision, problems, stale_since, ..empty };
         let mut seen: HashMap<ToolName, Arc<Entry>> = HashMap::new();
         for offer in offers {
             let tool = match offer.item {

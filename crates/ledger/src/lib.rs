@@ -1,1 +1,36 @@
-//! The append-only record: segments, sync thread, chain, verify; on a Disk port.
+//! The append-only record of every call: segment files, one sync thread, chain and checkpoints.
+#![doc = include_str!("promises.md")]
+
+mod chain;
+mod disk;
+mod failure;
+mod file_ledger;
+mod finding;
+mod frame;
+mod index;
+mod inner;
+mod names;
+mod open;
+mod options;
+mod records;
+mod refusals;
+mod scan;
+mod search;
+mod segment;
+mod state;
+mod survey;
+mod sync;
+mod verify;
+mod walk;
+
+pub use chain::Checkpoint;
+pub use disk::{Disk, DiskFile, Held, Open, RealDisk};
+pub use file_ledger::FileLedger;
+pub use finding::{Cut, CutWhy, Fault, Finding};
+pub use open::Recovery;
+pub use options::Options;
+pub use refusals::Gap;
+#[cfg(test)]
+mod tests;
+
+pub use verify::{Report, WriterReport, verify};

@@ -13,17 +13,20 @@ mod tools;
 
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use axum::{Extension, Router};
+use futures_util::StreamExt as _;
 use http_body_util::Full;
 use identity::Principal;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
 use tool::Code;
 use uuid::Uuid;
 
@@ -33,7 +36,7 @@ use crate::rest::body::{LIMIT, Params, read};
 use crate::state::Doors;
 
 use message::Message;
-use running::{Place, Running};
+use running::{Entered, Place, Running};
 use served::Served;
 use tools::Typed;
 
@@ -77,19 +80,42 @@ async fn answer(
     }
     let place = session.as_deref().zip(message.id.as_deref());
     let place = place.map(|(session, id)| Place::new(principal.key(), session, id));
+    let cancel = CancellationToken::new();
+    let entered = place.map(|place| doors.mcp.running.enter(place, cancel.clone()));
     let begins = message.method == "initialize";
-    let served = Served::new(doors, principal, names, message.call, place);
+    let served = Served::new(doors, principal, names, message.call);
     let service = StreamableHttpService::new(
         move || Ok(served.clone()),
         Arc::new(NeverSessionManager::default()),
         config(),
     );
     let request = Request::from_parts(parts, Full::new(bytes));
-    let mut response = Box::pin(service.handle(request)).await.map(Body::new);
+    let mut response = tokio::select! {
+        response = Box::pin(service.handle(request)) => response.map(Body::new),
+        () = cancel.cancelled() => return Ok(silence()),
+    };
     if begins && response.status() == StatusCode::OK {
         response.headers_mut().extend(fresh_session().map(|fresh| (SESSION, fresh)));
     }
-    Ok(response)
+    Ok(response.map(|body| until(body, cancel, entered)))
+}
+
+/// MCP: a request that was given up gets no response; so this is a stream that ends.
+fn silence() -> Response {
+    ([(CONTENT_TYPE, "text/event-stream")], Body::empty()).into_response()
+}
+
+/// A stream that goes on after its head ends with the cancel of its request. A whole answer is one.
+fn until(body: Body, cancel: CancellationToken, entered: Option<Entered>) -> Body {
+    if body.size_hint().exact().is_some() {
+        return body;
+    }
+    let held = move |frame| {
+        let _held = &entered;
+        frame
+    };
+    let stream = body.into_data_stream().take_until(cancel.cancelled_owned()).map(held);
+    Body::from_stream(stream)
 }
 
 /// Host and Origin were checked before, by the one check of all doors.

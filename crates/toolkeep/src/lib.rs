@@ -1,6 +1,8 @@
 //! The program behind the binary: command line, configuration, wiring.
 
 pub mod cli;
+pub mod clock;
 pub mod config;
 #[cfg(test)]
 mod golden;
+pub mod wire;

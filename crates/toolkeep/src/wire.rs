@@ -1,6 +1,8 @@
 //! Puts the program together: the only place that names concrete types.
 
+mod configuration;
 mod credentials;
+mod door;
 mod sources;
 mod unusable;
 
@@ -8,172 +10,170 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use gateway::{Bounds, Gateway, Options};
 use guard::process::Launcher;
-use identity::NewKey;
 use intake::{Intake, Times};
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
 use server::{Doors, Hosts, Keys, Parts};
 use store::SqliteStore;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tool::store::Expect;
-use tool::{Clock, Level, Org, Problem, Store};
+use tokio_util::task::TaskTracker;
+use tool::{Boxed, Clock, Org, Store};
 
+use crate::cli::LAUNCH;
+use crate::cli::failure::{Exit, Failure};
+use crate::cli::wiring::{Running, Start, Wiring};
 use crate::clock::SystemClock;
-use crate::config::Config;
-use crate::data::Held;
+use crate::config::{self, Config, Faults, Latest};
 use credentials::Configured;
+use door::RouterDoor;
 use sources::Workshop;
 
-/// Stands in the store once the first keys were made.
-const FIRST_KEYS: &str = "setup/first_keys";
+/// The real parts.
+#[derive(Debug)]
+pub struct Real;
 
-/// What the command line adds to the configuration.
-#[derive(Debug, Clone)]
-pub struct Setup {
-    /// Lets callers without a key in, at this level.
-    pub open: Option<Level>,
-    /// The program to start again as a supervisor of children, with its first arguments.
-    pub launcher: Launcher,
+impl Wiring for Real {
+    fn start(&self, start: Start) -> Boxed<'_, Result<Running, Failure>> {
+        Box::pin(run(start))
+    }
 }
 
-/// Everything that runs, from sources to doors.
-#[derive(Debug)]
-pub struct App {
+/// Everything that runs behind the doors.
+struct App {
     doors: Doors,
     intake: Arc<Intake>,
     gateway: Arc<Gateway>,
-    keys: Arc<Keys>,
-    store: Arc<dyn Store>,
     ledger: Arc<FileLedger>,
-    clock: Arc<dyn Clock>,
     credentials: Arc<Configured>,
     workshop: Workshop,
-    /// What was found wrong at the start and does not keep it from running.
-    pub problems: Vec<Problem>,
 }
 
-/// Why it could not be put together.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}: {why}")]
-pub struct StartError {
-    /// The part.
-    pub what: &'static str,
-    /// What is wrong with it, and where.
-    pub why: String,
+fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure {
+    move |error| Failure::new(Exit::NoServer, format!("{what}: {error}"))
 }
 
-fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> StartError {
-    move |error| StartError { what, why: error.to_string() }
+async fn run(start: Start) -> Result<Running, Failure> {
+    let listener = if start.listen { Some(bind(&start).await?) } else { None };
+    let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let store = SqliteStore::open(start.held.data().store()).map_err(fault("the store"))?;
+    let store: Arc<dyn Store> = Arc::new(store);
+    let made = start.held.first_keys(store.as_ref(), clock.wall(), start.make_keys).await?;
+    let app = assemble(&start, store, clock).await?;
+    let router = server::router(&app.doors);
+    let door = Arc::new(RouterDoor(router.clone()));
+    if listener.is_none() {
+        app.intake.settled().await;
+    }
+    let stop = start.stop.clone();
+    let tasks = TaskTracker::new();
+    let news = config::watch(start.setting, &start.reading, &tasks, stop.clone());
+    let held = start.held;
+    let ended = Box::pin(async move {
+        let serving = async {
+            match listener {
+                Some(listener) => server::listen(listener, router, stop.clone()).await,
+                None => stop.cancelled().await,
+            }
+        };
+        tokio::select! {
+            () = serving => {}
+            () = follow(&app, news) => {}
+        }
+        app.end().await;
+        drop(held);
+        Ok(())
+    });
+    Ok(Running { address, door, made, ended })
+}
+
+/// An address that others can reach needs TLS, which this server does not speak yet.
+async fn bind(start: &Start) -> Result<TcpListener, Failure> {
+    let address = start.config.listen;
+    if !address.ip().is_loopback() {
+        let message = format!("will not listen on {address}: keys would travel unprotected");
+        return Err(Failure::new(Exit::Usage, message)
+            .fix("listen on 127.0.0.1 and put a proxy that speaks TLS in front"));
+    }
+    TcpListener::bind(address).await.map_err(|error| {
+        Failure::new(Exit::NoServer, format!("cannot listen on {address}: {error}"))
+            .fix("choose another address with `--listen`; port 0 takes a free one")
+    })
+}
+
+async fn assemble(
+    start: &Start,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+) -> Result<App, Failure> {
+    let config = &start.config;
+    let (keys, problems) = Keys::read(store, start.open).await.map_err(fault("the keys"))?;
+    for problem in problems {
+        tracing::warn!(place = problem.place, "{}", problem.message);
+    }
+    let mac_key = keys.once("secret/records").await;
+    let mac_key = mac_key.map_err(|error| fault("the records' key")(error.message()))?;
+    let ledger = open_ledger(start.held.data().records(), &clock).await?;
+    let launcher = Launcher::this_binary(vec![LAUNCH.into()]);
+    let workshop = Workshop::new(launcher, Arc::clone(&clock)).map_err(fault("the way out"))?;
+    let credentials = Arc::new(Configured::default());
+    credentials.set(sources::secrets(config));
+    let sources = workshop.build(config, &start.faults);
+    let intake =
+        Arc::new(Intake::start(Org::default(), sources, Times::default(), Arc::clone(&clock)));
+    let gateway = Arc::new(Gateway::new(gateway::Parts {
+        catalog: intake.cell(),
+        policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
+        ledger: Arc::clone(&ledger) as Arc<dyn tool::Ledger>,
+        clock: Arc::clone(&clock),
+        credentials: Arc::clone(&credentials) as Arc<dyn tool::executor::Credentials>,
+        mac_key,
+        options: options(config),
+    }));
+    let doors = Doors::new(Parts {
+        gateway: Arc::clone(&gateway),
+        intake: Arc::clone(&intake),
+        keys: Arc::new(keys),
+        records: Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>,
+        clock,
+        hosts: Hosts {
+            names: config.server.allowed_hosts.clone(),
+            origins: config.server.allowed_origins.clone(),
+        },
+    });
+    Ok(App { doors, intake, gateway, ledger, credentials, workshop })
+}
+
+/// Takes each new configuration as it comes, whole or not at all; never ends.
+async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
+    while news.changed().await.is_ok() {
+        let latest = Arc::clone(&news.borrow_and_update());
+        match latest.as_ref() {
+            Ok(config) => {
+                tracing::info!("configuration taken");
+                app.credentials.set(sources::secrets(config));
+                app.intake.set(app.workshop.build(config, &Faults::default()));
+            }
+            Err(faults) => {
+                tracing::warn!("configuration not taken, the last good one stays:\n{faults}");
+                app.intake.add(configuration::told(faults));
+            }
+        }
+    }
+    std::future::pending::<()>().await;
 }
 
 impl App {
-    /// Opens the data directory's parts and starts the sources. The directory must be held by this
-    /// process.
-    ///
-    /// # Errors
-    /// Where the record or the store cannot be opened; a source never is a reason.
-    pub async fn start(config: &Config, setup: Setup) -> Result<Self, StartError> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let store = SqliteStore::open(config.data.join("store.db")).map_err(fault("the store"))?;
-        let store: Arc<dyn Store> = Arc::new(store);
-        let (keys, mut problems) =
-            Keys::read(Arc::clone(&store), setup.open).await.map_err(fault("the keys"))?;
-        let mac_key = keys.once("secret/records").await;
-        let mac_key = mac_key.map_err(|error| fault("the records' key")(error.message()))?;
-        let (ledger, recovery) = open_ledger(config.data.join("ledger"), &clock).await?;
-        problems.extend(recovery);
-        let workshop = Workshop::new(setup.launcher, Arc::clone(&clock)).map_err(fault("the egress"))?;
-        let credentials = Arc::new(Configured::default());
-        credentials.set(sources::secrets(config));
-        let sources = workshop.build(config);
-        let (times, org) = (Times::default(), Org::default());
-        let intake = Arc::new(Intake::start(org, sources, times, Arc::clone(&clock)));
-        let gateway = Arc::new(Gateway::new(gateway::Parts {
-            catalog: intake.cell(),
-            policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
-            ledger: Arc::clone(&ledger) as Arc<dyn tool::Ledger>,
-            clock: Arc::clone(&clock),
-            credentials: Arc::clone(&credentials) as Arc<dyn tool::executor::Credentials>,
-            mac_key,
-            options: options(config),
-        }));
-        let keys = Arc::new(keys);
-        let doors = Doors::new(Parts {
-            gateway: Arc::clone(&gateway),
-            intake: Arc::clone(&intake),
-            keys: Arc::clone(&keys),
-            records: Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>,
-            clock: Arc::clone(&clock),
-            hosts: Hosts {
-                names: config.server.allowed_hosts.clone(),
-                origins: config.server.allowed_origins.clone(),
-            },
-        });
-        Ok(Self { doors, intake, gateway, keys, store, ledger, clock, credentials, workshop, problems })
-    }
-
-    /// All doors.
-    pub fn router(&self) -> axum::Router {
-        server::router(&self.doors)
-    }
-
-    /// Resolves when every source was listed once, or failed once.
-    pub async fn settled(&self) {
-        self.intake.settled().await;
-    }
-
-    /// Takes the sources of a new configuration. What listens and where data is kept stays as it was.
-    pub fn apply(&self, config: &Config) {
-        self.credentials.set(sources::secrets(config));
-        self.intake.set(self.workshop.build(config));
-    }
-
-    /// The first keys of an installation: the owner's and his agent's, each in its file. Made once;
-    /// a key file that was taken away since does not come back.
-    ///
-    /// # Errors
-    /// Where the store or the disk says no.
-    pub async fn first_keys(&self, held: &Held) -> Result<Vec<PathBuf>, StartError> {
-        let made = self.store.get(FIRST_KEYS).await.map_err(fault("the first keys"))?;
-        if made.is_some() {
-            return Ok(Vec::new());
-        }
-        let id = || Keys::fresh_id().map_err(|error| fault("the first keys")(error.message()));
-        let mut files = Vec::new();
-        for (name, new) in [("owner.key", NewKey::owner(id()?)), ("agent.key", NewKey::agent(id()?))] {
-            let created = self.keys.create(new, self.clock.wall()).await;
-            let (key, _) = created.map_err(|error| fault("the first keys")(error.message()))?;
-            files.push(held.keep_key(name, &key).map_err(fault("the first keys"))?);
-        }
-        let done = self.store.put(FIRST_KEYS, Expect::Absent, Some(Bytes::from_static(b"{}")));
-        done.await.map_err(fault("the first keys"))?;
-        Ok(files)
-    }
-
-    /// Tools in the catalog.
-    pub fn tools(&self) -> usize {
-        self.intake.catalog().tools().len()
-    }
-
-    /// Takes each new configuration as it comes; never ends.
-    pub async fn follow(&self, news: Option<watch::Receiver<Config>>) {
-        if let Some(mut news) = news {
-            while news.changed().await.is_ok() {
-                let config = news.borrow_and_update().clone();
-                self.apply(&config);
-            }
-        }
-        std::future::pending().await
-    }
-
     /// Ends: calls first, then sources with their children, then the record.
-    pub async fn stop(self) {
+    async fn end(self) {
         self.gateway.drain().await;
         self.intake.close().await;
-        drop(self.ledger);
+        let ledger = self.ledger;
+        // Waits for the last sync.
+        drop(tokio::task::spawn_blocking(move || ledger.close()).await);
     }
 }
 
@@ -187,16 +187,19 @@ fn options(config: &Config) -> Options {
 }
 
 /// Scanning the record takes as long as the disk does, so not on a thread that others wait for.
-async fn open_ledger(
-    dir: PathBuf,
-    clock: &Arc<dyn Clock>,
-) -> Result<(Arc<FileLedger>, Vec<Problem>), StartError> {
+async fn open_ledger(dir: PathBuf, clock: &Arc<dyn Clock>) -> Result<Arc<FileLedger>, Failure> {
     let clock = Arc::clone(clock);
     let opened = tokio::task::spawn_blocking(move || {
         FileLedger::open(&dir, Arc::new(RealDisk), clock, ledger::Options::default())
     });
     let (ledger, recovery) =
         opened.await.map_err(fault("the record"))?.map_err(fault("the record"))?;
-    let problems = recovery.problems.iter().map(|p| Problem::new("the record", p.to_string()));
-    Ok((Arc::new(ledger), problems.collect()))
+    for finding in &recovery.findings {
+        tracing::error!("the record is damaged: {finding:?}; `toolkeep record verify` tells all");
+    }
+    if recovery.open_total > 0 {
+        let calls = recovery.open_total;
+        tracing::warn!(calls, "calls had begun and not ended when the process before did: unknown");
+    }
+    Ok(Arc::new(ledger))
 }

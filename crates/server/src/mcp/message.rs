@@ -13,6 +13,7 @@ use tool::{Json, Limits};
 
 const PARSE_ERROR: i32 = -32_700;
 const INVALID_REQUEST: i32 = -32_600;
+const INVALID_PARAMS: i32 = -32_602;
 
 /// A message of a client.
 #[derive(Debug)]
@@ -94,6 +95,12 @@ impl Message {
         if params.as_ref().is_some_and(|params| params.kind() != "object") {
             return Err(bad("`params` must be an object"));
         }
+        if let Some(found) = params.as_ref().filter(|_| method == "tools/list").and_then(not_a_page)
+        {
+            // rmcp would take it for none, and give the first page for ever.
+            let told = format!("`params.cursor` is {found}; expected a string");
+            return Err(Fault::new(raw_id.as_ref(), INVALID_PARAMS, told));
+        }
         let call = (method == "tools/call").then(|| Called::read(params.as_ref()));
         Ok(Self { method, id, call, params })
     }
@@ -116,6 +123,12 @@ impl Called {
         let args = member("arguments").filter(|args| args.kind() != "null");
         Ok(Self { name, args: args.unwrap_or_else(Json::empty) })
     }
+}
+
+/// What stands where the cursor should.
+fn not_a_page(params: &Json) -> Option<&'static str> {
+    let cursor = params.get("cursor")?;
+    (!matches!(cursor.kind(), "string" | "null")).then(|| cursor.kind())
 }
 
 /// `1` and `"1"` are two ids; `"a"` and its escaped form are one.
@@ -162,6 +175,11 @@ mod tests {
                 r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#,
                 -32_600,
                 "`params` must be an object",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":5}}"#,
+                -32_602,
+                "`params.cursor` is number; expected a string",
             ),
         ] {
             let error = read(text).unwrap_err().error;

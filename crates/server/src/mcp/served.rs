@@ -21,7 +21,6 @@ use tool::{CallerType, Code};
 use super::message::Called;
 use super::outcome::{failed, written};
 use super::progress;
-use super::running::Place;
 use crate::lists::{self, Names, PAGE};
 use crate::state::Doors;
 
@@ -30,7 +29,9 @@ const LIST_TTL: u64 = 10_000;
 /// How long a client may keep what this server is.
 const DISCOVER_TTL: u64 = 60_000;
 /// Requests that this server takes: where rmcp does not know one of them, its params are at fault.
-const METHODS: [&str; 5] = ["initialize", "ping", "server/discover", "tools/call", "tools/list"];
+const METHODS: [&str; 3] = ["server/discover", "tools/call", "tools/list"];
+/// The same, of the older revisions only.
+const OLDER: [&str; 2] = ["initialize", "ping"];
 
 /// One request. Whose it is was settled by the credential before it came here.
 #[derive(Debug, Clone)]
@@ -39,7 +40,6 @@ pub(super) struct Served {
     principal: Principal,
     names: Names,
     call: Option<Result<Called, CallsError>>,
-    place: Option<Place>,
 }
 
 impl Served {
@@ -48,9 +48,8 @@ impl Served {
         principal: Principal,
         names: Names,
         call: Option<Result<Called, CallsError>>,
-        place: Option<Place>,
     ) -> Self {
-        Self { doors, principal, names, call, place }
+        Self { doors, principal, names, call }
     }
 
     fn view(&self) -> Arc<View> {
@@ -65,9 +64,8 @@ impl Served {
         };
         let tool = self.doors.lists.native(&self.view(), &called.name);
         let request = Request::new(tool, called.args.bytes().clone(), "mcp");
-        let running = &self.doors.mcp.running;
-        let _entered = self.place.clone().map(|place| running.enter(place, ctx.ct.clone()));
-        // Dropped here, the call ends as the gateway ends a call whose caller went away.
+        // rmcp goes on with a request whose client is gone. Dropped here, the call ends as the gateway
+        // ends a call whose caller went away; nobody reads what is answered.
         tokio::select! {
             answer = self.told(request, ctx) => {
                 self.doors.metrics.ended("mcp", &answer);
@@ -150,12 +148,10 @@ impl ServerHandler for Served {
     fn get_tool(&self, name: &str) -> Option<Tool> {
         let view = self.view();
         let (entry, _) = view.find(&self.doors.lists.native(&view, name))?;
-        let input = &entry.tool.input;
-        input
-            .as_str()
-            .contains("x-mcp-header")
-            .then(|| input.read().ok())?
-            .map(|schema: serde_json::Map<_, _>| Tool::new_with_raw(name.to_owned(), None, schema))
+        let input = entry.tool.input.as_str();
+        let schema: serde_json::Map<_, _> =
+            input.contains("x-mcp-header").then(|| serde_json::from_str(input).ok())??;
+        Some(Tool::new_with_raw(name.to_owned(), None, schema))
     }
 
     /// What rmcp knows under no method, or under none with these params.
@@ -174,7 +170,8 @@ impl ServerHandler for Served {
         if let Some(Err(error)) = &self.call {
             return Err(ErrorData::invalid_params(error.to_string(), None));
         }
-        if METHODS.contains(&method.as_str()) {
+        let older = OLDER.contains(&method.as_str()) && !is_modern(&ctx);
+        if older || METHODS.contains(&method.as_str()) {
             let told = format!("the params of `{method}` cannot be read");
             return Err(ErrorData::invalid_params(told, None));
         }

@@ -9,13 +9,16 @@ use builtins::BuiltinSource;
 use guard::egress::{Egress, EgressError, EgressSettings};
 use guard::process::{EnvValue, Launcher, Spec};
 use intake::Sourced;
-use tool::{Clock, Secret, Source, SourceName, Trust};
-use upstreams::mcp::{HttpEndpoint, Marked, Marks, McpSource, Stdio};
+use tool::{Clock, Durability, Problem, Secret, Source, SourceName, Trust};
+use upstreams::mcp::{Http, Marked, Marks, McpSource, Stdio};
 use upstreams::module::{Module, ModuleOptions};
 use upstreams::tool_file::{Handlers, ToolFile};
 
+use super::configuration;
 use super::unusable::Unusable;
-use crate::config::{Config, McpCommand, SourceConfig, SourceKind, Tools};
+use crate::config::{
+    Config, Faults, McpCommand, SourceConfig, SourceDurability, SourceKind, Tools,
+};
 
 /// How often a module is asked for its manifest: one that dies is a line in `source list` that soon.
 const MODULE_POLL: Duration = Duration::from_secs(15);
@@ -34,16 +37,17 @@ impl Workshop {
     }
 
     /// All sources. The built-ins come first, so that nothing can take their names.
-    pub(super) fn build(&self, config: &Config) -> Vec<Sourced> {
+    pub(super) fn build(&self, config: &Config, faults: &Faults) -> Vec<Sourced> {
         let builtins = Sourced {
             source: Arc::new(BuiltinSource::new(Arc::clone(&self.clock))),
             kind: "builtin",
             trust: Trust::Full,
+            durability: None,
             poll: None,
             fingerprint: 0,
         };
         let configured = config.sources.iter().map(|source| self.source(source));
-        std::iter::once(builtins).chain(configured).collect()
+        std::iter::once(builtins).chain(configured).chain(configuration::told(faults)).collect()
     }
 
     fn source(&self, config: &SourceConfig) -> Sourced {
@@ -62,18 +66,46 @@ impl Workshop {
                 (Arc::new(McpSource::pipes(name, mcp(config), dial)), "mcp", None)
             }
             SourceKind::McpUrl { url, headers } => {
-                let endpoint = HttpEndpoint::new(url, headers.clone(), self.egress.clone());
-                (Arc::new(McpSource::http(name, mcp(config), endpoint)), "mcp", None)
+                (self.mcp(url.as_str(), headers, config), "mcp", None)
             }
         };
-        Sourced { source, kind, trust: config.trust, poll, fingerprint: fingerprint(config) }
+        let durability = config.durability.map(|durability| match durability {
+            SourceDurability::Written => Durability::Written,
+            SourceDurability::Synced => Durability::Synced,
+            SourceDurability::Full => Durability::Full,
+        });
+        let (trust, fingerprint) = (config.trust, fingerprint(config));
+        Sourced { source, kind, trust, durability, poll, fingerprint }
+    }
+
+    /// The bearer token goes out beside the configured headers.
+    fn mcp(
+        &self,
+        url: &str,
+        headers: &[(http::HeaderName, Secret)],
+        config: &SourceConfig,
+    ) -> Arc<dyn Source> {
+        let mut sent: Vec<_> =
+            headers.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+        if let Some(token) = &config.credential {
+            let bearer = Secret::new(format!("Bearer {}", token.open()));
+            sent.push(("authorization".to_owned(), bearer));
+        }
+        match Http::new(self.egress.clone(), url, &sent) {
+            Ok(http) => Arc::new(McpSource::http(config.name.clone(), mcp(config), http)),
+            Err(problem) => Arc::new(Unusable::new(config.name.clone(), problem)),
+        }
     }
 
     /// A module whose address cannot be used is a source that says so, not a reason to stop.
     fn module(&self, url: &str, config: &SourceConfig) -> Arc<dyn Source> {
         match Module::new(module_options(url, config), self.egress.clone()) {
             Ok(module) => Arc::new(module),
-            Err(error) => Arc::new(Unusable::new(config.name.clone(), url, &error.to_string())),
+            Err(error) => {
+                let problem =
+                    Problem::new(url, error.to_string()).fix("mend it in the configuration");
+                Arc::new(Unusable::new(config.name.clone(), problem))
+            }
         }
     }
 }
@@ -128,15 +160,19 @@ fn fingerprint(config: &SourceConfig) -> u64 {
     let mut hasher = DefaultHasher::new();
     // Everything but secrets shows in Debug; where it is written does not make it another source.
     let SourceConfig { kind, slow, trust, durability, read_only, idempotent, timeout, .. } = config;
-    format!("{kind:?}{slow}{trust:?}{durability:?}{read_only:?}{idempotent:?}{timeout:?}").hash(&mut hasher);
+    format!("{kind:?}{slow}{trust:?}{durability:?}{read_only:?}{idempotent:?}{timeout:?}")
+        .hash(&mut hasher);
     config.credential.as_ref().map(Secret::open).hash(&mut hasher);
     match &config.kind {
         SourceKind::McpCommand(command) => {
-            command.args.iter().for_each(|arg| arg.open().hash(&mut hasher));
-            command.env.iter().for_each(|(_, value)| value.open().hash(&mut hasher));
+            for secret in command.args.iter().chain(command.env.iter().map(|(_, value)| value)) {
+                secret.open().hash(&mut hasher);
+            }
         }
         SourceKind::McpUrl { headers, .. } => {
-            headers.iter().for_each(|(_, value)| value.open().hash(&mut hasher));
+            for (_, value) in headers {
+                value.open().hash(&mut hasher);
+            }
         }
         SourceKind::ToolFile(_) | SourceKind::Module(_) => {}
     }

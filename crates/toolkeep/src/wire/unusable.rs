@@ -10,8 +10,7 @@ pub(super) struct Unusable {
 }
 
 impl Unusable {
-    pub(super) fn new(name: SourceName, place: &str, message: &str) -> Self {
-        let problem = Problem::new(place, message).fix("mend it in the configuration");
+    pub(super) fn new(name: SourceName, problem: Problem) -> Self {
         Self { name, error: SourceError { kind: SourceFault::Blocked, problem } }
     }
 }

@@ -1,0 +1,147 @@
+//! How many calls a second the record takes, and what it adds to one: `cargo bench -p ledger`.
+//!
+//! A call is an intent and an outcome: two records. Give a directory as the first argument to
+//! measure another disk than that of the temporary files.
+
+#![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
+#![expect(clippy::disallowed_methods, reason = "a bench reads the machine's own clock")]
+#![expect(clippy::unwrap_used, reason = "a bench that cannot measure has nothing else to do")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use ledger::{FileLedger, Options, RealDisk, verify};
+use tool::outcome::Status;
+use tool::{
+    CallId, Caller, CallerType, Clock, Digest, Durability, End, Intent, Ledger as _, Level, Mono,
+    Org, SourceName, ToolKey, ToolName, Wall,
+};
+
+#[derive(Debug)]
+struct Machine(Instant);
+
+impl Clock for Machine {
+    fn wall(&self) -> Wall {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Wall(u64::try_from(since.as_millis()).unwrap_or_default())
+    }
+    fn mono(&self) -> Mono {
+        Mono(self.0.elapsed())
+    }
+}
+
+fn intent() -> Intent {
+    Intent {
+        call: CallId(uuid::Uuid::now_v7()),
+        parent: None,
+        continues: None,
+        at: Wall(1_700_000_000_000),
+        caller: Caller {
+            org: Org::default(),
+            subject: "ada".to_owned(),
+            key: "key-1".to_owned(),
+            level: Level::User,
+            agent: true,
+        },
+        door: "mcp".to_owned(),
+        caller_type: CallerType::Direct,
+        tool: ToolKey {
+            org: Org::default(),
+            source: SourceName::new("notes").unwrap(),
+            name: ToolName::new("notes.append").unwrap(),
+        },
+        definition: Digest([1; 32]),
+        catalog: 3,
+        policy: Digest([2; 32]),
+        reason: "level".to_owned(),
+        args: Digest([3; 32]),
+        args_bytes: 17,
+        effects: true,
+    }
+}
+
+fn end() -> End {
+    End {
+        at: Wall(1_700_000_000_000),
+        status: Status::Succeeded,
+        code: None,
+        elapsed_ms: 1,
+        bytes: 5,
+        result: Some(Digest([4; 32])),
+    }
+}
+
+async fn caller(ledger: Arc<FileLedger>, need: Durability, until: Instant) -> Vec<Duration> {
+    let mut took = Vec::new();
+    while Instant::now() < until {
+        let began = Instant::now();
+        let ticket = ledger.begin(intent(), need).await.unwrap();
+        ledger.finish(ticket, end(), Durability::Written).await.unwrap();
+        took.push(began.elapsed());
+        if need == Durability::Written {
+            // Nothing in a written call waits: without this, no other task would have its turn.
+            tokio::task::yield_now().await;
+        }
+    }
+    took
+}
+
+fn measure(dir: &Path, need: Durability, callers: usize) {
+    let clock = Arc::new(Machine(Instant::now()));
+    let record = dir.join(format!("{need:?}-{callers}"));
+    let (ledger, _) =
+        FileLedger::open(&record, Arc::new(RealDisk), clock, Options::default()).unwrap();
+    let ledger = Arc::new(ledger);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let began = Instant::now();
+    let mut took = runtime.block_on(async {
+        let until = began + Duration::from_secs(3);
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..callers {
+            tasks.spawn(caller(Arc::clone(&ledger), need, until));
+        }
+        tasks.join_all().await.concat()
+    });
+    let seconds = began.elapsed().as_secs_f64();
+    drop(ledger);
+    took.sort_unstable();
+    let at = |percent: usize| took.get(took.len() * percent / 100).copied().unwrap_or_default();
+    let many = f64::from(u32::try_from(took.len()).unwrap_or(u32::MAX));
+    println!(
+        "{need:?}, {callers:3} callers: {:8.0} calls/s, {:8.0} appends/s, p50 {:?}, p99 {:?}",
+        many / seconds,
+        2.0 * many / seconds,
+        at(50),
+        at(99)
+    );
+    reopen(&record);
+}
+
+/// How long a start and a check take.
+fn reopen(record: &Path) {
+    let began = Instant::now();
+    let disk: Arc<dyn ledger::Disk> = Arc::new(RealDisk);
+    let report = verify(record, &disk, &[]).unwrap();
+    let verified = began.elapsed();
+    assert!(report.is_sound(), "{report:?}");
+    let bytes: u64 = report.writers.iter().map(|writer| writer.bytes).sum();
+    let began = Instant::now();
+    let clock = Arc::new(Machine(Instant::now()));
+    let opened = FileLedger::open(record, disk, clock, Options::default()).unwrap();
+    let took = began.elapsed();
+    drop(opened);
+    println!("    {} MiB: verified in {verified:?}, opened in {took:?}", bytes >> 20);
+}
+
+fn main() {
+    let named = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    let dir = tempfile::tempdir().unwrap();
+    let dir = named.map_or_else(|| dir.path().to_owned(), PathBuf::from);
+    for callers in [1, 64] {
+        measure(&dir, Durability::Written, callers);
+    }
+    for callers in [1, 16, 64, 256] {
+        measure(&dir, Durability::Synced, callers);
+    }
+}

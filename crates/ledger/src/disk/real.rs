@@ -1,0 +1,125 @@
+//! The disk of this machine, through the standard library.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
+use super::{Disk, DiskFile, Held, Open};
+
+const MAX_NAMES: usize = 100_000;
+
+/// The file system of this machine. New files can be read by their owner only.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RealDisk;
+
+#[derive(Debug)]
+struct RealFile(File);
+
+impl Disk for RealDisk {
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        // The name of the new directory stands in its parent.
+        match dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => self.sync_dir(parent),
+            None => self.sync_dir(Path::new(".")),
+        }
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            if let Ok(name) = entry?.file_name().into_string() {
+                names.push(name);
+            }
+            if names.len() > MAX_NAMES {
+                return Err(io::Error::other(format!("more than {MAX_NAMES} files")));
+            }
+        }
+        Ok(names)
+    }
+
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).mode(0o600);
+        match how {
+            Open::Read => {}
+            Open::Append => {
+                options.append(true);
+            }
+            Open::New => {
+                options.append(true).create(true);
+            }
+        }
+        let file = options.open(path)?;
+        if how == Open::New {
+            // The standard library does not take `truncate` beside `append`.
+            file.set_len(0)?;
+        }
+        Ok(Arc::new(RealFile(file)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Held> {
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(file)),
+            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+impl DiskFile for RealFile {
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        (&self.0).write(bytes)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(into, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn truncate(&self, size: u64) -> io::Result<()> {
+        self.0.set_len(size)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn reserve(&self, from: u64, to: u64) -> io::Result<bool> {
+        let Some(length) = to.checked_sub(from).filter(|length| *length > 0) else {
+            return Ok(true);
+        };
+        loop {
+            return match fallocate(&self.0, FallocateFlags::KEEP_SIZE, from, length) {
+                Ok(()) => Ok(true),
+                Err(Errno::INTR) => continue,
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+                Err(error) => Err(error.into()),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

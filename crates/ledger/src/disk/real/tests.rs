@@ -1,0 +1,42 @@
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+use super::{Disk as _, Open, RealDisk};
+
+#[test]
+fn room_is_set_aside_without_changing_the_size_and_given_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a");
+    let file = RealDisk.open(&path, Open::New).unwrap();
+    file.append(b"123").unwrap();
+    let used = || std::fs::metadata(&path).unwrap().blocks() * 512;
+    if !file.reserve(3, 1 << 20).unwrap() {
+        // A file system without it: the ledger then refuses everything as soon as the disk is full.
+        return;
+    }
+    assert_eq!(file.size().unwrap(), 3);
+    assert!(used() >= 1 << 20, "{} bytes are set aside", used());
+    file.truncate(3).unwrap();
+    assert!(used() < 1 << 16, "{} bytes are still set aside", used());
+    assert_eq!(std::fs::read(&path).unwrap(), b"123");
+}
+
+#[test]
+fn a_lock_is_for_one_and_ends_with_its_holder() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lock");
+    let held = RealDisk.lock(&path).unwrap();
+    assert_eq!(RealDisk.lock(&path).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    drop(held);
+    RealDisk.lock(&path).unwrap();
+}
+
+#[test]
+fn what_is_made_is_for_its_owner_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let inner = dir.path().join("a/b");
+    RealDisk.make_dir(&inner).unwrap();
+    drop(RealDisk.open(&inner.join("c"), Open::New).unwrap());
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode(&inner) & 0o077, 0);
+    assert_eq!(mode(&inner.join("c")) & 0o077, 0);
+}

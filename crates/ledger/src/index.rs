@@ -1,0 +1,152 @@
+//! Where the newest records are, in memory, and which segments hold the older ones.
+//!
+//! It is made again at every start, from the segments, and holds nothing that they do not.
+
+use std::collections::VecDeque;
+
+use tool::CallId;
+
+use crate::frame::Frame;
+
+/// Where a frame begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) number: u32,
+    pub(crate) offset: u64,
+}
+
+/// What a record can be found by: organisation and tool, hashed with a key of this process, so that
+/// nobody can choose names that meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Label {
+    pub(crate) org: u64,
+    pub(crate) tool: u64,
+}
+
+/// One record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) seq: u64,
+    pub(crate) place: Place,
+    pub(crate) call: Option<CallId>,
+    /// `None` where it stands in the intent only, and that was not at hand.
+    pub(crate) label: Option<Label>,
+}
+
+/// A segment, and the first number it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) number: u32,
+    pub(crate) first: u64,
+}
+
+/// The newest records, oldest first, and all segments.
+#[derive(Debug)]
+pub(crate) struct Index {
+    entries: VecDeque<Entry>,
+    spans: Vec<Span>,
+    max: usize,
+}
+
+impl Index {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { entries: VecDeque::new(), spans: Vec::new(), max: max.max(1) }
+    }
+
+    pub(crate) fn push(&mut self, entry: Entry) {
+        if self.spans.last().is_none_or(|span| span.number != entry.place.number) {
+            self.spans.push(Span { number: entry.place.number, first: entry.seq });
+        }
+        if self.entries.len() >= self.max {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+    }
+
+    /// The frames that `carried` begins with were written again at `to`, one behind the other.
+    pub(crate) fn relocate<'b>(&mut self, mut to: Place, carried: impl Iterator<Item = Frame<'b>>) {
+        let mut index = None;
+        for frame in carried {
+            if index.is_none() {
+                let at = self.entries.partition_point(|entry| entry.seq < frame.seq);
+                index = Some(at);
+                self.spans.retain(|span| span.first < frame.seq);
+                self.spans.push(Span { number: to.number, first: frame.seq });
+            }
+            // Numbers have no holes among entries but where records were damaged.
+            let entry = index.and_then(|at| self.entries.get_mut(at));
+            if let Some(entry) = entry.filter(|entry| entry.seq == frame.seq) {
+                entry.place = to;
+                index = index.map(|at| at + 1);
+            }
+            to.offset += frame.whole.len() as u64;
+        }
+    }
+
+    /// The first number it holds.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.entries.front().map(|entry| entry.seq)
+    }
+
+    /// Up to `many` entries before `before`, newest first.
+    pub(crate) fn before(&self, before: u64, many: usize) -> Vec<Entry> {
+        let end = self.entries.partition_point(|entry| entry.seq < before);
+        self.entries.range(..end).rev().take(many).copied().collect()
+    }
+
+    /// All entries of one call, oldest first.
+    pub(crate) fn of_call(&self, call: CallId) -> Vec<Entry> {
+        self.entries.iter().filter(|entry| entry.call == Some(call)).copied().collect()
+    }
+
+    /// The segments that hold numbers before `before`, newest first, each with the number that
+    /// the next one begins with.
+    pub(crate) fn spans_before(&self, before: u64) -> Vec<(Span, u64)> {
+        let ends = self.spans.iter().skip(1).map(|span| span.first).chain([u64::MAX]);
+        let all = self.spans.iter().copied().zip(ends).filter(|(span, _)| span.first < before);
+        let mut all = all.collect::<Vec<_>>();
+        all.reverse();
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::ledger::Kind;
+
+    use super::{Entry, Index, Place, Span};
+    use crate::frame::{Draft, frames};
+
+    fn entry(seq: u64, number: u32) -> Entry {
+        let place = Place { number, offset: seq * 100 };
+        Entry { seq, place, call: None, label: None }
+    }
+
+    #[test]
+    fn the_newest_stay_and_spans_know_the_rest() {
+        let mut index = Index::new(4);
+        (1..=10).for_each(|seq| index.push(entry(seq, u32::try_from(seq).unwrap() / 4)));
+        assert_eq!(index.first(), Some(7));
+        let seqs = index.before(10, 2).iter().map(|e| e.seq).collect::<Vec<_>>();
+        assert_eq!(seqs, [9, 8]);
+        let spans = index.spans_before(8);
+        let span = |number, first| Span { number, first };
+        assert_eq!(spans, [(span(1, 4), 8), (span(0, 1), 4)]);
+    }
+
+    #[test]
+    fn what_was_written_again_is_found_in_its_new_place() {
+        let mut index = Index::new(10);
+        (1..=6).for_each(|seq| index.push(entry(seq, if seq < 4 { 1 } else { 2 })));
+        let carried = (3..=6)
+            .flat_map(|seq| Draft::new(Kind::Gap, None, &0).unwrap().seal(seq).to_vec())
+            .collect::<Vec<_>>();
+        index.relocate(Place { number: 3, offset: 128 }, frames(&carried));
+        let places = index.before(u64::MAX, 9).iter().map(|e| e.place).collect::<Vec<_>>();
+        let place = |number, offset| Place { number, offset };
+        let length = carried.len() as u64 / 4;
+        assert_eq!(places[0], place(3, 128 + 3 * length));
+        assert_eq!(places[3..], [place(3, 128), place(1, 200), place(1, 100)]);
+        assert_eq!(index.spans_before(9).len(), 2);
+    }
+}

@@ -1,0 +1,49 @@
+//! Whose a record is and of which tool, read from its body.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use tool::ledger::Kind;
+
+use crate::frame::Frame;
+
+#[derive(Deserialize)]
+struct Caller<'b> {
+    #[serde(borrow)]
+    org: Cow<'b, str>,
+}
+
+#[derive(Deserialize)]
+struct Key<'b> {
+    #[serde(borrow)]
+    name: Cow<'b, str>,
+}
+
+#[derive(Deserialize)]
+struct Intent<'b> {
+    #[serde(borrow)]
+    caller: Caller<'b>,
+    #[serde(borrow)]
+    tool: Key<'b>,
+}
+
+#[derive(Deserialize)]
+struct Refusal<'b> {
+    #[serde(borrow)]
+    caller: Caller<'b>,
+    #[serde(borrow)]
+    tool: Cow<'b, str>,
+}
+
+/// The organisation of the caller and the tool's name; intents and refusals have them.
+pub(crate) fn names<'b>(frame: &Frame<'b>) -> Option<(Cow<'b, str>, Cow<'b, str>)> {
+    match frame.kind {
+        Kind::Intent => serde_json::from_slice::<Intent<'b>>(frame.body)
+            .ok()
+            .map(|intent| (intent.caller.org, intent.tool.name)),
+        Kind::Refused => serde_json::from_slice::<Refusal<'b>>(frame.body)
+            .ok()
+            .map(|refusal| (refusal.caller.org, refusal.tool)),
+        _ => None,
+    }
+}

@@ -1,0 +1,104 @@
+//! What the operator may choose of the ledger.
+
+use std::time::Duration;
+
+use tool::LedgerError;
+
+/// How the ledger writes. [`Options::default`] is what a server uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Names this writer's files, `[A-Za-z0-9_.-]`, 1 to 64 characters. Several servers on one
+    /// directory have one name each: one chain per writer. Default `main`.
+    pub writer: String,
+    /// A segment that has grown past so many bytes is closed. Default 64 MiB; 1 KiB to 1 GiB.
+    pub segment_bytes: u64,
+    /// So many bytes are kept set aside on the disk: records that need no sync are still taken from
+    /// them when the disk is full. Default 4 MiB, about 5,000 calls; 4 KiB to 1 GiB.
+    pub reserve_bytes: u64,
+    /// A checkpoint is written after so many records. Default 1,000; 1 to 1,000,000.
+    pub checkpoint_records: u64,
+    /// What is written is synced and sealed by a checkpoint after this long at the latest, and a
+    /// full or failing disk is tried again this often. Default 1 s; 1 ms to 4 s.
+    pub idle: Duration,
+    /// How long a call waits for the disk before it is refused. Default 5 s; 1 ms to 10 min.
+    pub sync_wait: Duration,
+    /// So many bytes of records may wait for the disk; intents past that are refused. Default
+    /// 32 MiB; 64 KiB to 1 GiB.
+    pub unsynced_bytes: usize,
+    /// So many refusals are written down one by one in a second; the rest is counted. Default 100.
+    pub refusals_per_second: u32,
+    /// So many of the newest records are found without reading segments. Default 100,000; 1 to
+    /// 100,000,000, at about 64 bytes each.
+    pub index_entries: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            writer: "main".to_owned(),
+            segment_bytes: 64 << 20,
+            reserve_bytes: 4 << 20,
+            checkpoint_records: 1_000,
+            idle: Duration::from_secs(1),
+            sync_wait: Duration::from_secs(5),
+            unsynced_bytes: 32 << 20,
+            refusals_per_second: 100,
+            index_entries: 100_000,
+        }
+    }
+}
+
+impl Options {
+    /// Longest name of a writer, in bytes.
+    pub(crate) const MAX_WRITER: usize = 64;
+
+    pub(crate) fn check(&self) -> Result<(), LedgerError> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+        let name = &self.writer;
+        if name.is_empty() || name.len() > Self::MAX_WRITER || !name.bytes().all(fits) {
+            return Err(LedgerError::new(format!(
+                "the writer's name `{}` does not fit: 1 to {} letters, digits, `_`, `.` and `-`",
+                name.escape_debug(),
+                Self::MAX_WRITER
+            )));
+        }
+        let bounds = [
+            ("segment_bytes", self.segment_bytes, 1 << 10, 1 << 30),
+            ("reserve_bytes", self.reserve_bytes, 4 << 10, 1 << 30),
+            ("checkpoint_records", self.checkpoint_records, 1, 1_000_000),
+            ("unsynced_bytes", self.unsynced_bytes as u64, 64 << 10, 1 << 30),
+            ("index_entries", self.index_entries as u64, 1, 100_000_000),
+            ("idle", millis(self.idle), 1, 4_000),
+            ("sync_wait", millis(self.sync_wait), 1, 600_000),
+        ];
+        for (name, value, least, most) in bounds {
+            if !(least..=most).contains(&value) {
+                return Err(LedgerError::new(format!(
+                    "the record's option `{name}` is {value}; it may be {least} to {most}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Options;
+
+    #[test]
+    fn options_have_bounds() {
+        Options::default().check().unwrap();
+        let slow = Options { idle: Duration::from_secs(9), ..Options::default() };
+        let error = slow.check().unwrap_err().message;
+        assert_eq!(error, "the record's option `idle` is 9000; it may be 1 to 4000");
+        Options { checkpoint_records: 0, ..Options::default() }.check().unwrap_err();
+        Options { reserve_bytes: 0, ..Options::default() }.check().unwrap_err();
+    }
+}

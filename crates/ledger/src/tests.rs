@@ -1,0 +1,10 @@
+//! The whole ledger on a simulated disk, and on this machine's.
+
+mod calls;
+mod crash;
+mod fixture;
+mod full;
+mod outage;
+mod reading;
+mod sim_disk;
+mod tamper;

@@ -1,0 +1,290 @@
+//! Lives that end badly, one after the other, on one disk; and what is on record then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use tool::ledger::Kind;
+use tool::{CallId, Durability, Ticket};
+
+use super::fixture::{DIR, Driven, Random, end, id, intent, refusal, seeds, small};
+use super::sim_disk::{Crash, SimDisk};
+use crate::open::Recovery;
+use crate::options::Options;
+use crate::segment::Site;
+use crate::state::Confirmed;
+use crate::survey::Survey;
+use crate::verify;
+
+/// What callers were told.
+#[derive(Debug, Default)]
+struct Told {
+    /// Intents that were confirmed as synced.
+    synced: BTreeSet<CallId>,
+    /// Intents and outcomes that were confirmed as written since the power was last there.
+    written: BTreeSet<(CallId, u8)>,
+    /// Every body that was ever handed over.
+    bodies: BTreeMap<(CallId, u8), Vec<u8>>,
+    /// Next call.
+    next: u64,
+}
+
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Sum {
+    synced: usize,
+    lost_synced: usize,
+    lost_written_by_kill: usize,
+    /// What a ledger that answers before the disk did would have lost.
+    lost_written_by_power: usize,
+    torn: usize,
+    wrong: Vec<String>,
+    frames: usize,
+    crashes: usize,
+    cuts: usize,
+    stopped: usize,
+}
+
+struct Life<'a> {
+    driven: Driven,
+    disk: &'a SimDisk,
+    told: &'a mut Told,
+    running: Vec<(u64, Ticket)>,
+    waiting: Vec<(u64, Ticket, Confirmed)>,
+}
+
+impl Life<'_> {
+    fn step(&mut self, random: &mut Random) {
+        match random.below(10) {
+            0..=4 => self.begin(random),
+            5 | 6 => self.finish(random),
+            7 => self.driven.inner.refuse(&refusal(1 << 40)),
+            8 => self.driven.clock.go(random.below(700)),
+            _ => self.driven.syncer.turn(random.percent(30)),
+        }
+        self.hear();
+    }
+
+    fn begin(&mut self, random: &mut Random) {
+        let number = self.told.next;
+        self.told.next += 1;
+        let intent = intent(number);
+        let need = if random.percent(50) { Durability::Synced } else { Durability::Written };
+        let body = serde_json::to_vec(&intent).unwrap();
+        self.told.bodies.insert((id(number), Kind::Intent as u8), body);
+        match self.driven.begin(&intent, need) {
+            Ok((ticket, Some(confirmed))) => self.waiting.push((number, ticket, confirmed)),
+            Ok((ticket, None)) => {
+                self.told.written.insert((id(number), Kind::Intent as u8));
+                self.running.push((number, ticket));
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn finish(&mut self, random: &mut Random) {
+        if self.running.is_empty() {
+            return;
+        }
+        let at = random.index(self.running.len());
+        let (number, ticket) = self.running.swap_remove(at);
+        if random.percent(20) {
+            drop(ticket);
+            return;
+        }
+        let key = (id(number), Kind::Outcome as u8);
+        self.told.bodies.insert(key, serde_json::to_vec(&end(number)).unwrap());
+        if self.driven.inner.outcome(ticket.redeem(), &end(number), Durability::Written).is_ok() {
+            self.told.written.insert(key);
+        }
+    }
+
+    /// Listens for what the disk confirmed.
+    fn hear(&mut self) {
+        for (number, ticket, mut confirmed) in std::mem::take(&mut self.waiting) {
+            match confirmed.try_recv() {
+                Ok(Ok(())) => {
+                    self.told.synced.insert(id(number));
+                    self.told.written.insert((id(number), Kind::Intent as u8));
+                    self.running.push((number, ticket));
+                }
+                Ok(Err(_)) => self.driven.inner.not_run(ticket.redeem()),
+                Err(_) => self.waiting.push((number, ticket, confirmed)),
+            }
+        }
+    }
+}
+
+/// One life: opens, works, and ends where the fuse says. Returns whether it could open, and whether
+/// it ended in order.
+fn live(
+    disk: &SimDisk,
+    told: &mut Told,
+    random: &mut Random,
+    options: &Options,
+) -> Option<(Recovery, bool)> {
+    disk.world().fuse = random.percent(90).then(|| 1 + random.below(120));
+    let driven = Driven::open(disk.shared(), options.clone()).ok()?;
+    let recovery = driven.recovery.clone();
+    let mut life = Life { driven, disk, told, running: Vec::new(), waiting: Vec::new() };
+    for _ in 0..random.below(150) {
+        life.step(random);
+        if life.disk.world().fuse == Some(0) {
+            break;
+        }
+    }
+    let orderly = life.disk.world().fuse.is_none() && random.percent(50);
+    if orderly {
+        // Tickets end first: a server that stops in order lets its calls end.
+        life.running.clear();
+        life.waiting.clear();
+        life.driven.syncer.close();
+    }
+    let stopped = life.driven.inner.health().is_err();
+    // Without the machine, nothing that drops can write.
+    disk.world().fuse.get_or_insert(0);
+    drop(life);
+    Some((recovery, stopped))
+}
+
+/// What is on record now, judged against what was told.
+fn judge(disk: &SimDisk, told: &Told, sum: &mut Sum, power: bool) -> BTreeSet<(CallId, u8)> {
+    let report = verify(Path::new(DIR), &disk.shared(), &[]).unwrap();
+    for finding in &report.findings {
+        sum.wrong.push(format!("a crash was taken for tampering: {finding:?}"));
+    }
+    let site = Site { disk: disk.shared(), dir: Path::new(DIR).to_owned(), writer: "main".into() };
+    let survey = Survey::of(&site).unwrap();
+    sum.cuts += survey.cuts.len();
+    let mut seen = BTreeSet::new();
+    let mut expected = 1;
+    survey
+        .replay(&site, &mut |_, _, frame| {
+            sum.frames += 1;
+            if frame.seq != expected {
+                sum.wrong.push(format!("record {} follows {}", frame.seq, expected - 1));
+            }
+            expected = frame.seq + 1;
+            let Some(call) = frame.call else { return };
+            if !seen.insert((call, frame.kind as u8)) && frame.kind != Kind::Refused {
+                sum.wrong.push(format!("call {call} has two of kind {:?}", frame.kind));
+            }
+            let body = told.bodies.get(&(call, frame.kind as u8));
+            let own = matches!(frame.kind, Kind::Outcome) && {
+                let end = serde_json::from_slice::<tool::End>(frame.body).unwrap();
+                matches!(
+                    end.status,
+                    tool::outcome::Status::Abandoned | tool::outcome::Status::Refused
+                )
+            };
+            if frame.kind != Kind::Refused && !own && body.is_none_or(|body| body != frame.body) {
+                sum.torn += 1;
+            }
+        })
+        .unwrap();
+    let intent = |call: &CallId| seen.contains(&(*call, Kind::Intent as u8));
+    sum.lost_synced += told.synced.iter().filter(|call| !intent(call)).count();
+    let lost = told.written.iter().filter(|key| !seen.contains(*key)).count();
+    *if power { &mut sum.lost_written_by_power } else { &mut sum.lost_written_by_kill } += lost;
+    seen
+}
+
+fn run(seed: u64, shape: impl Fn(&SimDisk, &mut Random)) -> Sum {
+    let mut random = Random::new(seed);
+    let disk = SimDisk::new(seed ^ 0xdead_beef);
+    shape(&disk, &mut random);
+    let mut options = small();
+    options.segment_bytes = 1 << (11 + random.below(4));
+    options.checkpoint_records = 2 + random.below(12);
+    let (mut told, mut sum) = (Told::default(), Sum::default());
+    for _ in 0..2 + random.below(4) {
+        let opened = live(&disk, &mut told, &mut random, &options);
+        sum.stopped += usize::from(opened.is_some_and(|(_, stopped)| stopped));
+        let how = if random.percent(60) { Crash::Power } else { Crash::Kill };
+        disk.crash(how);
+        sum.crashes += 1;
+        let seen = judge(&disk, &told, &mut sum, how == Crash::Power);
+        // What the power took is lost; from here on only what is left is owed.
+        told.written.retain(|key| seen.contains(key));
+        if sum.lost_synced > 0 {
+            break;
+        }
+    }
+    sum.synced = told.synced.len();
+    // At last it must open in peace, and say which calls are unknown.
+    disk.world().failing_syncs = 0;
+    let driven = Driven::open(disk.shared(), options).unwrap();
+    let seen = judge(&disk, &told, &mut sum, false);
+    let has = |call: CallId, kind: Kind| seen.contains(&(call, kind as u8));
+    let open = seen
+        .iter()
+        .map(|(call, _)| *call)
+        .filter(|call| has(*call, Kind::Intent) && !has(*call, Kind::Outcome));
+    if driven.recovery.open.iter().copied().collect::<BTreeSet<_>>() != open.collect() {
+        sum.wrong.push("the open calls are others".to_owned());
+    }
+    if driven.inner.health().is_err() {
+        sum.wrong.push("it does not work again".to_owned());
+    }
+    driven.close();
+    judge(&disk, &told, &mut sum, false);
+    sum
+}
+
+fn all(seeds: u64, shape: impl Fn(&SimDisk, &mut Random)) -> (Sum, u64) {
+    let (mut all, mut early) = (Sum::default(), 0);
+    for seed in 0..seeds {
+        let sum = run(seed, &shape);
+        early += u64::from(sum.lost_written_by_power > 0);
+        if all.wrong.len() < 5 {
+            all.wrong.extend(sum.wrong.iter().map(|wrong| format!("seed {seed}: {wrong}")));
+        }
+        all.synced += sum.synced;
+        all.lost_synced += sum.lost_synced;
+        all.lost_written_by_kill += sum.lost_written_by_kill;
+        all.lost_written_by_power += sum.lost_written_by_power;
+        all.torn += sum.torn;
+        all.frames += sum.frames;
+        all.crashes += sum.crashes;
+        all.cuts += sum.cuts;
+        all.stopped += sum.stopped;
+    }
+    (all, early)
+}
+
+#[test]
+fn nothing_confirmed_is_lost_by_kill_or_loss_of_power() {
+    let seeds = seeds();
+    let (sum, early) = all(seeds, |_, _| {});
+    println!("{seeds} seeds: {sum:?}; answering before the sync loses on {early} seeds");
+    assert_eq!(sum.wrong, Vec::<String>::new());
+    assert_eq!((sum.lost_synced, sum.lost_written_by_kill, sum.torn), (0, 0, 0));
+    assert!(sum.synced > 1_000 && sum.cuts > 100, "too little happened");
+    // The control: the same disk, the same runs, answered before the sync.
+    assert!(early > seeds / 20, "the disk loses too little to prove anything");
+}
+
+#[test]
+fn nothing_confirmed_is_lost_where_syncs_fail_too() {
+    let seeds = seeds() / 2;
+    let shape = |disk: &SimDisk, random: &mut Random| {
+        disk.world().failing_syncs = 5 + random.below(40);
+    };
+    let (sum, early) = all(seeds, shape);
+    println!("{seeds} seeds: {sum:?}; answering before the sync loses on {early} seeds");
+    assert_eq!(sum.wrong, Vec::<String>::new());
+    assert_eq!((sum.lost_synced, sum.lost_written_by_kill, sum.torn), (0, 0, 0));
+    assert!(sum.synced > 1_000 && sum.stopped > 10, "too little happened");
+}
+
+/// A control of the disk: where a sync only says that it did, what was confirmed is lost, and the
+/// ledger says that something on the disk is not as it was.
+#[test]
+fn a_disk_that_lies_is_found_out() {
+    let (mut lost, mut told) = (0, 0);
+    for seed in 0..100 {
+        let sum = run(seed, |disk, _| disk.world().lying_syncs = true);
+        lost += u64::from(sum.lost_synced > 0);
+        told += u64::from(!sum.wrong.is_empty());
+    }
+    println!("100 seeds on a lying disk: confirmed records lost on {lost}, told on {told}");
+    assert!(lost > 20 && told > 10, "{lost} {told}");
+}

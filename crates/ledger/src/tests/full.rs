@@ -1,0 +1,205 @@
+//! A disk without room.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tool::outcome::Status;
+use tool::{Durability, End, Ledger as _};
+
+use super::fixture::{DIR, Driven, Hand, end, intent, refusal};
+use super::sim_disk::SimDisk;
+use crate::file_ledger::FileLedger;
+use crate::options::Options;
+use crate::verify::verify;
+
+const RESERVE: u64 = 64 << 10;
+
+fn options() -> Options {
+    Options { reserve_bytes: RESERVE, ..Options::default() }
+}
+
+fn used(disk: &SimDisk) -> u64 {
+    disk.files().values().map(|bytes| bytes.len() as u64).sum()
+}
+
+/// Fills the disk up: what is set aside stays so.
+fn fill(disk: &SimDisk) {
+    disk.world().capacity = Some(0);
+}
+
+fn free(disk: &SimDisk) {
+    disk.world().capacity = None;
+}
+
+/// Fails where a call does not have one intent and one outcome.
+fn check(disk: &SimDisk, calls: u64) {
+    let report = verify(Path::new(DIR), &disk.shared(), &[]).unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    let numbers = &report.writers[0];
+    assert_eq!((numbers.intents, numbers.outcomes, numbers.open), (calls, calls, 0), "{numbers:?}");
+}
+
+#[test]
+fn a_full_disk_refuses_effects_serves_the_rest_and_comes_back() {
+    let disk = SimDisk::new(1);
+    let mut driven = Driven::open(disk.shared(), options()).unwrap();
+    driven.call(0);
+    fill(&disk);
+    // Until the reserve begins to be used, nobody notices.
+    let mut number = 1;
+    while driven.inner.health().is_ok() {
+        driven.call(number);
+        driven.syncer.turn(false);
+        number += 1;
+    }
+    let why = driven.inner.health().unwrap_err().message;
+    assert_eq!(
+        why,
+        "calls with effects are refused, because they cannot be recorded surely in `/record`: no space is left; free some space there; the record goes on by itself within 5 seconds"
+    );
+    // What must be synced is refused, and leaves nothing.
+    for _ in 0..100 {
+        let error = driven.begin(&intent(number), Durability::Synced).unwrap_err();
+        assert_eq!(error.message, why);
+        driven.inner.refuse(&refusal(number));
+    }
+    // What must not is served, until the reserve is gone.
+    let mut running = Vec::new();
+    let last = loop {
+        match driven.begin(&intent(number), Durability::Written) {
+            Ok((ticket, _)) => running.push(ticket),
+            Err(error) => break error.message,
+        }
+        number += 1;
+        driven.syncer.turn(number.is_multiple_of(10));
+        assert!(driven.inner.health().is_err());
+    };
+    assert!(last.contains("the ledger's reserve is used up; free some space there"), "{last}");
+    let served = running.len();
+    println!("{served} calls from a reserve of {RESERVE} bytes, {} bytes are used", used(&disk));
+    assert!(served as u64 > RESERVE / 2 / (512 + 600), "{served} calls were served");
+    // Every call that runs has room for its outcome.
+    for (ticket, at) in running.into_iter().zip(0..) {
+        if at % 2 == 0 {
+            drop(ticket);
+        } else {
+            driven.inner.outcome(ticket.redeem(), &end(at), Durability::Written).unwrap();
+        }
+    }
+    free(&disk);
+    driven.syncer.turn(true);
+    driven.inner.health().unwrap();
+    let (ticket, confirmed) = driven.begin(&intent(number), Durability::Synced).unwrap();
+    driven.syncer.turn(false);
+    confirmed.unwrap().try_recv().unwrap().unwrap();
+    driven.inner.outcome(ticket.redeem(), &end(number), Durability::Written).unwrap();
+    // The refusals of the meantime are counted.
+    driven.clock.go(2_000);
+    driven.syncer.turn(true);
+    driven.close();
+    check(&disk, number + 1);
+    assert_eq!(verify(Path::new(DIR), &disk.shared(), &[]).unwrap().writers[0].gaps, 1);
+}
+
+#[test]
+fn a_write_that_went_halfway_is_cut_back() {
+    let disk = SimDisk::new(1);
+    disk.world().can_reserve = false;
+    let mut driven = Driven::open(disk.shared(), options()).unwrap();
+    driven.call(0);
+    let before = disk.files();
+    // Room for a part of a record only.
+    disk.world().capacity = Some(used(&disk) + 100);
+    let error = driven.begin(&intent(1), Durability::Written).unwrap_err();
+    let why = "a record cannot be written in `/record`: no space is left; free some space there; the record goes on by itself within 5 seconds";
+    assert_eq!(error.message, why);
+    assert_eq!(disk.files(), before);
+    // Nothing is set aside on such a disk: everything is refused.
+    for need in [Durability::Written, Durability::Synced] {
+        assert_eq!(driven.begin(&intent(1), need).unwrap_err().message, why);
+    }
+    driven.syncer.turn(true);
+    assert!(driven.inner.health().is_err());
+    free(&disk);
+    driven.syncer.turn(true);
+    driven.inner.health().unwrap();
+    driven.call(1);
+    driven.close();
+    check(&disk, 2);
+}
+
+#[test]
+fn an_outcome_without_room_is_owed_and_written_later() {
+    let disk = SimDisk::new(1);
+    disk.world().can_reserve = false;
+    let mut driven = Driven::open(disk.shared(), options()).unwrap();
+    let tickets = (0..4)
+        .map(|number| driven.begin(&intent(number), Durability::Written).unwrap().0)
+        .collect::<Vec<_>>();
+    fill(&disk);
+    for (ticket, number) in tickets.into_iter().zip(0..) {
+        if number == 3 {
+            drop(ticket);
+        } else {
+            driven.inner.outcome(ticket.redeem(), &end(number), Durability::Written).unwrap_err();
+        }
+    }
+    driven.syncer.turn(true);
+    free(&disk);
+    driven.syncer.turn(true);
+    driven.close();
+    check(&disk, 4);
+}
+
+#[test]
+fn a_server_starts_on_a_full_disk_and_takes_calls_when_there_is_room() {
+    let disk = SimDisk::new(1);
+    let driven = Driven::open(disk.shared(), options()).unwrap();
+    driven.call(0);
+    driven.close();
+    let before = disk.files();
+    fill(&disk);
+    let mut driven = Driven::open(disk.shared(), options()).unwrap();
+    assert!(driven.inner.health().unwrap_err().message.contains("no space is left"));
+    driven.begin(&intent(1), Durability::Written).unwrap_err();
+    assert_eq!(disk.files()["main-0000000001.seg"], before["main-0000000001.seg"]);
+    free(&disk);
+    driven.syncer.turn(true);
+    driven.inner.health().unwrap();
+    driven.call(1);
+    driven.close();
+    check(&disk, 2);
+}
+
+/// With the real thread: nobody calls, and it comes back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_comes_back_by_itself() {
+    let disk = SimDisk::new(1);
+    let options = Options { idle: std::time::Duration::from_millis(10), ..options() };
+    let clock = Arc::new(Hand::default());
+    let (ledger, _) = FileLedger::open(Path::new(DIR), disk.shared(), clock, options).unwrap();
+    fill(&disk);
+    let mut number = 0;
+    while ledger.health().is_ok() {
+        // The other thread may find the disk full between the two lines.
+        let Ok(ticket) = ledger.begin(intent(number), Durability::Written).await else {
+            assert!(ledger.health().is_err());
+            break;
+        };
+        number += 1;
+        ledger.finish(ticket, end(number), Durability::Written).await.unwrap();
+    }
+    ledger.begin(intent(number), Durability::Synced).await.unwrap_err();
+    free(&disk);
+    // Back means that calls begin: what was owed may still fill the first try.
+    let ticket = loop {
+        if let Ok(ticket) = ledger.begin(intent(number), Durability::Synced).await {
+            break ticket;
+        }
+        tokio::task::yield_now().await;
+    };
+    let end = End { status: Status::Failed, ..end(1) };
+    ledger.finish(ticket, end, Durability::Written).await.unwrap();
+    drop(ledger);
+    check(&disk, number + 1);
+}

@@ -1,0 +1,205 @@
+//! Disks that fail, hang and deny; a thread that dies.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tool::ledger::{Kind, Records as _};
+use tool::outcome::Status;
+use tool::{Code, Durability, End, Ledger as _};
+
+use super::fixture::{DIR, Driven, Hand, end, id, intent, small};
+use super::sim_disk::{Crash, SimDisk};
+use crate::disk::{Disk as _, Open};
+use crate::file_ledger::FileLedger;
+use crate::options::Options;
+use crate::verify::verify;
+
+fn check(disk: &SimDisk, calls: u64) {
+    let report = verify(Path::new(DIR), &disk.shared(), &[]).unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    let numbers = &report.writers[0];
+    assert_eq!((numbers.intents, numbers.outcomes, numbers.open), (calls, calls, 0), "{numbers:?}");
+}
+
+/// The control for all that follows: to ask the same file again is to lose what was written.
+#[test]
+fn a_second_sync_of_the_same_file_proves_nothing() {
+    let disk = SimDisk::new(1);
+    let file = disk.open(Path::new("a"), Open::New).unwrap();
+    disk.sync_dir(Path::new("/")).unwrap();
+    file.append(b"record").unwrap();
+    disk.world().failing_syncs = 100;
+    file.sync().unwrap_err();
+    disk.world().failing_syncs = 0;
+    file.sync().unwrap();
+    disk.crash(Crash::Power);
+    assert!(!disk.files()["a"].starts_with(b"record"), "the disk keeps what its sync failed on");
+}
+
+#[test]
+fn after_a_failed_sync_the_records_go_on_in_a_new_segment() {
+    let disk = SimDisk::new(1);
+    let mut driven = Driven::open(disk.shared(), small()).unwrap();
+    driven.call(0);
+    driven.syncer.turn(true);
+    // In the file, and not on the disk: records that needed no sync, and one that does.
+    driven.call(1);
+    let (ticket, confirmed) = driven.begin(&intent(2), Durability::Synced).unwrap();
+    fail_next_sync(&disk);
+    driven.syncer.turn(false);
+    confirmed.unwrap().try_recv().unwrap().unwrap();
+    driven.inner.health().unwrap();
+    disk.crash(Crash::Power);
+    drop(ticket);
+    let driven = Driven::open(disk.shared(), small()).unwrap();
+    assert_eq!(driven.recovery.open, [id(2)]);
+    assert_eq!(driven.recovery.findings, []);
+    let report = verify(Path::new(DIR), &disk.shared(), &[]).unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    assert_eq!((report.writers[0].intents, report.writers[0].outcomes), (3, 2));
+    assert_eq!((report.writers[0].open, report.writers[0].unknown), (1, 1));
+}
+
+/// The next sync fails, those after it do not.
+fn fail_next_sync(disk: &SimDisk) {
+    disk.world().fail_syncs_once = true;
+}
+
+#[test]
+fn where_no_disk_takes_it_the_ledger_stops_says_so_and_comes_back() {
+    let disk = SimDisk::new(1);
+    let mut driven = Driven::open(disk.shared(), small()).unwrap();
+    driven.call(0);
+    let (ticket, confirmed) = driven.begin(&intent(1), Durability::Synced).unwrap();
+    let (running, _) = driven.begin(&intent(2), Durability::Written).unwrap();
+    disk.world().failing_syncs = 100;
+    driven.syncer.turn(false);
+    let told = confirmed.unwrap().try_recv().unwrap().unwrap_err();
+    assert!(told.message.starts_with("no new segment can be made in `/record`"), "{told}");
+    driven.inner.not_run(ticket.redeem());
+    // It takes nothing, and what ends meanwhile is not forgotten.
+    for need in [Durability::Written, Durability::Synced] {
+        assert_eq!(driven.begin(&intent(9), need).unwrap_err(), told);
+    }
+    assert_eq!(driven.inner.health(), Err(told));
+    driven.inner.outcome(running.redeem(), &end(2), Durability::Written).unwrap_err();
+    for _ in 0..3 {
+        driven.syncer.turn(true);
+        assert!(driven.inner.health().is_err());
+    }
+    disk.world().failing_syncs = 0;
+    driven.syncer.turn(true);
+    driven.inner.health().unwrap();
+    driven.call(3);
+    driven.close();
+    check(&disk, 4);
+}
+
+/// No record, no execution: however the record fails, no call begins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_call_begins_without_its_record() {
+    let (mut began, mut tried) = (0, 0);
+    for way in 0..6 {
+        let disk = SimDisk::new(way);
+        let options = Options { sync_wait: Duration::from_millis(20), ..small() };
+        let clock = Arc::new(Hand::default());
+        let (ledger, _) = FileLedger::open(Path::new(DIR), disk.shared(), clock, options).unwrap();
+        match way {
+            0 => {
+                disk.world().capacity = Some(0);
+                // From here on the reserve is what is left, and it is for calls without effects.
+                while ledger.health().is_ok() {
+                    // The other thread may find the disk full between the two lines.
+                    let Ok(ticket) = ledger.begin(intent(1 << 30), Durability::Written).await
+                    else {
+                        assert!(ledger.health().is_err());
+                        break;
+                    };
+                    ledger.finish(ticket, end(1), Durability::Written).await.unwrap();
+                }
+            }
+            1 => disk.world().failing_writes = Some(io::ErrorKind::Other),
+            2 => disk.world().failing_writes = Some(io::ErrorKind::PermissionDenied),
+            3 => disk.hang(true),
+            4 => ledger.close(),
+            _ => disk.world().deadly_syncs = true,
+        }
+        // A disk that hangs costs each caller its whole wait.
+        let calls = if way == 3 { 50 } else { 2_000 };
+        for number in 0..calls {
+            tried += 1;
+            match ledger.begin(intent(number), Durability::Synced).await {
+                Ok(_) => began += 1,
+                Err(error) => assert!(error.message.len() > 20, "{error}"),
+            }
+        }
+        disk.hang(false);
+    }
+    println!("{began} of {tried} calls began");
+    assert_eq!((began, tried), (0, 10_050));
+}
+
+/// The caller was told that its call does not run, so the record says that too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_the_disk_did_not_confirm_in_time_is_refused() {
+    let disk = SimDisk::new(1);
+    let options = Options { sync_wait: Duration::from_millis(20), ..small() };
+    let clock = Arc::new(Hand::default());
+    let (ledger, _) =
+        FileLedger::open(Path::new(DIR), disk.shared(), clock.clone(), options).unwrap();
+    disk.hang(true);
+    let error = ledger.begin(intent(1), Durability::Synced).await.unwrap_err();
+    assert_eq!(
+        error.message,
+        "the disk under `/record` did not confirm a record within 20 ms; check its load and its health"
+    );
+    clock.go(1_000);
+    assert!(ledger.health().unwrap_err().message.contains("did not confirm a record"));
+    disk.hang(false);
+    let records = ledger.of_call(id(1)).await.unwrap();
+    let kinds = records.iter().map(|record| record.kind).collect::<Vec<_>>();
+    assert_eq!(kinds, [Kind::Intent, Kind::Outcome]);
+    let end = records[1].body.read::<End>().unwrap();
+    assert_eq!((end.status, end.code), (Status::Refused, Some(Code::RecordUnavailable)));
+    drop(ledger);
+    check(&disk, 1);
+}
+
+#[test]
+fn more_than_may_wait_for_the_disk_is_refused() {
+    let disk = SimDisk::new(1);
+    let options = Options { unsynced_bytes: 64 << 10, ..small() };
+    let mut driven = Driven::open(disk.shared(), options).unwrap();
+    let mut number = 0;
+    let error = loop {
+        match driven.begin(&intent(number), Durability::Written) {
+            Ok((ticket, _)) => drop(ticket),
+            Err(error) => break error,
+        }
+        number += 1;
+    };
+    assert!(error.message.starts_with("the disk under `/record` does not keep up"), "{error}");
+    assert!((50..200).contains(&number), "{number}");
+    driven.syncer.turn(false);
+    driven.call(number);
+    driven.close();
+    check(&disk, number + 1);
+}
+
+#[test]
+fn after_a_fault_while_writing_the_ledger_goes_on_with_what_is_whole() {
+    let disk = SimDisk::new(1);
+    let mut driven = Driven::open(disk.shared(), small()).unwrap();
+    driven.call(0);
+    let (running, _) = driven.begin(&intent(1), Durability::Written).unwrap();
+    driven.inner.poison();
+    let error = driven.begin(&intent(2), Durability::Written).unwrap_err();
+    assert!(error.message.starts_with("a fault in Toolkeep"), "{error}");
+    driven.inner.outcome(running.redeem(), &end(1), Durability::Written).unwrap_err();
+    driven.syncer.turn(true);
+    driven.call(2);
+    driven.close();
+    check(&disk, 3);
+}

@@ -1,0 +1,138 @@
+//! Lists, and what is on record of one call: newest first, by tool and organisation, past what the
+//! index holds and past the end of a segment.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tool::ledger::{Kind, Query, Records as _};
+use tool::outcome::Status;
+use tool::{Durability, Ledger as _, Org};
+
+use super::fixture::{DIR, Hand, end, id, intent, refusal};
+use super::sim_disk::SimDisk;
+use crate::file_ledger::FileLedger;
+use crate::options::Options;
+
+const CALLS: u64 = 120;
+
+fn open(disk: &SimDisk) -> FileLedger {
+    let options = Options {
+        segment_bytes: 8 << 10,
+        reserve_bytes: 4 << 10,
+        checkpoint_records: 10,
+        index_entries: 50,
+        ..Options::default()
+    };
+    FileLedger::open(Path::new(DIR), disk.shared(), Arc::new(Hand::default()), options).unwrap().0
+}
+
+/// Calls 0 to 119; call 0 ends last, many segments after its intent; call 200 is refused.
+async fn filled(disk: &SimDisk) -> FileLedger {
+    let ledger = open(disk);
+    let first = ledger.begin(intent(0), Durability::Synced).await.unwrap();
+    for number in 1..CALLS {
+        let ticket = ledger.begin(intent(number), Durability::Synced).await.unwrap();
+        ledger.finish(ticket, end(number), Durability::Written).await.unwrap();
+    }
+    ledger.refuse(refusal(200));
+    ledger.finish(first, end(0), Durability::Written).await.unwrap();
+    assert!(disk.files().len() > 5, "{:?}", disk.files().keys());
+    ledger
+}
+
+/// Number, kind, and which call.
+type Shown = (u64, Kind, Option<u64>);
+
+async fn list(ledger: &FileLedger, query: Query) -> Vec<Shown> {
+    let records = ledger.list(query).await.unwrap();
+    let call = |id: tool::CallId| u64::try_from(id.0.as_u128() - 1).unwrap();
+    records.iter().map(|record| (record.seq, record.kind, record.call.map(call))).collect()
+}
+
+async fn check(ledger: &FileLedger) {
+    let limit = 1_000;
+    let all = list(ledger, Query { limit, ..Query::default() }).await;
+    let last = all[0].0;
+    let seqs = all.iter().map(|(seq, ..)| *seq).collect::<Vec<_>>();
+    assert_eq!(seqs, (1..=last).rev().collect::<Vec<_>>());
+    // Page by page it is the same.
+    let (mut pages, mut before) = (Vec::new(), None);
+    loop {
+        let page = list(ledger, Query { limit: 33, before, ..Query::default() }).await;
+        let Some((seq, ..)) = page.last() else { break };
+        before = Some(*seq);
+        pages.extend(page);
+    }
+    assert_eq!(pages, all);
+
+    filters(ledger, &all).await;
+    calls(ledger).await;
+}
+
+async fn filters(ledger: &FileLedger, all: &[Shown]) {
+    let limit = 1_000;
+    // By tool and organisation: what a plain look through all records gives.
+    let odd = Org::new("odd").unwrap();
+    let query = Query { limit, tool: Some("notes.tool_0".into()), org: None, before: None };
+    let by_tool = list(ledger, query.clone()).await;
+    let fits = |every: u64, of: u64| {
+        let call = move |call: Option<u64>| call.is_some_and(|call| call % every == of);
+        all.iter().filter(move |(_, _, id)| call(*id)).copied().collect::<Vec<_>>()
+    };
+    assert_eq!(by_tool, fits(5, 0));
+    assert!(by_tool.iter().any(|(_, kind, _)| *kind == Kind::Refused));
+    assert!(by_tool.contains(all.iter().find(|r| r.2 == Some(0)).unwrap()), "call 0 ended late");
+    let by_org = list(ledger, Query { limit, org: Some(odd.clone()), ..Query::default() }).await;
+    assert_eq!(by_org, fits(2, 1));
+    let both = list(ledger, Query { org: Some(odd), ..query }).await;
+    assert_eq!(both, fits(10, 5));
+    assert_eq!(list(ledger, Query { limit: 0, ..Query::default() }).await, []);
+}
+
+async fn calls(ledger: &FileLedger) {
+    for number in [0, 1, 60, CALLS - 1] {
+        let kinds = ledger.of_call(id(number)).await.unwrap();
+        let kinds = kinds.iter().map(|record| record.kind).collect::<Vec<_>>();
+        assert_eq!(kinds, [Kind::Intent, Kind::Outcome], "call {number}");
+        assert_eq!(ledger.status(id(number)).await.unwrap(), Some(Status::Succeeded));
+    }
+    assert_eq!(ledger.status(id(200)).await.unwrap(), Some(Status::Refused));
+    assert_eq!(ledger.of_call(id(999)).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn records_are_found_however_old_they_are() {
+    let disk = SimDisk::new(1);
+    let ledger = filled(&disk).await;
+    check(&ledger).await;
+    drop(ledger);
+    check(&open(&disk)).await;
+}
+
+#[tokio::test]
+async fn records_are_found_after_they_were_carried_to_another_segment() {
+    let disk = SimDisk::new(1);
+    let ledger = filled(&disk).await;
+    for number in 300..305 {
+        let ticket = ledger.begin(intent(number), Durability::Written).await.unwrap();
+        ledger.finish(ticket, end(number), Durability::Written).await.unwrap();
+        disk.world().fail_syncs_once = true;
+        let ticket = ledger.begin(intent(number + 10), Durability::Synced).await.unwrap();
+        ledger.finish(ticket, end(number), Durability::Written).await.unwrap();
+    }
+    check(&ledger).await;
+}
+
+#[tokio::test]
+async fn one_bad_record_does_not_hide_the_others() {
+    let disk = SimDisk::new(1);
+    drop(filled(&disk).await);
+    let mut files = disk.files();
+    let bytes = files.values_mut().nth(2).unwrap();
+    bytes[300] ^= 1;
+    let disk = SimDisk::holding(&files);
+    let ledger = open(&disk);
+    let all = list(&ledger, Query { limit: 1_000, ..Query::default() }).await;
+    let last = usize::try_from(all[0].0).unwrap();
+    assert_eq!(all.len(), last - 1);
+}

@@ -1,0 +1,330 @@
+//! What a hand can do to the files, and what `verify` says of it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tool::{Durability, Wall};
+
+use super::fixture::{DIR, Driven, Random, end, intent, seeds, small};
+use super::sim_disk::SimDisk;
+use crate::chain::{Chain, Checkpoint};
+use crate::finding::Fault;
+use crate::frame::{decode, frames, put};
+use crate::segment::{HEADER, name};
+use crate::verify::{Report, verify};
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// A record that was closed in order: 300 calls in many segments.
+fn record() -> (Files, Checkpoint) {
+    record_of(0)
+}
+
+fn record_of(shift: u64) -> (Files, Checkpoint) {
+    let disk = SimDisk::new(1);
+    let mut driven = Driven::open(disk.shared(), small()).unwrap();
+    for number in 0..300 {
+        let (ticket, _) = driven.begin(&intent(number), Durability::Synced).unwrap();
+        driven.inner.outcome(ticket.redeem(), &end(number + shift), Durability::Written).unwrap();
+        driven.syncer.turn(false);
+    }
+    driven.syncer.close();
+    let checkpoint = driven.inner.checkpoint().clone().unwrap();
+    (disk.files(), checkpoint)
+}
+
+fn check(files: &Files, kept: &[Checkpoint]) -> Report {
+    verify(Path::new(DIR), &SimDisk::holding(files).shared(), kept).unwrap()
+}
+
+/// Where a frame lies.
+#[derive(Debug, Clone)]
+struct Lies {
+    file: String,
+    at: usize,
+    length: usize,
+}
+
+impl Lies {
+    fn range(&self) -> std::ops::Range<usize> {
+        self.at..self.at + self.length
+    }
+}
+
+fn all_frames(files: &Files) -> Vec<Lies> {
+    let mut all = Vec::new();
+    for (file, bytes) in files {
+        let mut at = HEADER;
+        for frame in frames(&bytes[HEADER..]) {
+            let length = frame.whole.len();
+            all.push(Lies { file: file.clone(), at, length });
+            at += length;
+        }
+        assert_eq!(at, bytes.len());
+    }
+    all
+}
+
+/// Makes the checksum of a frame right again.
+fn sum(frame: &mut [u8]) {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&frame[..4]);
+    sum.update(&frame[8..]);
+    put(frame, 4, sum.finalize().to_le_bytes());
+    decode(frame).unwrap();
+}
+
+const KINDS: [&str; 12] = [
+    "flip a bit",
+    "flip a bit of a body, with its checksum",
+    "flip a bit of a header",
+    "delete a record",
+    "delete records, with all numbers behind",
+    "insert a copy",
+    "insert bytes",
+    "change the order",
+    "change the order, with the numbers",
+    "cut a segment that is not the last",
+    "swap two segments",
+    "delete a segment",
+];
+
+/// Does one of [`KINDS`] to anything but the last frame, which no checkpoint covers.
+fn edit(kind: usize, files: &mut Files, random: &mut Random) {
+    let all = all_frames(files);
+    let sealed = &all[..all.len() - 1];
+    let pick = random.index(sealed.len());
+    let one = &sealed[pick];
+    let names = files.keys().cloned().collect::<Vec<_>>();
+    let segment = names[random.index(names.len() - 1)].clone();
+    let bytes = files.get_mut(&one.file).unwrap();
+    match kind {
+        0 => bytes[one.at + random.index(one.length)] ^= 1 << random.below(8),
+        1 => {
+            let frame = &mut bytes[one.range()];
+            frame[36 + random.index(one.length - 36)] ^= 1 << random.below(8);
+            sum(frame);
+        }
+        2 => {
+            let at = random.index(HEADER);
+            files.get_mut(&segment).unwrap()[at] ^= 1 << random.below(8);
+        }
+        3 => drop(bytes.drain(one.range())),
+        4 => renumber(files, one, 1 + random.below(3)),
+        5 => {
+            let copy = sealed[random.index(sealed.len())].clone();
+            let copied = files[&copy.file][copy.range()].to_vec();
+            files.get_mut(&one.file).unwrap().splice(one.at..one.at, copied);
+        }
+        6 => {
+            let many = 1 + random.index(60);
+            let junk = (0..many).map(|_| random.next().to_le_bytes()[0]).collect::<Vec<_>>();
+            bytes.splice(one.at..one.at, junk);
+        }
+        7 | 8 => swap_frames(files, sealed, kind == 8, random),
+        9 => {
+            let bytes = files.get_mut(&segment).unwrap();
+            let keep = random.index(bytes.len());
+            bytes.truncate(keep);
+        }
+        10 => {
+            let other = names.iter().rfind(|name| **name != segment).unwrap().clone();
+            let (a, b) = (files[&segment].clone(), files[&other].clone());
+            files.insert(segment, b);
+            files.insert(other, a);
+        }
+        _ => drop(files.remove(&segment)),
+    }
+}
+
+/// Deletes frames and gives all that follow new numbers.
+fn renumber(files: &mut Files, from: &Lies, many: u64) {
+    let mut left = many;
+    for (_, bytes) in files.range_mut(from.file.clone()..) {
+        let mut kept = bytes[..HEADER].to_vec();
+        let mut at = HEADER;
+        for frame in frames(&bytes.clone()[HEADER..]) {
+            let here = at >= from.at || left < many;
+            at += frame.whole.len();
+            if here && left > 0 {
+                left -= 1;
+                continue;
+            }
+            let mut whole = frame.whole.to_vec();
+            if here {
+                put(&mut whole, 12, (frame.seq - many).to_le_bytes());
+                sum(&mut whole);
+            }
+            kept.extend(whole);
+        }
+        *bytes = kept;
+    }
+}
+
+/// Swaps two frames of one segment.
+fn swap_frames(files: &mut Files, sealed: &[Lies], numbers: bool, random: &mut Random) {
+    let (a, b) = loop {
+        let a = &sealed[random.index(sealed.len())];
+        let near = sealed.iter().filter(|b| b.file == a.file && b.at > a.at).collect::<Vec<_>>();
+        if !near.is_empty() {
+            break (a, near[random.index(near.len())]);
+        }
+    };
+    let bytes = files.get_mut(&a.file).unwrap();
+    let (mut first, mut second) = (bytes[a.range()].to_vec(), bytes[b.range()].to_vec());
+    if numbers {
+        let (x, y) = (decode(&first).unwrap().seq, decode(&second).unwrap().seq);
+        put(&mut first, 12, y.to_le_bytes());
+        put(&mut second, 12, x.to_le_bytes());
+        sum(&mut first);
+        sum(&mut second);
+    }
+    bytes.splice(b.range(), first);
+    bytes.splice(a.range(), second);
+}
+
+#[test]
+fn every_change_of_what_is_sealed_is_found() {
+    let (good, kept) = record();
+    let report = check(&good, &[kept]);
+    assert!(report.is_sound(), "{report:?}");
+    assert_eq!((report.writers[0].kept, report.writers[0].unsealed), (1, 1));
+    assert!(good.len() > 20, "{} segments", good.len());
+    let mut found = [(0, 0); KINDS.len()];
+    let mut missed = Vec::new();
+    for seed in 0..seeds() {
+        let mut random = Random::new(seed);
+        let kind = usize::try_from(seed).unwrap() % KINDS.len();
+        let mut files = good.clone();
+        edit(kind, &mut files, &mut random);
+        if files == good {
+            continue;
+        }
+        let report = check(&files, &[]);
+        found[kind].1 += 1;
+        if report.is_sound() {
+            missed.push((seed, KINDS[kind]));
+        } else {
+            found[kind].0 += 1;
+        }
+    }
+    for (name, (found, tried)) in KINDS.iter().zip(found) {
+        println!("{found:4} of {tried:4}  {name}");
+    }
+    assert_eq!(missed, []);
+    assert!(found.iter().all(|(_, tried)| *tried > 20), "{found:?}");
+}
+
+#[test]
+fn a_finding_names_the_place() {
+    let (good, _) = record();
+    let all = all_frames(&good);
+    let one = &all[100];
+    let mut files = good.clone();
+    files.get_mut(&one.file).unwrap()[one.at + 40] ^= 1;
+    let report = check(&files, &[]);
+    let found = &report.findings[0];
+    assert_eq!((found.fault, found.seq), (Fault::Damaged, Some(101)));
+    assert_eq!((&found.segment, found.offset), (&one.file, one.at as u64));
+    // One change in what is whole is one finding, at the checkpoint that does not fit.
+    let mut files = good;
+    let bytes = &mut files.get_mut(&one.file).unwrap()[one.range()];
+    bytes[one.length - 2] ^= 1;
+    sum(bytes);
+    let report = check(&files, &[]);
+    assert_eq!(report.findings.len(), 1, "{report:?}");
+    assert_eq!(report.findings[0].fault, Fault::Chain);
+    assert!(report.findings[0].text.starts_with("the records "), "{report:?}");
+}
+
+#[test]
+fn a_torn_end_is_told_and_is_no_tampering() {
+    let (good, _) = record();
+    let (last, bytes) = good.last_key_value().unwrap();
+    for cut in 1..60 {
+        let mut files = good.clone();
+        files.insert(last.clone(), bytes[..bytes.len() - cut].to_vec());
+        let report = check(&files, &[]);
+        assert!(report.is_sound(), "{report:?}");
+        assert_eq!(report.writers[0].cuts.len(), 1, "{report:?}");
+        assert!(report.writers[0].unsealed > 1, "{report:?}");
+    }
+}
+
+#[test]
+fn an_end_that_was_cut_off_is_found_against_a_kept_checkpoint_only() {
+    let (good, kept) = record();
+    let all = all_frames(&good);
+    let (mut alone, mut tried) = (0, 0);
+    for keep in (1..all.len()).step_by(7) {
+        let mut files = good.clone();
+        let end = &all[keep];
+        files.retain(|name, _| *name <= end.file);
+        files.get_mut(&end.file).unwrap().truncate(end.at);
+        let report = check(&files, &[]);
+        tried += 1;
+        alone += usize::from(!report.is_sound());
+        // A checkpoint of before the cut fits still; the one of the end does not.
+        let report = check(&files, std::slice::from_ref(&kept));
+        if keep as u64 <= kept.through {
+            let faults = report.findings.iter().filter(|found| found.fault == Fault::Kept).count();
+            assert_eq!(faults, 1, "kept {keep} of {}: {report:?}", all.len());
+        }
+    }
+    println!("{alone} of {tried} cuts at the end are seen without a kept checkpoint, all with one");
+    assert!(alone < tried, "the record claims to see what it cannot");
+    assert!(Report::LIMITS.contains("cut off at the very end"));
+}
+
+#[test]
+fn a_record_written_anew_is_found_against_a_kept_checkpoint_only() {
+    let (_, kept) = record();
+    let (forged, _) = record_of(1);
+    assert!(check(&forged, &[]).is_sound());
+    let report = check(&forged, std::slice::from_ref(&kept));
+    assert_eq!(report.findings.len(), 1, "{report:?}");
+    assert_eq!(report.findings[0].fault, Fault::Kept);
+    let gone = check(&Files::new(), &[kept]);
+    assert_eq!(gone.findings[0].fault, Fault::Kept, "{gone:?}");
+}
+
+#[test]
+fn a_second_intent_or_outcome_is_found() {
+    let (mut files, _) = record();
+    files.retain(|file, _| *file == name("main", 1));
+    let bytes = files.get_mut(&name("main", 1)).unwrap();
+    let read = frames(&bytes[HEADER..]).map(|f| f.whole.to_vec()).collect::<Vec<_>>();
+    // A record that fits together, but for what it says: two calls begin and end twice.
+    let mut chain = Chain::new("main");
+    bytes.truncate(HEADER);
+    let first = [0, 1, 0, 1, 1].map(|at| read[at].clone());
+    for (seq, mut frame) in (1..).zip(first) {
+        put(&mut frame, 12, u64::to_le_bytes(seq));
+        sum(&mut frame);
+        chain.push(seq, &frame);
+        bytes.extend(frame);
+    }
+    let report = check(&files, &[chain.checkpoint("main", Wall(0))]);
+    let faults = report.findings.iter().map(|f| (f.fault, f.seq.unwrap())).collect::<Vec<_>>();
+    assert_eq!(faults, [(Fault::Call, 3), (Fault::Call, 4), (Fault::Call, 5)], "{report:?}");
+}
+
+#[test]
+fn a_damaged_record_goes_on_and_keeps_its_evidence() {
+    let (good, _) = record();
+    let all = all_frames(&good);
+    let mut files = good;
+    let one = &all[200];
+    files.get_mut(&one.file).unwrap()[one.at + 50] ^= 1;
+    let disk = SimDisk::holding(&files);
+    let driven = Driven::open(disk.shared(), small()).unwrap();
+    assert_eq!(driven.recovery.findings.len(), 1, "{:?}", driven.recovery);
+    assert_eq!(driven.recovery.findings[0].seq, Some(201));
+    driven.call(9_000);
+    driven.close();
+    let report = verify(Path::new(DIR), &disk.shared(), &[]).unwrap();
+    assert_eq!(disk.files()[&one.file], files[&one.file], "evidence was changed");
+    assert!(report.findings.iter().all(|found| found.seq <= Some(all.len() as u64)), "{report:?}");
+    assert_eq!(report.findings[0].seq, Some(201));
+    assert_eq!(report.writers[0].unsealed, 1);
+}

@@ -1,0 +1,127 @@
+//! Connections: those that dawdle, those that go away, and the end of the server.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tool::outcome::Status;
+use tool::{Effects, Level};
+
+use crate::support::client::{connect, message, modern_message, try_connect};
+use crate::support::{Gate, Server, soon, tools};
+
+/// All that comes until the other side closes.
+async fn rest_of(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    // A reset is an end as well.
+    drop(soon(stream.read_to_end(&mut bytes)).await);
+    String::from_utf8(bytes).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_does_not_end_is_cut() {
+    let server = Server::new().await;
+    let mut stream = connect(server.address).await;
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await.unwrap();
+    let begun = Instant::now();
+    let answer = rest_of(&mut stream).await;
+    assert!(!answer.contains("200 OK"), "{answer}");
+    assert!((9..=11).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    // Positive control: the same head, ended within its time.
+    let mut stream = connect(server.address).await;
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    stream.write_all(b"a\r\nConnection: close\r\n\r\n").await.unwrap();
+    assert!(rest_of(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_end_is_cut() {
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    for path in ["/v1/calls", "/mcp"] {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\n{}Content-Length: 100\r\n\r\n{{",
+            ann.credential()
+        );
+        let mut stream = connect(server.address).await;
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let begun = Instant::now();
+        let answer = rest_of(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 400 Bad Request"), "{answer}");
+        assert!(answer.contains("the body did not arrive within 30 s"), "{answer}");
+        assert!((29..=41).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_head_without_end_is_refused() {
+    let server = Server::new().await;
+    let many = (0..200).fold(String::new(), |head, i| head + &format!("X-{i}: a\r\n"));
+    let long = format!("X-Long: {}\r\n", "a".repeat(1 << 20));
+    for more in [many, long] {
+        let mut stream = connect(server.address).await;
+        let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\n{more}\r\n");
+        // The server may close before all is written.
+        drop(stream.write_all(head.as_bytes()).await);
+        let answer = rest_of(&mut stream).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    }
+    assert_eq!(server.anyone().get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_server_that_stops_ends_what_runs_and_takes_nothing_more() {
+    let gate = Gate::new();
+    let server = Server::of(vec![tools::offer(tools::tool("waits"), gate.clone())]).await;
+    let ann = server.agent("ann", Level::User).await;
+    let call = ann.call("waits", json!({}));
+    let stop = async {
+        gate.entered().await;
+        server.stop.cancel();
+        soon(async { while try_connect(server.address).await.is_ok() {} }).await;
+        assert_eq!(server.listening.len(), 1, "the server waits for its call");
+        gate.open();
+    };
+    let (reply, ()) = tokio::join!(call, stop);
+    assert_eq!(reply.good()["result"], "opened");
+    soon(server.listening.wait()).await;
+}
+
+/// A client that goes away takes its call along, by whichever door it came.
+#[tokio::test]
+async fn a_caller_who_goes_away_gives_its_call_up() {
+    let call = json!({"name": "waits"});
+    for (effects, status) in
+        [(Effects::Unknown, Status::Cancelled), (Effects::read_only(), Status::Abandoned)]
+    {
+        for door in ["rest", "legacy", "modern", "stream"] {
+            let gate = Gate::new();
+            let waits = tools::with("waits", |t| t.traits.effects = effects.clone());
+            let server = Server::of(vec![tools::offer(waits, gate.clone())]).await;
+            let ann = server.agent("ann", Level::User).await;
+            let asked = async {
+                match door {
+                    "rest" => ann.call("waits", json!({})).await,
+                    "legacy" => ann.legacy(&message("tools/call", call.clone())).await,
+                    "modern" => ann.modern("tools/call", call.clone()).await,
+                    _ => {
+                        let mut message = modern_message("tools/call", call.clone());
+                        message["params"]["_meta"]["progressToken"] = json!(1);
+                        ann.modern_message(&message).await
+                    }
+                }
+            };
+            tokio::select! {
+                reply = asked => panic!("{door} answered {reply:?}"),
+                () = gate.entered() => {}
+            }
+            // Nobody opens the gate: only the cancel ends the call, and with it the drain.
+            server.drained().await;
+            let ends: Vec<_> = server.ends().iter().map(|end| end.status).collect();
+            assert_eq!(ends, [status], "{door}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Hosts and origins, as raw requests.
+
+use tool::Level;
+
+use super::rows;
+use crate::support::Server;
+use crate::support::bench::listen;
+use crate::support::client::raw;
+
+/// The row's bytes. Base64 with `+`, `/` and padding.
+fn bytes(row: &serde_json::Value) -> Vec<u8> {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let text = row["raw_b64"].as_str().unwrap().trim_end_matches('=');
+    let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0);
+    for digit in text.bytes() {
+        let value = DIGITS.iter().position(|d| *d == digit).unwrap();
+        bits = bits << 6 | u32::try_from(value).unwrap();
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.push(u8::try_from(bits >> held & 0xff).unwrap());
+        }
+    }
+    bytes
+}
+
+/// The request with a key in it.
+fn with_key(request: &[u8], credential: &str) -> Vec<u8> {
+    let text = std::str::from_utf8(request).unwrap();
+    let (line, rest) = text.split_once("\r\n").unwrap();
+    format!("{line}\r\n{credential}{rest}").into_bytes()
+}
+
+#[tokio::test]
+async fn foreign_hosts_and_origins_are_refused() {
+    let Some(rows) = rows("attacks/http_framing.jsonl") else { return };
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    // Positive control: the same listener without the check takes every one of these requests.
+    let naive = axum::Router::new().fallback(|| async { "ok" });
+    let (naive, stop, _) = listen(naive).await;
+    let (mut refused, mut taken) = (0, 0);
+    for row in rows {
+        let name = row["name"].as_str().unwrap();
+        if !name.starts_with("origin-") && !name.starts_with("host-") {
+            continue;
+        }
+        let request = bytes(&row);
+        let keyed = with_key(&request, &ann.credential());
+        assert_eq!(raw(naive, &keyed).await, "HTTP/1.1 200 OK", "{name}");
+        let status = raw(server.address, &keyed).await;
+        let full = String::from_utf8_lossy(&request).contains("Accept:");
+        match row["expect"].as_str().unwrap() {
+            expect if expect.starts_with("403") && !expect.contains("or ok") => {
+                assert_eq!(status, "HTTP/1.1 403 Forbidden", "{name}");
+                assert_eq!(raw(server.address, &request).await, "HTTP/1.1 403 Forbidden");
+                refused += 1;
+            }
+            expect if expect.starts_with("allowed") || expect == "ok" => {
+                // Requests without an Accept header are taken in, and told that they lack it.
+                let good = if full { "HTTP/1.1 200 OK" } else { "HTTP/1.1 406 Not Acceptable" };
+                assert_eq!(status, good, "{name}");
+                assert_eq!(raw(server.address, &request).await, "HTTP/1.1 401 Unauthorized");
+                taken += 1;
+            }
+            // Left to the server: any port of an allowed host, and no origin of another port.
+            _ if name.starts_with("host-") => assert!(!status.contains("403"), "{name}: {status}"),
+            _ => assert_eq!(status, "HTTP/1.1 403 Forbidden", "{name}"),
+        }
+    }
+    assert!(refused >= 4 && taken >= 4, "{refused} refused, {taken} taken");
+    stop.cancel();
+}

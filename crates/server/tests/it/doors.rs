@@ -1,0 +1,184 @@
+//! The doors against each other: one list, one decision, one record.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use testkit::executor::echo;
+use tool::ledger::Kind;
+use tool::{Level, Safety};
+
+use crate::support::client::message;
+use crate::support::{Client, Reply, Server, tools};
+
+type Names = BTreeSet<String>;
+
+/// Every door, with its list of names.
+async fn lists(client: &Client) -> Vec<Names> {
+    let names = |list: &Value| -> Names {
+        let tools = list["tools"].as_array().unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let legacy = client.legacy(&message("tools/list", json!({}))).await.good();
+    let modern = client.modern("tools/list", json!({})).await.good();
+    vec![
+        names(&client.get("/v1/tools").await.good()),
+        names(&client.get("/v1/tools?format=mcp").await.good()),
+        names(&legacy["result"]),
+        names(&modern["result"]),
+    ]
+}
+
+/// What came of the same call at each door: its code, and what was told.
+async fn calls(client: &Client, tool: &str, arguments: &Value) -> Vec<(String, String)> {
+    let call = json!({"name": tool, "arguments": arguments});
+    vec![
+        of_rest(&client.call(tool, arguments.clone()).await),
+        of_mcp(&client.legacy(&message("tools/call", call.clone())).await),
+        of_mcp(&client.modern("tools/call", call).await),
+    ]
+}
+
+fn of_rest(reply: &Reply) -> (String, String) {
+    let body = reply.json();
+    match body.get("error") {
+        Some(_) => (reply.error().1, reply.error().2),
+        None if body["is_error"] == true => ("is_error".to_owned(), body["result"].to_string()),
+        None => ("ran".to_owned(), body["result"].to_string()),
+    }
+}
+
+fn of_mcp(reply: &Reply) -> (String, String) {
+    let body = reply.json();
+    if let Some(error) = body.get("error") {
+        assert_eq!(error["code"], -32_602, "{body}");
+        return ("unknown_tool".to_owned(), error["message"].as_str().unwrap().to_owned());
+    }
+    let result = &body["result"];
+    let text = result["content"][0]["text"].as_str().unwrap().to_owned();
+    let value =
+        result.get("structuredContent").map_or_else(|| json!(text).to_string(), Value::to_string);
+    let code = text.split_once(": ").filter(|(code, _)| code.parse::<tool::Code>().is_ok());
+    match (result["isError"] == true, code) {
+        (true, Some((code, told))) => (code.to_owned(), told.to_owned()),
+        (true, None) => ("is_error".to_owned(), value),
+        (false, _) => ("ran".to_owned(), value),
+    }
+}
+
+#[tokio::test]
+async fn what_is_listed_is_what_can_be_called_at_every_door() {
+    let mut offers = tools::standard();
+    for level in Level::ALL {
+        for safety in Safety::ALL {
+            let tool = tools::with(&format!("{level}-{safety}"), |t| {
+                (t.traits.level, t.traits.safety) = (*level, *safety);
+            });
+            offers.push(tools::offer(tool, echo()));
+        }
+    }
+    let chain = tools::with("chain.only", |t| t.traits.callers = vec![tool::CallerType::Chain]);
+    offers.push(tools::offer(chain, echo()));
+    let server = Server::of(offers).await;
+    let all: Vec<_> =
+        server.intake.catalog().tools().iter().map(|e| e.key.name.to_string()).collect();
+    assert_eq!(all.len(), 24);
+    let persona = |modules: &[&str]| identity::Persona {
+        name: "p".to_owned(),
+        allowed_modules: Some(modules.iter().map(|m| (*m).to_owned()).collect()),
+    };
+    let mut clients = vec![
+        server.client(|key| key.persona = Some(persona(&[]))).await,
+        server.client(|key| key.persona = Some(persona(&["s"]))).await,
+    ];
+    for level in Level::ALL {
+        clients.push(server.agent("ann", *level).await);
+    }
+    let mut sizes = BTreeSet::new();
+    for client in clients {
+        let mut lists = lists(&client).await;
+        lists.dedup();
+        let [listed] = &lists[..] else { panic!("two doors list different tools: {lists:?}") };
+        sizes.insert(listed.len());
+        for name in &all {
+            let mut found = calls(&client, name, &json!({})).await;
+            found.dedup();
+            let [(code, _)] = &found[..] else { panic!("{name}: {found:?}") };
+            assert_eq!(code != "unknown_tool", listed.contains(name), "{name}: {code}");
+        }
+    }
+    assert_eq!(sizes, BTreeSet::from([0, 11, 15, 19, 23]));
+}
+
+#[tokio::test]
+async fn a_call_comes_to_the_same_at_every_door() {
+    let server = Server::new().await;
+    let (ann, owner) = (server.agent("ann", Level::User).await, server.owner().await);
+    for (tool, arguments, code) in [
+        ("notes.append", json!({"n": 5, "t": "é\u{202e}"}), "ran"),
+        ("notes_append", json!({}), "ran"),
+        ("notes.append", json!({"n": 12, "m": 1}), "invalid_arguments"),
+        ("notes.append", json!([1]), "invalid_arguments"),
+        ("notes.append", json!("text"), "invalid_arguments"),
+        ("mcp_result", json!({}), "ran"),
+        ("dangerous", json!({}), "approval_required"),
+        ("destructive", json!({}), "approval_required"),
+        ("says_error", json!({}), "is_error"),
+        ("fails", json!({}), "upstream_failed"),
+        ("nothing", json!({}), "unknown_tool"),
+        ("no\nsuch", json!({"n": "x"}), "unknown_tool"),
+        ("needs.owner", json!({"n": "x"}), "unknown_tool"),
+        ("needs_owner", json!({}), "unknown_tool"),
+    ] {
+        // A header cannot carry every name as it is, so that only the other doors are asked.
+        let mut found = if tool.contains('\n') {
+            let call = message("tools/call", json!({"name": tool, "arguments": arguments}));
+            vec![of_rest(&ann.call(tool, arguments).await), of_mcp(&ann.legacy(&call).await)]
+        } else {
+            calls(&ann, tool, &arguments).await
+        };
+        found.dedup();
+        assert_eq!(found.len(), 1, "{tool}: {found:?}");
+        assert_eq!(found[0].0, code, "{tool}");
+    }
+    let seen = calls(&owner, "needs_owner", &json!({})).await;
+    assert!(seen.iter().all(|(code, _)| code == "ran"));
+}
+
+#[tokio::test]
+async fn each_call_has_one_intent_and_one_outcome() {
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    for tool in ["notes.append", "says_error", "fails", "mcp_result"] {
+        calls(&ann, tool, &json!({})).await;
+    }
+    let frames = server.ledger.frames();
+    let intents = server.intents();
+    assert_eq!((intents.len(), frames.len()), (12, 24));
+    for intent in &intents {
+        assert_eq!(server.ledger.kinds(intent.call), [Kind::Intent, Kind::Outcome]);
+        assert_eq!((intent.caller.subject.as_str(), &intent.caller.key), ("ann", &ann.key_id));
+    }
+    let doors: Vec<_> = intents.iter().map(|intent| intent.door.as_str()).collect();
+    assert_eq!(doors, ["rest", "mcp", "mcp"].repeat(4));
+    let ids: BTreeSet<_> = intents.iter().map(|intent| intent.call).collect();
+    assert_eq!(ids.len(), 12);
+    // The same arguments have the same hash, whatever the door.
+    let hashes: BTreeSet<_> = intents.iter().map(|intent| intent.args).collect();
+    assert_eq!(hashes.len(), 1);
+}
+
+#[tokio::test]
+async fn each_refused_call_has_one_record() {
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    for (tool, arguments) in
+        [("nothing", json!({})), ("dangerous", json!({})), ("notes.append", json!([]))]
+    {
+        calls(&ann, tool, &arguments).await;
+    }
+    let refusals = server.refusals();
+    assert_eq!((refusals.len(), server.ledger.frames().len()), (9, 9));
+    let doors: Vec<_> = refusals.iter().map(|refusal| refusal.door.as_str()).collect();
+    assert_eq!(doors, ["rest", "mcp", "mcp"].repeat(3));
+    assert!(refusals.iter().all(|refusal| refusal.caller.subject == "ann"));
+}

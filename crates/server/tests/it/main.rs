@@ -1,0 +1,20 @@
+//! A whole server in this process, on a port of its own, spoken to over TCP.
+
+#[cfg(test)]
+mod claims;
+#[cfg(test)]
+mod connections;
+#[cfg(test)]
+mod data;
+#[cfg(test)]
+mod doors;
+#[cfg(test)]
+mod mcp;
+#[cfg(test)]
+mod metrics;
+#[cfg(test)]
+mod openapi;
+#[cfg(test)]
+mod rest;
+#[cfg(test)]
+mod support;

@@ -1,0 +1,8 @@
+//! The MCP door, spoken to in raw JSON-RPC.
+
+mod calls;
+mod cancel;
+mod envelope;
+mod legacy;
+mod modern;
+mod progress;

@@ -1,0 +1,160 @@
+//! 2024-11-05 to 2025-11-25: a handshake, then lists and calls.
+
+use serde_json::{Value, json};
+use tool::Level;
+
+use crate::support::client::message;
+use crate::support::{Server, tools};
+
+fn initialize(version: &str) -> Value {
+    let params = json!({"protocolVersion": version, "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"}});
+    message("initialize", params)
+}
+
+#[tokio::test]
+async fn the_handshake_settles_the_revision() {
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    for (asked, settled) in [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-03-26", "2025-03-26"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        // A handshake is of the old revisions, whatever it names.
+        ("2026-07-28", "2025-11-25"),
+        ("1999-01-01", "2025-11-25"),
+    ] {
+        let text = initialize(asked).to_string().into();
+        let reply = ann.send(hyper::Method::POST, "/mcp", text).await;
+        let expected = json!({"jsonrpc": "2.0", "id": 1, "result": {
+            "protocolVersion": settled,
+            "capabilities": {"tools": {"listChanged": false}},
+            "serverInfo": {"name": "toolkeep", "version": env!("CARGO_PKG_VERSION")}}});
+        let session = reply.header("mcp-session-id").unwrap().to_owned();
+        assert_eq!(reply.good(), expected, "{asked}");
+        let session = ann.with("mcp-session-id", &session);
+        let done = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let done = session.legacy(&done).await;
+        assert_eq!((done.status.as_u16(), done.text()), (202, ""));
+        assert_eq!(session.legacy(&message("ping", json!({}))).await.good()["result"], json!({}));
+    }
+}
+
+#[tokio::test]
+async fn lists_and_calls() {
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    let list = ann.legacy(&message("tools/list", json!({}))).await.good();
+    let result = list["result"].as_object().unwrap();
+    assert_eq!(result.keys().collect::<Vec<_>>(), ["tools"], "no member of the new revision");
+    let append = json!({"name": "notes.append", "description": "The tool notes.append.",
+        "inputSchema": {"type": "object", "properties": {"n": {"type": "integer", "maximum": 10}}}});
+    assert_eq!(list["result"]["tools"][2], append);
+    let call = json!({"name": "notes.append", "arguments": {"n": 5}});
+    let called = ann.legacy(&message("tools/call", call)).await.good();
+    let expected = json!({"jsonrpc": "2.0", "id": 1, "result": {
+        "content": [{"type": "text", "text": "{\"n\":5}"}],
+        "structuredContent": {"n": 5}, "isError": false}});
+    assert_eq!(called, expected);
+}
+
+#[tokio::test]
+async fn definitions_are_those_of_the_other_door() {
+    let server = Server::new().await;
+    let owner = server.owner().await;
+    for names in ["native", "safe"] {
+        let rest = owner.get(&format!("/v1/tools?format=mcp&names={names}")).await.good();
+        let query = owner.query(&format!("?names={names}"));
+        let mcp = query.legacy(&message("tools/list", json!({}))).await.good();
+        assert_eq!(rest["tools"], mcp["result"]["tools"]);
+        assert_eq!(mcp["result"]["tools"][4]["name"] == "notes.append", names == "native");
+    }
+    for (query, told) in [
+        ("?names=short", "unknown names `short`; use safe or native"),
+        (
+            "?name=safe",
+            "the query: Failed to deserialize query string: name: unknown field `name`, expected `names`",
+        ),
+    ] {
+        let reply = owner.query(query).legacy(&message("tools/list", json!({}))).await;
+        assert_eq!(reply.error(), (400, "invalid_request".to_owned(), told.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_definition_keeps_what_its_source_wrote() {
+    let definition = json!({
+        "name": "kept", "title": "Kept", "description": "d",
+        "inputSchema": {"$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object", "properties": {"z": {"$ref": "#/$defs/x"}, "a": {}},
+            "$defs": {"x": {"type": "number", "exclusiveMinimum": 1.5}},
+            "additionalProperties": false, "x-vendor": [null]},
+        "outputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": true, "openWorldHint": false},
+        "_meta": {"example.com/a": {"b": 1}},
+    });
+    let offer = tools::offer(tools::received(&definition), testkit::executor::echo());
+    let server = Server::of(vec![offer]).await;
+    let ann = server.agent("ann", Level::User).await;
+    let list = ann.legacy(&message("tools/list", json!({}))).await.good();
+    assert_eq!(list["result"]["tools"][0].to_string(), definition.to_string());
+}
+
+#[tokio::test]
+async fn pages_together_are_the_list() {
+    let server = Server::of(tools::many(2_500)).await;
+    let ann = server.agent("ann", Level::User).await;
+    for modern in [false, true] {
+        let (mut all, mut sizes, mut params) = (Vec::new(), Vec::new(), json!({}));
+        loop {
+            let reply = if modern {
+                ann.modern("tools/list", params).await.good()
+            } else {
+                ann.legacy(&message("tools/list", params)).await.good()
+            };
+            let page = reply["result"]["tools"].as_array().unwrap();
+            sizes.push(page.len());
+            all.extend(page.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+            let Some(next) = reply["result"]["nextCursor"].as_str() else { break };
+            params = json!({ "cursor": next });
+        }
+        assert_eq!(sizes, [1_000, 1_000, 500]);
+        assert_eq!(all, (0..2_500).map(|i| format!("many.t{i:05}")).collect::<Vec<_>>());
+    }
+    for cursor in ["nothing", ""] {
+        let reply = ann.legacy(&message("tools/list", json!({ "cursor": cursor }))).await.good();
+        assert_eq!(reply["error"]["code"], -32_602);
+        let told = "the cursor's tool is no longer there; list from the beginning";
+        assert_eq!(reply["error"]["message"], told);
+    }
+}
+
+#[tokio::test]
+async fn there_is_no_stream_to_listen_to_and_no_session_to_end() {
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await.with("mcp-session-id", "x");
+    for reply in [ann.get("/mcp").await, ann.delete("/mcp").await] {
+        assert_eq!((reply.status.as_u16(), reply.header("allow")), (405, Some("POST")));
+    }
+}
+
+#[tokio::test]
+async fn prompts_and_resources_are_not_there() {
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    for method in [
+        "prompts/list",
+        "prompts/get",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "completion/complete",
+        "logging/setLevel",
+        "tasks/list",
+        "no/such",
+    ] {
+        let reply = ann.legacy(&message(method, json!({}))).await.good();
+        assert_eq!(reply["error"]["code"], -32_601, "{method}: {reply}");
+    }
+}

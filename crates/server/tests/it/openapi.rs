@@ -1,0 +1,87 @@
+//! The document that describes the routes, and the routes it describes.
+
+use serde_json::{Value, json};
+
+use crate::support::{Server, Setup, tools};
+
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "whether to write the document anew")]
+fn golden_openapi_document() {
+    let document = serde_json::to_string_pretty(&server::openapi()).unwrap() + "\n";
+    if std::env::var("TOOLKEEP_BLESS").is_ok_and(|bless| bless == "1") {
+        std::fs::write(DOCUMENT, &document).unwrap();
+    }
+    let kept = std::fs::read_to_string(DOCUMENT).unwrap_or_default();
+    assert!(
+        kept == document,
+        "docs/reference/openapi.json is stale; `cargo xtask generate` writes it anew"
+    );
+}
+
+#[tokio::test]
+async fn the_document_is_served_as_it_is() {
+    let server = Server::of(vec![]).await;
+    assert_eq!(server.anyone().get("/openapi.json").await.good(), server::openapi());
+}
+
+#[tokio::test]
+async fn every_route_in_the_document_is_there() {
+    let setup = Setup { offers: tools::standard(), ..Setup::default() };
+    let server = Server::with(setup).await;
+    let owner = server.owner().await;
+    let call = owner.call("notes.append", json!({})).await.good()["call_id"].clone();
+    let key = owner.post("/v1/keys", &json!({"subject": "bob"})).await.good()["id"].clone();
+    let body = |path: &str| match path {
+        "/v1/calls" => json!({"tool": "notes.append"}),
+        "/v1/keys" => json!({"subject": "bob"}),
+        _ => json!({}),
+    };
+    let fill = |path: &str| {
+        let id = if path.starts_with("/v1/keys") { &key } else { &call };
+        path.replace("{name}", "notes.append").replace("{id}", id.as_str().unwrap())
+    };
+    let document = server::openapi();
+    let mut asked = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let reply = match method.as_str() {
+                "get" => owner.get(&fill(path)).await,
+                "delete" => owner.delete(&fill(path)).await,
+                "post" => owner.post(&fill(path), &body(path)).await,
+                other => panic!("{other} {path}"),
+            };
+            assert_eq!(reply.status, 200, "{method} {path}: {}", reply.text());
+            let keyed = operation.get("security").is_some();
+            let open = server.anyone().get(&fill(path)).await.status;
+            assert_eq!(keyed, open == 401, "{method} {path}: {open}");
+            asked += 1;
+        }
+    }
+    assert!(asked >= 15, "{asked}");
+}
+
+/// Every `$ref` points at something, and every answer has a schema or says what it is.
+#[test]
+fn the_document_holds_together() {
+    let document = server::openapi();
+    let mut refs = Vec::new();
+    collect(&document, &mut refs);
+    assert!(!refs.is_empty());
+    for reference in refs {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+}
+
+fn collect<'a>(value: &'a Value, refs: &mut Vec<&'a str>) {
+    match value {
+        Value::Object(map) => {
+            refs.extend(map.get("$ref").and_then(Value::as_str));
+            map.values().for_each(|value| collect(value, refs));
+        }
+        Value::Array(list) => list.iter().for_each(|value| collect(value, refs)),
+        _ => {}
+    }
+}

@@ -1,0 +1,37 @@
+//! The REST door: every route, its answers and its errors.
+
+mod calls;
+mod credentials;
+mod keys;
+mod records;
+mod sources;
+mod tools;
+
+use serde_json::json;
+
+use crate::support::Server;
+
+#[tokio::test]
+async fn whether_it_lives_needs_no_key() {
+    let server = Server::new().await;
+    let anyone = server.anyone();
+    assert_eq!(anyone.get("/healthz").await.good(), json!({"status": "ok"}));
+    assert_eq!(anyone.get("/readyz").await.good(), json!({"status": "ok"}));
+    let version = anyone.get("/version").await.good();
+    assert_eq!(version, json!({"name": "toolkeep", "version": env!("CARGO_PKG_VERSION")}));
+    server.ledger.fail_from(Some(tool::Durability::Written));
+    let ready = anyone.get("/readyz").await;
+    assert_eq!(ready.status, 503);
+    assert_eq!(ready.json(), json!({"status": "no space left on device"}));
+    assert_eq!(anyone.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn nothing_is_told_as_such() {
+    let server = Server::new().await;
+    let reply = server.owner().await.get("/v1/toolz?x=1").await;
+    let told = "there is nothing at `/v1/toolz`".to_owned();
+    assert_eq!(reply.error(), (404, "not_found".to_owned(), told));
+    assert_eq!(reply.json()["error"]["fix"], "see /openapi.json for what there is");
+    assert_eq!(server.owner().await.delete("/v1/tools").await.status, 405);
+}

@@ -1,0 +1,100 @@
+//! `/v1/keys`.
+
+use serde_json::{Value, json};
+use tool::Level;
+
+use crate::support::{Client, Server};
+
+async fn made(maker: &Client, server: &Server, body: Value) -> Client {
+    let reply = maker.post("/v1/keys", &body).await.good();
+    let word = |field: &str| reply[field].as_str().unwrap().to_owned();
+    server.anyone().key(&word("key"), &word("id"))
+}
+
+#[tokio::test]
+async fn a_key_is_made_used_listed_and_revoked() {
+    let server = Server::new().await;
+    let owner = server.owner().await;
+    let body = json!({"subject": "bob", "level": "admin", "label": "for tests",
+        "rights": ["records:read"], "persona_modules": ["s"], "expires_in": 60});
+    let bob = made(&owner, &server, body).await;
+    bob.call("needs.admin", json!({})).await.good();
+    assert_eq!(server.intents()[0].caller.subject, "bob");
+    let keys = owner.get("/v1/keys").await.good();
+    let listed = keys["keys"].as_array().unwrap();
+    let record = listed.iter().find(|key| key["id"] == bob.key_id.as_str()).unwrap();
+    let expected = json!({"id": bob.key_id, "subject": "bob", "level": "admin",
+        "label": "for tests", "agent": true, "rights": ["records:read"], "persona_modules": ["s"],
+        "created": "2001-09-09T01:46:40.000Z", "expires": "2001-09-09T01:47:40.000Z",
+        "revoked": null});
+    assert_eq!(*record, expected);
+    assert!(!keys.to_string().contains("tk_") && !keys.to_string().contains("sha256"));
+    let revoked = owner.delete(&format!("/v1/keys/{}", bob.key_id)).await.good();
+    assert_eq!(revoked["revoked"], "2001-09-09T01:46:40.000Z");
+    assert_eq!(bob.get("/v1/tools").await.status, 401);
+}
+
+#[tokio::test]
+async fn without_more_said_a_key_is_an_agents_and_a_users() {
+    let server = Server::new().await;
+    let bob = made(&server.owner().await, &server, json!({"subject": "bob"})).await;
+    bob.call("needs.user", json!({})).await.good();
+    assert_eq!(bob.call("needs.admin", json!({})).await.error().1, "unknown_tool");
+    assert!(server.intents()[0].caller.agent);
+}
+
+#[tokio::test]
+async fn a_persona_without_modules_sees_nothing() {
+    let server = Server::new().await;
+    let body = json!({"subject": "bob", "persona_modules": []});
+    let bob = made(&server.owner().await, &server, body).await;
+    assert_eq!(bob.get("/v1/tools").await.good()["tools"], json!([]));
+    assert_eq!(bob.get("/v1/sources").await.good()["sources"], json!([]));
+    assert_eq!(bob.call("notes.append", json!({})).await.error().1, "unknown_tool");
+}
+
+#[tokio::test]
+async fn nobody_gives_more_than_he_has() {
+    let server = Server::new().await;
+    let admin = server
+        .client(|key| {
+            (key.level, key.agent) = (Level::Admin, false);
+            key.rights = [identity::Right::KeysWrite].into();
+        })
+        .await;
+    for (body, status, told) in [
+        (
+            json!({"subject": "x", "level": "owner"}),
+            403,
+            "your own level is `admin`, so the key's cannot be `owner`",
+        ),
+        (
+            json!({"subject": "x", "rights": ["approve"], "agent": false}),
+            403,
+            "your own key lacks the right `approve`, so it cannot give it",
+        ),
+        (
+            json!({"subject": ""}),
+            400,
+            "the subject must have 1 to 256 bytes and no control characters",
+        ),
+        (json!({"subject": "x", "expires_in": 0}), 400, "the key would have expired already"),
+        (
+            json!({"subject": "x", "rights": ["keys:write"]}),
+            400,
+            "a key marked `agent` cannot carry the right `keys:write`; make a key for a person",
+        ),
+    ] {
+        let reply = admin.post("/v1/keys", &body).await;
+        assert_eq!((reply.error().0, reply.error().2.as_str()), (status, told), "{body}");
+    }
+    for body in
+        [json!({}), json!({"subject": "x", "level": "gest"}), json!({"subject": "x", "org": "y"})]
+    {
+        let (status, code, told) = admin.post("/v1/keys", &body).await.error();
+        assert_eq!((status, code.as_str()), (400, "invalid_request"), "{body}");
+        assert!(told.starts_with("the body: "), "{told}");
+    }
+    let (status, _, told) = admin.delete("/v1/keys/none").await.error();
+    assert_eq!((status, told.as_str()), (404, "no key `none`"));
+}

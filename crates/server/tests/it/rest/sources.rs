@@ -1,0 +1,52 @@
+//! `/v1/sources`.
+
+use serde_json::json;
+use testkit::source::Answer;
+use tool::source::SourceFault;
+use tool::{Level, Listing, Problem, SourceError};
+
+use crate::support::{Server, tools};
+
+#[tokio::test]
+async fn a_source_says_how_it_stands() {
+    let server = Server::new().await;
+    let owner = server.owner().await;
+    let expected = json!({"sources": [{"name": "s", "kind": "test", "state": "ok", "tools": 11,
+        "prompts": 0, "resources": 0, "trust": "full", "problems": []}]});
+    assert_eq!(owner.get("/v1/sources").await.good(), expected);
+    let problem = Problem::new("http://127.0.0.1:1", "connection refused").fix("start it");
+    server.source.set(Answer::Error(SourceError { kind: SourceFault::Unreachable, problem }));
+    let away = owner.post("/v1/sources/refresh", &json!({"source": "s"})).await.good();
+    let expected = json!({"sources": [{"name": "s", "kind": "test", "state": "stale", "tools": 11,
+        "prompts": 0, "resources": 0, "trust": "full", "stale_since": "2001-09-09T01:46:40.000Z",
+        "problems": [{"place": "http://127.0.0.1:1", "message": "connection refused", "fix": "start it"}]}]});
+    assert_eq!(away, expected);
+    // What it offered stays callable.
+    owner.call("notes.append", json!({})).await.good();
+}
+
+#[tokio::test]
+async fn a_refresh_shows_the_new_tools() {
+    let server = Server::new().await;
+    let (owner, ann) = (server.owner().await, server.agent("ann", Level::User).await);
+    let offers = vec![tools::offer(tools::tool("fresh"), testkit::executor::echo())];
+    server.source.set(Answer::Listing(Listing { offers, ..Listing::default() }));
+    owner.post("/v1/sources/refresh", &json!({})).await.good();
+    for query in ["", "?format=mcp", "?format=openai"] {
+        let list = ann.get(&format!("/v1/tools{query}")).await.good();
+        assert!(list.to_string().contains("fresh") && !list.to_string().contains("append"));
+    }
+    ann.call("fresh", json!({})).await.good();
+    assert_eq!(ann.call("notes.append", json!({})).await.error().1, "unknown_tool");
+}
+
+#[tokio::test]
+async fn an_unknown_source_is_told_so() {
+    let server = Server::new().await;
+    let owner = server.owner().await;
+    for name in ["none", "a b"] {
+        let reply = owner.post("/v1/sources/refresh", &json!({"source": name})).await;
+        let told = format!("no source `{name}`");
+        assert_eq!(reply.error(), (404, "not_found".to_owned(), told));
+    }
+}

@@ -1,0 +1,141 @@
+//! `/v1/tools`.
+
+use serde_json::{Value, json};
+use tool::Level;
+
+use crate::support::{Client, Server, tools};
+
+fn names(list: &Value) -> Vec<String> {
+    let tools = list["tools"].as_array().unwrap();
+    let name = |tool: &Value| tool.get("name").unwrap_or(&tool["function"]["name"]).clone();
+    tools.iter().map(|tool| name(tool).as_str().unwrap().to_owned()).collect()
+}
+
+/// A tool outside the view, and one that nobody has: the same answer but for the name.
+async fn hidden_is_unknown(client: &Client, path: impl Fn(&str) -> String) {
+    let hidden = client.get(&path("owner")).await;
+    let unknown = client.get(&path("nobody")).await;
+    assert_eq!(hidden.status, unknown.status);
+    assert_eq!(hidden.text().replace("owner", "nobody"), unknown.text());
+    assert_eq!(hidden.error().0, 404);
+}
+
+#[tokio::test]
+async fn a_tool_is_told_natively() {
+    let server = Server::new().await;
+    let list = server.agent("ann", Level::User).await.get("/v1/tools").await.good();
+    assert_eq!(
+        names(&list)[..3],
+        ["needs.guest".to_owned(), "needs.user".to_owned(), "notes.append".to_owned()]
+    );
+    assert_eq!((&list["next_cursor"], &list["catalog"]), (&json!(null), &json!(2)));
+    let tool = &list["tools"][2];
+    let digest = tool["definition"].as_str().unwrap();
+    assert!(digest.starts_with("sha256:") && digest.len() == 71);
+    let expected = json!({
+        "name": "notes.append", "alias": "notes_append", "source": "s", "title": null,
+        "description": "The tool notes.append.",
+        "input_schema": {"type": "object", "properties": {"n": {"type": "integer", "maximum": 10}}},
+        "output_schema": null,
+        "traits": {"level": "guest", "safety": "safe", "effects": ["read_only"],
+            "destructive": false, "idempotent": false, "categories": [], "scopes": [],
+            "callers": ["direct"], "timeout_ms": null},
+        "definition": digest,
+    });
+    assert_eq!(*tool, expected);
+    for path in ["/v1/tools/notes.append", "/v1/tools/notes_append", "/v1/tools/notes%2Eappend"] {
+        assert_eq!(server.agent("ann", Level::User).await.get(path).await.good(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_tool_is_told_as_a_provider_wants_it() {
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    let one = |query: &'static str| {
+        let ann = ann.clone();
+        async move { ann.get(&format!("/v1/tools/notes.append?{query}")).await.good() }
+    };
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "maximum": 10}}});
+    let openai = |name: &str| {
+        let function =
+            json!({"name": name, "description": "The tool notes.append.", "parameters": schema});
+        json!({"type": "function", "function": function})
+    };
+    assert_eq!(one("format=openai_chat").await, openai("notes_append"));
+    assert_eq!(one("format=openai&names=safe").await, openai("notes_append"));
+    assert_eq!(one("format=openai&names=native").await, openai("notes.append"));
+    assert_eq!(one("format=mcp").await["name"], "notes.append");
+    assert_eq!(one("format=mcp&names=safe").await["name"], "notes_append");
+    for (query, name) in [
+        ("format=mcp", "notes.append"),
+        ("format=mcp&names=safe", "notes_append"),
+        ("format=openai", "notes_append"),
+        ("format=native", "notes.append"),
+    ] {
+        // Twice: the second time from what was kept.
+        for _ in 0..2 {
+            let list = ann.get(&format!("/v1/tools?{query}")).await.good();
+            assert!(names(&list).contains(&name.to_owned()), "{query}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn bad_questions_are_told_what_is_wrong() {
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    for (query, told) in [
+        ("format=ollma", "unknown format `ollma`; use one of openai_chat (also openai), mcp"),
+        ("names=short", "unknown names `short`; use safe or native"),
+        ("limit=0", "`limit` is 1 to 1000"),
+        ("limit=1001", "`limit` is 1 to 1000"),
+        ("cursor=nothing", "the cursor's tool is no longer there"),
+        // A cursor tells nothing of what is hidden.
+        ("cursor=needs.owner", "the cursor's tool is no longer there"),
+    ] {
+        let reply = ann.get(&format!("/v1/tools?{query}")).await;
+        assert_eq!(reply.error(), (400, "invalid_request".to_owned(), told.to_owned()), "{query}");
+    }
+    for query in ["limit=many", "formt=mcp", "limit=-1", "format=mcp&format=mcp"] {
+        let (status, code, told) = ann.get(&format!("/v1/tools?{query}")).await.error();
+        assert_eq!((status, code.as_str()), (400, "invalid_request"), "{query}");
+        assert!(told.starts_with("the query: "), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn pages_together_are_the_list() {
+    let server = Server::of(tools::many(2_500)).await;
+    let ann = server.agent("ann", Level::User).await;
+    for (format, limit, sizes) in
+        [("native", "", vec![1_000, 1_000, 500]), ("mcp", "&limit=900", vec![900, 900, 700])]
+    {
+        let (mut all, mut found, mut cursor) = (Vec::new(), Vec::new(), String::new());
+        loop {
+            let page = ann.get(&format!("/v1/tools?format={format}{limit}{cursor}")).await.good();
+            let names = names(&page);
+            found.push(names.len());
+            all.extend(names);
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(found, sizes);
+        let expected: Vec<_> = (0..2_500).map(|i| format!("many.t{i:05}")).collect();
+        assert_eq!(all, expected);
+    }
+}
+
+#[tokio::test]
+async fn hidden_and_unknown_are_one_answer() {
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    hidden_is_unknown(&ann, |who| format!("/v1/tools/needs.{who}")).await;
+    hidden_is_unknown(&ann, |who| format!("/v1/tools/needs_{who}")).await;
+    hidden_is_unknown(&ann, |who| format!("/v1/tools/needs.{who}?format=mcp")).await;
+    // Positive control: for who may see it, it is there by both names.
+    for name in ["needs.owner", "needs_owner"] {
+        let path = format!("/v1/tools/{name}");
+        assert_eq!(server.owner().await.get(&path).await.good()["name"], "needs.owner");
+    }
+}

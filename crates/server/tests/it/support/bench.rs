@@ -1,0 +1,172 @@
+//! A server: a catalog through intake, a ledger and a store in memory, a listener on port 0.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use gateway::{Gateway, Options};
+use identity::{NewKey, Right};
+use intake::{Intake, Sourced, Times};
+use policy::Policy;
+use server::{Doors, Hosts, Keys, Parts};
+use store::MemoryStore;
+use testkit::clock::FakeClock;
+use testkit::ledger::MemoryLedger;
+use testkit::source::{Answer, Scripted};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tool::ledger::Kind;
+use tool::{Clock as _, End, Intent, Level, Listing, Offer, Org, Refusal, Secret, Trust};
+
+use super::Client;
+
+/// What a test's server differs in.
+#[derive(Default)]
+pub(crate) struct Setup {
+    pub(crate) offers: Vec<Offer>,
+    pub(crate) hosts: Hosts,
+    pub(crate) options: Options,
+    pub(crate) open: Option<Level>,
+}
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) ledger: Arc<MemoryLedger>,
+    pub(crate) source: Arc<Scripted>,
+    pub(crate) clock: Arc<FakeClock>,
+    pub(crate) intake: Arc<Intake>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) listening: TaskTracker,
+    keys: Arc<Keys>,
+}
+
+impl Server {
+    /// With the tools of [`super::tools`].
+    pub(crate) async fn new() -> Self {
+        Self::of(super::tools::standard()).await
+    }
+
+    pub(crate) async fn of(offers: Vec<Offer>) -> Self {
+        Self::with(Setup { offers, ..Setup::default() }).await
+    }
+
+    pub(crate) async fn with(setup: Setup) -> Self {
+        let Setup { offers, hosts, options, open } = setup;
+        let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
+        let listing = Listing { offers, ..Listing::default() };
+        let source = Arc::new(Scripted::new("s", Answer::Listing(listing)));
+        let sourced = Sourced {
+            source: Arc::clone(&source) as Arc<dyn tool::Source>,
+            kind: "test",
+            trust: Trust::Full,
+            durability: None,
+            poll: None,
+            fingerprint: 1,
+        };
+        let intake = Arc::new(Intake::start(
+            Org::default(),
+            vec![sourced],
+            Times::default(),
+            Arc::clone(&clock) as _,
+        ));
+        intake.settled().await;
+        let gateway = Arc::new(Gateway::new(gateway::Parts {
+            catalog: intake.cell(),
+            policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
+            ledger: Arc::clone(&ledger) as _,
+            clock: Arc::clone(&clock) as _,
+            credentials: Arc::new(testkit::context::Quiet),
+            mac_key: Secret::new("key"),
+            options,
+        }));
+        let (keys, problems) = Keys::read(Arc::new(MemoryStore::new()), open).await.unwrap();
+        assert_eq!(problems, []);
+        let keys = Arc::new(keys);
+        let doors = Doors::new(Parts {
+            gateway: Arc::clone(&gateway),
+            intake: Arc::clone(&intake),
+            keys: Arc::clone(&keys),
+            records: Arc::clone(&ledger) as _,
+            clock: Arc::clone(&clock) as _,
+            hosts,
+        });
+        let (address, stop, listening) = listen(server::router(&doors)).await;
+        Self { address, gateway, ledger, source, clock, intake, stop, listening, keys }
+    }
+
+    /// A client without a key.
+    pub(crate) fn anyone(&self) -> Client {
+        Client::new(self.address)
+    }
+
+    /// A client with a new key for an agent.
+    pub(crate) async fn agent(&self, subject: &str, level: Level) -> Client {
+        self.client(|key| (key.subject, key.level) = (subject.to_owned(), level)).await
+    }
+
+    /// A client with a person's key that has every right.
+    pub(crate) async fn owner(&self) -> Client {
+        self.client(|key| {
+            (key.subject, key.level, key.agent) = ("owner".to_owned(), Level::Owner, false);
+            key.rights = Right::ALL.iter().copied().collect();
+        })
+        .await
+    }
+
+    pub(crate) async fn client(&self, change: impl FnOnce(&mut NewKey)) -> Client {
+        let mut key = NewKey::user(Keys::fresh_id().unwrap(), "ann");
+        change(&mut key);
+        let (secret, record) = self.keys.create(key, self.clock.wall()).await.unwrap();
+        self.anyone().key(secret.open(), record.id.as_str())
+    }
+
+    pub(crate) async fn revoke(&self, client: &Client) {
+        self.keys.revoke(&client.key_id, self.clock.wall()).await.unwrap();
+    }
+
+    pub(crate) fn intents(&self) -> Vec<Intent> {
+        self.bodies(Kind::Intent)
+    }
+
+    pub(crate) fn ends(&self) -> Vec<End> {
+        self.bodies(Kind::Outcome)
+    }
+
+    pub(crate) fn refusals(&self) -> Vec<Refusal> {
+        self.bodies(Kind::Refused)
+    }
+
+    fn bodies<T: for<'de> serde::Deserialize<'de>>(&self, kind: Kind) -> Vec<T> {
+        let frames = self.ledger.frames().into_iter().filter(|frame| frame.kind == kind);
+        frames.map(|frame| frame.body.read().unwrap()).collect()
+    }
+
+    /// Waits until no call runs. The server takes none from here on.
+    pub(crate) async fn drained(&self) {
+        soon(self.gateway.drain()).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Serves `router` on a port of its own.
+pub(crate) async fn listen(router: axum::Router) -> (SocketAddr, CancellationToken, TaskTracker) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+    drop(tasks.spawn(server::listen(listener, router, stop.clone())));
+    tasks.close();
+    (address, stop, tasks)
+}
+
+/// Fails where it takes so long that it will not come: a minute, by whichever clock the test has.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_mins(1), future).await.expect("it comes within a minute")
+}

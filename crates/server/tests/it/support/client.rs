@@ -1,0 +1,260 @@
+//! A plain HTTP/1.1 client: one connection for each request, nothing added that a test did not ask for.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::bench::soon;
+
+pub(crate) const MODERN: &str = "2026-07-28";
+
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    address: SocketAddr,
+    key: Option<String>,
+    pub(crate) key_id: String,
+    headers: Vec<(String, String)>,
+    query: String,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Reply {
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| {
+            panic!("{error} in {}: {}", self.status, String::from_utf8_lossy(&self.body))
+        })
+    }
+
+    /// The body of a good answer.
+    pub(crate) fn good(self) -> Value {
+        assert_eq!(self.status, 200, "{}", self.text());
+        self.json()
+    }
+
+    /// Status, code and message of an error.
+    pub(crate) fn error(&self) -> (u16, String, String) {
+        let error = self.json()["error"].clone();
+        let field = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+        (self.status.as_u16(), field("code"), field("message"))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// The messages of an answer, whether it is one or a stream of them.
+    pub(crate) fn messages(&self) -> Vec<Value> {
+        if self.header("content-type") == Some("application/json") {
+            return vec![self.json()];
+        }
+        let data = self.text().lines().filter_map(|line| line.strip_prefix("data:"));
+        data.filter(|data| !data.trim().is_empty())
+            .map(|data| serde_json::from_str(data).unwrap())
+            .collect()
+    }
+}
+
+/// An answer that is still coming.
+pub(crate) struct Stream {
+    body: Incoming,
+    _connection: AbortOnDropHandle<()>,
+}
+
+impl Stream {
+    /// The next message; null at the end.
+    pub(crate) async fn next(&mut self) -> Value {
+        let Some(frame) = soon(self.body.frame()).await else { return Value::Null };
+        let data = frame.unwrap().into_data().unwrap();
+        let text = std::str::from_utf8(&data).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("data:")).unwrap();
+        serde_json::from_str(line).unwrap()
+    }
+}
+
+impl Client {
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        let (headers, query) = (Vec::new(), String::new());
+        Self { address, key: None, key_id: String::new(), headers, query }
+    }
+
+    pub(crate) fn key(mut self, key: &str, id: &str) -> Self {
+        (self.key, self.key_id) = (Some(key.to_owned()), id.to_owned());
+        self
+    }
+
+    /// With another header in each request.
+    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
+        let mut more = self.clone();
+        more.headers.push((name.to_owned(), value.to_owned()));
+        more
+    }
+
+    /// With this query at each MCP request and each path that has none.
+    pub(crate) fn query(&self, query: &str) -> Self {
+        Self { query: query.to_owned(), ..self.clone() }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.send(Method::GET, path, Bytes::new()).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Reply {
+        self.send(Method::DELETE, path, Bytes::new()).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Reply {
+        self.send(Method::POST, path, body.to_string().into()).await
+    }
+
+    /// A call through REST.
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Reply {
+        self.post("/v1/calls", &json!({"tool": tool, "arguments": arguments})).await
+    }
+
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Bytes) -> Reply {
+        self.ask(method, path, body, &[]).await
+    }
+
+    /// A message of the older revisions.
+    pub(crate) async fn legacy(&self, message: &Value) -> Reply {
+        let text = message.to_string().into();
+        self.ask(Method::POST, "/mcp", text, &[("mcp-protocol-version", "2025-11-25")]).await
+    }
+
+    /// A request of 2026-07-28, with all that it must carry.
+    pub(crate) async fn modern(&self, method: &str, params: Value) -> Reply {
+        self.modern_message(&modern_message(method, params)).await
+    }
+
+    pub(crate) async fn modern_message(&self, message: &Value) -> Reply {
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (method, name) = (word(&message["method"]), word(&message["params"]["name"]));
+        let mut headers = vec![("mcp-protocol-version", MODERN), ("mcp-method", method.as_str())];
+        if !name.is_empty() {
+            headers.push(("mcp-name", &name));
+        }
+        self.ask(Method::POST, "/mcp", message.to_string().into(), &headers).await
+    }
+
+    /// A message of the older revisions whose answer is read message by message.
+    pub(crate) async fn stream(&self, message: &Value) -> Stream {
+        let text = message.to_string().into();
+        let (response, connection) =
+            soon(self.begin(Method::POST, "/mcp", text, &[("mcp-protocol-version", "2025-11-25")]))
+                .await;
+        Stream { body: response.into_body(), _connection: connection }
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Bytes, more: &[(&str, &str)]) -> Reply {
+        let (response, _connection) = soon(self.begin(method, path, body, more)).await;
+        let (parts, body) = response.into_parts();
+        let body = soon(body.collect()).await.unwrap().to_bytes();
+        Reply { status: parts.status, headers: parts.headers, body }
+    }
+
+    /// Sends a request and reads the head of its answer. Dropping this future or what it gives closes
+    /// the connection.
+    async fn begin(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        more: &[(&str, &str)],
+    ) -> (Response<Incoming>, AbortOnDropHandle<()>) {
+        let stream = TokioIo::new(connect(self.address).await);
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+        let tasks = tokio_util::task::TaskTracker::new();
+        let connection = tasks.spawn(async move { drop(connection.await) });
+        let connection = AbortOnDropHandle::new(connection);
+        let given = |name: &str| {
+            self.headers.iter().any(|(n, _)| n == name) || more.iter().any(|(n, _)| *n == name)
+        };
+        let path =
+            if path.contains('?') { path.to_owned() } else { format!("{path}{}", self.query) };
+        let mut request = Request::builder().method(method).uri(path);
+        if !given("host") {
+            request = request.header(HOST, self.address.to_string());
+        }
+        if !body.is_empty() && !given("content-type") {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        if !given("accept") {
+            request = request.header(ACCEPT, "application/json, text/event-stream");
+        }
+        if let Some(key) = self.key.as_ref().filter(|_| !given("authorization")) {
+            request = request.header(AUTHORIZATION, format!("Bearer {key}"));
+        }
+        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in own.chain(more.iter().copied()) {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::new(body)).unwrap();
+        (sender.send_request(request).await.unwrap(), connection)
+    }
+
+    /// This client's key, as its header has it.
+    pub(crate) fn bearer(&self) -> String {
+        format!("Bearer {}", self.key.as_deref().unwrap())
+    }
+
+    /// The header as a line.
+    pub(crate) fn credential(&self) -> String {
+        format!("Authorization: {}\r\n", self.bearer())
+    }
+}
+
+/// A message that asks for `method` in the words of the older revisions.
+pub(crate) fn message(method: &str, params: Value) -> Value {
+    let mut message = json!({"jsonrpc": "2.0", "id": 1, "method": method});
+    message["params"] = params;
+    message
+}
+
+/// The same with what 2026-07-28 wants in each request.
+pub(crate) fn modern_message(method: &str, mut params: Value) -> Value {
+    let meta = &mut params["_meta"];
+    meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
+    meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "test", "version": "1"});
+    meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    message(method, params)
+}
+
+pub(crate) async fn connect(address: SocketAddr) -> TcpStream {
+    try_connect(address).await.unwrap()
+}
+
+#[expect(clippy::disallowed_methods, reason = "the other end of the wire, in a test")]
+pub(crate) async fn try_connect(address: SocketAddr) -> std::io::Result<TcpStream> {
+    TcpStream::connect(address).await
+}
+
+/// Sends bytes as they are and reads the status line of what comes back; empty where nothing does.
+pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = connect(address).await;
+    stream.write_all(bytes).await.unwrap();
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while soon(stream.read(&mut byte)).await.unwrap_or(0) > 0 && byte != *b"\r" {
+        line.extend_from_slice(&byte);
+    }
+    String::from_utf8(line).unwrap()
+}

@@ -2,6 +2,8 @@
 #[cfg(test)]
 mod program;
 #[cfg(test)]
+mod record;
+#[cfg(test)]
 mod serve;
 #[cfg(test)]
 mod without_server;

@@ -22,6 +22,7 @@ fn ask(address: &str, path: &str, key: Option<&str>) -> String {
 fn commands_speak_to_the_server_that_holds_the_data_directory() {
     let home = Home::new();
     let serving = home.serve(&[]);
+    until("the built-in tools", || home.run(&["tool", "show", "calculator"]).code == 0);
     let called = home.run(&["tool", "call", "calculator", "expression=6*7"]);
     assert_eq!(
         (called.code, called.out.as_str()),

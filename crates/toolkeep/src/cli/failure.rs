@@ -138,9 +138,14 @@ impl Failure {
     /// The message and what belongs to it, for people.
     pub(super) fn text(&self) -> String {
         let Told { code, message, fix, call_id, .. } = self.0.as_ref();
+        let word = code.as_deref().unwrap_or_default();
         let code = code.as_ref().map(|code| format!("[{code}]")).unwrap_or_default();
         let call = call_id.as_ref().map(|call| format!("\n  call {call}")).unwrap_or_default();
-        let fix = fix.as_ref().map(|fix| format!("\n  = {fix}")).unwrap_or_default();
+        let fix = match (fix, code.is_empty()) {
+            (Some(fix), _) => format!("\n  = {fix}"),
+            (None, true) => String::new(),
+            (None, false) => format!("\n  = `toolkeep error {word}` tells more"),
+        };
         format!("error{code}: {message}{call}{fix}")
     }
 }

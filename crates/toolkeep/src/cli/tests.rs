@@ -158,7 +158,7 @@ fn a_configuration_with_faults_starts_nothing() {
         ran.err
     );
     assert!(
-        ran.err.ends_with("error[invalid_config]: 1 fault in the configuration\n"),
+        ran.err.ends_with("error[invalid_config]: 1 fault in the configuration\n  = `toolkeep error invalid_config` tells more\n"),
         "{}",
         ran.err
     );

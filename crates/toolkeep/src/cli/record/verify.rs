@@ -1,0 +1,134 @@
+//! `toolkeep record verify`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use ledger::{Checkpoint, Disk, RealDisk, Report, WriterReport};
+use serde::Serialize;
+
+use crate::cli::context::Context;
+use crate::cli::data::DataDir;
+use crate::cli::failure::{Exit, Failure, plural};
+use crate::cli::ui::{Ui, clean, table};
+use crate::config;
+
+/// The largest file of kept checkpoints, in bytes.
+const KEPT: u64 = 16 << 20;
+
+/// Check that the record is what was written: every checksum and number, the chain and the tree
+/// against every checkpoint, one intent and one outcome for each call.
+///
+/// Works on the data directory itself, whether a server runs or not, and changes nothing. What no
+/// check can see by itself is seen against an answer that was kept on another machine: keep
+/// `toolkeep record verify -o json` there from time to time, and give it back with `--kept`.
+///
+/// Exits with 1 where something is wrong.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  toolkeep record verify
+  toolkeep record verify -o json > kept.json
+  toolkeep record verify --kept kept.json")]
+pub(in crate::cli) struct Verify {
+    /// An answer of this command, as JSON, that was kept elsewhere. May be given several times.
+    #[arg(long, value_name = "FILE")]
+    kept: Vec<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    sound: bool,
+    #[serde(flatten)]
+    report: &'a Report,
+    /// What the check cannot see.
+    limits: &'static str,
+}
+
+impl Verify {
+    pub(super) fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let mut kept = Vec::new();
+        for file in &self.kept {
+            kept.extend(checkpoints(file)?);
+        }
+        let reading = config::read(&context.setting(None));
+        let Some(config) = reading.config else {
+            return Err(Failure::of_faults(reading.faults));
+        };
+        let records = DataDir::at(config.data).records();
+        if !records.exists() {
+            let message = format!("there is no record at `{}`", records.display());
+            return Err(
+                Failure::new(Exit::Refused, message).fix("name its data directory: `--data DIR`")
+            );
+        }
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let report = ledger::verify(&records, &disk, &kept)
+            .map_err(|error| Failure::new(Exit::Failed, error.message))?;
+        let sound = report.is_sound();
+        let answer = Answer { sound, report: &report, limits: Report::LIMITS };
+        ui.answer(&answer, || text(&report))?;
+        Ok(if sound { Exit::Done } else { Exit::Failed })
+    }
+}
+
+/// The checkpoints of an answer that was kept.
+fn checkpoints(file: &Path) -> Result<Vec<Checkpoint>, Failure> {
+    let told = |what: &str| Failure::new(Exit::Usage, format!("`{}` {what}", file.display()));
+    let size =
+        std::fs::metadata(file).map_err(|error| told(&format!("cannot be read: {error}")))?;
+    if size.len() > KEPT {
+        return Err(told(&format!("has more than {KEPT} bytes")));
+    }
+    let bytes = std::fs::read(file).map_err(|error| told(&format!("cannot be read: {error}")))?;
+    let report: Report = serde_json::from_slice(&bytes).map_err(|error| {
+        told(&format!("is no answer of this command: {error}"))
+            .fix("it is made by `toolkeep record verify -o json`")
+    })?;
+    let found: Vec<_> = report.writers.into_iter().filter_map(|writer| writer.checkpoint).collect();
+    // To give a file that proves nothing would look like a proof.
+    if found.is_empty() { Err(told("holds no checkpoint")) } else { Ok(found) }
+}
+
+fn text(report: &Report) -> String {
+    let rows: Vec<_> = report.writers.iter().map(row).collect();
+    let head = [
+        "WRITER", "FILES", "RECORDS", "INTENTS", "OUTCOMES", "REFUSED", "OPEN", "UNKNOWN",
+        "UNSEALED",
+    ];
+    let mut parts = vec![table(head, &rows)];
+    let found = report.findings.iter().map(|finding| {
+        let (file, offset) = (clean(&finding.segment), finding.offset);
+        format!("{file} at byte {offset}: {}", clean(&finding.text))
+    });
+    let found: Vec<_> = found.collect();
+    let total = found.len() as u64 + report.more_findings;
+    if !found.is_empty() {
+        parts.push(found.join("\n"));
+    }
+    let kept: u64 = report.writers.iter().map(|writer| writer.kept).sum();
+    if kept > 0 {
+        let word = plural(usize::try_from(kept).unwrap_or(2), "checkpoint");
+        parts.push(format!("{kept} {word} kept elsewhere fit"));
+    }
+    parts.push(match total {
+        0 => format!("the record is whole; not to be seen by itself: {}", Report::LIMITS),
+        1 => "the record is damaged: 1 finding".to_owned(),
+        total => format!("the record is damaged: {total} findings"),
+    });
+    parts.join("\n\n")
+}
+
+fn row(writer: &WriterReport) -> [String; 9] {
+    [
+        clean(&writer.writer),
+        writer.segments.to_string(),
+        writer.records.to_string(),
+        writer.intents.to_string(),
+        writer.outcomes.to_string(),
+        writer.refused.to_string(),
+        writer.open.to_string(),
+        writer.unknown.to_string(),
+        writer.unsealed.to_string(),
+    ]
+}

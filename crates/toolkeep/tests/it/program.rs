@@ -1,0 +1,128 @@
+//! Runs the binary in a home of its own.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// The longest anything here may take; reached only where something is broken.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A home with a data directory.
+pub(crate) struct Home(tempfile::TempDir);
+
+/// What a command did.
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|_| panic!("{}{}", self.out, self.err))
+    }
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn data(&self, name: &str) -> PathBuf {
+        self.path(".local/share/toolkeep").join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn command(&self, line: &[&str]) -> Command {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the binary under test is run as people run it"
+        )]
+        let mut command = Command::new(env!("CARGO_BIN_EXE_toolkeep"));
+        command.args(line).current_dir(self.0.path()).env_clear().env("HOME", self.0.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn run(&self, line: &[&str]) -> Ran {
+        ran(self.command(line).output().unwrap())
+    }
+
+    pub(crate) fn run_with(&self, line: &[&str], variable: (&str, &str)) -> Ran {
+        ran(self.command(line).env(variable.0, variable.1).output().unwrap())
+    }
+
+    /// Starts a server on a free port, and waits until it says where.
+    pub(crate) fn serve(&self, flags: &[&str]) -> Serving {
+        let line = [&["serve", "--listen", "127.0.0.1:0", "-o", "json"], flags].concat();
+        let mut child = self.command(&line).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut told = String::new();
+        // The answer is one JSON value, whose last line is a brace of its own.
+        while !told.ends_with("\n}\n") {
+            if out.read_line(&mut told).unwrap() == 0 {
+                let mut err = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+                panic!("it did not start: {told}{err}");
+            }
+        }
+        Serving { child, started: serde_json::from_str(&told).unwrap() }
+    }
+}
+
+fn ran(output: std::process::Output) -> Ran {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// A server that runs; killed where a test leaves it.
+pub(crate) struct Serving {
+    child: Child,
+    pub(crate) started: Value,
+}
+
+impl Serving {
+    pub(crate) fn address(&self) -> String {
+        self.started["address"].as_str().unwrap().to_owned()
+    }
+
+    /// As a terminal or an init system would; the exit code.
+    pub(crate) fn end(mut self) -> i32 {
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap().code().unwrap()
+    }
+
+    /// As a crash would.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Asks until it is so.
+pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
+    #[expect(clippy::disallowed_methods, reason = "the bound of a test, not a measure")]
+    let began = Instant::now();
+    while !so() {
+        assert!(began.elapsed() < PATIENCE, "not in time: {what}");
+        std::thread::yield_now();
+    }
+}

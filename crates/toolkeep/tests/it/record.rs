@@ -1,0 +1,85 @@
+//! The record, checked from the command line.
+
+use std::fs;
+
+use crate::program::Home;
+
+fn with_calls() -> Home {
+    let home = Home::new();
+    for text in ["message=one", "message=two"] {
+        assert_eq!(home.run(&["tool", "call", "echo", text]).code, 0);
+    }
+    home
+}
+
+#[test]
+fn a_record_that_nobody_touched_is_whole() {
+    let home = with_calls();
+    let ran = home.run(&["record", "verify", "-o", "json"]);
+    let report = ran.json();
+    assert_eq!((ran.code, &report["sound"]), (0, &true.into()), "{}", ran.out);
+    let (intents, outcomes) = (&report["writers"][0]["intents"], &report["writers"][0]["outcomes"]);
+    assert_eq!((intents, outcomes), (&2.into(), &2.into()));
+    assert!(report["limits"].as_str().unwrap().contains("kept elsewhere"));
+    assert!(home.run(&["record", "verify"]).out.contains("the record is whole"));
+}
+
+#[test]
+fn one_changed_byte_is_found_with_its_place() {
+    let home = with_calls();
+    let segment = fs::read_dir(home.data("records")).unwrap().map(|entry| entry.unwrap().path());
+    let segment = segment.filter(|path| fs::metadata(path).unwrap().len() > 1000).min().unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
+    let at = bytes.windows(4).position(|window| window == b"echo").unwrap();
+    bytes[at] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    let ran = home.run(&["record", "verify"]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(
+        ran.out.contains(" at byte ") && ran.out.contains("the record is damaged"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn a_record_put_back_to_an_older_state_is_found_by_what_was_kept() {
+    let home = with_calls();
+    let old = home.path("old");
+    copy(&home, &old, true);
+    assert_eq!(home.run(&["tool", "call", "echo", "message=three"]).code, 0);
+    home.write("kept.json", &home.run(&["record", "verify", "-o", "json"]).out);
+    let kept = ["record", "verify", "--kept", "kept.json"];
+    let ran = home.run(&kept);
+    assert!(
+        ran.code == 0 && ran.out.contains("1 checkpoint kept elsewhere fit"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
+    copy(&home, &old, false);
+    assert_eq!(home.run(&["record", "verify"]).code, 0, "by itself the old record looks whole");
+    assert_eq!(home.run(&kept).code, 1);
+}
+
+fn copy(home: &Home, old: &std::path::Path, out: bool) {
+    let records = home.data("records");
+    let (from, to) = if out { (records.as_path(), old) } else { (old, records.as_path()) };
+    drop(fs::remove_dir_all(to));
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+#[test]
+fn what_cannot_be_checked_is_told() {
+    let home = Home::new();
+    let ran = home.run(&["record", "verify"]);
+    assert!(ran.code == 3 && ran.err.contains("there is no record at"), "{}", ran.err);
+    home.write("kept.json", "{}");
+    assert_eq!(home.run(&["record", "verify", "--kept", "kept.json"]).code, 2);
+    home.write("kept.json", r#"{"writers": [], "findings": [], "more_findings": 0}"#);
+    let ran = home.run(&["record", "verify", "--kept", "kept.json"]);
+    assert!(ran.code == 2 && ran.err.contains("holds no checkpoint"), "{}", ran.err);
+}

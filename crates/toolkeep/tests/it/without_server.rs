@@ -1,0 +1,59 @@
+//! What needs no server.
+
+use crate::program::Home;
+
+#[test]
+fn help_suffices_and_tells_nothing_hidden() {
+    let home = Home::new();
+    let help = home.run(&["--help"]);
+    assert!(help.code == 0 && help.out.contains("toolkeep serve"), "{}", help.out);
+    assert!(!help.out.contains("__launch"));
+    let secret = home.run_with(&["tool", "list", "--help"], ("TOOLKEEP_KEY", "tk_secret"));
+    assert!(secret.code == 0 && !secret.out.contains("tk_secret"));
+    assert_eq!(home.run(&["--version"]).out, concat!("toolkeep ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn a_wrong_line_is_told_with_the_nearest_right_one() {
+    let home = Home::new();
+    let wrong = home.run(&["tool", "lst"]);
+    assert!(wrong.code == 2 && wrong.err.contains("'list'"), "{}", wrong.err);
+    assert_eq!(home.run(&[]).code, 2);
+    assert_eq!(home.run(&["key", "create", "--subject", "a", "--right", "all"]).code, 2);
+}
+
+#[test]
+fn the_supervisor_refuses_to_be_run_by_hand() {
+    assert_eq!(Home::new().run(&["__launch"]).code, 2);
+}
+
+#[test]
+fn variables_and_flags_say_where_things_are() {
+    let home = Home::new();
+    home.write("t.yaml", "version: 1\ndata: ./elsewhere\n");
+    let ran = home.run_with(&["tool", "list"], ("TOOLKEEP_CONFIG", "t.yaml"));
+    assert!(ran.code == 0 && home.path("elsewhere/owner.key").exists(), "{}", ran.err);
+    assert!(!home.data("").exists());
+    let ran = home.run_with(&["tool", "list", "--data", "third"], ("TOOLKEEP_CONFIG", "t.yaml"));
+    assert!(ran.code == 0 && home.path("third/owner.key").exists(), "{}", ran.err);
+}
+
+#[test]
+fn the_published_schema_is_printed() {
+    let printed = Home::new().run(&["config", "schema"]);
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/config.schema.json");
+    assert_eq!(printed.out, std::fs::read_to_string(kept).unwrap());
+}
+
+#[test]
+fn of_commands_at_once_each_gets_its_turn() {
+    let home = Home::new();
+    let codes = std::thread::scope(|scope| {
+        let call = || home.run(&["tool", "call", "echo", "message=hi"]).code;
+        let all: Vec<_> = (0..4).map(|_| scope.spawn(call)).collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(codes, [0; 4]);
+    let records = home.run(&["record", "list", "-o", "json"]).json();
+    assert_eq!(records["records"].as_array().unwrap().len(), 8);
+}

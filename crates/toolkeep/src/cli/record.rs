@@ -1,6 +1,7 @@
 //! `toolkeep record`.
 
 mod list;
+mod verify;
 
 use clap::Subcommand;
 
@@ -12,12 +13,14 @@ use super::ui::Ui;
 #[derive(Debug, Subcommand)]
 pub(super) enum Record {
     List(list::List),
+    Verify(verify::Verify),
 }
 
 impl Record {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         match self {
             Self::List(command) => command.run(context, ui).await,
+            Self::Verify(command) => command.run(context, ui).await,
         }
     }
 }

@@ -231,7 +231,7 @@ impl Resolver<'_> {
     pub(super) fn path(&self, text: &str) -> PathBuf {
         match (text.strip_prefix("~/"), self.environment.home()) {
             (Some(rest), Some(home)) => home.join(rest),
-            _ => self.base.join(text),
+            _ => self.base.join(text.strip_prefix("./").unwrap_or(text)),
         }
     }
 }

@@ -2,10 +2,8 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
-use ledger::{Checkpoint, Report};
 use tokio_util::sync::CancellationToken;
 use tool::{Boxed, Level};
 
@@ -22,17 +20,6 @@ pub trait Wiring: Sync {
     /// # Errors
     /// Where it cannot start: the address is taken, the store or the record cannot be opened.
     fn start(&self, start: Start) -> Boxed<'_, Result<Running, Failure>>;
-
-    /// Checks the record in a data directory, whoever holds it, against itself and against seals that
-    /// were kept elsewhere. Changes nothing.
-    ///
-    /// # Errors
-    /// Where the directory cannot be read. What is wrong with the record is in the report.
-    fn verify<'a>(
-        &'a self,
-        data: &'a Path,
-        kept: Vec<Checkpoint>,
-    ) -> Boxed<'a, Result<Report, Failure>>;
 }
 
 /// What a server is started with.

@@ -6,14 +6,15 @@ mod door;
 mod sources;
 mod unusable;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use gateway::{Bounds, Gateway, Options};
 use guard::process::Launcher;
 use intake::{Intake, Times};
-use ledger::{Checkpoint, Disk, FileLedger, RealDisk, Report};
+use ledger::{FileLedger, RealDisk};
 use policy::Policy;
 use server::{Doors, Hosts, Keys, Parts};
 use store::SqliteStore;
@@ -23,7 +24,6 @@ use tokio_util::task::TaskTracker;
 use tool::{Boxed, Clock, Org, Store};
 
 use crate::cli::LAUNCH;
-use crate::cli::data::DataDir;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::wiring::{Running, Start, Wiring};
 use crate::clock::SystemClock;
@@ -31,6 +31,10 @@ use crate::config::{self, Config, Faults, Latest};
 use credentials::Configured;
 use door::RouterDoor;
 use sources::Workshop;
+
+/// How long a server that listens waits for its sources before it says so. One that takes longer comes
+/// when it comes: it does not hold up the others.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// The real parts.
 #[derive(Debug)]
@@ -40,25 +44,6 @@ impl Wiring for Real {
     fn start(&self, start: Start) -> Boxed<'_, Result<Running, Failure>> {
         Box::pin(run(start))
     }
-
-    fn verify<'a>(
-        &'a self,
-        data: &'a Path,
-        kept: Vec<Checkpoint>,
-    ) -> Boxed<'a, Result<Report, Failure>> {
-        Box::pin(verify(DataDir::at(data.to_owned()).records(), kept))
-    }
-}
-
-/// Reads all of the record, so not on a thread that others wait for.
-async fn verify(records: PathBuf, kept: Vec<Checkpoint>) -> Result<Report, Failure> {
-    if !records.exists() {
-        let message = format!("there is no record in `{}`", records.display());
-        return Err(Failure::new(Exit::Failed, message).fix("look at `--data` and `--config`"));
-    }
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let checked = tokio::task::spawn_blocking(move || ledger::verify(&records, &disk, &kept)).await;
-    checked.map_err(fault("the record"))?.map_err(|error| Failure::new(Exit::Failed, error.message))
 }
 
 /// Everything that runs behind the doors.
@@ -85,8 +70,9 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let app = assemble(&start, store, clock).await?;
     let router = server::router(&app.doors);
     let door = Arc::new(RouterDoor(router.clone()));
-    if listener.is_none() {
-        app.intake.settled().await;
+    match &listener {
+        None => app.intake.settled().await,
+        Some(_) => drop(tokio::time::timeout(SETTLE, app.intake.settled()).await),
     }
     let stop = start.stop.clone();
     let tasks = TaskTracker::new();

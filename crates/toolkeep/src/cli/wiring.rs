@@ -2,10 +2,8 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
-use ledger::{Checkpoint, Report};
 use tokio_util::sync::CancellationToken;
 use tool::{Boxed, Level};
 
@@ -16,23 +14,12 @@ use crate::config::{Config, Faults, Reading, Setting};
 
 /// Puts a server together.
 pub trait Wiring: Sync {
-    /// Starts a server. Resolves when it takes requests; without a socket, when each source has also
-    /// been tried once, so that a command that asks at once is answered in full.
+    /// Starts a server. Resolves when it takes requests and each source has been tried once, so that
+    /// who asks at once is answered in full; with a socket, after a second at the latest.
     ///
     /// # Errors
     /// Where it cannot start: the address is taken, the store or the record cannot be opened.
     fn start(&self, start: Start) -> Boxed<'_, Result<Running, Failure>>;
-
-    /// Checks the record in a data directory, whoever holds it, against itself and against seals that
-    /// were kept elsewhere. Changes nothing.
-    ///
-    /// # Errors
-    /// Where the directory cannot be read. What is wrong with the record is in the report.
-    fn verify<'a>(
-        &'a self,
-        data: &'a Path,
-        kept: Vec<Checkpoint>,
-    ) -> Boxed<'a, Result<Report, Failure>>;
 }
 
 /// What a server is started with.

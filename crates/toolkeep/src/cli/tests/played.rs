@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +10,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use clap::Parser as _;
 use http::{Request, Response};
-use ledger::{Checkpoint, Report};
 use serde_json::Value;
 use store::SqliteStore;
 use tool::{Boxed, Wall};
@@ -125,14 +124,6 @@ impl Wiring for Played {
             });
             Ok(Running { address: None, door, made, ended })
         })
-    }
-
-    fn verify<'a>(
-        &'a self,
-        data: &'a Path,
-        kept: Vec<Checkpoint>,
-    ) -> Boxed<'a, Result<Report, Failure>> {
-        crate::wire::Real.verify(data, kept)
     }
 }
 

@@ -50,3 +50,19 @@ async fn an_unknown_source_is_told_so() {
         assert_eq!(reply.error(), (404, "not_found".to_owned(), told));
     }
 }
+
+/// Problems name files, addresses and hidden tools: they are for those who can do something.
+#[tokio::test]
+async fn who_may_not_mend_a_source_is_not_told_what_is_wrong() {
+    let server = Server::new().await;
+    server.source.set(Answer::Error(SourceError {
+        kind: SourceFault::Unreachable,
+        problem: Problem::new("/secret/place", "gone"),
+    }));
+    let (owner, agent) = (server.owner().await, server.agent("ann", Level::User).await);
+    owner.post("/v1/sources/refresh", &json!({})).await.good();
+    assert!(owner.get("/v1/sources").await.text().contains("/secret/place"));
+    assert!(!agent.get("/v1/sources").await.text().contains("/secret/place"));
+    let seen = agent.get("/v1/sources").await.good();
+    assert_eq!(seen["sources"][0]["state"], "stale");
+}

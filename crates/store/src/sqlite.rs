@@ -50,6 +50,15 @@ impl SqliteStore {
         Ok(Self { path, jobs })
     }
 
+    /// Looks whether the file could be used and is whole, and changes nothing. Blocks on the disk, for
+    /// as long as reading all of it takes.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`], and where the file is damaged.
+    pub fn check(path: impl AsRef<Path>) -> Result<(), StoreError> {
+        file::check(path.as_ref())
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path

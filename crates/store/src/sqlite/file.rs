@@ -14,6 +14,9 @@ const FORMAT: i64 = 1;
 /// `application_id` of the file: `TKst`.
 const APPLICATION: i64 = 0x544b_7374;
 
+/// How long another process may be writing before this one gives up.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 const TABLES: &str = "
     CREATE TABLE kv (
         key     TEXT PRIMARY KEY,
@@ -35,11 +38,25 @@ pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
     private(path).map_err(|error| unavailable(path, &error))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(fail)?;
-    connection.busy_timeout(Duration::from_secs(5)).map_err(fail)?;
+    connection.busy_timeout(PATIENCE).map_err(fail)?;
     let written = format(&connection).map_err(fail)?;
     accept(written).map_err(|reason| unavailable(path, &reason))?;
     settle(&mut connection).map_err(fail)?;
     Ok(connection)
+}
+
+pub(super) fn check(path: &Path) -> Result<(), StoreError> {
+    let fail = |error: rusqlite::Error| unavailable(path, &error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(fail)?;
+    connection.busy_timeout(PATIENCE).map_err(fail)?;
+    let written = format(&connection).map_err(fail)?;
+    accept(written).map_err(|reason| unavailable(path, &reason))?;
+    let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    match found.map_err(fail)?.as_str() {
+        "ok" => Ok(()),
+        damage => Err(unavailable(path, &damage)),
+    }
 }
 
 /// Makes the file for its owner only before SQLite sees it; the files SQLite puts beside it take its

@@ -33,6 +33,21 @@ async fn what_was_written_is_there_after_opening_anew() {
 }
 
 #[tokio::test]
+async fn a_check_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    assert!(SqliteStore::check(&path).is_err() && !path.exists());
+    let store = SqliteStore::open(&path).unwrap();
+    store.put("a", Expect::Absent, ONE).await.unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+    // Beside the one who writes, too.
+    assert_eq!(SqliteStore::check(&path), Ok(()));
+    assert_eq!(mode(&path), 0o640);
+    fs::write(folder.path().join("text"), "no database, only some words of text").unwrap();
+    assert!(SqliteStore::check(folder.path().join("text")).is_err());
+}
+
+#[tokio::test]
 async fn two_handles_of_one_file_see_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
@@ -108,6 +123,7 @@ async fn a_damaged_file_is_an_error_and_no_panic() {
         *byte ^= 0xa5;
     }
     fs::write(&path, bytes).unwrap();
+    assert!(SqliteStore::check(&path).is_err());
     let error = match SqliteStore::open(&path) {
         Ok(store) => store.news(Version(0)).await.unwrap_err(),
         Err(error) => error,

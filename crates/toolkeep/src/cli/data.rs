@@ -16,6 +16,8 @@ use super::failure::{Exit, Failure};
 
 /// What the store keeps once both keys were made.
 const FIRST_START: &str = "installation/first_start";
+/// Locked by the process that holds the directory.
+const LOCK: &str = "server.lock";
 /// The longest key file that is read, in bytes.
 const KEY_FILE: u64 = 1024;
 
@@ -114,12 +116,8 @@ impl DataDir {
     pub fn hold(&self) -> Result<Option<Held>, Failure> {
         let make = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
         make.map_err(|error| self.failed("cannot be made", &error))?;
-        let mode = fs::metadata(&self.path).map(|data| data.permissions().mode());
-        if mode.map_err(|error| self.failed("cannot be read", &error))? & 0o077 != 0 {
-            fs::set_permissions(&self.path, fs::Permissions::from_mode(0o700))
-                .map_err(|error| self.failed("is open to others and cannot be closed", &error))?;
-        }
-        let lock = self.path.join("server.lock");
+        self.close_to_others()?;
+        let lock = self.path.join(LOCK);
         let mut options = OpenOptions::new();
         let lock = options.create(true).truncate(false).write(true).mode(0o600).open(lock);
         let lock = lock.map_err(|error| self.failed("cannot be locked", &error))?;
@@ -132,6 +130,36 @@ impl DataDir {
         // What a server that was killed has left would send others to an address that is no more.
         held.forget_server();
         Ok(Some(held))
+    }
+
+    /// A directory that is ours alone is closed. One that holds other things too is left as it is, and
+    /// not used where others may write to it: they could put files of their own in place of ours.
+    fn close_to_others(&self) -> Result<(), Failure> {
+        let read = |error: io::Error| self.failed("cannot be read", &error);
+        let mode = fs::metadata(&self.path).map_err(read)?.permissions().mode();
+        let (seen, written) = (mode & 0o077, mode & 0o022);
+        if seen == 0 {
+            return Ok(());
+        }
+        let ours = self.path.join(LOCK).exists()
+            || fs::read_dir(&self.path).map_err(read)?.next().is_none();
+        if ours {
+            return fs::set_permissions(&self.path, fs::Permissions::from_mode(0o700))
+                .map_err(|error| self.failed("is open to others and cannot be closed", &error));
+        }
+        if written == 0 {
+            return Ok(());
+        }
+        let path = self.path.display();
+        let message = format!("`{path}` holds other things, and others may write to it");
+        Err(Failure::new(Exit::NoServer, message)
+            .fix("give the data a directory of its own with `--data DIR`"))
+    }
+
+    /// Whether a process holds it now. Changes nothing.
+    pub(super) fn is_held(&self) -> bool {
+        let lock = File::open(self.path.join(LOCK));
+        lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     /// Where the server that holds it listens; `None` where there is none, or not yet.
@@ -244,9 +272,13 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = private(&new)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    let linked = fs::hard_link(&new, path);
-    fs::remove_file(&new)?;
-    linked
+    match fs::hard_link(&new, path) {
+        // A file system without links: the directory is held, so nobody else puts a file there.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => {
+            fs::rename(&new, path)
+        }
+        linked => fs::remove_file(&new).and(linked),
+    }
 }
 
 fn random<const N: usize>() -> Result<[u8; N], Failure> {

@@ -231,7 +231,8 @@ impl Resolver<'_> {
     pub(super) fn path(&self, text: &str) -> PathBuf {
         match (text.strip_prefix("~/"), self.environment.home()) {
             (Some(rest), Some(home)) => home.join(rest),
-            _ => self.base.join(text.strip_prefix("./").unwrap_or(text)),
+            // As components, so that `./` does not show in what is told of the path.
+            _ => self.base.join(text).components().collect(),
         }
     }
 }

@@ -178,3 +178,48 @@ fn files_that_cannot_be_read_are_faults() {
     std::fs::write(folder.path().join("t.yaml"), vec![b'#'; (1 << 20) + 1]).unwrap();
     assert_eq!(message(&setting(folder.path(), &[])), "the file has more than 1048576 bytes");
 }
+
+/// Everything that the format knows, to be spoiled.
+const WHOLE: &str = r#"version: 1
+listen: 127.0.0.1:8080
+sources:
+  - name: local
+    tools: ./tools.yaml
+    read_only: [a, b]
+    timeout: 30s
+  - name: research
+    module: http://127.0.0.1:8000
+    credential: { bearer: "${TOKEN:-none}" }
+  - name: files
+    mcp: { command: npx, args: ["-y", 'x'], env: { PORT: 8080, K: "${HOME}" } }
+    idempotent: true
+server: { allowed_hosts: [a.b], behind_tls: false }
+limits: { calls: 5, result_bytes: 1MiB }
+redis: ${REDIS:-}
+"#;
+
+proptest::proptest! {
+    #[test]
+    fn no_spoiled_file_breaks_the_reader_or_loses_its_place(
+        spoils in proptest::collection::vec((0_usize..WHOLE.len(), "[ -~\n\té]{0,3}", 0_usize..4), 1..4),
+    ) {
+        let mut text = WHOLE.to_owned();
+        for (at, put, cut) in spoils {
+            let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+            let end = (at..=text.len()).filter(|end| text.is_char_boundary(*end)).nth(cut);
+            text.replace_range(at..end.unwrap_or(text.len()), &put);
+        }
+        let reading = reading(&text, &[]);
+        let lines = text.lines().count().max(1) + 1;
+        for fault in &reading.faults.0 {
+            proptest::prop_assert!(fault.place.line >= 1 && fault.place.line <= lines, "{fault}\n{text}");
+            proptest::prop_assert!(!fault.message.is_empty() && !fault.message.contains('\n'), "{fault:?}");
+        }
+        proptest::prop_assert_eq!(reading.clone().whole().is_ok(), reading.faults.0.is_empty());
+    }
+
+    #[test]
+    fn no_text_breaks_the_reader(text in "[ -~\n\t{}:\\[\\]&*!|>%@$']{0,120}") {
+        drop(reading(&text, &[]));
+    }
+}

@@ -85,7 +85,7 @@ fn one_process_holds_it_and_tells_where_it_listens() {
     let folder = tempfile::tempdir().unwrap();
     let first = held(folder.path());
     let data = first.data().clone();
-    assert!(data.hold().unwrap().is_none());
+    assert!(data.hold().unwrap().is_none() && data.is_held());
     assert_eq!(data.server(), None);
     let address = "127.0.0.1:8080".parse().unwrap();
     first.tell_server(address).unwrap();
@@ -94,7 +94,7 @@ fn one_process_holds_it_and_tells_where_it_listens() {
     assert_eq!(mode(&data.path().join("server.json")), 0o600);
     drop(first);
     // As after a kill: the file is still there, but nobody holds the directory.
-    assert!(data.server().is_some());
+    assert!(data.server().is_some() && !data.is_held());
     let second = data.hold().unwrap().unwrap();
     assert_eq!(data.server(), None);
     drop(second);
@@ -108,6 +108,24 @@ fn a_directory_that_was_open_to_others_is_closed() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     let held = held(folder.path());
     assert_eq!(mode(held.data().path()), 0o700);
+}
+
+#[test]
+fn a_directory_with_other_things_is_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("other"), "").unwrap();
+    let with = |wanted| {
+        fs::set_permissions(&path, fs::Permissions::from_mode(wanted)).unwrap();
+        let held = DataDir::at(path.clone()).hold().map(drop);
+        assert_eq!(mode(&path), wanted);
+        drop(fs::remove_file(path.join("server.lock")));
+        held
+    };
+    let failure = with(0o777).unwrap_err();
+    assert!(failure.to_string().ends_with("holds other things, and others may write to it"));
+    with(0o755).unwrap();
 }
 
 #[test]

@@ -107,20 +107,9 @@ fn key_file(data: &DataDir, key: FirstKey) -> Finding {
 
 /// The server that holds the directory; where none does, the store.
 pub(super) async fn server(data: &DataDir, context: &Context<'_>) -> Vec<Finding> {
-    let held = match data.hold() {
-        Err(failure) => {
-            return vec![Finding::wrong(
-                "lock",
-                failure.to_string(),
-                "choose another one with `--data DIR`",
-            )];
-        }
-        Ok(held) => held,
-    };
-    // Held until the store was looked at, so that no server starts in between.
-    let Some(_held) = held else {
+    if data.is_held() {
         return running(data, context).await;
-    };
+    }
     let none = Finding::good("server", "none runs; commands do the work themselves");
     vec![none, store(data)]
 }
@@ -130,8 +119,8 @@ fn store(data: &DataDir) -> Finding {
     if !path.exists() {
         return Finding::good("store", "made on the first start");
     }
-    match SqliteStore::open(&path) {
-        Ok(_) => Finding::good("store", path.display().to_string()),
+    match SqliteStore::check(&path) {
+        Ok(()) => Finding::good("store", path.display().to_string()),
         Err(error) => {
             Finding::wrong("store", error.to_string(), "`toolkeep error store_unavailable`")
         }

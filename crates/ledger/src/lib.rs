@@ -9,6 +9,7 @@ mod finding;
 mod frame;
 mod index;
 mod inner;
+mod mend;
 mod names;
 mod open;
 mod options;

@@ -14,13 +14,14 @@ use tool::{CallId, Clock, LedgerError};
 use crate::chain::Chain;
 use crate::disk::Open;
 use crate::failure::failed;
-use crate::finding::{Cut, CutWhy, Finding};
+use crate::finding::{Cut, Finding};
 use crate::frame::Frame;
 use crate::index::{Entry, Label, Place};
 use crate::inner::Inner;
+use crate::mend::Mend;
 use crate::names::names;
 use crate::options::Options;
-use crate::segment::{Site, parse_name, set_aside};
+use crate::segment::Site;
 use crate::survey::{Part, Survey};
 use crate::sync::{Dirty, Syncer};
 
@@ -67,8 +68,8 @@ pub(crate) fn open(
     if let Some(error) = &survey.unreadable {
         return Err(error.clone());
     }
-    mend(&site, &survey, clock.as_ref()).map_err(|error| told(&error))?;
 
+    let mend = Mend::of(&survey);
     let last = survey.last.max(survey.claim);
     let inner = Arc::new(Inner::new(site, clock, options, last + 1));
     let mut reading = Reading::new(&inner, &survey);
@@ -92,28 +93,11 @@ pub(crate) fn open(
         rotation_failed: false,
         waiters: Vec::new(),
         held: Some(held),
+        mend: Some(mend),
     };
     // A disk that is full or failing now is tried again by the thread; until then calls are refused.
     syncer.resume().ok();
     Ok((inner, syncer, recovery))
-}
-
-/// Cuts off what is no part of the record. This is on the disk before anything is written behind.
-fn mend(site: &Site, survey: &Survey, clock: &dyn Clock) -> io::Result<()> {
-    let kept = |cut: &&Cut| cut.why == CutWhy::Carried || cut.offset > 0;
-    for cut in survey.cuts.iter().filter(kept) {
-        let Some((_, number)) = parse_name(&cut.segment) else { continue };
-        let file = site.open(number, Open::Append)?;
-        file.truncate(cut.offset)?;
-        file.sync()?;
-    }
-    // A process that was killed leaves behind the end what it had set aside.
-    if let Some(part) = survey.parts.last() {
-        let file = site.open(part.number, Open::Append)?;
-        file.truncate(file.size()?)?;
-    }
-    // The highest first: whatever stops this half-way, no number is missing in between.
-    survey.dropped.iter().rev().try_for_each(|number| set_aside(site, *number, clock.wall()))
 }
 
 /// Where to go on.

@@ -21,6 +21,7 @@ use crate::failure::{closed, failed};
 use crate::frame::{Draft, frames};
 use crate::index::Place;
 use crate::inner::Inner;
+use crate::mend::Mend;
 use crate::segment::{HEADER, Header, Made, Room, create, reserve};
 use crate::state::{Active, Mode, State, Waiter};
 
@@ -55,6 +56,8 @@ pub(crate) struct Syncer {
     pub(crate) sealed_at: Mono,
     pub(crate) rotation_failed: bool,
     pub(crate) waiters: Vec<Waiter>,
+    /// What the process before left to be done.
+    pub(crate) mend: Option<Mend>,
     /// Keeps other processes away.
     pub(crate) held: Option<Held>,
 }
@@ -163,8 +166,7 @@ impl Syncer {
                 self.dirty.push(Dirty { file, number: old.number, from: old.size });
             }
         }
-        let room = Room { bytes: self.inner.options.reserve_bytes, needed: false };
-        match create(&self.inner.site, &self.header(self.taken), &self.carry, room) {
+        match self.make() {
             Ok(made) => {
                 self.go_on(made);
                 Ok(())
@@ -177,6 +179,16 @@ impl Syncer {
                 Err(told)
             }
         }
+    }
+
+    fn make(&mut self) -> io::Result<Made> {
+        let site = &self.inner.site;
+        if let Some(mend) = &mut self.mend {
+            mend.apply(site, self.inner.clock.wall())?;
+        }
+        self.mend = None;
+        let room = Room { bytes: self.inner.options.reserve_bytes, needed: false };
+        create(site, &self.header(self.taken), &self.carry, room)
     }
 
     fn header(&self, synced: u64) -> Header {

@@ -8,6 +8,7 @@ mod unusable;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use gateway::{Bounds, Gateway, Options};
@@ -30,6 +31,10 @@ use crate::config::{self, Config, Faults, Latest};
 use credentials::Configured;
 use door::RouterDoor;
 use sources::Workshop;
+
+/// How long a server that listens waits for its sources before it says so. One that takes longer comes
+/// when it comes: it does not hold up the others.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// The real parts.
 #[derive(Debug)]
@@ -65,8 +70,9 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let app = assemble(&start, store, clock).await?;
     let router = server::router(&app.doors);
     let door = Arc::new(RouterDoor(router.clone()));
-    if listener.is_none() {
-        app.intake.settled().await;
+    match &listener {
+        None => app.intake.settled().await,
+        Some(_) => drop(tokio::time::timeout(SETTLE, app.intake.settled()).await),
     }
     let stop = start.stop.clone();
     let tasks = TaskTracker::new();

@@ -110,7 +110,11 @@ fn edit(kind: usize, files: &mut Files, random: &mut Random) {
             files.get_mut(&segment).unwrap()[at] ^= 1 << random.below(8);
         }
         3 => drop(bytes.drain(one.range())),
-        4 => renumber(files, one, 1 + random.below(3)),
+        4 => {
+            // Some less than would reach the end.
+            let many = (all.len() - 1 - pick).min(1 + random.index(3));
+            renumber(files, one, many as u64);
+        }
         5 => {
             let copy = sealed[random.index(sealed.len())].clone();
             let copied = files[&copy.file][copy.range()].to_vec();

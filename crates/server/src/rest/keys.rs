@@ -133,8 +133,12 @@ async fn revoke(
 ) -> Result<Reply<KeyReply>, ApiError> {
     allowed(&principal)?;
     let ring = doors.parts.keys.ring();
-    if ring.get(&id).is_none_or(|record| record.org != *principal.org()) {
+    let target = ring.get(&id).filter(|record| record.org == *principal.org());
+    let Some(target) = target else {
         return Err(ApiError::new(Code::NotFound, format!("no key `{}`", id.escape_debug())));
+    };
+    if target.level > principal.level() {
+        return Err(ApiError::new(Code::Forbidden, "the key is of a higher level than yours"));
     }
     let record = doors.parts.keys.revoke(&id, doors.parts.clock.wall()).await?;
     tracing::info!(key = %id, by = principal.key(), "key revoked");

@@ -67,10 +67,17 @@ async fn list(
         return Err(ApiError::new(Code::InvalidRequest, format!("`limit` is 1 to {PAGE}")));
     }
     let org = Some(principal.org().clone());
-    let query = Query { tool: asked.tool, org, before: asked.cursor, limit: limit + 1 };
-    let mut records = doors.parts.records.list(query).await?;
-    let more = records.len() > limit;
-    records.truncate(limit);
-    let next_cursor = records.last().filter(|_| more).map(|record| record.seq.to_string());
+    let query = Query { tool: asked.tool, org, before: asked.cursor, limit };
+    let records = doors.parts.records.list(query.clone()).await?;
+    let next_cursor = match records.last().filter(|_| records.len() >= limit) {
+        // Asked apart: a ledger gives no more than its own largest page, so that one more than the
+        // limit would not show there.
+        Some(last) => {
+            let rest = Query { before: Some(last.seq), limit: 1, ..query };
+            let rest = doors.parts.records.list(rest).await?;
+            (!rest.is_empty()).then(|| last.seq.to_string())
+        }
+        None => None,
+    };
     Ok(Reply(RecordsReply { records, next_cursor }))
 }

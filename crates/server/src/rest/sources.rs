@@ -8,7 +8,7 @@ use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::source::SourceFault;
-use tool::{Code, Problem, SourceName, Trust};
+use tool::{CallerType, Code, Problem, SourceName, Trust};
 
 use super::body::Body;
 use super::route::Route;
@@ -48,7 +48,7 @@ struct SourceReply {
     trust: Trust,
     #[serde(skip_serializing_if = "Option::is_none")]
     stale_since: Option<String>,
-    /// What is wrong, where, and what to do.
+    /// What is wrong, where, and what to do; for keys with the right `sources:refresh`.
     #[schemars(with = "Vec<serde_json::Value>")]
     problems: Vec<Problem>,
 }
@@ -88,8 +88,12 @@ async fn refresh(
 }
 
 /// Who may not have a source's tools, because its persona lacks it, does not see the source either.
+/// Tools are counted as the caller sees them; problems name files, addresses and hidden tools, so
+/// only those who may do something about them read them.
 fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
-    let catalog = doors.parts.intake.catalog();
+    let view = doors.parts.gateway.view(principal, CallerType::Direct);
+    let catalog = view.catalog();
+    let all = principal.may(Right::SourcesRefresh);
     let seen =
         |shelf: &&std::sync::Arc<Shelf>| principal.rights().allows_source(shelf.source.as_str());
     let sources = catalog.shelves().iter().filter(seen).map(|shelf| {
@@ -104,12 +108,16 @@ fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
             kind: shelf.kind,
             state,
             fault,
-            tools: catalog.tools().iter().filter(|e| e.key.source == shelf.source).count(),
+            tools: view.tools().filter(|e| e.key.source == shelf.source).count(),
             prompts: shelf.prompts.len(),
             resources: shelf.resources.len(),
             trust: shelf.trust,
             stale_since: shelf.stale_since.map(|since| since.to_string()),
-            problems: catalog.problems(&shelf.source).cloned().collect(),
+            problems: if all {
+                catalog.problems(&shelf.source).cloned().collect()
+            } else {
+                Vec::new()
+            },
         }
     });
     SourcesReply { sources: sources.collect() }

@@ -22,7 +22,7 @@ async fn whether_it_lives_needs_no_key() {
     server.ledger.fail_from(Some(tool::Durability::Written));
     let ready = anyone.get("/readyz").await;
     assert_eq!(ready.status, 503);
-    assert_eq!(ready.json(), json!({"status": "no space left on device"}));
+    assert_eq!(ready.json(), json!({"status": "calls cannot be recorded"}));
     assert_eq!(anyone.get("/healthz").await.status, 200);
 }
 

@@ -131,10 +131,17 @@ fn text(started: &Started, made: &[FirstKey]) -> String {
     if started.open {
         text += "\nWithout a key everyone on this machine is a user: --open.\n";
     }
-    // Written by hand, so that it can be copied whatever the folder is called.
+    // To be copied as it stands: with the program as it was called, whatever the folder is named.
+    let (program, data) = (quoted(&program()), quoted(data));
     let _infallible =
-        write!(text, "\nTry in another terminal:\n  toolkeep --data {} tool list\n", quoted(data));
+        write!(text, "\nTry in another terminal:\n  {program} --data {data} tool list\n");
     text
+}
+
+/// This program, as whoever started it wrote it.
+fn program() -> String {
+    let program = std::env::args_os().next().filter(|program| !program.is_empty());
+    program.map_or_else(|| "toolkeep".to_owned(), |it| it.to_string_lossy().into_owned())
 }
 
 /// A word for a shell.

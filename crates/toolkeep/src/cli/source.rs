@@ -39,7 +39,7 @@ fn text(answer: &Value) -> String {
         let state = if since.is_empty() { state } else { format!("{state} since {since}") };
         [
             value::line(source, "name", 40),
-            value::line(source, "kind", 12),
+            value::line(source, "kind", 16),
             state,
             value::line(source, "tools", 8),
             value::line(source, "prompts", 8),

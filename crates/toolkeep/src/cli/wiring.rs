@@ -14,8 +14,8 @@ use crate::config::{Config, Faults, Reading, Setting};
 
 /// Puts a server together.
 pub trait Wiring: Sync {
-    /// Starts a server. Resolves when it takes requests; without a socket, when each source has also
-    /// been tried once, so that a command that asks at once is answered in full.
+    /// Starts a server. Resolves when it takes requests and each source has been tried once, so that
+    /// who asks at once is answered in full; with a socket, after a second at the latest.
     ///
     /// # Errors
     /// Where it cannot start: the address is taken, the store or the record cannot be opened.

@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use gateway::{Gateway, Options};
 use identity::{NewKey, Right};
 use intake::{Intake, Sourced, Times};
+use ledger::FileLedger;
 use policy::Policy;
 use server::{Doors, Hosts, Keys, Parts};
 use store::MemoryStore;
@@ -29,6 +30,8 @@ pub(crate) struct Setup {
     pub(crate) hosts: Hosts,
     pub(crate) options: Options,
     pub(crate) open: Option<Level>,
+    /// The ledger that ships, where the one in memory is not enough.
+    pub(crate) files: Option<Arc<FileLedger>>,
 }
 
 pub(crate) struct Server {
@@ -54,8 +57,12 @@ impl Server {
     }
 
     pub(crate) async fn with(setup: Setup) -> Self {
-        let Setup { offers, hosts, options, open } = setup;
+        let Setup { offers, hosts, options, open, files } = setup;
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
+        let kept: (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) = match files {
+            Some(files) => (Arc::clone(&files) as _, files),
+            None => (Arc::clone(&ledger) as _, Arc::clone(&ledger) as _),
+        };
         let listing = Listing { offers, ..Listing::default() };
         let source = Arc::new(Scripted::new("s", Answer::Listing(listing)));
         let sourced = Sourced {
@@ -76,7 +83,7 @@ impl Server {
         let gateway = Arc::new(Gateway::new(gateway::Parts {
             catalog: intake.cell(),
             policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
-            ledger: Arc::clone(&ledger) as _,
+            ledger: kept.0,
             clock: Arc::clone(&clock) as _,
             credentials: Arc::new(testkit::context::Quiet),
             mac_key: Secret::new("key"),
@@ -89,7 +96,7 @@ impl Server {
             gateway: Arc::clone(&gateway),
             intake: Arc::clone(&intake),
             keys: Arc::clone(&keys),
-            records: Arc::clone(&ledger) as _,
+            records: kept.1,
             clock: Arc::clone(&clock) as _,
             hosts,
         });

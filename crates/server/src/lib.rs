@@ -20,7 +20,7 @@ pub use hosts::Hosts;
 pub use keys::Keys;
 pub use listen::listen;
 pub use rest::openapi::document as openapi;
-pub use state::{Doors, Parts};
+pub use state::{Doors, MAX_BODY, Parts};
 pub use status::status;
 
 use axum::Router;

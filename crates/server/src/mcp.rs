@@ -32,7 +32,7 @@ use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::lists::Names;
-use crate::rest::body::{LIMIT, Params, read};
+use crate::rest::body::{Params, read};
 use crate::state::Doors;
 
 use message::Message;
@@ -69,7 +69,8 @@ async fn answer(
 ) -> Result<Response, ApiError> {
     let names = names(asked.names.as_deref())?;
     let (parts, body) = request.into_parts();
-    let bytes = read(body).await?;
+    let limit = doors.parts.max_body;
+    let bytes = read(body, limit).await?;
     let message = match Message::read(bytes.clone()) {
         Ok(message) => message,
         Err(fault) => return Ok(fault.into_response()),
@@ -87,7 +88,7 @@ async fn answer(
     let service = StreamableHttpService::new(
         move || Ok(served.clone()),
         Arc::new(NeverSessionManager::default()),
-        config(),
+        config(limit),
     );
     let request = Request::from_parts(parts, Full::new(bytes));
     let mut response = tokio::select! {
@@ -119,13 +120,13 @@ fn until(body: Body, cancel: CancellationToken, entered: Option<Entered>) -> Bod
 }
 
 /// Host and Origin were checked before, by the one check of all doors.
-fn config() -> StreamableHttpServerConfig {
+fn config(limit: usize) -> StreamableHttpServerConfig {
     StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .disable_allowed_hosts()
         .disable_allowed_origins()
-        .with_max_request_body_bytes(LIMIT)
+        .with_max_request_body_bytes(limit)
 }
 
 /// MCP takes the names as they are.

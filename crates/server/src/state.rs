@@ -13,6 +13,9 @@ use crate::lists::Lists;
 use crate::mcp::Shared as Mcp;
 use crate::metrics::Metrics;
 
+/// Bytes of a request's body where nothing else is said: arguments of 1 MiB and what stands around them.
+pub const MAX_BODY: usize = 2 << 20;
+
 /// What the doors are made of.
 #[derive(Debug, Clone)]
 pub struct Parts {
@@ -28,6 +31,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Which hosts and origins may ask.
     pub hosts: Hosts,
+    /// Bytes of a request's body.
+    pub max_body: usize,
 }
 
 /// The doors' state; cheap to clone.

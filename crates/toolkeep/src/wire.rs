@@ -96,14 +96,9 @@ async fn run(start: Start) -> Result<Running, Failure> {
     Ok(Running { address, door, made, ended })
 }
 
-/// An address that others can reach needs TLS, which this server does not speak yet.
+/// The configuration has refused addresses that others can reach, unless TLS ends in front of them.
 async fn bind(start: &Start) -> Result<TcpListener, Failure> {
     let address = start.config.listen;
-    if !address.ip().is_loopback() {
-        let message = format!("will not listen on {address}: keys would travel unprotected");
-        return Err(Failure::new(Exit::Usage, message)
-            .fix("listen on 127.0.0.1 and put a proxy that speaks TLS in front"));
-    }
     TcpListener::bind(address).await.map_err(|error| {
         Failure::new(Exit::NoServer, format!("cannot listen on {address}: {error}"))
             .fix("choose another address with `--listen`; port 0 takes a free one")
@@ -116,6 +111,9 @@ async fn assemble(
     clock: Arc<dyn Clock>,
 ) -> Result<App, Failure> {
     let config = &start.config;
+    if config.redis.is_some() {
+        tracing::warn!("`redis` is read and not used yet: manifests are kept in this process");
+    }
     let (keys, problems) = Keys::read(store, start.open).await.map_err(fault("the keys"))?;
     for problem in problems {
         tracing::warn!(place = problem.place, "{}", problem.message);
@@ -149,6 +147,7 @@ async fn assemble(
             names: config.server.allowed_hosts.clone(),
             origins: config.server.allowed_origins.clone(),
         },
+        max_body: config.server.max_body,
     });
     Ok(App { doors, intake, gateway, ledger, credentials, workshop })
 }
@@ -187,7 +186,7 @@ fn options(config: &Config) -> Options {
     let bounds = Bounds {
         calls: config.limits.calls,
         per_key: config.limits.calls_per_key,
-        ..Bounds::default()
+        per_source: config.limits.calls_per_source,
     };
     Options { result_bytes: config.limits.result_bytes, bounds, ..Options::default() }
 }

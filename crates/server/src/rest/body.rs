@@ -11,9 +11,8 @@ use serde::de::DeserializeOwned;
 use tool::{Code, Json, Limits};
 
 use crate::error::ApiError;
+use crate::state::Doors;
 
-/// Bytes of a request's body: arguments of 1 MiB and what stands around them.
-pub(crate) const LIMIT: usize = 2 << 20;
 /// The longest a body may take to arrive.
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -21,12 +20,12 @@ const WAIT: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// Where it is too large, too slow, or broke off.
-pub(crate) async fn read(body: Incoming) -> Result<Bytes, ApiError> {
+pub(crate) async fn read(body: Incoming, limit: usize) -> Result<Bytes, ApiError> {
     let bad = |message: String| ApiError::new(Code::InvalidRequest, message);
-    match tokio::time::timeout(WAIT, to_bytes(body, LIMIT)).await {
+    match tokio::time::timeout(WAIT, to_bytes(body, limit)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) if error.source().is_some_and(<dyn Error>::is::<LengthLimitError>) => {
-            let told = format!("the body has more than {LIMIT} bytes");
+            let told = format!("the body has more than {limit} bytes");
             Err(ApiError::new(Code::TooLarge, told))
         }
         Ok(Err(_)) => Err(bad("the body broke off before its end".to_owned())),
@@ -37,11 +36,11 @@ pub(crate) async fn read(body: Incoming) -> Result<Bytes, ApiError> {
 /// A JSON body.
 pub(super) struct Body<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<Doors> for Body<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        let bytes = read(request.into_body()).await?;
+    async fn from_request(request: Request, doors: &Doors) -> Result<Self, ApiError> {
+        let bytes = read(request.into_body(), doors.parts.max_body).await?;
         let bad = |message: String| {
             ApiError::new(Code::InvalidRequest, message)
                 .fix("see /openapi.json for the body's shape")

@@ -98,6 +98,7 @@ impl Server {
             keys: Arc::clone(&keys),
             records: kept.1,
             clock: Arc::clone(&clock) as _,
+            max_body: server::MAX_BODY,
             hosts,
         });
         let (address, stop, listening) = listen(server::router(&doors)).await;

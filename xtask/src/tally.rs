@@ -67,6 +67,8 @@ pub(crate) struct Listed {
     pub(crate) real: u64,
     /// Shared data: modules `data::` of an integration test.
     pub(crate) data: u64,
+    /// To be root, to mount a small disk: modules `root::` of an integration test.
+    pub(crate) root: u64,
 }
 
 /// Reads `cargo nextest list --message-format json`.
@@ -82,6 +84,7 @@ pub(crate) fn listed(json: &str) -> Result<Listed, String> {
             match name.split("::").next() {
                 Some("real") if integration => listed.real += 1,
                 Some("data") if integration => listed.data += 1,
+                Some("root") if integration => listed.root += 1,
                 _ => listed.plain += 1,
             }
         }
@@ -144,9 +147,9 @@ mod tests {
     #[test]
     fn only_integration_tests_are_real_or_data() {
         let json = r#"{"rust-suites":{
-            "a::it":{"kind":"test","testcases":{"real::x":{},"data::y":{},"realm::z":{}}},
+            "a::it":{"kind":"test","testcases":{"real::x":{},"data::y":{},"root::w":{},"realm::z":{}}},
             "a":{"kind":"lib","testcases":{"data::tests::x":{}}}}}"#;
-        assert_eq!(listed(json).unwrap(), Listed { plain: 2, real: 1, data: 1 });
+        assert_eq!(listed(json).unwrap(), Listed { plain: 2, real: 1, data: 1, root: 1 });
         assert!(listed("{}").is_err());
     }
 }

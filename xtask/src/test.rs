@@ -14,6 +14,7 @@ use crate::{provision, tidy, tools};
 /// Which tests need installs and which need data: the modules of the integration tests.
 const REAL: &str = "(kind(test) & test(/^real::/))";
 const DATA: &str = "(kind(test) & test(/^data::/))";
+const ROOT: &str = "(kind(test) & test(/^root::/))";
 
 /// How to run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +119,7 @@ impl<'a> Run<'a> {
         if let Some(installed) = tools::nextest(self.workspace)? {
             self.notes.push(format!("installed: {installed}"));
         }
-        let Listed { plain, real, data } = self.list()?;
+        let Listed { plain, real, data, root } = self.list()?;
         self.real = Some(real);
         let folder = data_folder(self.workspace);
         let mut filter = format!("not {REAL}");
@@ -128,6 +129,12 @@ impl<'a> Run<'a> {
         } else {
             filter = format!("{filter} & not {DATA}");
             self.leave_out(data, "data::", "no folder TOOLKEEP_DATA, nor a default one");
+        }
+        if rustix::process::geteuid().is_root() {
+            expected += root;
+        } else {
+            filter = format!("{filter} & not {ROOT}");
+            self.leave_out(root, "root::", "they mount a small disk, which takes root");
         }
         if self.options.hermetic {
             self.leave_out(real, "real::", "--hermetic");

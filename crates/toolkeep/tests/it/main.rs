@@ -1,9 +1,26 @@
-//! The binary as people run it.
+//! The binary: as people run it, on real input, under load, under faults and under the axe.
+
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod newcomer;
 #[cfg(test)]
 mod program;
 #[cfg(test)]
+mod real;
+#[cfg(test)]
 mod record;
 #[cfg(test)]
+mod root;
+#[cfg(test)]
 mod serve;
+#[cfg(test)]
+mod story;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod support_real;
 #[cfg(test)]
 mod without_server;

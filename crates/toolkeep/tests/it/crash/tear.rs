@@ -1,0 +1,62 @@
+//! What a crash or a hand does to the end of a segment. The format is that of `ledger`'s own pages: a
+//! header of 128 bytes, then frames that begin with their length and carry their number at byte 12.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::support::random::Random;
+
+const HEADER: usize = 128;
+const SEQ: std::ops::Range<usize> = 12..20;
+
+/// The segments, the one that is written last at the end.
+fn segments(records: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(records).unwrap().map(|entry| entry.unwrap().path());
+    let segment = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "seg");
+    let mut segments: Vec<_> = entries.filter(segment).collect();
+    segments.sort();
+    segments
+}
+
+fn last_segment(records: &Path) -> PathBuf {
+    segments(records).pop().unwrap()
+}
+
+/// Cuts so many bytes off.
+pub(crate) fn cut_off(records: &Path, bytes: u64) {
+    let file = fs::File::options().write(true).open(last_segment(records)).unwrap();
+    file.set_len(file.metadata().unwrap().len() - bytes).unwrap();
+}
+
+/// Changes one bit in the middle.
+pub(crate) fn change(records: &Path) {
+    let path = last_segment(records);
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).unwrap();
+}
+
+/// Adds the beginning of one more frame: what a write leaves that was under way. Answers whether there
+/// was any frame to take it from.
+pub(crate) fn torn_write(records: &Path, random: &mut Random) -> bool {
+    let last = |path: PathBuf| frames(&fs::read(path).unwrap()).last().map(<[u8]>::to_vec);
+    let Some(mut next) = segments(records).into_iter().rev().find_map(last) else { return false };
+    let seq = u64::from_le_bytes(next[SEQ].try_into().unwrap());
+    next[SEQ].copy_from_slice(&(seq + 1).to_le_bytes());
+    next.truncate(1 + random.index(next.len() - 1));
+    let mut file = fs::File::options().append(true).open(last_segment(records)).unwrap();
+    file.write_all(&next).unwrap();
+    true
+}
+
+fn frames(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = &bytes[HEADER..];
+    std::iter::from_fn(move || {
+        let length = u32::from_le_bytes(rest.get(..4)?.try_into().unwrap());
+        let (frame, behind) = rest.split_at_checked(usize::try_from(length).unwrap())?;
+        rest = behind;
+        Some(frame)
+    })
+}

@@ -1,0 +1,253 @@
+//! One server with every kind of bad source, and good ones that do not notice.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::child;
+use crate::support::client::{Client, Reply};
+use crate::support::home::Home;
+use crate::support::marks::mark;
+use crate::support::module::{Manner, Module};
+use crate::support::server::{Server, start};
+
+/// Calls of good sources while the others misbehave, at least.
+const CALLS: usize = 500;
+/// Calls that hang at once, and how often that is done meanwhile.
+const HUNG: (usize, usize) = (8, 3);
+/// Callers of good sources at once.
+const CALLERS: usize = 4;
+/// The limit of the module that hangs.
+const LIMIT: Duration = Duration::from_secs(2);
+
+const TOOLS: &str = "\
+version: 1
+tools:
+  - name: save
+    description: Stands for something that writes.
+    parameters: { type: object }
+    side_effects: [modifies_files]
+    implementation: { type: mock, mock_response: { saved: true } }
+  - name: bad
+    description: Its level is none.
+    parameters: { type: object }
+    required_permission: gest
+    implementation: { type: mock, mock_response: 1 }
+";
+
+/// Modules, by name and manner.
+const MODULES: &[(&str, Manner)] = &[
+    ("good", Manner::Good),
+    ("silent", Manner::Silent),
+    ("refuses", Manner::Refuses),
+    ("garbled", Manner::Garbled),
+    ("hangs", Manner::HangsInCalls),
+    ("fails", Manner::FailsInCalls),
+    ("dies", Manner::DiesInCalls),
+];
+
+/// Bad sources: their state, what the place of their fault names, and what is said of it.
+const SHOWN: &[(&str, &str, &str, &str)] = &[
+    ("local", "ok", "tools.yaml:8 tool `bad`", "unknown permission level"),
+    ("silent", "failed", "http://127.0.0.1:", "no manifest came"),
+    ("refuses", "failed", "http://127.0.0.1:", "status 500"),
+    ("garbled", "failed", "http://127.0.0.1:", "the manifest cannot be read"),
+    ("dies", "stale", "http://127.0.0.1:", ""),
+    ("crashes", "failed", "it-mcp crash", "out of cheese"),
+    ("babbles", "failed", "it-mcp babble", "no MCP messages"),
+    ("absent", "failed", "no-such-program", "is it installed"),
+    ("missing", "failed", "no-such-file.yaml", ""),
+];
+
+/// Those of whose fault is not said yet what to do.
+const NO_ADVICE: &[&str] = &["crashes"];
+
+struct Scene {
+    home: Home,
+    modules: Vec<Module>,
+}
+
+async fn scene() -> Scene {
+    let (mut sources, mut modules) = (String::new(), Vec::new());
+    let mark = mark();
+    for &(name, manner) in MODULES {
+        let module = Module::start(name, manner).await;
+        let limit = if manner == Manner::HangsInCalls { ", timeout: 2s" } else { "" };
+        sources.extend(["  - { name: ", name, ", module: '", &module.url(), "'", limit, " }\n"]);
+        modules.push(module);
+    }
+    sources += "  - { name: local, tools: ./tools.yaml }\n";
+    sources += "  - { name: missing, tools: ./no-such-file.yaml }\n";
+    sources += "  - { name: absent, mcp: { command: no-such-program } }\n";
+    for (name, mode) in [("child", "echo"), ("crashes", "crash"), ("babbles", "babble")] {
+        sources += &child::source(name, mode, &mark);
+    }
+    let home = Home::new(&format!("version: 1\nsources:\n{sources}"));
+    home.write("tools.yaml", TOOLS);
+    Scene { home, modules }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_sources_reach_no_call_of_the_good_ones_and_are_named() {
+    let scene = scene().await;
+    let server = start(&scene.home).ready().await;
+    let (agent, owner) = (server.agent(), server.owner());
+    for name in ["good", "child", "local", "hangs", "fails", "dies"] {
+        owner.source_that(name, |source| source["state"] == "ok").await;
+    }
+    let silent = owner.source("silent").await.unwrap();
+    let stop = CancellationToken::new();
+    let trouble = make_trouble(&server, &stop);
+    let none = json!({});
+    let (good, lost) = tokio::join!(call_the_good(&agent, &stop), agent.call("dies.work", &none));
+    let mut troubled = trouble.join_all().await;
+    troubled.sort_by_key(|(what, _)| *what);
+    println!(
+        "faults: {} calls of good sources, {} errors, slowest {:?}; meanwhile {troubled:?}; the \
+         silent source was {} at the beginning",
+        good.calls,
+        good.errors.len(),
+        good.slowest,
+        silent["state"],
+    );
+    assert!(good.calls >= CALLS && good.errors.is_empty(), "{:?}", good.errors);
+    assert!(troubled.iter().all(|(_, count)| *count > 0));
+    assert_eq!(scene.modules[0].executed(), good.executed);
+    assert!(["upstream_lost", "upstream_failed"].contains(&lost.code()), "{lost:?}");
+    recorded(&owner, &lost).await;
+    owner.post("/v1/sources/refresh", &json!({ "source": "dies" })).await;
+    for shown in SHOWN {
+        named(&owner, shown).await;
+    }
+    assert!(server.stop().await.success());
+}
+
+/// What came of the calls of good sources.
+#[derive(Debug, Default)]
+struct Good {
+    calls: usize,
+    /// Of them, those that the good module ran.
+    executed: usize,
+    slowest: Duration,
+    /// All that were not answered well.
+    errors: Vec<Reply>,
+}
+
+impl Good {
+    async fn call(&mut self, agent: &Client) {
+        let n = self.calls;
+        let (tool, expected) = match n % 4 {
+            0 => ("good.work", None),
+            1 => ("child.echo", Some(Value::from(json!({ "n": n }).to_string()))),
+            2 => ("save", Some(json!({ "saved": true }))),
+            _ => ("echo", Some(json!({ "echo": { "n": n } }))),
+        };
+        let since = Instant::now();
+        let reply = agent.call(tool, &json!({ "n": n })).await;
+        self.slowest = self.slowest.max(since.elapsed());
+        self.calls += 1;
+        self.executed += usize::from(tool == "good.work");
+        let right = expected.is_none_or(|expected| reply.body["result"] == expected);
+        if reply.status != 200 || !right {
+            self.errors.push(reply);
+        }
+    }
+}
+
+/// Four kinds of good tools in turn, until told to stop, and [`CALLS`] at least.
+async fn call_the_good(agent: &Client, stop: &CancellationToken) -> Good {
+    let mut callers = JoinSet::new();
+    for _ in 0..CALLERS {
+        let (agent, stop) = (agent.clone(), stop.clone());
+        callers.spawn(async move {
+            let mut good = Good::default();
+            while good.calls < CALLS / CALLERS || !stop.is_cancelled() {
+                good.call(&agent).await;
+            }
+            good
+        });
+    }
+    let mut all = Good::default();
+    for good in callers.join_all().await {
+        all.calls += good.calls;
+        all.executed += good.executed;
+        all.slowest = all.slowest.max(good.slowest);
+        all.errors.extend(good.errors);
+    }
+    all
+}
+
+/// Calls what hangs so often, and stops then; meanwhile calls what fails, and has the bad sources
+/// listed anew. Answers how often each was done.
+fn make_trouble(server: &Server, stop: &CancellationToken) -> JoinSet<(&'static str, usize)> {
+    let mut trouble = JoinSet::new();
+    let (agent, owner, stopped) = (server.agent(), server.owner(), stop.clone());
+    trouble.spawn(async move {
+        let mut count = 0;
+        for _ in 0..HUNG.1 {
+            let hung = (0..HUNG.0).map(|_| hang(agent.clone(), owner.clone()));
+            count += hung.collect::<JoinSet<_>>().join_all().await.len();
+        }
+        stopped.cancel();
+        ("hung", count)
+    });
+    let (agent, owner, stopped) = (server.agent(), server.owner(), stop.clone());
+    trouble.spawn(async move {
+        let mut count = 0;
+        while count == 0 || !stopped.is_cancelled() {
+            let reply = agent.call("fails.work", &json!({})).await;
+            assert_eq!((reply.status, reply.code()), (502, "upstream_failed"), "{reply:?}");
+            recorded(&owner, &reply).await;
+            count += 1;
+        }
+        ("failed", count)
+    });
+    let (owner, stopped) = (server.owner(), stop.clone());
+    trouble.spawn(async move {
+        let mut count = 0;
+        while count == 0 || !stopped.is_cancelled() {
+            for source in ["crashes", "babbles", "refuses", "garbled", "absent", "missing"] {
+                let reply = owner.post("/v1/sources/refresh", &json!({ "source": source })).await;
+                assert_eq!(reply.status, 200, "{reply:?}");
+                count += 1;
+            }
+        }
+        ("refreshed", count)
+    });
+    trouble
+}
+
+/// A call that nobody answers ends at its limit, with a code that says so.
+async fn hang(agent: Client, owner: Client) {
+    let since = Instant::now();
+    let reply = agent.call("hangs.work", &json!({})).await;
+    let took = since.elapsed();
+    assert_eq!((reply.status, reply.code()), (504, "timeout"), "{reply:?}");
+    // Never before its limit; how long after depends on the machine.
+    assert!(took >= LIMIT && took < LIMIT * 10, "{took:?}");
+    recorded(&owner, &reply).await;
+}
+
+/// A call that failed has its outcome on record, with the code it was answered with.
+async fn recorded(owner: &Client, reply: &Reply) {
+    let state = owner.record(reply.call_id()).await.body;
+    let (status, code) = (state["status"].as_str(), state["code"].as_str());
+    assert_eq!((status, code), (Some("failed"), Some(reply.code())), "{state}");
+    let kinds: Vec<_> =
+        state["records"].as_array().unwrap().iter().map(|record| &record["kind"]).collect();
+    assert_eq!(kinds, ["intent", "outcome"]);
+}
+
+/// A source's fault is shown: where, what, and what to do.
+async fn named(owner: &Client, &(name, state, place, message): &(&str, &str, &str, &str)) {
+    let source = owner.source_that(name, |source| source["state"] == state).await;
+    let problem = &source["problems"][0];
+    let text = |key: &str| problem[key].as_str().unwrap_or_default().to_owned();
+    assert!(text("place").contains(place), "`{name}` says where: {source}");
+    assert!(text("message").contains(message) && text("message").len() > 10, "{source}");
+    let advised = text("fix").len() > 10 || NO_ADVICE.contains(&name);
+    assert!(advised, "`{name}` says what to do: {source}");
+}

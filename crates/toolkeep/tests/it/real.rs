@@ -1,0 +1,8 @@
+//! Real servers and a real client, from the package registries: what is installed by
+//! `cargo xtask provision`, whose folder `TOOLKEEP_REAL` names.
+
+mod calls;
+mod doors;
+mod installed;
+mod mcp_file;
+mod record;

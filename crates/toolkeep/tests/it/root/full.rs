@@ -1,0 +1,112 @@
+//! The data directory is full: what changes something does not run, the rest goes on, and all is well
+//! again soon after there is room.
+//!
+//! The server gets a file system of 8 MiB in a mount namespace of its own, so that nothing stays
+//! mounted whatever becomes of the test.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ledger::{Disk, RealDisk};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::support::client::Client;
+use crate::support::home::Home;
+use crate::support::module::{Manner, Module};
+use crate::support::server::{SOON, Starting, start_under};
+use crate::support::tries;
+
+/// The promise for the time after there is room again.
+const PROMISED: Duration = Duration::from_secs(5);
+
+/// Starts a server whose data directory is a file system of 8 MiB.
+fn start_small(home: &Home) -> Starting {
+    fs::create_dir(home.data()).unwrap();
+    let script = "mount -t tmpfs -o size=8m,mode=700 tmpfs \"$0\" && exec \"$@\"";
+    // Who is not root is one in a user namespace, where the system allows that.
+    let root = rustix::process::geteuid().is_root();
+    let unshare: &[&str] = if root { &["unshare"] } else { &["unshare", "--map-root-user"] };
+    let mut words: Vec<_> = unshare.iter().map(OsString::from).collect();
+    words.extend(["--mount", "sh", "-c", script].map(OsString::from));
+    words.push(home.data().into());
+    let starting = start_under(home, &words);
+    // From outside, its namespace is entered through its process.
+    let root = PathBuf::from(format!("/proc/{}/root", starting.pid()));
+    let data = root.join(home.data().strip_prefix("/").unwrap());
+    starting.seen_at(data)
+}
+
+/// Takes all room there is.
+fn fill(data: &Path) -> PathBuf {
+    use std::io::Write as _;
+    let path = data.join("ballast");
+    let mut file = fs::File::create(&path).unwrap();
+    for bytes in [1 << 16, 1 << 12, 1] {
+        while file.write_all(&vec![b'x'; bytes]).is_ok() {}
+    }
+    path
+}
+
+/// Calls `tool` until it is answered with `status`; how long that took, and how many calls were
+/// answered otherwise.
+async fn until(agent: &Client, tool: &str, status: u16) -> (Duration, usize) {
+    let (since, mut others) = (Instant::now(), 0);
+    while agent.call(tool, &json!({})).await.status != status {
+        others += 1;
+        assert!(since.elapsed() < SOON, "`{tool}` is never answered with {status}");
+        sleep(Duration::from_millis(5)).await;
+    }
+    (since.elapsed(), others)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_stops_what_has_effects_and_nothing_else() {
+    let module = Module::start("good", Manner::Good).await;
+    let source = format!("  - {{ name: good, module: '{}' }}\n", module.url());
+    let home = Home::new(&format!("version: 1\nsources:\n{source}"));
+    let server = start_small(&home).ready().await.settled().await;
+    let (agent, owner) = (server.agent(), server.owner());
+    assert_eq!(agent.call("good.work", &json!({})).await.status, 200);
+
+    let ballast = fill(&server.data);
+    let (_, before) = until(&agent, "good.work", 503).await;
+    // What was recorded before the ledger noticed has run, once each; nothing else did.
+    assert_eq!(module.executed(), 1 + before);
+    let (attempts, mut reads) = (tries(500, 10_000), 0);
+    for _ in 0..attempts {
+        let reply = agent.call("good.work", &json!({})).await;
+        assert_eq!((reply.status, reply.code()), (503, "record_unavailable"), "{reply:?}");
+        let message = reply.body["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("no space is left") && message.contains("free some space"));
+        assert!(message.contains("did not run"), "{message}");
+        let reply = agent.call("echo", &json!({ "message": "still here" })).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reads += 1;
+    }
+    let executed = module.executed() - 1 - before;
+    assert_eq!(owner.get("/readyz").await.status, 503);
+    assert_eq!(agent.get("/v1/tools").await.status, 200);
+    // The store is full too: a key cannot be made, and that is an answer.
+    let key = owner.post("/v1/keys", &json!({ "subject": "late" })).await;
+    assert!([200, 503].contains(&key.status), "{key:?}");
+
+    fs::remove_file(ballast).unwrap();
+    let (recovered, _) = until(&agent, "good.work", 200).await;
+    let key = owner.post("/v1/keys", &json!({ "subject": "late" })).await;
+    assert_eq!((key.status, owner.get("/readyz").await.status), (200, 200), "{key:?}");
+    assert_eq!(module.executed(), 1 + before + executed + 1);
+    println!(
+        "full: {attempts} calls with effects refused, {executed} executed; {reads} calls without effects \
+         went on; recovered {recovered:?} after there was room"
+    );
+    assert_eq!(executed, 0);
+    assert!(recovered <= PROMISED, "{recovered:?}");
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let report = ledger::verify(&server.data.join("records"), &disk, &[]).unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    assert!(server.stop().await.success());
+}

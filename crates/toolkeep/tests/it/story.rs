@@ -1,0 +1,229 @@
+//! The assistant builder's story: modules behind HTTP, a key for each kind of user. What a key lists
+//! and what it can call agree, a module that is down is a line and not an outage, and nobody acts as
+//! someone else.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::support::client::{Client, Reply};
+use crate::support::home::Home;
+use crate::support::server::{Server, serve};
+use crate::support_real::mcp::Mcp;
+use crate::support_real::module::{Module, manifest};
+use crate::support_real::{cli, good, settled};
+
+/// Two modules that live, one with slips in its manifest, and the address of one that is not there.
+struct Modules {
+    notes: Module,
+    home: Module,
+    odd: Module,
+    gone: String,
+}
+
+impl Modules {
+    fn start() -> Self {
+        let notes = manifest(
+            "notes",
+            &[
+                ("notes.look", "guest", &["topic"]),
+                ("notes.append", "user", &["text", "user_id"]),
+                ("notes.purge", "admin", &[]),
+                ("notes.export", "owner", &[]),
+            ],
+        );
+        let home = manifest("home", &[("home.lamp", "guest", &[]), ("home.door", "user", &[])]);
+        // A slip of the pen, and a tool under another module's name.
+        let odd = manifest(
+            "odd",
+            &[("odd.good", "guest", &[]), ("odd.slip", "gues", &[]), ("notes.steal", "guest", &[])],
+        );
+        let (notes, home, odd) = (Module::start(notes), Module::start(home), Module::start(odd));
+        let mut gone = Module::start(json!({}));
+        gone.stop();
+        Self { notes, home, odd, gone: gone.url() }
+    }
+
+    /// A server that has them all as sources, and its home.
+    async fn served(&self) -> (Home, Server) {
+        let source = |name: &str, url: &str| json!({ "name": name, "module": url });
+        let sources = [
+            source("notes", &self.notes.url()),
+            source("home", &self.home.url()),
+            source("odd", &self.odd.url()),
+            source("gone", &self.gone),
+        ];
+        let home = Home::new(&json!({ "version": 1, "sources": sources }).to_string());
+        let server = serve(&home).await;
+        settled(&server.owner()).await;
+        (home, server)
+    }
+
+    /// Calls that reached any of them.
+    fn received(&self) -> usize {
+        [&self.notes, &self.home, &self.odd].iter().map(|module| module.received().len()).sum()
+    }
+}
+
+/// A caller at both doors.
+struct Caller {
+    rest: Client,
+    mcp: Mcp,
+}
+
+/// One with a key that the operator made on the command line; it may use the tools of `modules` alone.
+fn caller(server: &Server, subject: &str, level: &str, modules: &[&str]) -> Caller {
+    let mut words = vec!["key", "create", "--subject", subject, "--level", level];
+    words.extend(modules.iter().flat_map(|module| ["--module", module]));
+    let made = cli(server, &words).good();
+    let rest = Client::open(&server.url).with_key(made.trim());
+    Caller { rest, mcp: Mcp::new(&server.url, made.trim()) }
+}
+
+fn names(tools: &Value) -> BTreeSet<String> {
+    let name = |tool: &Value| tool["name"].as_str().unwrap().to_owned();
+    tools["tools"].as_array().unwrap().iter().map(name).collect()
+}
+
+#[tokio::test]
+async fn what_a_key_lists_is_what_it_can_call_at_every_door() {
+    let modules = Modules::start();
+    let (_home, server) = modules.served().await;
+    let all = names(&good(server.owner().get("/v1/tools").await));
+    assert_eq!(all.len(), 4 + 4 + 2 + 1, "{all:?}");
+    for (level, persona, expected) in [
+        ("guest", &["notes"][..], &["notes.look"][..]),
+        ("guest", &["notes", "home"], &["home.lamp", "notes.look"]),
+        ("user", &["notes", "home"], &["home.door", "home.lamp", "notes.append", "notes.look"]),
+        ("admin", &["notes"], &["notes.append", "notes.look", "notes.purge"]),
+    ] {
+        let ann = caller(&server, "ann", level, persona);
+        let expected: BTreeSet<String> = expected.iter().map(|&name| name.to_owned()).collect();
+        assert_eq!(names(&good(ann.rest.get("/v1/tools").await)), expected, "{level}");
+        assert_eq!(
+            names(&ann.mcp.ask("tools/list", &json!({})).await["result"]),
+            expected,
+            "{level}"
+        );
+        for tool in &all {
+            let before = modules.received();
+            let called = Called::with(&ann, tool).await;
+            if expected.contains(tool) {
+                called.succeeded(&json!({ "for": "ann" }));
+                assert_eq!(modules.received(), before + 2, "{level} {tool}");
+            } else {
+                called.looks_like(&Called::with(&ann, "nobody.has_this").await);
+                assert_eq!(modules.received(), before, "{level} {tool}");
+            }
+        }
+    }
+    assert!(server.stop().await.success());
+}
+
+/// One tool, called at both doors.
+struct Called {
+    tool: String,
+    rest: Reply,
+    mcp: Value,
+}
+
+impl Called {
+    async fn with(caller: &Caller, tool: &str) -> Self {
+        let rest = caller.rest.call(tool, &json!({})).await;
+        let params = json!({ "name": tool, "arguments": {} });
+        let mcp = caller.mcp.ask("tools/call", &params).await;
+        Self { tool: tool.to_owned(), rest, mcp }
+    }
+
+    fn succeeded(&self, result: &Value) {
+        assert_eq!((self.rest.status, &self.rest.body["result"]), (200, result), "{:?}", self.rest);
+        assert_eq!(&self.mcp["result"]["structuredContent"], result, "{}", self.mcp);
+    }
+
+    /// The answers are the other's letter by letter, but for the name and the number of the call.
+    fn looks_like(&self, other: &Self) {
+        let told = |called: &Self| {
+            let rest = called.rest.body.to_string().replace(called.rest.call_id(), "ID");
+            let texts = (rest, called.mcp.to_string());
+            (texts.0.replace(&called.tool, "NAME"), texts.1.replace(&called.tool, "NAME"))
+        };
+        assert_eq!((self.rest.status, self.rest.code()), (404, "unknown_tool"), "{}", self.tool);
+        assert!(self.mcp["error"].is_object(), "{}", self.mcp);
+        assert_eq!(told(self), told(other));
+    }
+}
+
+#[tokio::test]
+async fn a_slip_in_a_manifest_opens_nothing_and_is_told() {
+    let modules = Modules::start();
+    let (_home, server) = modules.served().await;
+    let tools = names(&good(server.owner().get("/v1/tools").await));
+    assert!(tools.contains("odd.good"), "{tools:?}");
+    assert!(!tools.contains("odd.slip") && !tools.contains("notes.steal"), "{tools:?}");
+    let odd = server.owner().source("odd").await.unwrap();
+    let told = odd["problems"].to_string();
+    assert_eq!(odd["state"], "ok");
+    for words in ["odd.slip", "gues", "notes.steal"] {
+        assert!(told.contains(words), "{words} is not in {told}");
+    }
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn a_module_that_is_down_is_a_line_and_no_outage() {
+    let mut modules = Modules::start();
+    let (_home, server) = modules.served().await;
+    let (owner, ann) = (server.owner(), caller(&server, "ann", "user", &["notes", "home"]));
+    let gone = owner.source("gone").await.unwrap();
+    assert_eq!((&gone["state"], &gone["fault"]), (&json!("failed"), &json!("unreachable")));
+    assert!(gone["problems"][0]["fix"].is_string(), "{gone}");
+
+    modules.home.stop();
+    let lost = ann.rest.call("home.lamp", &json!({})).await;
+    assert_eq!(lost.code(), "upstream_lost", "{lost:?}");
+    cli(&server, &["source", "refresh"]).good();
+    let home = owner.source("home").await.unwrap();
+    assert_eq!((&home["state"], &home["tools"]), (&json!("stale"), &json!(2)), "{home}");
+    let lines = cli(&server, &["source", "list"]).good();
+    for (name, state) in [("gone", "failed"), ("home", "stale"), ("notes", "ok")] {
+        let line = lines.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(line.contains(state), "{line}");
+    }
+    assert_eq!(good(ann.rest.call("notes.look", &json!({})).await)["status"], "succeeded");
+    assert_eq!(ann.rest.get("/readyz").await.status, 200);
+
+    modules.home.again();
+    cli(&server, &["source", "refresh"]).good();
+    assert_eq!(owner.source("home").await.unwrap()["state"], "ok");
+    assert_eq!(good(ann.rest.call("home.lamp", &json!({})).await)["status"], "succeeded");
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn nobody_acts_as_someone_else() {
+    let modules = Modules::start();
+    let (_home, server) = modules.served().await;
+    let ann = caller(&server, "ann", "user", &["notes"]);
+    // The control: asked directly, the module believes what stands in the arguments.
+    let foreign = json!({ "text": "hi", "user_id": "bob" });
+    let call = json!({ "tool_name": "notes.append", "arguments": foreign, "user_id": "ann" });
+    let naive = good(Client::open(&modules.notes.url()).post("/execute", &call).await);
+    assert_eq!(naive["result"], json!({ "for": "bob" }));
+
+    let own = json!({ "text": "hi", "user_id": "ann" });
+    let params = json!({ "name": "notes.append", "arguments": foreign });
+    let kept = good(ann.rest.call("notes.append", &foreign).await)["result"].take();
+    let by_mcp = ann.mcp.ask("tools/call", &params).await["result"]["structuredContent"].take();
+    assert_eq!([kept, by_mcp], [json!({ "for": "ann" }), json!({ "for": "ann" })]);
+    for received in modules.notes.received().split_off(1) {
+        assert_eq!((&received["user_id"], &received["arguments"]), (&json!("ann"), &own));
+    }
+    // A parameter that the manifest does not know is no way round.
+    good(ann.rest.call("notes.look", &json!({ "user_id": "bob" })).await);
+    let received = modules.notes.received().pop().unwrap();
+    assert_eq!(received["arguments"], json!({ "user_id": "ann" }));
+    // Nor is the body of the call.
+    let body = json!({ "tool": "notes.look", "arguments": {}, "user_id": "bob" });
+    assert_eq!(ann.rest.post("/v1/calls", &body).await.code(), "invalid_request");
+    assert!(server.stop().await.success());
+}

@@ -1,0 +1,55 @@
+//! Programs that a test starts beside the server.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::Value;
+
+use crate::support::server::SOON;
+
+/// A program; killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Program {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Program {
+    /// Starts it. What it prints is read to the end, so that it never waits for a reader.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let program = command.get_program().to_owned();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut child = child.unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+        let lines = lines(child.stdout.take().unwrap());
+        Self { child, lines }
+    }
+
+    /// Waits for the first JSON object that it prints.
+    pub(crate) fn json(&self) -> Value {
+        loop {
+            let line = self.lines.recv_timeout(SOON).expect("a line of JSON");
+            if let Ok(value @ Value::Object(_)) = serde_json::from_str(&line) {
+                return value;
+            }
+        }
+    }
+}
+
+fn lines(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            // Nobody may listen any more; the pipe is still read.
+            let _unheard = sender.send(line);
+        }
+    });
+    receiver
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}

@@ -95,8 +95,24 @@ impl Reading {
     }
 }
 
+/// The stack of the thread that reads: the YAML reader takes some 40 KiB a level, and a thread of the
+/// runtime has 2 MiB.
+const STACK: usize = 16 << 20;
+
 /// Reads the file and what it names. Blocks on the disk.
 pub fn read(setting: &Setting) -> Reading {
+    let reading = std::thread::scope(|scope| {
+        let reader = std::thread::Builder::new().stack_size(STACK);
+        reader.spawn_scoped(scope, || read_here(setting)).ok()?.join().ok()
+    });
+    reading.unwrap_or_else(|| {
+        let file = setting.file.as_deref().unwrap_or(Path::new(""));
+        let fault = Fault::new(file, Place::TOP, "the reader broke down on this file");
+        Reading { config: None, faults: Faults::one(fault), files: Vec::new() }
+    })
+}
+
+fn read_here(setting: &Setting) -> Reading {
     let Some(file) = &setting.file else {
         return without_file(setting);
     };

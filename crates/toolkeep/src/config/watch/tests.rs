@@ -65,6 +65,20 @@ async fn a_change_is_told_whole_and_a_fault_is_told_as_one() {
     following.end().await;
 }
 
+/// As deep as the bounds allow, on a thread of the runtime: a smaller stack would end the process.
+#[tokio::test]
+async fn a_deep_file_is_a_fault_and_no_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.yaml");
+    fs::write(&file, ONE).unwrap();
+    let mut following = Following::of(folder.path());
+    following.until("one").await;
+    let deep = format!("version: 1\nx: {}{}\n", "[".repeat(62), "]".repeat(62));
+    fs::write(&file, deep).unwrap();
+    following.until("unknown key `x`").await;
+    following.end().await;
+}
+
 #[tokio::test]
 async fn a_file_that_is_replaced_is_followed() {
     let folder = tempfile::tempdir().unwrap();

@@ -66,18 +66,22 @@ impl Toolkeep {
 
     /// The name under which the tool `name` of the server behind is shown.
     pub(crate) fn named(&self, name: &str) -> Result<&str, String> {
-        let same = |shown: &&String| shown.rsplit('.').next() == Some(name);
-        let found = self.tools.iter().find(same);
+        // With its source: there is a built-in `echo` too, which calls nothing.
+        let offered = format!("{SOURCE}.{name}");
+        let found = self.tools.iter().find(|shown| **shown == offered);
         found.map(String::as_str).ok_or_else(|| format!("`{name}` is not listed"))
     }
 }
+
+/// What the server behind is called in the configuration.
+const SOURCE: &str = "bench";
 
 /// The server behind, with the operator's word on `echo`; of `echo_unknown` nobody says a thing.
 fn configuration(upstream: SocketAddr) -> String {
     format!(
         "version: 1\n\
          sources:\n\
-         \x20 - name: bench\n\
+         \x20 - name: {SOURCE}\n\
          \x20   mcp: {{ url: \"http://{upstream}/mcp\" }}\n\
          \x20   read_only: [echo]\n\
          limits: {{ calls: 1024, calls_per_key: 1024 }}\n"

@@ -55,6 +55,16 @@ impl Catalog {
         &self.tools
     }
 
+    /// One source's shelf.
+    pub fn shelf(&self, source: &str) -> Option<&Arc<Shelf>> {
+        self.shelves.iter().find(|shelf| shelf.source.as_str() == source)
+    }
+
+    /// A method of one source, by its name of [`tool::METHODS`].
+    pub fn method(&self, source: &str, name: &str) -> Option<&Arc<Entry>> {
+        self.shelf(source)?.methods.iter().find(|entry| entry.key.name.as_str() == name)
+    }
+
     /// The shelves, in the operator's order.
     pub fn shelves(&self) -> &[Arc<Shelf>] {
         &self.shelves

@@ -81,11 +81,11 @@ impl Registry {
     /// Registers what a source offers.
     ///
     /// # Errors
-    /// As [`Registry::register`]; prompts and resources are no tools.
+    /// As [`Registry::register`]; prompts, resources and methods are no tools.
     pub fn offer(&mut self, offer: Offer) -> Result<Arc<Entry>, RegisterError> {
         match offer.item {
             Item::Tool(tool) => self.register(tool, offer.executor, OnConflict::Refuse),
-            Item::Prompt(_) | Item::Resource(_) => Err(RegisterError::NotATool),
+            Item::Prompt(_) | Item::Resource(_) | Item::Method(_) => Err(RegisterError::NotATool),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tool::source::SourceFault;
 use tool::{
-    Durability, Item, Listing, Org, Problem, Prompt, Resource, Revision, SourceError, SourceName,
+    Durability, Item, Json, Listing, Org, Problem, Prompt, Resource, Revision, SourceError, SourceName,
     ToolName, Trust, Wall,
 };
 
@@ -45,6 +45,10 @@ pub struct Shelf {
     pub prompts: Vec<Prompt>,
     /// Its resources and templates.
     pub resources: Vec<Resource>,
+    /// Methods of MCP's that it answers beside the calls of its tools.
+    pub methods: Vec<Arc<Entry>>,
+    /// What it says of itself, in MCP's words.
+    pub about: Option<Json>,
     /// What is wrong with it.
     pub problems: Vec<Problem>,
     /// Since when this is only remembered.
@@ -64,6 +68,8 @@ impl Shelf {
             tools: Vec::new(),
             prompts: Vec::new(),
             resources: Vec::new(),
+            methods: Vec::new(),
+            about: None,
             problems: Vec::new(),
             stale_since: None,
         }
@@ -80,15 +86,16 @@ impl Shelf {
     /// executor changed.
     #[must_use]
     pub fn listed(&self, org: &Org, listing: Listing) -> Self {
-        let Listing { revision, offers, problems, stale_since } = listing;
+        let Listing { revision, offers, problems, stale_since, about } = listing;
         let state = if stale_since.is_some() { State::Stale } else { State::Ok };
         let empty = Self::starting(self.source.clone(), self.kind, self.trust);
         let durability = self.durability;
-        let mut next = Self { durability, state, revision, problems, stale_since, ..empty };
+        let mut next = Self { durability, state, revision, problems, stale_since, about, ..empty };
         let mut seen: HashMap<ToolName, Arc<Entry>> = HashMap::new();
         for offer in offers {
-            let tool = match offer.item {
-                Item::Tool(tool) => tool,
+            let (tool, method) = match offer.item {
+                Item::Tool(tool) => (tool, false),
+                Item::Method(tool) => (tool, true),
                 Item::Prompt(prompt) => {
                     next.prompts.push(prompt);
                     continue;
@@ -100,6 +107,7 @@ impl Shelf {
             };
             let place = tool.name.to_string();
             match Entry::new(org.clone(), self.source.clone(), tool, offer.executor) {
+                Ok(entry) if method => next.methods.push(Arc::new(entry.durable(durability))),
                 Ok(entry) => next.shelve(Arc::new(entry.durable(durability)), &mut seen),
                 Err(message) => next
                     .problems

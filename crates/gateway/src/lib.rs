@@ -22,7 +22,7 @@ use tool::executor::Credentials;
 use tool::{Clock, Ledger, Secret};
 
 pub use limits::Bounds;
-pub use request::Request;
+pub use request::{Request, Target};
 pub use view::View;
 
 use limits::Limits;

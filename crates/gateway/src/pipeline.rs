@@ -6,11 +6,11 @@ use catalog::Entry;
 use identity::Principal;
 use policy::{Decision, Reason};
 use tool::outcome::{Answer, Failure, Status};
-use tool::{Args, Call, CallId, Code, Intent, Outcome, Refusal, Ticket};
+use tool::{Args, Call, CallId, Code, Intent, Refusal, Ticket};
 use uuid::{NoContext, Timestamp, Uuid};
 
 use crate::limits::Permit;
-use crate::run::Run;
+use crate::run::{Ended, Run};
 use crate::{Gateway, Request, View};
 
 /// A call that may run once its intent is written.
@@ -63,8 +63,8 @@ impl Gateway {
         // One snapshot, to the end of the call.
         let view = self.view(principal, request.caller_type);
         // Hidden and unknown get the same answer, and get it before their arguments are looked at.
-        let Some((entry, residual)) = view.find(&request.tool) else {
-            return Err(unknown(&request.tool).into());
+        let Some((entry, residual)) = view.target(&request.target) else {
+            return Err(unknown(request.target.name()).into());
         };
         let entry = Arc::clone(entry);
         let args = Args::check(request.args.clone()).map_err(|error| {
@@ -85,7 +85,7 @@ impl Gateway {
         let call = Call {
             id,
             parent: request.parent,
-            continues: None,
+            continues: request.continues.clone(),
             key: entry.key.clone(),
             tool: Arc::clone(&entry.tool),
             args,
@@ -106,7 +106,7 @@ impl Gateway {
         let intent = Intent {
             call: call.id,
             parent: call.parent,
-            continues: None,
+            continues: call.continues.as_ref().map(|resume| resume.call),
             at: self.parts.clock.wall(),
             caller: principal.caller().clone(),
             door: request.door.to_owned(),
@@ -140,7 +140,7 @@ impl Gateway {
         request: Request,
         ready: Ready,
         ticket: Ticket,
-    ) -> (Status, Result<Outcome, Failure>) {
+    ) -> Ended {
         let effects = ready.call.tool.traits.effects.any();
         let run = Run::new(Arc::clone(self), principal.caller().clone(), request, ready);
         // Dropped with this future, that is when the caller goes away.
@@ -164,14 +164,14 @@ impl Gateway {
         principal: &Principal,
         request: &Request,
         refused: Refused,
-    ) -> (Status, Result<Outcome, Failure>) {
+    ) -> Ended {
         let Refused { failure, reason } = refused;
         self.parts.ledger.refuse(Refusal {
             call,
             at: self.parts.clock.wall(),
             caller: principal.caller().clone(),
             door: request.door.to_owned(),
-            tool: request.tool.chars().take(tool::name::MAX).collect(),
+            tool: request.target.name().chars().take(tool::name::MAX).collect(),
             code: failure.code,
             reason: reason.map(|reason| reason.as_str().to_owned()),
         });

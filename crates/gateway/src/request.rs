@@ -5,14 +5,39 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tool::executor::{ClientCan, Progress};
-use tool::{CallId, CallerType};
+use tool::call::Resume;
+use tool::executor::{Ask, ClientCan, Progress};
+use tool::{CallId, CallerType, Json};
+
+/// What a request is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A tool, by its name.
+    Tool(String),
+    /// A method of one source, by its name of [`tool::METHODS`].
+    Method {
+        /// The source.
+        source: String,
+        /// The method.
+        name: &'static str,
+    },
+}
+
+impl Target {
+    /// As records and answers name it.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Tool(name) => name,
+            Self::Method { name, .. } => name,
+        }
+    }
+}
 
 /// One call as a door hands it in. Nothing in it can widen what the caller may do.
 #[derive(Clone)]
 pub struct Request {
-    /// The tool's name.
-    pub tool: String,
+    /// What is to run.
+    pub target: Target,
     /// The arguments, unread.
     pub args: Bytes,
     /// Which door: `rest`, `mcp`, `library`.
@@ -27,13 +52,26 @@ pub struct Request {
     pub client: ClientCan,
     /// Where progress goes.
     pub progress: Option<Arc<dyn Progress>>,
+    /// How the client can be asked while the call runs.
+    pub ask: Option<Arc<dyn Ask>>,
+    /// The wait that this call ends, with the answers to its questions.
+    pub continues: Option<Resume>,
+    /// What the client wrote beside the arguments: MCP's `_meta`.
+    pub meta: Option<Json>,
+    /// A method that lasts until its caller goes, such as a subscription. Tools always have a limit.
+    pub lasting: bool,
 }
 
 impl Request {
     /// A plain call.
     pub fn new(tool: impl Into<String>, args: impl Into<Bytes>, door: &'static str) -> Self {
+        Self::to(Target::Tool(tool.into()), args, door)
+    }
+
+    /// A plain call of anything.
+    pub fn to(target: Target, args: impl Into<Bytes>, door: &'static str) -> Self {
         Self {
-            tool: tool.into(),
+            target,
             args: args.into(),
             door,
             caller_type: CallerType::Direct,
@@ -41,6 +79,10 @@ impl Request {
             timeout: None,
             client: ClientCan::default(),
             progress: None,
+            ask: None,
+            continues: None,
+            meta: None,
+            lasting: false,
         }
     }
 }
@@ -48,7 +90,7 @@ impl Request {
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
-            .field("tool", &self.tool)
+            .field("target", &self.target)
             .field("door", &self.door)
             .finish_non_exhaustive()
     }

@@ -4,19 +4,24 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tool::executor::Sent;
 use tool::outcome::{Body, Failure, Status};
-use tool::{Caller, Code, Context, End, ExecuteError, Executor, Granted, Outcome, Step, Ticket};
+use tool::executor::Wait;
+use tool::{Caller, Code, Context, End, ExecuteError, Executor, Granted, Step, Ticket};
 
 use crate::cancel::{Signal, Unheard};
 use crate::pipeline::Ready;
-use crate::{Gateway, Request};
+use crate::{Gateway, Request, Target};
 
 /// The longest text of an error that is passed on, in characters.
 const ERROR_TEXT: usize = 2_048;
+
+/// The limit of what lasts until its caller goes: a day, so that nothing is for ever.
+const LASTING: Duration = Duration::from_hours(24);
 
 pub(crate) struct Run {
     gateway: Arc<Gateway>,
@@ -26,7 +31,8 @@ pub(crate) struct Run {
     pub(crate) cancel: CancellationToken,
 }
 
-type Ended = (Status, Result<Outcome, Failure>);
+/// Where a call stands, and its answer.
+pub(crate) type Ended = (Status, Result<Step, Failure>);
 
 impl Run {
     pub(crate) fn new(
@@ -44,15 +50,13 @@ impl Run {
         let stepped = self.execute(&ticket).await;
         let ended = self.shape(stepped);
         let elapsed = clock.mono().since(started);
-        let body = ended.1.as_ref().ok().map(|outcome| match &outcome.body {
-            Body::Value(json) | Body::Mcp(json) => json.bytes().clone(),
-        });
+        let body = ended.1.as_ref().ok().and_then(answered);
         let end = End {
             at: clock.wall(),
             status: ended.0,
             code: ended.1.as_ref().err().map(|failure| failure.code),
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
-            bytes: body.as_ref().map_or(0, bytes::Bytes::len),
+            bytes: body.as_ref().map_or(0, Bytes::len),
             result: body.map(|body| self.gateway.mac.of(&body)),
         };
         match self.gateway.parts.ledger.finish(ticket, end, self.ready.entry.need()).await {
@@ -79,8 +83,9 @@ impl Run {
             deadline: self.gateway.parts.clock.mono().after(limit),
             cancel: &signal,
             progress: self.request.progress.as_deref().unwrap_or(&Unheard),
-            client: self.request.client,
-            ask: None,
+            client: &self.request.client,
+            meta: self.request.meta.as_ref(),
+            ask: self.request.ask.as_deref(),
             credentials: self.gateway.parts.credentials.as_ref(),
             calls: None,
             attempt: 1,
@@ -91,6 +96,9 @@ impl Run {
     /// The tool's own limit, or the general one, or the client's where that is shorter.
     fn limit(&self) -> Duration {
         let options = &self.gateway.parts.options;
+        if self.request.lasting && matches!(self.request.target, Target::Method { .. }) {
+            return LASTING;
+        }
         let own = self.ready.call.tool.traits.timeout.unwrap_or(options.timeout);
         let asked = self.request.timeout.unwrap_or(options.timeout_max);
         own.min(asked).min(options.timeout_max)
@@ -129,22 +137,41 @@ impl Run {
     }
 
     fn shape(&self, stepped: Result<Step, ExecuteError>) -> Ended {
-        let outcome = match stepped {
-            Ok(Step::Done(outcome)) => outcome,
-            Ok(Step::Wait(_)) => {
-                let told = "the tool asks for input, which cannot be given through this door yet";
-                return (Status::Failed, Err(Failure::new(Code::UpstreamFailed, told)));
-            }
+        let step = match stepped {
+            Ok(step) => step,
             Err(error) => return failed(&error),
         };
-        let (size, cap) = (outcome.size(), self.gateway.parts.options.result_bytes);
+        let (size, cap) = (size(&step), self.gateway.parts.options.result_bytes);
         if size > cap {
             let told =
                 format!("the tool ran, but its answer has {size} bytes and {cap} are allowed");
             return (Status::Failed, Err(Failure::new(Code::TooLarge, told)));
         }
-        let status = if outcome.is_error { Status::Failed } else { Status::Succeeded };
-        (status, Ok(outcome))
+        let status = match &step {
+            Step::Done(outcome) if outcome.is_error => Status::Failed,
+            Step::Done(_) => Status::Succeeded,
+            Step::Wait(_) => Status::Waiting,
+        };
+        (status, Ok(step))
+    }
+}
+
+/// What the record hashes of an answer.
+fn answered(step: &Step) -> Option<Bytes> {
+    match step {
+        Step::Done(outcome) => {
+            let (Body::Value(json) | Body::Mcp(json)) = &outcome.body;
+            Some(json.bytes().clone())
+        }
+        Step::Wait(_) => None,
+    }
+}
+
+fn size(step: &Step) -> usize {
+    match step {
+        Step::Done(outcome) => outcome.size(),
+        Step::Wait(Wait::Input { requests, resume }) => requests.bytes().len() + resume.len(),
+        Step::Wait(_) => 0,
     }
 }
 

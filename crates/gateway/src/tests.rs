@@ -87,7 +87,8 @@ async fn a_call_has_one_intent_and_one_outcome_and_its_arguments_are_not_on_reco
     let bench = bench(vec![offer(tool("a"), echo())]);
     let answer = bench.call("a", r#"{"n": 5, "secret": "hunter2"}"#).await;
     assert_eq!(answer.status, Status::Succeeded);
-    let Body::Value(body) = answer.result.unwrap().body else { panic!("a value") };
+    let Step::Done(outcome) = answer.result.unwrap() else { panic!("an end") };
+    let Body::Value(body) = outcome.body else { panic!("a value") };
     assert_eq!(body.as_str(), r#"{"n": 5, "secret": "hunter2"}"#);
     assert_eq!(bench.ledger.kinds(answer.call), [Kind::Intent, Kind::Outcome]);
     let shown =

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use catalog::{Catalog, Entry};
+use catalog::{Catalog, Entry, Shelf};
 use identity::{Principal, RightsClass};
 use policy::{Admission, Facts, Policy, Residual};
-use tool::{CallerType, Digest};
+use tool::{CallerType, Digest, SourceName, ToolName};
 
-use crate::Gateway;
+use crate::{Gateway, Target};
 
 /// Classes remembered at once; past that the cache starts anew.
 const CLASSES: usize = 1_024;
@@ -23,6 +23,8 @@ pub struct View {
     policy: Digest,
     /// By place in the catalog.
     residuals: Vec<Option<Residual>>,
+    /// Methods of sources that may be called.
+    methods: HashMap<(SourceName, ToolName), Residual>,
 }
 
 impl View {
@@ -41,7 +43,12 @@ impl View {
             Admission::Hidden(_) => None,
         };
         let residuals = catalog.tools().iter().map(admit).collect();
-        Self { id, catalog, policy: policy.digest(), residuals }
+        let methods = catalog.shelves().iter().flat_map(|shelf| &shelf.methods);
+        let methods = methods.filter_map(|entry| {
+            Some(((entry.key.source.clone(), entry.key.name.clone()), admit(entry)?))
+        });
+        let methods = methods.collect();
+        Self { id, catalog, policy: policy.digest(), residuals, methods }
     }
 
     /// A tool of this view; hidden and unknown are both nothing.
@@ -49,6 +56,28 @@ impl View {
         let (at, entry) = self.catalog.find(name)?;
         let residual = (*self.residuals.get(at)?)?;
         Some((entry, residual))
+    }
+
+    /// A method of one source; hidden and unknown are both nothing.
+    pub fn method(&self, source: &str, name: &str) -> Option<(&Arc<Entry>, Residual)> {
+        let entry = self.catalog.method(source, name)?;
+        let key = (entry.key.source.clone(), entry.key.name.clone());
+        Some((entry, *self.methods.get(&key)?))
+    }
+
+    /// What a request is for.
+    pub(crate) fn target(&self, target: &Target) -> Option<(&Arc<Entry>, Residual)> {
+        match target {
+            Target::Tool(name) => self.find(name),
+            Target::Method { source, name } => self.method(source, name),
+        }
+    }
+
+    /// The shelf of a source of which this view has anything: a tool, or a method.
+    pub fn shelf(&self, source: &str) -> Option<&Arc<Shelf>> {
+        let shelf = self.catalog.shelf(source)?;
+        let any = |entry: &Arc<Entry>| self.method(source, entry.key.name.as_str()).is_some();
+        (self.has_source(source) || shelf.methods.iter().any(any)).then_some(shelf)
     }
 
     /// Its tools, in the catalog's order.

@@ -35,6 +35,10 @@ pub fn caller() -> Caller {
     }
 }
 
+/// A client that can nothing.
+static NOTHING: ClientCan =
+    ClientCan { elicit: false, sample: false, roots: false, tasks: false, declared: None };
+
 /// A context for `caller` that expects nothing.
 pub fn context(caller: &Caller) -> Context<'_> {
     Context {
@@ -42,7 +46,8 @@ pub fn context(caller: &Caller) -> Context<'_> {
         deadline: Mono(std::time::Duration::from_hours(1)),
         cancel: &Quiet,
         progress: &Quiet,
-        client: ClientCan::default(),
+        client: &NOTHING,
+        meta: None,
         ask: None,
         credentials: &Quiet,
         calls: None,

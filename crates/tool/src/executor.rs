@@ -39,7 +39,7 @@ impl<'a> Granted<'a> {
 }
 
 /// How far an executor came.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// To the end.
     Done(Outcome),
@@ -48,11 +48,12 @@ pub enum Step {
 }
 
 /// What a held call waits for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait {
     /// Answers of the client. `resume` comes back with them, sealed on its way.
     Input {
-        /// The questions, in MCP's words.
+        /// The questions, in MCP's words: an object of requests under keys of the executor's choice. The
+        /// answers come back under the same keys.
         requests: Json,
         /// The executor's own state.
         resume: Bytes,
@@ -77,7 +78,9 @@ pub struct Context<'a> {
     /// Where progress goes. Bounded and lossy: telling it never waits.
     pub progress: &'a dyn Progress,
     /// What the client at the other end can do.
-    pub client: ClientCan,
+    pub client: &'a ClientCan,
+    /// What the client wrote beside the arguments: MCP's `_meta`, as it came.
+    pub meta: Option<&'a Json>,
     /// A live door to the client; `None` on stateless doors, where a question is a [`Wait`].
     pub ask: Option<&'a dyn Ask>,
     /// Credentials for upstreams.
@@ -106,16 +109,36 @@ pub trait Cancel: Send + Sync {
 pub trait Progress: Send + Sync {
     /// `done` of `total`, with a line for people.
     fn report(&self, done: f64, total: Option<f64>, message: Option<&str>);
+
+    /// A notification of the upstream that belongs to this call, in MCP's words and as it came: a log
+    /// line, a changed resource. A door that has no place for it leaves it out.
+    fn notify(&self, _method: &str, _params: &Json) {}
 }
 
 /// Asks the client while the call runs.
 pub trait Ask: Send + Sync {
     /// Sends a request in MCP's words and resolves with its result.
-    fn ask<'a>(&'a self, method: &'a str, params: Json) -> Boxed<'a, Result<Json, ExecuteError>>;
+    fn ask<'a>(&'a self, method: &'a str, params: Json) -> Boxed<'a, Result<Json, Unanswered>>;
+}
+
+/// A question to the client that got no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswered {
+    /// The client answered with an error.
+    #[error("the client refused: {message} ({code})")]
+    Refused {
+        /// JSON-RPC's code.
+        code: i64,
+        /// In the client's words, bounded by the door.
+        message: String,
+    },
+    /// The client is gone, or did not say that it can answer this.
+    #[error("the client cannot be asked")]
+    Gone,
 }
 
 /// What the client declared.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "four independent capabilities of MCP")]
 pub struct ClientCan {
     /// Answer questions of the server to the user.
@@ -126,6 +149,8 @@ pub struct ClientCan {
     pub roots: bool,
     /// Follow a task.
     pub tasks: bool,
+    /// The same in the client's own words: MCP's `ClientCapabilities`, as they came.
+    pub declared: Option<Json>,
 }
 
 /// Credentials for upstreams. Those of callers are never passed on.

@@ -82,6 +82,16 @@ pub struct Resource {
     pub received: Json,
 }
 
+/// The names under which methods of MCP's are offered, with what MCP calls them. They stand in
+/// policies and records.
+pub const METHODS: [(&str, &str); 5] = [
+    ("mcp.prompts.get", "prompts/get"),
+    ("mcp.resources.read", "resources/read"),
+    ("mcp.resources.subscribe", "resources/subscribe"),
+    ("mcp.completion.complete", "completion/complete"),
+    ("mcp.logging.setLevel", "logging/setLevel"),
+];
+
 /// One thing in a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
@@ -91,6 +101,9 @@ pub enum Item {
     Prompt(Prompt),
     /// A resource or a template.
     Resource(Resource),
+    /// A method of MCP's that the source answers beside the calls of its tools, such as `prompts/get`.
+    /// Its `name` is the one of [`METHODS`]; it is called as a tool is, and never listed as one.
+    Method(Arc<Tool>),
 }
 
 #[cfg(test)]

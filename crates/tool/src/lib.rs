@@ -21,7 +21,7 @@ pub use call::{Args, Call, CallId, Caller, CallerType};
 pub use clock::{Clock, Mono, Wall};
 pub use code::Code;
 pub use executor::{Context, ExecuteError, Executor, Granted, Step, Wait};
-pub use item::{Digest, Item, Prompt, Resource, Tool};
+pub use item::{Digest, Item, METHODS, Prompt, Resource, Tool};
 pub use json::{Json, JsonError, Limits};
 pub use ledger::{Durability, End, Intent, Ledger, LedgerError, Refusal, Ticket};
 pub use name::{NameError, Org, SourceName, ToolKey, ToolName};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CallId, Code, Json};
+use crate::{CallId, Code, Json, Step};
 
 /// A tool's answer. `is_error` is the tool's own word: it ran, and says it failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,8 +86,8 @@ pub struct Answer {
     pub call: CallId,
     /// Where it stands.
     pub status: Status,
-    /// The tool's answer, or why there is none.
-    pub result: Result<Outcome, Failure>,
+    /// The tool's answer or what it waits for, or why there is neither.
+    pub result: Result<Step, Failure>,
     /// Milliseconds it took.
     pub elapsed_ms: u64,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Boxed, Executor, Item, SourceName, Wall};
+use crate::{Boxed, Executor, Item, Json, SourceName, Wall};
 
 /// Where tools come from: a tool file, an HTTP module, an MCP server, a node, the built-ins.
 ///
@@ -48,6 +48,9 @@ pub struct Listing {
     pub problems: Vec<Problem>,
     /// Since when this is only remembered, where the source itself is away.
     pub stale_since: Option<Wall>,
+    /// What the source says of itself, in MCP's words: its `initialize` or `server/discover` result, as
+    /// it came.
+    pub about: Option<Json>,
 }
 
 /// An item and what runs it: shown and run are one value.

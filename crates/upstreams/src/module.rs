@@ -105,7 +105,7 @@ impl Module {
             ..problem
         };
         let problems = problems.into_iter().map(place).collect();
-        Ok(Listing { revision, offers, problems, stale_since: None })
+        Ok(Listing { revision, offers, problems, ..Listing::default() })
     }
 
     /// Grows with each manifest that is another than the last.

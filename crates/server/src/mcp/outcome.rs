@@ -3,12 +3,16 @@
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, ResultType};
 use tool::outcome::{Answer, Failure};
-use tool::{Code, Json};
+use tool::{Code, Json, Step};
 
 /// An unknown tool is a fault of the request; every other failure is for the model to read.
 pub(super) fn written(answer: Answer) -> Result<CallToolResult, ErrorData> {
     match answer.result {
-        Ok(outcome) => {
+        Ok(Step::Wait(_)) => {
+            let told = "the tool asks for input, which cannot be given through this door yet";
+            Ok(failed(&Failure::new(Code::UpstreamFailed, told)))
+        }
+        Ok(Step::Done(outcome)) => {
             let json = formats::write_outcome(formats::Format::Mcp, &outcome, "");
             Ok(typed(&json, outcome.is_error))
         }

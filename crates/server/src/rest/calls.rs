@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tool::ledger::{Kind, Record};
-use tool::outcome::{Answer, Body as Answered, Status};
-use tool::{CallId, CallerType, Code, End, Intent, Json, Outcome, Refusal};
+use tool::outcome::{Answer, Body as Answered, Failure, Status};
+use tool::{CallId, CallerType, Code, End, Intent, Json, Outcome, Refusal, Step};
 use uuid::Uuid;
 
 use super::body::Body;
@@ -79,7 +79,14 @@ async fn call(
     let answer = doors.parts.gateway.call(&principal, request).await;
     doors.metrics.ended("rest", &answer);
     let Answer { call: call_id, status, result, elapsed_ms } = answer;
-    let outcome = result.map_err(|failure| ApiError::of(call_id, failure))?;
+    let outcome = match result.map_err(|failure| ApiError::of(call_id, failure))? {
+        Step::Done(outcome) => outcome,
+        // The request declared no client that could be asked, so an upstream that asks is at fault.
+        Step::Wait(_) => {
+            let told = "the tool asks for input, which cannot be given through this door";
+            return Err(ApiError::of(call_id, Failure::new(Code::UpstreamFailed, told)));
+        }
+    };
     let is_error = outcome.is_error;
     let (result, content) = shown(outcome);
     Ok(Reply(CallReply { call_id, tool, status, result, content, is_error, elapsed_ms }))

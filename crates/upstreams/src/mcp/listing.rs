@@ -60,7 +60,7 @@ pub(super) async fn list(upstream: &Arc<Upstream>, link: &Arc<Link>) -> Result<L
         );
         Problem::new(upstream.place.clone(), message)
     }));
-    Ok(Listing { revision, offers, problems, stale_since: None })
+    Ok(Listing { revision, offers, problems, ..Listing::default() })
 }
 
 /// Whether to ask for lists of this kind. Tools are asked for in any case.

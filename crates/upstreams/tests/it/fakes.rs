@@ -102,7 +102,8 @@ pub(crate) async fn run_until(
         deadline: Mono(Duration::MAX),
         cancel,
         progress: &Nothing,
-        client: ClientCan::default(),
+        client: &ClientCan::default(),
+        meta: None,
         ask: None,
         credentials: &Nothing,
         calls: None,
@@ -121,7 +122,7 @@ pub(crate) fn offered(listing: &Listing, name: &str) -> (Arc<Tool>, Arc<dyn Exec
         Item::Tool(tool) if tool.name.as_str() == name => {
             Some((Arc::clone(tool), Arc::clone(&offer.executor)))
         }
-        Item::Tool(_) | Item::Prompt(_) | Item::Resource(_) => None,
+        Item::Tool(_) | Item::Prompt(_) | Item::Resource(_) | Item::Method(_) => None,
     };
     listing.offers.iter().find_map(named).unwrap_or_else(|| panic!("no {name}"))
 }
@@ -130,7 +131,7 @@ pub(crate) fn offered(listing: &Listing, name: &str) -> (Arc<Tool>, Arc<dyn Exec
 pub(crate) fn names(listing: &Listing) -> Vec<String> {
     let name = |offer: &Offer| match &offer.item {
         Item::Tool(tool) => tool.name.to_string(),
-        Item::Prompt(_) | Item::Resource(_) => panic!("no tool"),
+        Item::Prompt(_) | Item::Resource(_) | Item::Method(_) => panic!("no tool"),
     };
     listing.offers.iter().map(name).collect()
 }

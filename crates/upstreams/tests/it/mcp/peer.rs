@@ -242,7 +242,7 @@ pub(crate) fn text(said: &str) -> Value {
 pub(crate) async fn names(source: &McpSource) -> Vec<String> {
     let listing = source.list().await.unwrap();
     let name = |offer: &tool::Offer| match &offer.item {
-        tool::Item::Tool(tool) => tool.name.to_string(),
+        tool::Item::Tool(tool) | tool::Item::Method(tool) => tool.name.to_string(),
         tool::Item::Prompt(prompt) => prompt.name.to_string(),
         tool::Item::Resource(resource) => resource.uri.clone(),
     };

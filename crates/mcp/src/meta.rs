@@ -1,0 +1,52 @@
+//! `_meta`: what stands beside the params of a request and the members of a result.
+
+use tool::Json;
+
+/// The member of params and results.
+pub const META: &str = "_meta";
+/// The revision a request is written in (2026-07-28).
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// Who the client is (2026-07-28).
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// What the client can do (2026-07-28).
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// From which level on log lines are wanted (2026-07-28).
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// Who the server is, in results (2026-07-28).
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// Which `subscriptions/listen` a notification belongs to (2026-07-28).
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// Where progress is to be told.
+pub const PROGRESS_TOKEN: &str = "progressToken";
+
+/// What concerns only one hop and is never passed on: the next one has its own.
+const HOP: [&str; 5] =
+    [PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL, PROGRESS_TOKEN];
+
+/// The `_meta` of params or of a result.
+pub fn of(params: &Json) -> Option<Json> {
+    params.get(META).filter(|meta| meta.kind() == "object")
+}
+
+/// What of a client's `_meta` goes on to an upstream: trace context and whatever else is not of one hop
+/// alone. Each member as it came.
+pub fn passed_on(meta: &Json) -> Vec<(String, Json)> {
+    let mut members = meta.members();
+    members.retain(|(key, _)| !HOP.contains(&key.as_str()));
+    members
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::Json;
+
+    #[test]
+    fn what_is_of_one_hop_stays_behind() {
+        let params = Json::of(&serde_json::json!({"_meta": {
+            "traceparent": "00-1", super::CLIENT_INFO: {}, "progressToken": 1, "a/b": [1.0]}}));
+        let meta = super::of(&params).unwrap();
+        let kept: Vec<_> = super::passed_on(&meta).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(kept, ["traceparent", "a/b"]);
+        assert!(super::of(&Json::empty()).is_none());
+    }
+}

@@ -1,0 +1,84 @@
+//! The revisions of MCP and their two eras.
+
+use std::fmt;
+
+/// A revision of MCP that is spoken here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Revision {
+    /// 2024-11-05.
+    V2024_11_05,
+    /// 2025-03-26.
+    V2025_03_26,
+    /// 2025-06-18.
+    V2025_06_18,
+    /// 2025-11-25.
+    V2025_11_25,
+    /// 2026-07-28.
+    V2026_07_28,
+}
+
+/// The two dialects, as far as the flow of messages goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Era {
+    /// `initialize`, sessions, requests of the server to its client: up to 2025-11-25.
+    Handshake,
+    /// Every request stands alone, `server/discover`, questions in results: from 2026-07-28.
+    Stateless,
+}
+
+impl Revision {
+    /// All, the oldest first.
+    pub const ALL: [Self; 5] = [
+        Self::V2024_11_05,
+        Self::V2025_03_26,
+        Self::V2025_06_18,
+        Self::V2025_11_25,
+        Self::V2026_07_28,
+    ];
+    /// The newest that begins with a handshake.
+    pub const LAST_HANDSHAKE: Self = Self::V2025_11_25;
+    /// The newest.
+    pub const LATEST: Self = Self::V2026_07_28;
+
+    /// As it stands on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    /// Reads one; nothing where it is not spoken here.
+    pub fn read(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|revision| revision.as_str() == text)
+    }
+
+    /// Which dialect it is.
+    pub fn era(self) -> Era {
+        if self >= Self::V2026_07_28 { Era::Stateless } else { Era::Handshake }
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Era, Revision};
+
+    #[test]
+    fn read_what_is_written() {
+        for revision in Revision::ALL {
+            assert_eq!(Revision::read(revision.as_str()), Some(revision));
+        }
+        assert_eq!(Revision::read("2026-07-29"), None);
+        assert_eq!(Revision::LAST_HANDSHAKE.era(), Era::Handshake);
+        assert_eq!(Revision::LATEST.era(), Era::Stateless);
+    }
+}

@@ -1,0 +1,136 @@
+//! Messages written: our own few words around bytes that were checked before.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use tool::Json;
+
+use crate::{Id, RpcError};
+
+/// A request.
+pub fn request(id: &Id, method: &str, params: &Json) -> Bytes {
+    let mut text = String::with_capacity(64 + method.len() + params.bytes().len());
+    text.push_str(r#"{"jsonrpc":"2.0","id":"#);
+    push(&mut text, id);
+    text.push_str(r#","method":"#);
+    text.push_str(Json::of(method).as_str());
+    text.push_str(r#","params":"#);
+    text.push_str(params.as_str());
+    text.push('}');
+    text.into()
+}
+
+/// A notification.
+pub fn notification(method: &str, params: &Json) -> Bytes {
+    let method = Json::of(method);
+    let (method, params) = (method.as_str(), params.as_str());
+    format!(r#"{{"jsonrpc":"2.0","method":{method},"params":{params}}}"#).into()
+}
+
+/// What stands before a result; [`AFTER_RESULT`] stands after it. For results too large to copy.
+pub fn before_result(id: &Id) -> Bytes {
+    let mut text = String::with_capacity(40);
+    text.push_str(r#"{"jsonrpc":"2.0","id":"#);
+    push(&mut text, id);
+    text.push_str(r#","result":"#);
+    text.into()
+}
+
+/// What stands after a result.
+pub const AFTER_RESULT: &str = "}";
+
+/// An answer.
+pub fn result(id: &Id, result: &Json) -> Bytes {
+    let mut text = String::with_capacity(48 + result.bytes().len());
+    text.push_str(r#"{"jsonrpc":"2.0","id":"#);
+    push(&mut text, id);
+    text.push_str(r#","result":"#);
+    text.push_str(result.as_str());
+    text.push_str(AFTER_RESULT);
+    text.into()
+}
+
+/// A refusal. Without an id where that could not be read.
+pub fn error(id: Option<&Id>, error: &RpcError) -> Bytes {
+    let mut text = String::with_capacity(96 + error.message.len());
+    text.push_str(r#"{"jsonrpc":"2.0","id":"#);
+    match id {
+        Some(id) => push(&mut text, id),
+        None => text.push_str("null"),
+    }
+    text.push_str(r#","error":{"code":"#);
+    push(&mut text, error.code);
+    text.push_str(r#","message":"#);
+    text.push_str(Json::of(&error.message).as_str());
+    if let Some(data) = &error.data {
+        text.push_str(r#","data":"#);
+        text.push_str(data.as_str());
+    }
+    text.push_str("}}");
+    text.into()
+}
+
+fn push(text: &mut String, what: impl std::fmt::Display) {
+    // Writing to a string does not fail.
+    write!(text, "{what}").unwrap_or_default();
+}
+
+/// The text on one line, as pipes need it: in JSON a bare line end can only stand between tokens, where
+/// a blank means the same.
+pub fn one_line(text: Bytes) -> Bytes {
+    if !text.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        return text;
+    }
+    let blank = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
+    text.iter().map(blank).collect::<Vec<_>>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::{Json, Limits};
+
+    use crate::{Id, Message, RpcError};
+
+    fn json(text: &str) -> Json {
+        Json::check(text.to_owned(), Limits::DOCUMENT).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let odd = json(r#"{"n": 1.0e2, "big":12345678901234567890123}"#);
+        let read = |text| Message::read(text, Limits::DOCUMENT).unwrap();
+        let Message::Request(request) = read(super::request(&Id::number(7), "a/b\"", &odd)) else {
+            panic!("a request")
+        };
+        assert_eq!((request.method.as_str(), request.id), ("a/b\"", Id::number(7)));
+        assert_eq!(request.params.unwrap().as_str(), odd.as_str());
+        let Message::Notification(notice) = read(super::notification("n", &odd)) else {
+            panic!("a notification")
+        };
+        assert_eq!(notice.params.unwrap().as_str(), odd.as_str());
+        let Message::Response(answer) = read(super::result(&Id::number(1), &odd)) else {
+            panic!("an answer")
+        };
+        assert_eq!(answer.result.unwrap().as_str(), odd.as_str());
+        let error = RpcError { code: -1, message: "\u{1}\"".to_owned(), data: Some(odd) };
+        for id in [None, Some(Id::number(3))] {
+            let Message::Response(answer) = read(super::error(id.as_ref(), &error)) else {
+                panic!("an answer")
+            };
+            assert_eq!((answer.id, answer.result.unwrap_err()), (id, error.clone()));
+        }
+    }
+
+    #[test]
+    fn the_parts_of_an_answer_are_the_whole() {
+        let id = Id::number(5);
+        let parts = [&super::before_result(&id)[..], b"{}", super::AFTER_RESULT.as_bytes()];
+        assert_eq!(parts.concat(), super::result(&id, &Json::empty()));
+    }
+
+    #[test]
+    fn a_line_end_between_tokens_is_a_blank() {
+        let text = super::one_line("{\n \"a\" :\r\n \"x\\ny\" }".into());
+        assert_eq!(text, "{  \"a\" :   \"x\\ny\" }");
+    }
+}

@@ -23,7 +23,8 @@ pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged"
 /// One progress notice.
 #[derive(Debug, Deserialize)]
 pub(super) struct Progress {
-    pub(super) progress: f64,
+    #[serde(rename = "progress")]
+    pub(super) done: f64,
     pub(super) total: Option<f64>,
     pub(super) message: Option<String>,
 }

@@ -21,7 +21,7 @@ pub(super) const LISTEN: &str = "subscriptions/listen";
 
 /// Listens for as long as the connection lasts.
 pub(super) async fn follow(link: &Arc<Link>) {
-    let Some(wanted) = wanted(&link.greeted().can).filter(|_| link.era() == Era::Stateless) else {
+    let Some(wanted) = wanted(link.greeted().can).filter(|_| link.era() == Era::Stateless) else {
         return;
     };
     tokio::select! {
@@ -53,7 +53,7 @@ async fn listening(link: &Arc<Link>, wanted: &Json) {
 }
 
 /// The params that ask for what the server says it tells of.
-fn wanted(can: &Can) -> Option<Json> {
+fn wanted(can: Can) -> Option<Json> {
     let mut filter = Map::new();
     for (listed, name) in [
         (can.tools, "toolsListChanged"),

@@ -31,7 +31,7 @@ pub(super) async fn list(upstream: &Arc<Upstream>, link: &Arc<Link>) -> Result<L
     let greeted = link.greeted();
     let can = greeted.can;
     for kind in [Kind::Tools, Kind::Prompts, Kind::Resources, Kind::Templates] {
-        if !declared(&can, kind) {
+        if !declared(can, kind) {
             continue;
         }
         let problem = match gathered.all(link, kind).await {
@@ -66,7 +66,7 @@ pub(super) async fn list(upstream: &Arc<Upstream>, link: &Arc<Link>) -> Result<L
 }
 
 /// Whether to ask for lists of this kind. Tools are asked for in any case.
-fn declared(can: &Can, kind: Kind) -> bool {
+fn declared(can: Can, kind: Kind) -> bool {
     match kind {
         Kind::Tools => true,
         Kind::Prompts => can.prompts.is_some(),

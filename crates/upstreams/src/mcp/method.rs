@@ -22,7 +22,7 @@ const SUBSCRIBE: &str = "resources/subscribe";
 /// The methods a server has, as it says.
 pub(super) fn offers(upstream: &Arc<Upstream>, link: &Link) -> Vec<Offer> {
     let can = link.greeted().can;
-    let has = METHODS.into_iter().filter(|(_, method)| has(&can, method, link.era()));
+    let has = METHODS.into_iter().filter(|(_, method)| has(can, method, link.era()));
     has.filter_map(|(name, method)| {
         let item = Item::Method(Arc::new(shown(upstream, name, method)?));
         let upstream = Arc::clone(upstream);
@@ -36,7 +36,7 @@ pub(super) fn offers(upstream: &Arc<Upstream>, link: &Link) -> Vec<Offer> {
     .collect()
 }
 
-fn has(can: &Can, method: &str, era: Era) -> bool {
+fn has(can: Can, method: &str, era: Era) -> bool {
     match method {
         "prompts/get" => can.prompts.is_some(),
         "resources/read" => can.resources.is_some(),

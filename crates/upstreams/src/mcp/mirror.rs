@@ -152,14 +152,12 @@ fn stray_at(schema: &Value, chained: bool) -> bool {
 fn encoded(value: &str) -> Option<HeaderValue> {
     let blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     let bytes = value.as_bytes();
-    let plain = bytes.iter().all(|byte| (0x20..=0x7e).contains(byte))
-        && !blank(bytes.first())
-        && !blank(bytes.last())
-        && !(value.starts_with("=?base64?") && value.ends_with("?="));
-    if plain {
-        return HeaderValue::from_str(value).ok();
+    let visible = bytes.iter().all(|byte| (0x20..=0x7e).contains(byte));
+    let marked = value.starts_with("=?base64?") && value.ends_with("?=");
+    if !visible || marked || blank(bytes.first()) || blank(bytes.last()) {
+        return HeaderValue::try_from(format!("=?base64?{}?=", base64(bytes))).ok();
     }
-    HeaderValue::try_from(format!("=?base64?{}?=", base64(bytes))).ok()
+    HeaderValue::from_str(value).ok()
 }
 
 fn base64(bytes: &[u8]) -> String {

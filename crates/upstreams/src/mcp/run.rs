@@ -69,9 +69,10 @@ impl<'a> Run<'a> {
     /// The call was given up.
     pub(super) fn cancelled(&self) -> ExecuteError {
         let message = "the call was given up";
-        match self.begun.load(Ordering::Relaxed) {
-            true => ExecuteError::during(Code::Cancelled, message),
-            false => ExecuteError::before(Code::Cancelled, message),
+        if self.begun.load(Ordering::Relaxed) {
+            ExecuteError::during(Code::Cancelled, message)
+        } else {
+            ExecuteError::before(Code::Cancelled, message)
         }
     }
 
@@ -166,7 +167,7 @@ impl<'a> Run<'a> {
                 Event::Spoiled(spoiled) => return Err(self.rpc(spoiled.into())),
                 Event::Progressed(step) => {
                     let message = step.message.map(|text| shown(&text, PROGRESS_TEXT));
-                    self.ctx.progress.report(step.progress, step.total, message.as_deref());
+                    self.ctx.progress.report(step.done, step.total, message.as_deref());
                 }
                 Event::Noticed(notice) => {
                     let params = notice.params.unwrap_or_else(Json::empty);

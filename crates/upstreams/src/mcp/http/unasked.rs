@@ -91,14 +91,13 @@ impl Hearing {
             Ok(Message::Notification(notice)) => drop(link.shared.ears.hear(notice)),
             // A question here belongs to no call, so there is nobody who could be asked.
             Ok(Message::Request(question)) => reply_to(&question, link).await.ok()?,
-            Ok(Message::Response(_)) => {}
             Err(fault) if fault.error.code == code::PARSE_ERROR => {
                 let verdict = link.shared.noise.line(data.as_bytes(), &fault.to_string());
                 if let Verdict::Enough(_) = verdict {
                     return None;
                 }
             }
-            Err(_) => {}
+            Ok(Message::Response(_)) | Err(_) => {}
         }
         Some(())
     }

@@ -153,13 +153,11 @@ impl Run<'_> {
         let read = members.into_iter().map(|(key, request)| {
             let [method, params] = request.pick(["method", "params"]);
             let method = method.and_then(|method| method.read::<String>().ok());
-            match method.filter(|method| is_passed_on(method)) {
-                Some(method) => Ok((key, method, params)),
-                None => {
-                    let key = shown(&key, 60);
-                    Err(self.failed(&format!("with a question `{key}` that is none for clients")))
-                }
+            if let Some(method) = method.filter(|method| is_passed_on(method)) {
+                return Ok((key, method, params));
             }
+            let key = shown(&key, 60);
+            Err(self.failed(&format!("with a question `{key}` that is none for clients")))
         });
         read.collect()
     }

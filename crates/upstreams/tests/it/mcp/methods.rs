@@ -13,6 +13,7 @@ use super::runs::{Runner, Setup, Watch, body, done, json as checked, runner};
 
 const SOON: Duration = Duration::from_secs(10);
 const UPDATED: &str = "notifications/resources/updated";
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
 /// Answers every method with its params, byte for byte; `able` is what it says it can.
@@ -152,61 +153,54 @@ async fn an_error_of_the_server_is_kept_as_it_is() {
     source.close().await;
 }
 
-/// Has one resource that changes whenever a tool is asked for.
+/// Has one resource that changes whenever a completion is asked for.
 async fn changing(mut talk: Talk, dialect: Dialect) -> String {
-    let able = json!({"resources": {"subscribe": true}, "completions": {}});
     let mut streams = Vec::new();
     while let Some(request) = talk.hear().await {
-        let uri = &request["params"]["uri"];
+        let id = &request["id"];
         match request["method"].as_str() {
-            Some("initialize") if dialect == Dialect::Initialize => {
-                talk.answer(
-                    &request,
-                    json!({"protocolVersion": "2025-06-18", "capabilities": able}),
-                )
-                .await;
-            }
-            Some("server/discover") => {
-                talk.answer(
-                    &request,
-                    json!({"supportedVersions": ["2026-07-28"], "capabilities": able}),
-                )
-                .await;
-            }
-            Some("resources/list" | "resources/templates/list" | "tools/list") => {
-                talk.answer(
-                    &request,
-                    json!({"tools": [], "resources": [], "resourceTemplates": []}),
-                )
-                .await;
-            }
-            Some("resources/subscribe") if uri == "a:secret" => {
+            Some("resources/subscribe") if request["params"]["uri"] == "a:secret" => {
                 talk.refuse(&request, -32002, "no such resource").await;
             }
-            Some("resources/subscribe" | "resources/unsubscribe") => {
-                talk.answer(&request, json!({})).await
-            }
             Some("subscriptions/listen") => {
-                let id = &request["id"];
                 streams.push(id.clone());
-                let params = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": id}, "notifications": request["params"]["notifications"]});
+                let wanted = &request["params"]["notifications"];
+                let params = json!({"_meta": {SUBSCRIPTION: id}, "notifications": wanted});
                 talk.say(json!({"jsonrpc": "2.0", "method": ACKNOWLEDGED, "params": params})).await;
             }
             Some("completion/complete") => {
                 let mut params = json!({"uri": "a:b", "x-new": 1});
                 if let Some(id) = streams.last() {
-                    params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": id});
+                    params["_meta"] = json!({SUBSCRIPTION: id});
                 }
                 talk.say(json!({"jsonrpc": "2.0", "method": UPDATED, "params": params})).await;
                 talk.answer(&request, json!({})).await;
             }
-            Some(_) if request.get("id").is_some() => {
-                talk.refuse(&request, -32601, "Method not found").await;
-            }
+            Some(method) if request.get("id").is_some() => match plain(method, dialect) {
+                Some(result) => talk.answer(&request, result).await,
+                None => talk.refuse(&request, -32601, "Method not found").await,
+            },
             _ => {}
         }
     }
     String::new()
+}
+
+fn plain(method: &str, dialect: Dialect) -> Option<Value> {
+    let able = json!({"resources": {"subscribe": true}, "completions": {}});
+    match method {
+        "initialize" if dialect == Dialect::Initialize => {
+            Some(json!({"protocolVersion": "2025-06-18", "capabilities": able}))
+        }
+        "server/discover" if dialect == Dialect::Discover => {
+            Some(json!({"supportedVersions": ["2026-07-28"], "capabilities": able}))
+        }
+        "resources/list" | "resources/templates/list" | "tools/list" => {
+            Some(json!({"tools": [], "resources": [], "resourceTemplates": []}))
+        }
+        "resources/subscribe" | "resources/unsubscribe" => Some(json!({})),
+        _ => None,
+    }
 }
 
 async fn listens(

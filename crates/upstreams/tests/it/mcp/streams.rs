@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use rmcp::transport::StreamableHttpServerConfig;
 use serde_json::json;
@@ -115,7 +116,6 @@ async fn questions_over_http_are_answered_beside_their_stream() {
                         let result = json!({"jsonrpc": "2.0", "id": id, "result": text(&answer["result"].to_string())});
                         format!("data: {result}\n\n")
                     };
-                    use futures_util::StreamExt as _;
                     let first = futures_util::stream::once(async { first });
                     let all =
                         first.chain(futures_util::stream::once(rest)).map(Ok::<_, std::io::Error>);

@@ -4,6 +4,7 @@
 //! not know it carries along, byte for byte. Pure: no I/O, no clock, no task.
 
 pub mod code;
+pub mod header;
 mod id;
 mod message;
 pub mod meta;

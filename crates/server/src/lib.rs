@@ -12,6 +12,7 @@ mod lists;
 mod mcp;
 mod metrics;
 mod rest;
+mod seal;
 mod state;
 mod status;
 

@@ -78,6 +78,56 @@ impl Rendered {
 /// With the number of the catalog it was made of.
 type OfCatalog = (u64, Arc<Rendered>);
 
+/// A list that is kept: of a view, of what, and from where on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    /// The view's id.
+    pub(crate) view: u64,
+    pub(crate) what: What,
+    /// The cursor of a page; `None` from the beginning.
+    pub(crate) from: Option<String>,
+}
+
+/// What a list is of.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum What {
+    /// All tools, without pages.
+    Whole(Format, Names),
+    /// A page of all tools, as MCP has them.
+    Tools(Names),
+    /// A page of one source's: its `tools`, `prompts`, `resources` or `resourceTemplates`.
+    Of(&'static str, String),
+}
+
+/// A list as bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    /// A JSON array.
+    pub(crate) list: Bytes,
+    /// The cursor of the page after it.
+    pub(crate) next: Option<String>,
+}
+
+impl Kept {
+    /// The next items behind the cursor, at most [`PAGE`]; `None` where nothing has the cursor's name.
+    pub(crate) fn page<'a>(
+        items: impl Iterator<Item = (&'a str, Json)>,
+        cursor: Option<&str>,
+    ) -> Option<Self> {
+        let mut items = items.peekable();
+        if let Some(cursor) = cursor
+            && !items.by_ref().any(|(name, _)| name == cursor)
+        {
+            return None;
+        }
+        let page: Vec<_> = items.by_ref().take(PAGE).collect();
+        let next =
+            page.last().filter(|_| items.peek().is_some()).map(|(name, _)| (*name).to_owned());
+        let list = Json::array(page.iter().map(|(_, json)| json)).bytes().clone();
+        Some(Self { list, next })
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
     rendered: Mutex<HashMap<(Format, Names), OfCatalog>>,
@@ -87,7 +137,7 @@ pub(crate) struct Lists {
 #[derive(Debug, Default)]
 struct Whole {
     bytes: usize,
-    lists: HashMap<(u64, Format, Names), Bytes>,
+    lists: HashMap<Key, Kept>,
 }
 
 impl Lists {
@@ -114,24 +164,33 @@ impl Lists {
 
     /// All tools of a view in one list.
     pub(crate) fn whole(&self, view: &View, format: Format, names: Names) -> Bytes {
-        let key = (view.id, format, names);
+        let key = Key { view: view.id, what: What::Whole(format, names), from: None };
+        let join = || {
+            let rendered = self.rendered(view.catalog(), format, names);
+            let fragments =
+                view.tools().filter_map(|entry| rendered.fragment(entry.key.name.as_str()));
+            Some(Kept { list: formats::list(format, fragments).bytes().clone(), next: None })
+        };
+        self.kept(key, join).map(|kept| kept.list).unwrap_or_default()
+    }
+
+    /// A list that is kept, or made and kept.
+    pub(crate) fn kept(&self, key: Key, join: impl FnOnce() -> Option<Kept>) -> Option<Kept> {
         if let Some(found) =
             self.whole.lock().unwrap_or_else(PoisonError::into_inner).lists.get(&key)
         {
-            return found.clone();
+            return Some(found.clone());
         }
-        let rendered = self.rendered(view.catalog(), format, names);
-        let fragments = view.tools().filter_map(|entry| rendered.fragment(entry.key.name.as_str()));
-        let list = formats::list(format, fragments).bytes().clone();
+        let kept = join()?;
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
-        if whole.bytes + list.len() > CAP {
+        if whole.bytes + kept.list.len() > CAP {
             *whole = Whole::default();
         }
-        whole.bytes += list.len();
+        whole.bytes += kept.list.len();
         // Two callers may have joined the same list at once; it is kept, and counted, once.
-        let before = whole.lists.insert(key, list.clone());
-        whole.bytes -= before.map_or(0, |before| before.len());
-        list
+        let before = whole.lists.insert(key, kept.clone());
+        whole.bytes -= before.map_or(0, |before| before.list.len());
+        Some(kept)
     }
 
     /// The tool's own name for a name a model used: an alias is resolved before anything is decided.

@@ -1,153 +1,104 @@
-//! The MCP door at `/mcp`: both revisions on one endpoint, 2024-11-05 to 2025-11-25 with their
-//! handshake and 2026-07-28 without.
+//! The MCP door: `/mcp` with all the caller's tools, `/mcp/{source}` with one source as it is. Both eras
+//! at both: 2024-11-05 to 2025-11-25 with their handshake and 2026-07-28 without.
 //!
-//! Each message is read here once, by the parser that every door uses, and then served by rmcp,
-//! without sessions. It holds no decision: what is listed and what a call comes to is the gateway's.
+//! It relays. Each message is read once by the parser that every door uses, and answers go out as the
+//! bytes they came in. It holds no decision: what is listed and what a call comes to is the gateway's.
 
-mod message;
-mod outcome;
-mod progress;
+mod about;
+mod answer;
+mod ask;
+mod asked;
+mod body;
+mod call;
+mod client;
+mod follow;
+mod head;
+mod level;
+mod listen;
+mod lists;
+mod live;
+mod methods;
+mod outlet;
+mod refused;
+mod result;
+mod run;
 mod running;
-mod served;
-mod tools;
+mod scope;
+mod session;
+mod told;
+mod waiting;
+mod watch;
 
-use std::sync::Arc;
-
-use axum::body::{Body, HttpBody as _};
-use axum::extract::{Request, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use axum::response::{IntoResponse as _, Response};
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
 use axum::routing::post;
 use axum::{Extension, Router};
-use futures_util::StreamExt as _;
-use http_body_util::Full;
+use http::Method;
 use identity::Principal;
-use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
-use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use serde::Deserialize;
-use tokio_util::sync::CancellationToken;
-use tool::Code;
-use uuid::Uuid;
+use tokio_util::task::TaskTracker;
+use tool::Secret;
 
 use crate::error::ApiError;
-use crate::lists::Names;
-use crate::rest::body::{Params, read};
+use crate::rest::body::read;
 use crate::state::Doors;
 
-use message::Message;
-use running::{Entered, Place, Running};
-use served::Served;
-use tools::Typed;
-
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-/// The longest session id that is told apart.
-const SESSION_LEN: usize = 128;
+use call::{Mirrors, OwnNames};
+use scope::Scope;
+use session::Sessions;
+use waiting::Waits;
+use watch::Watch;
 
 /// What the requests of this door share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Shared {
-    typed: Typed,
-    running: Arc<Running>,
+    sessions: Sessions,
+    waits: Waits,
+    watch: Watch,
+    mirrors: Mirrors,
+    own: OwnNames,
+    tasks: TaskTracker,
+}
+
+impl Shared {
+    pub(crate) fn new(secret: &Secret) -> Self {
+        Self {
+            sessions: Sessions::new(secret),
+            waits: Waits::new(secret),
+            watch: Watch::default(),
+            mirrors: Mirrors::default(),
+            own: OwnNames::default(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// Ends the streams on which clients listen; they would hold up the end of the server.
+    pub(crate) fn close(&self) {
+        self.watch.close();
+        self.sessions.close();
+    }
 }
 
 pub(crate) fn routes(doors: &Doors) -> Router {
-    Router::new().route("/mcp", post(answer)).with_state(doors.clone())
+    let each = || post(serve).get(serve).delete(serve);
+    Router::new().route("/mcp", each()).route("/mcp/{source}", each()).with_state(doors.clone())
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Asked {
-    names: Option<String>,
-}
-
-async fn answer(
+async fn serve(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
-    Params(asked): Params<Asked>,
+    source: Option<Path<String>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let names = names(asked.names.as_deref())?;
     let (parts, body) = request.into_parts();
-    let limit = doors.parts.max_body;
-    let bytes = read(body, limit).await?;
-    let message = match Message::read(bytes.clone()) {
-        Ok(message) => message,
-        Err(fault) => return Ok(fault.into_response()),
+    let scope = Scope::read(source.map(|Path(source)| source), &parts.uri)?;
+    let reply = match parts.method {
+        Method::POST => {
+            let bytes = read(body, doors.parts.max_body).await?;
+            answer::answer(&doors, &principal, &scope, &parts.headers, bytes).await
+        }
+        Method::DELETE => listen::delete(&doors, &principal, &scope, &parts.headers),
+        _ => listen::get(&doors, &principal, &scope, &parts.headers),
     };
-    let session = session(&parts.headers).map(ToOwned::to_owned);
-    if let (Some(session), Some(id)) = (&session, message.cancels()) {
-        doors.mcp.running.cancel(&Place::new(principal.key(), session, &id));
-    }
-    let place = session.as_deref().zip(message.id.as_deref());
-    let place = place.map(|(session, id)| Place::new(principal.key(), session, id));
-    let cancel = CancellationToken::new();
-    let entered = place.map(|place| doors.mcp.running.enter(place, cancel.clone()));
-    let begins = message.method == "initialize";
-    let served = Served::new(doors, principal, names, message.call);
-    let service = StreamableHttpService::new(
-        move || Ok(served.clone()),
-        Arc::new(NeverSessionManager::default()),
-        config(limit),
-    );
-    let request = Request::from_parts(parts, Full::new(bytes));
-    let mut response = tokio::select! {
-        response = Box::pin(service.handle(request)) => response.map(Body::new),
-        () = cancel.cancelled() => return Ok(silence()),
-    };
-    if begins && response.status() == StatusCode::OK {
-        response.headers_mut().extend(fresh_session().map(|fresh| (SESSION, fresh)));
-    }
-    Ok(response.map(|body| until(body, cancel, entered)))
-}
-
-/// MCP: a request that was given up gets no response; so this is a stream that ends.
-fn silence() -> Response {
-    ([(CONTENT_TYPE, "text/event-stream")], Body::empty()).into_response()
-}
-
-/// A stream that goes on after its head ends with the cancel of its request. A whole answer is one.
-fn until(body: Body, cancel: CancellationToken, entered: Option<Entered>) -> Body {
-    if body.size_hint().exact().is_some() {
-        return body;
-    }
-    let held = move |frame| {
-        let _held = &entered;
-        frame
-    };
-    let stream = body.into_data_stream().take_until(cancel.cancelled_owned()).map(held);
-    Body::from_stream(stream)
-}
-
-/// Host and Origin were checked before, by the one check of all doors.
-fn config(limit: usize) -> StreamableHttpServerConfig {
-    StreamableHttpServerConfig::default()
-        .with_legacy_session_mode(false)
-        .with_json_response(true)
-        .disable_allowed_hosts()
-        .disable_allowed_origins()
-        .with_max_request_body_bytes(limit)
-}
-
-/// MCP takes the names as they are.
-fn names(asked: Option<&str>) -> Result<Names, ApiError> {
-    match asked {
-        None | Some("native") => Ok(Names::Native),
-        Some("safe") => Ok(Names::Safe),
-        Some(word) => Err(ApiError::new(
-            Code::InvalidRequest,
-            format!("unknown names `{}`; use safe or native", word.escape_debug()),
-        )),
-    }
-}
-
-/// A session is a name and nothing is kept of it: two clients of one key may give their calls the
-/// same ids, and only the session tells whose call a `notifications/cancelled` means.
-fn fresh_session() -> Option<HeaderValue> {
-    HeaderValue::from_str(&Uuid::new_v4().to_string()).ok()
-}
-
-fn session(headers: &HeaderMap) -> Option<&str> {
-    let session = headers.get(SESSION)?.to_str().ok()?;
-    (1..=SESSION_LEN).contains(&session.len()).then_some(session)
+    Ok(reply.map(Body::new))
 }

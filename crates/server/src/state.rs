@@ -1,11 +1,11 @@
 //! What the doors share.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use gateway::Gateway;
 use intake::Intake;
-use tool::Clock;
 use tool::ledger::Records;
+use tool::{Clock, Secret};
 
 use crate::hosts::Hosts;
 use crate::keys::Keys;
@@ -33,6 +33,8 @@ pub struct Parts {
     pub hosts: Hosts,
     /// Bytes of a request's body.
     pub max_body: usize,
+    /// The installation's secret: keys for what clients carry for us are derived from it.
+    pub secret: Secret,
 }
 
 /// The doors' state; cheap to clone.
@@ -51,8 +53,19 @@ pub struct Inner {
 impl Doors {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Self {
-        let (lists, metrics, mcp) = (Lists::default(), Metrics::default(), Mcp::default());
+        let (lists, metrics) = (Lists::default(), Metrics::default());
+        let mcp = Mcp::new(&parts.secret);
         Self(Arc::new(Inner { parts, lists, metrics, mcp }))
+    }
+
+    /// Ends what clients listen to and what would otherwise last as long as they do. For the end of the
+    /// server; calls that run are not touched.
+    pub fn close(&self) {
+        self.0.mcp.close();
+    }
+
+    pub(crate) fn weak(&self) -> Weak<Inner> {
+        Arc::downgrade(&self.0)
     }
 }
 

@@ -81,7 +81,13 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let ended = Box::pin(async move {
         let serving = async {
             match listener {
-                Some(listener) => server::listen(listener, router, stop.clone()).await,
+                Some(listener) => {
+                    let streams = async {
+                        stop.cancelled().await;
+                        app.doors.close();
+                    };
+                    tokio::join!(server::listen(listener, router, stop.clone()), streams);
+                }
                 None => stop.cancelled().await,
             }
         };
@@ -134,7 +140,7 @@ async fn assemble(
         ledger: Arc::clone(&ledger) as Arc<dyn tool::Ledger>,
         clock: Arc::clone(&clock),
         credentials: Arc::clone(&credentials) as Arc<dyn tool::executor::Credentials>,
-        mac_key,
+        mac_key: mac_key.clone(),
         options: options(config),
     }));
     let doors = Doors::new(Parts {
@@ -148,6 +154,7 @@ async fn assemble(
             origins: config.server.allowed_origins.clone(),
         },
         max_body: config.server.max_body,
+        secret: mac_key,
     });
     Ok(App { doors, intake, gateway, ledger, credentials, workshop })
 }

@@ -1,72 +1,67 @@
-//! Calls that run for a session, so that a later request of it can give one up.
+//! Requests that run for a session, so that a later one can give one of them up.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mcp::Id;
 use tokio_util::sync::CancellationToken;
-
-/// Names a call: whose key, which session, which id of a request.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Place {
-    key: String,
-    session: String,
-    id: String,
-}
-
-impl Place {
-    pub(super) fn new(key: &str, session: &str, id: &str) -> Self {
-        Self { key: key.to_owned(), session: session.to_owned(), id: id.to_owned() }
-    }
-}
 
 /// As many as there are open requests, whose number the listener bounds.
 #[derive(Debug, Default)]
-pub(super) struct Running(Mutex<Calls>);
+pub(super) struct Running(Mutex<Requests>);
 
 #[derive(Debug, Default)]
-struct Calls {
-    places: HashMap<Place, (u64, CancellationToken)>,
+struct Requests {
+    places: HashMap<Id, (u64, CancellationToken)>,
     entered: u64,
 }
 
 impl Running {
-    fn calls(&self) -> MutexGuard<'_, Calls> {
+    fn requests(&self) -> MutexGuard<'_, Requests> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until the guard is dropped, a cancel of this place fires `token`. An id that is used twice at
-    /// once, which MCP forbids, names the later call.
-    pub(super) fn enter(self: &Arc<Self>, place: Place, token: CancellationToken) -> Entered {
-        let mut calls = self.calls();
-        calls.entered += 1;
-        let number = calls.entered;
-        calls.places.insert(place.clone(), (number, token));
-        drop(calls);
-        Entered { running: Arc::clone(self), place, number }
+    /// Until the guard is dropped, a cancel of this id fires its token. An id that is used twice at
+    /// once, which MCP forbids, names the later request.
+    pub(super) fn enter(self: &Arc<Self>, id: &Id) -> Entered {
+        let token = CancellationToken::new();
+        let mut requests = self.requests();
+        requests.entered += 1;
+        let number = requests.entered;
+        requests.places.insert(id.clone(), (number, token.clone()));
+        drop(requests);
+        Entered { running: Arc::clone(self), id: id.clone(), number, token }
     }
 
-    /// Gives the call up that runs there; nothing where none does.
-    pub(super) fn cancel(&self, place: &Place) {
-        let found = self.calls().places.get(place).map(|(_, token)| token.clone());
+    /// Gives up the request of this id; nothing where none runs.
+    pub(super) fn cancel(&self, id: &Id) {
+        let found = self.requests().places.get(id).map(|(_, token)| token.clone());
         if let Some(token) = found {
             token.cancel();
         }
     }
+
+    /// Whether none runs.
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests().places.is_empty()
+    }
 }
 
-/// A call that can be given up.
+/// A request that can be given up.
 #[derive(Debug)]
 pub(super) struct Entered {
     running: Arc<Running>,
-    place: Place,
+    id: Id,
     number: u64,
+    /// Fires when it is.
+    pub(super) token: CancellationToken,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let mut calls = self.running.calls();
-        if calls.places.get(&self.place).is_some_and(|(number, _)| *number == self.number) {
-            calls.places.remove(&self.place);
+        let mut requests = self.running.requests();
+        if requests.places.get(&self.id).is_some_and(|(number, _)| *number == self.number) {
+            requests.places.remove(&self.id);
         }
     }
 }
@@ -75,36 +70,22 @@ impl Drop for Entered {
 mod tests {
     use std::sync::Arc;
 
-    use tokio_util::sync::CancellationToken;
+    use mcp::Id;
 
-    use super::{Place, Running};
-
-    #[test]
-    fn only_the_same_key_and_session_give_a_call_up() {
-        let running = Arc::new(Running::default());
-        let token = CancellationToken::new();
-        let entered = running.enter(Place::new("k", "s", "1"), token.clone());
-        for (key, session, id) in [("other", "s", "1"), ("k", "other", "1"), ("k", "s", "\"1\"")] {
-            running.cancel(&Place::new(key, session, id));
-            assert!(!token.is_cancelled(), "{key} {session} {id}");
-        }
-        running.cancel(&Place::new("k", "s", "1"));
-        assert!(token.is_cancelled());
-        drop(entered);
-        assert!(running.calls().places.is_empty());
-    }
+    use super::Running;
 
     #[test]
-    fn an_id_used_twice_names_the_later_call() {
+    fn an_id_used_twice_names_the_later_request() {
         let running = Arc::new(Running::default());
-        let (first, second) = (CancellationToken::new(), CancellationToken::new());
-        let place = Place::new("k", "s", "1");
-        let one = running.enter(place.clone(), first.clone());
-        let two = running.enter(place.clone(), second.clone());
+        let one = running.enter(&Id::number(1));
+        let two = running.enter(&Id::number(1));
+        let (first, second) = (one.token.clone(), two.token.clone());
         drop(one);
-        running.cancel(&place);
+        running.cancel(&Id::number(2));
+        assert!(!second.is_cancelled());
+        running.cancel(&Id::number(1));
         assert!(second.is_cancelled() && !first.is_cancelled());
         drop(two);
-        assert!(running.calls().places.is_empty());
+        assert!(running.is_empty());
     }
 }

@@ -94,6 +94,36 @@ impl Json {
         Self(Bytes::from(text))
     }
 
+    /// The object without `key`. All other bytes stay as they are; anything but an object stays whole.
+    #[must_use]
+    pub fn without(&self, key: &str) -> Self {
+        let Ok(Members(members)) = serde_json::from_slice::<Members<'_>>(&self.0) else {
+            return self.clone();
+        };
+        let Some(at) = members.iter().position(|(name, _)| name == key) else {
+            return self.clone();
+        };
+        let span = |(_, raw): &(String, &RawValue)| {
+            let start = raw.get().as_ptr().addr() - self.0.as_ptr().addr();
+            start..start + raw.get().len()
+        };
+        let open = self.0.iter().position(|byte| *byte == b'{').unwrap_or_default() + 1;
+        let end = members.get(at).map(span).map_or(open, |span| span.end);
+        // From the end of the member before; the first one goes with the comma behind it.
+        let before = at.checked_sub(1).and_then(|at| members.get(at)).map(span);
+        let after = self.0.get(end..).unwrap_or_default();
+        let comma = after.iter().position(|byte| *byte == b',').filter(|_| members.len() > 1);
+        let (from, to) = match (before, comma) {
+            (Some(before), _) => (before.end, end),
+            (None, Some(comma)) => (open, end + comma + 1),
+            (None, None) => (open, end),
+        };
+        let mut text = Vec::with_capacity(self.0.len());
+        text.extend_from_slice(self.0.get(..from).unwrap_or_default());
+        text.extend_from_slice(self.0.get(to..).unwrap_or_default());
+        Self(Bytes::from(text))
+    }
+
     /// `raw` was borrowed from this text, so its bytes lie inside.
     fn part(&self, raw: &RawValue) -> Self {
         Self(self.0.slice_ref(raw.get().as_bytes()))
@@ -208,7 +238,28 @@ mod tests {
         assert_eq!(json("[]").with("a", &json("1")).as_str(), "[]");
     }
 
+    #[test]
+    fn one_member_goes_and_the_rest_stays() {
+        let text = json(r#" { "a" : {"b":1} , "b": 1.0,"c" :[] } "#);
+        assert_eq!(text.without("a").as_str(), r#" { "b": 1.0,"c" :[] } "#);
+        assert_eq!(text.without("b").as_str(), r#" { "a" : {"b":1},"c" :[] } "#);
+        assert_eq!(text.without("c").as_str(), r#" { "a" : {"b":1} , "b": 1.0 } "#);
+        assert_eq!(text.without("d").as_str(), text.as_str());
+        assert_eq!(json(r#"{"a":1 }"#).without("a").as_str(), "{ }");
+        assert_eq!(json("[]").without("a").as_str(), "[]");
+    }
+
     proptest::proptest! {
+        /// What is taken out leaves text that passes the check again.
+        #[test]
+        fn stays_checked_without(keys in proptest::collection::btree_set("[a-c\"\\\\é]{0,2}", 0..5), key in "[a-c\"]{0,1}") {
+            let mut object: serde_json::Map<_, _> =
+                keys.into_iter().map(|key| (key, serde_json::json!([1, ",}{"]))).collect();
+            let without = Json::of(&object).without(&key);
+            object.shift_remove(&key);
+            proptest::prop_assert_eq!(json(without.as_str()).value(), serde_json::Value::Object(object));
+        }
+
         /// What is put together or changed passes the check again, and reads as it should.
         #[test]
         fn stays_checked(keys in proptest::collection::btree_set("[a-z\"\\\\é]{0,3}", 0..5), key in "[a-z\"]{0,2}") {

@@ -84,7 +84,9 @@ async fn nobody_gives_anothers_call_up() {
         cancel(&key, json!(1)).await;
         cancel(&ann, json!("1")).await;
         cancel(&ann, json!(2)).await;
-        cancel(&stolen, json!(1)).await;
+        let told = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+            "params": {"requestId": 1}});
+        assert_eq!(stolen.legacy(&told).await.status, 404);
         assert_eq!(server.gateway.running(), 1);
         gate.open();
     };

@@ -17,13 +17,13 @@ async fn what_is_malformed_is_told_in_words() {
     let server = Server::new().await;
     let ann = server.agent("ann", Level::User).await;
     for (text, code, told) in [
-        ("{", -32_700, "the body: EOF while parsing an object at line 1 column 1"),
-        ("", -32_700, "the body: EOF while parsing a value at line 1 column 0"),
+        ("{", -32_700, "the message: EOF while parsing an object at line 1 column 1"),
+        (" ", -32_700, "the message: EOF while parsing a value at line 1 column 1"),
         ("[]", -32_600, "batches are not taken; send one message at a time"),
         (
             r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
             -32_600,
-            "`method` must be a string; this server takes no responses",
+            "an answer belongs to a session in which something was asked",
         ),
         (
             r#"{"jsonrpc":"2.0","id":[],"method":"ping"}"#,
@@ -34,7 +34,7 @@ async fn what_is_malformed_is_told_in_words() {
         (
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"needs.guest","name":"needs.owner"}}"#,
             -32_700,
-            "the body: key `name` occurs twice at line 1 column 83",
+            "the message: key `name` occurs twice at line 1 column 83",
         ),
     ] {
         let (status, body) = send(&ann, text).await;
@@ -53,7 +53,7 @@ async fn params_that_cannot_be_read_are_told_in_words() {
     for (method, params, told) in [
         ("tools/call", json!({}), "`params.name` is missing; expected a string"),
         ("tools/call", json!({"name": 5}), "`params.name` is number; expected a string"),
-        ("initialize", json!({}), "the params of `initialize` cannot be read"),
+        ("initialize", json!({}), "`params.protocolVersion` is missing; expected a string"),
     ] {
         let (status, body) = send(&ann, &message(method, params).to_string()).await;
         let error = json!({"code": -32_602, "message": told});

@@ -29,7 +29,7 @@ async fn the_handshake_settles_the_revision() {
         let reply = ann.send(hyper::Method::POST, "/mcp", text).await;
         let expected = json!({"jsonrpc": "2.0", "id": 1, "result": {
             "protocolVersion": settled,
-            "capabilities": {"tools": {"listChanged": false}},
+            "capabilities": {"logging": {}, "tools": {"listChanged": true}},
             "serverInfo": {"name": "toolkeep", "version": env!("CARGO_PKG_VERSION")}}});
         let session = reply.header("mcp-session-id").unwrap().to_owned();
         assert_eq!(reply.good(), expected, "{asked}");
@@ -131,11 +131,13 @@ async fn pages_together_are_the_list() {
 }
 
 #[tokio::test]
-async fn there_is_no_stream_to_listen_to_and_no_session_to_end() {
+async fn without_a_session_there_is_no_stream_and_nothing_to_end() {
     let server = Server::new().await;
-    let ann = server.agent("ann", Level::User).await.with("mcp-session-id", "x");
-    for reply in [ann.get("/mcp").await, ann.delete("/mcp").await] {
-        assert_eq!((reply.status.as_u16(), reply.header("allow")), (405, Some("POST")));
+    let ann = server.agent("ann", Level::User).await;
+    for client in [ann.clone(), ann.with("mcp-protocol-version", "2026-07-28")] {
+        for reply in [client.get("/mcp").await, client.delete("/mcp").await] {
+            assert_eq!((reply.status.as_u16(), reply.header("allow")), (405, Some("POST")));
+        }
     }
 }
 

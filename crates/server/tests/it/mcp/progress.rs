@@ -83,7 +83,7 @@ async fn a_flood_is_dropped_and_the_answer_comes() {
     let flood = (1..1_000).map(|i| (f64::from(i), None, None)).collect();
     let (server, ann) = server_of(flood).await;
     let messages = ask(&ann, false, Some(json!(1))).await.messages();
-    assert!((2..100).contains(&messages.len()), "{}", messages.len());
+    assert!((2..900).contains(&messages.len()), "{}", messages.len());
     assert_eq!(messages.last().unwrap()["result"]["content"][0]["text"], "done");
     assert_eq!(server.ends().len(), 1);
 }

@@ -99,6 +99,7 @@ impl Server {
             records: kept.1,
             clock: Arc::clone(&clock) as _,
             max_body: server::MAX_BODY,
+            secret: Secret::new("key"),
             hosts,
         });
         let (address, stop, listening) = listen(server::router(&doors)).await;

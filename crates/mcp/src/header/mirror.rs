@@ -1,0 +1,254 @@
+//! Arguments that a tool's schema wants mirrored into headers, by `x-mcp-header`.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::{PARAM, decode, encode};
+
+/// The annotation.
+const MARK: &str = "x-mcp-header";
+/// Properties inside properties that are looked into.
+const DEPTH: usize = 32;
+
+/// Which arguments of a tool stand in headers too.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mirror {
+    params: Vec<Param>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Param {
+    /// From the arguments' root.
+    path: Vec<String>,
+    /// The whole header, lower case.
+    header: String,
+}
+
+/// A header and a body that disagree.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Mismatch(pub String);
+
+impl Mirror {
+    /// Reads the annotations of an input schema.
+    ///
+    /// # Errors
+    /// Which annotation does not hold and why: a tool with such a one must not be offered.
+    pub fn of(schema: &Value) -> Result<Self, String> {
+        let mut mirror = Self::default();
+        let Value::Object(root) = schema else { return Ok(mirror) };
+        if root.contains_key(MARK) {
+            return Err(format!("`{MARK}` must stand at a property, not at the whole"));
+        }
+        if astray(root, true, DEPTH) {
+            return Err(format!(
+                "`{MARK}` stands where no argument can be found by `properties` alone"
+            ));
+        }
+        mirror.collect(root, &mut Vec::new())?;
+        let mut seen = BTreeSet::new();
+        match mirror.params.iter().find(|param| !seen.insert(&param.header)) {
+            Some(twice) => Err(format!("two arguments want the header `{}`", twice.header)),
+            None => Ok(mirror),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.params.is_empty()
+    }
+
+    /// The headers of a call: lower-case names, values as a header takes them. Arguments that are absent
+    /// or null have none.
+    pub fn headers(&self, args: &Value) -> Vec<(String, String)> {
+        let header = |param: &Param| {
+            let value = text(param.value(args)?)?;
+            Some((param.header.clone(), encode(&value).into_owned()))
+        };
+        self.params.iter().filter_map(header).collect()
+    }
+
+    /// Holds the headers of a call against its arguments; `header` finds one by its lower-case name.
+    ///
+    /// # Errors
+    /// [`Mismatch`] with the header.
+    pub fn check<'h>(
+        &self,
+        args: &Value,
+        header: impl Fn(&str) -> Result<Option<&'h str>, Mismatch>,
+    ) -> Result<(), Mismatch> {
+        for param in &self.params {
+            let name = &param.header;
+            let wrong = |what: &str| Err(Mismatch(format!("the header `{name}` {what}")));
+            let wanted = param.value(args).and_then(text);
+            match (header(name)?, wanted) {
+                (None, None) => {}
+                (None, Some(_)) => return wrong("is missing"),
+                (Some(_), None) => return wrong("stands for an argument that is not there"),
+                (Some(found), Some(wanted)) => match decode(found) {
+                    None => return wrong("holds no valid Base64"),
+                    Some(found) if !same(&found, &wanted, param.value(args)) => {
+                        return wrong("does not agree with the arguments");
+                    }
+                    Some(_) => {}
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn collect(
+        &mut self,
+        schema: &Map<String, Value>,
+        path: &mut Vec<String>,
+    ) -> Result<(), String> {
+        let Some(Value::Object(properties)) = schema.get("properties") else { return Ok(()) };
+        for (name, property) in properties {
+            let Value::Object(property) = property else { continue };
+            path.push(name.clone());
+            if let Some(mark) = property.get(MARK) {
+                let header = header_of(mark, property)
+                    .map_err(|why| format!("`{MARK}` of `{}` {why}", path.join(".")))?;
+                self.params.push(Param { path: path.clone(), header });
+            }
+            if path.len() < DEPTH {
+                self.collect(property, path)?;
+            }
+            path.pop();
+        }
+        Ok(())
+    }
+}
+
+impl Param {
+    fn value<'a>(&self, args: &'a Value) -> Option<&'a Value> {
+        self.path.iter().try_fold(args, |value, key| value.get(key))
+    }
+}
+
+fn header_of(mark: &Value, property: &Map<String, Value>) -> Result<String, &'static str> {
+    let Value::String(mark) = mark else { return Err("is not a string") };
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if mark.is_empty() || mark.len() > 128 || !mark.bytes().all(token) {
+        return Err("is no name of a header");
+    }
+    // `number` is not among the types of the specification, but the conformance suite uses it.
+    match property.get("type").and_then(Value::as_str) {
+        Some("string" | "integer" | "number" | "boolean") => {
+            Ok(format!("{PARAM}{}", mark.to_ascii_lowercase()))
+        }
+        _ => Err("stands at an argument that is no string, number or boolean"),
+    }
+}
+
+/// Whether the annotation stands anywhere but on a chain of `properties` from the root.
+fn astray(schema: &Map<String, Value>, on_chain: bool, depth: usize) -> bool {
+    let Some(depth) = depth.checked_sub(1) else { return false };
+    let in_value = |value: &Value, on_chain: bool| match value {
+        Value::Object(inner) => astray(inner, on_chain, depth),
+        Value::Array(items) => {
+            items.iter().filter_map(Value::as_object).any(|inner| astray(inner, false, depth))
+        }
+        _ => false,
+    };
+    let in_each = |map: &Value, on_chain: bool| {
+        map.as_object().is_some_and(|map| map.values().any(|value| in_value(value, on_chain)))
+    };
+    schema.iter().any(|(key, value)| match key.as_str() {
+        MARK => !on_chain,
+        "properties" => in_each(value, on_chain),
+        "$defs" | "definitions" | "dependentSchemas" | "patternProperties" => in_each(value, false),
+        // What stands here is data.
+        "default" | "const" | "enum" | "examples" => false,
+        _ => in_value(value, false),
+    })
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+/// Numbers agree by their value: `42.0` is `42`.
+fn same(found: &str, wanted: &str, value: Option<&Value>) -> bool {
+    let number = value.and_then(Value::as_f64).zip(found.parse::<f64>().ok());
+    found == wanted || number.is_some_and(|(a, b)| a.total_cmp(&b).is_eq())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Mirror, Mismatch};
+
+    fn schema(properties: &Value) -> Value {
+        json!({"type": "object", "properties": properties})
+    }
+
+    #[test]
+    fn annotated_arguments_become_headers() {
+        let mirror = Mirror::of(&schema(&json!({
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "n": {"type": "integer", "x-mcp-header": "N"},
+            "on": {"type": "boolean", "x-mcp-header": "On"},
+            "in": {"type": "object", "properties": {"x": {"type": "string", "x-mcp-header": "X"}}},
+            "plain": {"type": "string"},
+        })))
+        .unwrap();
+        let args = json!({"region": "é", "n": 42, "on": null, "in": {"x": "a b"}, "plain": "p"});
+        let headers = mirror.headers(&args);
+        let expected = [
+            ("mcp-param-region", "=?base64?w6k=?="),
+            ("mcp-param-n", "42"),
+            ("mcp-param-x", "a b"),
+        ];
+        assert_eq!(headers, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+        let sent = |name: &str| {
+            Ok(headers.iter().find(|(sent, _)| sent == name).map(|(_, value)| value.as_str()))
+        };
+        assert_eq!(mirror.check(&args, sent), Ok(()));
+    }
+
+    #[test]
+    fn what_disagrees_is_told() {
+        let mirror = Mirror::of(&schema(&json!({"n": {"type": "integer", "x-mcp-header": "N"}})));
+        let mirror = mirror.unwrap();
+        let check = |args: &Value, header: Option<&'static str>| {
+            mirror.check(args, |_| Ok(header)).map_err(|Mismatch(why)| why)
+        };
+        assert_eq!(check(&json!({"n": 42}), Some("42.0")), Ok(()));
+        assert_eq!(check(&json!({"n": null}), None), Ok(()));
+        let told = |what: &str| Err(format!("the header `mcp-param-n` {what}"));
+        assert_eq!(check(&json!({"n": 1}), None), told("is missing"));
+        assert_eq!(check(&json!({"n": 1}), Some("2")), told("does not agree with the arguments"));
+        assert_eq!(check(&json!({}), Some("2")), told("stands for an argument that is not there"));
+        assert_eq!(check(&json!({"n": 1}), Some("=?base64?%?=")), told("holds no valid Base64"));
+    }
+
+    #[test]
+    fn annotations_that_do_not_hold_are_refused() {
+        let text = json!({"type": "string", "x-mcp-header": "A"});
+        for bad in [
+            schema(&json!({"a": {"type": "string", "x-mcp-header": ""}})),
+            schema(&json!({"a": {"type": "string", "x-mcp-header": "a b"}})),
+            schema(&json!({"a": {"type": "string", "x-mcp-header": "a\r\nX: 1"}})),
+            schema(&json!({"a": {"type": "string", "x-mcp-header": 7}})),
+            schema(&json!({"a": {"type": "object", "x-mcp-header": "A"}})),
+            schema(&json!({"a": {"x-mcp-header": "A"}})),
+            schema(&json!({"a": text, "b": {"type": "string", "x-mcp-header": "a"}})),
+            schema(&json!({"a": {"type": "array", "items": text}})),
+            schema(&json!({"a": {"anyOf": [text]}})),
+            json!({"type": "object", "$defs": {"a": text}}),
+            json!({"type": "object", "x-mcp-header": "A"}),
+        ] {
+            assert!(Mirror::of(&bad).is_err(), "{bad}");
+        }
+        let data = schema(&json!({"a": {"type": "object", "default": {"x-mcp-header": "A"}}}));
+        assert!(Mirror::of(&data).unwrap().is_empty());
+        assert!(Mirror::of(&json!(true)).unwrap().is_empty());
+    }
+}

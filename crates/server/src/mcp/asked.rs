@@ -1,0 +1,150 @@
+//! One request: who asks, at which endpoint, in which dialect.
+
+use std::sync::Arc;
+
+use gateway::View;
+use http::StatusCode;
+use identity::Principal;
+use mcp::{Era, Id, Request, Revision, code, header, meta};
+use tool::executor::ClientCan;
+use tool::{CallerType, Json};
+
+use super::body::Reply;
+use super::client;
+use super::head::{Heads, Meta};
+use super::level::Level;
+use super::refused::Refused;
+use super::result::Words;
+use super::scope::Scope;
+use super::session::Session;
+use crate::state::Doors;
+
+/// Who asks, and where.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Who<'a> {
+    pub(super) doors: &'a Doors,
+    pub(super) principal: &'a Principal,
+    pub(super) scope: &'a Scope,
+}
+
+impl Who<'_> {
+    pub(super) fn view(self) -> Arc<View> {
+        self.doors.parts.gateway.view(self.principal, CallerType::Direct)
+    }
+
+    /// The session that the header names; nothing where there is none.
+    pub(super) fn session(self, heads: Heads<'_>) -> Result<Option<Session>, Refused> {
+        let Some(id) = heads.one(header::SESSION)? else { return Ok(None) };
+        let now = self.doors.parts.clock.wall();
+        let found = self.doors.mcp.sessions.find((self.principal, self.scope), id, now);
+        found.map(Some).ok_or_else(|| {
+            let told = "the session does not hold; begin a new one with `initialize`";
+            Refused::new(StatusCode::NOT_FOUND, code::INVALID_REQUEST, told)
+        })
+    }
+
+    /// An endpoint of a source that is not there, or of which this caller sees nothing.
+    pub(super) fn there(self) -> Result<(), Refused> {
+        if self.scope.source().is_none() {
+            return Ok(());
+        }
+        let missing = |told| Refused::new(StatusCode::NOT_FOUND, code::INVALID_REQUEST, told);
+        self.scope.shelf(&self.view()).map(drop).map_err(missing)
+    }
+}
+
+/// A request, as far as it is read for every method.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) who: Who<'a>,
+    pub(super) heads: Heads<'a>,
+    pub(super) id: &'a Id,
+    pub(super) method: &'a str,
+    pub(super) params: Option<&'a Json>,
+    pub(super) era: Era,
+    /// `_meta` as it came.
+    pub(super) beside: Option<Json>,
+    pub(super) meta: Meta,
+    pub(super) session: Option<Session>,
+}
+
+impl<'a> Asked<'a> {
+    /// Settles the dialect and holds the head to its rules.
+    pub(super) fn read(
+        who: Who<'a>,
+        heads: Heads<'a>,
+        request: &'a Request,
+    ) -> Result<Self, Refused> {
+        let (method, params) = (request.method.as_str(), request.params.as_ref());
+        let beside = params.and_then(meta::of);
+        let meta = beside.as_ref().map(Meta::of).unwrap_or_default();
+        let era = heads.dialect(&meta)?.map_or(Era::Handshake, Revision::era);
+        let session = match era {
+            Era::Stateless => {
+                heads.standard(method, &meta, params)?;
+                None
+            }
+            // One that begins anew names no old one.
+            Era::Handshake if method == "initialize" => None,
+            Era::Handshake => who.session(heads)?,
+        };
+        Ok(Self { who, heads, id: &request.id, method, params, era, beside, meta, session })
+    }
+
+    pub(super) fn pick<const N: usize>(&self, keys: [&str; N]) -> [Option<Json>; N] {
+        self.params.map_or([const { None }; N], |params| params.pick(keys))
+    }
+
+    /// A member of the params that must be a text.
+    pub(super) fn text(&self, key: &str) -> Result<String, Refused> {
+        let [found] = self.pick([key]);
+        text(key, found.as_ref())
+    }
+
+    /// What the client said it can do.
+    pub(super) fn client(&self) -> ClientCan {
+        match (self.era, &self.session) {
+            (Era::Stateless, _) => {
+                self.meta.capabilities.clone().map(client::can).unwrap_or_default()
+            }
+            (Era::Handshake, Some(session)) => session.client.clone(),
+            (Era::Handshake, None) => ClientCan::default(),
+        }
+    }
+
+    /// From which level on log lines are wanted; `None` for none. A session that did not say gets all:
+    /// what a source tells unasked is for its client.
+    pub(super) fn level(&self) -> Option<Level> {
+        match (self.era, &self.session) {
+            (Era::Stateless, _) => self.meta.level.as_ref().and_then(Level::read),
+            (Era::Handshake, Some(session)) => Some(session.live.level().unwrap_or(Level::LEAST)),
+            (Era::Handshake, None) => None,
+        }
+    }
+
+    pub(super) fn words(&self) -> Words<'_> {
+        Words { era: self.era, id: self.id, called: None }
+    }
+
+    /// A result of our own making.
+    pub(super) fn result(&self, result: &Json) -> Reply {
+        self.words().result(result).reply()
+    }
+
+    /// There is no such method here.
+    pub(super) fn unknown(&self) -> Refused {
+        let status = match self.era {
+            Era::Stateless => StatusCode::NOT_FOUND,
+            Era::Handshake => StatusCode::OK,
+        };
+        let told = format!("unknown method `{}`", super::head::shown(self.method));
+        Refused::new(status, code::METHOD_NOT_FOUND, told)
+    }
+}
+
+/// A text, or where it should stand.
+pub(super) fn text(key: &str, found: Option<&Json>) -> Result<String, Refused> {
+    let kind = found.map_or("missing", Json::kind);
+    let text = found.and_then(|json| json.read::<String>().ok());
+    text.ok_or_else(|| Refused::params(format!("`params.{key}` is {kind}; expected a string")))
+}

@@ -1,0 +1,121 @@
+//! `tools/call`: the envelope is read, the gateway runs, the answer's bytes go out.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use catalog::Catalog;
+use gateway::{Request, View};
+use mcp::header::{Mirror, Mismatch};
+use mcp::{Era, code};
+use tool::Json;
+
+use super::asked::{Asked, text};
+use super::body::Reply;
+use super::refused::Refused;
+use super::run::{Finish, run};
+use super::scope::{Scope, speaks_mcp};
+
+/// `tools/call`.
+pub(super) async fn tool(asked: &Asked<'_>) -> Result<Reply, Refused> {
+    let [name, args, state, answers] =
+        asked.pick(["name", "arguments", "requestState", "inputResponses"]);
+    let name = text("name", name.as_ref())?;
+    let args = args.filter(|args| args.kind() != "null").unwrap_or_else(Json::empty);
+    let view = asked.who.view();
+    let native = native(asked, &view, &name);
+    if asked.era == Era::Stateless {
+        mirrored(asked, &view, (&native, &args))?;
+    }
+    let finish = Finish::tool(asked, (&native, name), &args);
+    let continues = finish.continues(asked, state, answers)?;
+    let mut request = Request::new(native, args.bytes().clone(), "mcp");
+    request.continues = continues;
+    run(asked, finish, request).await
+}
+
+/// The tool's own name for the name a client used. A name that is none of the endpoint becomes one that
+/// no tool can have: what another source calls so is not meant.
+fn native(asked: &Asked<'_>, view: &View, name: &str) -> String {
+    let Scope::Source(source) = asked.who.scope else {
+        return asked.who.doors.lists.native(view, name);
+    };
+    let own = asked.who.doors.mcp.own.of(view, asked.who.scope, source);
+    own.get(name).cloned().unwrap_or_else(|| format!("{source}/{name}"))
+}
+
+/// A parameter that stands in a header too must be the one in the body. Only those who see a tool learn
+/// that it has such parameters.
+fn mirrored(asked: &Asked<'_>, view: &View, (name, args): (&str, &Json)) -> Result<(), Refused> {
+    let mirrors = asked.who.doors.mcp.mirrors.of(view.catalog());
+    let Some(mirror) = mirrors.get(name).filter(|_| view.find(name).is_some()) else {
+        return Ok(());
+    };
+    if args.kind() != "object" {
+        return Ok(());
+    }
+    let header =
+        |name: &str| asked.heads.one(name).map_err(|refused| Mismatch(refused.error.message));
+    mirror
+        .check(&args.value(), header)
+        .map_err(|mismatch| Refused::bad(code::HEADER_MISMATCH, mismatch.to_string()))
+}
+
+/// By the tools' own names.
+type ByName<T> = Arc<HashMap<String, T>>;
+
+/// Tools with parameters that stand in headers, of the newest catalog.
+#[derive(Debug, Default)]
+pub(super) struct Mirrors(Mutex<Option<(u64, ByName<Mirror>)>>);
+
+impl Mirrors {
+    fn of(&self, catalog: &Catalog) -> ByName<Mirror> {
+        {
+            let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((_, found)) = cached.as_ref().filter(|(of, _)| *of == catalog.number) {
+                return Arc::clone(found);
+            }
+        }
+        // Read outside the lock: two callers may do it at once after a change, and agree.
+        let marked =
+            catalog.tools().iter().filter(|e| e.tool.input.as_str().contains("x-mcp-header"));
+        // A schema whose marks do not hold has none: clients must not list it, and cannot send them.
+        let read = marked.filter_map(|entry| {
+            let mirror = Mirror::of(&entry.tool.input.value()).ok()?;
+            Some((entry.key.name.to_string(), mirror))
+        });
+        let mirrors = Arc::new(read.filter(|(_, mirror)| !mirror.is_empty()).collect());
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *cached = Some((catalog.number, Arc::clone(&mirrors)));
+        mirrors
+    }
+}
+
+/// The own names of a source's tools, as its endpoint has them, with what they are called elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct OwnNames(Mutex<HashMap<(u64, String), ByName<String>>>);
+
+/// Views and sources remembered at once; past that the cache starts anew.
+const REMEMBERED: usize = 1_024;
+
+impl OwnNames {
+    fn of(&self, view: &View, scope: &Scope, source: &str) -> ByName<String> {
+        let key = (view.id, source.to_owned());
+        if let Some(found) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Arc::clone(found);
+        }
+        let received = scope.shelf(view).ok().flatten().is_some_and(|shelf| speaks_mcp(shelf));
+        let tools = view.tools().filter(|entry| scope.holds(entry));
+        let names = tools.map(|entry| {
+            let name = entry.key.name.to_string();
+            let own = entry.tool.received.get("name").filter(|_| received);
+            (own.and_then(|own| own.read().ok()).unwrap_or_else(|| name.clone()), name)
+        });
+        let names = Arc::new(names.collect());
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.len() >= REMEMBERED {
+            cached.clear();
+        }
+        cached.insert(key, Arc::clone(&names));
+        names
+    }
+}

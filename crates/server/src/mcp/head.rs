@@ -1,0 +1,174 @@
+//! What the head of a request must say, and what of its body must stand there too.
+
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, StatusCode};
+use mcp::{Era, Revision, RpcError, code, header, meta};
+use serde_json::json;
+use tool::Json;
+
+use super::refused::Refused;
+
+/// Characters of a client's words in an error.
+const SHOWN: usize = 128;
+
+/// The headers of a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Heads<'a>(pub(super) &'a HeaderMap);
+
+/// What stands in `_meta` of the params.
+#[derive(Debug, Default)]
+pub(super) struct Meta {
+    pub(super) version: Option<Json>,
+    pub(super) capabilities: Option<Json>,
+    pub(super) level: Option<Json>,
+    pub(super) token: Option<Json>,
+}
+
+impl Meta {
+    pub(super) fn of(meta: &Json) -> Self {
+        let keys = [
+            meta::PROTOCOL_VERSION,
+            meta::CLIENT_CAPABILITIES,
+            meta::LOG_LEVEL,
+            meta::PROGRESS_TOKEN,
+        ];
+        let [version, capabilities, level, token] = meta.pick(keys);
+        // MCP: a token is a text or a number.
+        let token = token.filter(|token| matches!(token.kind(), "string" | "number"));
+        Self { version, capabilities, level, token }
+    }
+}
+
+/// A client's word, as an error shows it.
+pub(super) fn shown(word: &str) -> String {
+    word.chars().take(SHOWN).collect::<String>().escape_debug().to_string()
+}
+
+impl<'a> Heads<'a> {
+    /// A header that stands there once, in words that can be read.
+    pub(super) fn one(self, name: &str) -> Result<Option<&'a str>, Refused> {
+        let mut all = self.0.get_all(name).iter();
+        let (first, second) = (all.next(), all.next());
+        let Some(value) = first else { return Ok(None) };
+        let wrong = |what: &str| {
+            Err(Refused::bad(code::HEADER_MISMATCH, format!("the header `{name}` {what}")))
+        };
+        if second.is_some() {
+            return wrong("stands there twice");
+        }
+        let Ok(text) = value.to_str() else {
+            return wrong("holds characters that no header may have");
+        };
+        Ok(Some(text.trim()))
+    }
+
+    /// Both media types of an answer must be taken, and the body must be JSON.
+    pub(super) fn media(self) -> Result<(), Refused> {
+        let json = |text: &str| essence(text).eq_ignore_ascii_case("application/json");
+        if !self.0.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(json) {
+            let told = "the body must be JSON: send `Content-Type: application/json`";
+            return Err(Refused::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                code::INVALID_REQUEST,
+                told,
+            ));
+        }
+        self.accepts(&["application/json", "text/event-stream"])
+    }
+
+    /// Every one of `wanted` must be taken.
+    pub(super) fn accepts(self, wanted: &[&str]) -> Result<(), Refused> {
+        let taken = |wanted: &&str| {
+            let any = |part: &str| {
+                let part = essence(part);
+                let (kind, _) = wanted.split_once('/').unwrap_or_default();
+                part.eq_ignore_ascii_case(wanted)
+                    || part == "*/*"
+                    || part.strip_suffix("/*").is_some_and(|of| of.eq_ignore_ascii_case(kind))
+            };
+            let values = self.0.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+            values.flat_map(|value| value.split(',')).any(any)
+        };
+        if wanted.iter().all(taken) {
+            return Ok(());
+        }
+        let told = format!("send `Accept: {}`", wanted.join(", "));
+        Err(Refused::new(StatusCode::NOT_ACCEPTABLE, code::INVALID_REQUEST, told))
+    }
+
+    /// The revision that the header names; nothing where there is none.
+    pub(super) fn revision(self) -> Result<Option<Revision>, Refused> {
+        let read = |text: &str| Revision::read(text).ok_or_else(|| unsupported(text));
+        self.one(header::VERSION)?.map(read).transpose()
+    }
+
+    /// The revision a request is written in: what its `_meta` says, or else its header. `None` is a
+    /// client of the handshake era that says nothing, as it may.
+    pub(super) fn dialect(self, meta: &Meta) -> Result<Option<Revision>, Refused> {
+        let text = meta.version.as_ref().map(Json::read::<String>);
+        let Some(text) = text else {
+            let revision = self.revision()?;
+            if revision.is_some_and(|revision| revision.era() == Era::Stateless) {
+                return Err(absent(meta::PROTOCOL_VERSION));
+            }
+            return Ok(revision);
+        };
+        let text = text.map_err(|_| absent(meta::PROTOCOL_VERSION))?;
+        self.same(header::VERSION, &text)?;
+        Revision::read(&text).map(Some).ok_or_else(|| unsupported(&text))
+    }
+
+    /// What 2026-07-28 wants of every request.
+    pub(super) fn standard(
+        self,
+        method: &str,
+        meta: &Meta,
+        params: Option<&Json>,
+    ) -> Result<(), Refused> {
+        self.same(header::METHOD, method)?;
+        if let Some(member) = header::name_member(method) {
+            let named = params.and_then(|params| params.get(member));
+            // What has no name is refused for that, where its method is looked at.
+            if let Some(named) = named.and_then(|named| named.read::<String>().ok()) {
+                self.same(header::NAME, &named)?;
+            }
+        }
+        let capabilities = meta.capabilities.as_ref().map(Json::kind);
+        if capabilities == Some("object") { Ok(()) } else { Err(absent(meta::CLIENT_CAPABILITIES)) }
+    }
+
+    fn same(self, name: &str, wanted: &str) -> Result<(), Refused> {
+        let wrong = |what: &str| {
+            Err(Refused::bad(code::HEADER_MISMATCH, format!("the header `{name}` {what}")))
+        };
+        let Some(found) = self.one(name)? else { return wrong("is missing") };
+        // Only names may be wrapped.
+        let found = if name == header::NAME { header::decode(found) } else { Some(found.into()) };
+        match found {
+            None => wrong("holds no valid Base64"),
+            Some(found) if found != wanted => wrong("does not agree with the body"),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+fn absent(key: &str) -> Refused {
+    Refused::bad(code::INVALID_PARAMS, format!("`params._meta` must have `{key}`"))
+}
+
+fn unsupported(asked: &str) -> Refused {
+    let supported = Revision::ALL.map(Revision::as_str);
+    let told = format!(
+        "revision `{}` is not spoken here; use one of {}",
+        shown(asked),
+        supported.join(", ")
+    );
+    let data = Json::of(&json!({"supported": supported, "requested": shown(asked)}));
+    let error = RpcError { data: Some(data), ..RpcError::new(code::UNSUPPORTED_VERSION, told) };
+    Refused { status: StatusCode::BAD_REQUEST, error }
+}
+
+/// A media type without its parameters.
+fn essence(text: &str) -> &str {
+    text.split(';').next().unwrap_or_default().trim()
+}

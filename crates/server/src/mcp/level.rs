@@ -1,0 +1,40 @@
+//! Levels of log lines.
+
+use tool::Json;
+
+/// From the least to the most severe, as RFC 5424 has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Level(usize);
+
+const WORDS: [&str; 8] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+impl Level {
+    pub(super) const LEAST: Self = Self(0);
+
+    /// Reads one; nothing where it is none.
+    pub(super) fn read(json: &Json) -> Option<Self> {
+        let word: String = json.read().ok()?;
+        WORDS.iter().position(|known| *known == word).map(Self)
+    }
+
+    /// The words there are.
+    pub(super) fn words() -> String {
+        WORDS.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::Json;
+
+    use super::Level;
+
+    #[test]
+    fn levels_have_an_order() {
+        let read = |word: &str| Level::read(&Json::of(word));
+        assert!(read("debug") < read("warning") && read("warning") < read("emergency"));
+        assert_eq!(read("debug"), Some(Level::LEAST));
+        assert_eq!((read("loud"), Level::read(&Json::of(&3))), (None, None));
+    }
+}

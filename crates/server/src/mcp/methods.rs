@@ -1,0 +1,46 @@
+//! Methods of a source beside its tools: asked for in the caller's words, answered in the source's.
+
+use gateway::Request;
+use tool::Json;
+
+use super::asked::Asked;
+use super::body::Reply;
+use super::level::Level;
+use super::refused::Refused;
+use super::run::{Finish, of_source, run};
+
+/// What is the door's own among the params.
+const OURS: [&str; 3] = ["_meta", "requestState", "inputResponses"];
+
+/// Calls the method `name` of [`tool::METHODS`].
+pub(super) async fn called(asked: &Asked<'_>, name: &'static str) -> Result<Reply, Refused> {
+    let target = of_source(asked, name)?;
+    let [state, answers] = asked.pick(["requestState", "inputResponses"]);
+    let args = args(asked);
+    let finish = Finish::method(asked, &args);
+    let continues = finish.continues(asked, state, answers)?;
+    let mut request = Request::to(target, args.bytes().clone(), "mcp");
+    request.continues = continues;
+    run(asked, finish, request).await
+}
+
+/// The params without what is said to this server alone.
+pub(super) fn args(asked: &Asked<'_>) -> Json {
+    let params = asked.params.cloned().unwrap_or_else(Json::empty);
+    OURS.iter().fold(params, |params, key| params.without(key))
+}
+
+/// `logging/setLevel`: for this session here, and at the source where it takes levels.
+pub(super) async fn set_level(asked: &Asked<'_>) -> Result<Reply, Refused> {
+    let session = asked.session.as_ref().ok_or_else(|| asked.unknown())?;
+    let [level] = asked.pick(["level"]);
+    let level = level.as_ref().and_then(Level::read).ok_or_else(|| {
+        Refused::params(format!("`params.level` must be one of {}", Level::words()))
+    })?;
+    session.live.set_level(level);
+    let method = "mcp.logging.setLevel";
+    if of_source(asked, method).is_ok() {
+        return called(asked, method).await;
+    }
+    Ok(asked.result(&Json::empty()))
+}

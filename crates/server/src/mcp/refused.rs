@@ -1,0 +1,38 @@
+//! Requests that are answered with an error.
+
+use http::StatusCode;
+use mcp::{Id, RpcError, code};
+
+use super::body::{self, Reply};
+
+/// An error, and the status it goes out with.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) status: StatusCode,
+    pub(super) error: RpcError,
+}
+
+impl Refused {
+    pub(super) fn new(status: StatusCode, code: i64, message: impl Into<String>) -> Self {
+        Self { status, error: RpcError::new(code, message) }
+    }
+
+    /// The params do not fit.
+    pub(super) fn params(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::OK, code::INVALID_PARAMS, message)
+    }
+
+    /// A request that is wrong as a whole.
+    pub(super) fn bad(code: i64, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, message)
+    }
+
+    /// A fault of ours.
+    pub(super) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, code::INTERNAL_ERROR, message)
+    }
+
+    pub(super) fn reply(&self, id: Option<&Id>) -> Reply {
+        body::json(self.status, mcp::write::error(id, &self.error))
+    }
+}

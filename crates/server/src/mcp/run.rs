@@ -1,0 +1,233 @@
+//! One call through the gateway: alone, or with a stream from the moment something besides its answer is
+//! to be said.
+
+use std::sync::Arc;
+
+use gateway::{Request, Target};
+use http::StatusCode;
+use identity::Principal;
+use mcp::{Era, Id, RpcError, code};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+use tool::call::Resume;
+use tool::executor::ClientCan;
+use tool::outcome::{Answer, Failure};
+use tool::{Code, Json, Step, Wait};
+
+use super::ask::Questions;
+use super::asked::Asked;
+use super::body::{self, Events, Reply};
+use super::client;
+use super::outlet::Outlet;
+use super::refused::Refused;
+use super::result::{Words, Written};
+use super::running::Entered;
+use super::told::Told;
+use super::waiting::Bound;
+use crate::state::Doors;
+
+/// What is left to do when a call has ended.
+#[derive(Debug)]
+pub(super) struct Finish {
+    doors: Doors,
+    principal: Principal,
+    era: Era,
+    id: Id,
+    called: Option<String>,
+    method: bool,
+    client: ClientCan,
+    /// What a question is bound to, where the client may come back with its answers.
+    bound: Option<Bound>,
+}
+
+impl Finish {
+    /// Of a tool: its own name, and as the client wrote it.
+    pub(super) fn tool(asked: &Asked<'_>, (native, name): (&str, String), args: &Json) -> Self {
+        let bound = (asked.era == Era::Stateless).then(|| Bound::new(asked, native, args));
+        let called = asked.who.scope.source().map(|_| name);
+        Self { called, bound, ..Self::new(asked) }
+    }
+
+    /// Of a method, whose results may be questions only where MCP allows them.
+    pub(super) fn method(asked: &Asked<'_>, args: &Json) -> Self {
+        let may = matches!(asked.method, "prompts/get" | "resources/read");
+        let bound = (may && asked.era == Era::Stateless).then(|| Bound::new(asked, "", args));
+        Self { method: true, bound, ..Self::new(asked) }
+    }
+
+    fn new(asked: &Asked<'_>) -> Self {
+        Self {
+            doors: asked.who.doors.clone(),
+            principal: asked.who.principal.clone(),
+            era: asked.era,
+            id: asked.id.clone(),
+            called: None,
+            method: false,
+            client: asked.client(),
+            bound: None,
+        }
+    }
+
+    /// The wait that this request ends, where it says so.
+    pub(super) fn continues(
+        &self,
+        asked: &Asked<'_>,
+        state: Option<Json>,
+        answers: Option<Json>,
+    ) -> Result<Option<Resume>, Refused> {
+        let Some(bound) = &self.bound else { return Ok(None) };
+        asked.who.doors.mcp.waits.resume(asked.who, bound, (state, answers))
+    }
+
+    async fn run(self, request: Request) -> Written {
+        let gateway = Arc::clone(&self.doors.parts.gateway);
+        let answer = gateway.call(&self.principal, request).await;
+        self.doors.metrics.ended("mcp", &answer);
+        self.written(answer)
+    }
+
+    fn written(self, answer: Answer) -> Written {
+        let words = Words { era: self.era, id: &self.id, called: self.called.as_deref() };
+        let call = answer.call;
+        let wait = match if self.method { words.method(answer) } else { words.tool(answer) } {
+            Ok(written) => return written,
+            Err(wait) => wait,
+        };
+        let told = "the tool asks for input, which this client cannot give";
+        match (wait, &self.bound) {
+            (Step::Wait(Wait::Input { requests, resume }), Some(bound)) => {
+                if let Some(missing) = undeclared(&self.client, &requests) {
+                    return Written::error(&self.id, StatusCode::BAD_REQUEST, &missing);
+                }
+                let waits = &self.doors.mcp.waits;
+                let now = self.doors.parts.clock.wall();
+                let state = waits.seal(&self.principal, bound, (call, &resume), now);
+                match state {
+                    Some(state) => {
+                        let (kind, state) = (Json::of("input_required"), Json::of(&state));
+                        words.result(&Json::fields([
+                            ("resultType", &kind),
+                            ("inputRequests", &requests),
+                            ("requestState", &state),
+                        ]))
+                    }
+                    None => words.failure(
+                        &Failure::new(Code::Internal, "no state can be sealed"),
+                        self.method,
+                    ),
+                }
+            }
+            _ => words.failure(&Failure::new(Code::UpstreamFailed, told), self.method),
+        }
+    }
+}
+
+/// What the client would have to have declared to be asked all this.
+fn undeclared(can: &ClientCan, requests: &Json) -> Option<RpcError> {
+    let methods = requests.members().into_iter().map(|(_, question)| {
+        question.get("method").and_then(|method| method.read::<String>().ok()).unwrap_or_default()
+    });
+    let method = methods.into_iter().find(|method| !client::answers(can, method))?;
+    let Some(needed) = client::needs(&method) else {
+        let told = "the tool asks for something that no client can be asked";
+        return Some(RpcError::new(code::INTERNAL_ERROR, told));
+    };
+    let told = format!("the tool asks through `{method}`; declare the capability `{needed}`");
+    let empty = Json::empty();
+    let data = Json::fields([("requiredCapabilities", &Json::fields([(needed, &empty)]))]);
+    Some(RpcError { data: Some(data), ..RpcError::new(code::MISSING_CAPABILITY, told) })
+}
+
+/// Runs a request. A client that can hear more than its answer gets a stream as soon as there is more.
+pub(super) async fn run(
+    asked: &Asked<'_>,
+    finish: Finish,
+    mut request: Request,
+) -> Result<Reply, Refused> {
+    request.meta.clone_from(&asked.beside);
+    request.client = finish.client.clone();
+    let entered = asked.session.as_ref().map(|session| session.live.running.enter(asked.id));
+    let outlet = outlet(asked, &mut request);
+    let given_up = entered.as_ref().map(|entered| entered.token.clone());
+    let Some(outlet) = outlet else {
+        return Ok(tokio::select! {
+            biased;
+            written = finish.run(request) => written.reply(),
+            () = cancelled(given_up) => silence(),
+        });
+    };
+    let mut work = Box::pin(finish.run(request));
+    let written = tokio::select! {
+        biased;
+        written = &mut work => written,
+        () = outlet.waiting() => {
+            return Ok(streamed(asked, (outlet, entered), async move {
+                tokio::select! {
+                    biased;
+                    written = work => Some(written.event()),
+                    () = cancelled(given_up) => None,
+                }
+            }));
+        }
+        () = cancelled(given_up.clone()) => return Ok(silence()),
+    };
+    let mut events: Vec<_> = std::iter::from_fn(|| outlet.take()).collect();
+    if events.is_empty() {
+        return Ok(written.reply());
+    }
+    events.push(written.event());
+    Ok(body::told(events.concat().into()))
+}
+
+/// Where notices and questions go, where this client can have any.
+fn outlet(asked: &Asked<'_>, request: &mut Request) -> Option<Arc<Outlet>> {
+    let level = asked.level();
+    let asks = asked.session.as_ref().filter(|session| client::answers_any(&session.client));
+    if asked.meta.token.is_none() && level.is_none() && asks.is_none() {
+        return None;
+    }
+    let outlet = Arc::new(Outlet::default());
+    let told = Told::new(Arc::clone(&outlet), asked.meta.token.clone(), level);
+    request.progress = Some(Arc::new(told));
+    if let Some(session) = asks {
+        request.ask = Some(Arc::new(Questions {
+            live: Arc::clone(&session.live),
+            outlet: Arc::clone(&outlet),
+            client: session.client.clone(),
+        }));
+    }
+    Some(outlet)
+}
+
+/// A stream whose call goes on in a task of its own: a client that does not read does not hold it up,
+/// and one that goes takes it along.
+fn streamed(
+    asked: &Asked<'_>,
+    (outlet, entered): (Arc<Outlet>, Option<Entered>),
+    work: impl Future<Output = Option<bytes::Bytes>> + Send + 'static,
+) -> Reply {
+    let task = asked.who.doors.mcp.tasks.spawn(work);
+    body::events(Events::new(outlet, Some(AbortOnDropHandle::new(task)), entered))
+}
+
+/// Resolves when the request is given up; never where it cannot be.
+async fn cancelled(token: Option<CancellationToken>) {
+    match token {
+        Some(token) => token.cancelled_owned().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// MCP: a request that was given up gets no response; so this is a stream that ends.
+fn silence() -> Reply {
+    body::told(bytes::Bytes::new())
+}
+
+/// A method of the source that the endpoint is of.
+pub(super) fn of_source(asked: &Asked<'_>, name: &'static str) -> Result<Target, Refused> {
+    let source = asked.who.scope.source().ok_or_else(|| asked.unknown())?;
+    if asked.who.view().method(source, name).is_none() {
+        return Err(asked.unknown());
+    }
+    Ok(Target::Method { source: source.to_owned(), name })
+}

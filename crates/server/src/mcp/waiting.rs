@@ -1,0 +1,180 @@
+//! Calls that wait for answers of a stateless client: our `requestState`, sealed, bound and taken once.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use catalog::canonical;
+use identity::Principal;
+use tool::call::Resume;
+use tool::{CallId, Json, Secret, Wall};
+use uuid::Uuid;
+
+use super::asked::{Asked, Who, text};
+use super::refused::Refused;
+use crate::seal::{Seal, hash};
+
+/// How long a question may be answered.
+const HOLDS: Duration = Duration::from_mins(10);
+/// States that were taken and are remembered until they would expire anyway. Past that, new ones are
+/// refused rather than old ones forgotten.
+const TAKEN: usize = 100_000;
+
+const CALL: usize = 16;
+const UNTIL: usize = 8;
+const NONCE: usize = 16;
+const BOUND: usize = 32;
+
+/// What a question belongs to: endpoint, method, target and arguments.
+#[derive(Debug)]
+pub(super) struct Bound {
+    scope: String,
+    method: String,
+    target: String,
+    args: Json,
+}
+
+impl Bound {
+    pub(super) fn new(asked: &Asked<'_>, target: &str, args: &Json) -> Self {
+        Self {
+            scope: asked.who.scope.word().to_owned(),
+            method: asked.method.to_owned(),
+            target: target.to_owned(),
+            args: args.clone(),
+        }
+    }
+
+    /// The same for arguments that are written in another way.
+    fn hash(&self) -> [u8; BOUND] {
+        let args = canonical::digest(&self.args).to_string();
+        hash(&[&self.scope, &self.method, &self.target, &args])
+    }
+}
+
+/// Seals and opens states, and remembers those that were taken.
+#[derive(Debug)]
+pub(super) struct Waits {
+    seal: Seal,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    nonces: HashSet<[u8; NONCE]>,
+    order: VecDeque<(u64, [u8; NONCE])>,
+}
+
+impl Waits {
+    pub(super) fn new(secret: &Secret) -> Self {
+        Self { seal: Seal::new(secret, "toolkeep mcp request state"), taken: Mutex::default() }
+    }
+
+    /// The state of a call that waits.
+    pub(super) fn seal(
+        &self,
+        principal: &Principal,
+        bound: &Bound,
+        (call, resume): (CallId, &[u8]),
+        now: Wall,
+    ) -> Option<String> {
+        let until = now.0.saturating_add(u64::try_from(HOLDS.as_millis()).ok()?);
+        let mut nonce = [0; NONCE];
+        getrandom::fill(&mut nonce).ok()?;
+        let mut plain = Vec::with_capacity(CALL + UNTIL + NONCE + BOUND + resume.len());
+        plain.extend_from_slice(call.0.as_bytes());
+        plain.extend_from_slice(&until.to_be_bytes());
+        plain.extend_from_slice(&nonce);
+        plain.extend_from_slice(&bound.hash());
+        plain.extend_from_slice(resume);
+        self.seal.close(&whose(principal), &plain)
+    }
+
+    /// What a request goes on with, where it brings a state.
+    pub(super) fn resume(
+        &self,
+        who: Who<'_>,
+        bound: &Bound,
+        (state, answers): (Option<Json>, Option<Json>),
+    ) -> Result<Option<Resume>, Refused> {
+        let given = |json: &Json| json.kind() != "null";
+        let (state, answers) = (state.filter(given), answers.filter(given));
+        if let Some(answers) = answers.as_ref().filter(|answers| answers.kind() != "object") {
+            let told = format!("`params.inputResponses` is {}; expected an object", answers.kind());
+            return Err(Refused::params(told));
+        }
+        let Some(state) = state else {
+            if answers.is_some() {
+                let told =
+                    "`params.inputResponses` needs the `requestState` that came with the questions";
+                return Err(Refused::params(told));
+            }
+            return Ok(None);
+        };
+        let state = text("requestState", Some(&state))?;
+        let plain = self.seal.open(&whose(who.principal), &state);
+        let opened = plain.as_deref().and_then(Opened::read).ok_or_else(|| {
+            wrong("does not hold: it was changed, or is another's; call again without it")
+        })?;
+        if opened.bound != bound.hash() {
+            return Err(wrong("belongs to another call; repeat the call as it was"));
+        }
+        let now = who.doors.parts.clock.wall().0;
+        if opened.until < now {
+            return Err(wrong("has expired; call again without it"));
+        }
+        self.take(opened.nonce, opened.until, now)?;
+        let answers = answers.unwrap_or_else(Json::empty);
+        Ok(Some(Resume { call: opened.call, state: opened.resume.to_vec().into(), answers }))
+    }
+
+    fn take(&self, nonce: [u8; NONCE], until: u64, now: u64) -> Result<(), Refused> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some((_, old)) = taken.order.front().copied().filter(|(until, _)| *until < now) {
+            taken.order.pop_front();
+            taken.nonces.remove(&old);
+        }
+        if taken.nonces.contains(&nonce) {
+            return Err(wrong("was used before; call again without it"));
+        }
+        if taken.order.len() >= TAKEN {
+            return Err(wrong(
+                "cannot be taken: too many questions were answered lately; try later",
+            ));
+        }
+        taken.nonces.insert(nonce);
+        taken.order.push_back((until, nonce));
+        Ok(())
+    }
+}
+
+struct Opened<'a> {
+    call: CallId,
+    until: u64,
+    nonce: [u8; NONCE],
+    bound: [u8; BOUND],
+    resume: &'a [u8],
+}
+
+impl<'a> Opened<'a> {
+    fn read(plain: &'a [u8]) -> Option<Self> {
+        let (call, rest) = plain.split_first_chunk::<CALL>()?;
+        let (until, rest) = rest.split_first_chunk::<UNTIL>()?;
+        let (nonce, rest) = rest.split_first_chunk::<NONCE>()?;
+        let (bound, resume) = rest.split_first_chunk::<BOUND>()?;
+        Some(Self {
+            call: CallId(Uuid::from_bytes(*call)),
+            until: u64::from_be_bytes(*until),
+            nonce: *nonce,
+            bound: *bound,
+            resume,
+        })
+    }
+}
+
+fn whose(principal: &Principal) -> [&str; 2] {
+    [principal.org().as_str(), principal.key()]
+}
+
+fn wrong(what: &str) -> Refused {
+    Refused::params(format!("the `requestState` {what}"))
+}

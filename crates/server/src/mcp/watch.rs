@@ -1,0 +1,174 @@
+//! Who is to hear of changed lists, and the one watcher of the catalog that tells them. A listener hears
+//! only of what its own view shows.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use bytes::Bytes;
+use gateway::View;
+use identity::Principal;
+use mcp::{sse, write};
+use tool::{CallerType, Json};
+
+use super::asked::Who;
+use super::follow::tagged;
+use super::outlet::Outlet;
+use super::scope::Scope;
+use crate::state::{Doors, Inner};
+
+/// Which lists a listener hears of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kinds {
+    pub(super) tools: bool,
+    pub(super) prompts: bool,
+    pub(super) resources: bool,
+}
+
+/// What a view's lists come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    tools: u64,
+    prompts: u64,
+    resources: u64,
+}
+
+impl Seen {
+    fn of(view: &View, scope: &Scope) -> Self {
+        let mut tools = DefaultHasher::new();
+        for entry in view.tools().filter(|entry| scope.holds(entry)) {
+            entry.key.name.as_str().hash(&mut tools);
+            entry.definition.hash(&mut tools);
+        }
+        let (mut prompts, mut resources) = (DefaultHasher::new(), DefaultHasher::new());
+        if let Ok(Some(shelf)) = scope.shelf(view) {
+            shelf.prompts.iter().for_each(|prompt| prompt.received.hash(&mut prompts));
+            shelf.resources.iter().for_each(|resource| resource.received.hash(&mut resources));
+        }
+        Self { tools: tools.finish(), prompts: prompts.finish(), resources: resources.finish() }
+    }
+}
+
+/// One stream that listens.
+#[derive(Debug)]
+pub(super) struct Listener {
+    principal: Principal,
+    scope: Scope,
+    outlet: Arc<Outlet>,
+    kinds: Kinds,
+    seen: Seen,
+    /// The id its notices carry, and the last thing it is told.
+    tag: Option<(Json, Bytes)>,
+}
+
+impl Listener {
+    pub(super) fn new(who: Who<'_>, outlet: Arc<Outlet>, kinds: Kinds) -> Self {
+        let (principal, scope) = (who.principal.clone(), who.scope.clone());
+        let seen = Seen::of(&who.view(), &scope);
+        Self { principal, scope, outlet, kinds, seen, tag: None }
+    }
+
+    pub(super) fn tagged(self, id: Json, last: Bytes) -> Self {
+        Self { tag: Some((id, last)), ..self }
+    }
+
+    /// Tells what changed since it was told last.
+    fn look(&mut self, doors: &Inner) {
+        let ring = doors.parts.keys.ring();
+        if ring.get(self.principal.key()).is_some_and(|record| record.revoked.is_some()) {
+            self.outlet.close();
+            return;
+        }
+        let view = doors.parts.gateway.view(&self.principal, CallerType::Direct);
+        let (before, now) = (self.seen, Seen::of(&view, &self.scope));
+        self.seen = now;
+        for (changed, method) in [
+            (self.kinds.tools && before.tools != now.tools, "notifications/tools/list_changed"),
+            (
+                self.kinds.prompts && before.prompts != now.prompts,
+                "notifications/prompts/list_changed",
+            ),
+            (
+                self.kinds.resources && before.resources != now.resources,
+                "notifications/resources/list_changed",
+            ),
+        ] {
+            if changed {
+                let params = Json::empty();
+                let params =
+                    self.tag.as_ref().map_or(params.clone(), |(id, _)| tagged(&params, id));
+                self.outlet.notice(sse::event(&write::notification(method, &params)));
+            }
+        }
+    }
+
+    fn end(&self) {
+        if let Some((_, last)) = &self.tag {
+            // A client that reads nothing gets no last word either.
+            if !self.outlet.sure(last.clone()) {
+                tracing::trace!("a listener went without its last word");
+            }
+        }
+        self.outlet.close();
+    }
+}
+
+/// All listeners. As many as there are open connections, whose number the listener of the port bounds.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    listeners: Arc<Mutex<HashMap<u64, Listener>>>,
+    numbers: AtomicU64,
+    begun: AtomicBool,
+}
+
+/// Keeps a listener among the others.
+#[derive(Debug)]
+pub(super) struct Listening {
+    listeners: Weak<Mutex<HashMap<u64, Listener>>>,
+    number: u64,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let listeners = self.listeners.upgrade();
+        let gone = listeners.and_then(|listeners| locked(&listeners).remove(&self.number));
+        drop(gone);
+    }
+}
+
+fn locked(listeners: &Mutex<HashMap<u64, Listener>>) -> MutexGuard<'_, HashMap<u64, Listener>> {
+    listeners.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Watch {
+    /// Tells `listener` of changes until what this gives is dropped.
+    pub(super) fn add(&self, doors: &Doors, mut listener: Listener) -> Listening {
+        if !self.begun.swap(true, Ordering::Relaxed) {
+            let numbers = doors.parts.intake.numbers();
+            drop(doors.mcp.tasks.spawn(watch(doors.weak(), numbers)));
+        }
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let mut listeners = locked(&self.listeners);
+        // What changed before it stood here.
+        listener.look(doors);
+        listeners.insert(number, listener);
+        Listening { listeners: Arc::downgrade(&self.listeners), number }
+    }
+
+    fn look(&self, doors: &Inner) {
+        locked(&self.listeners).values_mut().for_each(|listener| listener.look(doors));
+    }
+
+    /// Ends all streams.
+    pub(super) fn close(&self) {
+        locked(&self.listeners).values().for_each(Listener::end);
+    }
+}
+
+async fn watch(doors: Weak<Inner>, mut numbers: tokio::sync::watch::Receiver<u64>) {
+    while numbers.changed().await.is_ok() {
+        let Some(doors) = doors.upgrade() else { return };
+        doors.mcp.watch.look(&doors);
+    }
+}

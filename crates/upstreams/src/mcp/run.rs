@@ -131,15 +131,12 @@ impl<'a> Run<'a> {
     }
 
     fn request<'b>(&self, job: &Job<'b>) -> Outgoing<'b> {
-        let mut passed = self.ctx.meta.map(meta::passed_on).unwrap_or_default();
-        if let Some(level) = self.ctx.meta.and_then(|meta| meta.get(meta::LOG_LEVEL)) {
-            passed.push((meta::LOG_LEVEL.to_owned(), level));
-        }
         Outgoing {
             method: job.method,
             params: job.params.clone(),
-            passed,
+            passed: self.ctx.meta.map(meta::passed_on).unwrap_or_default(),
             can: relayed(self.ctx.client),
+            level: self.ctx.meta.and_then(|meta| meta.get(meta::LOG_LEVEL)),
             progress: true,
             answers: None,
             state: None,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tool::source::SourceFault;
 use tool::{
-    Durability, Item, Json, Listing, Org, Problem, Prompt, Resource, Revision, SourceError, SourceName,
-    ToolName, Trust, Wall,
+    Durability, Item, Json, Listing, Org, Problem, Prompt, Resource, Revision, SourceError,
+    SourceName, ToolName, Trust, Wall,
 };
 
 use crate::entry::Entry;
@@ -90,7 +90,7 @@ impl Shelf {
         let state = if stale_since.is_some() { State::Stale } else { State::Ok };
         let empty = Self::starting(self.source.clone(), self.kind, self.trust);
         let durability = self.durability;
-        let mut next = Self { durability, state, revision, problems, stale_since, about, ..empty };
+        let mut next = Self { durability, state, revision, about, problems, stale_since, ..empty };
         let mut seen: HashMap<ToolName, Arc<Entry>> = HashMap::new();
         for offer in offers {
             let (tool, method) = match offer.item {

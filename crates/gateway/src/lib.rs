@@ -9,6 +9,7 @@ mod mac;
 mod pipeline;
 mod request;
 mod run;
+mod shape;
 mod view;
 
 use std::sync::Arc;

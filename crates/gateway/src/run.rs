@@ -8,13 +8,14 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tool::executor::Sent;
-use tool::outcome::{Body, Failure, Status};
 use tool::executor::Wait;
+use tool::executor::{Ask, Sent};
+use tool::outcome::{Body, Failure, Status};
 use tool::{Caller, Code, Context, End, ExecuteError, Executor, Granted, Step, Ticket};
 
 use crate::cancel::{Signal, Unheard};
 use crate::pipeline::Ready;
+use crate::shape::{self, Words};
 use crate::{Gateway, Request, Target};
 
 /// The longest text of an error that is passed on, in characters.
@@ -78,14 +79,18 @@ impl Run {
         };
         let limit = self.limit();
         let signal = Signal(self.cancel.clone());
+        let words = Words {
+            progress: self.request.progress.as_deref().unwrap_or(&Unheard),
+            ask: self.request.ask.as_deref(),
+        };
         let ctx = Context {
             caller: &self.caller,
             deadline: self.gateway.parts.clock.mono().after(limit),
             cancel: &signal,
-            progress: self.request.progress.as_deref().unwrap_or(&Unheard),
+            progress: &words,
             client: &self.request.client,
             meta: self.request.meta.as_ref(),
-            ask: self.request.ask.as_deref(),
+            ask: words.ask.is_some().then_some(&words as &dyn Ask),
             credentials: self.gateway.parts.credentials.as_ref(),
             calls: None,
             attempt: 1,
@@ -147,6 +152,7 @@ impl Run {
                 format!("the tool ran, but its answer has {size} bytes and {cap} are allowed");
             return (Status::Failed, Err(Failure::new(Code::TooLarge, told)));
         }
+        let step = shape::step(step);
         let status = match &step {
             Step::Done(outcome) if outcome.is_error => Status::Failed,
             Step::Done(_) => Status::Succeeded,

@@ -66,9 +66,10 @@ pub enum Class {
 pub struct HttpLimits {
     /// For a connection: place, look-up, TCP and TLS together, however many addresses there are.
     pub connect: Duration,
-    /// From sending the request to the head of the response.
+    /// From sending the request to the head of the response. [`Duration::MAX`]: the caller has a limit
+    /// of its own, and drops the request.
     pub headers: Duration,
-    /// Between two parts of the body.
+    /// Between two parts of the body. [`Duration::MAX`] as before.
     pub idle: Duration,
     /// Largest body, in bytes.
     pub body: usize,
@@ -195,7 +196,7 @@ impl Egress {
             }
         }
         let why = format!("there are over {} redirects on the way there", follow.max);
-        Err(blocked(&Shown::of(&hop.uri.to_string()), why).after_a_hop())
+        Err(blocked(&Shown::uri(&hop.uri), why).after_a_hop())
     }
 
     /// Closes connections that nobody came for, for ever. Spawn it where shutdown ends it; without
@@ -224,7 +225,7 @@ impl Egress {
         request: Request<Bytes>,
         limits: HttpLimits,
     ) -> Result<Response<Body>, EgressError> {
-        let url = Shown::of(&request.uri().to_string());
+        let url = Shown::uri(request.uri());
         let place = self.place(&url, limits.connect).await?;
         let key = Key::of(class, origin);
         let mut request = ready_to_send(origin, request);
@@ -241,7 +242,7 @@ impl Egress {
                 after: limits.headers,
                 sent: Sent::Maybe,
             };
-            match timeout(limits.headers, conn.send(request)).await.map_err(|_| late)? {
+            match within(limits.headers, conn.send(request)).await.ok_or(late)? {
                 Ok(response) => {
                     let open = Open { conn, key, pool: Arc::clone(&self.0.pool), _place: place };
                     return bounded(response, open, url, limits).await;
@@ -264,6 +265,9 @@ impl Egress {
         limit: Duration,
     ) -> Result<OwnedSemaphorePermit, EgressError> {
         let places = Arc::clone(&self.0.places);
+        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+            return Ok(place);
+        }
         match timeout(limit, places.acquire_owned()).await {
             Ok(Ok(place)) => Ok(place),
             _ => Err(EgressError::TimedOut {
@@ -294,6 +298,14 @@ impl fmt::Debug for Egress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Egress").field("rules", &self.0.rules).finish_non_exhaustive()
     }
+}
+
+/// What comes in time. No timer is set where there is no limit.
+async fn within<T>(limit: Duration, what: impl Future<Output = T>) -> Option<T> {
+    if limit == Duration::MAX {
+        return Some(what.await);
+    }
+    timeout(limit, what).await.ok()
 }
 
 /// Headers that belong to one connection, and those that only this crate may set (RFC 9110 7.6.1).

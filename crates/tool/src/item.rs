@@ -3,29 +3,41 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Json, ToolName, Traits};
 
 /// A SHA-256.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// As text. Every record holds several, so nothing here is formatted or allocated.
+    fn text<T>(&self, use_it: impl FnOnce(&str) -> T) -> T {
+        const HEX: [u8; 16] = *b"0123456789abcdef";
+        let hex = |half: u8| HEX.get(usize::from(half)).copied().unwrap_or_default();
+        let mut text = *b"sha256:0000000000000000000000000000000000000000000000000000000000000000";
+        let pairs = text.iter_mut().skip(7);
+        let halves = self.0.iter().flat_map(|byte| [hex(byte >> 4), hex(byte & 15)]);
+        pairs.zip(halves).for_each(|(place, half)| *place = half);
+        use_it(std::str::from_utf8(&text).unwrap_or_default())
+    }
+}
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("sha256:")?;
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.text(|text| f.write_str(text))
+    }
+}
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.text(|text| serializer.serialize_str(text))
     }
 }
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-impl From<Digest> for String {
-    fn from(digest: Digest) -> Self {
-        digest.to_string()
     }
 }
 impl TryFrom<String> for Digest {
@@ -114,6 +126,8 @@ mod tests {
     fn digests_read_back() {
         let digest = Digest(std::array::from_fn(|i| u8::try_from(i * 7 % 256).unwrap()));
         assert_eq!(Digest::try_from(digest.to_string()).unwrap(), digest);
+        assert!(digest.to_string().starts_with("sha256:00070e15"));
+        assert_eq!(serde_json::to_string(&digest).unwrap(), format!("\"{digest}\""));
         for bad in ["", "sha256:00", "sha256:zz", &format!("sha256:{}é", "0".repeat(62))] {
             assert!(Digest::try_from(bad.to_owned()).is_err(), "{bad}");
         }

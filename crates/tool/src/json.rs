@@ -4,6 +4,7 @@
 //! depth and key count are bounded, a key that occurs twice in one object and a lone surrogate are
 //! refused. What was checked is what runs: the bytes are kept and passed on as they came.
 
+mod hidden;
 mod scan;
 mod splice;
 

@@ -11,6 +11,7 @@ mod error;
 pub mod failure;
 mod key;
 mod logging;
+mod mcp;
 mod record;
 mod reference;
 mod serve;
@@ -54,6 +55,7 @@ struct Line {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Mcp(mcp::Mcp),
     #[command(subcommand)]
     Tool(tool::Tool),
     #[command(subcommand)]
@@ -114,6 +116,7 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
     runtime.block_on(async {
         match command {
             Command::Serve(command) => command.run(&context, ui).await,
+            Command::Mcp(command) => command.run(&context).await,
             Command::Tool(command) => command.run(&context, ui).await,
             Command::Source(command) => command.run(&context, ui).await,
             Command::Record(command) => command.run(&context, ui).await,

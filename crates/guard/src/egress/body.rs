@@ -121,6 +121,9 @@ impl Body {
     }
 
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<EgressError> {
+        if self.idle == Duration::MAX {
+            return Poll::Pending;
+        }
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.idle)));
         if !self.waiting {
             self.waiting = true;

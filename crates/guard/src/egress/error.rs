@@ -10,33 +10,58 @@ use tool::{Code, ExecuteError};
 const MOST_SHOWN: usize = 200;
 
 /// A URL as it may be shown: without user, password, query and fragment, escaped and cut.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown(String);
+#[derive(Clone, PartialEq, Eq)]
+pub struct Shown(Place);
+
+/// Every request carries the place along, and few show it: so a URI is made fit to be shown only then.
+#[derive(Clone, PartialEq, Eq)]
+enum Place {
+    Text(String),
+    Uri(http::Uri),
+}
 
 impl Shown {
     /// Of any text that was meant as a URL.
     pub(super) fn of(url: &str) -> Self {
-        let rest = url.split(['?', '#']).next().unwrap_or_default();
-        let (scheme, after) = rest.split_once("://").unwrap_or(("", rest));
-        // Everything before the last at-sign in front of the path is the user.
-        let end = after.find(['/', '\\']).unwrap_or(after.len());
-        let (authority, path) = after.split_at_checked(end).unwrap_or((after, ""));
-        let host = authority.rsplit('@').next().unwrap_or_default();
-        let slashes = if rest.contains("://") { "://" } else { "" };
-        let text: String =
-            scheme.chars().chain(slashes.chars()).chain(host.chars()).chain(path.chars()).collect();
-        let mut shown: String =
-            text.chars().take(MOST_SHOWN).flat_map(char::escape_debug).collect();
-        if text.chars().nth(MOST_SHOWN).is_some() {
-            shown.push('…');
-        }
-        Self(shown)
+        Self(Place::Text(fit(url)))
     }
+
+    /// Of a URI.
+    pub(super) fn uri(uri: &http::Uri) -> Self {
+        Self(Place::Uri(uri.clone()))
+    }
+}
+
+fn fit(url: &str) -> String {
+    let rest = url.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, after) = rest.split_once("://").unwrap_or(("", rest));
+    // Everything before the last at-sign in front of the path is the user.
+    let end = after.find(['/', '\\']).unwrap_or(after.len());
+    let (authority, path) = after.split_at_checked(end).unwrap_or((after, ""));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let slashes = if rest.contains("://") { "://" } else { "" };
+    let text: String =
+        scheme.chars().chain(slashes.chars()).chain(host.chars()).chain(path.chars()).collect();
+    let mut shown: String = text.chars().take(MOST_SHOWN).flat_map(char::escape_debug).collect();
+    if text.chars().nth(MOST_SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match &self.0 {
+            Place::Text(text) => f.write_str(text),
+            Place::Uri(uri) => f.write_str(&fit(&uri.to_string())),
+        }
+    }
+}
+
+/// No more than may be shown.
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{self}`")
     }
 }
 

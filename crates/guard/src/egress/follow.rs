@@ -62,7 +62,7 @@ impl Hop {
         };
         let Some(location) = response.headers().get(header::LOCATION) else { return Ok(None) };
         let unfit = |why: &str| EgressError::Blocked {
-            url: Shown::of(&self.uri.to_string()),
+            url: Shown::uri(&self.uri),
             why: why.to_owned(),
             sent: Sent::Maybe,
         };

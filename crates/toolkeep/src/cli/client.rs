@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tool::Secret;
 
-use super::door::Door;
+use super::door::{Door, DoorError, Parts};
 use super::failure::{Exit, Failure};
 use super::ui::clean;
 
@@ -17,6 +17,7 @@ use super::ui::clean;
 const SHOWN: usize = 200;
 
 /// Speaks to one server.
+#[derive(Clone)]
 pub(super) struct Client {
     door: Arc<dyn Door>,
     key: Option<Secret>,
@@ -25,6 +26,22 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(door: Arc<dyn Door>, key: Option<Secret>) -> Self {
         Self { door, key }
+    }
+
+    /// Opens what an MCP client asks for: the request is built by who knows its headers.
+    pub(super) async fn open(
+        &self,
+        mut request: Request<Bytes>,
+    ) -> Result<Response<Parts>, Failure> {
+        let headers = request.headers_mut();
+        headers.insert(header::HOST, HeaderValue::from_static("localhost"));
+        if let Some(key) = &self.key {
+            let bearer = HeaderValue::try_from(format!("Bearer {}", key.open()));
+            let mut bearer = bearer.map_err(|_| unfit())?;
+            bearer.set_sensitive(true);
+            headers.insert(header::AUTHORIZATION, bearer);
+        }
+        self.door.open(request).await.map_err(|error| no_answer(&error))
     }
 
     pub(super) async fn get(&self, path: &Path) -> Result<Value, Failure> {
@@ -63,17 +80,20 @@ impl Client {
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
-        let request = request.body(Bytes::from(body.unwrap_or_default())).map_err(|_| {
-            Failure::new(Exit::Usage, "the key or the path cannot be written as a request")
-                .fix("look at `--key`, TOOLKEEP_KEY and what you typed")
-        })?;
-        let answer = self.door.send(request).await.map_err(|error| {
-            let message = format!("no answer from the server: {}", clean(&error.0));
-            Failure::new(Exit::NoServer, message)
-                .fix("start one with `toolkeep serve`, or look at `--url`")
-        })?;
+        let request = request.body(Bytes::from(body.unwrap_or_default())).map_err(|_| unfit())?;
+        let answer = self.door.send(request).await.map_err(|error| no_answer(&error))?;
         read(&answer)
     }
+}
+
+fn unfit() -> Failure {
+    Failure::new(Exit::Usage, "the key or the path cannot be written as a request")
+        .fix("look at `--key`, TOOLKEEP_KEY and what you typed")
+}
+
+fn no_answer(error: &DoorError) -> Failure {
+    let message = format!("no answer from the server: {}", clean(&error.0));
+    Failure::new(Exit::NoServer, message).fix("start one with `toolkeep serve`, or look at `--url`")
 }
 
 /// The answer's JSON, or its error.

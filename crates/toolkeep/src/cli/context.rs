@@ -96,25 +96,30 @@ impl<'a> Context<'a> {
     /// A server to speak to: the one that is named, the one that holds the data directory, or one in
     /// this process.
     pub(super) async fn connect(&self) -> Result<Session, Failure> {
+        self.connect_as(FirstKey::Owner).await
+    }
+
+    /// The same with another of the first keys, where no key is given.
+    pub(super) async fn connect_as(&self, first: FirstKey) -> Result<Session, Failure> {
         let given = self.common.key.clone().map(Secret::new);
         match &self.common.url {
             Some(url) => {
-                let key = given.or_else(|| self.own_key(url));
+                let key = given.or_else(|| self.own_key(url, first));
                 let client = Client::new(door(url)?, key);
                 Ok(Session { client, own: None })
             }
-            None => self.local(given).await,
+            None => self.local(given, first).await,
         }
     }
 
-    /// The owner's key, where `url` is the server of the data directory: it is sent nowhere else.
-    fn own_key(&self, url: &str) -> Option<Secret> {
+    /// A first key, where `url` is the server of the data directory: it is sent nowhere else.
+    fn own_key(&self, url: &str, first: FirstKey) -> Option<Secret> {
         let data = DataDir::at(config::read(&self.setting(None)).config?.data);
         let server = data.server()?.url();
-        (url.trim_end_matches('/') == server).then(|| data.key(FirstKey::Owner).ok()).flatten()
+        (url.trim_end_matches('/') == server).then(|| data.key(first).ok()).flatten()
     }
 
-    async fn local(&self, given: Option<Secret>) -> Result<Session, Failure> {
+    async fn local(&self, given: Option<Secret>, first: FirstKey) -> Result<Session, Failure> {
         let setting = self.setting(None);
         let reading = config::read(&setting);
         let Some(config) = &reading.config else {
@@ -136,7 +141,7 @@ impl<'a> Context<'a> {
         };
         let key = match given {
             Some(key) => key,
-            None => data.key(FirstKey::Owner)?,
+            None => data.key(first)?,
         };
         Ok(Session { client: Client::new(door, Some(key)), own })
     }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use guard::egress::{Class, Egress, EgressError, EgressSettings, HttpLimits, Origin};
+use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
+use guard::egress::{Body, Class, Egress, EgressError, EgressSettings, HttpLimits, Origin};
 use http::{Request, Response, Uri};
 use tool::Boxed;
 
@@ -20,7 +22,21 @@ pub trait Door: Send + Sync {
     /// # Errors
     /// Where no answer came. An answer that tells of an error is an answer.
     fn send(&self, request: Request<Bytes>) -> Boxed<'_, Result<Response<Bytes>, DoorError>>;
+
+    /// Sends it and gives the answer as it comes. Dropped, the request is given up.
+    ///
+    /// # Errors
+    /// As [`Door::send`].
+    fn open(&self, request: Request<Bytes>) -> Boxed<'_, Result<Response<Parts>, DoorError>> {
+        Box::pin(async {
+            let whole = |body| futures_util::stream::once(std::future::ready(Ok(body))).boxed();
+            Ok(self.send(request).await?.map(whole))
+        })
+    }
 }
+
+/// The parts of an answer, as they come.
+pub type Parts = BoxStream<'static, Result<Bytes, DoorError>>;
 
 /// No answer came.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,7 +53,6 @@ pub(super) struct HttpDoor {
 impl HttpDoor {
     /// To the server at `url`: scheme, host and port.
     pub(super) fn new(url: &str) -> Result<Arc<Self>, DoorError> {
-        let told = |error: EgressError| DoorError(error.to_string());
         let parsed = url::Url::parse(url).ok();
         if parsed.is_none_or(|url| url.path() != "/" || url.query().is_some()) {
             let message = format!("`{}` is no address of a server", url.escape_debug());
@@ -48,26 +63,54 @@ impl HttpDoor {
         Ok(Arc::new(Self { egress, origin }))
     }
 
-    async fn exchange(&self, mut request: Request<Bytes>) -> Result<Response<Bytes>, DoorError> {
+    async fn exchange(
+        &self,
+        mut request: Request<Bytes>,
+        limits: HttpLimits,
+    ) -> Result<Response<Body>, DoorError> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let uri: Result<Uri, _> = format!("{}{path}", self.origin).parse();
         *request.uri_mut() = uri.map_err(|error| DoorError(error.to_string()))?;
         let class = Class::Operator { origin: self.origin.clone() };
-        let limits = HttpLimits {
-            connect: Duration::from_secs(10),
-            headers: PATIENCE,
-            idle: Duration::from_mins(1),
-            body: ANSWER,
-        };
-        let told = |error: EgressError| DoorError(error.to_string());
-        let answer = self.egress.send(&class, request, limits).await.map_err(told)?;
-        let (head, body) = answer.into_parts();
+        self.egress.send(&class, request, limits).await.map_err(told)
+    }
+
+    async fn whole(&self, request: Request<Bytes>) -> Result<Response<Bytes>, DoorError> {
+        let (head, body) = self.exchange(request, LIMITS).await?.into_parts();
         Ok(Response::from_parts(head, body.bytes().await.map_err(told)?))
     }
+
+    /// A stream may be silent for as long as its server has nothing to say, and say any amount.
+    async fn parts(&self, request: Request<Bytes>) -> Result<Response<Parts>, DoorError> {
+        let limits =
+            HttpLimits { headers: Duration::MAX, idle: Duration::MAX, body: usize::MAX, ..LIMITS };
+        let next = |mut body: Body| async move {
+            let part = body.chunk().await.map_err(told).transpose()?;
+            Some((part, body))
+        };
+        let answer = self.exchange(request, limits).await?;
+        Ok(answer.map(|body| futures_util::stream::unfold(body, next).boxed()))
+    }
+}
+
+const LIMITS: HttpLimits = HttpLimits {
+    connect: Duration::from_secs(10),
+    headers: PATIENCE,
+    idle: Duration::from_mins(1),
+    body: ANSWER,
+};
+
+#[expect(clippy::needless_pass_by_value, reason = "maps an error into another")]
+fn told(error: EgressError) -> DoorError {
+    DoorError(error.to_string())
 }
 
 impl Door for HttpDoor {
     fn send(&self, request: Request<Bytes>) -> Boxed<'_, Result<Response<Bytes>, DoorError>> {
-        Box::pin(self.exchange(request))
+        Box::pin(self.whole(request))
+    }
+
+    fn open(&self, request: Request<Bytes>) -> Boxed<'_, Result<Response<Parts>, DoorError>> {
+        Box::pin(self.parts(request))
     }
 }

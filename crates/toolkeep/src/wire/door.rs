@@ -3,25 +3,28 @@
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use http::header::HOST;
 use http::{HeaderValue, Request, Response};
 use http_body_util::BodyExt as _;
 use tool::Boxed;
 use tower::ServiceExt as _;
 
-use crate::cli::door::{Door, DoorError};
+use crate::cli::door::{Door, DoorError, Parts};
 
 /// The same router that a server would listen with.
 #[derive(Debug)]
 pub(super) struct RouterDoor(pub(super) Router);
 
 impl RouterDoor {
-    async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, DoorError> {
+    async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Body>, DoorError> {
         let mut request = request.map(Body::from);
         request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
-        let told = |error: &dyn std::fmt::Display| DoorError(error.to_string());
-        let answer = self.0.clone().oneshot(request).await.map_err(|error| told(&error))?;
-        let (head, body) = answer.into_parts();
+        self.0.clone().oneshot(request).await.map_err(|error| told(&error))
+    }
+
+    async fn whole(&self, request: Request<Bytes>) -> Result<Response<Bytes>, DoorError> {
+        let (head, body) = self.exchange(request).await?.into_parts();
         let body = body.collect().await.map_err(|error| told(&error))?;
         Ok(Response::from_parts(head, body.to_bytes()))
     }
@@ -29,6 +32,20 @@ impl RouterDoor {
 
 impl Door for RouterDoor {
     fn send(&self, request: Request<Bytes>) -> Boxed<'_, Result<Response<Bytes>, DoorError>> {
-        Box::pin(self.exchange(request))
+        Box::pin(self.whole(request))
     }
+
+    fn open(&self, request: Request<Bytes>) -> Boxed<'_, Result<Response<Parts>, DoorError>> {
+        Box::pin(async {
+            let parts = |body: Body| {
+                let parts = body.into_data_stream();
+                parts.map(|part| part.map_err(|error| told(&error))).boxed()
+            };
+            Ok(self.exchange(request).await?.map(parts))
+        })
+    }
+}
+
+fn told(error: &dyn std::fmt::Display) -> DoorError {
+    DoorError(error.to_string())
 }

@@ -17,6 +17,8 @@ mod root;
 #[cfg(test)]
 mod serve;
 #[cfg(test)]
+mod stdio;
+#[cfg(test)]
 mod story;
 #[cfg(test)]
 mod support;

@@ -1,0 +1,262 @@
+//! Credentials in answers, taken out before anyone sees them.
+//!
+//! Known by their forms, as their makers document them; each is replaced by `[REDACTED:kind]`. One pass
+//! finds the places where one may begin; only there is looked closer. A form that is not known here is
+//! not found: this keeps accidents small, and is no wall.
+
+use std::sync::OnceLock;
+
+use aho_corasick::AhoCorasick;
+use tool::{Json, Limits};
+
+/// What a credential may consist of.
+#[derive(Clone, Copy)]
+enum Made {
+    /// So many letters and digits, or more.
+    Word(usize),
+    /// So many letters, digits, `-` and `_`, or more.
+    Token(usize),
+    /// Exactly so many capitals and digits.
+    Capitals(usize),
+    /// What stands after `Bearer`.
+    Bearer,
+    /// A user and password in a URL.
+    Login,
+    /// A private key in its armour.
+    Armour,
+    /// What a variable of this name is set to.
+    Set,
+}
+
+/// How each begins, what it is, and what follows.
+const FORMS: [(&str, &str, Made); 26] = [
+    ("AKIA", "aws_access_key", Made::Capitals(16)),
+    ("ASIA", "aws_access_key", Made::Capitals(16)),
+    ("sk-ant-", "anthropic_key", Made::Token(20)),
+    ("sk-", "openai_key", Made::Token(20)),
+    ("AIza", "gcloud_key", Made::Token(35)),
+    ("ghp_", "github_pat", Made::Word(36)),
+    ("gho_", "github_oauth", Made::Word(36)),
+    ("ghu_", "github_app", Made::Word(36)),
+    ("ghs_", "github_app", Made::Word(36)),
+    ("ghr_", "github_app", Made::Word(36)),
+    ("github_pat_", "github_fine_grained", Made::Token(22)),
+    ("-----BEGIN ", "ssh_private_key", Made::Armour),
+    ("Bearer ", "bearer_token", Made::Bearer),
+    ("bearer ", "bearer_token", Made::Bearer),
+    ("://", "connection_string", Made::Login),
+    ("xoxb-", "slack_token", Made::Token(10)),
+    ("xoxp-", "slack_token", Made::Token(10)),
+    ("xoxa-", "slack_token", Made::Token(10)),
+    ("xapp-", "slack_token", Made::Token(10)),
+    ("sk_live_", "stripe_key", Made::Word(16)),
+    ("rk_live_", "stripe_key", Made::Word(16)),
+    ("SECRET=", "env_secret", Made::Set),
+    ("PASSWORD=", "env_secret", Made::Set),
+    ("TOKEN=", "env_secret", Made::Set),
+    ("API_KEY=", "env_secret", Made::Set),
+    ("ACCESS_KEY=", "env_secret", Made::Set),
+];
+
+fn starts() -> Option<&'static AhoCorasick> {
+    static STARTS: OnceLock<Option<AhoCorasick>> = OnceLock::new();
+    let build = || {
+        AhoCorasick::builder()
+            .match_kind(aho_corasick::MatchKind::LeftmostLongest)
+            .build(FORMS.map(|(start, ..)| start))
+            .ok()
+    };
+    STARTS.get_or_init(build).as_ref()
+}
+
+/// The same without credentials; `None` where there are none.
+pub(super) fn redacted(json: &Json) -> Option<Json> {
+    let text = json.as_str().as_bytes();
+    let mut out = Vec::new();
+    let mut kept = 0;
+    for start in starts()?.find_iter(text) {
+        let Some((_, kind, made)) = FORMS.get(start.pattern().as_usize()) else { continue };
+        if start.start() < kept || !begins(text, start.start(), *made) {
+            continue;
+        }
+        let Some((from, to)) = extent(text, (start.start(), start.end()), *made) else { continue };
+        out.extend_from_slice(text.get(kept..from).unwrap_or_default());
+        out.extend_from_slice(format!("[REDACTED:{kind}]").as_bytes());
+        kept = to;
+    }
+    if kept == 0 {
+        return None;
+    }
+    out.extend_from_slice(text.get(kept..).unwrap_or_default());
+    // Only insides of strings were replaced; should that ever be wrong, nothing at all is passed on.
+    Some(Json::check(out, LIMITS).unwrap_or_else(|_| Json::of("[REDACTED]")))
+}
+
+/// A text that was within its bounds stays so: what is put in may be longer than what was there.
+const LIMITS: Limits = Limits { bytes: usize::MAX, ..Limits::DOCUMENT };
+
+/// A token does not begin in the middle of a word: a picture in Base64 holds every short start.
+fn begins(text: &[u8], at: usize, made: Made) -> bool {
+    let before = at.checked_sub(1).and_then(|at| text.get(at));
+    match made {
+        Made::Login | Made::Set | Made::Armour => true,
+        _ => before.is_none_or(|byte| !is_token(*byte) || escaped(text, at)),
+    }
+}
+
+/// Whether the letter before is the end of an escape such as `\n`.
+fn escaped(text: &[u8], at: usize) -> bool {
+    at.checked_sub(2).and_then(|at| text.get(at)) == Some(&b'\\')
+}
+
+/// From where to where, given where the start stands.
+fn extent(text: &[u8], (from, after): (usize, usize), made: Made) -> Option<(usize, usize)> {
+    let run = |fits: fn(u8) -> bool| {
+        let tail = text.get(after..).unwrap_or_default();
+        tail.iter().take_while(|byte| fits(**byte)).count()
+    };
+    let whole = |length: usize| (from, after + length);
+    match made {
+        Made::Word(least) => {
+            Some(run(|byte| byte.is_ascii_alphanumeric())).filter(|n| *n >= least).map(whole)
+        }
+        Made::Token(least) => Some(run(is_token)).filter(|n| *n >= least).map(whole),
+        Made::Capitals(exactly) => {
+            let length = run(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+            (length == exactly && run(is_token) == exactly).then(|| whole(length))
+        }
+        Made::Bearer => {
+            let length = run(|byte| is_token(byte) || b".~+/=".contains(&byte));
+            (length >= 16).then_some((after, after + length))
+        }
+        Made::Set => {
+            let length = run(|byte| !byte.is_ascii_whitespace() && !b"\"\\'`;&,".contains(&byte));
+            (length >= 6).then_some((after, after + length))
+        }
+        Made::Login => login(text, after),
+        Made::Armour => armour(text, (from, after)),
+    }
+}
+
+const fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
+}
+
+/// `user:password@`; the password goes.
+fn login(text: &[u8], after: usize) -> Option<(usize, usize)> {
+    let authority = text.get(after..)?.iter().take(512);
+    let ends = |byte: &&u8| !byte.is_ascii_whitespace() && !b"/?#\"\\<>".contains(byte);
+    let authority: Vec<u8> = authority.take_while(ends).copied().collect();
+    let at = authority.iter().rposition(|byte| *byte == b'@')?;
+    let colon = authority.iter().take(at).position(|byte| *byte == b':')?;
+    (colon + 1 < at).then_some((after + colon + 1, after + at))
+}
+
+/// To the end of the armour, or of the text it stands in where that is missing.
+fn armour(text: &[u8], (from, after): (usize, usize)) -> Option<(usize, usize)> {
+    let head = text.get(after..after.saturating_add(60).min(text.len()))?;
+    let kind = head.iter().position(|byte| *byte == b'-').and_then(|end| head.get(..end))?;
+    if !kind.ends_with(b"PRIVATE KEY") && !kind.ends_with(b"PRIVATE KEY BLOCK") {
+        return None;
+    }
+    let tail = text.get(after..)?;
+    let string = tail.iter().position(|byte| *byte == b'"').unwrap_or(tail.len());
+    let tail = tail.get(..string)?;
+    let end = tail.windows(9).position(|window| window == b"-----END ");
+    let close = |end: usize| {
+        let rest = tail.get(end + 9..).unwrap_or_default();
+        rest.windows(5).position(|window| window == b"-----").map(|dashes| end + 9 + dashes + 5)
+    };
+    Some((from, after + end.and_then(close).unwrap_or(string)))
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::Json;
+
+    use super::redacted;
+
+    fn out(text: &str) -> Option<String> {
+        redacted(&Json::of(text)).map(|json| json.read().unwrap())
+    }
+
+    fn word(length: usize) -> String {
+        "a1B2c3D4e5".chars().cycle().take(length).collect()
+    }
+
+    #[test]
+    fn credentials_of_known_forms_are_taken_out() {
+        let key = |kind: &str, body: &str| {
+            format!("-----BEGIN {kind}-----\n{body}\n-----END {kind}-----")
+        };
+        for (text, kind) in [
+            (format!("AKIA{}", "ABCD1234".repeat(2)), "aws_access_key"),
+            (format!("sk-ant-api03-{}", word(90)), "anthropic_key"),
+            (format!("sk-proj-{}", word(48)), "openai_key"),
+            (format!("AIza{}", word(35)), "gcloud_key"),
+            (format!("ghp_{}", word(36)), "github_pat"),
+            (format!("gho_{}", word(36)), "github_oauth"),
+            (format!("ghs_{}", word(36)), "github_app"),
+            (format!("github_pat_{}_{}", word(22), word(59)), "github_fine_grained"),
+            (format!("xoxb-{}", word(24)), "slack_token"),
+            (format!("sk_live_{}", word(24)), "stripe_key"),
+            (key("OPENSSH PRIVATE KEY", &word(70)), "ssh_private_key"),
+            (key("RSA PRIVATE KEY", &word(70)), "ssh_private_key"),
+            (key("PRIVATE KEY", &word(70)), "ssh_private_key"),
+        ] {
+            let around = format!("first\n{text}\nlast");
+            let expected = format!("first\n[REDACTED:{kind}]\nlast");
+            assert_eq!(out(&around).as_deref(), Some(expected.as_str()), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_secret_part_goes_where_the_rest_tells_something() {
+        for (text, expected) in [
+            (
+                "Authorization: Bearer abcdefghijklmnop.q",
+                "Authorization: Bearer [REDACTED:bearer_token]",
+            ),
+            (
+                "postgres://app:hunter22@db.example.com:5432/x?a=b",
+                "postgres://app:[REDACTED:connection_string]@db.example.com:5432/x?a=b",
+            ),
+            ("DB_PASSWORD=hunter22 PORT=1", "DB_PASSWORD=[REDACTED:env_secret] PORT=1"),
+        ] {
+            assert_eq!(out(text).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_one_stays() {
+        let inside = format!("data{}AKIA{}x", word(9), "ABCD1234".repeat(2));
+        for text in [
+            inside.as_str(),
+            "sk-short",
+            "task-management-of-a-very-long-name-indeed",
+            "https://example.com/a:b@c",
+            "http://localhost:8080/x?mail=a@b",
+            "a bearer of news",
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----",
+            "PASSWORD= and TOKEN=x",
+            "ghp_tooshort",
+        ] {
+            assert_eq!(out(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn all_other_bytes_stay_as_they_are() {
+        let text = format!(r#"{{ "n": 1.0e2, "k":"x ghp_{} y","u":"\u00e9" }}"#, word(36));
+        let json = Json::check(text, tool::Limits::DOCUMENT).unwrap();
+        let expected = r#"{ "n": 1.0e2, "k":"x [REDACTED:github_pat] y","u":"\u00e9" }"#;
+        assert_eq!(redacted(&json).unwrap().as_str(), expected);
+    }
+
+    #[test]
+    fn armour_without_an_end_goes_to_the_end_of_its_text() {
+        let json = Json::of(&["a -----BEGIN PRIVATE KEY-----\nMII", "next"]);
+        let out = redacted(&json).unwrap();
+        assert_eq!(out.as_str(), r#"["a [REDACTED:ssh_private_key]","next"]"#);
+    }
+}

@@ -1,0 +1,32 @@
+//! What an executor says while a call runs goes the same way as its answer.
+
+use tool::executor::{Ask, Progress, Unanswered};
+use tool::{Boxed, Json};
+
+use super::fit;
+
+/// Progress and questions of one call, shaped on their way to the client.
+pub(crate) struct Words<'a> {
+    pub(crate) progress: &'a dyn Progress,
+    pub(crate) ask: Option<&'a dyn Ask>,
+}
+
+impl Progress for Words<'_> {
+    fn report(&self, done: f64, total: Option<f64>, message: Option<&str>) {
+        let message = message.map(|text| fit(Json::of(text)).read::<String>().unwrap_or_default());
+        self.progress.report(done, total, message.as_deref());
+    }
+
+    fn notify(&self, method: &str, params: &Json) {
+        self.progress.notify(method, &fit(params.clone()));
+    }
+}
+
+impl Ask for Words<'_> {
+    fn ask<'a>(&'a self, method: &'a str, params: Json) -> Boxed<'a, Result<Json, Unanswered>> {
+        match self.ask {
+            Some(ask) => ask.ask(method, fit(params)),
+            None => Box::pin(std::future::ready(Err(Unanswered::Gone))),
+        }
+    }
+}

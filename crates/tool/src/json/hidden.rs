@@ -1,0 +1,205 @@
+//! Characters that a reader does not see, made visible.
+//!
+//! Text of others goes to models, terminals and logs. What none of them shows can carry orders to a
+//! model, turn a line around or move a cursor. Such characters become `\u{200b}`, in letters; all other
+//! bytes stay as they are. Line ends and tabs are no hidden characters.
+
+use bytes::Bytes;
+
+use super::Json;
+
+impl Json {
+    /// The same text with hidden characters made visible; `None` where there are none. Costs one pass
+    /// and, where nothing is found, no copy.
+    #[must_use]
+    pub fn made_visible(&self) -> Option<Self> {
+        let mut out = Vec::new();
+        let mut kept = 0;
+        let mut before = Before::Plain;
+        let mut at = 0;
+        while let Some((found, next)) = next_odd(&self.0, at) {
+            if found > at {
+                before = Before::Plain;
+            }
+            let Some((c, end)) = next else { break };
+            if hidden(c, before) {
+                out.extend_from_slice(self.0.get(kept..found).unwrap_or_default());
+                out.extend_from_slice(format!("\\\\u{{{:x}}}", u32::from(c)).as_bytes());
+                kept = end;
+                before = Before::Plain;
+            } else {
+                before = Before::after(c);
+            }
+            at = end;
+        }
+        if kept == 0 {
+            return None;
+        }
+        out.extend_from_slice(self.0.get(kept..).unwrap_or_default());
+        Some(Self(Bytes::from(out)))
+    }
+}
+
+/// What stands before a character, for joiners that belong to what they follow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// ASCII, or something that was made visible.
+    Plain,
+    /// Any other letter or sign.
+    Letter,
+    /// The choice between a sign and its picture, which a joiner may follow.
+    Choice,
+}
+
+impl Before {
+    /// One joiner belongs to a letter; a row of them would be a message.
+    fn after(kept: char) -> Self {
+        match kept {
+            '\u{fe0e}' | '\u{fe0f}' => Self::Choice,
+            '\u{200c}' | '\u{200d}' => Self::Plain,
+            _ if kept.is_ascii() => Self::Plain,
+            _ => Self::Letter,
+        }
+    }
+}
+
+/// The next character that is not plain ASCII, or is written as an escape; with where it begins, and
+/// where it ends.
+fn next_odd(text: &[u8], at: usize) -> Option<(usize, Option<(char, usize)>)> {
+    let rest = text.get(at..)?;
+    let found = at + rest.iter().position(|byte| !matches!(byte, b' '..=b'[' | b']'..=b'~'))?;
+    let tail = text.get(found..).unwrap_or_default();
+    let odd = match tail.first()? {
+        b'\\' => escape(tail).map(|(c, length)| (c, found + length)),
+        byte if byte.is_ascii() => Some((char::from(*byte), found + 1)),
+        _ => first_char(tail).map(|c| (c, found + c.len_utf8())),
+    };
+    Some((found, odd))
+}
+
+fn first_char(text: &[u8]) -> Option<char> {
+    let head = text.get(..4).unwrap_or(text);
+    match std::str::from_utf8(head) {
+        Ok(text) => text.chars().next(),
+        // The first four bytes may end inside the character after it.
+        Err(error) => std::str::from_utf8(head.get(..error.valid_up_to())?).ok()?.chars().next(),
+    }
+}
+
+/// An escape of JSON, and how many bytes it takes.
+fn escape(text: &[u8]) -> Option<(char, usize)> {
+    match text.get(1)? {
+        b'u' => {
+            let high = unit(text, 2)?;
+            let low = (text.get(6) == Some(&b'\\')).then(|| unit(text, 8)).flatten();
+            let pair = char::decode_utf16([high].into_iter().chain(low)).next()?.ok()?;
+            Some((pair, if pair.len_utf16() == 2 { 12 } else { 6 }))
+        }
+        b'b' => Some(('\u{8}', 2)),
+        b'f' => Some(('\u{c}', 2)),
+        b'n' => Some(('\n', 2)),
+        b'r' => Some(('\r', 2)),
+        b't' => Some(('\t', 2)),
+        other => Some((char::from(*other), 2)),
+    }
+}
+
+fn unit(text: &[u8], at: usize) -> Option<u16> {
+    let digits = std::str::from_utf8(text.get(at..at + 4)?).ok()?;
+    u16::from_str_radix(digits, 16).ok()
+}
+
+fn hidden(c: char, before: Before) -> bool {
+    match c {
+        '\n' | '\r' | '\t' => false,
+        // Joiners and the choice between a sign and its picture: they belong to the letter before.
+        '\u{200d}' => before == Before::Plain,
+        '\u{200c}' | '\u{fe0e}' | '\u{fe0f}' => before != Before::Letter,
+        _ if c.is_control() => true,
+        '\u{ad}'
+        | '\u{34f}'
+        | '\u{61c}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0d}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}' => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Json, Limits};
+
+    fn json(text: &str) -> Json {
+        Json::check(text.to_owned(), Limits::DOCUMENT).unwrap()
+    }
+
+    fn seen(text: &str) -> String {
+        json(text).made_visible().unwrap().as_str().to_owned()
+    }
+
+    #[test]
+    fn what_is_plain_is_not_touched() {
+        for text in [
+            r#"{"a":"b\n\t\r\"\\ \/ \u0041","c":[1.0e2,null]}"#,
+            r#""größe 世界 🙂""#,
+            // A family, a keycap after a letter sign, Persian with its joiner.
+            r#""👩‍👩‍👧 ❤️ می‌خواهم""#,
+            r#""\ud83d\ude42""#,
+        ] {
+            assert_eq!(json(text).made_visible(), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_is_written_out() {
+        for (text, expected) in [
+            ("\"a\u{200b}b\"", r#""a\\u{200b}b""#),
+            (r#""a\u200bb""#, r#""a\\u{200b}b""#),
+            (r#""\u001b[31mred\u0007""#, r#""\\u{1b}[31mred\\u{7}""#),
+            (r#""\b\f""#, r#""\\u{8}\\u{c}""#),
+            ("\"\u{7f}\u{85}\"", r#""\\u{7f}\\u{85}""#),
+            ("\"\u{202e}abc\u{2028}\"", r#""\\u{202e}abc\\u{2028}""#),
+            ("\"\u{e0041}\u{e0042}\"", r#""\\u{e0041}\\u{e0042}""#),
+            (r#""\udb40\udc41""#, r#""\\u{e0041}""#),
+            // A joiner that joins nothing, and one after another.
+            ("\"a\u{200d}b\"", r#""a\\u{200d}b""#),
+            ("\"é\u{200d}\u{200c}\u{200d}\"", "\"é\u{200d}\\\\u{200c}\\\\u{200d}\""),
+            ("{\"k\u{feff}\":1, \"x\" : 1.0}", r#"{"k\\u{feff}":1, "x" : 1.0}"#),
+        ] {
+            assert_eq!(seen(text), expected);
+        }
+    }
+
+    #[test]
+    fn what_was_made_visible_stays_so() {
+        let once = json(&seen(r#""\u0000\u200b\u00ad\u2066""#));
+        assert_eq!(once.made_visible(), None);
+        assert_eq!(once.value(), r"\u{0}\u{200b}\u{ad}\u{2066}");
+    }
+
+    proptest::proptest! {
+        /// The result is JSON again, and nothing hidden is left in any form.
+        #[test]
+        fn any_text(text in "\\PC{0,8}[\\x00-\\x1f\u{7f}\u{200b}-\u{200f}\u{e0000}-\u{e0fff}é🙂\\\\\"]{0,12}") {
+            let json = Json::of(&text);
+            let seen = json.made_visible().unwrap_or(json);
+            let again = Json::check(seen.bytes().clone(), Limits::DOCUMENT).unwrap();
+            proptest::prop_assert_eq!(again.made_visible(), None);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! `toolkeep mcp`: the MCP door on standard input and output.
+//!
+//! A bridge: each message goes to the door of a server as it came, and what comes back goes out as it
+//! comes. It decides nothing; whom the server sees is the key.
+
+mod bridge;
+mod lines;
+mod mirrors;
+mod request;
+
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::context::Context;
+use super::data::FirstKey;
+use super::failure::{Exit, Failure};
+
+/// Serve MCP on standard input and output, for programs that start their servers.
+///
+/// Speaks to the server that holds the data directory, or to `--url`; where none runs, the tools are
+/// served by this process. Sends the agent's key unless another is given.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  toolkeep mcp
+  toolkeep mcp --source files
+  toolkeep mcp --url https://tools.example.com
+
+In the file of a program that starts MCP servers:
+  { \"mcpServers\": { \"toolkeep\": { \"command\": \"toolkeep\", \"args\": [\"mcp\"] } } }")]
+pub(super) struct Mcp {
+    /// Only this source, as it is: its own names, prompts and resources.
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+}
+
+impl Mcp {
+    pub(super) async fn run(self, context: &Context<'_>) -> Result<Exit, Failure> {
+        let session = context.connect_as(FirstKey::Agent).await?;
+        let (out, written) = lines::output();
+        let bridge = bridge::Bridge::new(session.client.clone(), self.source.as_deref(), out);
+        let bridge = Arc::new(bridge);
+        let mut lines = lines::input();
+        while let Some(line) = lines.recv().await {
+            bridge.take(line).await;
+        }
+        bridge.close().await;
+        drop(bridge);
+        written.await;
+        session.end().await?;
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,72 @@
+//! Standard input and output, a message a line.
+//!
+//! Each on a thread of its own: a read that waits for a line can be given up by nobody, and must not
+//! keep the process from ending.
+
+use std::io::{self, BufRead as _, Read as _, Write as _};
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+
+/// The longest line, in bytes; a longer one ends the conversation.
+const LONGEST: u64 = 16 << 20;
+/// Lines that may wait.
+const WAITING: usize = 64;
+
+/// The lines that come in, until the end of the input.
+pub(super) fn input() -> mpsc::Receiver<Bytes> {
+    let (sender, lines) = mpsc::channel(WAITING);
+    // Where no thread can be started there is no input either.
+    drop(std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
+        let mut input = io::stdin().lock();
+        loop {
+            let mut line = Vec::new();
+            let read = input.by_ref().take(LONGEST).read_until(b'\n', &mut line);
+            if !matches!(read, Ok(1..)) || line.last() != Some(&b'\n') {
+                if read.is_ok_and(|read| read as u64 == LONGEST) {
+                    tracing::error!(bytes = LONGEST, "a line is longer than is taken");
+                }
+                let last = Bytes::from(line).trim_ascii();
+                drop(sender.blocking_send(last));
+                return;
+            }
+            if sender.blocking_send(Bytes::from(line).trim_ascii()).is_err() {
+                return;
+            }
+        }
+    }));
+    lines
+}
+
+/// Where lines go out; and what resolves when all are written, after the last sender is gone.
+pub(super) fn output() -> (mpsc::Sender<Bytes>, impl Future<Output = ()>) {
+    let (sender, mut lines) = mpsc::channel::<Bytes>(WAITING);
+    let (done, written) = oneshot::channel::<()>();
+    drop(std::thread::Builder::new().name("stdout".to_owned()).spawn(move || {
+        let _done = done;
+        let mut output = io::stdout().lock();
+        while let Some(line) = lines.blocking_recv() {
+            let line = mcp::write::one_line(line);
+            let sent = output.write_all(&line).and_then(|()| output.write_all(b"\n"));
+            if sent.and_then(|()| output.flush()).is_err() {
+                return;
+            }
+        }
+    }));
+    let written = async move {
+        // An error is the end of the thread, which is what is waited for.
+        written.await.unwrap_or_default();
+    };
+    (sender, written)
+}
+
+/// [`Bytes`] without blanks around them.
+trait Trim {
+    fn trim_ascii(self) -> Bytes;
+}
+
+impl Trim for Bytes {
+    fn trim_ascii(self) -> Bytes {
+        self.slice_ref(<[u8]>::trim_ascii(&self))
+    }
+}

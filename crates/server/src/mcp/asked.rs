@@ -123,7 +123,7 @@ impl<'a> Asked<'a> {
     }
 
     pub(super) fn words(&self) -> Words<'_> {
-        Words { era: self.era, id: self.id, called: None }
+        Words { era: self.era, id: self.id, called: None, dated: false }
     }
 
     /// A result of our own making.

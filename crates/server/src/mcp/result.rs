@@ -37,6 +37,8 @@ pub(super) struct Words<'a> {
     pub(super) id: &'a Id,
     /// The name as the client wrote it, where that is not the tool's own.
     pub(super) called: Option<&'a str>,
+    /// Whether the result must say how long it may be kept.
+    pub(super) dated: bool,
 }
 
 impl Words<'_> {
@@ -62,8 +64,8 @@ impl Words<'_> {
     pub(super) fn method(self, answer: Answer) -> Result<Written, Step> {
         Ok(match answer.result {
             Ok(Step::Done(outcome)) => {
-                let (Answered::Value(json) | Answered::Mcp(json)) = &outcome.body;
-                self.result(json)
+                let (Answered::Value(json) | Answered::Mcp(json)) = outcome.body;
+                self.result(&if self.dated { dated(json) } else { json })
             }
             Ok(wait) => return Err(wait),
             Err(failure) => self.failure(&failure, true),
@@ -121,6 +123,16 @@ impl Words<'_> {
     }
 }
 
+/// 2026-07-28 wants both of what is read; a source of an older revision knows neither.
+fn dated(mut json: Json) -> Json {
+    for (key, value) in [("ttlMs", Json::of(&0)), ("cacheScope", Json::of("private"))] {
+        if json.get(key).is_none() {
+            json = json.with(key, &value);
+        }
+    }
+    json
+}
+
 /// Looks at the bytes before it looks at the members: results are large and seldom have it.
 fn names_its_type(result: &Json) -> bool {
     let text = result.as_str();
@@ -151,7 +163,7 @@ mod tests {
 
     fn written(era: Era, text: &str) -> String {
         let json = Json::check(text.to_owned(), Limits::DOCUMENT).unwrap();
-        let words = Words { era, id: &Id::number(1), called: None };
+        let words = Words { era, id: &Id::number(1), called: None, dated: false };
         let whole = words.result(&json).parts.whole();
         let text = String::from_utf8(whole.to_vec()).unwrap();
         let text = text.strip_prefix(r#"{"jsonrpc":"2.0","id":1,"result":"#).unwrap();
@@ -185,7 +197,7 @@ mod tests {
         let text = format!(r#"{{"content":"{}"}}"#, "x".repeat(100_000));
         let json = Json::check(text.clone(), Limits::DOCUMENT).unwrap();
         for era in [Era::Handshake, Era::Stateless] {
-            let words = Words { era, id: &Id::number(1), called: None };
+            let words = Words { era, id: &Id::number(1), called: None, dated: false };
             let mut parts = words.result(&json).parts;
             let kept = parts.nth(1).unwrap();
             let inside = json.bytes().as_ptr_range();

@@ -35,6 +35,7 @@ pub(super) struct Finish {
     id: Id,
     called: Option<String>,
     method: bool,
+    dated: bool,
     client: ClientCan,
     /// What a question is bound to, where the client may come back with its answers.
     bound: Option<Bound>,
@@ -52,7 +53,8 @@ impl Finish {
     pub(super) fn method(asked: &Asked<'_>, args: &Json) -> Self {
         let may = matches!(asked.method, "prompts/get" | "resources/read");
         let bound = (may && asked.era == Era::Stateless).then(|| Bound::new(asked, "", args));
-        Self { method: true, bound, ..Self::new(asked) }
+        let dated = asked.method == "resources/read" && asked.era == Era::Stateless;
+        Self { method: true, dated, bound, ..Self::new(asked) }
     }
 
     fn new(asked: &Asked<'_>) -> Self {
@@ -63,6 +65,7 @@ impl Finish {
             id: asked.id.clone(),
             called: None,
             method: false,
+            dated: false,
             client: asked.client(),
             bound: None,
         }
@@ -87,7 +90,12 @@ impl Finish {
     }
 
     fn written(self, answer: Answer) -> Written {
-        let words = Words { era: self.era, id: &self.id, called: self.called.as_deref() };
+        let words = Words {
+            era: self.era,
+            id: &self.id,
+            called: self.called.as_deref(),
+            dated: self.dated,
+        };
         let call = answer.call;
         let wait = match if self.method { words.method(answer) } else { words.tool(answer) } {
             Ok(written) => return written,

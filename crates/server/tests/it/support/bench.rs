@@ -32,6 +32,12 @@ pub(crate) struct Setup {
     pub(crate) open: Option<Level>,
     /// The ledger that ships, where the one in memory is not enough.
     pub(crate) files: Option<Arc<FileLedger>>,
+    /// The kind of its source, where that is not one of the tests' own.
+    pub(crate) kind: Option<&'static str>,
+    /// What its source says of itself.
+    pub(crate) about: Option<tool::Json>,
+    /// The installation's secret.
+    pub(crate) secret: Option<Secret>,
 }
 
 pub(crate) struct Server {
@@ -41,6 +47,7 @@ pub(crate) struct Server {
     pub(crate) source: Arc<Scripted>,
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) intake: Arc<Intake>,
+    pub(crate) doors: Doors,
     pub(crate) stop: CancellationToken,
     pub(crate) listening: TaskTracker,
     keys: Arc<Keys>,
@@ -57,17 +64,17 @@ impl Server {
     }
 
     pub(crate) async fn with(setup: Setup) -> Self {
-        let Setup { offers, hosts, options, open, files } = setup;
+        let Setup { offers, hosts, options, open, files, kind, about, secret } = setup;
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
         let kept: (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) = match files {
             Some(files) => (Arc::clone(&files) as _, files),
             None => (Arc::clone(&ledger) as _, Arc::clone(&ledger) as _),
         };
-        let listing = Listing { offers, ..Listing::default() };
+        let listing = Listing { offers, about, ..Listing::default() };
         let source = Arc::new(Scripted::new("s", Answer::Listing(listing)));
         let sourced = Sourced {
             source: Arc::clone(&source) as Arc<dyn tool::Source>,
-            kind: "test",
+            kind: kind.unwrap_or("test"),
             trust: Trust::Full,
             durability: None,
             poll: None,
@@ -99,11 +106,19 @@ impl Server {
             records: kept.1,
             clock: Arc::clone(&clock) as _,
             max_body: server::MAX_BODY,
-            secret: Secret::new("key"),
+            secret: secret.unwrap_or_else(|| Secret::new("key")),
             hosts,
         });
         let (address, stop, listening) = listen(Front::new(&doors)).await;
-        Self { address, gateway, ledger, source, clock, intake, stop, listening, keys }
+        Self { address, gateway, ledger, source, clock, intake, doors, stop, listening, keys }
+    }
+
+    /// Its source lists these from now on; resolves when the catalog has them.
+    pub(crate) async fn relist(&self, offers: Vec<Offer>) {
+        let mut numbers = self.intake.numbers();
+        let before = *numbers.borrow_and_update();
+        self.source.set(Answer::Listing(Listing { offers, ..Listing::default() }));
+        soon(numbers.wait_for(|number| *number > before)).await.unwrap();
     }
 
     /// A client without a key.

@@ -139,7 +139,7 @@ impl<'a> Run<'a> {
             params: job.params.clone(),
             passed,
             can: relayed(self.ctx.client),
-            progress: true,
+            progress: self.ctx.progress.wanted(),
             answers: None,
             state: None,
         }

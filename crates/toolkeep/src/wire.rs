@@ -53,6 +53,7 @@ struct App {
     gateway: Arc<Gateway>,
     ledger: Arc<FileLedger>,
     credentials: Arc<Configured>,
+    policy: Arc<ArcSwap<Policy>>,
     workshop: Workshop,
 }
 
@@ -128,9 +129,10 @@ async fn assemble(
     let sources = workshop.build(config, &start.faults);
     let intake =
         Arc::new(Intake::start(Org::default(), sources, Times::default(), Arc::clone(&clock)));
+    let policy = Arc::new(ArcSwap::from_pointee(Policy::new(config.policy.clone())));
     let gateway = Arc::new(Gateway::new(gateway::Parts {
         catalog: intake.cell(),
-        policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
+        policy: Arc::clone(&policy),
         ledger: Arc::clone(&ledger) as Arc<dyn tool::Ledger>,
         clock: Arc::clone(&clock),
         credentials: Arc::clone(&credentials) as Arc<dyn tool::executor::Credentials>,
@@ -149,7 +151,7 @@ async fn assemble(
         },
         max_body: config.server.max_body,
     });
-    Ok(App { doors, intake, gateway, ledger, credentials, workshop })
+    Ok(App { doors, intake, gateway, ledger, credentials, policy, workshop })
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.
@@ -160,7 +162,10 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
             Ok(config) => {
                 tracing::info!("configuration taken");
                 app.credentials.set(sources::secrets(config));
-                app.intake.set(app.workshop.build(config, &Faults::default()));
+                let sources = app.workshop.build(config, &Faults::default());
+                let rules = Arc::new(Policy::new(config.policy.clone()));
+                // No tool of the old sources under the new rules, and none of the new under the old.
+                app.intake.set_and(sources, || app.policy.store(rules));
             }
             Err(faults) => {
                 tracing::warn!("configuration not taken, the last good one stays:\n{faults}");

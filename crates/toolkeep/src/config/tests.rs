@@ -89,7 +89,7 @@ fn a_fault_elsewhere_leaves_nothing() {
         "version: 2\n",
         "listen: 127.0.0.1:80\n",
         "version: 1\nlisten: nowhere\n",
-        "version: 1\npolicy: {}\n",
+        "version: 1\npolicy: { deny: ['a b'] }\n",
         "version: 1\nserver: { max_body: 1TiB }\n",
         "version: 1\nsources: 5\n",
         "version: 1\nunknown: 5\n",
@@ -195,6 +195,7 @@ sources:
     idempotent: true
 server: { allowed_hosts: [a.b], behind_tls: false }
 limits: { calls: 5, result_bytes: 1MiB }
+policy: { safety_limit: cautious, categories: [math], allow: ['*'], deny: ["source:x", a.b] }
 redis: ${REDIS:-}
 "#;
 

@@ -66,9 +66,9 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let store = SqliteStore::open(start.held.data().store()).map_err(fault("the store"))?;
-    let store: Arc<dyn Store> = Arc::new(store);
-    let made = start.held.first_keys(store.as_ref(), clock.wall(), start.make_keys).await?;
-    let app = assemble(&start, store, clock).await?;
+    let keys = read_keys(Arc::new(store), &start).await?;
+    let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
+    let app = assemble(&start, keys, clock).await?;
     let router = server::router(&app.doors);
     let door = Arc::new(RouterDoor(router.clone()));
     match &listener {
@@ -106,18 +106,18 @@ async fn bind(start: &Start) -> Result<TcpListener, Failure> {
     })
 }
 
-async fn assemble(
-    start: &Start,
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-) -> Result<App, Failure> {
-    let config = &start.config;
-    if config.redis.is_some() {
-        tracing::warn!("`redis` is read and not used yet: manifests are kept in this process");
-    }
+async fn read_keys(store: Arc<dyn Store>, start: &Start) -> Result<Keys, Failure> {
     let (keys, problems) = Keys::read(store, start.open).await.map_err(fault("the keys"))?;
     for problem in problems {
         tracing::warn!(place = problem.place, "{}", problem.message);
+    }
+    Ok(keys)
+}
+
+async fn assemble(start: &Start, keys: Keys, clock: Arc<dyn Clock>) -> Result<App, Failure> {
+    let config = &start.config;
+    if config.redis.is_some() {
+        tracing::warn!("`redis` is read and not used yet: manifests are kept in this process");
     }
     let mac_key = keys.once("secret/records").await;
     let mac_key = mac_key.map_err(|error| fault("the records' key")(error.message()))?;

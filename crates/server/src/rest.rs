@@ -2,6 +2,7 @@
 
 pub(crate) mod body;
 mod calls;
+mod frames;
 mod health;
 mod keys;
 pub(crate) mod openapi;

@@ -4,6 +4,7 @@
 //! writes the answer. If two doors could differ, the code is in the wrong crate.
 
 mod auth;
+mod counts;
 pub mod error;
 pub mod hosts;
 pub mod keys;
@@ -15,6 +16,7 @@ mod rest;
 mod state;
 mod status;
 
+pub use counts::Counts;
 pub use error::ApiError;
 pub use hosts::Hosts;
 pub use keys::Keys;

@@ -16,7 +16,7 @@ use guard::process::Launcher;
 use intake::{Intake, Times};
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
-use server::{Doors, Hosts, Keys, Parts};
+use server::{Counts, Doors, Hosts, Keys, Parts};
 use store::SqliteStore;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -129,11 +129,12 @@ async fn assemble(start: &Start, keys: Keys, clock: Arc<dyn Clock>) -> Result<Ap
     let sources = workshop.build(config, &start.faults);
     let intake =
         Arc::new(Intake::start(Org::default(), sources, Times::default(), Arc::clone(&clock)));
+    let counts = Counts::default();
     let policy = Arc::new(ArcSwap::from_pointee(Policy::new(config.policy.clone())));
     let gateway = Arc::new(Gateway::new(gateway::Parts {
         catalog: intake.cell(),
         policy: Arc::clone(&policy),
-        ledger: Arc::clone(&ledger) as Arc<dyn tool::Ledger>,
+        ledger: counts.over(Arc::clone(&ledger) as Arc<dyn tool::Ledger>),
         clock: Arc::clone(&clock),
         credentials: Arc::clone(&credentials) as Arc<dyn tool::executor::Credentials>,
         mac_key,
@@ -144,6 +145,7 @@ async fn assemble(start: &Start, keys: Keys, clock: Arc<dyn Clock>) -> Result<Ap
         intake: Arc::clone(&intake),
         keys: Arc::new(keys),
         records: Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>,
+        counts,
         clock,
         hosts: Hosts {
             names: config.server.allowed_hosts.clone(),

@@ -30,6 +30,7 @@ pub use high::{
     Config, LimitsConfig, McpCommand, ServerConfig, SourceConfig, SourceDurability, SourceKind,
     Tools,
 };
+pub(crate) use nearest::nearest;
 pub use schema::schema;
 pub use watch::{Latest, watch};
 

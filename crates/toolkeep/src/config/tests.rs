@@ -103,6 +103,18 @@ fn a_fault_elsewhere_leaves_nothing() {
 }
 
 #[test]
+fn a_file_of_another_kind_is_told_where_it_belongs() {
+    let told = |text: &str| bad(&format!("version: 1\n{text}")).remove(0);
+    let tools = "that is for a source: `sources: [{ name: NAME, tools: … }]`";
+    assert_eq!(told("tools: []\n"), format!("2:1 unknown key `tools` = {tools}"));
+    let servers = "that is for a source: `sources: [{ mcp_servers: FILE }]`";
+    assert_eq!(told("mcpServers: {}\n"), format!("2:1 unknown key `mcpServers` = {servers}"));
+    // Within a source the nearest key is meant, as everywhere.
+    let within = told("sources:\n  - { name: a, tools: t, mcpServers: m }\n");
+    assert_eq!(within, "3:26 unknown key `mcpServers` = did you mean `mcp_servers`?");
+}
+
+#[test]
 fn an_empty_file_lacks_its_version() {
     assert_eq!(
         bad(""),

@@ -4,6 +4,7 @@
 //! writes the answer. If two doors could differ, the code is in the wrong crate.
 
 mod auth;
+mod counts;
 pub mod error;
 mod front;
 pub mod hosts;
@@ -17,6 +18,7 @@ mod seal;
 mod state;
 mod status;
 
+pub use counts::Counts;
 pub use error::ApiError;
 pub use front::Front;
 pub use hosts::Hosts;

@@ -10,7 +10,7 @@ use identity::{NewKey, Right};
 use intake::{Intake, Sourced, Times};
 use ledger::FileLedger;
 use policy::Policy;
-use server::{Doors, Front, Hosts, Keys, Parts};
+use server::{Counts, Doors, Front, Hosts, Keys, Parts};
 use store::MemoryStore;
 use testkit::clock::FakeClock;
 use testkit::ledger::MemoryLedger;
@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::ledger::Kind;
-use tool::{Clock as _, End, Intent, Level, Listing, Offer, Org, Refusal, Secret, Trust};
+use tool::{CallId, Clock as _, End, Intent, Level, Listing, Offer, Org, Refusal, Secret, Trust};
 
 use super::Client;
 
@@ -70,6 +70,7 @@ impl Server {
             Some(files) => (Arc::clone(&files) as _, files),
             None => (Arc::clone(&ledger) as _, Arc::clone(&ledger) as _),
         };
+        let counts = Counts::default();
         let listing = Listing { offers, about, ..Listing::default() };
         let source = Arc::new(Scripted::new("s", Answer::Listing(listing)));
         let sourced = Sourced {
@@ -90,7 +91,7 @@ impl Server {
         let gateway = Arc::new(Gateway::new(gateway::Parts {
             catalog: intake.cell(),
             policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
-            ledger: kept.0,
+            ledger: counts.over(kept.0),
             clock: Arc::clone(&clock) as _,
             credentials: Arc::new(testkit::context::Quiet),
             mac_key: Secret::new("key"),
@@ -104,6 +105,7 @@ impl Server {
             intake: Arc::clone(&intake),
             keys: Arc::clone(&keys),
             records: kept.1,
+            counts,
             clock: Arc::clone(&clock) as _,
             max_body: server::MAX_BODY,
             secret: secret.unwrap_or_else(|| Secret::new("key")),
@@ -157,6 +159,12 @@ impl Server {
 
     pub(crate) fn ends(&self) -> Vec<End> {
         self.bodies(Kind::Outcome)
+    }
+
+    /// Ends with the calls that they are of.
+    pub(crate) fn outcomes(&self) -> Vec<(CallId, End)> {
+        let frames = self.ledger.frames().into_iter().filter(|f| f.kind == Kind::Outcome);
+        frames.map(|frame| (frame.call.unwrap(), frame.body.read().unwrap())).collect()
     }
 
     pub(crate) fn refusals(&self) -> Vec<Refusal> {

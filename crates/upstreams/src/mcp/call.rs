@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use ::mcp::header::Mirror;
 use tool::{Boxed, Code, Context, ExecuteError, Executor, Granted, Json, Step};
 
-use super::mirror::Mirrored;
 use super::request::Params;
 use super::run::{Job, Run};
 use super::upstream::Upstream;
@@ -15,18 +15,18 @@ pub(super) struct ToolCall {
     upstream: Arc<Upstream>,
     /// The name the server knows it by, as JSON.
     own: Json,
-    mirrored: Mirrored,
+    mirror: Mirror,
 }
 
 impl ToolCall {
-    pub(super) fn new(upstream: Arc<Upstream>, own: &str, mirrored: Mirrored) -> Self {
-        Self { upstream, own: Json::of(own), mirrored }
+    pub(super) fn new(upstream: Arc<Upstream>, own: &str, mirror: Mirror) -> Self {
+        Self { upstream, own: Json::of(own), mirror }
     }
 
     async fn run(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
         let call = call.call();
         let params = Params::Tool(&self.own, call.args.raw());
-        let job = Job { method: "tools/call", params, mirrored: Some(&self.mirrored) };
+        let job = Job { method: "tools/call", params, mirror: Some(&self.mirror) };
         Run::new(&self.upstream, call, ctx).job(job).await
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Progress {
 pub(super) enum Heard {
     /// Progress of the request of this number.
     Progressed(i64, Progress),
-    /// A log line.
+    /// A log line, or another word for the client of a call.
     Logged(Notification),
     /// A subscription, the request of this number, has begun.
     Acknowledged(i64, Notification),
@@ -73,7 +73,7 @@ impl Ears {
     pub(super) fn hear(&self, notice: Notification) -> Heard {
         match notice.method.as_str() {
             "notifications/progress" => progress(notice.params.as_ref()),
-            "notifications/message" => Heard::Logged(notice),
+            "notifications/message" | "notifications/elicitation/complete" => Heard::Logged(notice),
             "notifications/tools/list_changed"
             | "notifications/prompts/list_changed"
             | "notifications/resources/list_changed" => {

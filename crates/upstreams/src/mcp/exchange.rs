@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::mcp::header::Mirror;
 use ::mcp::{Era, Fault, Notification, Request, RpcError, code};
 use bytes::Bytes;
 use http::HeaderValue;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tool::Json;
@@ -14,8 +16,7 @@ use tool::Json;
 use super::ears::Progress;
 use super::http::Answer;
 use super::link::{Link, Unanswered, Wire};
-use super::mirror::Mirrored;
-use super::request::{Outgoing, Params};
+use super::request::Outgoing;
 
 /// How long telling a server that a request is cancelled may take.
 const CANCELLING: Duration = Duration::from_secs(5);
@@ -79,7 +80,7 @@ impl From<Spoiled> for RpcError {
 #[derive(Debug)]
 pub(super) enum Kind<'a> {
     /// Somebody's call: it may be asked, and hears log lines.
-    Call(OwnedSemaphorePermit, Option<&'a Mirrored>),
+    Call(OwnedSemaphorePermit, Option<(&'a Mirror, &'a Value)>),
     /// Nobody's.
     Own,
     /// The first of all.
@@ -132,10 +133,10 @@ impl Exchange {
             return Err(Unanswered::Closed);
         }
         let (call, greets) = (matches!(kind, Kind::Call(..)), matches!(kind, Kind::Greeting));
-        let mut mirrored = None;
-        if let Kind::Call(slot, headers) = kind {
+        let mut mirror = None;
+        if let Kind::Call(slot, marked) = kind {
             self.slot = Some(slot);
-            mirrored = headers;
+            mirror = marked;
         }
         let link = Arc::clone(&self.link);
         let text = request.write(self.id, link.era());
@@ -148,13 +149,10 @@ impl Exchange {
                 pipe.send(text).await
             }
             Wire::Http(endpoint) => {
-                let mut headers = Vec::new();
-                if link.era() == Era::Stateless {
-                    headers = super::mirror::standard(request);
-                    if let (Some(mirrored), Params::Tool(_, args)) = (mirrored, &request.params) {
-                        mirrored.add_to(&mut headers, args);
-                    }
-                }
+                let headers = match link.era() {
+                    Era::Stateless => super::mirror::headers(request, mirror),
+                    Era::Handshake => Vec::new(),
+                };
                 let sent = endpoint.post((&link, self.id), (text, headers), greets);
                 let answer = tokio::select! {
                     biased;

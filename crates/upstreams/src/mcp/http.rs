@@ -58,7 +58,8 @@ impl Http {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let at = |why: &str| Problem::new(format!("headers.{}", shown(name, 60)), why);
-            if RESERVED.contains(&name.to_ascii_lowercase().as_str()) {
+            let lower = name.to_ascii_lowercase();
+            if RESERVED.contains(&lower.as_str()) || lower.starts_with(::mcp::header::PARAM) {
                 return Err(at("is set by the protocol").fix("take it out"));
             }
             let name = HeaderName::try_from(name).map_err(|_| at("is no name of a header"))?;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use ::mcp::header::Mirror;
 use serde_json::value::RawValue;
 use tool::source::SourceFault;
 use tool::{Executor, Item, Json, Listing, Offer, Problem, Tool};
@@ -13,7 +14,6 @@ use super::dial::Fault;
 use super::fail::{refused, unasked};
 use super::greeting::Can;
 use super::link::Link;
-use super::mirror::Mirrored;
 use super::page::{Kind, page};
 use super::upstream::Upstream;
 
@@ -178,11 +178,11 @@ impl<'a> Gathered<'a> {
 
     fn offer(&mut self, kind: Kind, raw: (usize, &RawValue)) -> Result<(), Problem> {
         let (source, marks) = (&self.upstream.name, &self.upstream.options.marks);
-        let mut mirrored = Mirrored::default();
+        let mut mirror = Mirror::default();
         let (own, item, problem) = match kind {
             Kind::Tools => {
                 let Read { own, item, problem } = definition::tool(source, marks, raw)?;
-                mirrored = self.mirrored(&own, &item)?;
+                mirror = self.mirror(&own, &item)?;
                 (own, Item::Tool(Arc::new(item)), problem)
             }
             Kind::Prompts => {
@@ -201,7 +201,7 @@ impl<'a> Gathered<'a> {
         }
         let executor: Arc<dyn Executor> = if kind == Kind::Tools {
             self.tools.insert(own.clone());
-            Arc::new(ToolCall::new(Arc::clone(self.upstream), &own, mirrored))
+            Arc::new(ToolCall::new(Arc::clone(self.upstream), &own, mirror))
         } else {
             Arc::new(NotCalled)
         };
@@ -213,10 +213,10 @@ impl<'a> Gathered<'a> {
     }
 
     /// Marks of headers that do not hold make a tool unfit to be called, where headers count.
-    fn mirrored(&self, own: &str, tool: &Tool) -> Result<Mirrored, Problem> {
-        match Mirrored::of(&tool.input) {
-            Ok(mirrored) => Ok(mirrored),
-            Err(_) if !self.mirrors => Ok(Mirrored::default()),
+    fn mirror(&self, own: &str, tool: &Tool) -> Result<Mirror, Problem> {
+        match Mirror::of(&tool.input.value()) {
+            Ok(mirror) => Ok(mirror),
+            Err(_) if !self.mirrors => Ok(Mirror::default()),
             Err(why) => {
                 let place = format!("tool `{}`", super::wording::shown(own, 80));
                 let fix = "mend the mark in the tool's input schema at its server";

@@ -24,6 +24,8 @@ pub(super) struct Outgoing<'a> {
     pub(super) passed: Vec<(String, Json)>,
     /// What the asking client can, in MCP's words; only 2026-07-28 is told with each request.
     pub(super) can: Json,
+    /// From which level on log lines are wanted; only 2026-07-28 is told.
+    pub(super) level: Option<Json>,
     /// Whether progress is of interest.
     pub(super) progress: bool,
     /// What answers an earlier result's questions.
@@ -40,6 +42,7 @@ impl<'a> Outgoing<'a> {
             params: Params::Whole(params),
             passed: Vec::new(),
             can: Json::empty(),
+            level: None,
             progress: false,
             answers: None,
             state: None,
@@ -97,6 +100,9 @@ impl<'a> Outgoing<'a> {
             members.add(meta::PROTOCOL_VERSION, &format!("\"{}\"", Revision::LATEST));
             members.add(meta::CLIENT_INFO, US);
             members.add(meta::CLIENT_CAPABILITIES, self.can.as_str());
+            if let Some(level) = &self.level {
+                members.add(meta::LOG_LEVEL, level.as_str());
+            }
         }
         (!members.first).then(|| members.end())
     }

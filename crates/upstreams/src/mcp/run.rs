@@ -6,6 +6,7 @@ mod round;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ::mcp::header::Mirror;
 use ::mcp::{Era, Request, RpcError, code, meta};
 use tool::executor::{Rpc, Sent};
 use tool::{Call, Code, Context, ExecuteError, Json, Step, Wait};
@@ -13,7 +14,6 @@ use tool::{Call, Code, Context, ExecuteError, Json, Step, Wait};
 use super::exchange::{Event, Exchange, Kind};
 use super::fail::refused;
 use super::link::{Link, Unanswered};
-use super::mirror::Mirrored;
 use super::parked::{Held, MOST, Owner};
 use super::pipe::Broken;
 use super::question::{ask, can_answer, relayed};
@@ -35,7 +35,8 @@ const ERROR: (usize, usize) = (4_096, 64 << 10);
 pub(super) struct Job<'a> {
     pub(super) method: &'a str,
     pub(super) params: Params<'a>,
-    pub(super) mirrored: Option<&'a Mirrored>,
+    /// The arguments that stand in headers too.
+    pub(super) mirror: Option<&'a Mirror>,
 }
 
 /// One call.
@@ -111,7 +112,7 @@ impl<'a> Run<'a> {
             let exchange = match resumed.take() {
                 Some(exchange) => exchange,
                 None => self
-                    .send(&link, &request, job.mirrored)
+                    .send(&link, &request, job.mirror)
                     .await
                     .map_err(|error| rounds.of(error))?,
             };
@@ -130,15 +131,12 @@ impl<'a> Run<'a> {
     }
 
     fn request<'b>(&self, job: &Job<'b>) -> Outgoing<'b> {
-        let mut passed = self.ctx.meta.map(meta::passed_on).unwrap_or_default();
-        if let Some(level) = self.ctx.meta.and_then(|meta| meta.get(meta::LOG_LEVEL)) {
-            passed.push((meta::LOG_LEVEL.to_owned(), level));
-        }
         Outgoing {
             method: job.method,
             params: job.params.clone(),
-            passed,
+            passed: self.ctx.meta.map(meta::passed_on).unwrap_or_default(),
             can: relayed(self.ctx.client),
+            level: self.ctx.meta.and_then(|meta| meta.get(meta::LOG_LEVEL)),
             progress: self.ctx.progress.wanted(),
             answers: None,
             state: None,
@@ -149,11 +147,13 @@ impl<'a> Run<'a> {
         &self,
         link: &Arc<Link>,
         request: &Outgoing<'_>,
-        mirrored: Option<&Mirrored>,
+        mirror: Option<&Mirror>,
     ) -> Result<Exchange, ExecuteError> {
         let slot = link.slot().map_err(|why| self.unanswered(why))?;
         self.begun.store(true, Ordering::Relaxed);
-        let sent = link.begin(request, Kind::Call(slot, mirrored)).await;
+        let sent = link
+            .begin(request, Kind::Call(slot, mirror.map(|mirror| (mirror, self.call.args.value()))))
+            .await;
         sent.map_err(|why| self.unanswered(why))
     }
 

@@ -2,6 +2,7 @@
 
 mod calls;
 mod children;
+mod curious;
 mod endpoints;
 mod http;
 mod life;

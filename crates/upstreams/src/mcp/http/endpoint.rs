@@ -15,9 +15,6 @@ use crate::mcp::fail::HttpFault;
 use crate::mcp::link::{Link, Unanswered};
 use crate::mcp::mirror::Header;
 
-/// The longest a call may take here: its own deadline is shorter, and ends the request.
-const PATIENT: Duration = Duration::from_hours(6);
-
 /// What all requests of one session have in common.
 #[derive(Debug)]
 pub(in crate::mcp) struct Seat {
@@ -162,8 +159,8 @@ impl Endpoint {
         *request.headers_mut() = headers;
         // Sizes are counted where a reply is read; how long one may take is its call's business.
         let limits = HttpLimits {
-            headers: PATIENT,
-            idle: PATIENT,
+            headers: Duration::MAX,
+            idle: Duration::MAX,
             body: usize::MAX,
             ..HttpLimits::default()
         };

@@ -28,11 +28,15 @@ pub(in crate::mcp) async fn listen(link: Arc<Link>) {
 
 async fn listening(link: &Arc<Link>) {
     let Some(endpoint) = endpoint(link) else { return };
-    let mut wait = AGAIN.0;
+    let (mut wait, mut of) = (AGAIN.0, endpoint.seat().number);
     let mut heard = Hearing { last: None, pause: None };
     loop {
         let since = Instant::now();
         let seat = endpoint.seat();
+        if seat.number != of {
+            // Ids of events are of one session.
+            (of, heard.last) = (seat.number, None);
+        }
         if let Ok(response) = endpoint.get(&seat, heard.last.as_ref()).await {
             let status = response.status();
             let streams = status.is_success() && reply::is(&response, "text/event-stream");
@@ -41,10 +45,9 @@ async fn listening(link: &Arc<Link>) {
             } else {
                 reply::rest(response.into_body()).await;
                 if status == StatusCode::NOT_FOUND && seat.session {
-                    heard.last = None;
                     // Where that fails, the next call tells.
                     drop(link.renew(seat.number).await);
-                } else if !status.is_server_error() {
+                } else if status.is_client_error() && !wait_for(status) || status.is_success() {
                     // 405, and whatever else means that there is none.
                     return;
                 }
@@ -54,6 +57,10 @@ async fn listening(link: &Arc<Link>) {
         sleep(heard.pause.unwrap_or(wait).clamp(AGAIN.0, AGAIN.1)).await;
         wait = wait.saturating_mul(2).min(AGAIN.1);
     }
+}
+
+fn wait_for(status: StatusCode) -> bool {
+    matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }
 
 struct Hearing {

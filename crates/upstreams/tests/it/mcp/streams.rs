@@ -138,7 +138,7 @@ async fn questions_over_http_are_answered_beside_their_stream() {
     let (client, watch) = (Client::default(), Watch::default());
     let setup = Setup { ask: Some(&client), watch: Some(&watch), ..Setup::default() };
     let step = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
-    assert_eq!(said(&done(step)), r#"{"action":"accept","content":{"n":100.0}}"#);
+    assert_eq!(said(&done(step)), r#"{"roots":[{"uri":"file:///home"}]}"#);
     assert_eq!(client.asked.lock().unwrap()[0].0, "roots/list");
     assert_eq!(watch.notices.lock().unwrap()[0].1, json!({"level": "info", "data": 1}));
     timeout(SOON, source.close()).await.unwrap();

@@ -123,15 +123,12 @@ impl<'a> Heads<'a> {
         self,
         method: &str,
         meta: &Meta,
-        params: Option<&Json>,
+        named: Option<&Json>,
     ) -> Result<(), Refused> {
         self.same(header::METHOD, method)?;
-        if let Some(member) = header::name_member(method) {
-            let named = params.and_then(|params| params.get(member));
-            // What has no name is refused for that, where its method is looked at.
-            if let Some(named) = named.and_then(|named| named.read::<String>().ok()) {
-                self.same(header::NAME, &named)?;
-            }
+        // What has no name is refused for that, where its method is looked at.
+        if let Some(named) = named.and_then(|named| named.read::<String>().ok()) {
+            self.same(header::NAME, &named)?;
         }
         let capabilities = meta.capabilities.as_ref().map(Json::kind);
         if capabilities == Some("object") { Ok(()) } else { Err(absent(meta::CLIENT_CAPABILITIES)) }

@@ -72,13 +72,9 @@ impl Finish {
     }
 
     /// The wait that this request ends, where it says so.
-    pub(super) fn continues(
-        &self,
-        asked: &Asked<'_>,
-        state: Option<Json>,
-        answers: Option<Json>,
-    ) -> Result<Option<Resume>, Refused> {
+    pub(super) fn continues(&self, asked: &Asked<'_>) -> Result<Option<Resume>, Refused> {
         let Some(bound) = &self.bound else { return Ok(None) };
+        let (state, answers) = (asked.named.state.clone(), asked.named.answers.clone());
         asked.who.doors.mcp.waits.resume(asked.who, bound, (state, answers))
     }
 

@@ -5,6 +5,7 @@
 
 mod auth;
 pub mod error;
+mod front;
 pub mod hosts;
 pub mod keys;
 mod listen;
@@ -17,6 +18,7 @@ mod state;
 mod status;
 
 pub use error::ApiError;
+pub use front::Front;
 pub use hosts::Hosts;
 pub use keys::Keys;
 pub use listen::listen;

@@ -190,6 +190,19 @@ pub struct ExecuteError {
     pub message: String,
     /// Whether anything had been sent: what surely was not may be tried again.
     pub sent: Sent,
+    /// The upstream's own JSON-RPC error, where that is what it answered.
+    pub rpc: Option<Box<Rpc>>,
+}
+
+/// A JSON-RPC error of an upstream, for a door that speaks it too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rpc {
+    /// The code.
+    pub code: i64,
+    /// In the upstream's words. Bounded by the executor, and not escaped.
+    pub message: String,
+    /// More, as it came. Bounded by the executor.
+    pub data: Option<Json>,
 }
 
 /// Whether the tool may have begun.
@@ -204,11 +217,11 @@ pub enum Sent {
 impl ExecuteError {
     /// Nothing had been sent.
     pub fn before(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), sent: Sent::No }
+        Self { code, message: message.into(), sent: Sent::No, rpc: None }
     }
 
     /// The tool may have begun.
     pub fn during(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), sent: Sent::Maybe }
+        Self { code, message: message.into(), sent: Sent::Maybe, rpc: None }
     }
 }

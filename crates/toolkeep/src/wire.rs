@@ -16,7 +16,7 @@ use guard::process::Launcher;
 use intake::{Intake, Times};
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
-use server::{Doors, Hosts, Keys, Parts};
+use server::{Doors, Front, Hosts, Keys, Parts};
 use store::SqliteStore;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -68,8 +68,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let store: Arc<dyn Store> = Arc::new(store);
     let made = start.held.first_keys(store.as_ref(), clock.wall(), start.make_keys).await?;
     let app = assemble(&start, store, clock).await?;
-    let router = server::router(&app.doors);
-    let door = Arc::new(RouterDoor(router.clone()));
+    let door = Arc::new(RouterDoor(server::router(&app.doors)));
     match &listener {
         None => app.intake.settled().await,
         Some(_) => drop(tokio::time::timeout(SETTLE, app.intake.settled()).await),
@@ -82,11 +81,12 @@ async fn run(start: Start) -> Result<Running, Failure> {
         let serving = async {
             match listener {
                 Some(listener) => {
+                    let front = Front::new(&app.doors);
                     let streams = async {
                         stop.cancelled().await;
                         app.doors.close();
                     };
-                    tokio::join!(server::listen(listener, router, stop.clone()), streams);
+                    tokio::join!(server::listen(listener, front, stop.clone()), streams);
                 }
                 None => stop.cancelled().await,
             }

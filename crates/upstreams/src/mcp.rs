@@ -1,29 +1,35 @@
 //! MCP servers as sources: a child that speaks over its pipes, or a streamable HTTP endpoint.
 //!
-//! rmcp keeps handshakes, request ids, sessions and cancellation. The bytes of definitions, arguments
-//! and results pass it by untouched. Nothing here decides who may call what, and nothing here dials or
-//! spawns by itself: that is guard's.
+//! The bytes of definitions, arguments and results pass untouched. Nothing here decides who may call
+//! what, and nothing here dials or spawns by itself: that is guard's.
 
 mod call;
 mod definition;
 mod dial;
+mod ears;
+mod exchange;
 mod fail;
+mod follow;
+mod greeting;
 mod http;
-mod inflight;
 mod lines;
 mod link;
 mod listing;
+mod method;
+mod mirror;
 mod noise;
 mod options;
-mod outbound;
 mod page;
+mod parked;
 mod patience;
 mod pipe;
+mod question;
+mod request;
+mod run;
 mod session;
-mod sse;
 mod stdio;
+mod subscription;
 mod upstream;
-mod watched;
 mod wording;
 
 use std::sync::Arc;

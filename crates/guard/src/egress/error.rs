@@ -208,7 +208,7 @@ impl EgressError {
 
 impl From<EgressError> for ExecuteError {
     fn from(error: EgressError) -> Self {
-        Self { code: error.code(), sent: error.sent(), message: error.to_string() }
+        Self { code: error.code(), sent: error.sent(), message: error.to_string(), rpc: None }
     }
 }
 

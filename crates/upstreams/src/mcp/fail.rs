@@ -1,14 +1,13 @@
-//! Failures of delivery, as rmcp and the transports below it report them, in our own words.
+//! Failures of delivery, as the transports report them, in our own words.
 
+use ::mcp::RpcError;
 use guard::egress::EgressError;
-use rmcp::ServiceError;
-use rmcp::transport::DynamicTransportError;
-use rmcp::transport::streamable_http_client::StreamableHttpError;
 use tool::executor::Sent;
 use tool::source::SourceFault;
 use tool::{Code, ExecuteError, SourceName};
 
 use super::dial::Fault;
+use super::link::Unanswered;
 use super::wording::shown;
 
 /// Characters of a transport's own text.
@@ -52,6 +51,25 @@ impl HttpFault {
         let fix = Some("configure the address it really has".to_owned());
         Self { fix, ..Self::failed(format!("redirects to `{to}`, which is not followed")) }
     }
+
+    /// It wants a credential.
+    pub(super) fn unauthorized() -> Self {
+        let fix = Some("give the credential it wants in `headers`".to_owned());
+        Self { fix, ..Self::failed("refuses us with HTTP 401".to_owned()) }
+    }
+
+    /// It wants to be left alone, for so long.
+    pub(super) fn rate_limited(wait: Option<&str>) -> Self {
+        let wait = wait.map(|wait| format!(", to be tried again after {wait}")).unwrap_or_default();
+        let message = format!("has had too many requests (HTTP 429{wait})");
+        Self::new(SourceFault::Failed, Code::RateLimited, message)
+    }
+
+    /// As a fault of the source.
+    pub(super) fn fault(self) -> Fault {
+        let Self { message, kind, fix, .. } = self;
+        Fault { kind, message, fix }
+    }
 }
 
 impl From<EgressError> for HttpFault {
@@ -65,62 +83,58 @@ impl From<EgressError> for HttpFault {
             EgressError::TooLarge { .. } => SourceFault::Failed,
             EgressError::Protocol { .. } => SourceFault::Malformed,
         };
-        let (code, sent, message) = (error.code(), error.sent(), error.to_string());
+        let code = match &error {
+            // It was reached, and no whole answer came: whatever it was doing is out of sight.
+            EgressError::Protocol { .. } => Code::UpstreamLost,
+            other => other.code(),
+        };
+        let (sent, message) = (error.sent(), error.to_string());
         Self { message, kind, code, sent, fix: None }
     }
 }
 
-impl From<HttpFault> for StreamableHttpError<HttpFault> {
-    fn from(fault: HttpFault) -> Self {
-        Self::Client(fault)
+/// A refusal in words, bounded.
+pub(super) fn refused(error: &RpcError) -> String {
+    let message = shown(&error.message, 500);
+    match error.code {
+        0 => message,
+        code => format!("{message} (error {code})"),
     }
-}
-
-/// Any failure of a transport.
-fn of(error: &DynamicTransportError) -> HttpFault {
-    match error.error.downcast_ref::<StreamableHttpError<HttpFault>>() {
-        Some(StreamableHttpError::Client(fault)) => fault.clone(),
-        Some(StreamableHttpError::AuthRequired(_)) => HttpFault {
-            fix: Some("give the credential it wants in `headers`".to_owned()),
-            ..HttpFault::failed("refuses us with HTTP 401".to_owned())
-        },
-        Some(StreamableHttpError::HttpStatus(status)) => {
-            let wait = status.retry_after.as_deref().map(|wait| shown(wait, 40));
-            let wait =
-                wait.map(|wait| format!(", to be tried again after {wait}")).unwrap_or_default();
-            let message = format!("has had too many requests (HTTP {}{wait})", status.status);
-            HttpFault::new(SourceFault::Failed, Code::RateLimited, message)
-        }
-        _ => {
-            let message = shown(&error.error.to_string(), TEXT);
-            HttpFault::new(SourceFault::Unreachable, Code::UpstreamLost, message)
-        }
-    }
-}
-
-/// A transport that failed at the handshake.
-pub(super) fn transport(error: &DynamicTransportError) -> Fault {
-    let HttpFault { message, kind, fix, .. } = of(error);
-    Fault { kind, message, fix }
 }
 
 /// A list that could not be asked for.
-pub(super) fn undelivered(error: &ServiceError) -> Fault {
-    match error {
-        ServiceError::TransportSend(error) => transport(error),
-        other => Fault::new(SourceFault::Unreachable, shown(&other.to_string(), TEXT)),
+pub(super) fn unasked(method: &str, why: Unanswered) -> Fault {
+    match why {
+        Unanswered::Full => Fault::new(SourceFault::Failed, format!("has no room for `{method}`")),
+        Unanswered::Closed | Unanswered::Lost => {
+            Fault::new(SourceFault::Crashed, format!("went away during `{method}`"))
+        }
+        Unanswered::Undelivered(fault) => fault.fault(),
     }
 }
 
-/// A call that could not be delivered.
-pub(super) fn call(name: &SourceName, error: &ServiceError) -> ExecuteError {
-    let HttpFault { message, code, sent, .. } = match error {
-        ServiceError::TransportSend(error) => of(error),
-        other => HttpFault::new(
-            SourceFault::Unreachable,
-            Code::UpstreamLost,
-            shown(&other.to_string(), TEXT),
-        ),
-    };
-    ExecuteError { code, message: format!("the source `{name}`: {message}"), sent }
+/// A call that has no answer.
+pub(super) fn call(name: &SourceName, why: Unanswered, most: usize) -> ExecuteError {
+    match why {
+        Unanswered::Full => {
+            let message = format!("{most} calls are in flight at the source `{name}`; try again");
+            ExecuteError::before(Code::Busy, message)
+        }
+        Unanswered::Closed => {
+            let message = format!("the source `{name}` went away before the call was sent");
+            ExecuteError::before(Code::UpstreamLost, message)
+        }
+        Unanswered::Lost => {
+            let message = format!("the source `{name}` went away during the call");
+            ExecuteError::during(Code::UpstreamLost, message)
+        }
+        Unanswered::Undelivered(fault) => {
+            let HttpFault { message, code, sent, .. } = fault;
+            let message = format!("the source `{name}`: {message}");
+            match sent {
+                Sent::No => ExecuteError::before(code, message),
+                Sent::Maybe => ExecuteError::during(code, message),
+            }
+        }
+    }
 }

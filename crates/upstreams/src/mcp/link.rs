@@ -1,98 +1,29 @@
-//! One connection to a server: the handshake, requests on it, and its end.
+//! One connection to a server, in one era: a child's pipes or one HTTP endpoint.
+//!
+//! A request begins here and comes out as an [`Exchange`]; whatever the server says of it comes out of
+//! that one place.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use ::mcp::{Era, Id, Revision, RpcError, write};
 use bytes::Bytes;
-use rmcp::model::{
-    ClientCapabilities, ClientConfig, ClientRequest, GetExtensions as _, Implementation,
-    ProtocolVersion, RequestId, ServerCapabilities,
-};
-use rmcp::service::{
-    ClientInitializeError, NotificationContext, PeerRequestOptions, RequestHandle, RunningService,
-    ServiceError, serve_client_with_lifecycle_and_ct,
-};
-use rmcp::transport::IntoTransport;
-use rmcp::{ClientHandler, ClientLifecycleMode, Peer, RoleClient};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
-use tool::Args;
+use tool::Json;
 
-use super::inflight::{Answer, Ends, Inflight, Lane, Refusal, Step};
+use super::ears::Ears;
+use super::exchange::{Event, Exchange, Kind, Spoiled};
+use super::fail::HttpFault;
+use super::greeting::{self, Greeted, Ungreeted};
+use super::http::Endpoint;
 use super::noise::Noise;
-
-/// How long telling a server that a request is cancelled may take.
-const CANCELLING: Duration = Duration::from_secs(5);
-
-/// The two dialects of MCP, as far as a handshake goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Era {
-    /// `initialize`: 2024-11-05 to 2025-11-25.
-    Initialize,
-    /// `server/discover`: 2026-07-28.
-    Discover,
-}
-
-impl Era {
-    fn mode(self) -> ClientLifecycleMode {
-        match self {
-            Self::Initialize => ClientLifecycleMode::Initialize,
-            Self::Discover => ClientLifecycleMode::Discover {
-                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-            },
-        }
-    }
-}
-
-/// Hears what a server says unasked. Everything but changed lists is dealt with before it comes here.
-#[derive(Debug)]
-pub(super) struct Ears {
-    pub(super) changed: Arc<Notify>,
-}
-
-impl ClientHandler for Ears {
-    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changed.notify_one();
-    }
-    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changed.notify_one();
-    }
-    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changed.notify_one();
-    }
-
-    fn get_info(&self) -> ClientConfig {
-        // No capability is declared: questions of a server to the client come with the MCP lane.
-        let us = Implementation::new("toolkeep", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), us)
-            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
-    }
-}
-
-/// What a connection shares with its transport.
-#[derive(Debug, Clone)]
-pub(super) struct Wire {
-    pub(super) inflight: Arc<Inflight>,
-    pub(super) noise: Arc<Noise>,
-    /// Fires when the connection is over.
-    pub(super) over: CancellationToken,
-    pub(super) tasks: TaskTracker,
-    /// Whether it goes over HTTP.
-    pub(super) headers: bool,
-}
-
-/// A connection that answers.
-#[derive(Debug)]
-pub(super) struct Link {
-    peer: Peer<RoleClient>,
-    wire: Wire,
-    slots: Arc<Semaphore>,
-    era: Era,
-}
+use super::options::Bounds;
+use super::pipe::{Broken, End, Pipe};
+use super::request::Outgoing;
 
 /// Why a request has no answer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Unanswered {
     /// Too many are in flight.
     Full,
@@ -100,39 +31,56 @@ pub(super) enum Unanswered {
     Closed,
     /// The connection went away with it.
     Lost,
-    /// It could not be delivered.
-    Undelivered(ServiceError),
+    /// It could not be delivered, or its answer not be had.
+    Undelivered(HttpFault),
 }
 
-/// What happens to a request.
+/// What carries messages.
 #[derive(Debug)]
-pub(super) enum Event {
-    /// It goes on.
-    Progressed(Step),
-    /// It is over.
-    Answered(Result<Answer, Unanswered>),
+pub(super) enum Wire {
+    Pipe(Pipe),
+    Http(Endpoint),
 }
 
-/// Shakes hands over `transport`. The task that serves the connection ends with `wire.over`.
-pub(super) async fn shake<T, E, A>(
-    transport: T,
+/// What a connection shares with its transport.
+#[derive(Debug, Clone)]
+pub(super) struct Shared {
+    pub(super) ears: Arc<Ears>,
+    pub(super) noise: Arc<Noise>,
+    pub(super) end: Arc<End>,
+    pub(super) tasks: TaskTracker,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) wire: Wire,
+    pub(super) shared: Shared,
     era: Era,
-    (ears, wire, calls): (Ears, Wire, usize),
-) -> Result<(RunningService<RoleClient, Ears>, Link), ClientInitializeError>
-where
-    T: IntoTransport<RoleClient, E, A>,
-    E: std::error::Error + Send + Sync + 'static,
-{
-    let over = wire.over.clone();
-    let running = serve_client_with_lifecycle_and_ct(ears, transport, era.mode(), over).await?;
-    let peer = running.peer().clone();
-    Ok((running, Link { peer, wire, slots: Arc::new(Semaphore::new(calls)), era }))
+    greeted: Mutex<Arc<Greeted>>,
+    slots: Arc<Semaphore>,
+    next: AtomicI64,
 }
 
 impl Link {
-    /// What the server says it can do.
-    pub(super) fn can(&self) -> ServerCapabilities {
-        self.peer.peer_info().map(|info| info.capabilities.clone()).unwrap_or_default()
+    /// Nothing is said yet.
+    pub(super) fn new(wire: Wire, era: Era, shared: Shared, bounds: &Bounds) -> Arc<Self> {
+        let silent = Greeted {
+            about: Json::empty(),
+            revision: match era {
+                Era::Handshake => Revision::LAST_HANDSHAKE,
+                Era::Stateless => Revision::LATEST,
+            },
+            can: greeting::Can::default(),
+        };
+        Arc::new(Self {
+            wire,
+            shared,
+            era,
+            greeted: Mutex::new(Arc::new(silent)),
+            slots: Arc::new(Semaphore::new(bounds.calls)),
+            next: AtomicI64::new(1),
+        })
     }
 
     /// How it was met.
@@ -140,35 +88,29 @@ impl Link {
         self.era
     }
 
-    /// Whether the transport reads arguments to mirror some of them in headers.
-    pub(super) fn reads_arguments(&self) -> bool {
-        self.wire.headers && self.era == Era::Discover
+    /// What the server said of itself.
+    pub(super) fn greeted(&self) -> Arc<Greeted> {
+        Arc::clone(&self.greeted.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// rmcp's side of it.
-    pub(super) fn peer(&self) -> &Peer<RoleClient> {
-        &self.peer
-    }
-
-    /// What it heard that is no message.
-    pub(super) fn noise(&self) -> &Noise {
-        &self.wire.noise
+    /// Whether headers say again what a request says.
+    pub(super) fn mirrors(&self) -> bool {
+        self.era == Era::Stateless && matches!(self.wire, Wire::Http(_))
     }
 
     /// Resolves when it is over.
     pub(super) async fn over(&self) {
-        self.wire.over.cancelled().await;
+        self.shared.end.over.cancelled().await;
     }
 
-    /// Asks for one page. `shared` where rmcp has to see the answer too.
-    pub(super) async fn ask(
-        &self,
-        request: ClientRequest,
-        shared: bool,
-    ) -> Result<Answer, Unanswered> {
-        let (lane, ends) = Lane::list(shared);
-        let mut pending = self.send(request, (lane, ends)).await?;
-        pending.answer().await
+    /// Whether it is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.shared.end.over.is_cancelled()
+    }
+
+    /// A number for a request.
+    pub(super) fn number(&self) -> i64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Takes a place for a call.
@@ -176,116 +118,123 @@ impl Link {
         Arc::clone(&self.slots).try_acquire_owned().map_err(|_| Unanswered::Full)
     }
 
-    /// Sends a call.
-    pub(super) async fn call(
+    /// Sends a request, and waits for nothing more than that it is on its way.
+    pub(super) async fn begin(
+        self: &Arc<Self>,
+        request: &Outgoing<'_>,
+        kind: Kind<'_>,
+    ) -> Result<Exchange, Unanswered> {
+        let mut exchange = Exchange::new(Arc::clone(self), self.number());
+        exchange.send(request, kind).await?;
+        Ok(exchange)
+    }
+
+    /// Asks something on nobody's behalf. What comes beside the answer is of no interest.
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        method: &str,
+        params: &Json,
+    ) -> Result<Result<Json, RpcError>, Unanswered> {
+        let answer = self.page(method, params).await?;
+        Ok(answer.and_then(|answer| answer.map_err(RpcError::from)))
+    }
+
+    /// Asks for a page of a list, whose parts may be bad.
+    pub(super) async fn page(
+        self: &Arc<Self>,
+        method: &str,
+        params: &Json,
+    ) -> Result<Result<Result<Json, Spoiled>, RpcError>, Unanswered> {
+        let mut exchange = self.begin(&Outgoing::own(method, params), Kind::Own).await?;
+        answered(&mut exchange).await
+    }
+
+    /// Tells the server something.
+    pub(super) async fn tell(&self, method: &str, params: &Json) -> Result<(), Unanswered> {
+        self.put(write::notification(method, params)).await
+    }
+
+    /// Answers a question of the server.
+    pub(super) async fn reply(
         &self,
-        request: ClientRequest,
-        args: &Args,
-        slot: OwnedSemaphorePermit,
-    ) -> Result<Pending, Unanswered> {
-        self.send(request, Lane::call(args.raw().clone(), slot)).await
+        id: &Id,
+        answer: &Result<Json, RpcError>,
+    ) -> Result<(), Unanswered> {
+        self.put(match answer {
+            Ok(result) => write::result(id, result),
+            Err(error) => write::error(Some(id), error),
+        })
+        .await
     }
 
-    async fn send(
-        &self,
-        mut request: ClientRequest,
-        (lane, ends): (Arc<Lane>, Ends),
-    ) -> Result<Pending, Unanswered> {
-        if self.wire.over.is_cancelled() {
-            return Err(Unanswered::Closed);
-        }
-        request.extensions_mut().insert(lane);
-        let options = PeerRequestOptions::no_options();
-        let handle = self.peer.send_request_with_option(request, options).await;
-        let handle = handle.map_err(|_| Unanswered::Closed)?;
-        Ok(Pending { id: handle.id.clone(), handle: Some(handle), ends, wire: self.wire.clone() })
-    }
-}
-
-/// A request on its way. Dropped before its answer, it is cancelled at the server.
-#[derive(Debug)]
-pub(super) struct Pending {
-    id: RequestId,
-    handle: Option<RequestHandle<RoleClient>>,
-    ends: Ends,
-    wire: Wire,
-}
-
-impl Pending {
-    /// What comes next: progress, in its order, and then the answer. May be dropped and called again.
-    pub(super) async fn next(&mut self) -> Event {
-        // What was told before the answer is there before it.
-        if let Ok(step) = self.ends.progress.try_recv() {
-            return Event::Progressed(step);
-        }
-        let Self { handle, ends, wire, .. } = self;
-        tokio::select! {
-            biased;
-            Some(step) = ends.progress.recv() => Event::Progressed(step),
-            answer = settled(handle, &mut ends.answer, wire) => Event::Answered(answer),
+    /// Sends what wants no answer.
+    async fn put(&self, message: Bytes) -> Result<(), Unanswered> {
+        match &self.wire {
+            Wire::Pipe(pipe) => pipe.send(message).await,
+            Wire::Http(endpoint) => endpoint.put(message).await.map_err(Unanswered::Undelivered),
         }
     }
 
-    /// The answer.
-    async fn answer(&mut self) -> Result<Answer, Unanswered> {
-        settled(&mut self.handle, &mut self.ends.answer, &self.wire).await
-    }
-}
-
-/// Resolves with the answer, or at once when there can be none any more. May be dropped and called
-/// again.
-async fn settled(
-    handle: &mut Option<RequestHandle<RoleClient>>,
-    answer: &mut oneshot::Receiver<Answer>,
-    wire: &Wire,
-) -> Result<Answer, Unanswered> {
-    let Some(waiting) = handle.as_mut() else { return Err(Unanswered::Lost) };
-    // The lane is settled before rmcp is told, so what is told last decides. A connection that is
-    // over may still have answered with its last breath.
-    let told = tokio::select! {
-        biased;
-        told = &mut waiting.rx => match told {
-            Ok(Err(ServiceError::McpError(error))) => Ok(Answer::Refused(Refusal {
-                code: error.code.0.into(),
-                message: error.message.into_owned(),
-            })),
-            Ok(Ok(_) | Err(ServiceError::TransportClosed)) | Err(_) => Err(Unanswered::Lost),
-            Ok(Err(error)) => Err(Unanswered::Undelivered(error)),
-        },
-        () = wire.over.cancelled() => Err(Unanswered::Lost),
-    };
-    *handle = None;
-    answer.try_recv().or(told)
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        self.wire.inflight.leave(&self.id);
-        let Some(handle) = self.handle.take() else { return };
-        if self.wire.over.is_cancelled() || tokio::runtime::Handle::try_current().is_err() {
-            return;
+    /// Shakes hands, or asks what the server is.
+    pub(super) async fn greet(self: &Arc<Self>) -> Result<(), Ungreeted> {
+        let params = greeting::params(self.era);
+        let request = Outgoing::own(greeting::method(self.era), &params);
+        let mut exchange = Exchange::new(Arc::clone(self), self.number());
+        exchange.send(&request, Kind::Greeting).await.map_err(Ungreeted::Unanswered)?;
+        let answer = answered(&mut exchange).await.map_err(Ungreeted::Unanswered)?;
+        let about = answer.map_err(Ungreeted::Refused)?;
+        let about = about.map_err(|spoiled| Ungreeted::Unreadable(spoiled.why))?;
+        let greeted = greeting::read(self.era, about)?;
+        if let Wire::Http(endpoint) = &self.wire {
+            endpoint.sit(greeted.revision, exchange.session());
         }
-        drop(self.wire.tasks.spawn(async move {
-            let reason = Some("the caller gave the call up".to_owned());
-            let told = tokio::time::timeout(CANCELLING, handle.cancel(reason)).await;
-            tracing::debug!(told = told.is_ok(), "cancelled a request at its server");
-        }));
+        if self.era == Era::Handshake {
+            let told = self.tell("notifications/initialized", &Json::empty()).await;
+            told.map_err(Ungreeted::Unanswered)?;
+        }
+        *self.greeted.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(greeted);
+        Ok(())
+    }
+
+    /// Opens a new session in place of the one of this number, which the server has forgotten. It may
+    /// have restarted, with other tools.
+    pub(super) async fn renew(self: &Arc<Self>, seen: u64) -> Result<(), Unanswered> {
+        let Wire::Http(endpoint) = &self.wire else { return Err(Unanswered::Closed) };
+        let Ok(_turn) = endpoint.renewing.acquire().await else { return Err(Unanswered::Closed) };
+        if endpoint.seat().number != seen {
+            return Ok(());
+        }
+        let again = |why: String| HttpFault::failed(format!("opens no new session: {why}"));
+        // Boxed: a greeting is a request too.
+        let fault = match Box::pin(self.greet()).await {
+            Ok(()) => {
+                self.shared.ears.changed();
+                return Ok(());
+            }
+            Err(Ungreeted::Unanswered(why)) => return Err(why),
+            Err(Ungreeted::Unreadable(why)) => again(why),
+            Err(Ungreeted::Refused(error)) => again(super::fail::refused(&error)),
+            Err(Ungreeted::Versions(theirs)) => again(greeting::versions(&theirs)),
+        };
+        // Another server than the one that was met: it is to be met anew.
+        self.shared.end.broken(Broken::Session(fault.to_string()));
+        Err(Unanswered::Undelivered(fault))
     }
 }
 
-/// The result of a settled request, or the refusal in words.
-pub(super) fn result(answer: Answer) -> Result<Bytes, String> {
-    match answer {
-        Answer::Result(bytes) => Ok(bytes),
-        Answer::Refused(refusal) => Err(refused(&refusal)),
-    }
-}
-
-/// A refusal in words, bounded.
-pub(super) fn refused(refusal: &Refusal) -> String {
-    let message = super::wording::shown(&refusal.message, 500);
-    match refusal.code {
-        0 => message,
-        code => format!("{message} (error {code})"),
+/// Reads on until the answer.
+async fn answered(
+    exchange: &mut Exchange,
+) -> Result<Result<Result<Json, Spoiled>, RpcError>, Unanswered> {
+    loop {
+        match exchange.next().await? {
+            Event::Answered(answer) => return Ok(answer.map(Ok)),
+            Event::Spoiled(spoiled) => return Ok(Ok(Err(spoiled))),
+            Event::Asked(question) => {
+                let refusal = super::exchange::not_answered(&question.method);
+                exchange.link().reply(&question.id, &Err(refusal)).await?;
+            }
+            Event::Progressed(_) | Event::Noticed(_) => {}
+        }
     }
 }

@@ -3,19 +3,17 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use bytes::Bytes;
-use rmcp::model::{
-    ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
-    ListToolsRequest, PaginatedRequestParams, ServerCapabilities,
-};
 use serde_json::value::RawValue;
 use tool::source::SourceFault;
-use tool::{Executor, Item, Listing, Offer, Problem};
+use tool::{Executor, Item, Json, Listing, Offer, Problem, Tool};
 
 use super::call::{NotCalled, ToolCall};
 use super::definition::{self, Read};
 use super::dial::Fault;
-use super::link::{Era, Link, Unanswered, result};
+use super::fail::{refused, unasked};
+use super::greeting::Can;
+use super::link::Link;
+use super::mirror::Mirrored;
 use super::page::{Kind, page};
 use super::upstream::Upstream;
 
@@ -30,9 +28,10 @@ pub(super) async fn list(upstream: &Arc<Upstream>, link: &Arc<Link>) -> Result<L
     // Before the first question: what changes while it is asked counts as news.
     let revision = upstream.revision();
     let mut gathered = Gathered::new(upstream);
-    let can = link.can();
+    let greeted = link.greeted();
+    let can = greeted.can;
     for kind in [Kind::Tools, Kind::Prompts, Kind::Resources, Kind::Templates] {
-        if !declared(&can, kind) {
+        if !declared(can, kind) {
             continue;
         }
         let problem = match gathered.all(link, kind).await {
@@ -45,26 +44,29 @@ pub(super) async fn list(upstream: &Arc<Upstream>, link: &Arc<Link>) -> Result<L
         gathered.problem(problem);
     }
     gathered.unmatched_marks();
-    let Gathered { offers, mut problems, unnamed, .. } = gathered;
+    let Gathered { mut offers, mut problems, unnamed, .. } = gathered;
+    offers.extend(super::method::offers(upstream, link));
     if unnamed > 0 {
         problems.push(Problem::new(
             upstream.name.as_str(),
             format!("{unnamed} more problems of the same list"),
         ));
     }
-    problems.extend(link.noise().problem(&upstream.place));
+    problems.extend(link.shared.noise.problem(&upstream.place));
     problems.extend(upstream.scar().map(|(fault, ends)| {
         let message = format!(
             "is up again; it ended {ends} times lately, the last time it {}",
             fault.message
         );
-        Problem::new(upstream.place.clone(), message)
+        let problem = Problem::new(upstream.place.clone(), message);
+        Problem { fix: fault.fix, ..problem }
     }));
-    Ok(Listing { revision, offers, problems, ..Listing::default() })
+    let about = Some(greeted.about.clone());
+    Ok(Listing { revision, offers, problems, about, ..Listing::default() })
 }
 
 /// Whether to ask for lists of this kind. Tools are asked for in any case.
-fn declared(can: &ServerCapabilities, kind: Kind) -> bool {
+fn declared(can: Can, kind: Kind) -> bool {
     match kind {
         Kind::Tools => true,
         Kind::Prompts => can.prompts.is_some(),
@@ -82,6 +84,8 @@ struct Gathered<'a> {
     bytes: usize,
     names: HashSet<(&'static str, String)>,
     tools: BTreeSet<String>,
+    /// Whether headers have to say again what arguments say.
+    mirrors: bool,
 }
 
 impl<'a> Gathered<'a> {
@@ -95,6 +99,7 @@ impl<'a> Gathered<'a> {
             bytes: 0,
             names: HashSet::new(),
             tools: BTreeSet::new(),
+            mirrors: false,
         }
     }
 
@@ -107,21 +112,29 @@ impl<'a> Gathered<'a> {
     }
 
     /// Follows the pages of one kind to their end.
-    async fn all(&mut self, link: &Link, kind: Kind) -> Result<(), Fault> {
+    async fn all(&mut self, link: &Arc<Link>, kind: Kind) -> Result<(), Fault> {
         let mut cursors = HashSet::new();
         let mut cursor = None;
+        self.mirrors = link.mirrors();
         loop {
-            let shared = kind == Kind::Tools && link.era() == Era::Discover;
-            let answer =
-                link.ask(request(kind, cursor), shared).await.map_err(|why| unasked(kind, &why))?;
-            let failed = |why: String| {
-                Fault::new(SourceFault::Failed, format!("answered `{}` with: {why}", kind.method()))
+            let params = match &cursor {
+                Some(cursor) => Json::of(&serde_json::json!({"cursor": cursor})),
+                None => Json::empty(),
             };
-            let result: Bytes = result(answer).map_err(failed)?;
+            let method = kind.method();
+            let answer = link.page(method, &params).await.map_err(|why| unasked(method, why))?;
+            let result = answer.map_err(|error| {
+                let why = refused(&error);
+                Fault::new(SourceFault::Failed, format!("answered `{method}` with: {why}"))
+            })?;
+            let result = match result {
+                Ok(result) => result.bytes().clone(),
+                Err(spoiled) => spoiled.result,
+            };
             let page = page(kind, &result).map_err(|why| {
                 Fault::new(
                     SourceFault::Malformed,
-                    format!("answered `{}` with what cannot be read: {why}", kind.method()),
+                    format!("answered `{method}` with what cannot be read: {why}"),
                 )
             })?;
             for raw in page.items {
@@ -165,9 +178,11 @@ impl<'a> Gathered<'a> {
 
     fn offer(&mut self, kind: Kind, raw: (usize, &RawValue)) -> Result<(), Problem> {
         let (source, marks) = (&self.upstream.name, &self.upstream.options.marks);
+        let mut mirrored = Mirrored::default();
         let (own, item, problem) = match kind {
             Kind::Tools => {
                 let Read { own, item, problem } = definition::tool(source, marks, raw)?;
+                mirrored = self.mirrored(&own, &item)?;
                 (own, Item::Tool(Arc::new(item)), problem)
             }
             Kind::Prompts => {
@@ -186,7 +201,7 @@ impl<'a> Gathered<'a> {
         }
         let executor: Arc<dyn Executor> = if kind == Kind::Tools {
             self.tools.insert(own.clone());
-            Arc::new(ToolCall::new(Arc::clone(self.upstream), own))
+            Arc::new(ToolCall::new(Arc::clone(self.upstream), &own, mirrored))
         } else {
             Arc::new(NotCalled)
         };
@@ -195,6 +210,19 @@ impl<'a> Gathered<'a> {
         }
         self.offers.push(Offer { item, executor });
         Ok(())
+    }
+
+    /// Marks of headers that do not hold make a tool unfit to be called, where headers count.
+    fn mirrored(&self, own: &str, tool: &Tool) -> Result<Mirrored, Problem> {
+        match Mirrored::of(&tool.input) {
+            Ok(mirrored) => Ok(mirrored),
+            Err(_) if !self.mirrors => Ok(Mirrored::default()),
+            Err(why) => {
+                let place = format!("tool `{}`", super::wording::shown(own, 80));
+                let fix = "mend the mark in the tool's input schema at its server";
+                Err(Problem::new(place, format!("is not offered: {why}")).fix(fix))
+            }
+        }
     }
 
     /// A mark for a tool that is not there is a slip of the pen that may leave a tool unmarked.
@@ -216,26 +244,5 @@ impl<'a> Gathered<'a> {
         for problem in problems {
             self.problem(problem);
         }
-    }
-}
-
-fn request(kind: Kind, cursor: Option<String>) -> ClientRequest {
-    let params = PaginatedRequestParams::default().with_cursor(cursor);
-    match kind {
-        Kind::Tools => ListToolsRequest::with_param(params).into(),
-        Kind::Prompts => ListPromptsRequest::with_param(params).into(),
-        Kind::Resources => ListResourcesRequest::with_param(params).into(),
-        Kind::Templates => ListResourceTemplatesRequest::with_param(params).into(),
-    }
-}
-
-fn unasked(kind: Kind, why: &Unanswered) -> Fault {
-    let method = kind.method();
-    match why {
-        Unanswered::Full => Fault::new(SourceFault::Failed, format!("has no room for `{method}`")),
-        Unanswered::Closed | Unanswered::Lost => {
-            Fault::new(SourceFault::Crashed, format!("went away during `{method}`"))
-        }
-        Unanswered::Undelivered(error) => super::fail::undelivered(error),
     }
 }

@@ -1,31 +1,30 @@
 //! MCP over a pair of pipes: one message a line.
 //!
-//! rmcp's own transport for this keeps nothing of what a server prints beside its messages and lets
-//! its answers to a server's questions pile up. Here lines and noise have bounds, questions of the
-//! server are answered in place, and the writer is one task, so that a child that does not read its
-//! input is found out.
+//! One task writes and one reads. Lines and noise have bounds, and a child that does not read its input
+//! is found out.
 
-use std::io;
-use std::sync::{Arc, OnceLock};
+mod reading;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use ::mcp::write::one_line;
 use bytes::Bytes;
-use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
-use rmcp::transport::Transport;
-use serde_json::value::RawValue;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufWriter};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use super::inflight::{Inbound, Inflight};
-use super::lines::{Line, Lines};
-use super::noise::{Noise, Verdict};
-use super::outbound;
+use super::exchange::Event;
+use super::link::{Shared, Unanswered};
+
+use reading::Reading;
 
 /// Messages that may wait for the writer.
 const WAITING: usize = 64;
+/// What one request may bring besides its answer without being looked at; more progress and more log
+/// lines are dropped.
+const EVENTS: usize = 17;
 
 /// How long a child may leave its input unread while something waits to be written.
 pub(super) const STALL: Duration = Duration::from_mins(1);
@@ -35,7 +34,7 @@ pub type Reader = Box<dyn AsyncRead + Send + Unpin>;
 /// The writing end.
 pub type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// Why a pipe ended, where it was not the server that closed it.
+/// Why a connection ended, where it was not the server that closed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Broken {
     /// Too much that is no message.
@@ -44,6 +43,8 @@ pub(super) enum Broken {
     Stalled,
     /// The stream failed.
     Io(String),
+    /// An endpoint forgot our session and opens no other.
+    Session(String),
 }
 
 /// What both ends of a connection know of its end.
@@ -60,173 +61,145 @@ impl End {
         self.why.get()
     }
 
-    fn broken(&self, why: Broken) {
+    pub(super) fn broken(&self, why: Broken) {
         // The first reason is the one that counts.
         drop(self.why.set(why));
         self.over.cancel();
     }
 }
 
-/// rmcp's transport over one connection.
+/// One connection over pipes.
+#[derive(Debug)]
 pub(super) struct Pipe {
-    lines: Lines<Reader>,
-    out: Option<mpsc::Sender<Bytes>>,
-    /// An answer to a question of the server that waits for a place in the queue.
-    reply: Option<Bytes>,
-    inflight: Arc<Inflight>,
-    noise: Arc<Noise>,
-    end: Arc<End>,
-}
-
-/// What a [`Pipe`] shares with its connection.
-#[derive(Debug, Clone)]
-pub(super) struct Shared {
-    pub(super) inflight: Arc<Inflight>,
-    pub(super) noise: Arc<Noise>,
-    pub(super) end: Arc<End>,
+    /// Nothing once it is closed: then the writer ends and lets go of the child's input.
+    out: Mutex<Option<mpsc::Sender<Bytes>>>,
+    waiting: Arc<Waiting>,
 }
 
 impl Pipe {
-    /// Opens a pipe; its writer runs in `tasks`. `longest` bounds a line, in bytes.
-    pub(super) fn open(
-        (reader, writer): (Reader, Writer),
-        longest: usize,
-        shared: Shared,
-        tasks: &TaskTracker,
-    ) -> Self {
+    /// Opens a pipe; its two tasks end with it. `longest` bounds a line, in bytes.
+    pub(super) fn open((reader, writer): (Reader, Writer), longest: usize, shared: Shared) -> Self {
         let (out, queue) = mpsc::channel(WAITING);
+        let waiting = Arc::new(Waiting { end: Arc::clone(&shared.end), open: Mutex::default() });
         let end = Arc::clone(&shared.end);
-        drop(tasks.spawn(async move {
+        drop(shared.tasks.spawn(async move {
             if let Err(why) = write(writer, queue).await {
                 end.broken(why);
             }
         }));
-        Self {
-            lines: Lines::new(reader, longest),
-            out: Some(out),
-            reply: None,
-            inflight: shared.inflight,
-            noise: shared.noise,
-            end: shared.end,
-        }
+        let tasks = shared.tasks.clone();
+        let reading =
+            Reading::new(reader, longest, (out.downgrade(), Arc::clone(&waiting)), shared);
+        drop(tasks.spawn(reading.run()));
+        Self { out: Mutex::new(Some(out)), waiting }
     }
 
-    async fn next(&mut self) -> Option<ServerJsonRpcMessage> {
-        loop {
-            self.flush_reply().await?;
-            match self.lines.next().await {
-                Ok(Line::Whole(line)) if line.is_empty() => {}
-                Ok(Line::Whole(line)) => match self.inflight.read(&line) {
-                    Inbound::Pass(message) => {
-                        self.noise.quiet();
-                        return Some(*message);
-                    }
-                    Inbound::Quiet => self.noise.quiet(),
-                    Inbound::Asked { id, method } => {
-                        self.noise.quiet();
-                        self.reply = Some(reply(&id, &method));
-                    }
-                    Inbound::Unreadable(reason) => self.heard(self.noise.line(&line, &reason))?,
-                },
-                Ok(Line::TooLong(bytes)) => {
-                    self.heard(self.noise.too_long(bytes))?;
-                    let why = format!("with a message of {bytes} bytes, which is too long");
-                    if let Some(told) = self.inflight.refuse_only(&why) {
-                        return Some(told);
-                    }
-                }
-                Ok(Line::End) => return None,
-                Err(error) => {
-                    self.end.broken(Broken::Io(error.to_string()));
-                    return None;
-                }
-            }
+    /// Makes room for what a request brings; nothing where the connection is over.
+    pub(super) fn enter(&self, id: i64, call: bool) -> Option<mpsc::Receiver<Event>> {
+        let (events, received) = mpsc::channel(EVENTS);
+        self.waiting.open().insert(id, Waiter { events, call });
+        if self.waiting.end.over.is_cancelled() {
+            self.leave(id);
+            return None;
         }
+        Some(received)
     }
 
-    /// The answer stays in `self` until it has its place, so that a dropped future loses nothing.
-    async fn flush_reply(&mut self) -> Option<()> {
-        if self.reply.is_none() {
-            return Some(());
-        }
-        let place = self.out.as_ref()?.reserve().await.ok()?;
-        if let Some(reply) = self.reply.take() {
-            place.send(reply);
-        }
-        Some(())
+    /// Forgets a request.
+    pub(super) fn leave(&self, id: i64) {
+        drop(self.waiting.take(id));
     }
 
-    fn heard(&self, verdict: Verdict) -> Option<()> {
-        match verdict {
-            Verdict::Bear => Some(()),
-            Verdict::Enough(why) => {
-                self.end.broken(Broken::Noise(why));
-                None
-            }
-        }
+    /// Sends one message, as soon as there is a place for it.
+    pub(super) async fn send(&self, message: Bytes) -> Result<(), Unanswered> {
+        let out = self.out.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sent = out.ok_or(Unanswered::Closed)?.send(one_line(message)).await;
+        sent.map_err(|_| Unanswered::Closed)
+    }
+
+    /// Closes the child's input, which most servers take for the sign to end.
+    pub(super) fn close(&self) {
+        drop(self.out.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
-impl Transport<RoleClient> for Pipe {
-    type Error = io::Error;
+/// The requests that wait for their answers.
+#[derive(Debug)]
+struct Waiting {
+    end: Arc<End>,
+    open: Mutex<HashMap<i64, Waiter>>,
+}
 
-    fn send(
-        &mut self,
-        message: ClientJsonRpcMessage,
-    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        self.inflight.sent(&message);
-        let line = outbound::line(&message);
-        let out = self.out.clone();
-        async move {
-            let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
-            out.ok_or_else(closed)?.send(line?).await.map_err(|_| closed())
-        }
+#[derive(Debug, Clone)]
+struct Waiter {
+    events: mpsc::Sender<Event>,
+    call: bool,
+}
+
+impl Waiting {
+    fn open(&self) -> MutexGuard<'_, HashMap<i64, Waiter>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        let message = self.next().await;
-        if message.is_none() {
-            self.inflight.abandon();
-            self.end.over.cancel();
-        }
-        message
+    fn take(&self, id: i64) -> Option<Waiter> {
+        self.open().remove(&id)
     }
 
-    async fn close(&mut self) -> io::Result<()> {
-        // The writer ends with its queue and lets go of the child's input.
-        self.out = None;
-        Ok(())
+    /// The connection is over: whoever waits learns it.
+    fn abandon(&self) {
+        self.end.over.cancel();
+        drop(std::mem::take(&mut *self.open()));
+    }
+
+    /// The only request that waits, where it is alone.
+    fn only(&self) -> Option<i64> {
+        let open = self.open();
+        open.keys().next().copied().filter(|_| open.len() == 1)
+    }
+
+    /// The only call in flight: with more than one, nobody could tell whose a message is.
+    fn only_call(&self) -> Option<Waiter> {
+        let open = self.open();
+        let mut calls = open.values().filter(|waiter| waiter.call);
+        calls.next().filter(|_| calls.next().is_none()).cloned()
+    }
+
+    fn of(&self, id: i64) -> Option<Waiter> {
+        self.open().get(&id).cloned()
     }
 }
 
-async fn write(mut writer: Writer, mut queue: mpsc::Receiver<Bytes>) -> Result<(), Broken> {
+impl Waiter {
+    /// One place stays free for the answer.
+    fn tell(&self, event: Event) -> Result<(), Event> {
+        if self.events.capacity() < 2 {
+            return Err(event);
+        }
+        self.events.try_send(event).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(event) | mpsc::error::TrySendError::Closed(event) => {
+                event
+            }
+        })
+    }
+}
+
+async fn write(writer: Writer, mut queue: mpsc::Receiver<Bytes>) -> Result<(), Broken> {
+    let mut writer = BufWriter::new(writer);
     while let Some(line) = queue.recv().await {
         let written = async {
             writer.write_all(&line).await?;
-            writer.flush().await
+            writer.write_all(b"\n").await?;
+            if queue.is_empty() { writer.flush().await } else { Ok(()) }
         };
         match tokio::time::timeout(STALL, written).await {
             Ok(Ok(())) => {}
             // The reading end says how it ended; that a write failed too is no news.
-            Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
             Ok(Err(error)) => return Err(Broken::Io(error.to_string())),
             Err(_) => return Err(Broken::Stalled),
         }
     }
     Ok(())
-}
-
-/// We declare no capability, so `ping` is the only question that has an answer.
-fn reply(id: &RawValue, method: &str) -> Bytes {
-    let id = id.get();
-    let text = if method == "ping" {
-        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n")
-    } else {
-        format!(
-            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":-32601,\"message\":\"this client does not answer such requests\"}}}}\n"
-        )
-    };
-    Bytes::from(text)
 }
 
 #[cfg(test)]

@@ -1,13 +1,8 @@
 //! From a start to an end: one child or one HTTP session, with what was learned when it ended.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use rmcp::RoleClient;
-use rmcp::service::{ClientInitializeError, RunningService};
-use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::common::client_side_sse::ExponentialBackoff;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use ::mcp::Era;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -15,14 +10,15 @@ use tokio_util::task::TaskTracker;
 use tool::source::SourceFault;
 
 use super::dial::{Dial, Dialed, Fault, Process};
-use super::http::{Client, Http};
-use super::inflight::Inflight;
-use super::link::{Ears, Era, Link, Wire, refused, shake};
+use super::ears::Ears;
+use super::fail::refused;
+use super::greeting::{Ungreeted, method, versions};
+use super::http::{Endpoint, Http};
+use super::link::{Link, Shared, Unanswered, Wire};
 use super::noise::Noise;
 use super::options::{Bounds, Dialect};
-use super::pipe::{Broken, End, Pipe, STALL, Shared};
-use super::watched::Watched;
-use super::wording::{last_lines, shown};
+use super::pipe::{Broken, End, Pipe, STALL};
+use super::wording::last_lines;
 
 /// Lines of standard error shown when a child ended.
 const LAST_LINES: usize = 5;
@@ -42,10 +38,8 @@ pub(super) struct Setting {
 /// A session that is up.
 #[derive(Debug)]
 pub(super) struct Session {
-    running: RunningService<RoleClient, Ears>,
     pub(super) link: Arc<Link>,
     process: Option<Box<dyn Process>>,
-    end: Arc<End>,
 }
 
 /// Why a handshake came to nothing.
@@ -63,12 +57,13 @@ impl From<Fault> for Failed {
 }
 
 impl Setting {
-    fn wire(&self, end: &End, noise: Arc<Noise>, inflight: Arc<Inflight>, headers: bool) -> Wire {
-        Wire { inflight, noise, over: end.over.clone(), tasks: self.tasks.clone(), headers }
-    }
-
-    fn ears(&self) -> Ears {
-        Ears { changed: Arc::clone(&self.changed) }
+    fn shared(&self) -> Shared {
+        Shared {
+            ears: Arc::new(Ears::new(Arc::clone(&self.changed))),
+            noise: Arc::default(),
+            end: Arc::default(),
+            tasks: self.tasks.clone(),
+        }
     }
 
     /// Starts a child and shakes hands with it. Where that fails, nothing of it is left.
@@ -78,74 +73,82 @@ impl Setting {
             Fault::new(SourceFault::TimedOut, format!("did not start within {start:?}"))
         })??;
         let Dialed { reader, writer, mut process } = dialed;
-        let end = Arc::new(End::default());
-        let shared =
-            Shared { inflight: Arc::default(), noise: Arc::default(), end: Arc::clone(&end) };
-        let wire = self.wire(&end, Arc::clone(&shared.noise), Arc::clone(&shared.inflight), false);
-        let noise = Arc::clone(&shared.noise);
-        let pipe = Pipe::open((reader, writer), self.bounds.message, shared, &self.tasks);
-        let shaking = shake(pipe, era, (self.ears(), wire, self.bounds.calls));
-        let shaken = tokio::select! {
-            shaken = timeout(start, shaking) => shaken,
-            () = self.closing.cancelled() => Ok(Err(ClientInitializeError::Cancelled)),
+        let shared = self.shared();
+        let pipe = Pipe::open((reader, writer), self.bounds.message, shared.clone());
+        let link = Link::new(Wire::Pipe(pipe), era, shared.clone(), &self.bounds);
+        let Err(error) = self.greet(&link).await else {
+            return Ok(Session { link, process: Some(process) });
         };
-        let error = match shaken {
-            Ok(Ok((running, link))) => {
-                return Ok(Session { running, link: Arc::new(link), process: Some(process), end });
-            }
-            Ok(Err(error)) => Some(error),
-            Err(_) => None,
-        };
-        end.over.cancel();
-        let refused = error.as_ref().is_some_and(refuses_dialect);
-        let fault = match (error, end.why()) {
+        shared.end.over.cancel();
+        close(&link).await;
+        let gone =
+            matches!(error, Some(Ungreeted::Unanswered(Unanswered::Lost | Unanswered::Closed)));
+        let dialect = error.as_ref().is_some_and(Ungreeted::refuses_dialect);
+        let fault = match (error, shared.end.why()) {
             (_, Some(why)) => broken(why),
-            (Some(error), None) if refused => unshaken(&error),
-            (Some(ClientInitializeError::ConnectionClosed(_)), None) => {
+            (Some(_), None) if gone && !self.closing.is_cancelled() => {
                 let how = timeout(self.bounds.grace, process.ended()).await;
                 let how = how.unwrap_or_else(|_| "its output closed".to_owned());
                 Fault::new(SourceFault::Crashed, format!("ended before it was ready: {how}"))
             }
-            (Some(error), None) => unshaken(&error),
-            (None, None) => Fault::new(
-                SourceFault::TimedOut,
-                format!("did not answer the handshake within {start:?}"),
-            ),
+            (error, None) => self.ungreeted(era, error),
         };
-        let fault = with_noise(fault, &noise);
-        Err(Failed { fault: self.ended(fault, process).await, dialect: refused })
+        let fault = with_noise(fault, &shared.noise);
+        Err(Failed { fault: self.ended(fault, process).await, dialect })
     }
 
     /// Opens a session with an endpoint.
     pub(super) async fn endpoint(&self, http: &Arc<Http>, era: Era) -> Result<Session, Failed> {
-        let start = self.bounds.start;
-        let end = Arc::<End>::default();
-        let wire = self.wire(&end, Arc::default(), Arc::default(), true);
-        let client =
-            Client::new(Arc::clone(http), &wire, Arc::clone(&self.changed), self.bounds.message);
-        let mut config = StreamableHttpClientTransportConfig::with_uri(http.uri())
-            .max_concurrent_requests(self.bounds.calls);
-        config.retry_config = resuming();
-        let inner = StreamableHttpClientTransport::with_client(client, config);
-        let inflight = Arc::clone(&wire.inflight);
-        let watched = Watched { inner, inflight, end: Arc::clone(&end) };
-        let shaking = shake(watched, era, (self.ears(), wire, self.bounds.calls));
-        let shaken = tokio::select! {
-            shaken = timeout(start, shaking) => shaken,
-            () = self.closing.cancelled() => Ok(Err(ClientInitializeError::Cancelled)),
-        };
-        let error = match shaken {
-            Ok(Ok((running, link))) => {
-                return Ok(Session { running, link: Arc::new(link), process: None, end });
+        let shared = self.shared();
+        let endpoint = Endpoint::new(Arc::clone(http), era, self.bounds.message);
+        let link = Link::new(Wire::Http(endpoint), era, shared.clone(), &self.bounds);
+        let Err(error) = self.greet(&link).await else {
+            if era == Era::Handshake {
+                drop(self.tasks.spawn(super::http::listen(Arc::clone(&link))));
             }
-            Ok(Err(error)) => error,
-            Err(_) => {
+            return Ok(Session { link, process: None });
+        };
+        shared.end.over.cancel();
+        let dialect = error.as_ref().is_some_and(Ungreeted::refuses_dialect);
+        Err(Failed { dialect, fault: self.ungreeted(era, error) })
+    }
+
+    /// Greets in time; an error of nothing is that there was none, or that we are closing.
+    async fn greet(&self, link: &Arc<Link>) -> Result<(), Option<Ungreeted>> {
+        tokio::select! {
+            greeted = timeout(self.bounds.start, link.greet()) => match greeted {
+                Ok(greeted) => greeted.map_err(Some),
+                Err(_) => Err(None),
+            },
+            () = self.closing.cancelled() => {
+                Err(Some(Ungreeted::Unanswered(Unanswered::Closed)))
+            }
+        }
+    }
+
+    /// A failed greeting in words.
+    fn ungreeted(&self, era: Era, error: Option<Ungreeted>) -> Fault {
+        let failed = |message: String| Fault::new(SourceFault::Failed, message);
+        match error {
+            None => {
+                let start = self.bounds.start;
                 let message = format!("did not answer the handshake within {start:?}");
-                return Err(Fault::new(SourceFault::TimedOut, message).into());
+                Fault::new(SourceFault::TimedOut, message)
             }
-        };
-        end.over.cancel();
-        Err(Failed { dialect: refuses_dialect(&error), fault: unshaken(&error) })
+            Some(Ungreeted::Refused(error)) => {
+                failed(format!("refused the handshake: {}", refused(&error)))
+            }
+            Some(Ungreeted::Versions(theirs)) => failed(versions(&theirs)),
+            Some(Ungreeted::Unreadable(why)) => {
+                let text = super::wording::shown(&why, 300);
+                let message = format!("answered the handshake with something else: {text}");
+                Fault::new(SourceFault::Malformed, message)
+            }
+            Some(Ungreeted::Unanswered(_)) if self.closing.is_cancelled() => {
+                failed("was closed".to_owned())
+            }
+            Some(Ungreeted::Unanswered(why)) => super::fail::unasked(method(era), why),
+        }
     }
 
     /// Ends what is left and adds what it last said.
@@ -159,41 +162,47 @@ impl Setting {
             fault.message.push_str("; the last lines of its standard error: ");
             fault.message.push_str(&last);
         }
+        fault.fix.get_or_insert_with(|| {
+            "run the command by hand and send it an `initialize`: what it needs to start is often \
+             said in its last lines"
+                .to_owned()
+        });
         fault
     }
-}
-
-/// A stream that broke is resumed six times, over about a minute; then its calls fail.
-fn resuming() -> Arc<ExponentialBackoff> {
-    let mut resuming = ExponentialBackoff::default();
-    resuming.max_times = Some(6);
-    resuming.max_delay = Some(Duration::from_secs(30));
-    Arc::new(resuming)
 }
 
 impl Session {
     /// Resolves when the session is over and nothing of it is left, with why.
     pub(super) async fn last(self, setting: &Setting) -> Fault {
-        let Self { mut running, link, mut process, end } = self;
+        let Self { link, mut process } = self;
+        let end = Arc::clone(&link.shared.end);
         let how = first_sign(&setting.closing, process.as_mut(), &end).await;
         // What a child wrote before it ended is still in the pipe, and may be answers.
         if how.is_some() {
             drop(timeout(setting.bounds.grace, end.over.cancelled()).await);
         }
         end.over.cancel();
-        // Closes the child's input, which most servers take for the sign to end.
-        if let Err(error) = running.close().await {
-            tracing::warn!(%error, "a connection did not end cleanly");
-        }
+        drop(timeout(setting.bounds.grace, close(&link)).await);
         let Some(mut process) = process else {
-            return Fault::new(SourceFault::Crashed, "closed the session");
+            return match end.why() {
+                Some(why) => broken(why),
+                None => Fault::new(SourceFault::Crashed, "closed the session"),
+            };
         };
         let how = match how {
             Some(how) => Some(how),
             None => timeout(setting.bounds.grace, process.ended()).await.ok(),
         };
-        let fault = with_noise(over(end.why(), how), link.noise());
+        let fault = with_noise(over(end.why(), how), &link.shared.noise);
         setting.ended(fault, process).await
+    }
+}
+
+/// Lets the server know that nothing more comes.
+async fn close(link: &Link) {
+    match &link.wire {
+        Wire::Pipe(pipe) => pipe.close(),
+        Wire::Http(endpoint) => endpoint.close().await,
     }
 }
 
@@ -234,6 +243,7 @@ fn broken(why: &Broken) -> Fault {
             Fault::new(SourceFault::TimedOut, format!("did not read its input for {STALL:?}"))
         }
         Broken::Io(error) => Fault::new(SourceFault::Crashed, format!("its pipes failed: {error}")),
+        Broken::Session(why) => Fault::new(SourceFault::Failed, why.clone()),
     }
 }
 
@@ -244,47 +254,4 @@ fn with_noise(mut fault: Fault, noise: &Noise) -> Fault {
         fault.message = format!("{}; it {}", fault.message, problem.message);
     }
     fault
-}
-
-/// Whether the server answered and would not have this dialect.
-pub(super) fn refuses_dialect(error: &ClientInitializeError) -> bool {
-    matches!(
-        error,
-        ClientInitializeError::JsonRpcError(_)
-            | ClientInitializeError::NoCompatibleProtocolVersion { .. }
-    )
-}
-
-/// A failed handshake in words.
-pub(super) fn unshaken(error: &ClientInitializeError) -> Fault {
-    let failed = |message: String| Fault::new(SourceFault::Failed, message);
-    match error {
-        ClientInitializeError::JsonRpcError(error) => {
-            let refusal = super::inflight::Refusal {
-                code: error.code.0.into(),
-                message: error.message.to_string(),
-            };
-            failed(format!("refused the handshake: {}", refused(&refusal)))
-        }
-        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
-            let theirs: Vec<_> =
-                server_supported.iter().take(10).map(|v| shown(v.as_str(), 20)).collect();
-            failed(format!(
-                "speaks no revision of MCP that is known here, only: {}",
-                theirs.join(", ")
-            ))
-        }
-        ClientInitializeError::TransportError { error, .. } => super::fail::transport(error),
-        ClientInitializeError::Cancelled => Fault::new(SourceFault::Failed, "was closed"),
-        ClientInitializeError::ConnectionClosed(_) => {
-            Fault::new(SourceFault::Crashed, "closed the connection during the handshake")
-        }
-        other => {
-            let text = shown(&other.to_string(), 300);
-            Fault::new(
-                SourceFault::Malformed,
-                format!("answered the handshake with something else: {text}"),
-            )
-        }
-    }
 }

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::SubscriptionFilter;
+use ::mcp::Era;
+use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -13,9 +14,11 @@ use tool::source::SourceFault;
 use tool::{Revision, SourceName};
 
 use super::dial::{Dial, Fault};
+use super::follow::follow;
 use super::http::Http;
-use super::link::{Era, Link};
+use super::link::Link;
 use super::options::{Dialect, Options};
+use super::parked::{Held, Owner, Parked};
 use super::patience::{ENOUGH, LONGEST, Next, Patience, WINDOW};
 use super::session::{Failed, Session, Setting};
 
@@ -24,9 +27,6 @@ const CALM: Duration = Duration::from_millis(500);
 
 /// The longest wait before an endpoint is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
-
-/// A subscription that ended is renewed after this.
-const RESUBSCRIBE: Duration = Duration::from_secs(30);
 
 /// Where the server is.
 #[derive(Debug, Clone)]
@@ -67,6 +67,7 @@ pub(super) struct Upstream {
     refresh: Notify,
     started: AtomicBool,
     setting: Setting,
+    parked: Arc<Parked>,
 }
 
 impl Upstream {
@@ -95,6 +96,7 @@ impl Upstream {
             refresh: Notify::new(),
             started: AtomicBool::new(false),
             setting,
+            parked: Arc::default(),
         })
     }
 
@@ -115,6 +117,16 @@ impl Upstream {
             Ok(State::Resting(fault) | State::Down(fault)) => Err(fault.clone()),
             Ok(State::Coming | State::Closed) | Err(_) => Err(closed()),
         }
+    }
+
+    /// Keeps a request that waits for its client; gives it back where too many do.
+    pub(super) fn park(&self, held: Held) -> Result<Bytes, Box<Held>> {
+        self.parked.park(held, &self.setting.closing)
+    }
+
+    /// Gives such a request back, once, to whom it belongs.
+    pub(super) fn unpark(&self, name: &[u8], owner: &Owner) -> Option<Held> {
+        self.parked.take(name, owner)
     }
 
     pub(super) fn revision(&self) -> Revision {
@@ -205,7 +217,7 @@ impl Upstream {
             // Before the tree is gone, which takes its time: nobody is to wait for this link.
             self.state.send_replace(State::Coming);
         };
-        let followed = follow(&link, &self.setting.changed);
+        let followed = follow(&link);
         let (fault, (), ()) = tokio::join!(session.last(&self.setting), over, followed);
         (fault, since.elapsed())
     }
@@ -283,10 +295,10 @@ impl Upstream {
     async fn begin(&self) -> Result<Session, Fault> {
         let known = *self.era.lock().unwrap_or_else(PoisonError::into_inner);
         let eras: &[Era] = match (self.setting.dialect, known) {
-            (Dialect::Initialize, _) => &[Era::Initialize],
-            (Dialect::Discover, _) => &[Era::Discover],
-            (Dialect::Probe, Some(Era::Discover)) => &[Era::Discover, Era::Initialize],
-            (Dialect::Probe, _) => &[Era::Initialize, Era::Discover],
+            (Dialect::Initialize, _) => &[Era::Handshake],
+            (Dialect::Discover, _) => &[Era::Stateless],
+            (Dialect::Probe, Some(Era::Stateless)) => &[Era::Stateless, Era::Handshake],
+            (Dialect::Probe, _) => &[Era::Handshake, Era::Stateless],
         };
         let mut first = None;
         for era in eras {
@@ -311,35 +323,6 @@ impl Upstream {
             Target::Pipes(dial) => self.setting.pipes(dial.as_ref(), era).await,
             Target::Http(http) => self.setting.endpoint(http, era).await,
         }
-    }
-}
-
-/// Servers of 2026-07-28 tell of changed lists only where they are asked to.
-async fn follow(link: &Link, changed: &Notify) {
-    let wanted = SubscriptionFilter::builder()
-        .tools_list_changed()
-        .prompts_list_changed()
-        .resources_list_changed()
-        .build()
-        .supported_by(&link.can());
-    if link.era() != Era::Discover || wanted == SubscriptionFilter::new() {
-        return;
-    }
-    let listening = async {
-        loop {
-            if let Ok(mut news) = link.peer().listen(wanted.clone()).await {
-                while let Ok(Some(_)) = news.next().await {
-                    changed.notify_one();
-                }
-                // What happened between this and the next subscription is not told.
-                changed.notify_one();
-            }
-            sleep(RESUBSCRIBE).await;
-        }
-    };
-    tokio::select! {
-        () = link.over() => {}
-        () = listening => {}
     }
 }
 

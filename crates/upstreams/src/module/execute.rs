@@ -60,7 +60,7 @@ impl Execute {
             EgressError::TimedOut { phase, .. } if *phase != Phase::Queue => self.timed_out(),
             _ => told(&said(error)),
         };
-        ExecuteError { code: error.code(), message, sent: error.sent() }
+        ExecuteError { code: error.code(), message, sent: error.sent(), rpc: None }
     }
 
     fn timed_out(&self) -> String {

@@ -66,7 +66,7 @@ fn good() -> Said {
 }
 
 fn lost(code: Code, sent: Sent) -> Said {
-    Err(ExecuteError { code, message: "lost".into(), sent })
+    Err(ExecuteError { code, message: "lost".into(), sent, rpc: None })
 }
 
 /// Whether the call was made twice.

@@ -10,7 +10,7 @@ use identity::{NewKey, Right};
 use intake::{Intake, Sourced, Times};
 use ledger::FileLedger;
 use policy::Policy;
-use server::{Doors, Hosts, Keys, Parts};
+use server::{Doors, Front, Hosts, Keys, Parts};
 use store::MemoryStore;
 use testkit::clock::FakeClock;
 use testkit::ledger::MemoryLedger;
@@ -109,7 +109,7 @@ impl Server {
             secret: secret.unwrap_or_else(|| Secret::new("key")),
             hosts,
         });
-        let (address, stop, listening) = listen(server::router(&doors)).await;
+        let (address, stop, listening) = listen(Front::new(&doors)).await;
         Self { address, gateway, ledger, source, clock, intake, doors, stop, listening, keys }
     }
 
@@ -180,12 +180,14 @@ impl Drop for Server {
     }
 }
 
-/// Serves `router` on a port of its own.
-pub(crate) async fn listen(router: axum::Router) -> (SocketAddr, CancellationToken, TaskTracker) {
+/// Serves on a port of its own.
+pub(crate) async fn listen(
+    front: impl Into<Front>,
+) -> (SocketAddr, CancellationToken, TaskTracker) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-    drop(tasks.spawn(server::listen(listener, router, stop.clone())));
+    drop(tasks.spawn(server::listen(listener, front.into(), stop.clone())));
     tasks.close();
     (address, stop, tasks)
 }

@@ -1,17 +1,11 @@
 //! What a response is: an answer, a refusal, or nothing of use.
 
+use ::mcp::{Message, Response as Answer, RpcError};
 use bytes::{Bytes, BytesMut};
 use guard::egress::Body;
 use http::{Response, StatusCode, header};
-use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
-    ServerJsonRpcMessage,
-};
-use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, HttpStatusError, StreamableHttpError, StreamableHttpPostResponse,
-};
+use tool::Limits;
 
-use super::Failure;
 use crate::mcp::fail::HttpFault;
 use crate::mcp::wording::shown;
 
@@ -33,12 +27,6 @@ fn content_type(response: &Response<Body>) -> &str {
     said.and_then(|said| said.to_str().ok()).unwrap_or_default()
 }
 
-/// The session it opens.
-pub(super) fn session(response: &Response<Body>) -> Option<String> {
-    let said = response.headers().get("mcp-session-id")?;
-    said.to_str().ok().map(str::to_owned)
-}
-
 /// Reads what is left, so that the connection serves again; gives up where that is much.
 pub(super) async fn rest(body: Body) {
     drop(bounded(body, REFUSAL).await);
@@ -47,7 +35,12 @@ pub(super) async fn rest(body: Body) {
 /// All of a body, of at most `most` bytes.
 pub(super) async fn bounded(mut body: Body, most: usize) -> Result<Bytes, HttpFault> {
     let Some(first) = body.chunk().await? else { return Ok(Bytes::new()) };
+    if first.len() > most {
+        return Err(HttpFault::too_large(most));
+    }
+    let Some(second) = body.chunk().await? else { return Ok(first) };
     let mut all = BytesMut::from(first);
+    all.extend_from_slice(&second);
     loop {
         if all.len() > most {
             return Err(HttpFault::too_large(most));
@@ -57,61 +50,42 @@ pub(super) async fn bounded(mut body: Body, most: usize) -> Result<Bytes, HttpFa
     }
 }
 
-/// A request that was not accepted. A JSON-RPC error in the body is the answer; a handshake that is
-/// refused without one is answered in its name, so that the other dialect can be tried.
-pub(super) async fn refused(
-    response: Response<Body>,
-    id: &RequestId,
-    request: &ClientJsonRpcMessage,
-) -> Result<StreamableHttpPostResponse, Failure> {
+/// A request that was not accepted. A JSON-RPC error in the body is the answer; a greeting that is
+/// refused without one is answered in the server's name, so that the other dialect can be tried.
+pub(super) async fn refused(response: Response<Body>, greets: bool) -> Result<RpcError, HttpFault> {
     let status = response.status();
-    let (failure, body) = failed(response).await;
-    let answer = |error| {
-        let message = ServerJsonRpcMessage::error(error, Some(id.clone()));
-        Ok(StreamableHttpPostResponse::Json(message, None))
-    };
-    if matches!(failure, StreamableHttpError::AuthRequired(_)) {
-        return Err(failure);
+    let (fault, body) = failed(response).await;
+    if status == StatusCode::UNAUTHORIZED {
+        return Err(fault);
     }
-    if let Ok(JsonRpcMessage::Error(said)) = serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
-        return answer(said.error);
+    if let Ok(Message::Response(Answer { result: Err(error), .. })) =
+        Message::read(body.clone(), Limits::DOCUMENT)
+    {
+        return Ok(error);
     }
     let turned_away = status.is_client_error()
         && !matches!(
             status,
             StatusCode::FORBIDDEN | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS
         );
-    if turned_away && is_handshake(request) {
-        return answer(ErrorData::new(ErrorCode(0), said(status, &body), None));
+    if turned_away && greets {
+        return Ok(RpcError::new(0, said(status, &body)));
     }
-    Err(failure)
+    Err(fault)
 }
 
-fn is_handshake(message: &ClientJsonRpcMessage) -> bool {
-    let JsonRpcMessage::Request(request) = message else { return false };
-    matches!(
-        request.request,
-        ClientRequest::InitializeRequest(_) | ClientRequest::DiscoverRequest(_)
-    )
-}
-
-/// A status that is no success, as rmcp tells them apart, and what of the body was read.
-pub(super) async fn failed(response: Response<Body>) -> (Failure, Bytes) {
+/// A status that is no success, and what of the body was read.
+pub(super) async fn failed(response: Response<Body>) -> (HttpFault, Bytes) {
     let status = response.status();
-    let header = |name| {
-        let value = response.headers().get(name)?;
-        value.to_str().ok().map(str::to_owned)
-    };
-    let (challenge, retry) = (header(header::WWW_AUTHENTICATE), header(header::RETRY_AFTER));
+    let wait = response.headers().get(header::RETRY_AFTER);
+    let wait = wait.and_then(|wait| wait.to_str().ok()).map(|wait| shown(wait, 40));
     let body = bounded(response.into_body(), REFUSAL).await.unwrap_or_default();
-    let failure = match status {
-        StatusCode::UNAUTHORIZED => {
-            StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge.unwrap_or_default()))
-        }
-        StatusCode::TOO_MANY_REQUESTS => HttpStatusError::new(status.as_u16(), retry).into(),
-        _ => StreamableHttpError::Client(HttpFault::failed(said(status, &body))),
+    let fault = match status {
+        StatusCode::UNAUTHORIZED => HttpFault::unauthorized(),
+        StatusCode::TOO_MANY_REQUESTS => HttpFault::rate_limited(wait.as_deref()),
+        _ => HttpFault::failed(said(status, &body)),
     };
-    (failure, body)
+    (fault, body)
 }
 
 fn said(status: StatusCode, body: &[u8]) -> String {

@@ -1,182 +1,203 @@
-//! The events of one response, with the answers taken out.
+//! The events of one request's response, until its answer, over as many breaks as a server allows.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use ::mcp::sse::{self, TooLarge};
+use ::mcp::{Era, Id, Message, Request, Response, RpcError};
 use bytes::Bytes;
-use futures_util::StreamExt as _;
-use futures_util::stream::{BoxStream, unfold};
+use futures_util::FutureExt as _;
 use guard::egress::Body;
-use rmcp::model::{JsonRpcMessage, RequestId, ServerJsonRpcMessage};
-use rmcp::transport::streamable_http_client::SseError;
-use sse_stream::Sse;
+use http::HeaderValue;
 use tokio::time::{sleep, timeout};
-use tokio_util::task::TaskTracker;
+use tool::{Json, Limits};
 
-use super::{Client, reply};
-use crate::mcp::inflight::{Inbound, Inflight};
-use crate::mcp::noise::{Noise, Verdict};
-use crate::mcp::sse::{Reader, TooLarge};
+use super::{Endpoint, reply};
+use crate::mcp::ears::Heard;
+use crate::mcp::exchange::{Event, Spoiled, not_answered};
+use crate::mcp::fail::HttpFault;
+use crate::mcp::link::{Link, Unanswered, Wire};
+use crate::mcp::noise::Verdict;
+use crate::mcp::question::is_passed_on;
 
-/// A server may ask for a pause before its stream is resumed: between these two, in milliseconds.
-const PAUSE: (u64, u64) = (500, 60_000);
-/// A stream that failed is told of no sooner, since it is opened again at once.
-const CALM: Duration = Duration::from_secs(1);
+/// A server may ask for a pause before its stream is resumed: between these two.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_mins(1));
+/// A stream is resumed so often.
+const RESUMED: u32 = 6;
 /// Questions of the server on one stream.
 const QUESTIONS: usize = 1_000;
-
-/// How long the end of a stream may take whose answer has come.
-const REST: Duration = Duration::from_secs(1);
-
-/// A body that is read to its end where its answer has come: rmcp stops reading there, and the
-/// connection would be lost to the next call.
-struct Drained {
-    body: Option<Body>,
-    answered: bool,
-    tasks: TaskTracker,
-}
-
-impl Drop for Drained {
-    fn drop(&mut self) {
-        let Some(body) = self.body.take().filter(|_| self.answered) else { return };
-        if tokio::runtime::Handle::try_current().is_ok() {
-            drop(self.tasks.spawn(timeout(REST, reply::rest(body))));
-        }
-    }
-}
+/// How long the end of a stream may take whose answer has come, for its caller and in all.
+const REST: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// The events of one response.
-pub(super) struct Events {
-    body: Drained,
-    reader: Reader,
-    inflight: Arc<Inflight>,
-    noise: Arc<Noise>,
+#[derive(Debug)]
+pub(super) struct Stream {
+    body: Option<Body>,
+    reader: sse::Reader,
     most: usize,
-    /// The request that this response is to; none on the stream nobody asked a question on.
-    request: Option<RequestId>,
+    last: Option<HeaderValue>,
+    pause: Option<Duration>,
+    resumed: u32,
     questions: usize,
-    over: bool,
 }
 
-type Event = Result<Sse, SseError>;
-
-impl Events {
-    /// Of the response to one request.
-    pub(super) fn answering(body: Body, request: RequestId, client: &Client) -> Self {
-        Self { request: Some(request), ..Self::unasked(body, client) }
-    }
-
-    /// Of a stream for whatever the server has to say, or for what is left of a broken one.
-    pub(super) fn unasked(body: Body, client: &Client) -> Self {
+impl Stream {
+    pub(super) fn new(body: Body, most: usize) -> Self {
         Self {
-            body: Drained { body: Some(body), answered: false, tasks: client.tasks.clone() },
-            reader: Reader::new(client.most),
-            inflight: Arc::clone(&client.inflight),
-            noise: Arc::clone(&client.noise),
-            most: client.most,
-            request: None,
+            body: Some(body),
+            reader: sse::Reader::new(most),
+            most,
+            last: None,
+            pause: None,
+            resumed: 0,
             questions: 0,
-            over: false,
         }
     }
 
-    /// As rmcp reads it.
-    pub(super) fn boxed(self) -> BoxStream<'static, Event> {
-        unfold(self, |mut events| async {
-            let event = events.next().await?;
-            Some((event, events))
-        })
-        .boxed()
-    }
-
-    async fn next(&mut self) -> Option<Event> {
+    /// What comes next.
+    pub(super) async fn next(&mut self, link: &Arc<Link>, id: i64) -> Result<Event, Unanswered> {
         loop {
-            if let Some(event) = self.reader.next() {
-                match self.passed(event) {
-                    Ok(event) => return Some(Ok(event)),
-                    Err(why) => return self.broken(why).await,
+            while let Some(event) = self.reader.pop() {
+                if let Some(event) = self.event(event, link, id).await? {
+                    if matches!(event, Event::Answered(_) | Event::Spoiled(_)) {
+                        self.drain(link).await;
+                    }
+                    return Ok(event);
                 }
             }
-            if self.over {
-                return None;
-            }
-            let body = self.body.body.as_mut()?;
-            match body.chunk().await {
-                Ok(Some(part)) => match self.reader.feed(&part) {
-                    Ok(()) => {}
-                    Err(TooLarge) => return self.too_large().await,
-                },
-                Ok(None) => {
-                    self.body.body = None;
-                    return None;
-                }
-                Err(error) => return self.broken(error.to_string()).await,
+            let part = match &mut self.body {
+                Some(body) => body.chunk().await.ok().flatten(),
+                None => None,
+            };
+            match part {
+                Some(part) => self
+                    .reader
+                    .feed(&part)
+                    .map_err(|TooLarge| Unanswered::Undelivered(HttpFault::too_large(self.most)))?,
+                None => self.resume(link).await?,
             }
         }
     }
 
-    /// The event as rmcp is to see it: answers to our own requests have become a word that they came.
-    fn passed(&mut self, mut event: Sse) -> Result<Sse, String> {
-        event.retry = event.retry.map(|pause| pause.clamp(PAUSE.0, PAUSE.1));
+    /// An event that is of interest to the request's owner.
+    async fn event(
+        &mut self,
+        event: sse::Event,
+        link: &Arc<Link>,
+        id: i64,
+    ) -> Result<Option<Event>, Unanswered> {
+        if let Some(at) = event.id {
+            self.last = HeaderValue::from_str(&at).ok().filter(|at| !at.is_empty());
+        }
+        if let Some(pause) = event.retry {
+            self.pause = Some(Duration::from_millis(pause).clamp(PAUSE.0, PAUSE.1));
+        }
         let ours = matches!(event.event.as_deref(), None | Some("" | "message"));
-        let Some(data) = event.data.take().filter(|data| ours && !data.trim().is_empty()) else {
-            return Ok(event);
+        let Some(data) = event.data.filter(|data| ours && !data.trim().is_empty()) else {
+            return Ok(None);
         };
+        let limits = Limits { bytes: self.most, ..Limits::DOCUMENT };
         let data = Bytes::from(data);
-        match self.inflight.read(&data) {
-            Inbound::Pass(message) => {
-                self.body.answered |= self.answers(&message);
-                event.data = written(&message);
-            }
-            Inbound::Asked { .. } => {
-                self.questions += 1;
-                if self.questions > QUESTIONS {
-                    return Err(format!("asked more than {QUESTIONS} questions on one stream"));
+        match Message::read(data.clone(), limits) {
+            Ok(Message::Response(answer)) => Ok(answered(answer, id)),
+            Ok(Message::Request(question)) => self.asked(question, link).await,
+            Ok(Message::Notification(notice)) => Ok(match link.shared.ears.hear(notice) {
+                Heard::Progressed(of, progress) if of == id => Some(Event::Progressed(progress)),
+                Heard::Logged(notice) | Heard::Acknowledged(_, notice) => {
+                    Some(Event::Noticed(notice))
                 }
-                event.data = String::from_utf8(data.into()).ok();
-            }
-            Inbound::Quiet => {}
-            Inbound::Unreadable(why) => {
-                if let Verdict::Enough(why) = self.noise.line(&data, &why) {
-                    return Err(why);
-                }
-            }
-        }
-        Ok(event)
-    }
-
-    fn answers(&self, message: &ServerJsonRpcMessage) -> bool {
-        let id = match message {
-            JsonRpcMessage::Response(response) => Some(&response.id),
-            JsonRpcMessage::Error(error) => error.id.as_ref(),
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
-        };
-        id.is_some() && id == self.request.as_ref()
-    }
-
-    /// No other message can be told from here on; the request it was for gets to know why.
-    async fn too_large(&mut self) -> Option<Event> {
-        let why = format!("with a message of more than {} bytes", self.most);
-        let told = self.request.take().and_then(|id| self.inflight.refuse(&id, &why));
-        match told {
-            Some(told) => {
-                self.over = true;
-                Some(Ok(Sse { data: written(&told), ..Sse::default() }))
-            }
-            None => self.broken(format!("sent {why}")).await,
+                Heard::Progressed(..) | Heard::Quiet => None,
+            }),
+            Err(fault) => match Spoiled::read(&data, &fault) {
+                Some((of, spoiled)) if of == id => Ok(Some(Event::Spoiled(spoiled))),
+                _ => match link.shared.noise.line(&data, &fault.to_string()) {
+                    Verdict::Bear => Ok(None),
+                    Verdict::Enough(why) => Err(Unanswered::Undelivered(HttpFault::malformed(why))),
+                },
+            },
         }
     }
 
-    async fn broken(&mut self, why: String) -> Option<Event> {
-        self.over = true;
-        self.body.body = None;
-        if self.request.is_none() {
-            sleep(CALM).await;
+    async fn asked(&mut self, question: Request, link: &Link) -> Result<Option<Event>, Unanswered> {
+        self.questions += 1;
+        if self.questions > QUESTIONS {
+            let why = format!("asked more than {QUESTIONS} questions on one stream");
+            return Err(Unanswered::Undelivered(HttpFault::malformed(why)));
         }
-        Some(Err(SseError::Body(why.into())))
+        if is_passed_on(&question.method) {
+            return Ok(Some(Event::Asked(question)));
+        }
+        reply_to(&question, link).await?;
+        Ok(None)
+    }
+
+    /// The stream broke off. What is left of it may be had, where the server gave its events ids.
+    async fn resume(&mut self, link: &Link) -> Result<(), Unanswered> {
+        self.body = None;
+        let Wire::Http(endpoint) = &link.wire else { return Err(Unanswered::Lost) };
+        loop {
+            let last = self.last.clone().filter(|_| link.era() == Era::Handshake);
+            let Some(last) = last.filter(|_| self.resumed < RESUMED) else {
+                return Err(Unanswered::Lost);
+            };
+            let doubled = PAUSE.0.saturating_mul(1 << self.resumed);
+            self.resumed += 1;
+            sleep(self.pause.unwrap_or(doubled)).await;
+            // Nobody there yet is no last word; a refusal is.
+            let Ok(response) = endpoint.get(&endpoint.seat(), Some(&last)).await else { continue };
+            if !response.status().is_success() || !reply::is(&response, "text/event-stream") {
+                reply::rest(response.into_body()).await;
+                return Err(Unanswered::Lost);
+            }
+            self.reader = sse::Reader::new(self.most);
+            self.body = Some(response.into_body());
+            return Ok(());
+        }
+    }
+
+    /// Reads to the end, so that the connection serves the next request. It is mostly there already.
+    async fn drain(&mut self, link: &Link) {
+        let Some(mut body) = self.body.take() else { return };
+        let Wire::Http(endpoint) = &link.wire else { return };
+        let mut to_end = Box::pin(async move { while let Ok(Some(_)) = body.chunk().await {} });
+        if to_end.as_mut().now_or_never().is_some() {
+            return;
+        }
+        if !endpoint.lingers.load(Ordering::Relaxed) {
+            if timeout(REST.0, to_end.as_mut()).await.is_ok() {
+                return;
+            }
+            endpoint.lingering();
+        }
+        drop(link.shared.tasks.spawn(async move { drop(timeout(REST.1, to_end).await) }));
     }
 }
 
-fn written(message: &ServerJsonRpcMessage) -> Option<String> {
-    serde_json::to_string(message).ok()
+fn answered(answer: Response, id: i64) -> Option<Event> {
+    let Response { id: of, result } = answer;
+    // An error without an id can only be this request's.
+    let ours = match &of {
+        Some(of) => of.as_number() == Some(id),
+        None => result.is_err(),
+    };
+    ours.then_some(Event::Answered(result))
+}
+
+/// Answers a question that is nobody's but ours.
+pub(super) async fn reply_to(question: &Request, link: &Link) -> Result<(), Unanswered> {
+    let answer: Result<Json, RpcError> = match question.method.as_str() {
+        "ping" => Ok(Json::empty()),
+        method => Err(not_answered(method)),
+    };
+    let id: &Id = &question.id;
+    link.reply(id, &answer).await
+}
+
+/// The endpoint of a connection that has one.
+pub(super) fn endpoint(link: &Link) -> Option<&Endpoint> {
+    match &link.wire {
+        Wire::Http(endpoint) => Some(endpoint),
+        Wire::Pipe(_) => None,
+    }
 }

@@ -1,70 +1,66 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::ServerJsonRpcMessage;
-use rmcp::transport::Transport as _;
+use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
+use tool::Json;
 
-use super::{Broken, End, Pipe, Shared};
+use super::{Broken, Event, Pipe};
+use crate::mcp::ears::Ears;
+use crate::mcp::link::Shared;
 
-const CHANGED: &str = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
+const SOON: Duration = Duration::from_secs(10);
 
 /// A pipe, and the server's ends of it.
-fn pipe(longest: usize) -> (Pipe, DuplexStream, DuplexStream, Arc<End>) {
+fn pipe(longest: usize) -> (Pipe, DuplexStream, DuplexStream, Shared) {
     let (reader, theirs_out) = tokio::io::duplex(64);
     let (theirs_in, writer) = tokio::io::duplex(64);
-    let end = Arc::<End>::default();
-    let shared = Shared { inflight: Arc::default(), noise: Arc::default(), end: Arc::clone(&end) };
-    let pipe =
-        Pipe::open((Box::new(reader), Box::new(writer)), longest, shared, &TaskTracker::new());
-    (pipe, theirs_out, theirs_in, end)
+    let shared = Shared {
+        ears: Arc::new(Ears::new(Arc::default())),
+        noise: Arc::default(),
+        end: Arc::default(),
+        tasks: TaskTracker::new(),
+    };
+    let pipe = Pipe::open((Box::new(reader), Box::new(writer)), longest, shared.clone());
+    (pipe, theirs_out, theirs_in, shared)
 }
 
-/// rmcp drops the future of `receive` whenever anything else happens.
+fn progress(of: i64, done: usize) -> String {
+    let params = json!({"progressToken": of, "progress": done});
+    format!("{}\n", json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+}
+
 #[tokio::test]
-async fn a_message_is_not_lost_where_receiving_is_given_up_again_and_again() {
-    let (mut pipe, mut out, _in, _end) = pipe(1000);
-    let write = async {
-        for byte in CHANGED.repeat(3).bytes() {
-            out.write_all(&[byte]).await.unwrap();
-            tokio::task::yield_now().await;
-        }
-    };
-    let read = async {
-        let mut messages = 0;
-        while messages < 3 {
-            tokio::select! {
-                biased;
-                message = pipe.receive() => {
-                    assert!(matches!(message, Some(ServerJsonRpcMessage::Notification(_))));
-                    messages += 1;
-                }
-                () = tokio::task::yield_now() => {}
+async fn an_answer_has_its_place_however_much_is_told_before_it() {
+    let (pipe, mut out, _in, _shared) = pipe(1000);
+    let mut events = pipe.enter(7, true).unwrap();
+    for done in 0..200 {
+        out.write_all(progress(7, done).as_bytes()).await.unwrap();
+    }
+    out.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":\"7\",\"result\":{}}\n").await.unwrap();
+    let mut told = 0;
+    let answer = timeout(SOON, async {
+        loop {
+            match events.recv().await.unwrap() {
+                Event::Progressed(_) => told += 1,
+                Event::Answered(answer) => return answer.unwrap(),
+                other => panic!("{other:?}"),
             }
         }
-    };
-    timeout(Duration::from_secs(10), async { tokio::join!(write, read) }).await.unwrap();
+    });
+    assert_eq!(answer.await.unwrap(), Json::empty());
+    assert!((1..200).contains(&told), "{told}");
 }
 
-/// Nor is an answer to a question of the server.
 #[tokio::test]
-async fn a_question_is_answered_once_where_receiving_is_given_up() {
-    let (mut pipe, mut out, theirs, _end) = pipe(1000);
+async fn questions_are_answered_one_after_the_other() {
+    let (_pipe, mut out, theirs, _shared) = pipe(1000);
     let ask = async {
         for n in 0..200 {
             let question = format!("{{\"jsonrpc\":\"2.0\",\"id\":{n},\"method\":\"ping\"}}\n");
             out.write_all(question.as_bytes()).await.unwrap();
-        }
-    };
-    let receive = async {
-        loop {
-            tokio::select! {
-                biased;
-                message = pipe.receive() => panic!("{message:?}"),
-                () = tokio::task::yield_now() => {}
-            }
         }
     };
     let hear = async {
@@ -74,31 +70,54 @@ async fn a_question_is_answered_once_where_receiving_is_given_up() {
             assert_eq!(line, format!("{{\"jsonrpc\":\"2.0\",\"id\":{n},\"result\":{{}}}}"));
         }
     };
-    let all = async {
-        tokio::select! {
-            ((), ()) = async { tokio::join!(ask, hear) } => {}
-            () = receive => {}
-        }
-    };
-    timeout(Duration::from_secs(10), all).await.unwrap();
+    timeout(SOON, async { tokio::join!(ask, hear) }).await.unwrap();
+}
+
+/// With two calls in flight nobody can tell whose a question is.
+#[tokio::test]
+async fn a_question_goes_to_the_only_call_or_to_nobody() {
+    let (pipe, mut out, theirs, _shared) = pipe(1000);
+    let mut lines = BufReader::new(theirs).lines();
+    let question = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"roots/list\"}\n";
+    let mut first = pipe.enter(1, true).unwrap();
+    let _list = pipe.enter(2, false).unwrap();
+    out.write_all(question).await.unwrap();
+    let event = timeout(SOON, first.recv()).await.unwrap();
+    assert!(matches!(event, Some(Event::Asked(_))));
+
+    let mut second = pipe.enter(3, true).unwrap();
+    out.write_all(question).await.unwrap();
+    let line = timeout(SOON, lines.next_line()).await.unwrap().unwrap().unwrap();
+    assert!(line.contains("-32603") && line.contains("whose question"), "{line}");
+    assert!(first.try_recv().is_err() && second.try_recv().is_err());
 }
 
 #[tokio::test]
 async fn the_end_of_the_output_is_the_end_of_the_connection() {
-    let (mut pipe, out, _in, end) = pipe(1000);
+    let (pipe, out, _in, shared) = pipe(1000);
+    let mut events = pipe.enter(1, true).unwrap();
     drop(out);
-    assert!(pipe.receive().await.is_none());
-    assert!(end.over.is_cancelled());
-    assert_eq!(end.why(), None);
+    assert!(timeout(SOON, events.recv()).await.unwrap().is_none());
+    assert!(shared.end.over.is_cancelled());
+    assert_eq!(shared.end.why(), None);
+    assert!(pipe.enter(2, true).is_none());
+}
+
+#[tokio::test]
+async fn closing_lets_go_of_the_input() {
+    let (pipe, _out, theirs, _shared) = pipe(1000);
+    pipe.send("{\n}".into()).await.unwrap();
+    pipe.close();
+    let mut lines = BufReader::new(theirs).lines();
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "{ }");
+    assert_eq!(timeout(SOON, lines.next_line()).await.unwrap().unwrap(), None);
+    assert!(pipe.send("{}".into()).await.is_err());
 }
 
 #[tokio::test]
 async fn noise_without_end_breaks_it() {
-    let (mut pipe, mut out, _in, end) = pipe(10);
+    let (_pipe, mut out, _in, shared) = pipe(10);
     let flood = async { while out.write_all(b"a line that is too long\n").await.is_ok() {} };
-    tokio::select! {
-        message = pipe.receive() => assert!(message.is_none()),
-        () = flood => panic!("the pipe closed by itself"),
-    }
-    assert!(matches!(end.why(), Some(Broken::Noise(_))));
+    timeout(SOON, flood).await.unwrap();
+    assert!(matches!(shared.end.why(), Some(Broken::Noise(_))));
 }

@@ -67,6 +67,9 @@ async fn a_refusal_is_told_in_the_servers_words_bounded_and_escaped() {
     assert!(error.message.starts_with("the source `s` answered: \\u{1b}[2Jno such thing!!!"));
     assert!(error.message.ends_with("…  (error -32602)".replace("  ", " ").as_str()), "{error}");
     assert!(error.message.len() < 700);
+    let rpc = error.rpc.unwrap();
+    assert_eq!(rpc.code, -32602);
+    assert!(rpc.message.starts_with("\u{1b}[2Jno such thing!!!") && rpc.message.len() < 5000);
     source.close().await;
 }
 
@@ -256,6 +259,9 @@ async fn questions_of_the_server_are_answered_and_do_not_pile_up() {
         .await;
         let refused = talk.hear().await.unwrap();
         assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(1), &json!(-32601)));
+        talk.say(json!({"jsonrpc": "2.0", "id": 2, "method": "tasks/get", "params": {}})).await;
+        let refused = talk.hear().await.unwrap();
+        assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(2), &json!(-32601)));
         talk.answer(&request, text("asked enough")).await;
         talk.hear().await;
         String::new()

@@ -104,6 +104,7 @@ async fn a_crash_is_told_with_status_and_last_words_and_without_secrets() {
     assert!(text.starts_with("ended: exit status 3; "), "{text}");
     assert!(text.ends_with("fake-mcp: mode crash | fake-mcp: fatal: out [secret]"), "{text}");
     assert!(error.problem.place.ends_with("fake-mcp crash 1`"), "{}", error.problem.place);
+    assert!(error.problem.fix.unwrap().contains("run the command by hand"));
     timeout(SOON, source.close()).await.unwrap();
 }
 

@@ -130,7 +130,8 @@ async fn prompts_resources_and_templates_are_listed_where_they_are_declared() {
         ],
     );
     let source = peer.source("s", Options::default());
-    assert_eq!(names(&source).await, ["s.greet", "file:///a b", "file:///{x}"]);
+    let all = ["s.greet", "file:///a b", "file:///{x}", "mcp.prompts.get", "mcp.resources.read"];
+    assert_eq!(names(&source).await, all);
     let listing = source.list().await.unwrap();
     assert_eq!(listing.problems[0].place, "resource `no uri`");
     let templates: Vec<_> = listing

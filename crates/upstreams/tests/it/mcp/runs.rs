@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use testkit::context::{caller, context};
 use tokio_util::sync::CancellationToken;
 use tool::Source as _;
-use tool::executor::{Cancel, Progress};
+use tool::call::Resume;
+use tool::executor::{Ask, Cancel, ClientCan, Progress, Unanswered};
 use tool::{
-    Args, Body, Boxed, Call, CallId, ExecuteError, Executor, Granted, Item, Listing, Org, Outcome,
-    SourceName, Step, Ticket, ToolKey,
+    Args, Body, Boxed, Call, CallId, Caller, ExecuteError, Executor, Granted, Item, Json, Limits,
+    Listing, Org, Outcome, SourceName, Step, Ticket, ToolKey, Wait,
 };
 use upstreams::mcp::McpSource;
 
@@ -26,7 +27,7 @@ pub(crate) async fn runner(source: &McpSource, name: &str) -> Runner {
 
 pub(crate) fn pick(listing: &Listing, name: &str) -> Runner {
     let found = listing.offers.iter().find_map(|offer| match &offer.item {
-        Item::Tool(tool) if tool.name.as_str() == name => {
+        Item::Tool(tool) | Item::Method(tool) if tool.name.as_str() == name => {
             Some(Runner { tool: Arc::clone(tool), executor: Arc::clone(&offer.executor) })
         }
         _ => None,
@@ -42,6 +43,9 @@ pub(crate) type Told = (f64, Option<f64>, Option<String>);
 pub(crate) struct Watch {
     pub(crate) cancel: CancellationToken,
     pub(crate) progress: Mutex<Vec<Told>>,
+    pub(crate) notices: Mutex<Vec<(String, serde_json::Value)>>,
+    /// Told of each notice.
+    pub(crate) noticed: tokio::sync::Notify,
 }
 
 impl Cancel for Watch {
@@ -57,6 +61,77 @@ impl Progress for Watch {
     fn report(&self, done: f64, total: Option<f64>, message: Option<&str>) {
         self.progress.lock().unwrap().push((done, total, message.map(str::to_owned)));
     }
+    fn notify(&self, method: &str, params: &Json) {
+        self.notices.lock().unwrap().push((method.to_owned(), params.value()));
+        self.noticed.notify_one();
+    }
+}
+
+impl Watch {
+    /// Waits until so many notices of this method came.
+    pub(crate) async fn heard(&self, method: &str, count: usize) {
+        while self.notices.lock().unwrap().iter().filter(|(m, _)| m == method).count() < count {
+            self.noticed.notified().await;
+        }
+    }
+}
+
+/// A client that answers each question by its method, or refuses.
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    pub(crate) refuses: bool,
+    pub(crate) asked: Mutex<Vec<(String, serde_json::Value)>>,
+}
+
+impl Ask for Client {
+    fn ask<'a>(&'a self, method: &'a str, params: Json) -> Boxed<'a, Result<Json, Unanswered>> {
+        self.asked.lock().unwrap().push((method.to_owned(), params.value()));
+        Box::pin(std::future::ready(if self.refuses {
+            Err(Unanswered::Refused { code: -1, message: "the user said no".to_owned() })
+        } else {
+            Ok(json(r#"{"action":"accept", "content":{"n":1.0e2}}"#))
+        }))
+    }
+}
+
+pub(crate) fn json(text: &str) -> Json {
+    Json::check(text.to_owned(), Limits::DOCUMENT).unwrap()
+}
+
+/// A client that declared so much.
+pub(crate) fn declares(text: &str) -> ClientCan {
+    ClientCan { declared: Some(json(text)), ..ClientCan::default() }
+}
+
+/// What of a call differs from test to test.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Setup<'a> {
+    pub(crate) watch: Option<&'a Watch>,
+    pub(crate) ask: Option<&'a dyn Ask>,
+    pub(crate) client: Option<&'a ClientCan>,
+    pub(crate) meta: Option<&'a Json>,
+    pub(crate) resume: Option<&'a Resume>,
+    pub(crate) caller: Option<&'a Caller>,
+}
+
+/// What the next call brings along to go on after `step`.
+pub(crate) fn resume(step: Step, answers: &str) -> Resume {
+    let Step::Wait(Wait::Input { resume, .. }) = step else { panic!("no question: {step:?}") };
+    Resume { call: CallId(uuid::Uuid::nil()), state: resume, answers: json(answers) }
+}
+
+/// The questions of a step.
+pub(crate) fn questions(step: &Step) -> String {
+    let Step::Wait(Wait::Input { requests, .. }) = step else { panic!("no question: {step:?}") };
+    requests.as_str().to_owned()
+}
+
+/// The outcome of a step.
+pub(crate) fn done(step: Step) -> Outcome {
+    match step {
+        Step::Done(outcome) => outcome,
+        Step::Wait(wait) => panic!("waits: {wait:?}"),
+    }
 }
 
 impl Runner {
@@ -69,25 +144,36 @@ impl Runner {
     }
 
     pub(crate) async fn watched(&self, args: &str, watch: &Watch) -> Result<Outcome, ExecuteError> {
+        self.step(args, Setup { watch: Some(watch), ..Setup::default() }).await.map(done)
+    }
+
+    pub(crate) async fn step(&self, args: &str, setup: Setup<'_>) -> Result<Step, ExecuteError> {
         let id = CallId(uuid::Uuid::now_v7());
         let source = SourceName::new("source").unwrap();
         let call = Call {
             id,
             parent: None,
-            continues: None,
+            continues: setup.resume.cloned(),
             key: ToolKey { org: Org::default(), source, name: self.tool.name.clone() },
             tool: Arc::clone(&self.tool),
             args: Args::check(args.to_owned()).unwrap(),
         };
         let ticket = Ticket::issue(id, |_| {});
-        let caller = caller();
-        let ctx = tool::Context { cancel: watch, progress: watch, ..context(&caller) };
+        let (ann, unwatched) = (caller(), Watch::default());
+        let caller = setup.caller.unwrap_or(&ann);
+        let watch = setup.watch.unwrap_or(&unwatched);
+        let plain = context(caller);
+        let ctx = tool::Context {
+            cancel: watch,
+            progress: watch,
+            ask: setup.ask,
+            client: setup.client.unwrap_or(plain.client),
+            meta: setup.meta,
+            ..plain
+        };
         let step = self.executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await;
         ticket.redeem();
-        match step? {
-            Step::Done(outcome) => Ok(outcome),
-            Step::Wait(wait) => panic!("waits: {wait:?}"),
-        }
+        step
     }
 }
 

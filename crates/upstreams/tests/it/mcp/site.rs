@@ -250,3 +250,11 @@ impl ServerHandler for Echo {
         }
     }
 }
+
+/// A stream that says this and then stays open.
+pub(crate) fn endless(first: String) -> Response {
+    use futures_util::StreamExt as _;
+    let first = futures_util::stream::once(async { Ok::<_, std::io::Error>(first) });
+    let body = Body::from_stream(first.chain(futures_util::stream::pending()));
+    Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
+}

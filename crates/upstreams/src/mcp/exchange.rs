@@ -1,0 +1,217 @@
+//! One request in flight: its answer, its progress, its log lines and the questions it brings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::mcp::{Era, Fault, Notification, Request, RpcError, code};
+use bytes::Bytes;
+use http::HeaderValue;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tool::Json;
+
+use super::ears::Progress;
+use super::http::Answer;
+use super::link::{Link, Unanswered, Wire};
+use super::mirror::Mirrored;
+use super::request::{Outgoing, Params};
+
+/// How long telling a server that a request is cancelled may take.
+const CANCELLING: Duration = Duration::from_secs(5);
+
+/// What happens to a request.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// It goes on.
+    Progressed(Progress),
+    /// A log line, or the first word of a subscription.
+    Noticed(Notification),
+    /// The server asks something before it answers.
+    Asked(Request),
+    /// It is over.
+    Answered(Result<Json, RpcError>),
+    /// It is over, with a result that does not pass the check: one bad definition in a list is no reason
+    /// to lose the others, so lists read it piece by piece.
+    Spoiled(Spoiled),
+}
+
+/// A result that is JSON and cannot be taken as it is.
+#[derive(Debug)]
+pub(super) struct Spoiled {
+    pub(super) result: Bytes,
+    /// What is wrong with it.
+    pub(super) why: String,
+}
+
+impl Spoiled {
+    /// Reads an answer that was refused by the check; with its id, where that is a number.
+    pub(super) fn read(text: &Bytes, fault: &Fault) -> Option<(i64, Self)> {
+        #[derive(Deserialize)]
+        struct Loose<'a> {
+            id: Id,
+            #[serde(borrow)]
+            result: &'a RawValue,
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Id {
+            Number(i64),
+            Text(String),
+        }
+        let loose: Loose<'_> = serde_json::from_slice(text).ok()?;
+        let id = match loose.id {
+            Id::Number(id) => id,
+            Id::Text(text) => text.parse().ok()?,
+        };
+        let result = text.slice_ref(loose.result.get().as_bytes());
+        Some((id, Self { result, why: fault.to_string() }))
+    }
+}
+
+impl From<Spoiled> for RpcError {
+    fn from(spoiled: Spoiled) -> Self {
+        Self::new(0, format!("with a result that cannot be read: {}", spoiled.why))
+    }
+}
+
+/// On whose behalf a request is sent.
+#[derive(Debug)]
+pub(super) enum Kind<'a> {
+    /// Somebody's call: it may be asked, and hears log lines.
+    Call(OwnedSemaphorePermit, Option<&'a Mirrored>),
+    /// Nobody's.
+    Own,
+    /// The first of all.
+    Greeting,
+}
+
+/// A request on its way. Dropped before its answer, it is cancelled at the server.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    link: Arc<Link>,
+    id: i64,
+    way: Way,
+    /// Whether the server is to be told where nobody wants the answer any more.
+    owed: bool,
+    slot: Option<OwnedSemaphorePermit>,
+}
+
+#[derive(Debug)]
+enum Way {
+    Unsent,
+    Pipe(mpsc::Receiver<Event>),
+    Http(Box<Answer>),
+}
+
+impl Exchange {
+    pub(super) fn new(link: Arc<Link>, id: i64) -> Self {
+        Self { link, id, way: Way::Unsent, owed: false, slot: None }
+    }
+
+    /// The connection.
+    pub(super) fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    /// The session that the answer opens.
+    pub(super) fn session(&self) -> Option<HeaderValue> {
+        match &self.way {
+            Way::Http(answer) => answer.session.clone(),
+            Way::Unsent | Way::Pipe(_) => None,
+        }
+    }
+
+    /// Sends the request.
+    pub(super) async fn send(
+        &mut self,
+        request: &Outgoing<'_>,
+        kind: Kind<'_>,
+    ) -> Result<(), Unanswered> {
+        if self.link.is_over() {
+            return Err(Unanswered::Closed);
+        }
+        let (call, greets) = (matches!(kind, Kind::Call(..)), matches!(kind, Kind::Greeting));
+        let mut mirrored = None;
+        if let Kind::Call(slot, headers) = kind {
+            self.slot = Some(slot);
+            mirrored = headers;
+        }
+        let link = Arc::clone(&self.link);
+        let text = request.write(self.id, link.era());
+        // A greeting is never cancelled, says MCP.
+        self.owed = !greets;
+        match &link.wire {
+            Wire::Pipe(pipe) => {
+                let events = pipe.enter(self.id, call);
+                self.way = Way::Pipe(events.ok_or(Unanswered::Closed)?);
+                pipe.send(text).await
+            }
+            Wire::Http(endpoint) => {
+                let mut headers = Vec::new();
+                if link.era() == Era::Stateless {
+                    headers = super::mirror::standard(request);
+                    if let (Some(mirrored), Params::Tool(_, args)) = (mirrored, &request.params) {
+                        mirrored.add_to(&mut headers, args);
+                    }
+                }
+                let sent = endpoint.post((&link, self.id), (text, headers), greets);
+                let answer = tokio::select! {
+                    biased;
+                    answer = sent => answer,
+                    () = link.over() => Err(Unanswered::Lost),
+                };
+                self.way = Way::Http(Box::new(answer.inspect_err(|_| self.owed = false)?));
+                Ok(())
+            }
+        }
+    }
+
+    /// What comes next: in its order, and the answer last.
+    pub(super) async fn next(&mut self) -> Result<Event, Unanswered> {
+        let event = match &mut self.way {
+            Way::Unsent => Err(Unanswered::Closed),
+            Way::Pipe(events) => events.recv().await.ok_or(Unanswered::Lost),
+            Way::Http(answer) => {
+                tokio::select! {
+                    biased;
+                    event = answer.next(&self.link, self.id) => event,
+                    () = self.link.over() => Err(Unanswered::Lost),
+                }
+            }
+        };
+        if matches!(event, Err(_) | Ok(Event::Answered(_) | Event::Spoiled(_))) {
+            self.owed = false;
+            self.slot = None;
+        }
+        event
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if let Wire::Pipe(pipe) = &self.link.wire {
+            pipe.leave(self.id);
+        }
+        // A stateless server sees its stream closed, which says the same.
+        let seen = self.link.mirrors();
+        let running = tokio::runtime::Handle::try_current().is_ok();
+        if !self.owed || seen || self.link.is_over() || !running {
+            return;
+        }
+        let params = Json::of(&serde_json::json!({
+            "requestId": self.id, "reason": "the caller gave the call up"}));
+        let link = Arc::clone(&self.link);
+        drop(self.link.shared.tasks.spawn(async move {
+            let told = link.tell("notifications/cancelled", &params);
+            let told = tokio::time::timeout(CANCELLING, told).await;
+            tracing::debug!(told = told.is_ok(), "cancelled a request at its server");
+        }));
+    }
+}
+
+/// The answer to a question that is none of those that are passed on.
+pub(super) fn not_answered(method: &str) -> RpcError {
+    let method = super::wording::shown(method, 60);
+    RpcError::new(code::METHOD_NOT_FOUND, format!("this client does not answer `{method}`"))
+}

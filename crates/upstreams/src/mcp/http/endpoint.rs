@@ -1,0 +1,185 @@
+//! Requests to one endpoint, in one session after another.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ::mcp::{Era, Revision};
+use bytes::Bytes;
+use guard::egress::{Body, HttpLimits};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use tokio::sync::{Semaphore, watch};
+
+use super::{Answer, Http, reply};
+use crate::mcp::fail::HttpFault;
+use crate::mcp::link::{Link, Unanswered};
+use crate::mcp::mirror::Header;
+
+/// The longest a call may take here: its own deadline is shorter, and ends the request.
+const PATIENT: Duration = Duration::from_hours(6);
+
+/// What all requests of one session have in common.
+#[derive(Debug)]
+pub(in crate::mcp) struct Seat {
+    headers: HeaderMap,
+    /// Whether the server named a session.
+    pub(super) session: bool,
+    /// Which one it is, from 0: before the greeting.
+    pub(in crate::mcp) number: u64,
+}
+
+/// One endpoint, as one connection sees it.
+#[derive(Debug)]
+pub(in crate::mcp) struct Endpoint {
+    http: Arc<Http>,
+    /// Bytes of one message.
+    pub(super) most: usize,
+    bare: Arc<Seat>,
+    seat: Mutex<Arc<Seat>>,
+    /// Numbers the sessions; told to who has to begin again in each.
+    pub(in crate::mcp) sessions: watch::Sender<u64>,
+    /// One at a time opens a new session.
+    pub(in crate::mcp) renewing: Semaphore,
+    /// Whether the server leaves streams open whose answer has come.
+    pub(super) lingers: AtomicBool,
+}
+
+impl Endpoint {
+    /// Nothing is sent yet. `most` bounds one message, in bytes.
+    pub(in crate::mcp) fn new(http: Arc<Http>, era: Era, most: usize) -> Self {
+        let mut headers = http.headers.clone();
+        let both = HeaderValue::from_static("application/json, text/event-stream");
+        headers.insert(header::ACCEPT, both);
+        if era == Era::Stateless {
+            headers.insert(VERSION, HeaderValue::from_static(Revision::LATEST.as_str()));
+        }
+        let bare = Arc::new(Seat { headers, session: false, number: 0 });
+        Self {
+            http,
+            most,
+            seat: Mutex::new(Arc::clone(&bare)),
+            bare,
+            sessions: watch::Sender::new(0),
+            renewing: Semaphore::new(1),
+            lingers: AtomicBool::new(false),
+        }
+    }
+
+    /// The session now.
+    pub(in crate::mcp) fn seat(&self) -> Arc<Seat> {
+        Arc::clone(&self.seat.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A session begins.
+    pub(in crate::mcp) fn sit(&self, revision: Revision, session: Option<HeaderValue>) {
+        let mut headers = self.bare.headers.clone();
+        headers.insert(VERSION, HeaderValue::from_static(revision.as_str()));
+        let named = session.is_some();
+        if let Some(session) = session {
+            headers.insert(SESSION, session);
+        }
+        let number = *self.sessions.borrow() + 1;
+        let seat = Arc::new(Seat { headers, session: named, number });
+        *self.seat.lock().unwrap_or_else(PoisonError::into_inner) = seat;
+        self.sessions.send_replace(number);
+    }
+
+    /// Sends a request and resolves with the beginning of its answer.
+    pub(in crate::mcp) async fn post(
+        &self,
+        (link, id): (&Arc<Link>, i64),
+        (text, headers): (Bytes, Vec<Header>),
+        greets: bool,
+    ) -> Result<Answer, Unanswered> {
+        let mut again = false;
+        loop {
+            let seat = if greets { Arc::clone(&self.bare) } else { self.seat() };
+            let sent = self.send(&seat, (Method::POST, &headers), text.clone()).await;
+            let response = sent.map_err(Unanswered::Undelivered)?;
+            if response.status() == StatusCode::NOT_FOUND && seat.session && !again {
+                // The server knows nothing of the session, so it did nothing in it.
+                reply::rest(response.into_body()).await;
+                link.renew(seat.number).await?;
+                again = true;
+                continue;
+            }
+            let answer = Answer::of(self, response, (id, greets)).await;
+            return answer.map_err(Unanswered::Undelivered);
+        }
+    }
+
+    /// Sends what wants no answer.
+    pub(in crate::mcp) async fn put(&self, text: Bytes) -> Result<(), HttpFault> {
+        let seat = self.seat();
+        let response = self.send(&seat, (Method::POST, &[]), text).await?;
+        if response.status().is_success() {
+            reply::rest(response.into_body()).await;
+            return Ok(());
+        }
+        Err(reply::failed(response).await.0)
+    }
+
+    /// Opens a stream: for what the server says unasked, or for the rest of one that broke off.
+    pub(super) async fn get(
+        &self,
+        seat: &Seat,
+        last: Option<&HeaderValue>,
+    ) -> Result<Response<Body>, HttpFault> {
+        let last = last.map(|last| (HeaderName::from_static("last-event-id"), last.clone()));
+        let last: Vec<_> = last.into_iter().collect();
+        self.send(seat, (Method::GET, &last), Bytes::new()).await
+    }
+
+    /// Ends the session, where there is one.
+    pub(in crate::mcp) async fn close(&self) {
+        let seat = self.seat();
+        if !seat.session {
+            return;
+        }
+        match self.send(&seat, (Method::DELETE, &[]), Bytes::new()).await {
+            // 405: the server ends it in its own time.
+            Ok(response) => reply::rest(response.into_body()).await,
+            Err(error) => tracing::debug!(%error, "a session was not closed"),
+        }
+    }
+
+    async fn send(
+        &self,
+        seat: &Seat,
+        (method, more): (Method, &[Header]),
+        body: Bytes,
+    ) -> Result<Response<Body>, HttpFault> {
+        let Http { egress, class, uri, .. } = &*self.http;
+        let mut headers = seat.headers.clone();
+        if !body.is_empty() {
+            let json = HeaderValue::from_static("application/json");
+            headers.insert(header::CONTENT_TYPE, json);
+        }
+        headers.extend(more.iter().cloned());
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = uri.clone();
+        *request.headers_mut() = headers;
+        // Sizes are counted where a reply is read; how long one may take is its call's business.
+        let limits = HttpLimits {
+            headers: PATIENT,
+            idle: PATIENT,
+            body: usize::MAX,
+            ..HttpLimits::default()
+        };
+        let response = egress.send(class, request, limits).await?;
+        if response.status().is_redirection() {
+            let to = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
+            return Err(HttpFault::redirected(to.unwrap_or("nowhere")));
+        }
+        Ok(response)
+    }
+
+    /// Notes that this server leaves its streams open.
+    pub(super) fn lingering(&self) {
+        self.lingers.store(true, Ordering::Relaxed);
+    }
+}
+
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");

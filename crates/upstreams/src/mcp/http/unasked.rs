@@ -1,0 +1,104 @@
+//! The stream on which a server of before 2026-07-28 speaks without being asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::mcp::sse;
+use ::mcp::{Message, code};
+use guard::egress::Body;
+use http::{HeaderValue, StatusCode};
+use tokio::time::{Instant, sleep};
+use tool::Limits;
+
+use super::reply;
+use super::stream::{endpoint, reply_to};
+use crate::mcp::link::Link;
+use crate::mcp::noise::Verdict;
+
+/// A stream that ended is opened again no sooner than this, and no later than that.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// Listens for as long as the connection lasts, or until the server says that it has no such stream.
+pub(in crate::mcp) async fn listen(link: Arc<Link>) {
+    tokio::select! {
+        () = link.over() => {}
+        () = listening(&link) => {}
+    }
+}
+
+async fn listening(link: &Arc<Link>) {
+    let Some(endpoint) = endpoint(link) else { return };
+    let mut wait = AGAIN.0;
+    let mut heard = Hearing { last: None, pause: None };
+    loop {
+        let since = Instant::now();
+        let seat = endpoint.seat();
+        if let Ok(response) = endpoint.get(&seat, heard.last.as_ref()).await {
+            let status = response.status();
+            let streams = status.is_success() && reply::is(&response, "text/event-stream");
+            if streams {
+                heard.hear(response.into_body(), link, endpoint.most).await;
+            } else {
+                reply::rest(response.into_body()).await;
+                if status == StatusCode::NOT_FOUND && seat.session {
+                    heard.last = None;
+                    // Where that fails, the next call tells.
+                    drop(link.renew(seat.number).await);
+                } else if !status.is_server_error() {
+                    // 405, and whatever else means that there is none.
+                    return;
+                }
+            }
+        }
+        wait = if since.elapsed() > AGAIN.1 { AGAIN.0 } else { wait };
+        sleep(heard.pause.unwrap_or(wait).clamp(AGAIN.0, AGAIN.1)).await;
+        wait = wait.saturating_mul(2).min(AGAIN.1);
+    }
+}
+
+struct Hearing {
+    last: Option<HeaderValue>,
+    pause: Option<Duration>,
+}
+
+impl Hearing {
+    async fn hear(&mut self, mut body: Body, link: &Arc<Link>, most: usize) {
+        let mut reader = sse::Reader::new(most);
+        while let Ok(Some(part)) = body.chunk().await {
+            if reader.feed(&part).is_err() {
+                return;
+            }
+            while let Some(event) = reader.pop() {
+                if self.event(event, link, most).await.is_none() {
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn event(&mut self, event: sse::Event, link: &Arc<Link>, most: usize) -> Option<()> {
+        if let Some(id) = event.id {
+            self.last = HeaderValue::from_str(&id).ok().filter(|id| !id.is_empty());
+        }
+        if let Some(pause) = event.retry {
+            self.pause = Some(Duration::from_millis(pause));
+        }
+        let ours = matches!(event.event.as_deref(), None | Some("" | "message"));
+        let Some(data) = event.data.filter(|data| ours && !data.trim().is_empty()) else {
+            return Some(());
+        };
+        match Message::read(data.clone(), Limits { bytes: most, ..Limits::DOCUMENT }) {
+            Ok(Message::Notification(notice)) => drop(link.shared.ears.hear(notice)),
+            // A question here belongs to no call, so there is nobody who could be asked.
+            Ok(Message::Request(question)) => reply_to(&question, link).await.ok()?,
+            Err(fault) if fault.error.code == code::PARSE_ERROR => {
+                let verdict = link.shared.noise.line(data.as_bytes(), &fault.to_string());
+                if let Verdict::Enough(_) = verdict {
+                    return None;
+                }
+            }
+            Ok(Message::Response(_)) | Err(_) => {}
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,193 @@
+//! Our requests as bytes: our own few words around what was checked before.
+
+use std::fmt::Write as _;
+
+use ::mcp::{Era, Revision, meta};
+use bytes::Bytes;
+use tool::Json;
+
+/// The params of a request, but for `_meta`.
+#[derive(Debug, Clone)]
+pub(super) enum Params<'a> {
+    /// Of a call of a tool: its name as JSON, and its arguments.
+    Tool(&'a Json, &'a Json),
+    /// An object.
+    Whole(&'a Json),
+}
+
+/// One request.
+#[derive(Debug, Clone)]
+pub(super) struct Outgoing<'a> {
+    pub(super) method: &'a str,
+    pub(super) params: Params<'a>,
+    /// What else goes into `_meta`, for the server and for this request alone.
+    pub(super) passed: Vec<(String, Json)>,
+    /// What the asking client can, in MCP's words; only 2026-07-28 is told with each request.
+    pub(super) can: Json,
+    /// Whether progress is of interest.
+    pub(super) progress: bool,
+    /// What answers an earlier result's questions.
+    pub(super) answers: Option<Json>,
+    /// What an earlier result wants back.
+    pub(super) state: Option<Json>,
+}
+
+impl<'a> Outgoing<'a> {
+    /// One of ours, on nobody's behalf.
+    pub(super) fn own(method: &'a str, params: &'a Json) -> Self {
+        Self {
+            method,
+            params: Params::Whole(params),
+            passed: Vec::new(),
+            can: Json::empty(),
+            progress: false,
+            answers: None,
+            state: None,
+        }
+    }
+
+    /// The message.
+    pub(super) fn write(&self, id: i64, era: Era) -> Bytes {
+        let (args, own) = match &self.params {
+            Params::Tool(name, args) => (args, name.as_str().len()),
+            Params::Whole(params) => (params, 0),
+        };
+        let mut text = String::with_capacity(args.as_str().len() + own + 512);
+        // Writing to a string does not fail.
+        write!(text, r#"{{"jsonrpc":"2.0","id":{id},"method":"#).unwrap_or_default();
+        text.push_str(Json::of(self.method).as_str());
+        text.push_str(r#","params":"#);
+        let mut members = Members { text, first: true };
+        let meta = self.meta(id, era);
+        if let Some(meta) = &meta {
+            members.add(meta::META, meta);
+        }
+        match &self.params {
+            Params::Tool(name, args) => {
+                members.add("name", name.as_str());
+                members.add("arguments", args.as_str());
+            }
+            Params::Whole(params) => {
+                for (key, value) in params.members() {
+                    if key != meta::META || meta.is_none() {
+                        members.add(&key, value.as_str());
+                    }
+                }
+            }
+        }
+        for (key, value) in [("inputResponses", &self.answers), ("requestState", &self.state)] {
+            if let Some(value) = value {
+                members.add(key, value.as_str());
+            }
+        }
+        let mut text = members.end();
+        text.push('}');
+        text.into()
+    }
+
+    fn meta(&self, id: i64, era: Era) -> Option<String> {
+        let mut members = Members { text: String::new(), first: true };
+        for (key, value) in &self.passed {
+            members.add(key, value.as_str());
+        }
+        if self.progress {
+            members.add(meta::PROGRESS_TOKEN, &id.to_string());
+        }
+        if era == Era::Stateless {
+            members.add(meta::PROTOCOL_VERSION, &format!("\"{}\"", Revision::LATEST));
+            members.add(meta::CLIENT_INFO, US);
+            members.add(meta::CLIENT_CAPABILITIES, self.can.as_str());
+        }
+        (!members.first).then(|| members.end())
+    }
+}
+
+/// Who we are, to servers.
+pub(super) const US: &str =
+    concat!(r#"{"name":"toolkeep","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+
+/// Writes an object.
+struct Members {
+    text: String,
+    first: bool,
+}
+
+impl Members {
+    fn add(&mut self, key: &str, value: &str) {
+        self.text.push(if self.first { '{' } else { ',' });
+        self.first = false;
+        self.text.push_str(Json::of(key).as_str());
+        self.text.push(':');
+        self.text.push_str(value);
+    }
+
+    fn end(mut self) -> String {
+        self.text.push_str(if self.first { "{}" } else { "}" });
+        self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::mcp::{Era, Message};
+    use serde_json::json;
+    use tool::{Json, Limits};
+
+    use super::{Outgoing, Params};
+
+    fn json(text: &str) -> Json {
+        Json::check(text.to_owned(), Limits::DOCUMENT).unwrap()
+    }
+
+    #[test]
+    fn arguments_go_out_as_they_were_checked() {
+        let (name, args) =
+            (Json::of("a\"b"), json(r#"{"z":1.0e2,"a":123456789012345678901234567890}"#));
+        let call = Outgoing {
+            params: Params::Tool(&name, &args),
+            passed: vec![("k/\"x".to_owned(), json("[ 1.50 ]"))],
+            progress: true,
+            ..Outgoing::own("tools/call", &args)
+        };
+        assert_eq!(
+            call.write(7, Era::Handshake),
+            concat!(
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"#,
+                r#""_meta":{"k/\"x":[ 1.50 ],"progressToken":7},"name":"a\"b","#,
+                r#""arguments":{"z":1.0e2,"a":123456789012345678901234567890}}}"#,
+            )
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_a_message_in_each_era() {
+        let params = json(r#"{ "uri" : "a:b", "_meta": {"x": 1}, "n": 1.0 }"#);
+        let own = Outgoing {
+            answers: Some(json(r#"{"q":{}}"#)),
+            state: Some(json(r#""s""#)),
+            ..Outgoing::own("resources/read", &params)
+        };
+        for (era, meta) in [
+            (Era::Handshake, json!({"x": 1})),
+            (
+                Era::Stateless,
+                json!({
+                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientInfo": {"name": "toolkeep", "version": env!("CARGO_PKG_VERSION")},
+                    "io.modelcontextprotocol/clientCapabilities": {},
+                }),
+            ),
+        ] {
+            let Message::Request(read) =
+                Message::read(own.write(1, era), Limits::DOCUMENT).unwrap()
+            else {
+                panic!("a request")
+            };
+            let expected = json!({"uri": "a:b", "_meta": meta, "n": 1.0, "inputResponses": {"q": {}}, "requestState": "s"});
+            assert_eq!(read.params.unwrap().value(), expected);
+        }
+        let empty = Json::empty();
+        let text = Outgoing::own("ping", &empty).write(2, Era::Handshake);
+        assert_eq!(text, r#"{"jsonrpc":"2.0","id":2,"method":"ping","params":{}}"#);
+    }
+}

@@ -1,0 +1,270 @@
+//! Questions of servers to the client, in each pair of eras.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+use tool::executor::Sent;
+use tool::{Caller, Code, Source as _};
+use upstreams::mcp::{Bounds, Options};
+
+use super::peer::{Peer, Talk, definition, text};
+use super::runs::{Client, Setup, declares, done, questions, resume, runner, said};
+
+const SOON: Duration = Duration::from_secs(10);
+const ELICIT: &str = r#"{"elicitation":{"form":{}}}"#;
+
+/// A server of before 2026-07-28 whose tool asks the client something, and says what it heard.
+fn asking() -> Peer {
+    Peer::new(|mut talk| async move {
+        talk.handshake(json!({"tools": {}})).await;
+        while let Some(request) = talk.hear().await {
+            match request["method"].as_str() {
+                Some("tools/list") => {
+                    let tools = json!({"tools": [definition("tool"), definition("other")]});
+                    talk.answer(&request, tools).await;
+                }
+                Some("tools/call") => {
+                    let id = format!("q{}", request["id"]);
+                    let params = json!({"message": "sure?", "call": request["id"]});
+                    let method = "elicitation/create";
+                    talk.say(
+                        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}),
+                    )
+                    .await;
+                }
+                None => {
+                    let id = request["id"].as_str().unwrap().trim_start_matches('q');
+                    let call = json!({"id": id.parse::<i64>().unwrap()});
+                    let heard = request.get("result").unwrap_or(&request["error"]);
+                    talk.answer(&call, text(&heard.to_string())).await;
+                }
+                Some(_) => {}
+            }
+        }
+        String::new()
+    })
+}
+
+/// A server of 2026-07-28 with `behave` for its calls.
+fn stateless(behave: fn(&Value) -> Value) -> Peer {
+    Peer::new(move |talk| serve(talk, behave))
+}
+
+async fn serve(mut talk: Talk, behave: fn(&Value) -> Value) -> String {
+    while let Some(request) = talk.hear().await {
+        match request["method"].as_str() {
+            Some("server/discover") => {
+                let result = json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
+                    "capabilities": {"tools": {}, "prompts": {}}, "ttlMs": 0, "cacheScope": "private"});
+                talk.answer(&request, result).await;
+            }
+            Some("tools/list") => {
+                let list = json!({"resultType": "complete", "tools": [definition("tool")], "ttlMs": 0, "cacheScope": "private"});
+                talk.answer(&request, list).await;
+            }
+            Some("prompts/list") => talk.answer(&request, json!({"prompts": []})).await,
+            Some("tools/call" | "prompts/get") => {
+                talk.answer(&request, behave(&request["params"])).await;
+            }
+            Some(_) if request.get("id").is_some() => {
+                talk.refuse(&request, -32601, "Method not found").await;
+            }
+            _ => {}
+        }
+    }
+    String::new()
+}
+
+/// Asks twice, then says what it was told.
+fn twice(params: &Value) -> Value {
+    let ask = |key: &str, state: &str| {
+        json!({"resultType": "input_required", "requestState": state, "inputRequests": {
+            key: {"method": "elicitation/create", "params": {"message": key, "mode": "form"}}}})
+    };
+    match params["requestState"].as_str() {
+        None => ask("one", "é1"),
+        Some("é1") => ask("two", "2"),
+        Some(_) => text(&params["inputResponses"].to_string()),
+    }
+}
+
+#[tokio::test]
+async fn older_client_and_older_server() {
+    let source = asking().source("s", Options::default());
+    let tool = runner(&source, "s.tool").await;
+    for (refuses, heard) in [
+        (false, json!({"action": "accept", "content": {"n": 100.0}})),
+        (true, json!({"code": -1, "message": "the user said no"})),
+    ] {
+        let client = Client { refuses, ..Client::default() };
+        let setup = Setup { ask: Some(&client), ..Setup::default() };
+        let step = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&said(&done(step))).unwrap(), heard);
+        let asked = client.asked.lock().unwrap().clone();
+        assert_eq!((asked.len(), &*asked[0].0), (1, "elicitation/create"));
+        assert_eq!(asked[0].1["message"], "sure?");
+    }
+    source.close().await;
+}
+
+#[tokio::test]
+async fn older_client_and_stateless_server() {
+    let peer = stateless(twice);
+    let source = peer.source("s", Options::default());
+    let tool = runner(&source, "s.tool").await;
+    let (client, can) = (Client::default(), declares(ELICIT));
+    let setup = Setup { ask: Some(&client), client: Some(&can), ..Setup::default() };
+    let step = timeout(SOON, tool.step(r#"{"a": 1.50}"#, setup)).await.unwrap().unwrap();
+    assert_eq!(said(&done(step)), r#"{"two":{"action":"accept","content":{"n":100.0}}}"#);
+    let asked = client.asked.lock().unwrap().clone();
+    assert_eq!(asked.iter().map(|(_, p)| p["message"].clone()).collect::<Vec<_>>(), ["one", "two"]);
+    let call = peer.hears(|m| m["method"] == "tools/call").await;
+    let meta = &call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert_eq!(meta, &json!({"elicitation": {"form": {}}}));
+
+    // A person who will not be asked has cancelled, in MCP's words.
+    let client = Client { refuses: true, ..Client::default() };
+    let setup = Setup { ask: Some(&client), client: Some(&can), ..Setup::default() };
+    let step = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
+    assert_eq!(said(&done(step)), r#"{"two":{"action":"cancel"}}"#);
+    source.close().await;
+}
+
+#[tokio::test]
+async fn stateless_client_and_stateless_server() {
+    let source = stateless(twice).source("s", Options::default());
+    let can = declares(ELICIT);
+    for name in ["s.tool", "mcp.prompts.get"] {
+        let tool = runner(&source, name).await;
+        let setup = Setup { client: Some(&can), ..Setup::default() };
+        let first = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
+        assert_eq!(
+            questions(&first),
+            r#"{"one":{"method":"elicitation/create","params":{"message":"one","mode":"form"}}}"#
+        );
+        let resumed = resume(first, r#"{"one":{"action":"accept"}}"#);
+        let again = Setup { resume: Some(&resumed), ..setup };
+        let second = timeout(SOON, tool.step("{}", again)).await.unwrap().unwrap();
+        let resumed = resume(second, r#"{"two" : { "action":"decline"}}"#);
+        let again = Setup { resume: Some(&resumed), ..setup };
+        let third = timeout(SOON, tool.step("{}", again)).await.unwrap().unwrap();
+        assert_eq!(said(&done(third)), r#"{"two":{"action":"decline"}}"#, "{name}");
+    }
+    source.close().await;
+}
+
+#[tokio::test]
+async fn stateless_client_and_older_server() {
+    let source = asking().source("s", Options::default());
+    let tool = runner(&source, "s.tool").await;
+    let can = declares(ELICIT);
+    let setup = Setup { client: Some(&can), ..Setup::default() };
+    let first = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
+    let asked: Value = serde_json::from_str(&questions(&first)).unwrap();
+    assert_eq!(asked["q1"]["method"], "elicitation/create");
+    assert_eq!(asked["q1"]["params"]["message"], "sure?");
+
+    let resumed = resume(first, r#"{"q1":{"action":"accept"}}"#);
+    // Nobody else may go on with it, nor may another tool.
+    let eve = Caller { subject: "eve".to_owned(), ..testkit::context::caller() };
+    let other = Setup { resume: Some(&resumed), caller: Some(&eve), ..setup };
+    let error = tool.step("{}", other).await.unwrap_err();
+    assert_eq!((error.code, error.sent), (Code::InvalidRequest, Sent::No), "{error}");
+    let mine = Setup { resume: Some(&resumed), ..setup };
+    let error = runner(&source, "s.other").await.step("{}", mine).await.unwrap_err();
+    assert_eq!(error.code, Code::InvalidRequest, "{error}");
+    // Control: the one it belongs to may, and once.
+    let step = timeout(SOON, tool.step("{}", mine)).await.unwrap().unwrap();
+    assert_eq!(said(&done(step)), r#"{"action":"accept"}"#);
+    let error = tool.step("{}", mine).await.unwrap_err();
+    assert!(error.message.contains("no longer waits"), "{error}");
+    source.close().await;
+}
+
+#[tokio::test]
+async fn a_client_that_declared_nothing_is_not_asked() {
+    let source = asking().source("s", Options::default());
+    let tool = runner(&source, "s.tool").await;
+    let step = timeout(SOON, tool.step("{}", Setup::default())).await.unwrap().unwrap();
+    assert!(said(&done(step)).contains("did not say that it answers"));
+    source.close().await;
+
+    let source = stateless(twice).source("s", Options::default());
+    let tool = runner(&source, "s.tool").await;
+    let error = timeout(SOON, tool.step("{}", Setup::default())).await.unwrap().unwrap_err();
+    assert_eq!(error.code, Code::UpstreamFailed);
+    assert!(error.message.contains("did not say that it answers"), "{error}");
+    source.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_nobody_goes_on_with_is_cancelled_after_ten_minutes() {
+    let peer = asking();
+    let source = peer.source("s", Options::default());
+    let tool = runner(&source, "s.tool").await;
+    let can = declares(ELICIT);
+    let setup = Setup { client: Some(&can), ..Setup::default() };
+    let first = tool.step("{}", setup).await.unwrap();
+    sleep(Duration::from_secs(590)).await;
+    assert!(!peer.heard().iter().any(|m| m["method"] == "notifications/cancelled"));
+    sleep(Duration::from_secs(20)).await;
+    let call = peer.hears(|m| m["method"] == "tools/call").await;
+    let told = peer.hears(|m| m["method"] == "notifications/cancelled").await;
+    assert_eq!(told["params"]["requestId"], call["id"]);
+    let resumed = resume(first, "{}");
+    let late = Setup { resume: Some(&resumed), ..setup };
+    assert_eq!(tool.step("{}", late).await.unwrap_err().code, Code::InvalidRequest);
+    source.close().await;
+}
+
+/// Over HTTP each call has its own stream, so many may wait at once.
+#[tokio::test]
+async fn no_more_than_sixty_four_calls_wait() {
+    use super::site::{Site, endless};
+    let site = Site::script(|asked| async move {
+        match asked.method() {
+            "tools/call" => {
+                let question = json!({"jsonrpc": "2.0", "id": asked.message["id"], "method": "elicitation/create", "params": {}});
+                endless(format!("data: {question}\n\n"))
+            }
+            _ => asked.usual(),
+        }
+    });
+    let source = site.source(Options { bounds: Bounds::default(), ..Options::default() });
+    let tool = runner(&source, "web.tool").await;
+    let can = declares(ELICIT);
+    let setup = Setup { client: Some(&can), ..Setup::default() };
+    let waits = join_all((0..64).map(|_| tool.step("{}", setup)));
+    let waits = timeout(SOON, waits).await.unwrap();
+    assert!(waits.iter().all(Result::is_ok), "{waits:?}");
+    let error = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap_err();
+    assert_eq!((error.code, error.sent), (Code::Busy, Sent::Maybe), "{error}");
+    source.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_only_wants_to_be_asked_again_is_and_not_for_ever() {
+    let peer = stateless(|params| match params["requestState"].as_str() {
+        None => json!({"resultType": "input_required", "requestState": "x"}),
+        Some("xxx") if params["arguments"]["ends"] == true => text("there"),
+        Some(state) => json!({"resultType": "input_required", "requestState": format!("{state}x")}),
+    });
+    let source = peer.source("s", Options::default());
+    let tool = runner(&source, "s.tool").await;
+    assert_eq!(said(&tool.call(r#"{"ends":true}"#).await.unwrap()), "there");
+    let error = tool.call("{}").await.unwrap_err();
+    assert!(error.message.contains("8 times in a row"), "{error}");
+    source.close().await;
+}
+
+#[tokio::test]
+async fn a_task_that_nobody_asked_for_is_a_clear_failure() {
+    let peer = stateless(|_| json!({"resultType": "task", "taskId": "t"}));
+    let source = peer.source("s", Options::default());
+    let error = runner(&source, "s.tool").await.call("{}").await.unwrap_err();
+    assert_eq!(error.code, Code::UpstreamFailed);
+    assert!(error.message.contains("a task to follow"), "{error}");
+    source.close().await;
+}

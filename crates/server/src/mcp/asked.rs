@@ -155,7 +155,8 @@ impl<'a> Asked<'a> {
     }
 
     pub(super) fn words(&self) -> Words<'_> {
-        Words { era: self.era, id: self.id, called: None, dated: false }
+        let own = self.who.scope.source().is_some();
+        Words { era: self.era, id: self.id, called: None, own, dated: false }
     }
 
     /// A result of our own making.

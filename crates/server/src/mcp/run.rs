@@ -35,6 +35,7 @@ pub(super) struct Finish {
     id: Id,
     called: Option<String>,
     method: bool,
+    own: bool,
     dated: bool,
     client: ClientCan,
     /// What a question is bound to, where the client may come back with its answers.
@@ -65,6 +66,7 @@ impl Finish {
             id: asked.id.clone(),
             called: None,
             method: false,
+            own: asked.who.scope.source().is_some(),
             dated: false,
             client: asked.client(),
             bound: None,
@@ -90,6 +92,7 @@ impl Finish {
             era: self.era,
             id: &self.id,
             called: self.called.as_deref(),
+            own: self.own,
             dated: self.dated,
         };
         let call = answer.call;

@@ -35,6 +35,7 @@ pub(super) struct Finish {
     id: Id,
     called: Option<String>,
     method: bool,
+    own: bool,
     dated: bool,
     client: ClientCan,
     /// What a question is bound to, where the client may come back with its answers.
@@ -65,6 +66,7 @@ impl Finish {
             id: asked.id.clone(),
             called: None,
             method: false,
+            own: asked.who.scope.source().is_some(),
             dated: false,
             client: asked.client(),
             bound: None,
@@ -72,13 +74,9 @@ impl Finish {
     }
 
     /// The wait that this request ends, where it says so.
-    pub(super) fn continues(
-        &self,
-        asked: &Asked<'_>,
-        state: Option<Json>,
-        answers: Option<Json>,
-    ) -> Result<Option<Resume>, Refused> {
+    pub(super) fn continues(&self, asked: &Asked<'_>) -> Result<Option<Resume>, Refused> {
         let Some(bound) = &self.bound else { return Ok(None) };
+        let (state, answers) = (asked.named.state.clone(), asked.named.answers.clone());
         asked.who.doors.mcp.waits.resume(asked.who, bound, (state, answers))
     }
 
@@ -94,6 +92,7 @@ impl Finish {
             era: self.era,
             id: &self.id,
             called: self.called.as_deref(),
+            own: self.own,
             dated: self.dated,
         };
         let call = answer.call;

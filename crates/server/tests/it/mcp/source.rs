@@ -8,7 +8,7 @@ use tool::ledger::Kind;
 use tool::{Json, Level, Offer, Outcome, Step};
 
 use crate::support::client::message;
-use crate::support::executors::Failing;
+use crate::support::executors::{Erring, Failing};
 use crate::support::{Client, Server, bench::Setup, tools};
 
 fn definition(name: &str) -> Value {
@@ -251,4 +251,31 @@ async fn a_source_without_a_method_does_not_have_it() {
         assert_eq!((new.status.as_u16(), &new.json()["error"]["code"]), (404, &json!(-32_601)));
     }
     assert_eq!(server.ledger.frames(), []);
+}
+
+/// An error of the source keeps its code and data at its own endpoint. What says something of our way to
+/// it does not become something about the client's.
+#[tokio::test]
+async fn errors_of_the_source_are_its_own() {
+    let erring = |code| Arc::new(Erring(code));
+    let server = server(vec![
+        tools::of_server(&definition("errs"), erring(-32_042)),
+        tools::method("mcp.prompts.get", erring(-32_002)),
+        tools::method("mcp.resources.read", erring(-32_020)),
+    ])
+    .await;
+    let ann = server.agent("ann", Level::User).await;
+    let own = ann.at("/mcp/s");
+    let error =
+        |code: i64| json!({"code": code, "message": "its own\\u{200b} words", "data": {"a": 1.0}});
+    for (method, params, code) in [
+        ("tools/call", json!({"name": "errs"}), -32_042),
+        ("prompts/get", json!({"name": "x"}), -32_002),
+        ("resources/read", json!({"uri": "x"}), -32_603),
+    ] {
+        assert_eq!(asked(&own, method, params).await["error"], error(code), "{method}");
+    }
+    let all = asked(&ann, "tools/call", json!({"name": "s.errs"})).await;
+    let told = "upstream_failed: it answered with an error";
+    assert_eq!(all["result"]["content"][0]["text"], told);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::{Notify, Semaphore};
-use tool::executor::ExecuteError;
+use tool::executor::{ExecuteError, Rpc};
 use tool::{Boxed, Code, Context, Executor, Granted, Json, Outcome, Step, Wait};
 
 type Result = std::result::Result<Step, ExecuteError>;
@@ -158,5 +158,18 @@ impl Executor for Following {
                 ctx.progress.notify("notifications/resources/updated", &params);
             }
         })
+    }
+}
+
+/// Answers with an error of its own protocol.
+#[derive(Debug)]
+pub(crate) struct Erring(pub(crate) i64);
+
+impl Executor for Erring {
+    fn execute<'a>(&'a self, _: Granted<'a>, _: &'a Context<'a>) -> Boxed<'a, Result> {
+        let data = Some(Json::of(&serde_json::json!({"a": 1.0})));
+        let rpc = Rpc { code: self.0, message: "its own\u{200b} words".to_owned(), data };
+        let failed = ExecuteError::during(Code::UpstreamFailed, "it answered with an error");
+        Box::pin(async move { Err(ExecuteError { rpc: Some(Box::new(rpc)), ..failed }) })
     }
 }

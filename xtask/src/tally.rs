@@ -67,7 +67,7 @@ pub(crate) struct Listed {
     pub(crate) real: u64,
     /// Shared data: modules `data::` of an integration test.
     pub(crate) data: u64,
-    /// To be root, to mount a small disk: modules `root::` of an integration test.
+    /// To mount a small disk: modules `root::` of an integration test.
     pub(crate) root: u64,
 }
 

@@ -130,11 +130,12 @@ impl<'a> Run<'a> {
             filter = format!("{filter} & not {DATA}");
             self.leave_out(data, "data::", "no folder TOOLKEEP_DATA, nor a default one");
         }
-        if rustix::process::geteuid().is_root() {
-            expected += root;
-        } else {
-            filter = format!("{filter} & not {ROOT}");
-            self.leave_out(root, "root::", "they mount a small disk, which takes root");
+        match can_mount(&self.workspace.target) {
+            Ok(()) => expected += root,
+            Err(why) => {
+                filter = format!("{filter} & not {ROOT}");
+                self.leave_out(root, "root::", &format!("they mount a small disk: {why}"));
+            }
         }
         if self.options.hermetic {
             self.leave_out(real, "real::", "--hermetic");
@@ -276,6 +277,23 @@ fn verdict(failed: &[&str], tally: Tally) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
 }
 
+/// Whether a small disk can be mounted the way the tests in `root::` do: over a folder, in a namespace
+/// of its own, which whoever is not root opens as root of a namespace of users. Nothing stays mounted.
+fn can_mount(folder: &Path) -> Result<(), String> {
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    let script = "mount -t tmpfs -o size=64k,mode=700 tmpfs \"$0\"";
+    command.args(["--mount", "sh", "-c", script]).arg(folder);
+    let ended = quiet(&mut command)?;
+    if ended.status.success() {
+        return Ok(());
+    }
+    let told = ended.err.trim().lines().next_back().unwrap_or("it failed").to_owned();
+    Err(told.replace(&folder.display().to_string(), "the folder"))
+}
+
 /// Names the data, and where it is there, forbids tests to do without.
 fn with_data(command: &mut Command, folder: &Path) {
     command.env("TOOLKEEP_DATA", folder);
@@ -287,7 +305,9 @@ fn with_data(command: &mut Command, folder: &Path) {
 /// Where shared data is: `TOOLKEEP_DATA`, or `shared/data` beside the checkout.
 fn data_folder(workspace: &Workspace) -> PathBuf {
     let default = || workspace.root.parent().unwrap_or(&workspace.root).join("shared/data");
-    std::env::var_os("TOOLKEEP_DATA").map_or_else(default, PathBuf::from)
+    let named = std::env::var_os("TOOLKEEP_DATA").map_or_else(default, PathBuf::from);
+    // Tests run in the folders of their crates, where a relative name would mean another one.
+    std::path::absolute(&named).unwrap_or(named)
 }
 
 #[cfg(test)]
@@ -299,6 +319,16 @@ mod tests {
         assert_eq!(Options::parse(&["--deep"]).unwrap(), Options { hermetic: false, deep: true });
         let error = Options::parse(&["--hermtic"]).unwrap_err();
         assert_eq!(error, "`--hermtic` is no flag of test; use --hermetic or --deep");
+    }
+
+    #[test]
+    fn mounting_is_tried_and_not_guessed() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        // A folder that is not there cannot be mounted over, whoever asks.
+        let missing = super::can_mount(&folder.join("none")).unwrap_err();
+        assert!(!missing.is_empty() && !missing.contains('\n'), "{missing}");
+        let can = super::can_mount(folder);
+        assert!(folder.join("Cargo.toml").exists(), "something stayed mounted: {can:?}");
     }
 
     #[test]

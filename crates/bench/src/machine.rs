@@ -12,8 +12,16 @@ pub(crate) fn describe() -> String {
     let cpu = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown CPU".to_owned());
     let memory = field("/proc/meminfo", "MemTotal").and_then(|text| kib(&text)).unwrap_or(0);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let kernel = version(&kernel);
     let gib = memory as f64 / 1024.0 / 1024.0;
-    format!("{cores} cores of {cpu}, {gib:.0} GiB, Linux {}", kernel.trim())
+    format!("{cores} cores of {cpu}, {gib:.0} GiB, Linux {kernel}")
+}
+
+/// Major and minor: what stands behind them is whose kernel it is.
+fn version(release: &str) -> String {
+    let digits = |part: &str| part.chars().take_while(char::is_ascii_digit).collect::<String>();
+    let parts: Vec<_> = release.trim().splitn(3, '.').take(2).map(digits).collect();
+    parts.join(".")
 }
 
 fn field(path: &str, name: &str) -> Option<String> {
@@ -65,7 +73,7 @@ fn busy_ticks(stat: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{busy_ticks, cpu, describe, memory, ticks};
+    use super::{busy_ticks, cpu, describe, memory, ticks, version};
 
     #[test]
     fn times_are_read_where_they_stand() {
@@ -73,6 +81,22 @@ mod tests {
         assert_eq!(ticks(stat), Some(42));
         assert_eq!(ticks("7 (a) S 1"), None);
         assert_eq!(busy_ticks("cpu  10 1 5 1000 9 2 3 4 99 0\ncpu0 1"), Some(25));
+    }
+
+    #[test]
+    fn of_the_kernel_only_major_and_minor_are_told() {
+        for (release, shown) in [
+            ("6.18.3-200.example.x86_64\n", "6.18"),
+            ("6.18-rc2", "6.18"),
+            ("5.10.0+host-name", "5.10"),
+            ("7", "7"),
+            ("", ""),
+        ] {
+            assert_eq!(version(release), shown, "{release}");
+        }
+        let told = describe();
+        let kernel = told.rsplit_once("Linux ").unwrap().1;
+        assert!(kernel.chars().all(|c| c.is_ascii_digit() || c == '.'), "{told}");
     }
 
     #[test]

@@ -21,4 +21,7 @@ pub(crate) struct Unheard;
 
 impl Progress for Unheard {
     fn report(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
+    fn wanted(&self) -> bool {
+        false
+    }
 }

@@ -144,7 +144,7 @@ impl Run {
     fn shape(&self, stepped: Result<Step, ExecuteError>) -> Ended {
         let step = match stepped {
             Ok(step) => step,
-            Err(error) => return failed(&error),
+            Err(error) => return failed(error),
         };
         let (size, cap) = (size(&step), self.gateway.parts.options.result_bytes);
         if size > cap {
@@ -181,13 +181,14 @@ fn size(step: &Step) -> usize {
     }
 }
 
-fn failed(error: &ExecuteError) -> Ended {
+fn failed(error: ExecuteError) -> Ended {
     let status = if error.code == Code::Cancelled { Status::Cancelled } else { Status::Failed };
     let mut message: String = error.message.chars().take(ERROR_TEXT).collect();
     if error.sent == Sent::Maybe && error.code == Code::UpstreamLost {
         message.push_str("; it may have run");
     }
-    (status, Err(Failure::new(error.code, message)))
+    let rpc = error.rpc.map(|rpc| Box::new(shape::rpc(*rpc)));
+    (status, Err(Failure { rpc, ..Failure::new(error.code, message) }))
 }
 
 /// Whole seconds without decimals, as spec 0 prints them; milliseconds below one.

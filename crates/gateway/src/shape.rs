@@ -6,6 +6,7 @@
 mod secrets;
 mod words;
 
+use tool::executor::Rpc;
 use tool::{Body, Json, Outcome, Step, Wait};
 
 pub(crate) use words::Words;
@@ -25,6 +26,12 @@ pub(crate) fn step(step: Step) -> Step {
         }
         Step::Wait(other) => Step::Wait(other),
     }
+}
+
+/// An upstream's own error, shaped.
+pub(crate) fn rpc(rpc: Rpc) -> Rpc {
+    let message = fit(Json::of(&rpc.message)).read().unwrap_or_default();
+    Rpc { message, data: rpc.data.map(fit), ..rpc }
 }
 
 /// One text, shaped; the same bytes where nothing is found.

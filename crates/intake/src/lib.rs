@@ -95,7 +95,15 @@ impl Intake {
     /// Takes a new configuration: sources that stayed as they were go on, the others are closed, the
     /// new ones start.
     pub fn set(&self, sources: Vec<Sourced>) {
-        self.begin(self.keeper.set(sources));
+        self.set_and(sources, || ());
+    }
+
+    /// The same, with `between` run when what goes is gone and nothing of what comes is there yet: the
+    /// moment for rules that belong to the new configuration.
+    pub fn set_and(&self, sources: Vec<Sourced>, between: impl FnOnce()) {
+        let new = self.keeper.set(sources);
+        between();
+        self.begin(new);
     }
 
     /// Adds a source behind the others, or puts it in the place of one with its name.

@@ -30,6 +30,44 @@ fn reason(error: &io::Error) -> String {
     if is_full(error) { "no space is left".to_owned() } else { error.to_string() }
 }
 
+/// What is told while there is less room than the ledger keeps in reserve.
+#[derive(Debug, Clone)]
+pub(crate) struct Short {
+    /// Of calls with effects.
+    pub(crate) effects: LedgerError,
+    /// Of every call, once the reserve is used up too.
+    pub(crate) all: LedgerError,
+}
+
+/// `free` bytes are free in `dir`, as far as could be seen, and `reserve` are kept.
+pub(crate) fn short(dir: &Path, free: u64, reserve: u64) -> Short {
+    let (dir, more) = (dir.display(), if free == 0 { "some" } else { "some more" });
+    let room = match free {
+        0 => "no space is left".to_owned(),
+        free => format!(
+            "about {} are free, which is less than the {} that the ledger keeps in reserve",
+            size(free),
+            size(reserve)
+        ),
+    };
+    let fix = format!("free {more} space there; the record goes on by itself within 5 seconds");
+    let effects = format!(
+        "calls with effects are refused, because they cannot be recorded surely in `{dir}`: {room}; {fix}"
+    );
+    let all = format!(
+        "no call can be recorded in `{dir}`: {room}, and the ledger's reserve is used up; {fix}"
+    );
+    Short { effects: LedgerError::new(effects), all: LedgerError::new(all) }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_024 => format!("{bytes} bytes"),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ => format!("{} KiB", bytes >> 10),
+    }
+}
+
 /// The ledger was closed.
 pub(crate) fn closed(dir: &Path) -> LedgerError {
     LedgerError::new(format!(

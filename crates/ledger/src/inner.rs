@@ -16,7 +16,7 @@ use tool::{
 
 use crate::chain::Checkpoint;
 use crate::disk::{append_all, is_full};
-use crate::failure::{behind, failed, slow};
+use crate::failure::{Short, behind, failed, short, slow};
 use crate::frame::Draft;
 use crate::index::{Entry, Index, Label, Place};
 use crate::options::Options;
@@ -178,7 +178,12 @@ impl Inner {
             active.reserved_to = active.reserved_to.map(|_| active.size);
         }
         tracing::error!(error = %told, "the record cannot be written");
-        state.mode = if low { Mode::Low(told.clone()) } else { Mode::Stopped(told.clone()) };
+        state.mode = if low {
+            let all = short(&self.site.dir, 0, self.options.reserve_bytes).all;
+            Mode::Low(Short { effects: told.clone(), all })
+        } else {
+            Mode::Stopped(told.clone())
+        };
         told
     }
 

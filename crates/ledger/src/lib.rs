@@ -23,6 +23,7 @@ mod survey;
 mod sync;
 mod verify;
 mod walk;
+mod watched;
 
 pub use chain::Checkpoint;
 pub use disk::{Disk, DiskFile, Held, Open, RealDisk};
@@ -35,3 +36,4 @@ pub use refusals::Gap;
 mod tests;
 
 pub use verify::{Report, WriterReport, verify};
+pub use watched::watched;

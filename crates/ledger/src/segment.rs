@@ -46,6 +46,11 @@ impl Site {
         self.dir.join(name(&self.writer, number))
     }
 
+    /// A file that is no segment yet, or never.
+    fn unnamed(&self) -> PathBuf {
+        self.dir.join(format!("{}.tmp", self.writer))
+    }
+
     pub(crate) fn open(&self, number: u32, how: Open) -> io::Result<Arc<dyn DiskFile>> {
         self.disk.open(&self.path(number), how)
     }
@@ -177,7 +182,7 @@ pub(crate) struct Made {
 /// Makes the segment that `header` describes, beginning with `frames`, and waits until it is on the
 /// disk. A file that had its name is gone then; whatever fails, it is untouched.
 pub(crate) fn create(site: &Site, header: &Header, frames: &[u8], room: Room) -> io::Result<Made> {
-    let unnamed = site.dir.join(format!("{}.tmp", site.writer));
+    let unnamed = site.unnamed();
     let file = site.disk.open(&unnamed, Open::New)?;
     let made = fill(file.as_ref(), header, frames, room)
         .and_then(|made| {
@@ -224,6 +229,17 @@ pub(crate) fn reserve(file: &dyn DiskFile, size: u64, bytes: u64) -> io::Result<
 fn reserve_some(file: &dyn DiskFile, size: u64, bytes: u64) -> u64 {
     let mut parts = (1..8).map(|half| size + (bytes >> half));
     parts.find(|to| matches!(file.reserve(size, *to), Ok(true))).unwrap_or(size)
+}
+
+/// How much of `bytes` the disk has free beside all that is set aside: 0 where it is a trifle or
+/// cannot be told. Nothing stays taken.
+pub(crate) fn free(site: &Site, bytes: u64) -> u64 {
+    let Ok(file) = site.disk.open(&site.unnamed(), Open::New) else { return 0 };
+    let parts = (1..8).rev().map(|part| bytes / 8 * part).chain([bytes / 32, bytes / 128]);
+    let mut parts = parts.filter(|part| *part > 0);
+    let free = parts.find(|part| matches!(file.reserve(0, *part), Ok(true)));
+    file.truncate(0).ok();
+    free.unwrap_or(0)
 }
 
 /// Puts a segment that is no part of the record aside, under a name that says so.

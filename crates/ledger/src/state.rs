@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tool::{CallId, Durability, LedgerError, Mono};
 
 use crate::disk::DiskFile;
-use crate::failure::closed;
+use crate::failure::{Short, closed};
 use crate::frame::Draft;
 use crate::index::Label;
 use crate::options::Options;
@@ -25,8 +25,8 @@ pub(crate) const SYNC_BYTES: usize = 4 << 20;
 pub(crate) enum Mode {
     /// Everything.
     Open,
-    /// No room is left but the reserve: nothing that must be synced.
-    Low(LedgerError),
+    /// Less room is left than the reserve: nothing that must be synced.
+    Low(Short),
     /// Nothing, until a new segment can be made.
     Stopped(LedgerError),
     /// Nothing, ever.
@@ -98,7 +98,8 @@ impl State {
     pub(crate) fn health(&self, dir: &Path) -> Result<(), LedgerError> {
         match &self.mode {
             Mode::Open => Ok(()),
-            Mode::Low(why) | Mode::Stopped(why) => Err(why.clone()),
+            Mode::Low(short) => Err(short.effects.clone()),
+            Mode::Stopped(why) => Err(why.clone()),
             Mode::Closed => Err(closed(dir)),
         }
     }
@@ -112,8 +113,8 @@ impl State {
         dir: &Path,
     ) -> Result<(), LedgerError> {
         match &self.mode {
-            Mode::Low(_) if need == Durability::Written => {
-                self.fits(bytes as u64 + OUTCOME_ROOM * (self.live.len() as u64 + 1), dir)
+            Mode::Low(short) if need == Durability::Written => {
+                self.fits(bytes as u64 + OUTCOME_ROOM * (self.live.len() as u64 + 1), short)
             }
             _ => self.health(dir),
         }
@@ -122,18 +123,15 @@ impl State {
     /// Whether an outcome of so many bytes may be written now.
     pub(crate) fn admits_outcome(&self, bytes: usize, dir: &Path) -> Result<(), LedgerError> {
         match &self.mode {
-            Mode::Low(_) => self.fits(bytes as u64, dir),
+            Mode::Low(short) => self.fits(bytes as u64, short),
             _ => self.health(dir),
         }
     }
 
-    fn fits(&self, bytes: u64, dir: &Path) -> Result<(), LedgerError> {
+    fn fits(&self, bytes: u64, short: &Short) -> Result<(), LedgerError> {
         match &self.active {
             Some(active) if active.reserve_left() >= bytes => Ok(()),
-            _ => Err(LedgerError::new(format!(
-                "no call can be recorded in `{}`: no space is left, and the ledger's reserve is used up; free some space there; the record goes on by itself within 5 seconds",
-                dir.display()
-            ))),
+            _ => Err(short.all.clone()),
         }
     }
 

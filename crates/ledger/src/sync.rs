@@ -16,13 +16,13 @@ use tool::ledger::Kind;
 use tool::{LedgerError, Mono};
 
 use crate::chain::Chain;
-use crate::disk::{DiskFile, Held};
-use crate::failure::{closed, failed};
+use crate::disk::{DiskFile, Held, is_full};
+use crate::failure::{Short, closed, failed, short};
 use crate::frame::{Draft, frames};
 use crate::index::Place;
 use crate::inner::Inner;
 use crate::mend::Mend;
-use crate::segment::{HEADER, Header, Made, Room, create, reserve};
+use crate::segment::{HEADER, Header, Made, Room, create, free, reserve};
 use crate::state::{Active, Mode, State, Waiter};
 
 /// A file with frames that are not known to be on the disk.
@@ -204,14 +204,15 @@ impl Syncer {
     fn go_on(&mut self, made: Made) {
         let number = self.next_number;
         self.next_number = number.saturating_add(1);
+        let short = made.full.as_ref().map(|error| self.short(error));
+        if let Some(short) = &short {
+            tracing::error!(error = %short.effects, "the record is short of room");
+        }
         {
             let mut state = self.inner.lock();
             let to = Place { number, offset: HEADER as u64 };
             self.inner.index().relocate(to, frames(&self.carry));
-            state.mode = match &made.full {
-                None => Mode::Open,
-                Some(error) => Mode::Low(self.low(error)),
-            };
+            state.mode = short.map_or(Mode::Open, Mode::Low);
             state.active = Some(active(made, number));
             self.inner.settle(&mut state);
         }
@@ -225,11 +226,24 @@ impl Syncer {
         self.confirmed();
     }
 
-    fn low(&self, error: &io::Error) -> LedgerError {
+    /// What is told where the reserve cannot be had for `error`. Looks at the disk.
+    fn short(&self, error: &io::Error) -> Short {
+        let (site, reserve) = (&self.inner.site, self.inner.options.reserve_bytes);
+        if is_full(error) {
+            return short(&site.dir, free(site, reserve), reserve);
+        }
         let what = "calls with effects are refused, because they cannot be recorded surely";
-        let told = failed(what, &self.inner.site.dir, error);
-        tracing::error!(error = %told, "the record is short of room");
-        told
+        let told = failed(what, &site.dir, error);
+        Short { effects: told.clone(), all: told }
+    }
+
+    /// Takes over what was found, and says so where it is news.
+    fn run_low(state: &mut State, short: Short) {
+        let known = matches!(&state.mode, Mode::Low(old) if old.effects == short.effects);
+        if !known {
+            tracing::error!(error = %short.effects, "the record is short of room");
+        }
+        state.mode = Mode::Low(short);
     }
 
     fn hash(&mut self) {
@@ -276,6 +290,7 @@ impl Syncer {
             _ => return,
         };
         let reserved = reserve(active.file.as_ref(), active.size, bytes);
+        let reserved = reserved.map_err(|error| self.short(&error));
         let mut state = self.inner.lock();
         match (reserved, &state.mode) {
             (Ok(to), mode) => {
@@ -289,7 +304,7 @@ impl Syncer {
                     self.inner.settle(&mut state);
                 }
             }
-            (Err(error), Mode::Open) => state.mode = Mode::Low(self.low(&error)),
+            (Err(short), Mode::Open | Mode::Low(_)) => Self::run_low(&mut state, short),
             (Err(_), _) => {}
         }
     }

@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::Facts;
 
+/// The most characters of a pattern: names have half as many, and each may stand beside a `*`.
+const MAX: usize = 256;
+/// What a pattern of a whole source begins with.
+const SOURCE: &str = "source:";
+
 /// A tool's name, where `*` stands for any run of characters; or `source:NAME` for a whole source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -15,14 +20,18 @@ impl Pattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// Where it is empty or holds what no name can hold.
+    /// Where it is empty, longer than 256 characters, or holds what no name can hold: a rule that fits
+    /// nothing is a slip, and a slip in a deny rule lets through what it should stop.
     pub fn new(text: impl Into<String>) -> Result<Self, String> {
         let text = text.into();
-        let fits = |c: char| c.is_ascii_alphanumeric() || "_.-*:".contains(c);
-        if text.is_empty() || !text.chars().all(fits) {
+        let name = text.strip_prefix(SOURCE).unwrap_or(&text);
+        let fits = |c: char| c.is_ascii_alphanumeric() || "_.-*".contains(c);
+        if !(1..=MAX).contains(&name.len()) || !name.chars().all(fits) {
+            let shown: String = text.chars().take(60).collect();
+            let more = if shown.len() < text.len() { "…" } else { "" };
             return Err(format!(
-                "`{}` is no pattern: use a tool's name, `*` for any characters, or `source:NAME`",
-                text.escape_debug()
+                "`{}{more}` is no pattern: use a tool's name, `*` for any characters, or `source:NAME`",
+                shown.escape_debug()
             ));
         }
         Ok(Self(text))
@@ -30,7 +39,7 @@ impl Pattern {
 
     /// Whether it speaks of this tool.
     pub fn fits(&self, tool: &Facts<'_>) -> bool {
-        match self.0.strip_prefix("source:") {
+        match self.0.strip_prefix(SOURCE) {
             Some(source) => glob(source.as_bytes(), tool.source.as_bytes()),
             None => glob(self.0.as_bytes(), tool.name.as_bytes()),
         }
@@ -94,7 +103,18 @@ mod tests {
         ] {
             assert_eq!(glob(pattern.as_bytes(), text.as_bytes()), fits, "{pattern} {text}");
         }
-        assert!(Pattern::new("").is_err());
-        assert!(Pattern::new("a b").is_err());
+    }
+
+    #[test]
+    fn what_could_fit_nothing_is_refused() {
+        let longest = "x".repeat(256);
+        let long = format!("{longest}x");
+        for slip in ["", "a b", "source:", "sorce:a", "source:a:b", "a:b", "a/*", "é", &long] {
+            let told = Pattern::new(slip).unwrap_err();
+            assert!(told.contains("is no pattern") && told.len() < 200, "{told}");
+        }
+        for good in ["a.b", "*", "source:*", "source:a.b", "A_b-*.c", &longest] {
+            assert!(Pattern::new(good).is_ok(), "{good}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use identity::Principal;
 use tool::Code;
 
 use crate::error::ApiError;
@@ -26,21 +27,27 @@ pub(crate) async fn credential(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let verified = presented(request.headers()).and_then(|presented| {
-        let now = doors.parts.clock.wall();
-        doors.parts.keys.ring().verify(presented, now).map_err(|error| {
-            tracing::info!(reason = ?error.reason(), "credential refused");
-            ApiError::new(Code::Unauthenticated, error.to_string())
-                .fix("send `Authorization: Bearer KEY` with a key of `toolkeep key create`")
-        })
-    });
-    match verified {
+    match principal(&doors, request.headers()) {
         Ok(principal) => {
             request.extensions_mut().insert(principal);
             next.run(request).await
         }
         Err(error) => error.into_response(),
     }
+}
+
+/// Who asks, by the credential alone.
+///
+/// # Errors
+/// [`Code::Unauthenticated`].
+pub(crate) fn principal(doors: &Doors, headers: &HeaderMap) -> Result<Principal, ApiError> {
+    let presented = presented(headers)?;
+    let now = doors.parts.clock.wall();
+    doors.parts.keys.ring().verify(presented, now).map_err(|error| {
+        tracing::info!(reason = ?error.reason(), "credential refused");
+        ApiError::new(Code::Unauthenticated, error.to_string())
+            .fix("send `Authorization: Bearer KEY` with a key of `toolkeep key create`")
+    })
 }
 
 /// The bearer token; nothing where there is no header at all.

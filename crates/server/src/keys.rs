@@ -51,6 +51,11 @@ impl Keys {
         Ok(problems)
     }
 
+    /// Where they are kept.
+    pub fn store(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+
     /// The ring now.
     pub fn ring(&self) -> Arc<KeyRing> {
         self.ring.load_full()

@@ -4,7 +4,9 @@
 //! writes the answer. If two doors could differ, the code is in the wrong crate.
 
 mod auth;
+mod counts;
 pub mod error;
+mod front;
 pub mod hosts;
 pub mod keys;
 mod listen;
@@ -16,7 +18,9 @@ mod seal;
 mod state;
 mod status;
 
+pub use counts::Counts;
 pub use error::ApiError;
+pub use front::Front;
 pub use hosts::Hosts;
 pub use keys::Keys;
 pub use listen::listen;

@@ -1,15 +1,21 @@
 //! Listening: connections bounded in number and in the time their headers take, and a graceful end.
 
+mod patient;
+
+use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use crate::front::Front;
+
+use patient::Patient;
 
 /// Connections at once; past that, new ones wait in the kernel.
 const CONNECTIONS: usize = 10_000;
@@ -18,8 +24,9 @@ const HEADERS: Duration = Duration::from_secs(10);
 /// The longest connections may take to end once the server stops.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// Serves `router` until `stop` fires; then finishes what runs, for up to 30 s.
-pub async fn listen(listener: TcpListener, router: Router, stop: CancellationToken) {
+/// Serves `front` until `stop` fires; then finishes what runs, for up to 30 s.
+pub async fn listen(listener: TcpListener, front: impl Into<Front>, stop: CancellationToken) {
+    let front = front.into();
     let connections = TaskTracker::new();
     let places = std::sync::Arc::new(Semaphore::new(CONNECTIONS));
     loop {
@@ -33,9 +40,9 @@ pub async fn listen(listener: TcpListener, router: Router, stop: CancellationTok
         };
         match accepted {
             Ok((stream, _)) => {
-                let (router, stop) = (router.clone(), stop.clone());
+                let (front, stop) = (front.clone(), stop.clone());
                 drop(connections.spawn(async move {
-                    serve(stream, router, stop).await;
+                    serve(stream, front, stop).await;
                     drop(place);
                 }));
             }
@@ -53,16 +60,20 @@ pub async fn listen(listener: TcpListener, router: Router, stop: CancellationTok
     }
 }
 
-async fn serve(stream: TcpStream, router: Router, stop: CancellationToken) {
+async fn serve(stream: TcpStream, front: Front, stop: CancellationToken) {
     // A small answer must not wait for the acknowledgement of the one before.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
+    let service = service_fn(|request| {
+        let answer = front.clone().answer(request);
+        async { Ok::<_, Infallible>(answer.await) }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS)
         .max_headers(64)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(Patient::new(stream)), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

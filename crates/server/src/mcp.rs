@@ -90,15 +90,30 @@ async fn serve(
     source: Option<Path<String>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let (parts, body) = request.into_parts();
-    let scope = Scope::read(source.map(|Path(source)| source), &parts.uri)?;
-    let reply = match parts.method {
-        Method::POST => {
-            let bytes = read(body, doors.parts.max_body).await?;
-            answer::answer(&doors, &principal, &scope, &parts.headers, bytes).await
-        }
-        Method::DELETE => listen::delete(&doors, &principal, &scope, &parts.headers),
-        _ => listen::get(&doors, &principal, &scope, &parts.headers),
+    let source = source.map(|Path(source)| source);
+    if *request.method() == Method::POST {
+        return message(&doors, &principal, source, request).await;
+    }
+    let scope = Scope::read(source, request.uri())?;
+    let reply = match *request.method() {
+        Method::DELETE => listen::delete(&doors, &principal, &scope, request.headers()),
+        _ => listen::get(&doors, &principal, &scope, request.headers()),
     };
     Ok(reply.map(Body::new))
+}
+
+/// Takes one message of `principal`; `source` is what stands behind `/mcp/`.
+///
+/// # Errors
+/// Where the address or the body cannot be read.
+pub(crate) async fn message(
+    doors: &Doors,
+    principal: &Principal,
+    source: Option<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let scope = Scope::read(source, &parts.uri)?;
+    let bytes = read(body, doors.parts.max_body).await?;
+    Ok(answer::answer(doors, principal, &scope, &parts.headers, bytes).await.map(Body::new))
 }

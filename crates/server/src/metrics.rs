@@ -4,24 +4,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tool::outcome::Answer;
 
+use crate::counts::Counts;
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct By {
     door: &'static str,
-    status: String,
+}
+
+fn seconds() -> Histogram {
+    Histogram::new([0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0])
 }
 
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    calls: Family<Ended, Counter>,
-    seconds: Histogram,
+    seconds: Family<By, Histogram, fn() -> Histogram>,
     running: Gauge,
     tools: Gauge,
     catalog: Gauge<u64, AtomicU64>,
@@ -29,21 +32,21 @@ pub(crate) struct Metrics {
     ledger_up: Gauge,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
+impl Metrics {
+    pub(crate) fn new(counts: &Counts) -> Self {
         let mut registry = Registry::with_prefix("toolkeep");
-        let (calls, running, tools) = (Family::default(), Gauge::default(), Gauge::default());
-        let (catalog, sources_away, ledger_up) =
-            (Gauge::default(), Gauge::default(), Gauge::default());
-        let seconds = Histogram::new([0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0]);
-        registry.register("calls", "Calls by door and how they ended", calls.clone());
-        registry.register("call_seconds", "Seconds from request to answer", seconds.clone());
+        let (running, tools, catalog) = (Gauge::default(), Gauge::default(), Gauge::default());
+        let (sources_away, ledger_up) = (Gauge::default(), Gauge::default());
+        let seconds = Family::new_with_constructor(seconds as fn() -> Histogram);
+        registry.register("calls", "Calls by door and how they ended", counts.family());
+        let help = "Seconds from request to answer, of calls that were answered";
+        registry.register("call_seconds", help, seconds.clone());
         registry.register("calls_running", "Calls running now", running.clone());
         registry.register("tools", "Tools in the catalog", tools.clone());
         registry.register("catalog_number", "Number of the catalog", catalog.clone());
         registry.register("sources_away", "Sources that are stale or failed", sources_away.clone());
         registry.register("ledger_up", "1 where calls can be recorded", ledger_up.clone());
-        Self { registry, calls, seconds, running, tools, catalog, sources_away, ledger_up }
+        Self { registry, seconds, running, tools, catalog, sources_away, ledger_up }
     }
 }
 
@@ -57,12 +60,10 @@ pub(crate) struct Now {
 }
 
 impl Metrics {
+    /// A call was answered. How calls end is counted where they are recorded.
     pub(crate) fn ended(&self, door: &'static str, answer: &Answer) {
-        let status = tool::Json::of(&answer.status);
-        let status = status.as_str().trim_matches('"').to_owned();
-        self.calls.get_or_create(&Ended { door, status }).inc();
         let seconds = std::time::Duration::from_millis(answer.elapsed_ms).as_secs_f64();
-        self.seconds.observe(seconds);
+        self.seconds.get_or_create(&By { door }).observe(seconds);
     }
 
     pub(crate) fn text(&self, now: &Now) -> String {

@@ -2,6 +2,7 @@
 
 pub(crate) mod body;
 mod calls;
+mod frames;
 mod health;
 mod keys;
 pub(crate) mod openapi;
@@ -10,8 +11,12 @@ mod route;
 mod sources;
 mod tools;
 
+use std::collections::BTreeMap;
+
 use axum::Router;
-use axum::http::Uri;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::MethodRouter;
 use tool::Code;
 
 use crate::error::ApiError;
@@ -39,13 +44,37 @@ fn keyed() -> Vec<route::Route> {
     parts.into_iter().flatten().collect()
 }
 
+/// Paths with all their methods; another method is answered in the envelope, as everything is.
 fn mount(routes: Vec<route::Route>, doors: &Doors) -> Router {
-    let router = routes.into_iter().fold(Router::new(), |router, route| route.mount(router));
-    router.with_state(doors.clone())
+    let mut paths = BTreeMap::<&str, (MethodRouter<Doors>, Vec<String>)>::new();
+    for route in routes {
+        let (answers, methods) = paths.entry(route.path).or_default();
+        *answers = std::mem::take(answers).merge(route.answer);
+        methods.push(route.method.to_uppercase());
+    }
+    let mount = |router: Router<Doors>, (path, (answers, methods)): (&str, (_, Vec<String>))| {
+        let allowed = methods.join(" or ");
+        let other = move |method: Method, uri: Uri| async move { not_so(&method, &uri, &allowed) };
+        router.route(path, MethodRouter::fallback(answers, other))
+    };
+    paths.into_iter().fold(Router::new(), mount).with_state(doors.clone())
+}
+
+/// The router adds `Allow`.
+fn not_so(method: &Method, uri: &Uri, allowed: &str) -> Response {
+    let (method, path) = (shown(method.as_str(), 20), shown(uri.path(), 200));
+    let told = format!("`{path}` takes {allowed}, and not `{method}`");
+    let fix = "see /openapi.json for what there is";
+    let error = ApiError::new(Code::InvalidRequest, told).fix(fix);
+    (StatusCode::METHOD_NOT_ALLOWED, error).into_response()
+}
+
+fn shown(text: &str, most: usize) -> String {
+    text.chars().take(most).flat_map(char::escape_debug).collect()
 }
 
 pub(crate) async fn nothing_here(uri: Uri) -> ApiError {
-    let path: String = uri.path().chars().take(200).collect();
-    ApiError::new(Code::NotFound, format!("there is nothing at `{}`", path.escape_debug()))
+    let path = shown(uri.path(), 200);
+    ApiError::new(Code::NotFound, format!("there is nothing at `{path}`"))
         .fix("see /openapi.json for what there is")
 }

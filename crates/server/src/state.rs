@@ -7,6 +7,7 @@ use intake::Intake;
 use tool::ledger::Records;
 use tool::{Clock, Secret};
 
+use crate::counts::Counts;
 use crate::hosts::Hosts;
 use crate::keys::Keys;
 use crate::lists::Lists;
@@ -27,6 +28,8 @@ pub struct Parts {
     pub keys: Arc<Keys>,
     /// The record, for reading.
     pub records: Arc<dyn Records>,
+    /// How calls ended: of the ledger that the gateway writes to.
+    pub counts: Counts,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Which hosts and origins may ask.
@@ -53,7 +56,7 @@ pub struct Inner {
 impl Doors {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Self {
-        let (lists, metrics) = (Lists::default(), Metrics::default());
+        let (lists, metrics) = (Lists::default(), Metrics::new(&parts.counts));
         let mcp = Mcp::new(&parts.secret);
         Self(Arc::new(Inner { parts, lists, metrics, mcp }))
     }

@@ -110,6 +110,11 @@ pub trait Progress: Send + Sync {
     /// `done` of `total`, with a line for people.
     fn report(&self, done: f64, total: Option<f64>, message: Option<&str>);
 
+    /// Whether anybody listens: an upstream need not be asked to tell what nobody hears.
+    fn wanted(&self) -> bool {
+        true
+    }
+
     /// A notification of the upstream that belongs to this call, in MCP's words and as it came: a log
     /// line, a changed resource. A door that has no place for it leaves it out.
     fn notify(&self, _method: &str, _params: &Json) {}

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::executor::Rpc;
 use crate::{CallId, Code, Json, Step};
 
 /// A tool's answer. `is_error` is the tool's own word: it ran, and says it failed.
@@ -70,12 +71,14 @@ pub struct Failure {
     pub code: Code,
     /// In words, with the place and the fix. Bounded.
     pub message: String,
+    /// The upstream's own JSON-RPC error, where that is what it answered; for doors that speak it too.
+    pub rpc: Option<Box<Rpc>>,
 }
 
 impl Failure {
     /// With a message.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), rpc: None }
     }
 }
 

@@ -12,6 +12,7 @@ pub mod failure;
 mod key;
 mod logging;
 mod mcp;
+mod near;
 mod record;
 mod reference;
 mod serve;
@@ -83,7 +84,10 @@ pub fn main(wiring: &dyn Wiring) -> ExitCode {
     let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let line = match Line::try_parse_from(std::iter::once(program).chain(rest)) {
         Ok(line) => line,
-        Err(error) => return misread(&error),
+        Err(mut error) => {
+            near::misplaced(&mut error);
+            return misread(&error);
+        }
     };
     let mut ui = Ui::new(line.common.output);
     let ended = run(line, wiring, &mut ui);

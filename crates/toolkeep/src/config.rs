@@ -30,6 +30,7 @@ pub use high::{
     Config, LimitsConfig, McpCommand, ServerConfig, SourceConfig, SourceDurability, SourceKind,
     Tools,
 };
+pub(crate) use nearest::nearest;
 pub use schema::schema;
 pub use watch::{Latest, watch};
 
@@ -150,6 +151,7 @@ fn of_text(read_file: ReadFile, text: &str, setting: &Setting) -> Reading {
     node.hide(false);
     let sources = node.take("sources");
     Variables::ours(environment).fill(&mut node, &sink);
+    resolver.empty_rules(&node);
     let low: Option<low::File> = de::read(&node, true, &sink);
     let main = low.map(|low| resolver.main(&low, setting));
     // Up to here nothing may be wrong; from here on only sources drop out.

@@ -16,7 +16,7 @@ use guard::process::Launcher;
 use intake::{Intake, Times};
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
-use server::{Doors, Hosts, Keys, Parts};
+use server::{Counts, Doors, Front, Hosts, Keys, Parts};
 use store::SqliteStore;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -53,6 +53,7 @@ struct App {
     gateway: Arc<Gateway>,
     ledger: Arc<FileLedger>,
     credentials: Arc<Configured>,
+    policy: Arc<ArcSwap<Policy>>,
     workshop: Workshop,
 }
 
@@ -65,11 +66,10 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let store = SqliteStore::open(start.held.data().store()).map_err(fault("the store"))?;
-    let store: Arc<dyn Store> = Arc::new(store);
-    let made = start.held.first_keys(store.as_ref(), clock.wall(), start.make_keys).await?;
-    let app = assemble(&start, store, clock).await?;
-    let router = server::router(&app.doors);
-    let door = Arc::new(RouterDoor(router.clone()));
+    let keys = read_keys(Arc::new(store), &start).await?;
+    let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
+    let app = assemble(&start, keys, clock).await?;
+    let door = Arc::new(RouterDoor(server::router(&app.doors)));
     match &listener {
         None => app.intake.settled().await,
         Some(_) => drop(tokio::time::timeout(SETTLE, app.intake.settled()).await),
@@ -82,11 +82,12 @@ async fn run(start: Start) -> Result<Running, Failure> {
         let serving = async {
             match listener {
                 Some(listener) => {
+                    let front = Front::new(&app.doors);
                     let streams = async {
                         stop.cancelled().await;
                         app.doors.close();
                     };
-                    tokio::join!(server::listen(listener, router, stop.clone()), streams);
+                    tokio::join!(server::listen(listener, front, stop.clone()), streams);
                 }
                 None => stop.cancelled().await,
             }
@@ -111,18 +112,18 @@ async fn bind(start: &Start) -> Result<TcpListener, Failure> {
     })
 }
 
-async fn assemble(
-    start: &Start,
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-) -> Result<App, Failure> {
-    let config = &start.config;
-    if config.redis.is_some() {
-        tracing::warn!("`redis` is read and not used yet: manifests are kept in this process");
-    }
+async fn read_keys(store: Arc<dyn Store>, start: &Start) -> Result<Keys, Failure> {
     let (keys, problems) = Keys::read(store, start.open).await.map_err(fault("the keys"))?;
     for problem in problems {
         tracing::warn!(place = problem.place, "{}", problem.message);
+    }
+    Ok(keys)
+}
+
+async fn assemble(start: &Start, keys: Keys, clock: Arc<dyn Clock>) -> Result<App, Failure> {
+    let config = &start.config;
+    if config.redis.is_some() {
+        tracing::warn!("`redis` is read and not used yet: manifests are kept in this process");
     }
     let mac_key = keys.once("secret/records").await;
     let mac_key = mac_key.map_err(|error| fault("the records' key")(error.message()))?;
@@ -134,10 +135,12 @@ async fn assemble(
     let sources = workshop.build(config, &start.faults);
     let intake =
         Arc::new(Intake::start(Org::default(), sources, Times::default(), Arc::clone(&clock)));
+    let counts = Counts::default();
+    let policy = Arc::new(ArcSwap::from_pointee(Policy::new(config.policy.clone())));
     let gateway = Arc::new(Gateway::new(gateway::Parts {
         catalog: intake.cell(),
-        policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
-        ledger: Arc::clone(&ledger) as Arc<dyn tool::Ledger>,
+        policy: Arc::clone(&policy),
+        ledger: counts.over(Arc::clone(&ledger) as Arc<dyn tool::Ledger>),
         clock: Arc::clone(&clock),
         credentials: Arc::clone(&credentials) as Arc<dyn tool::executor::Credentials>,
         mac_key: mac_key.clone(),
@@ -148,6 +151,7 @@ async fn assemble(
         intake: Arc::clone(&intake),
         keys: Arc::new(keys),
         records: Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>,
+        counts,
         clock,
         hosts: Hosts {
             names: config.server.allowed_hosts.clone(),
@@ -156,7 +160,7 @@ async fn assemble(
         max_body: config.server.max_body,
         secret: mac_key,
     });
-    Ok(App { doors, intake, gateway, ledger, credentials, workshop })
+    Ok(App { doors, intake, gateway, ledger, credentials, policy, workshop })
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.
@@ -167,7 +171,10 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
             Ok(config) => {
                 tracing::info!("configuration taken");
                 app.credentials.set(sources::secrets(config));
-                app.intake.set(app.workshop.build(config, &Faults::default()));
+                let sources = app.workshop.build(config, &Faults::default());
+                let rules = Arc::new(Policy::new(config.policy.clone()));
+                // No tool of the old sources under the new rules, and none of the new under the old.
+                app.intake.set_and(sources, || app.policy.store(rules));
             }
             Err(faults) => {
                 tracing::warn!("configuration not taken, the last good one stays:\n{faults}");

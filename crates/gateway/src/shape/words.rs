@@ -17,6 +17,10 @@ impl Progress for Words<'_> {
         self.progress.report(done, total, message.as_deref());
     }
 
+    fn wanted(&self) -> bool {
+        self.progress.wanted()
+    }
+
     fn notify(&self, method: &str, params: &Json) {
         self.progress.notify(method, &fit(params.clone()));
     }

@@ -12,13 +12,16 @@ use tool::{
 };
 use uuid::Uuid;
 
+use super::sim_disk::SimDisk;
 use crate::disk::Disk;
+use crate::file_ledger::FileLedger;
 use crate::inner::Inner;
 use crate::open::{Recovery, open};
 use crate::options::Options;
 use crate::segment::Site;
 use crate::state::Confirmed;
 use crate::sync::Syncer;
+use crate::verify::verify;
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
@@ -116,6 +119,28 @@ impl Driven {
     pub(super) fn close(mut self) {
         self.syncer.close();
     }
+}
+
+/// A disk, and a ledger on it without its thread.
+pub(super) fn driven(options: Options) -> (SimDisk, Driven) {
+    let disk = SimDisk::new(1);
+    let driven = Driven::open(disk.shared(), options).unwrap();
+    (disk, driven)
+}
+
+/// A ledger with its thread, and its clock.
+pub(super) fn threaded(disk: &SimDisk, options: Options) -> (FileLedger, Arc<Hand>) {
+    let clock = Arc::new(Hand::default());
+    let opened = FileLedger::open(Path::new(DIR), disk.shared(), clock.clone(), options);
+    (opened.unwrap().0, clock)
+}
+
+/// Fails where a call does not have one intent and one outcome.
+pub(super) fn check(disk: &SimDisk, calls: u64) {
+    let report = verify(Path::new(DIR), &disk.shared(), &[]).unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    let numbers = &report.writers[0];
+    assert_eq!((numbers.intents, numbers.outcomes, numbers.open), (calls, calls, 0), "{numbers:?}");
 }
 
 pub(super) fn id(number: u64) -> CallId {

@@ -1,14 +1,12 @@
 //! A disk without room.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use tool::outcome::Status;
 use tool::{Durability, End, Ledger as _};
 
-use super::fixture::{DIR, Driven, Hand, end, intent, refusal};
+use super::fixture::{DIR, Driven, check, driven, end, intent, refusal, threaded};
 use super::sim_disk::SimDisk;
-use crate::file_ledger::FileLedger;
 use crate::options::Options;
 use crate::verify::verify;
 
@@ -31,18 +29,9 @@ fn free(disk: &SimDisk) {
     disk.world().capacity = None;
 }
 
-/// Fails where a call does not have one intent and one outcome.
-fn check(disk: &SimDisk, calls: u64) {
-    let report = verify(Path::new(DIR), &disk.shared(), &[]).unwrap();
-    assert!(report.is_sound(), "{report:?}");
-    let numbers = &report.writers[0];
-    assert_eq!((numbers.intents, numbers.outcomes, numbers.open), (calls, calls, 0), "{numbers:?}");
-}
-
 #[test]
 fn a_full_disk_refuses_effects_serves_the_rest_and_comes_back() {
-    let disk = SimDisk::new(1);
-    let mut driven = Driven::open(disk.shared(), options()).unwrap();
+    let (disk, mut driven) = driven(options());
     driven.call(0);
     fill(&disk);
     // Until the reserve begins to be used, nobody notices.
@@ -101,6 +90,60 @@ fn a_full_disk_refuses_effects_serves_the_rest_and_comes_back() {
     assert_eq!(verify(Path::new(DIR), &disk.shared(), &[]).unwrap().writers[0].gaps, 1);
 }
 
+/// Room that comes back below the reserve is told as what it is, and nothing of it stays taken.
+#[test]
+fn room_below_the_reserve_is_not_told_as_none() {
+    let (disk, mut driven) = driven(options());
+    driven.call(0);
+    fill(&disk);
+    let mut number = 1;
+    while driven.inner.health().is_ok() {
+        driven.call(number);
+        driven.syncer.turn(false);
+        number += 1;
+    }
+    let told = |driven: &Driven| driven.inner.health().unwrap_err().message;
+    assert!(told(&driven).contains("no space is left; free some space there"), "{}", told(&driven));
+    let room = |free: u64| {
+        let taken = disk.world().used();
+        disk.world().capacity = Some(taken + free);
+    };
+    // With all of the reserve still there, any room would do.
+    let left = |driven: &Driven| driven.inner.lock().active.as_ref().unwrap().reserve_left();
+    while left(&driven) > RESERVE / 2 {
+        driven.call(number);
+        number += 1;
+    }
+    for (free, shown) in [(RESERVE / 8, "8 KiB"), (RESERVE / 32, "2 KiB")] {
+        room(free);
+        for _ in 0..2 {
+            driven.syncer.turn(true);
+            let told = told(&driven);
+            let expected = format!(
+                "in `/record`: about {shown} are free, which is less than the 64 KiB that the ledger keeps in reserve; free some more space there"
+            );
+            assert!(told.contains(&expected), "{told}");
+        }
+    }
+    let refused = loop {
+        match driven.begin(&intent(number), Durability::Written) {
+            Ok((ticket, _)) => drop(ticket),
+            Err(error) => break error.message,
+        }
+        number += 1;
+    };
+    assert!(refused.contains("about 2 KiB are free, which is less than"), "{refused}");
+    assert!(refused.contains("and the ledger's reserve is used up; free some more"), "{refused}");
+    room(0);
+    driven.syncer.turn(true);
+    assert!(told(&driven).contains("no space is left"), "{}", told(&driven));
+    free(&disk);
+    driven.syncer.turn(true);
+    driven.inner.health().unwrap();
+    driven.close();
+    check(&disk, number);
+}
+
 #[test]
 fn a_write_that_went_halfway_is_cut_back() {
     let disk = SimDisk::new(1);
@@ -153,8 +196,7 @@ fn an_outcome_without_room_is_owed_and_written_later() {
 
 #[test]
 fn a_server_starts_on_a_full_disk_and_takes_calls_when_there_is_room() {
-    let disk = SimDisk::new(1);
-    let driven = Driven::open(disk.shared(), options()).unwrap();
+    let (disk, driven) = driven(options());
     driven.call(0);
     driven.close();
     let before = disk.files();
@@ -176,8 +218,7 @@ fn a_server_starts_on_a_full_disk_and_takes_calls_when_there_is_room() {
 async fn it_comes_back_by_itself() {
     let disk = SimDisk::new(1);
     let options = Options { idle: std::time::Duration::from_millis(10), ..options() };
-    let clock = Arc::new(Hand::default());
-    let (ledger, _) = FileLedger::open(Path::new(DIR), disk.shared(), clock, options).unwrap();
+    let (ledger, _) = threaded(&disk, options);
     fill(&disk);
     let mut number = 0;
     while let Ok(ticket) = ledger.begin(intent(number), Durability::Written).await {

@@ -2,26 +2,17 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tool::ledger::{Kind, Records as _};
 use tool::outcome::Status;
 use tool::{Code, Durability, End, Ledger as _};
 
-use super::fixture::{DIR, Driven, Hand, end, id, intent, small};
+use super::fixture::{DIR, Driven, check, driven, end, id, intent, small, threaded};
 use super::sim_disk::{Crash, SimDisk};
 use crate::disk::{Disk as _, Open};
-use crate::file_ledger::FileLedger;
 use crate::options::Options;
 use crate::verify::verify;
-
-fn check(disk: &SimDisk, calls: u64) {
-    let report = verify(Path::new(DIR), &disk.shared(), &[]).unwrap();
-    assert!(report.is_sound(), "{report:?}");
-    let numbers = &report.writers[0];
-    assert_eq!((numbers.intents, numbers.outcomes, numbers.open), (calls, calls, 0), "{numbers:?}");
-}
 
 /// The control for all that follows: to ask the same file again is to lose what was written.
 #[test]
@@ -40,8 +31,7 @@ fn a_second_sync_of_the_same_file_proves_nothing() {
 
 #[test]
 fn after_a_failed_sync_the_records_go_on_in_a_new_segment() {
-    let disk = SimDisk::new(1);
-    let mut driven = Driven::open(disk.shared(), small()).unwrap();
+    let (disk, mut driven) = driven(small());
     driven.call(0);
     driven.syncer.turn(true);
     // In the file, and not on the disk: records that needed no sync, and one that does.
@@ -69,8 +59,7 @@ fn fail_next_sync(disk: &SimDisk) {
 
 #[test]
 fn where_no_disk_takes_it_the_ledger_stops_says_so_and_comes_back() {
-    let disk = SimDisk::new(1);
-    let mut driven = Driven::open(disk.shared(), small()).unwrap();
+    let (disk, mut driven) = driven(small());
     driven.call(0);
     let (ticket, confirmed) = driven.begin(&intent(1), Durability::Synced).unwrap();
     let (running, _) = driven.begin(&intent(2), Durability::Written).unwrap();
@@ -104,8 +93,7 @@ async fn no_call_begins_without_its_record() {
     for way in 0..6 {
         let disk = SimDisk::new(way);
         let options = Options { sync_wait: Duration::from_millis(20), ..small() };
-        let clock = Arc::new(Hand::default());
-        let (ledger, _) = FileLedger::open(Path::new(DIR), disk.shared(), clock, options).unwrap();
+        let (ledger, _) = threaded(&disk, options);
         match way {
             0 => {
                 disk.world().capacity = Some(0);
@@ -141,9 +129,7 @@ async fn no_call_begins_without_its_record() {
 async fn a_call_that_the_disk_did_not_confirm_in_time_is_refused() {
     let disk = SimDisk::new(1);
     let options = Options { sync_wait: Duration::from_millis(20), ..small() };
-    let clock = Arc::new(Hand::default());
-    let (ledger, _) =
-        FileLedger::open(Path::new(DIR), disk.shared(), clock.clone(), options).unwrap();
+    let (ledger, clock) = threaded(&disk, options);
     disk.hang(true);
     let error = ledger.begin(intent(1), Durability::Synced).await.unwrap_err();
     assert_eq!(
@@ -164,9 +150,7 @@ async fn a_call_that_the_disk_did_not_confirm_in_time_is_refused() {
 
 #[test]
 fn more_than_may_wait_for_the_disk_is_refused() {
-    let disk = SimDisk::new(1);
-    let options = Options { unsynced_bytes: 64 << 10, ..small() };
-    let mut driven = Driven::open(disk.shared(), options).unwrap();
+    let (disk, mut driven) = driven(Options { unsynced_bytes: 64 << 10, ..small() });
     let mut number = 0;
     let error = loop {
         match driven.begin(&intent(number), Durability::Written) {
@@ -185,8 +169,7 @@ fn more_than_may_wait_for_the_disk_is_refused() {
 
 #[test]
 fn after_a_fault_while_writing_the_ledger_goes_on_with_what_is_whole() {
-    let disk = SimDisk::new(1);
-    let mut driven = Driven::open(disk.shared(), small()).unwrap();
+    let (disk, mut driven) = driven(small());
     driven.call(0);
     let (running, _) = driven.begin(&intent(1), Durability::Written).unwrap();
     driven.inner.poison();

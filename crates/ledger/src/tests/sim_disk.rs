@@ -186,7 +186,7 @@ impl World {
         }
     }
 
-    fn used(&self) -> u64 {
+    pub(super) fn used(&self) -> u64 {
         let file = |at: &usize| (self.files[*at].now.len() as u64).max(self.files[*at].reserved_to);
         self.names.values().map(file).sum()
     }

@@ -33,7 +33,7 @@ impl Who<'_> {
     }
 
     /// The session that the header names; nothing where there is none.
-    pub(super) fn session(self, heads: Heads<'_>) -> Result<Option<Session>, Refused> {
+    pub(super) fn session(self, heads: Heads<'_>) -> Result<Option<Arc<Session>>, Refused> {
         let Some(id) = heads.one(header::SESSION)? else { return Ok(None) };
         let now = self.doors.parts.clock.wall();
         let found = self.doors.mcp.sessions.find((self.principal, self.scope), id, now);
@@ -53,6 +53,38 @@ impl Who<'_> {
     }
 }
 
+/// The members of params that methods of this door read, taken out in one pass: the arguments may be
+/// large.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    pub(super) name: Option<Json>,
+    pub(super) uri: Option<Json>,
+    pub(super) args: Option<Json>,
+    pub(super) cursor: Option<Json>,
+    pub(super) state: Option<Json>,
+    pub(super) answers: Option<Json>,
+}
+
+impl Named {
+    /// With `_meta` before them.
+    fn of(params: &Json) -> (Option<Json>, Self) {
+        let keys =
+            [meta::META, "name", "uri", "arguments", "cursor", "requestState", "inputResponses"];
+        let [beside, name, uri, args, cursor, state, answers] = params.pick(keys);
+        let beside = beside.filter(|beside| beside.kind() == "object");
+        (beside, Self { name, uri, args, cursor, state, answers })
+    }
+
+    /// What [`header::NAME`] names.
+    fn header(&self, method: &str) -> Option<&Json> {
+        match header::name_member(method)? {
+            "name" => self.name.as_ref(),
+            "uri" => self.uri.as_ref(),
+            _ => None,
+        }
+    }
+}
+
 /// A request, as far as it is read for every method.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
@@ -65,7 +97,8 @@ pub(super) struct Asked<'a> {
     /// `_meta` as it came.
     pub(super) beside: Option<Json>,
     pub(super) meta: Meta,
-    pub(super) session: Option<Session>,
+    pub(super) session: Option<Arc<Session>>,
+    pub(super) named: Named,
 }
 
 impl<'a> Asked<'a> {
@@ -76,29 +109,28 @@ impl<'a> Asked<'a> {
         request: &'a Request,
     ) -> Result<Self, Refused> {
         let (method, params) = (request.method.as_str(), request.params.as_ref());
-        let beside = params.and_then(meta::of);
+        let (beside, named) = params.map(Named::of).unwrap_or_default();
         let meta = beside.as_ref().map(Meta::of).unwrap_or_default();
         let era = heads.dialect(&meta)?.map_or(Era::Handshake, Revision::era);
         let session = match era {
             Era::Stateless => {
-                heads.standard(method, &meta, params)?;
+                heads.standard(method, &meta, named.header(method))?;
                 None
             }
             // One that begins anew names no old one.
             Era::Handshake if method == "initialize" => None,
             Era::Handshake => who.session(heads)?,
         };
-        Ok(Self { who, heads, id: &request.id, method, params, era, beside, meta, session })
+        Ok(Self { who, heads, id: &request.id, method, params, era, beside, meta, session, named })
     }
 
     pub(super) fn pick<const N: usize>(&self, keys: [&str; N]) -> [Option<Json>; N] {
         self.params.map_or([const { None }; N], |params| params.pick(keys))
     }
 
-    /// A member of the params that must be a text.
-    pub(super) fn text(&self, key: &str) -> Result<String, Refused> {
-        let [found] = self.pick([key]);
-        text(key, found.as_ref())
+    /// The resource that is asked for.
+    pub(super) fn uri(&self) -> Result<String, Refused> {
+        text("uri", self.named.uri.as_ref())
     }
 
     /// What the client said it can do.
@@ -123,7 +155,8 @@ impl<'a> Asked<'a> {
     }
 
     pub(super) fn words(&self) -> Words<'_> {
-        Words { era: self.era, id: self.id, called: None }
+        let own = self.who.scope.source().is_some();
+        Words { era: self.era, id: self.id, called: None, own, dated: false }
     }
 
     /// A result of our own making.

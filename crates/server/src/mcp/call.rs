@@ -17,17 +17,16 @@ use super::scope::{Scope, speaks_mcp};
 
 /// `tools/call`.
 pub(super) async fn tool(asked: &Asked<'_>) -> Result<Reply, Refused> {
-    let [name, args, state, answers] =
-        asked.pick(["name", "arguments", "requestState", "inputResponses"]);
-    let name = text("name", name.as_ref())?;
-    let args = args.filter(|args| args.kind() != "null").unwrap_or_else(Json::empty);
+    let name = text("name", asked.named.name.as_ref())?;
+    let args = asked.named.args.clone().filter(|args| args.kind() != "null");
+    let args = args.unwrap_or_else(Json::empty);
     let view = asked.who.view();
     let native = native(asked, &view, &name);
     if asked.era == Era::Stateless {
         mirrored(asked, &view, (&native, &args))?;
     }
     let finish = Finish::tool(asked, (&native, name), &args);
-    let continues = finish.continues(asked, state, answers)?;
+    let continues = finish.continues(asked)?;
     let mut request = Request::new(native, args.bytes().clone(), "mcp");
     request.continues = continues;
     run(asked, finish, request).await

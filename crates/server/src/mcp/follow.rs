@@ -89,7 +89,7 @@ pub(super) fn id(id: &Id) -> Json {
 /// `resources/subscribe`.
 pub(super) async fn subscribe(asked: &Asked<'_>) -> Result<Reply, Refused> {
     of_source(asked, METHOD)?;
-    let uri = asked.text("uri")?;
+    let uri = asked.uri()?;
     let session = asked.session.as_ref().ok_or_else(|| {
         Refused::params("a subscription belongs to a session; begin one with `initialize`")
     })?;
@@ -110,7 +110,7 @@ pub(super) async fn subscribe(asked: &Asked<'_>) -> Result<Reply, Refused> {
 /// `resources/unsubscribe`.
 pub(super) fn unsubscribe(asked: &Asked<'_>) -> Result<Reply, Refused> {
     of_source(asked, METHOD)?;
-    let uri = asked.text("uri")?;
+    let uri = asked.uri()?;
     if let Some(session) = &asked.session {
         session.live.unfollow(&uri);
     }

@@ -64,8 +64,7 @@ impl<'a> Heads<'a> {
 
     /// Both media types of an answer must be taken, and the body must be JSON.
     pub(super) fn media(self) -> Result<(), Refused> {
-        let json = |text: &str| essence(text).eq_ignore_ascii_case("application/json");
-        if !self.0.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(json) {
+        if !self.0.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(is_json) {
             let told = "the body must be JSON: send `Content-Type: application/json`";
             return Err(Refused::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -123,15 +122,12 @@ impl<'a> Heads<'a> {
         self,
         method: &str,
         meta: &Meta,
-        params: Option<&Json>,
+        named: Option<&Json>,
     ) -> Result<(), Refused> {
         self.same(header::METHOD, method)?;
-        if let Some(member) = header::name_member(method) {
-            let named = params.and_then(|params| params.get(member));
-            // What has no name is refused for that, where its method is looked at.
-            if let Some(named) = named.and_then(|named| named.read::<String>().ok()) {
-                self.same(header::NAME, &named)?;
-            }
+        // What has no name is refused for that, where its method is looked at.
+        if let Some(named) = named.and_then(|named| named.read::<String>().ok()) {
+            self.same(header::NAME, &named)?;
         }
         let capabilities = meta.capabilities.as_ref().map(Json::kind);
         if capabilities == Some("object") { Ok(()) } else { Err(absent(meta::CLIENT_CAPABILITIES)) }
@@ -166,6 +162,17 @@ fn unsupported(asked: &str) -> Refused {
     let data = Json::of(&json!({"supported": supported, "requested": shown(asked)}));
     let error = RpcError { data: Some(data), ..RpcError::new(code::UNSUPPORTED_VERSION, told) };
     Refused { status: StatusCode::BAD_REQUEST, error }
+}
+
+/// JSON is UTF-8: a type that names another character set is of another text.
+fn is_json(text: &str) -> bool {
+    let utf8 = |parameter: &str| match parameter.split_once('=') {
+        Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
+            value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        _ => true,
+    };
+    essence(text).eq_ignore_ascii_case("application/json") && text.split(';').skip(1).all(utf8)
 }
 
 /// A media type without its parameters.

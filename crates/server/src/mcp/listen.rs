@@ -66,7 +66,7 @@ pub(crate) fn delete(
 }
 
 /// Clients without sessions have neither.
-fn of_session(who: Who<'_>, heads: Heads<'_>) -> Result<Option<Session>, Refused> {
+fn of_session(who: Who<'_>, heads: Heads<'_>) -> Result<Option<Arc<Session>>, Refused> {
     match heads.revision()?.map(Revision::era) {
         Some(Era::Stateless) => Ok(None),
         Some(Era::Handshake) | None => who.session(heads),

@@ -116,7 +116,6 @@ fn page(
 }
 
 fn cursor(asked: &Asked<'_>) -> Result<Option<String>, Refused> {
-    let [cursor] = asked.pick(["cursor"]);
-    let Some(cursor) = cursor.filter(|cursor| cursor.kind() != "null") else { return Ok(None) };
-    super::asked::text("cursor", Some(&cursor)).map(Some)
+    let cursor = asked.named.cursor.as_ref().filter(|cursor| cursor.kind() != "null");
+    cursor.map(|cursor| super::asked::text("cursor", Some(cursor))).transpose()
 }

@@ -15,10 +15,9 @@ const OURS: [&str; 3] = ["_meta", "requestState", "inputResponses"];
 /// Calls the method `name` of [`tool::METHODS`].
 pub(super) async fn called(asked: &Asked<'_>, name: &'static str) -> Result<Reply, Refused> {
     let target = of_source(asked, name)?;
-    let [state, answers] = asked.pick(["requestState", "inputResponses"]);
     let args = args(asked);
     let finish = Finish::method(asked, &args);
-    let continues = finish.continues(asked, state, answers)?;
+    let continues = finish.continues(asked)?;
     let mut request = Request::to(target, args.bytes().clone(), "mcp");
     request.continues = continues;
     run(asked, finish, request).await

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use mcp::{Era, Id, RpcError, code, write};
+use tool::executor::Rpc;
 use tool::outcome::{Answer, Failure};
 use tool::{Body as Answered, Code, Json, Outcome, Step};
 
@@ -37,6 +38,10 @@ pub(super) struct Words<'a> {
     pub(super) id: &'a Id,
     /// The name as the client wrote it, where that is not the tool's own.
     pub(super) called: Option<&'a str>,
+    /// Whether this is a source's own endpoint, which answers in the source's words.
+    pub(super) own: bool,
+    /// Whether the result must say how long it may be kept.
+    pub(super) dated: bool,
 }
 
 impl Words<'_> {
@@ -54,7 +59,7 @@ impl Words<'_> {
                 let error = RpcError::new(code::INVALID_PARAMS, told);
                 Written::error(self.id, StatusCode::OK, &error)
             }
-            Err(failure) => self.failed(&failure),
+            Err(failure) => self.failure(&failure, false),
         })
     }
 
@@ -62,8 +67,8 @@ impl Words<'_> {
     pub(super) fn method(self, answer: Answer) -> Result<Written, Step> {
         Ok(match answer.result {
             Ok(Step::Done(outcome)) => {
-                let (Answered::Value(json) | Answered::Mcp(json)) = &outcome.body;
-                self.result(json)
+                let (Answered::Value(json) | Answered::Mcp(json)) = outcome.body;
+                self.result(&if self.dated { dated(json) } else { json })
             }
             Ok(wait) => return Err(wait),
             Err(failure) => self.failure(&failure, true),
@@ -72,6 +77,9 @@ impl Words<'_> {
 
     /// What went wrong, for a method or for a tool.
     pub(super) fn failure(self, failure: &Failure, method: bool) -> Written {
+        if let Some(error) = failure.rpc.as_deref().filter(|_| self.own || method) {
+            return Written::error(self.id, StatusCode::OK, &relayed(error));
+        }
         if !method {
             return self.failed(failure);
         }
@@ -121,6 +129,29 @@ impl Words<'_> {
     }
 }
 
+/// An upstream's error in its own words. What concerns only the way between it and this server would
+/// mislead a client about its own.
+fn relayed(error: &Rpc) -> RpcError {
+    let hop = [
+        code::PARSE_ERROR,
+        code::INVALID_REQUEST,
+        code::HEADER_MISMATCH,
+        code::UNSUPPORTED_VERSION,
+    ];
+    let code = if hop.contains(&error.code) { code::INTERNAL_ERROR } else { error.code };
+    RpcError { code, message: error.message.clone(), data: error.data.clone() }
+}
+
+/// 2026-07-28 wants both of what is read; a source of an older revision knows neither.
+fn dated(mut json: Json) -> Json {
+    for (key, value) in [("ttlMs", Json::of(&0)), ("cacheScope", Json::of("private"))] {
+        if json.get(key).is_none() {
+            json = json.with(key, &value);
+        }
+    }
+    json
+}
+
 /// Looks at the bytes before it looks at the members: results are large and seldom have it.
 fn names_its_type(result: &Json) -> bool {
     let text = result.as_str();
@@ -151,7 +182,7 @@ mod tests {
 
     fn written(era: Era, text: &str) -> String {
         let json = Json::check(text.to_owned(), Limits::DOCUMENT).unwrap();
-        let words = Words { era, id: &Id::number(1), called: None };
+        let words = Words { era, id: &Id::number(1), called: None, own: false, dated: false };
         let whole = words.result(&json).parts.whole();
         let text = String::from_utf8(whole.to_vec()).unwrap();
         let text = text.strip_prefix(r#"{"jsonrpc":"2.0","id":1,"result":"#).unwrap();
@@ -185,7 +216,7 @@ mod tests {
         let text = format!(r#"{{"content":"{}"}}"#, "x".repeat(100_000));
         let json = Json::check(text.clone(), Limits::DOCUMENT).unwrap();
         for era in [Era::Handshake, Era::Stateless] {
-            let words = Words { era, id: &Id::number(1), called: None };
+            let words = Words { era, id: &Id::number(1), called: None, own: false, dated: false };
             let mut parts = words.result(&json).parts;
             let kept = parts.nth(1).unwrap();
             let inside = json.bytes().as_ptr_range();

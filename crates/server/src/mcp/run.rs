@@ -35,6 +35,8 @@ pub(super) struct Finish {
     id: Id,
     called: Option<String>,
     method: bool,
+    own: bool,
+    dated: bool,
     client: ClientCan,
     /// What a question is bound to, where the client may come back with its answers.
     bound: Option<Bound>,
@@ -52,7 +54,8 @@ impl Finish {
     pub(super) fn method(asked: &Asked<'_>, args: &Json) -> Self {
         let may = matches!(asked.method, "prompts/get" | "resources/read");
         let bound = (may && asked.era == Era::Stateless).then(|| Bound::new(asked, "", args));
-        Self { method: true, bound, ..Self::new(asked) }
+        let dated = asked.method == "resources/read" && asked.era == Era::Stateless;
+        Self { method: true, dated, bound, ..Self::new(asked) }
     }
 
     fn new(asked: &Asked<'_>) -> Self {
@@ -63,19 +66,17 @@ impl Finish {
             id: asked.id.clone(),
             called: None,
             method: false,
+            own: asked.who.scope.source().is_some(),
+            dated: false,
             client: asked.client(),
             bound: None,
         }
     }
 
     /// The wait that this request ends, where it says so.
-    pub(super) fn continues(
-        &self,
-        asked: &Asked<'_>,
-        state: Option<Json>,
-        answers: Option<Json>,
-    ) -> Result<Option<Resume>, Refused> {
+    pub(super) fn continues(&self, asked: &Asked<'_>) -> Result<Option<Resume>, Refused> {
         let Some(bound) = &self.bound else { return Ok(None) };
+        let (state, answers) = (asked.named.state.clone(), asked.named.answers.clone());
         asked.who.doors.mcp.waits.resume(asked.who, bound, (state, answers))
     }
 
@@ -87,7 +88,13 @@ impl Finish {
     }
 
     fn written(self, answer: Answer) -> Written {
-        let words = Words { era: self.era, id: &self.id, called: self.called.as_deref() };
+        let words = Words {
+            era: self.era,
+            id: &self.id,
+            called: self.called.as_deref(),
+            own: self.own,
+            dated: self.dated,
+        };
         let call = answer.call;
         let wait = match if self.method { words.method(answer) } else { words.tool(answer) } {
             Ok(written) => return written,

@@ -21,7 +21,7 @@ const DECLARED: usize = 1_024;
 /// The longest session id that is opened.
 const LONGEST: usize = 8 << 10;
 /// Sessions whose state this process keeps at once.
-const LIVES: usize = 4_096;
+const OPEN: usize = 4_096;
 /// How long a session id holds.
 const HOLDS: Duration = Duration::from_hours(30 * 24);
 /// Sessions that were ended and are remembered as such.
@@ -40,11 +40,21 @@ struct Fact {
 }
 
 /// A session that holds.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Session {
+    id: Box<str>,
     nonce: Nonce,
+    until: u64,
+    /// Organisation, key and endpoint.
+    bound: [Box<str>; 3],
     pub(super) client: ClientCan,
     pub(super) live: Arc<Live>,
+}
+
+impl Session {
+    fn holds(&self, bound: [&str; 3], now: Wall) -> bool {
+        self.until >= now.0 && self.bound.iter().zip(bound).all(|(own, asked)| **own == *asked)
+    }
 }
 
 /// All sessions.
@@ -57,7 +67,8 @@ pub(super) struct Sessions {
 
 #[derive(Debug, Default)]
 struct Known {
-    lives: HashMap<Nonce, Arc<Live>>,
+    /// By their ids: what was opened once need not be opened again.
+    open: HashMap<Box<str>, Arc<Session>>,
     ended: VecDeque<Nonce>,
 }
 
@@ -88,43 +99,49 @@ impl Sessions {
     }
 
     /// The session of this id; nothing where it does not hold, for this principal and endpoint.
-    pub(super) fn find(&self, of: (&Principal, &Scope), id: &str, now: Wall) -> Option<Session> {
-        let id = Some(id).filter(|id| id.len() <= LONGEST)?;
-        let fact: Fact = serde_json::from_slice(&self.seal.open(&bound(of), id)?).ok()?;
-        if fact.until < now.0 || Revision::read(&fact.revision).is_none() {
+    pub(super) fn find(
+        &self,
+        of: (&Principal, &Scope),
+        id: &str,
+        now: Wall,
+    ) -> Option<Arc<Session>> {
+        let tick = self.ticks.fetch_add(1, Ordering::Relaxed);
+        let bound = bound(of);
+        let known = self.known().open.get(id).map(Arc::clone);
+        if let Some(session) = known {
+            session.live.touch(tick);
+            return Some(session).filter(|session| session.holds(bound, now));
+        }
+        let session = self.opened(bound, id).filter(|session| session.holds(bound, now))?;
+        session.live.touch(tick);
+        let mut known = self.known();
+        if known.ended.contains(&session.nonce) {
             return None;
         }
-        let live = self.live(fact.nonce)?;
-        Some(Session { nonce: fact.nonce, client: client::can(fact.declared), live })
+        if known.open.len() >= OPEN {
+            make_room(&mut known.open);
+        }
+        if known.open.len() >= OPEN {
+            // All are in use. Its requests run all the same; only none of them finds another.
+            return Some(Arc::new(session));
+        }
+        // Two requests may have opened it at once; its state is one.
+        Some(Arc::clone(known.open.entry(id.into()).or_insert_with(|| Arc::new(session))))
     }
 
-    /// Its state in this process; nothing where it was ended.
-    fn live(&self, nonce: Nonce) -> Option<Arc<Live>> {
-        let tick = self.ticks.fetch_add(1, Ordering::Relaxed);
-        let mut known = self.known();
-        if known.ended.contains(&nonce) {
-            return None;
-        }
-        if let Some(live) = known.lives.get(&nonce) {
-            live.touch(tick);
-            return Some(Arc::clone(live));
-        }
-        if known.lives.len() >= LIVES {
-            make_room(&mut known.lives);
-        }
-        let live = Arc::new(Live::default());
-        live.touch(tick);
-        // Where all are in use, this one's requests run all the same; only none of them finds another.
-        if known.lives.len() < LIVES {
-            known.lives.insert(nonce, Arc::clone(&live));
-        }
-        Some(live)
+    fn opened(&self, bound: [&str; 3], id: &str) -> Option<Session> {
+        let id = Some(id).filter(|id| id.len() <= LONGEST)?;
+        let fact: Fact = serde_json::from_slice(&self.seal.open(&bound, id)?).ok()?;
+        let Fact { nonce, revision, until, declared } = fact;
+        Revision::read(&revision)?;
+        let (client, live) = (client::can(declared), Arc::default());
+        Some(Session { id: id.into(), nonce, until, bound: bound.map(Into::into), client, live })
     }
 
     /// Ends one: its id does not hold in this process any more.
     pub(super) fn end(&self, session: &Session) {
         let mut known = self.known();
-        known.lives.remove(&session.nonce);
+        known.open.remove(&session.id);
         if known.ended.len() >= ENDED {
             known.ended.pop_front();
         }
@@ -135,23 +152,23 @@ impl Sessions {
 
     /// Ends the streams of all.
     pub(super) fn close(&self) {
-        let lives: Vec<_> = self.known().lives.drain().map(|(_, live)| live).collect();
-        for live in lives {
-            live.end();
+        let open: Vec<_> = self.known().open.drain().map(|(_, session)| session).collect();
+        for session in open {
+            session.live.end();
         }
     }
 }
 
 /// The least lately used quarter of what nothing needs goes.
-fn make_room(lives: &mut HashMap<Nonce, Arc<Live>>) {
-    let mut idle: Vec<_> = lives
-        .iter()
-        .filter(|(_, live)| !live.busy())
-        .map(|(nonce, live)| (live.used(), *nonce))
+fn make_room(open: &mut HashMap<Box<str>, Arc<Session>>) {
+    let mut idle: Vec<_> = open
+        .values()
+        .filter(|session| !session.live.busy())
+        .map(|session| (session.live.used(), session.id.clone()))
         .collect();
     idle.sort_unstable();
-    for (_, nonce) in idle.iter().take((LIVES / 4).max(1)) {
-        lives.remove(nonce);
+    for (_, id) in idle.iter().take(OPEN / 4) {
+        open.remove(id);
     }
 }
 

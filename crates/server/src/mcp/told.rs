@@ -60,6 +60,10 @@ impl Progress for Told {
         self.send("notifications/progress", &Json::fields(fields.into_iter().flatten()));
     }
 
+    fn wanted(&self) -> bool {
+        self.token.is_some()
+    }
+
     fn notify(&self, method: &str, params: &Json) {
         match method {
             "notifications/progress" => {

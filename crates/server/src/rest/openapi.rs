@@ -12,10 +12,10 @@ pub fn document() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into());
     let mut generator = settings.into_generator();
-    let fault = schema::<ApiError>(&mut generator);
+    let fault = fault(schema::<ApiError>(&mut generator).as_value());
     let mut paths = Map::new();
     for route in health::open().into_iter().chain(keyed()) {
-        let operation = operation(&route, &mut generator, fault.as_value());
+        let operation = operation(&route, &mut generator);
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         if let Some(path) = path.as_object_mut() {
             path.insert(route.method.to_owned(), operation);
@@ -31,13 +31,14 @@ pub fn document() -> Value {
         },
         "paths": paths,
         "components": {
+            "responses": {"fault": fault},
             "schemas": generator.take_definitions(true),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     })
 }
 
-fn operation(route: &Route, generator: &mut schemars::SchemaGenerator, fault: &Value) -> Value {
+fn operation(route: &Route, generator: &mut schemars::SchemaGenerator) -> Value {
     let mut parameters: Vec<Value> = route.query.iter().map(in_query).collect();
     parameters.extend(in_path(route.path));
     let mut reply = json!({"description": "done"});
@@ -47,7 +48,7 @@ fn operation(route: &Route, generator: &mut schemars::SchemaGenerator, fault: &V
     let mut operation = json!({
         "summary": route.summary,
         "parameters": parameters,
-        "responses": {"200": reply, "default": with_content("not done", fault)},
+        "responses": {"200": reply, "default": {"$ref": "#/components/responses/fault"}},
     });
     let fields = operation.as_object_mut();
     if let Some(fields) = fields {
@@ -60,6 +61,21 @@ fn operation(route: &Route, generator: &mut schemars::SchemaGenerator, fault: &V
         }
     }
     operation
+}
+
+/// What stands for every answer that is none, another method at a known path among them.
+fn fault(schema: &Value) -> Value {
+    let header = |what: &str| json!({"description": what, "schema": {"type": "string"}});
+    let mut fault = with_content("not done", schema);
+    if let Some(fields) = fault.as_object_mut() {
+        let headers = json!({
+            "Allow": header("of 405: the methods that the path has"),
+            "Retry-After": header("of 429 and 503, where waiting helps: seconds"),
+            "WWW-Authenticate": header("of 401: how to show a key"),
+        });
+        fields.insert("headers".to_owned(), headers);
+    }
+    fault
 }
 
 fn with_content(description: &str, schema: &Value) -> Value {

@@ -1,6 +1,5 @@
 //! One route: how it is mounted and what is said of it.
 
-use axum::Router;
 use axum::routing::MethodRouter;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -63,9 +62,5 @@ impl Route {
     pub(super) fn open(mut self) -> Self {
         self.keyed = false;
         self
-    }
-
-    pub(super) fn mount(self, router: Router<Doors>) -> Router<Doors> {
-        router.route(self.path, self.answer)
     }
 }

@@ -1,5 +1,7 @@
 //! `/v1/sources`: where the tools come from, what is wrong there, and what to do.
 
+use std::collections::HashMap;
+
 use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
@@ -94,6 +96,10 @@ fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
     let view = doors.parts.gateway.view(principal, CallerType::Direct);
     let catalog = view.catalog();
     let all = principal.may(Right::SourcesRefresh);
+    let mut tools = HashMap::<&SourceName, usize>::new();
+    for entry in view.tools() {
+        *tools.entry(&entry.key.source).or_default() += 1;
+    }
     let seen =
         |shelf: &&std::sync::Arc<Shelf>| principal.rights().allows_source(shelf.source.as_str());
     let sources = catalog.shelves().iter().filter(seen).map(|shelf| {
@@ -108,7 +114,7 @@ fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
             kind: shelf.kind,
             state,
             fault,
-            tools: view.tools().filter(|e| e.key.source == shelf.source).count(),
+            tools: tools.get(&shelf.source).copied().unwrap_or_default(),
             prompts: shelf.prompts.len(),
             resources: shelf.resources.len(),
             trust: shelf.trust,

@@ -1,6 +1,6 @@
 //! `/v1/tools`: what the caller may call, as it is or as a provider wants it.
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tool::{CallerType, Code, Json, Level, Safety, Scope};
 
 use super::body::Params;
+use super::frames::Frames;
 use super::route::{Param, Route};
 use crate::error::ApiError;
 use crate::lists::{self, Names, PAGE, Page, Rendered};
@@ -121,7 +122,7 @@ async fn list(
     let Page { tools: page, next: next_cursor } = asked.page(&view)?;
     if let (Some(format), None, true) = (format, &next_cursor, asked.cursor.is_none()) {
         // The whole list in a provider's format is the hot case: its bytes are kept.
-        return Ok(whole(&doors.lists.whole(&view, format, names), catalog));
+        return Ok(whole(doors.lists.whole(&view, format, names), catalog));
     }
     let rendered =
         doors.lists.rendered(view.catalog(), format.unwrap_or(Format::OpenaiChat), names);
@@ -135,12 +136,10 @@ async fn list(
     Ok(Reply(ToolsReply { tools, next_cursor, catalog }).into_response())
 }
 
-fn whole(list: &Bytes, catalog: u64) -> Response {
-    let mut body = Vec::with_capacity(list.len() + 64);
-    body.extend_from_slice(b"{\"tools\":");
-    body.extend_from_slice(list);
-    body.extend_from_slice(format!(",\"next_cursor\":null,\"catalog\":{catalog}}}").as_bytes());
-    ([(CONTENT_TYPE, "application/json")], body).into_response()
+fn whole(list: Bytes, catalog: u64) -> Response {
+    let end = format!(",\"next_cursor\":null,\"catalog\":{catalog}}}");
+    let body = Frames::new([Bytes::from_static(b"{\"tools\":"), list, Bytes::from(end)]);
+    ([(CONTENT_TYPE, "application/json")], Body::new(body)).into_response()
 }
 
 async fn one(

@@ -6,3 +6,7 @@ mod envelope;
 mod legacy;
 mod modern;
 mod progress;
+mod questions;
+mod sessions;
+mod source;
+mod streams;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use tool::Level;
+use tool::{Durability, Effects, Level};
 
-use crate::support::Server;
 use crate::support::client::message;
+use crate::support::{Gate, Server, soon, tools};
 
 #[derive(Debug, Default)]
 struct Family {
@@ -72,10 +72,92 @@ async fn the_page_can_be_read_and_names_nobody() {
     assert!((calls("rest", "refused") - 1.0).abs() < 0.1);
     assert!((calls("rest", "failed") - 1.0).abs() < 0.1);
     assert!((calls("mcp", "succeeded") - 1.0).abs() < 0.1);
-    assert!((value("toolkeep_call_seconds", "toolkeep_call_seconds_count") - 4.0).abs() < 0.1);
+    let answered = |door: &str| {
+        value("toolkeep_call_seconds", &format!(r#"toolkeep_call_seconds_count{{door="{door}"}}"#))
+    };
+    assert!((answered("rest") - 3.0).abs() < 0.1 && (answered("mcp") - 1.0).abs() < 0.1);
     assert!((value("toolkeep_tools", "toolkeep_tools") - 11.0).abs() < 0.1);
     assert!((value("toolkeep_ledger_up", "toolkeep_ledger_up") - 1.0).abs() < 0.1);
     for secret in ["ann", "append", &ann.key_id, "says_error"] {
         assert!(!page.text().contains(secret), "{secret}");
     }
+}
+
+/// Calls by door and how they ended, as the page tells them.
+async fn counted(server: &Server) -> BTreeMap<String, u64> {
+    let page = server.owner().await.get("/metrics").await;
+    let lines = page.text().lines().filter_map(|l| l.strip_prefix("toolkeep_calls_total{"));
+    let read = |line: &str| {
+        let (labels, number) = line.rsplit_once("} ").unwrap();
+        let words = labels.split('"').skip(1).step_by(2).collect::<Vec<_>>();
+        (words.join(" "), number.parse().unwrap())
+    };
+    lines.map(read).collect()
+}
+
+/// The same of the record: every refusal and every outcome.
+fn recorded(server: &Server) -> BTreeMap<String, u64> {
+    let mut recorded = BTreeMap::new();
+    let doors: BTreeMap<_, _> = server.intents().into_iter().map(|i| (i.call, i.door)).collect();
+    for (call, end) in server.outcomes() {
+        *recorded.entry(format!("{} {}", doors[&call], word(end.status))).or_default() += 1;
+    }
+    for refusal in server.refusals() {
+        *recorded.entry(format!("{} refused", refusal.door)).or_default() += 1;
+    }
+    recorded
+}
+
+fn word(status: tool::outcome::Status) -> String {
+    json!(status).as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn however_a_call_ends_it_is_counted_once() {
+    let (writes, reads) = (Gate::new(), Gate::new());
+    let with = |name: &str, effects: Effects| tools::with(name, |t| t.traits.effects = effects);
+    let mut offers = tools::standard();
+    offers.push(tools::offer(with("writes", Effects::Unknown), writes.clone()));
+    offers.push(tools::offer(with("reads", Effects::read_only()), reads.clone()));
+    let server = Server::of(offers).await;
+    let ann = server.agent("ann", Level::User).await;
+    for tool in ["notes.append", "notes.append", "says_error", "fails", "dangerous", "none"] {
+        ann.call(tool, json!({})).await;
+        let call = json!({ "name": tool });
+        ann.legacy(&message("tools/call", call.clone())).await;
+        ann.modern("tools/call", call).await;
+    }
+    // Callers that go away while their calls run.
+    for (tool, gate) in [("writes", &writes), ("reads", &reads)] {
+        for _ in 0..2 {
+            let before = server.intents().len();
+            tokio::select! {
+                reply = ann.call(tool, json!({})) => panic!("{reply:?}"),
+                () = gate.entered() => {}
+            }
+            let ended = async {
+                while server.outcomes().len() < before + 1 {
+                    tokio::task::yield_now().await;
+                }
+            };
+            soon(ended).await;
+        }
+    }
+    let expected = [
+        ("mcp failed", 4),
+        ("mcp refused", 4),
+        ("mcp succeeded", 4),
+        ("rest abandoned", 2),
+        ("rest cancelled", 2),
+        ("rest failed", 2),
+        ("rest refused", 2),
+        ("rest succeeded", 2),
+    ];
+    let expected: BTreeMap<_, _> = expected.map(|(name, n)| (name.to_owned(), n)).into();
+    assert_eq!(recorded(&server), expected);
+    assert_eq!(counted(&server).await, expected);
+    // What cannot be recorded at all is refused, and counted too.
+    server.ledger.fail_from(Some(Durability::Written));
+    assert_eq!(ann.call("notes.append", json!({})).await.error().1, "record_unavailable");
+    assert_eq!(counted(&server).await["rest refused"], 3);
 }

@@ -33,5 +33,26 @@ async fn nothing_is_told_as_such() {
     let told = "there is nothing at `/v1/toolz`".to_owned();
     assert_eq!(reply.error(), (404, "not_found".to_owned(), told));
     assert_eq!(reply.json()["error"]["fix"], "see /openapi.json for what there is");
-    assert_eq!(server.owner().await.delete("/v1/tools").await.status, 405);
+}
+
+#[tokio::test]
+async fn another_method_is_told_which_there_are() {
+    let server = Server::new().await;
+    let owner = server.owner().await;
+    for (path, allow, methods) in [
+        ("/v1/tools", "GET,HEAD", "GET"),
+        ("/v1/tools/notes.append", "GET,HEAD", "GET"),
+        ("/v1/sources/refresh", "POST", "POST"),
+        ("/v1/keys", "GET,HEAD,POST", "GET or POST"),
+        ("/healthz", "GET,HEAD", "GET"),
+    ] {
+        let reply = owner.delete(path).await;
+        let told = format!("`{path}` takes {methods}, and not `DELETE`");
+        assert_eq!(reply.error(), (405, "invalid_request".to_owned(), told));
+        assert_eq!(reply.header("allow"), Some(allow), "{path}");
+    }
+    // Without a key it is not told what there is.
+    assert_eq!(server.anyone().delete("/v1/tools").await.status, 401);
+    // The control: the methods that are told do answer.
+    owner.get("/v1/keys").await.good();
 }

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use identity::{KeyId, NewKey};
 use serde::{Deserialize, Serialize};
+use server::{ApiError, Keys};
 use tool::store::Expect;
-use tool::{Json, Secret, Store, Wall};
+use tool::{Secret, Wall};
 
 use super::failure::{Exit, Failure};
 
@@ -200,10 +201,11 @@ impl Held {
     /// Where the store or the directory cannot be written, or there is no randomness.
     pub async fn first_keys(
         &self,
-        store: &dyn Store,
+        keys: &Keys,
         now: Wall,
         anew: bool,
     ) -> Result<Vec<FirstKey>, Failure> {
+        let store = keys.store();
         let told = |error: tool::StoreError| Failure::new(Exit::NoServer, error.to_string());
         // The mark is set last: a start that broke off is a first start still.
         let done = store.get(FIRST_START).await.map_err(told)?.is_some();
@@ -213,7 +215,7 @@ impl Held {
         let mut made = Vec::new();
         for key in [FirstKey::Owner, FirstKey::Agent] {
             if !self.data.key_file(key).exists() {
-                self.make(key, store, now).await?;
+                self.make(key, keys, now).await?;
                 made.push(key);
             }
         }
@@ -224,17 +226,15 @@ impl Held {
         Ok(made)
     }
 
-    async fn make(&self, key: FirstKey, store: &dyn Store, now: Wall) -> Result<(), Failure> {
-        let told = |error: &dyn std::fmt::Display| Failure::new(Exit::NoServer, error.to_string());
-        let new = key.with(KeyId::random(random()?));
-        let (secret, record) = new.issue(random()?, now).map_err(|fault| told(&fault))?;
-        let bytes = Json::of(&record).bytes().clone();
-        let put = store.put(&record.store_key(), Expect::Absent, Some(bytes)).await;
-        put.map_err(|error| told(&error))?;
+    async fn make(&self, key: FirstKey, keys: &Keys, now: Wall) -> Result<(), Failure> {
+        let told = |error: ApiError| Failure::new(Exit::NoServer, error.message());
+        let new = key.with(Keys::fresh_id().map_err(told)?);
+        let (secret, _) = keys.create(new, now).await.map_err(told)?;
         let text = format!("{}\n", secret.open());
         let path = self.data.key_file(key);
         write_new(&path, text.as_bytes()).map_err(|error| {
-            told(&format_args!("the key `{}` cannot be written: {error}", path.display()))
+            let message = format!("the key `{}` cannot be written: {error}", path.display());
+            Failure::new(Exit::NoServer, message)
         })
     }
 
@@ -279,13 +279,6 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
         }
         linked => fs::remove_file(&new).and(linked),
     }
-}
-
-fn random<const N: usize>() -> Result<[u8; N], Failure> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::new(Exit::NoServer, format!("no random bytes: {error}")))?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

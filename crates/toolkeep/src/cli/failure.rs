@@ -125,6 +125,11 @@ impl Failure {
         self
     }
 
+    /// Whether it is the server's error of this code, and nobody has said yet what to do.
+    pub(super) fn is_bare(&self, code: Code) -> bool {
+        self.0.fix.is_none() && self.0.code.as_deref() == Some(code.as_str())
+    }
+
     /// The exit.
     pub fn exit(&self) -> Exit {
         self.0.exit

@@ -100,6 +100,49 @@ fn failures_have_their_exit_and_tell_what_to_do() {
 }
 
 #[test]
+fn a_name_that_nobody_has_is_told_with_the_nearest_and_where_all_stand() {
+    let error = |code: &str| json!({ "error": { "code": code, "message": "no" } });
+    let played = Played::default()
+        .refuses("POST /v1/calls", 404, &error("unknown_tool"))
+        .refuses("GET /v1/tools/calculater", 404, &error("unknown_tool"))
+        .refuses("GET /v1/tools/xyzzy", 404, &error("unknown_tool"))
+        .refuses("POST /v1/sources/refresh", 404, &error("not_found"))
+        .refuses("DELETE /v1/keys/nope", 404, &error("not_found"))
+        .answers(
+            "GET /v1/tools",
+            &json!({ "tools": [{ "name": "calculator" }, { "name": "echo" }] }),
+        )
+        .answers("GET /v1/sources", &json!({ "sources": [{ "name": "files" }] }));
+    let near = "  = did you mean `calculator`? `toolkeep tool list` shows what there is\n";
+    let all = "  = `toolkeep tool list` shows what there is\n";
+    for (line, fix) in [
+        (&["tool", "call", "Calculator"][..], near),
+        (&["tool", "call", "calculater", "expression=1"], near),
+        (&["tool", "show", "calculater"], near),
+        (&["tool", "show", "xyzzy"], all),
+        (
+            &["source", "refresh", "flies"],
+            "  = did you mean `files`? `toolkeep source list` shows what there is\n",
+        ),
+        (&["key", "revoke", "nope"], "  = `toolkeep key list` shows their ids\n"),
+    ] {
+        let ran = played.run(line);
+        assert_eq!(ran.exit, 3, "{line:?}");
+        assert!(ran.err.ends_with(fix), "{line:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_word_that_is_no_argument_is_told_with_the_keys() {
+    let schema = json!({ "properties": { "expression": { "type": "string" } } });
+    let tool = json!({ "name": "calculator", "input_schema": schema });
+    let played = Played::default().answers("GET /v1/tools/calculator", &tool);
+    let ran = played.run(&["tool", "call", "calculator", "1+1"]);
+    let told = "error: `1+1` is no argument\n  = write `key=value`, `key:=JSON`, or `--args JSON`; keys: `expression`\n";
+    assert_eq!((ran.exit, ran.err.as_str()), (2, told));
+}
+
+#[test]
 fn a_wrong_line_starts_no_server() {
     let played = Played::default();
     for line in [

@@ -154,14 +154,25 @@ impl<'a> Reader<'a> {
             return;
         }
         let message = format!("unknown key `{}`", shorten(&key.text));
-        let mut bad = Bad::new(message).fix(match nearest(&key.text, known) {
+        let near = || match nearest(&key.text, known) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("known are {}", known.join(", ")),
-        });
+        };
+        let mut bad = Bad::new(message).fix(elsewhere(&key.text, known).unwrap_or_else(near));
         bad.place = Some(key.place);
         bad.secret = self.node.secret;
         self.faults.borrow_mut().push(bad);
     }
+}
+
+/// What belongs to a source and stands beside them: the files of tools and of other programs begin so.
+fn elsewhere(key: &str, known: &[&str]) -> Option<String> {
+    let source = match key {
+        "tools" | "module" | "mcp" => format!("{{ name: NAME, {key}: … }}"),
+        "mcp_servers" | "mcpServers" => "{ mcp_servers: FILE }".to_owned(),
+        _ => return None,
+    };
+    known.contains(&"sources").then(|| format!("that is for a source: `sources: [{source}]`"))
 }
 
 impl<'de> Deserializer<'de> for Reader<'de> {

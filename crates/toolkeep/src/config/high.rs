@@ -31,6 +31,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// Limits on calls.
     pub limits: LimitsConfig,
+    /// Which tools there are at all.
+    pub policy: policy::Rules,
     /// Where HTTP modules announce themselves. The URL may hold a password.
     pub redis: Option<Secret>,
 }

@@ -31,9 +31,8 @@ pub(super) struct File {
     pub(super) limits: Field<Limits>,
     /// URL of a Redis in which HTTP modules announce themselves.
     pub(super) redis: Field<String>,
-    /// Kept for the policy; not understood by this version.
-    #[schemars(skip)]
-    pub(super) policy: Field<Anything>,
+    /// Which tools there are at all, for every key alike.
+    pub(super) policy: Field<Policy>,
 }
 
 /// One source of tools: exactly one of `tools`, `module`, `mcp` and `mcp_servers`.
@@ -130,6 +129,36 @@ pub(super) struct Limits {
     pub(super) calls_per_source: Field<u64>,
     /// The largest result, such as `1MiB`.
     pub(super) result_bytes: Field<Size>,
+}
+
+/// Which tools there are at all, for every key alike: each rule only takes away. What it takes away is
+/// neither listed nor found, whatever level a key has.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Policy {
+    /// The most dangerous a tool may be.
+    pub(super) safety_limit: Field<SafetyWord>,
+    /// A tool must be in one of these categories; `[]`: none is.
+    pub(super) categories: Field<Vec<Field<String>>>,
+    /// A tool must fit one of these patterns; `[]`: none does. A pattern is a tool's name, in which `*`
+    /// stands for any characters, or `source:NAME` for all tools of a source.
+    pub(super) allow: Field<Vec<Field<String>>>,
+    /// A tool must fit none of these patterns. Wins over `allow`.
+    pub(super) deny: Field<Vec<Field<String>>>,
+}
+
+/// How much harm a call can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SafetyWord {
+    /// What runs at once.
+    Safe,
+    /// What runs, and says so in the log and the record.
+    Cautious,
+    /// The same as `cautious`.
+    Moderate,
+    /// What needs an approval.
+    Dangerous,
 }
 
 /// How far a source is trusted not to change its tools.
@@ -238,15 +267,5 @@ impl JsonSchema for Which {
         schemars::json_schema!({
             "anyOf": [{ "type": "boolean" }, { "type": "array", "items": { "type": "string" } }]
         })
-    }
-}
-
-/// Whatever stands there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Anything {}
-
-impl<'de> Deserialize<'de> for Anything {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self {})
     }
 }

@@ -1,7 +1,7 @@
 //! The known word that is nearest to an unknown one.
 
 /// The nearest of `known`, where it is near enough to be meant.
-pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = simplify(word);
     let best = known.iter().map(|known| (distance(&plain, &simplify(known)), *known)).min()?;
     let near = best.0 <= (plain.len().max(best.1.len()) / 3).max(1);

@@ -56,7 +56,6 @@ impl Node {
     }
 
     /// The value under a key of a mapping.
-    #[cfg(test)]
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         let Kind::Map(entries) = &self.kind else { return None };
         entries.iter().find(|(name, _)| name.text == key).map(|(_, node)| node)

@@ -2,6 +2,7 @@
 //! than one value.
 
 mod mcp_servers;
+mod policy;
 mod source;
 
 use std::collections::HashSet;
@@ -41,10 +42,6 @@ impl Resolver<'_> {
     /// Everything but the sources. Whether the result may be used is for the faults to say.
     pub(super) fn main(&self, low: &low::File, setting: &Setting) -> Config {
         self.version(low);
-        if let Some((_, place)) = low.policy.given() {
-            let fix = "remove it; levels, personas and traits decide what a key may call";
-            self.sink.tell(place, "this version of toolkeep does not read a policy", fix);
-        }
         let server = low.server.get();
         Config {
             file: setting.file.clone(),
@@ -53,6 +50,7 @@ impl Resolver<'_> {
             sources: Vec::new(),
             server: server.map(|server| self.server(server)).unwrap_or_default(),
             limits: low.limits.get().map(|limits| self.limits(limits)).unwrap_or_default(),
+            policy: low.policy.get().map(|policy| self.policy(policy)).unwrap_or_default(),
             redis: self.redis(low),
         }
     }

@@ -89,7 +89,7 @@ fn a_fault_elsewhere_leaves_nothing() {
         "version: 2\n",
         "listen: 127.0.0.1:80\n",
         "version: 1\nlisten: nowhere\n",
-        "version: 1\npolicy: {}\n",
+        "version: 1\npolicy: { deny: ['a b'] }\n",
         "version: 1\nserver: { max_body: 1TiB }\n",
         "version: 1\nsources: 5\n",
         "version: 1\nunknown: 5\n",
@@ -100,6 +100,18 @@ fn a_fault_elsewhere_leaves_nothing() {
         let reading = reading(text, &[]);
         assert!(reading.config.is_none() && !reading.faults.0.is_empty(), "{text}");
     }
+}
+
+#[test]
+fn a_file_of_another_kind_is_told_where_it_belongs() {
+    let told = |text: &str| bad(&format!("version: 1\n{text}")).remove(0);
+    let tools = "that is for a source: `sources: [{ name: NAME, tools: … }]`";
+    assert_eq!(told("tools: []\n"), format!("2:1 unknown key `tools` = {tools}"));
+    let servers = "that is for a source: `sources: [{ mcp_servers: FILE }]`";
+    assert_eq!(told("mcpServers: {}\n"), format!("2:1 unknown key `mcpServers` = {servers}"));
+    // Within a source the nearest key is meant, as everywhere.
+    let within = told("sources:\n  - { name: a, tools: t, mcpServers: m }\n");
+    assert_eq!(within, "3:26 unknown key `mcpServers` = did you mean `mcp_servers`?");
 }
 
 #[test]
@@ -195,6 +207,7 @@ sources:
     idempotent: true
 server: { allowed_hosts: [a.b], behind_tls: false }
 limits: { calls: 5, result_bytes: 1MiB }
+policy: { safety_limit: cautious, categories: [math], allow: ['*'], deny: ["source:x", a.b] }
 redis: ${REDIS:-}
 "#;
 

@@ -7,17 +7,18 @@ use std::path::Path;
 use super::yaml::FILE_BYTES;
 use super::{Fault, Place};
 
+/// No line of the file is at fault.
+const WHOLE: Place = Place { line: 0, column: 0 };
+
 /// The text of a regular file.
 pub(super) fn read(path: &Path) -> Result<String, Fault> {
     let fail = |error: &std::io::Error| {
-        let fault =
-            Fault::new(path, Place::TOP, format!("`{}` cannot be read: {error}", path.display()));
+        let fault = Fault::new(path, WHOLE, format!("cannot be read: {error}"));
         fault.fix("check the path and its permissions")
     };
     let file = File::open(path).map_err(|error| fail(&error))?;
     if file.metadata().map_err(|error| fail(&error))?.is_dir() {
-        let message = format!("`{}` is a folder", path.display());
-        return Err(Fault::new(path, Place::TOP, message).fix("name a file"));
+        return Err(Fault::new(path, WHOLE, "is a folder").fix("name a file"));
     }
     let mut bytes = Vec::new();
     let bound = FILE_BYTES as u64 + 1;

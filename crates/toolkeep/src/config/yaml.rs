@@ -46,7 +46,11 @@ fn syntax(file: &Path, text: &str, error: &Error) -> Fault {
             all.split(" at line ").next().unwrap_or(&all).to_owned()
         }
     };
-    Fault::new(file, place, message).excerpt(text)
+    let fault = Fault::new(file, place, message).excerpt(text);
+    match error {
+        Error::UnknownAnchor { .. } => fault.fix("put a text that begins with `*` in quotes"),
+        _ => fault,
+    }
 }
 
 fn place(location: Location) -> Place {

@@ -2,6 +2,8 @@
 //! and what it can call agree, a module that is down is a line and not an outage, and nobody acts as
 //! someone else.
 
+mod rules;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};

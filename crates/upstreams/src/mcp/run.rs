@@ -127,7 +127,7 @@ impl<'a> Run<'a> {
             passed: self.ctx.meta.map(meta::passed_on).unwrap_or_default(),
             can: relayed(self.ctx.client),
             level: self.ctx.meta.and_then(|meta| meta.get(meta::LOG_LEVEL)),
-            progress: true,
+            progress: self.ctx.progress.wanted(),
             answers: None,
             state: None,
         }

@@ -2,34 +2,10 @@
 
 use tool::Level;
 
-use super::rows;
+use super::{bytes, rows, with_key};
 use crate::support::Server;
 use crate::support::bench::listen;
 use crate::support::client::raw;
-
-/// The row's bytes. Base64 with `+`, `/` and padding.
-fn bytes(row: &serde_json::Value) -> Vec<u8> {
-    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let text = row["raw_b64"].as_str().unwrap().trim_end_matches('=');
-    let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0);
-    for digit in text.bytes() {
-        let value = DIGITS.iter().position(|d| *d == digit).unwrap();
-        bits = bits << 6 | u32::try_from(value).unwrap();
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push(u8::try_from(bits >> held & 0xff).unwrap());
-        }
-    }
-    bytes
-}
-
-/// The request with a key in it.
-fn with_key(request: &[u8], credential: &str) -> Vec<u8> {
-    let text = std::str::from_utf8(request).unwrap();
-    let (line, rest) = text.split_once("\r\n").unwrap();
-    format!("{line}\r\n{credential}{rest}").into_bytes()
-}
 
 #[tokio::test]
 async fn foreign_hosts_and_origins_are_refused() {

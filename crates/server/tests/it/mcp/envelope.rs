@@ -101,6 +101,11 @@ async fn the_media_types_are_those_of_mcp() {
         ("content-type", "text/plain", 415),
         ("content-type", "application/x-www-form-urlencoded", 415),
         ("content-type", "application/json; charset=utf-8", 200),
+        ("content-type", "application/json;CHARSET=\"UTF-8\"", 200),
+        ("content-type", "application/json; charset=utf-16", 415),
+        ("content-type", "application/jsonx", 415),
+        ("accept", "*/*", 200),
+        ("accept", "application/*, text/html", 406),
         ("accept", "application/json", 406),
         ("accept", "text/event-stream, application/json;q=0.5", 200),
     ] {

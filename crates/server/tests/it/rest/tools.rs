@@ -139,3 +139,17 @@ async fn hidden_and_unknown_are_one_answer() {
         assert_eq!(server.owner().await.get(&path).await.good()["name"], "needs.owner");
     }
 }
+
+/// The kept list is sent between its own pieces of the answer: one length, and nothing else.
+#[tokio::test]
+async fn the_kept_list_is_sent_with_its_length() {
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    for _kept in 0..2 {
+        let reply = ann.get("/v1/tools?format=openai_chat").await;
+        let length = reply.text().len().to_string();
+        assert_eq!(reply.header("content-length"), Some(length.as_str()));
+        assert_eq!(reply.header("transfer-encoding"), None);
+        assert!(names(&reply.good()).contains(&"notes_append".to_owned()));
+    }
+}

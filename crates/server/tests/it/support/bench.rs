@@ -10,7 +10,7 @@ use identity::{NewKey, Right};
 use intake::{Intake, Sourced, Times};
 use ledger::FileLedger;
 use policy::Policy;
-use server::{Doors, Hosts, Keys, Parts};
+use server::{Counts, Doors, Front, Hosts, Keys, Parts};
 use store::MemoryStore;
 use testkit::clock::FakeClock;
 use testkit::ledger::MemoryLedger;
@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::ledger::Kind;
-use tool::{Clock as _, End, Intent, Level, Listing, Offer, Org, Refusal, Secret, Trust};
+use tool::{CallId, Clock as _, End, Intent, Level, Listing, Offer, Org, Refusal, Secret, Trust};
 
 use super::Client;
 
@@ -32,6 +32,12 @@ pub(crate) struct Setup {
     pub(crate) open: Option<Level>,
     /// The ledger that ships, where the one in memory is not enough.
     pub(crate) files: Option<Arc<FileLedger>>,
+    /// The kind of its source, where that is not one of the tests' own.
+    pub(crate) kind: Option<&'static str>,
+    /// What its source says of itself.
+    pub(crate) about: Option<tool::Json>,
+    /// The installation's secret.
+    pub(crate) secret: Option<Secret>,
 }
 
 pub(crate) struct Server {
@@ -41,6 +47,7 @@ pub(crate) struct Server {
     pub(crate) source: Arc<Scripted>,
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) intake: Arc<Intake>,
+    pub(crate) doors: Doors,
     pub(crate) stop: CancellationToken,
     pub(crate) listening: TaskTracker,
     keys: Arc<Keys>,
@@ -57,17 +64,18 @@ impl Server {
     }
 
     pub(crate) async fn with(setup: Setup) -> Self {
-        let Setup { offers, hosts, options, open, files } = setup;
+        let Setup { offers, hosts, options, open, files, kind, about, secret } = setup;
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
         let kept: (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) = match files {
             Some(files) => (Arc::clone(&files) as _, files),
             None => (Arc::clone(&ledger) as _, Arc::clone(&ledger) as _),
         };
-        let listing = Listing { offers, ..Listing::default() };
+        let counts = Counts::default();
+        let listing = Listing { offers, about, ..Listing::default() };
         let source = Arc::new(Scripted::new("s", Answer::Listing(listing)));
         let sourced = Sourced {
             source: Arc::clone(&source) as Arc<dyn tool::Source>,
-            kind: "test",
+            kind: kind.unwrap_or("test"),
             trust: Trust::Full,
             durability: None,
             poll: None,
@@ -83,7 +91,7 @@ impl Server {
         let gateway = Arc::new(Gateway::new(gateway::Parts {
             catalog: intake.cell(),
             policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
-            ledger: kept.0,
+            ledger: counts.over(kept.0),
             clock: Arc::clone(&clock) as _,
             credentials: Arc::new(testkit::context::Quiet),
             mac_key: Secret::new("key"),
@@ -97,13 +105,22 @@ impl Server {
             intake: Arc::clone(&intake),
             keys: Arc::clone(&keys),
             records: kept.1,
+            counts,
             clock: Arc::clone(&clock) as _,
             max_body: server::MAX_BODY,
-            secret: Secret::new("key"),
+            secret: secret.unwrap_or_else(|| Secret::new("key")),
             hosts,
         });
-        let (address, stop, listening) = listen(server::router(&doors)).await;
-        Self { address, gateway, ledger, source, clock, intake, stop, listening, keys }
+        let (address, stop, listening) = listen(Front::new(&doors)).await;
+        Self { address, gateway, ledger, source, clock, intake, doors, stop, listening, keys }
+    }
+
+    /// Its source lists these from now on; resolves when the catalog has them.
+    pub(crate) async fn relist(&self, offers: Vec<Offer>) {
+        let mut numbers = self.intake.numbers();
+        let before = *numbers.borrow_and_update();
+        self.source.set(Answer::Listing(Listing { offers, ..Listing::default() }));
+        soon(numbers.wait_for(|number| *number > before)).await.unwrap();
     }
 
     /// A client without a key.
@@ -144,6 +161,12 @@ impl Server {
         self.bodies(Kind::Outcome)
     }
 
+    /// Ends with the calls that they are of.
+    pub(crate) fn outcomes(&self) -> Vec<(CallId, End)> {
+        let frames = self.ledger.frames().into_iter().filter(|f| f.kind == Kind::Outcome);
+        frames.map(|frame| (frame.call.unwrap(), frame.body.read().unwrap())).collect()
+    }
+
     pub(crate) fn refusals(&self) -> Vec<Refusal> {
         self.bodies(Kind::Refused)
     }
@@ -165,12 +188,14 @@ impl Drop for Server {
     }
 }
 
-/// Serves `router` on a port of its own.
-pub(crate) async fn listen(router: axum::Router) -> (SocketAddr, CancellationToken, TaskTracker) {
+/// Serves on a port of its own.
+pub(crate) async fn listen(
+    front: impl Into<Front>,
+) -> (SocketAddr, CancellationToken, TaskTracker) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-    drop(tasks.spawn(server::listen(listener, router, stop.clone())));
+    drop(tasks.spawn(server::listen(listener, front.into(), stop.clone())));
     tasks.close();
     (address, stop, tasks)
 }

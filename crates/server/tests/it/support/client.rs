@@ -24,6 +24,8 @@ pub(crate) struct Client {
     pub(crate) key_id: String,
     headers: Vec<(String, String)>,
     query: String,
+    /// Where MCP messages go.
+    endpoint: String,
 }
 
 /// An answer, read to its end.
@@ -76,25 +78,44 @@ impl Reply {
 
 /// An answer that is still coming.
 pub(crate) struct Stream {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
     body: Incoming,
+    text: String,
     _connection: AbortOnDropHandle<()>,
 }
 
 impl Stream {
     /// The next message; null at the end.
     pub(crate) async fn next(&mut self) -> Value {
-        let Some(frame) = soon(self.body.frame()).await else { return Value::Null };
-        let data = frame.unwrap().into_data().unwrap();
-        let text = std::str::from_utf8(&data).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix("data:")).unwrap();
-        serde_json::from_str(line).unwrap()
+        loop {
+            let event = self.event().await;
+            let Some(event) = event else { return Value::Null };
+            if let Some(line) = event.lines().find_map(|line| line.strip_prefix("data:")) {
+                return serde_json::from_str(line).unwrap();
+            }
+        }
+    }
+
+    /// The next event, comments among them.
+    pub(crate) async fn event(&mut self) -> Option<String> {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.text = rest;
+                return Some(event);
+            }
+            let frame = soon(self.body.frame()).await?;
+            let data = frame.unwrap().into_data().unwrap();
+            self.text.push_str(std::str::from_utf8(&data).unwrap());
+        }
     }
 }
 
 impl Client {
     pub(crate) fn new(address: SocketAddr) -> Self {
-        let (headers, query) = (Vec::new(), String::new());
-        Self { address, key: None, key_id: String::new(), headers, query }
+        let (headers, query, endpoint) = (Vec::new(), String::new(), "/mcp".to_owned());
+        Self { address, key: None, key_id: String::new(), headers, query, endpoint }
     }
 
     pub(crate) fn key(mut self, key: &str, id: &str) -> Self {
@@ -112,6 +133,11 @@ impl Client {
     /// With this query at each MCP request and each path that has none.
     pub(crate) fn query(&self, query: &str) -> Self {
         Self { query: query.to_owned(), ..self.clone() }
+    }
+
+    /// With MCP messages to this endpoint.
+    pub(crate) fn at(&self, endpoint: &str) -> Self {
+        Self { endpoint: endpoint.to_owned(), ..self.clone() }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {
@@ -138,7 +164,22 @@ impl Client {
     /// A message of the older revisions.
     pub(crate) async fn legacy(&self, message: &Value) -> Reply {
         let text = message.to_string().into();
-        self.ask(Method::POST, "/mcp", text, &[("mcp-protocol-version", "2025-11-25")]).await
+        let version = [("mcp-protocol-version", "2025-11-25")];
+        self.ask(Method::POST, &self.endpoint, text, &version).await
+    }
+
+    /// This client in a session of its own, with these capabilities.
+    pub(crate) async fn session(&self, capabilities: Value) -> Self {
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
+            "clientInfo": {"name": "test", "version": "1"}});
+        let reply = self.legacy(&message("initialize", params)).await;
+        self.with("mcp-session-id", reply.header("mcp-session-id").unwrap())
+    }
+
+    /// The GET stream of its session.
+    pub(crate) async fn listen(&self) -> Stream {
+        let version = [("mcp-protocol-version", "2025-11-25")];
+        soon(self.begin_stream(Method::GET, Bytes::new(), &version)).await
     }
 
     /// A request of 2026-07-28, with all that it must carry.
@@ -148,21 +189,38 @@ impl Client {
 
     pub(crate) async fn modern_message(&self, message: &Value) -> Reply {
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (method, name) = (word(&message["method"]), word(&message["params"]["name"]));
+        let (method, params) = (word(&message["method"]), &message["params"]);
+        let name = match method.as_str() {
+            "resources/read" => word(&params["uri"]),
+            "tools/call" | "prompts/get" => word(&params["name"]),
+            _ => String::new(),
+        };
         let mut headers = vec![("mcp-protocol-version", MODERN), ("mcp-method", method.as_str())];
         if !name.is_empty() {
             headers.push(("mcp-name", &name));
         }
-        self.ask(Method::POST, "/mcp", message.to_string().into(), &headers).await
+        self.ask(Method::POST, &self.endpoint, message.to_string().into(), &headers).await
+    }
+
+    /// The same, whose answer is read message by message.
+    pub(crate) async fn modern_stream(&self, method: &str, params: Value) -> Stream {
+        let text = modern_message(method, params).to_string().into();
+        let headers = [("mcp-protocol-version", MODERN), ("mcp-method", method)];
+        soon(self.begin_stream(Method::POST, text, &headers)).await
     }
 
     /// A message of the older revisions whose answer is read message by message.
     pub(crate) async fn stream(&self, message: &Value) -> Stream {
         let text = message.to_string().into();
-        let (response, connection) =
-            soon(self.begin(Method::POST, "/mcp", text, &[("mcp-protocol-version", "2025-11-25")]))
-                .await;
-        Stream { body: response.into_body(), _connection: connection }
+        let version = [("mcp-protocol-version", "2025-11-25")];
+        soon(self.begin_stream(Method::POST, text, &version)).await
+    }
+
+    async fn begin_stream(&self, method: Method, body: Bytes, more: &[(&str, &str)]) -> Stream {
+        let (response, connection) = self.begin(method, &self.endpoint, body, more).await;
+        let (parts, body) = response.into_parts();
+        let (status, headers) = (parts.status, parts.headers);
+        Stream { status, headers, body, text: String::new(), _connection: connection }
     }
 
     async fn ask(&self, method: Method, path: &str, body: Bytes, more: &[(&str, &str)]) -> Reply {

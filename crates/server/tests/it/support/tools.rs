@@ -71,3 +71,30 @@ pub(crate) fn standard() -> Vec<Offer> {
 pub(crate) fn many(count: usize) -> Vec<Offer> {
     (0..count).map(|i| offer(tool(&format!("many.t{i:05}")), echo())).collect()
 }
+
+/// A method of MCP's, by its name of `tool::METHODS`.
+pub(crate) fn method(name: &str, executor: Arc<dyn Executor>) -> Offer {
+    let mut method = testkit::tool(name, "", &json!({"type": "object"}));
+    method.traits.effects = tool::Effects::read_only();
+    Offer { item: Item::Method(Arc::new(method)), executor }
+}
+
+/// A tool as an MCP server offers it: `s.own`, with its own definition.
+pub(crate) fn of_server(definition: &Value, executor: Arc<dyn Executor>) -> Offer {
+    let mut tool = received(definition);
+    tool.name = tool::ToolName::new(format!("s.{}", definition["name"].as_str().unwrap())).unwrap();
+    offer(tool, executor)
+}
+
+pub(crate) fn prompt(definition: &Value) -> Offer {
+    let name = tool::ToolName::new(format!("s.{}", definition["name"].as_str().unwrap())).unwrap();
+    let prompt = tool::Prompt { name, received: Json::of(definition) };
+    Offer { item: Item::Prompt(prompt), executor: echo() }
+}
+
+pub(crate) fn resource(definition: &Value) -> Offer {
+    let template = definition.get("uriTemplate").is_some();
+    let uri = definition[if template { "uriTemplate" } else { "uri" }].as_str().unwrap().to_owned();
+    let resource = tool::Resource { uri, template, received: Json::of(definition) };
+    Offer { item: Item::Resource(resource), executor: echo() }
+}

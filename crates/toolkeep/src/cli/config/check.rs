@@ -31,6 +31,8 @@ struct Summary {
     listen: String,
     data: PathBuf,
     sources: Vec<Source>,
+    /// The rules; `None` where there are none.
+    policy: Option<policy::Rules>,
 }
 
 #[derive(Debug, Serialize)]
@@ -62,10 +64,12 @@ fn summary(file: PathBuf, config: &Config) -> Summary {
         trust: source.trust,
     };
     let sources = config.sources.iter().map(source).collect();
-    Summary { file, listen: config.listen.to_string(), data: config.data.clone(), sources }
+    let policy = Some(config.policy.clone()).filter(|rules| *rules != policy::Rules::default());
+    Summary { file, listen: config.listen.to_string(), data: config.data.clone(), sources, policy }
 }
 
 fn text(summary: &Summary) -> String {
     let count = summary.sources.len();
-    format!("{}: good, with {count} {}", summary.file.display(), plural(count, "source"))
+    let policy = if summary.policy.is_some() { " and a policy" } else { "" };
+    format!("{}: good, with {count} {}{policy}", summary.file.display(), plural(count, "source"))
 }

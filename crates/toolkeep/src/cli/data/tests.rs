@@ -1,11 +1,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
-use identity::{KeyRing, Right};
+use identity::Right;
+use server::Keys;
 use store::MemoryStore;
 use tool::store::Expect;
-use tool::{Level, Store as _, Wall};
+use tool::{Level, Wall};
 
 use super::{DataDir, FirstKey, Held};
 
@@ -19,22 +21,19 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-async fn ring(store: &MemoryStore) -> KeyRing {
-    let rows = store.scan("key/", None, 100).await.unwrap();
-    let (ring, problems) =
-        KeyRing::read(rows.iter().map(|row| (row.key.as_str(), row.bytes.as_ref())));
-    assert_eq!(problems, []);
-    ring
+async fn keys() -> Keys {
+    Keys::read(Arc::new(MemoryStore::new()), None).await.unwrap().0
 }
 
 #[tokio::test]
 async fn the_first_start_makes_both_keys_for_their_owner_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let (held, store) = (held(folder.path()), MemoryStore::new());
-    let made = held.first_keys(&store, NOW, false).await.unwrap();
+    let (held, keys) = (held(folder.path()), keys().await);
+    let made = held.first_keys(&keys, NOW, false).await.unwrap();
     assert_eq!(made, [FirstKey::Owner, FirstKey::Agent]);
     assert_eq!(mode(held.data().path()), 0o700);
-    let ring = ring(&store).await;
+    assert_eq!(keys.reload().await.unwrap(), []);
+    let ring = keys.ring();
     let who = |key| {
         assert_eq!(mode(&held.data().key_file(key)), 0o600);
         ring.verify(Some(held.data().key(key).unwrap().open()), NOW).unwrap()
@@ -52,31 +51,28 @@ async fn the_first_start_makes_both_keys_for_their_owner_alone() {
 #[tokio::test]
 async fn keys_are_never_overwritten_and_a_removed_one_stays_removed() {
     let folder = tempfile::tempdir().unwrap();
-    let (held, store) = (held(folder.path()), MemoryStore::new());
+    let (held, keys) = (held(folder.path()), keys().await);
     let file = held.data().key_file(FirstKey::Owner);
     fs::write(&file, "mine").unwrap();
-    assert_eq!(held.first_keys(&store, NOW, false).await.unwrap(), [FirstKey::Agent]);
+    assert_eq!(held.first_keys(&keys, NOW, false).await.unwrap(), [FirstKey::Agent]);
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
     fs::remove_file(&file).unwrap();
-    assert_eq!(held.first_keys(&store, NOW, false).await.unwrap(), []);
+    assert_eq!(held.first_keys(&keys, NOW, false).await.unwrap(), []);
     assert!(!file.exists());
-    assert_eq!(held.first_keys(&store, NOW, true).await.unwrap(), [FirstKey::Owner]);
+    assert_eq!(held.first_keys(&keys, NOW, true).await.unwrap(), [FirstKey::Owner]);
     assert!(
-        ring(&store)
-            .await
-            .verify(Some(held.data().key(FirstKey::Owner).unwrap().open()), NOW)
-            .is_ok()
+        keys.ring().verify(Some(held.data().key(FirstKey::Owner).unwrap().open()), NOW).is_ok()
     );
 }
 
 #[tokio::test]
 async fn a_first_start_that_broke_off_is_gone_on_with() {
     let folder = tempfile::tempdir().unwrap();
-    let (held, store) = (held(folder.path()), MemoryStore::new());
+    let (held, keys) = (held(folder.path()), keys().await);
     // The record of a key whose file was never written, and half a file.
-    store.put("key/lost", Expect::Absent, Some("{}".into())).await.unwrap();
+    keys.store().put("key/lost", Expect::Absent, Some("{}".into())).await.unwrap();
     fs::write(held.data().path().join("owner.new"), "tk_ha").unwrap();
-    let made = held.first_keys(&store, NOW, false).await.unwrap();
+    let made = held.first_keys(&keys, NOW, false).await.unwrap();
     assert_eq!(made, [FirstKey::Owner, FirstKey::Agent]);
 }
 

@@ -1,6 +1,7 @@
 //! `toolkeep key revoke`.
 
 use clap::Args;
+use tool::Code;
 
 use super::text;
 use crate::cli::client::Path;
@@ -24,7 +25,10 @@ impl Revoke {
         let session = context.connect().await?;
         let answer = session.client.delete(&Path::new("/v1/keys", &[&self.id])).await;
         session.end().await?;
-        let answer = answer?;
+        let answer = answer.map_err(|failure: Failure| {
+            let shows = "`toolkeep key list` shows their ids";
+            if failure.is_bare(Code::NotFound) { failure.fix(shows) } else { failure }
+        })?;
         ui.answer(&answer, || text(std::slice::from_ref(&answer)))?;
         Ok(Exit::Done)
     }

@@ -7,6 +7,7 @@ use super::text;
 use crate::cli::client::Path;
 use crate::cli::context::Context;
 use crate::cli::failure::{Exit, Failure};
+use crate::cli::near;
 use crate::cli::ui::Ui;
 
 /// Have all sources list their tools anew, or one.
@@ -24,8 +25,12 @@ pub(in crate::cli) struct Refresh {
 impl Refresh {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        let body = self.source.map_or(json!({}), |source| json!({ "source": source }));
-        let answer = session.client.post(&Path::new("/v1/sources/refresh", &[]), &body).await;
+        let body = self.source.as_ref().map_or(json!({}), |source| json!({ "source": source }));
+        let mut answer = session.client.post(&Path::new("/v1/sources/refresh", &[]), &body).await;
+        if let (Err(failure), Some(name)) = (&answer, &self.source) {
+            let failure = failure.clone();
+            answer = Err(near::named(near::SOURCE, &session.client, name, failure).await);
+        }
         session.end().await?;
         let answer: Value = answer?;
         ui.answer(&answer, || text(&answer))?;

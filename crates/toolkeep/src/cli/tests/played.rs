@@ -11,6 +11,7 @@ use bytes::Bytes;
 use clap::Parser as _;
 use http::{Request, Response};
 use serde_json::Value;
+use server::Keys;
 use store::SqliteStore;
 use tool::{Boxed, Wall};
 
@@ -115,7 +116,8 @@ impl Wiring for Played {
         let door = Arc::clone(&self.script);
         Box::pin(async move {
             let store = SqliteStore::open(start.held.data().store()).unwrap();
-            let made = start.held.first_keys(&store, Wall(1), start.make_keys).await?;
+            let (keys, _) = Keys::read(Arc::new(store), None).await.unwrap();
+            let made = start.held.first_keys(&keys, Wall(1), start.make_keys).await?;
             let stop = start.stop.clone();
             let ended = Box::pin(async move {
                 stop.cancelled().await;

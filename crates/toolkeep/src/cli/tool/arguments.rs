@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::cli::failure::{Exit, Failure};
+use crate::cli::ui::clean;
 
+/// The most keys that are named in an error.
+const KEYS: usize = 12;
 /// How deep references within a schema are followed.
 const DEPTH: usize = 16;
 
@@ -25,7 +28,7 @@ fn one<'a>(word: &'a str, schema: &Value) -> Result<(&'a str, Value), Failure> {
     let Some((key, text)) = word.split_once('=').filter(|(key, _)| !matches!(*key, "" | ":"))
     else {
         let message = format!("`{word}` is no argument");
-        return Err(wrong(message).fix("write `key=value`, `key:=JSON`, or `--args JSON`"));
+        return Err(wrong(message).fix(form(schema)));
     };
     if let Some(key) = key.strip_suffix(':') {
         return Ok((key, json(key, text, "JSON")?));
@@ -45,6 +48,15 @@ fn one<'a>(word: &'a str, schema: &Value) -> Result<(&'a str, Value), Failure> {
         return Ok((key, value));
     }
     Err(wrong(format!("`{key}` must be {expected}, and `{text}` is not")))
+}
+
+/// How arguments are written, with the keys that this tool takes.
+fn form(schema: &Value) -> String {
+    let form = "write `key=value`, `key:=JSON`, or `--args JSON`";
+    let all = schema.get("properties").and_then(Value::as_object);
+    let keys: Vec<_> = all.into_iter().flat_map(Map::keys).take(KEYS).collect();
+    let keys: Vec<_> = keys.iter().map(|key| format!("`{}`", clean(key))).collect();
+    if keys.is_empty() { form.to_owned() } else { format!("{form}; keys: {}", keys.join(", ")) }
 }
 
 fn json(key: &str, text: &str, expected: &str) -> Result<Value, Failure> {

@@ -11,6 +11,7 @@ use super::arguments;
 use crate::cli::client::{Client, Path};
 use crate::cli::context::Context;
 use crate::cli::failure::{Exit, Failure};
+use crate::cli::near;
 use crate::cli::ui::{Ui, clean};
 
 /// The largest arguments that are read, in bytes: what the server takes.
@@ -65,7 +66,10 @@ impl Call {
         // Read before anything is started: a faulty line costs nothing.
         let whole = self.whole()?;
         let session = context.connect().await?;
-        let called = self.call(&session.client, whole).await;
+        let mut called = self.call(&session.client, whole).await;
+        if let Err(failure) = called {
+            called = Err(near::named(near::TOOL, &session.client, &self.name, failure).await);
+        }
         session.end().await?;
         let answer = called?;
         let read: Answer<'_> = serde_json::from_str(answer.get()).map_err(|error| {

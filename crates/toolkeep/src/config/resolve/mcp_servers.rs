@@ -55,7 +55,11 @@ impl Resolver<'_> {
         let text = match text {
             Ok(text) => without_comments(&text),
             Err(fault) => {
-                self.sink.tell(place, fault.message, fault.fix.as_deref().unwrap_or_default());
+                let message = match fault.place.line {
+                    0 => format!("`{}` {}", path.display(), fault.message),
+                    _ => fault.message,
+                };
+                self.sink.tell(place, message, fault.fix.as_deref().unwrap_or_default());
                 return Vec::new();
             }
         };

@@ -66,9 +66,6 @@ fn home(around: &Around, mark: &str) -> Home {
 
 #[tokio::test]
 async fn every_source_is_listed_and_called_alike_through_every_door() {
-    if !installed::is_there() {
-        return;
-    }
     let (around, mark) = (Around::start(), marks::mark());
     let home = home(&around, &mark);
     let variable = format!("OPERATORS_SECRET={SECRET}");

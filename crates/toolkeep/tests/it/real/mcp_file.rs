@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::installed::{client, is_there, stdio};
+use super::installed::{client, stdio};
 use super::record;
 use crate::support::home::Home;
 use crate::support::marks::{self, MARK, carriers};
@@ -31,9 +31,6 @@ fn file(mark: &str) -> String {
 
 #[tokio::test]
 async fn the_servers_of_an_mcp_file_work_beside_one_that_does_not_start() {
-    if !is_there() {
-        return;
-    }
     let home = Home::new("version: 1\nsources: [{ name: mine, mcp_servers: ./mcp.json }]\n");
     let mark = marks::mark();
     std::fs::create_dir(home.path("work")).unwrap();

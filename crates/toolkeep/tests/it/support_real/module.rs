@@ -11,13 +11,15 @@ use axum::extract::State;
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// What one module shares with its requests.
 #[derive(Debug, Clone)]
 struct Shared {
     manifest: Arc<Value>,
     received: Arc<Mutex<Vec<Value>>>,
+    /// Whether calls wait before they are answered.
+    held: watch::Sender<bool>,
 }
 
 /// A module that runs until it is dropped or stopped.
@@ -49,7 +51,11 @@ pub(crate) fn manifest(module: &str, tools: &[(&str, &str, &[&str])]) -> Value {
 impl Module {
     /// Starts it on a free port of the loopback.
     pub(crate) fn start(manifest: Value) -> Self {
-        let shared = Shared { manifest: Arc::new(manifest), received: Arc::default() };
+        let shared = Shared {
+            manifest: Arc::new(manifest),
+            received: Arc::default(),
+            held: watch::Sender::new(false),
+        };
         let (address, running) = serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), shared.clone());
         Self { address, shared, running: Some(running) }
     }
@@ -61,6 +67,11 @@ impl Module {
     /// All that it was sent to execute, oldest first.
     pub(crate) fn received(&self) -> Vec<Value> {
         self.shared.received.lock().unwrap().clone()
+    }
+
+    /// Holds the calls that come from here on, or lets all go.
+    pub(crate) fn hold(&self, held: bool) {
+        self.shared.held.send_replace(held);
     }
 
     /// Ends it: nothing answers at its address from here on.
@@ -123,5 +134,6 @@ async fn execute(State(shared): State<Shared>, Json(call): Json<Value>) -> Json<
         "tool_name": call["tool_name"], "success": true, "result": { "for": user }, "error": null,
     });
     shared.received.lock().unwrap().push(call);
+    shared.held.subscribe().wait_for(|held| !held).await.unwrap();
     Json(answer)
 }

@@ -1,0 +1,163 @@
+//! Raw requests that two readers could take for different ones.
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tool::Level;
+
+use super::{bytes, rows, with_key};
+use crate::support::client::connect;
+use crate::support::{Client, Server, soon};
+
+const FILE: &str = "attacks/http_framing.jsonl";
+
+/// The rows of these families that are there as bytes.
+fn of(families: &[&str]) -> Option<Vec<Value>> {
+    let rows = rows(FILE)?;
+    let belongs = |row: &Value| {
+        let name = row["name"].as_str().unwrap();
+        row["raw_b64"].is_string() && families.iter().any(|family| name.starts_with(family))
+    };
+    Some(rows.into_iter().filter(belongs).collect())
+}
+
+/// All that comes back until the other side closes.
+async fn answered(server: &Server, request: &[u8]) -> String {
+    let mut stream = connect(server.address).await;
+    // The server may close before all is written.
+    drop(stream.write_all(request).await);
+    drop(stream.shutdown().await);
+    let mut answer = Vec::new();
+    drop(soon(stream.read_to_end(&mut answer)).await);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// The statuses in it.
+fn statuses(answer: &str) -> Vec<&str> {
+    let lines = answer.match_indices("HTTP/1.1 ").filter_map(|(at, _)| answer.get(at + 9..at + 12));
+    lines.filter(|status| status.bytes().all(|byte| byte.is_ascii_digit())).collect()
+}
+
+/// How many requests a reader sees that believes `Content-Length` alone.
+fn by_length(mut request: &[u8]) -> usize {
+    let mut seen = 0;
+    while let Some(end) = request.windows(4).position(|window| window == b"\r\n\r\n") {
+        seen += 1;
+        let head = String::from_utf8_lossy(&request[..end]).to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
+        let length = length.and_then(|length| length.trim().parse().ok()).unwrap_or(0);
+        request = request.get(end + 4 + length..).unwrap_or_default();
+    }
+    seen
+}
+
+#[tokio::test]
+async fn one_request_is_never_two() {
+    let Some(rows) = of(&["cl-", "te-", "chunk-"]) else { return };
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    let mut fooled = 0;
+    for row in &rows {
+        let name = row["name"].as_str().unwrap();
+        let request = with_key(&bytes(row), &ann.credential());
+        // Positive control: a reader that believes one of the two headers is fooled.
+        fooled += usize::from(by_length(&request) > 1);
+        let answer = answered(&server, &request).await;
+        let statuses = statuses(&answer);
+        // What the server's own reader refuses has no body; all else was seen as a request.
+        assert!(answer.matches("content-type: ").count() <= 1, "{name}: {answer}");
+        assert!(statuses.iter().all(|status| status.starts_with('4')), "{name}: {answer}");
+    }
+    assert!(rows.len() > 15 && fooled > 0, "{} rows, {fooled} fooled", rows.len());
+    assert_eq!(server.ledger.frames(), []);
+}
+
+#[tokio::test]
+async fn odd_lines_and_headers_open_nothing() {
+    let Some(rows) = of(&["line-", "header-"]) else { return };
+    let server = Server::new().await;
+    for row in &rows {
+        let answer = answered(&server, &bytes(row)).await;
+        let refused = statuses(&answer).iter().all(|status| status.starts_with('4'));
+        assert!(refused, "{}: {answer}", row["name"]);
+    }
+    assert!(rows.len() > 20, "{}", rows.len());
+    // Positive control: a plain line with a key finds what is there.
+    let ann = server.agent("ann", Level::User).await;
+    let plain = format!("GET /v1/tools HTTP/1.1\r\nHost: localhost\r\n{}\r\n", ann.credential());
+    assert_eq!(statuses(&answered(&server, plain.as_bytes()).await), ["200"]);
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_executes_nothing() {
+    let Some(rows) = of(&["csrf-ct-"]) else { return };
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    for row in &rows {
+        let name = row["name"].as_str().unwrap();
+        let request = with_key(&bytes(row), &ann.credential());
+        assert_eq!(statuses(&answered(&server, &request).await), ["403"], "{name}");
+        // The same from no page at all: the media type alone decides.
+        let text =
+            String::from_utf8(request).unwrap().replace("Origin: http://evil.example\r\n", "");
+        let accept = "Accept: application/json, text/event-stream\r\n";
+        let text = with_key(text.as_bytes(), accept);
+        let expected =
+            if row["expect"].as_str().unwrap().starts_with("ok") { "200" } else { "415" };
+        assert_eq!(statuses(&answered(&server, &text).await), [expected], "{name}");
+    }
+    assert!(rows.len() > 4, "{}", rows.len());
+    assert_eq!(server.ledger.frames(), []);
+}
+
+/// The row with what else a request must have, so that only its own fault is one.
+fn whole(row: &Value, client: &Client) -> Vec<u8> {
+    let text = String::from_utf8(with_key(&bytes(row), &client.credential())).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let version = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
+    let capabilities = r#""io.modelcontextprotocol/clientCapabilities":{}"#;
+    let body = body.replace(version, &format!("{version},{capabilities}"));
+    let body = body.replace("run_shell", "region");
+    let head = head.replace("run_shell", "region").replace("cnVuX3NoZWxs", "cmVnaW9u");
+    let old = format!("Content-Length: {}", text.split_once("\r\n\r\n").unwrap().1.len());
+    let head = head.replace(&old, &format!("Content-Length: {}", body.len()));
+    format!("{head}\r\n\r\n{body}").into_bytes()
+}
+
+#[tokio::test]
+async fn headers_that_say_something_else_than_the_body_are_refused() {
+    let Some(rows) = of(&["mcp-header-"]) else { return };
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    let mut taken = 0;
+    for row in &rows {
+        let answer = answered(&server, &whole(row, &ann)).await;
+        let status = statuses(&answer).concat();
+        if row["expect"].as_str().unwrap().starts_with("400") {
+            assert_eq!(status, "400", "{}: {answer}", row["name"]);
+            assert!(answer.contains("-32020"), "{answer}");
+        } else {
+            // Positive control: what agrees, if in other words, is taken.
+            assert_eq!(status, "200", "{}: {answer}", row["name"]);
+            taken += 1;
+        }
+    }
+    assert_eq!((server.intents().len(), taken > 0), (taken, true));
+    assert!(server.intents().iter().all(|intent| intent.tool.name.as_str() == "region"));
+}
+
+#[tokio::test]
+async fn a_path_splits_no_answer() {
+    let Some(rows) = rows(FILE) else { return };
+    let server = Server::new().await;
+    let paths: Vec<_> = rows.iter().filter_map(|row| row["path"].as_str()).collect();
+    for path in &paths {
+        for path in [(*path).to_owned(), format!("/mcp{path}")] {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            let answer = answered(&server, request.as_bytes()).await;
+            let (head, _) = answer.split_once("\r\n\r\n").unwrap();
+            assert!(!head.to_lowercase().contains("set-cookie"), "{path}: {answer}");
+            assert_eq!(statuses(&answer).len(), 1, "{path}");
+        }
+    }
+    assert!(paths.len() > 5, "{}", paths.len());
+}

@@ -1,0 +1,281 @@
+//! `/mcp/{source}`: one source as it is.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use testkit::executor::{Scripted, echo};
+use tool::ledger::Kind;
+use tool::{Json, Level, Offer, Outcome, Step};
+
+use crate::support::client::message;
+use crate::support::executors::{Erring, Failing};
+use crate::support::{Client, Server, bench::Setup, tools};
+
+fn definition(name: &str) -> Value {
+    json!({"name": name, "description": "d", "inputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": true, "vendorHint": 1},
+        "execution": {"taskSupport": "optional"}, "vendor": {"n": 1.0}})
+}
+
+fn offers() -> Vec<Offer> {
+    let said = |word: &'static str| {
+        Arc::new(Scripted::new(move |args| {
+            let fields = Json::fields([("said", &Json::of(word)), ("args", &args)]);
+            Ok(Step::Done(Outcome::value(fields)))
+        }))
+    };
+    vec![
+        tools::of_server(&definition("search"), echo()),
+        tools::of_server(&definition("read.file"), echo()),
+        tools::prompt(&json!({"name": "greet", "description": "d", "vendor": 1})),
+        tools::resource(&json!({"uri": "test://a", "name": "a", "vendor": 1})),
+        tools::resource(&json!({"uriTemplate": "test://{id}", "name": "t"})),
+        tools::method("mcp.prompts.get", said("prompt")),
+        tools::method("mcp.resources.read", said("resource")),
+        tools::method(
+            "mcp.completion.complete",
+            Arc::new(Failing(tool::Code::UpstreamFailed, "no completions today")),
+        ),
+    ]
+}
+
+async fn server(offers: Vec<Offer>) -> Server {
+    let about = json!({"protocolVersion": "2025-11-25", "instructions": "be kind",
+        "capabilities": {"tools": {}, "prompts": {}, "tasks": {}, "experimental": {"x": {}}},
+        "serverInfo": {"name": "upstream", "version": "7", "icons": []}});
+    let about = Some(Json::of(&about));
+    Server::with(Setup { offers, kind: Some("mcp"), about, ..Setup::default() }).await
+}
+
+/// Both dialects give the same result; what only one has is left out.
+async fn asked(client: &Client, method: &str, params: Value) -> Value {
+    let old = client.legacy(&message(method, params.clone())).await.good();
+    let mut new = client.modern(method, params).await.good();
+    if let Some(result) = new.get_mut("result").and_then(Value::as_object_mut) {
+        assert_eq!(result.remove("resultType"), Some(json!("complete")), "{method}");
+        for hint in ["ttlMs", "cacheScope"] {
+            result.remove(hint);
+        }
+    }
+    assert_eq!(old, new, "{method}");
+    old
+}
+
+#[tokio::test]
+async fn definitions_are_the_servers_own_bytes() {
+    let server = server(offers()).await;
+    let ann = server.agent("ann", Level::User).await;
+    let own = asked(&ann.at("/mcp/s"), "tools/list", json!({})).await;
+    let listed = own["result"]["tools"].as_array().unwrap();
+    assert_eq!(listed[0].to_string(), definition("search").to_string());
+    assert_eq!(listed.len(), 2);
+    // At the endpoint of all, only the name is another; what is unknown here stays.
+    let all = asked(&ann, "tools/list", json!({})).await;
+    let mut expected = definition("search");
+    expected["name"] = json!("s.search");
+    assert_eq!(all["result"]["tools"][0].to_string(), expected.to_string());
+}
+
+#[tokio::test]
+async fn tools_are_called_by_their_own_names() {
+    let server = server(offers()).await;
+    let ann = server.agent("ann", Level::User).await;
+    let own = ann.at("/mcp/s");
+    for (client, good, bad) in
+        [(&own, "read.file", "s.read.file"), (&ann, "s.read.file", "read.file")]
+    {
+        let called =
+            asked(client, "tools/call", json!({"name": good, "arguments": {"a": 1}})).await;
+        assert_eq!(called["result"]["structuredContent"], json!({"a": 1}));
+        let refused = asked(client, "tools/call", json!({"name": bad})).await;
+        let error = json!({"code": -32_602, "message": format!("unknown tool `{bad}`")});
+        assert_eq!(refused["error"], error);
+    }
+    assert_eq!((server.intents().len(), server.refusals().len()), (4, 4));
+}
+
+/// What stands at one endpoint is not callable through another's, even by its whole name.
+#[tokio::test]
+async fn an_endpoint_holds_its_source_only() {
+    let mut offers = offers();
+    offers.push(tools::offer(tools::tool("s.twin"), echo()));
+    let server = Server::with(Setup { offers, kind: Some("tool_file"), ..Setup::default() }).await;
+    let own = server.agent("ann", Level::User).await.at("/mcp/s");
+    let list = asked(&own, "tools/list", json!({})).await;
+    let names: Vec<_> =
+        list["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["s.search", "s.read.file", "s.twin"], "names as they are given");
+    asked(&own, "tools/call", json!({"name": "s.twin"})).await["result"].as_object().unwrap();
+    for (query, status) in [("?names=safe", 400), ("?names=native", 400), ("", 200)] {
+        let reply = own.at(&format!("/mcp/s{query}")).legacy(&message("ping", json!({}))).await;
+        assert_eq!(reply.status, status, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn unknown_and_unseen_sources_are_one_answer() {
+    let hidden = vec![tools::offer(tools::with("s.x", |t| t.traits.level = Level::Owner), echo())];
+    let server = server(hidden).await;
+    let ann = server.agent("ann", Level::User).await;
+    for method in ["initialize", "ping", "tools/list", "tools/call", "prompts/list", "no/such"] {
+        let ask = |endpoint: &'static str| {
+            let (ann, message) = (ann.at(endpoint), message(method, json!({"name": "x"})));
+            async move { ann.legacy(&message).await }
+        };
+        let (unseen, unknown) = (ask("/mcp/s").await, ask("/mcp/n").await);
+        assert_eq!((unseen.status.as_u16(), unknown.status.as_u16()), (404, 404), "{method}");
+        assert_eq!(unseen.text().replace("`s`", "`n`"), unknown.text());
+        assert_eq!(unknown.json()["error"]["message"], "there is no source `n` here");
+        assert_eq!(unknown.json()["id"], 1);
+    }
+    assert_eq!(server.ledger.frames(), []);
+    // Positive control: who sees the source gets it.
+    let owner = server.owner().await.at("/mcp/s");
+    let list = asked(&owner, "tools/list", json!({})).await;
+    assert_eq!(list["result"]["tools"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_endpoint_says_what_its_source_says_and_what_is_passed_on() {
+    let server = server(offers()).await;
+    let own = server.agent("ann", Level::User).await.at("/mcp/s");
+    let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}});
+    let begun = own.legacy(&message("initialize", params)).await.good()["result"].clone();
+    let capabilities = json!({"logging": {}, "tools": {"listChanged": true},
+        "prompts": {"listChanged": true}, "resources": {"listChanged": true}, "completions": {}});
+    let info = json!({"name": "upstream", "version": "7", "icons": []});
+    let expected = json!({"protocolVersion": "2025-06-18", "capabilities": capabilities,
+        "serverInfo": info, "instructions": "be kind"});
+    assert_eq!(begun, expected);
+    let found = own.modern("server/discover", json!({})).await.good()["result"].clone();
+    assert_eq!(found["capabilities"], capabilities);
+    assert_eq!(found["instructions"], "be kind");
+    assert_eq!(found["_meta"]["io.modelcontextprotocol/serverInfo"], info);
+}
+
+#[tokio::test]
+async fn prompts_and_resources_are_listed_as_received() {
+    let server = server(offers()).await;
+    let own = server.agent("ann", Level::User).await.at("/mcp/s");
+    for (method, member, first) in [
+        ("prompts/list", "prompts", json!({"name": "greet", "description": "d", "vendor": 1})),
+        ("resources/list", "resources", json!({"uri": "test://a", "name": "a", "vendor": 1})),
+        (
+            "resources/templates/list",
+            "resourceTemplates",
+            json!({"uriTemplate": "test://{id}", "name": "t"}),
+        ),
+    ] {
+        let result = asked(&own, method, json!({})).await["result"].clone();
+        assert_eq!(result, json!({ member: [first] }), "{method}");
+        let modern = own.modern(method, json!({})).await.good()["result"].clone();
+        assert_eq!((&modern["ttlMs"], &modern["cacheScope"]), (&json!(10_000), &json!("private")));
+        let lost = asked(&own, method, json!({"cursor": "nothing"})).await;
+        assert_eq!(lost["error"]["code"], -32_602);
+    }
+}
+
+#[tokio::test]
+async fn long_lists_come_in_pages() {
+    let mut offers = offers();
+    offers.extend(
+        (0..1_500)
+            .map(|i| tools::resource(&json!({"uri": format!("test://r/{i:04}"), "name": "r"}))),
+    );
+    let server = server(offers).await;
+    let own = server.agent("ann", Level::User).await.at("/mcp/s");
+    let first = asked(&own, "resources/list", json!({})).await["result"].clone();
+    let next = json!({"cursor": first["nextCursor"]});
+    let second = asked(&own, "resources/list", next).await["result"].clone();
+    let size = |page: &Value| page["resources"].as_array().unwrap().len();
+    assert_eq!((size(&first), size(&second)), (1_000, 501));
+    assert_eq!(second["resources"][500]["uri"], "test://r/1499");
+    assert!(second.get("nextCursor").is_none());
+}
+
+#[tokio::test]
+async fn methods_run_through_the_pipeline_and_are_on_record() {
+    let server = server(offers()).await;
+    let own = server.agent("ann", Level::User).await.at("/mcp/s");
+    let params = json!({"name": "greet", "arguments": {"a": "b"}});
+    let got = asked(&own, "prompts/get", params.clone()).await["result"].clone();
+    assert_eq!(
+        got,
+        json!({"said": "prompt", "args": params}),
+        "`_meta` is no part of the arguments"
+    );
+    let read = asked(&own, "resources/read", json!({"uri": "test://a"})).await["result"].clone();
+    assert_eq!(read, json!({"said": "resource", "args": {"uri": "test://a"}}));
+    let failed = asked(&own, "completion/complete", json!({"ref": {}})).await["error"].clone();
+    assert_eq!(failed["message"], "upstream_failed: no completions today");
+    let names: Vec<_> =
+        server.intents().iter().map(|intent| intent.tool.name.to_string()).collect();
+    let twice = |name: &'static str| [name, name];
+    let expected =
+        [twice("mcp.prompts.get"), twice("mcp.resources.read"), twice("mcp.completion.complete")];
+    assert_eq!(names, expected.concat());
+    let ends = server.ledger.frames().into_iter().filter(|frame| frame.kind == Kind::Outcome);
+    assert_eq!(ends.count(), 6);
+}
+
+/// What is read must say how long it may be kept, whoever it comes from.
+#[tokio::test]
+async fn what_is_read_says_how_long_it_holds() {
+    let server = server(offers()).await;
+    let own = server.agent("ann", Level::User).await.at("/mcp/s");
+    let read = own.modern("resources/read", json!({"uri": "test://a"})).await.good();
+    assert_eq!(
+        (&read["result"]["ttlMs"], &read["result"]["cacheScope"]),
+        (&json!(0), &json!("private"))
+    );
+    let read = own.legacy(&message("resources/read", json!({"uri": "test://a"}))).await.good();
+    assert!(read["result"].get("ttlMs").is_none());
+}
+
+#[tokio::test]
+async fn a_source_without_a_method_does_not_have_it() {
+    let server = server(vec![tools::of_server(&definition("a"), echo())]).await;
+    let own = server.agent("ann", Level::User).await.at("/mcp/s");
+    for method in [
+        "prompts/list",
+        "prompts/get",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "completion/complete",
+    ] {
+        let params = json!({"name": "x", "uri": "x"});
+        let old = own.legacy(&message(method, params.clone())).await.good();
+        assert_eq!(old["error"]["code"], -32_601, "{method}");
+        let new = own.modern(method, params).await;
+        assert_eq!((new.status.as_u16(), &new.json()["error"]["code"]), (404, &json!(-32_601)));
+    }
+    assert_eq!(server.ledger.frames(), []);
+}
+
+/// An error of the source keeps its code and data at its own endpoint. What says something of our way to
+/// it does not become something about the client's.
+#[tokio::test]
+async fn errors_of_the_source_are_its_own() {
+    let erring = |code| Arc::new(Erring(code));
+    let server = server(vec![
+        tools::of_server(&definition("errs"), erring(-32_042)),
+        tools::method("mcp.prompts.get", erring(-32_002)),
+        tools::method("mcp.resources.read", erring(-32_020)),
+    ])
+    .await;
+    let ann = server.agent("ann", Level::User).await;
+    let own = ann.at("/mcp/s");
+    let error =
+        |code: i64| json!({"code": code, "message": "its own\\u{200b} words", "data": {"a": 1.0}});
+    for (method, params, code) in [
+        ("tools/call", json!({"name": "errs"}), -32_042),
+        ("prompts/get", json!({"name": "x"}), -32_002),
+        ("resources/read", json!({"uri": "x"}), -32_603),
+    ] {
+        assert_eq!(asked(&own, method, params).await["error"], error(code), "{method}");
+    }
+    let all = asked(&ann, "tools/call", json!({"name": "s.errs"})).await;
+    let told = "upstream_failed: it answered with an error";
+    assert_eq!(all["result"]["content"][0]["text"], told);
+}

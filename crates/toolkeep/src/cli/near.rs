@@ -1,0 +1,93 @@
+//! What a wrong name was probably meant to be. Asked of the server with the same key, so that nothing is
+//! told which that key could not list.
+
+use clap::CommandFactory as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use serde_json::Value;
+use tool::Code;
+
+use super::Line;
+use super::client::{Client, Path};
+use super::failure::Failure;
+use crate::config::nearest;
+
+/// Where the names of a kind of thing are listed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kind {
+    code: Code,
+    path: &'static str,
+    field: &'static str,
+    command: &'static str,
+}
+
+/// Tools.
+pub(super) const TOOL: Kind = Kind {
+    code: Code::UnknownTool,
+    path: "/v1/tools",
+    field: "tools",
+    command: "toolkeep tool list",
+};
+/// Sources.
+pub(super) const SOURCE: Kind = Kind {
+    code: Code::NotFound,
+    path: "/v1/sources",
+    field: "sources",
+    command: "toolkeep source list",
+};
+
+/// Adds to a failure, where it is that of an unknown name, the nearest name and where all stand.
+pub(super) async fn named(kind: Kind, client: &Client, word: &str, failure: Failure) -> Failure {
+    if !failure.is_bare(kind.code) {
+        return failure;
+    }
+    let listed = client.get(&Path::new(kind.path, &[])).await.unwrap_or_default();
+    let all = listed.get(kind.field).and_then(Value::as_array).into_iter().flatten();
+    let names: Vec<_> = all.filter_map(|one| one.get("name")?.as_str()).collect();
+    let shows = format!("`{}` shows what there is", kind.command);
+    failure.fix(match nearest(word, &names) {
+        Some(near) => format!("did you mean `{}`? {shows}", super::ui::clean(near)),
+        None => shows,
+    })
+}
+
+/// Tells of a command that is another's, such as `list`, where it stands.
+pub(super) fn misplaced(error: &mut clap::Error) {
+    let told = error.get(ContextKind::SuggestedSubcommand).is_some();
+    let (ErrorKind::InvalidSubcommand, false) = (error.kind(), told) else { return };
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return;
+    };
+    let line = Line::command();
+    let homes = line.get_subcommands().filter(|one| one.find_subcommand(word).is_some());
+    let homes: Vec<_> = homes.map(|one| format!("`toolkeep {} {word}`", one.get_name())).collect();
+    if !homes.is_empty() {
+        let tip = format!("there is {}", homes.join(", "));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::{Line, misplaced};
+
+    fn told(words: &[&str]) -> String {
+        let mut error = Line::try_parse_from(words).unwrap_err();
+        misplaced(&mut error);
+        error.to_string()
+    }
+
+    #[test]
+    fn a_command_that_is_anothers_is_told_with_its_place() {
+        let call = told(&["toolkeep", "call", "calculator"]);
+        assert!(call.contains("tip: there is `toolkeep tool call`"), "{call}");
+        let list = told(&["toolkeep", "list"]);
+        assert!(list.contains("`toolkeep tool list`, `toolkeep source list`"), "{list}");
+        for words in
+            [&["toolkeep", "xyzzy"][..], &["toolkeep", "tool", "lst"], &["toolkeep", "serv"]]
+        {
+            assert!(!told(words).contains("there is"), "{}", told(words));
+        }
+    }
+}

@@ -10,6 +10,7 @@ use guard::egress::{Body, HttpLimits};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use tokio::sync::{Semaphore, watch};
 
+use super::beside::Beside;
 use super::{Answer, Http, reply};
 use crate::mcp::fail::HttpFault;
 use crate::mcp::link::{Link, Unanswered};
@@ -37,6 +38,8 @@ pub(in crate::mcp) struct Endpoint {
     pub(in crate::mcp) sessions: watch::Sender<u64>,
     /// One at a time opens a new session.
     pub(in crate::mcp) renewing: Semaphore,
+    /// What comes for calls on the stream of the session.
+    pub(in crate::mcp) beside: Beside,
     /// Whether the server leaves streams open whose answer has come.
     pub(super) lingers: AtomicBool,
 }
@@ -58,6 +61,7 @@ impl Endpoint {
             bare,
             sessions: watch::Sender::new(0),
             renewing: Semaphore::new(1),
+            beside: Beside::default(),
             lingers: AtomicBool::new(false),
         }
     }

@@ -216,8 +216,8 @@ async fn prompts_and_log_lines_of_rmcps_server() {
         assert_eq!(said(&done(step)), "logged");
         let heard = watch.notices.lock().unwrap().clone();
         if manner == "http Initialize" {
-            // rmcp puts it on the stream of the session, where nobody can tell whose call it is of.
-            assert!(heard.is_empty());
+            // rmcp puts it on the stream of the session, which may be slower than the answer.
+            assert!(heard.len() <= 1);
             continue;
         }
         assert_eq!(heard.len(), 1, "{manner}");

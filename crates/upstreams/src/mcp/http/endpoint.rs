@@ -104,8 +104,15 @@ impl Endpoint {
                 again = true;
                 continue;
             }
+            let refused = response.status() == StatusCode::BAD_REQUEST;
             let answer = Answer::of(self, response, (id, greets)).await;
-            return answer.map_err(Unanswered::Undelivered);
+            let answer = answer.map_err(Unanswered::Undelivered)?;
+            if refused && seat.session && answer.forgot_session() {
+                // Said in words only, so nobody knows that nothing was done: this call fails, and the
+                // next one has a session again.
+                drop(link.renew(seat.number).await);
+            }
+            return Ok(answer);
         }
     }
 

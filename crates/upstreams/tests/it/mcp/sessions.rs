@@ -314,3 +314,36 @@ async fn a_question_on_the_sessions_stream_is_of_the_only_call() {
     assert!(said(&done(step)).contains("file:///home"));
     timeout(SOON, source.close()).await.unwrap();
 }
+
+/// Servers that say with 400 that they know no such session; whether they did something, nobody knows.
+#[tokio::test]
+async fn a_session_that_is_gone_in_words_only_fails_one_call_and_is_opened_anew() {
+    let opened = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&opened);
+    let site = Site::script(move |asked| {
+        let opened = Arc::clone(&count);
+        async move {
+            let session = asked.header("mcp-session-id").map(str::to_owned);
+            match asked.method() {
+                "initialize" => {
+                    let now = opened.fetch_add(1, Ordering::SeqCst) + 1;
+                    within(asked.usual(), &format!("s{now}"))
+                }
+                "tools/call" if session.as_deref() == Some("s1") => {
+                    let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
+                    let error = json!({"jsonrpc": "2.0", "id": null, "error": error});
+                    reply(400, &JSON, error.to_string())
+                }
+                "tools/call" => reply(200, &JSON, asked.answer(&text("there"))),
+                _ => asked.usual(),
+            }
+        }
+    });
+    let source = site.source(Options::default());
+    let tool = runner(&source, "web.tool").await;
+    let error = timeout(SOON, tool.call("{}")).await.unwrap().unwrap_err();
+    assert_eq!(error.rpc.unwrap().code, -32000);
+    assert_eq!(said(&timeout(SOON, tool.call("{}")).await.unwrap().unwrap()), "there");
+    assert_eq!(opened.load(Ordering::SeqCst), 2);
+    timeout(SOON, source.close()).await.unwrap();
+}

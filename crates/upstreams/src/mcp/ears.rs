@@ -38,6 +38,8 @@ pub(super) enum Heard {
     Logged(Notification),
     /// A subscription, the request of this number, has begun.
     Acknowledged(i64, Notification),
+    /// The server wants no answer to this question any more.
+    Withdrawn(Id),
     /// Dealt with, or of no interest.
     Quiet,
 }
@@ -79,6 +81,10 @@ impl Ears {
             | "notifications/resources/list_changed" => {
                 self.changed();
                 Heard::Quiet
+            }
+            "notifications/cancelled" => {
+                let of = notice.params.as_ref().and_then(|params| params.get("requestId"));
+                of.and_then(|id| Id::read(&id)).map_or(Heard::Quiet, Heard::Withdrawn)
             }
             UPDATED => {
                 if let Some(params) = &notice.params {

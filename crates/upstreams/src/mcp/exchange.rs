@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::mcp::header::Mirror;
-use ::mcp::{Era, Fault, Notification, Request, RpcError, code};
+use ::mcp::{Era, Fault, Id, Notification, Request, RpcError, code};
 use bytes::Bytes;
 use http::HeaderValue;
 use serde::Deserialize;
@@ -30,6 +30,8 @@ pub(super) enum Event {
     Noticed(Notification),
     /// The server asks something before it answers.
     Asked(Request),
+    /// The server wants no answer to this question any more.
+    Withdrawn(Id),
     /// It is over.
     Answered(Result<Json, RpcError>),
     /// It is over, with a result that does not pass the check: one bad definition in a list is no reason
@@ -50,20 +52,20 @@ impl Spoiled {
     pub(super) fn read(text: &Bytes, fault: &Fault) -> Option<(i64, Self)> {
         #[derive(Deserialize)]
         struct Loose<'a> {
-            id: Id,
+            id: Named,
             #[serde(borrow)]
             result: &'a RawValue,
         }
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Id {
+        enum Named {
             Number(i64),
             Text(String),
         }
         let loose: Loose<'_> = serde_json::from_slice(text).ok()?;
         let id = match loose.id {
-            Id::Number(id) => id,
-            Id::Text(text) => text.parse().ok()?,
+            Named::Number(id) => id,
+            Named::Text(text) => text.parse().ok()?,
         };
         let result = text.slice_ref(loose.result.get().as_bytes());
         Some((id, Self { result, why: fault.to_string() }))
@@ -165,7 +167,7 @@ impl Exchange {
         }
     }
 
-    /// What comes next: in its order, and the answer last.
+    /// What comes next: in its order, and the answer last. May be dropped and called again.
     pub(super) async fn next(&mut self) -> Result<Event, Unanswered> {
         let event = match &mut self.way {
             Way::Unsent => Err(Unanswered::Closed),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::mcp::Era;
+use ::mcp::{Era, code};
 use serde_json::{Map, Value};
 use tokio::time::sleep;
 use tool::Json;
@@ -38,9 +38,11 @@ async fn listening(link: &Arc<Link>, wanted: &Json) {
             let mut begun = false;
             while let Ok(event) = listening.next().await {
                 match event {
+                    // It has no such thing, whatever it says of itself.
+                    Event::Answered(Err(error)) if error.code == code::METHOD_NOT_FOUND => return,
                     Event::Answered(_) | Event::Spoiled(_) => break,
                     Event::Noticed(_) => begun = true,
-                    Event::Progressed(_) | Event::Asked(_) => {}
+                    Event::Progressed(_) | Event::Asked(_) | Event::Withdrawn(_) => {}
                 }
             }
             if begun {

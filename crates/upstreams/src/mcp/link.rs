@@ -234,7 +234,7 @@ async fn answered(
                 let refusal = super::exchange::not_answered(&question.method);
                 exchange.link().reply(&question.id, &Err(refusal)).await?;
             }
-            Event::Progressed(_) | Event::Noticed(_) => {}
+            Event::Progressed(_) | Event::Noticed(_) | Event::Withdrawn(_) => {}
         }
     }
 }

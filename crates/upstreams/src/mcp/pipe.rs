@@ -164,6 +164,11 @@ impl Waiting {
         calls.next().filter(|_| calls.next().is_none()).cloned()
     }
 
+    /// All calls in flight.
+    fn calls(&self) -> Vec<Waiter> {
+        self.open().values().filter(|waiter| waiter.call).cloned().collect()
+    }
+
     fn of(&self, id: i64) -> Option<Waiter> {
         self.open().get(&id).cloned()
     }

@@ -1,32 +1,28 @@
 //! One call on its way: sent, followed through progress and questions, sent again where the server
 //! wants more, and at its end an outcome, a wait or an error.
 
+mod follow;
 mod round;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::mcp::header::Mirror;
-use ::mcp::{Era, Request, RpcError, code, meta};
+use ::mcp::{Era, RpcError, code, meta};
 use tool::executor::{Rpc, Sent};
-use tool::{Call, Code, Context, ExecuteError, Json, Step, Wait};
+use tool::{Call, Code, Context, ExecuteError, Step};
 
-use super::exchange::{Event, Exchange, Kind};
+use super::exchange::{Exchange, Kind};
 use super::fail::refused;
 use super::link::{Link, Unanswered};
-use super::parked::{Held, MOST, Owner};
 use super::pipe::Broken;
-use super::question::{ask, can_answer, relayed};
+use super::question::relayed;
 use super::request::{Outgoing, Params};
 use super::upstream::Upstream;
-use super::wording::shown;
 
+use follow::Followed;
 use round::{Next, Resumed, Rounds};
 
-/// Characters of a progress notice's text.
-const PROGRESS_TEXT: usize = 500;
-/// Questions of one call.
-const QUESTIONS: usize = 1_000;
 /// Characters of an upstream's own error, and bytes of what stands beside it.
 const ERROR: (usize, usize) = (4_096, 64 << 10);
 
@@ -45,12 +41,6 @@ pub(super) struct Run<'a> {
     pub(super) call: &'a Call,
     pub(super) ctx: &'a Context<'a>,
     begun: AtomicBool,
-}
-
-/// How far one request came.
-enum Followed {
-    Answered(Json),
-    Held(Step),
 }
 
 impl<'a> Run<'a> {
@@ -157,90 +147,7 @@ impl<'a> Run<'a> {
         sent.map_err(|why| self.unanswered(why))
     }
 
-    /// Follows a request to its answer, or to a question that ends this call.
-    async fn follow(&self, mut exchange: Exchange) -> Result<Followed, ExecuteError> {
-        let mut asked = 0;
-        loop {
-            match exchange.next().await.map_err(|why| self.unanswered(why))? {
-                Event::Answered(Ok(result)) => return Ok(Followed::Answered(result)),
-                Event::Answered(Err(error)) => return Err(self.refused(&exchange, error)),
-                Event::Spoiled(spoiled) => return Err(self.rpc(spoiled.into())),
-                Event::Progressed(step) => {
-                    let message = step.message.map(|text| shown(&text, PROGRESS_TEXT));
-                    self.ctx.progress.report(step.done, step.total, message.as_deref());
-                }
-                Event::Noticed(notice) => {
-                    let params = notice.params.unwrap_or_else(Json::empty);
-                    self.ctx.progress.notify(&notice.method, &params);
-                }
-                Event::Asked(question) => {
-                    asked += 1;
-                    if asked > QUESTIONS {
-                        let why = format!("with more than {QUESTIONS} questions to the client");
-                        return Err(self.failed(&why));
-                    }
-                    match self.answer(exchange.link(), &question).await? {
-                        Some(answer) => {
-                            let told = exchange.link().reply(&question.id, &answer).await;
-                            told.map_err(|why| self.unanswered(why))?;
-                        }
-                        None => return self.park(exchange, &question).map(Followed::Held),
-                    }
-                }
-            }
-        }
-    }
-
-    /// The answer to a question; none where the client can only be asked by ending this call.
-    async fn answer(
-        &self,
-        link: &Link,
-        question: &Request,
-    ) -> Result<Option<Result<Json, RpcError>>, ExecuteError> {
-        if let Some(client) = self.ctx.ask {
-            return tokio::select! {
-                answer = ask(client, &question.method, question.params.as_ref()) => Ok(Some(answer)),
-                () = link.over() => Err(self.unanswered(Unanswered::Lost)),
-            };
-        }
-        if can_answer(self.ctx.client, &question.method) {
-            return Ok(None);
-        }
-        let why = format!("the client did not say that it answers `{}`", question.method);
-        Ok(Some(Err(RpcError::new(code::METHOD_NOT_FOUND, why))))
-    }
-
-    fn park(&self, exchange: Exchange, question: &Request) -> Result<Step, ExecuteError> {
-        let params = question.params.clone().unwrap_or_else(Json::empty);
-        let method = Json::of(&question.method);
-        let asked = Json::fields([("method", &method), ("params", &params)]);
-        let owner = Owner::new(&self.call.key, self.ctx.caller);
-        let held = Held { exchange, question: question.id.clone(), owner };
-        let Ok(name) = self.upstream.park(held) else {
-            let name = &self.upstream.name;
-            let message = format!(
-                "{MOST} calls of the source `{name}` wait for answers of their clients; try again later"
-            );
-            return Err(ExecuteError::during(Code::Busy, message));
-        };
-        let resume = Resumed::Parked(&name).write();
-        Ok(Step::Wait(Wait::Input { requests: Json::fields([("q1", &asked)]), resume }))
-    }
-
-    /// Answers what a request waits for, and goes on with it.
-    async fn unpark(&self, name: &[u8], answers: &Json) -> Result<Exchange, ExecuteError> {
-        let owner = Owner::new(&self.call.key, self.ctx.caller);
-        let held = self.upstream.unpark(name, &owner).ok_or_else(|| self.not_waiting())?;
-        self.begun.store(true, Ordering::Relaxed);
-        let answer = answers.get("q1").ok_or_else(|| {
-            RpcError::new(code::INTERNAL_ERROR, "the client left the question unanswered")
-        });
-        let told = held.exchange.link().reply(&held.question, &answer).await;
-        told.map_err(|why| self.unanswered(why))?;
-        Ok(held.exchange)
-    }
-
-    fn not_waiting(&self) -> ExecuteError {
+    pub(super) fn not_waiting(&self) -> ExecuteError {
         let name = &self.upstream.name;
         let message = format!(
             "the call that this one continues no longer waits at the source `{name}`; make the call anew"

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ::mcp::{Era, RpcError, code};
 use serde_json::json;
 use tokio::sync::{broadcast, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tool::{Body, Boxed, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
 
 use super::ears::{ACKNOWLEDGED, UPDATED};
@@ -19,8 +19,8 @@ use super::upstream::Upstream;
 
 /// How long a server may take to end a subscription.
 const LEAVING: Duration = Duration::from_secs(5);
-/// A stream of changes that ended is opened again after this.
-const AGAIN: Duration = Duration::from_secs(1);
+/// A stream of changes that ended is opened again no sooner than this, and no later than that.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// How a subscription at the server stands.
 #[derive(Debug, Clone)]
@@ -215,6 +215,15 @@ async fn nobody(channel: &Channel) {
     }
 }
 
+/// The subscription stands. Where it stood before, a change between may have been missed, so there was
+/// one.
+fn up(channel: &Channel, uri: &str) {
+    if matches!(channel.standing.send_replace(Standing::Up), Standing::Up) {
+        // Nobody listens where the last one just left.
+        drop(channel.updates.send(Json::of(&json!({"uri": uri}))));
+    }
+}
+
 /// By a request of its own, again in each session; resolves where that is refused.
 async fn subscribe(link: &Arc<Link>, uri: &str, channel: &Channel) -> Failure {
     let params = Json::of(&json!({"uri": uri}));
@@ -227,10 +236,10 @@ async fn subscribe(link: &Arc<Link>, uri: &str, channel: &Channel) -> Failure {
             sessions.borrow_and_update();
         }
         match link.ask("resources/subscribe", &params).await {
-            Ok(Ok(_)) => channel.standing.send_replace(Standing::Up),
+            Ok(Ok(_)) => up(channel, uri),
             Ok(Err(error)) => return Failure::Refused(error),
             Err(why) => return Failure::Unanswered(why),
-        };
+        }
         match &mut sessions {
             Some(sessions) => drop(sessions.changed().await),
             None => std::future::pending().await,
@@ -241,10 +250,12 @@ async fn subscribe(link: &Arc<Link>, uri: &str, channel: &Channel) -> Failure {
 /// By a stream of its own, opened again where it ends; resolves where that is refused.
 async fn stream(link: &Arc<Link>, uri: &str, channel: &Channel) -> Failure {
     let params = Json::of(&json!({"notifications": {"resourceSubscriptions": [uri]}}));
+    let mut wait = AGAIN.0;
     loop {
+        let since = Instant::now();
         let listening = link.begin(&Outgoing::own(LISTEN, &params), Kind::Own).await;
         let failed = match listening {
-            Ok(mut listening) => streamed(&mut listening, channel).await,
+            Ok(mut listening) => streamed(&mut listening, uri, channel).await,
             Err(why) => Some(Failure::Unanswered(why)),
         };
         let was_up = matches!(&*channel.standing.borrow(), Standing::Up);
@@ -252,20 +263,22 @@ async fn stream(link: &Arc<Link>, uri: &str, channel: &Channel) -> Failure {
             Some(failed) if !was_up => return failed,
             Some(refused @ Failure::Refused(_)) => return refused,
             // What is told goes to the ears of the connection, and those who listen stay.
-            Some(Failure::Unanswered(_)) | None => sleep(AGAIN).await,
+            Some(Failure::Unanswered(_)) | None => sleep(wait).await,
         }
+        let short = since.elapsed() < AGAIN.1;
+        wait = if short { wait.saturating_mul(2).min(AGAIN.1) } else { AGAIN.0 };
     }
 }
 
-async fn streamed(listening: &mut Exchange, channel: &Channel) -> Option<Failure> {
+async fn streamed(listening: &mut Exchange, uri: &str, channel: &Channel) -> Option<Failure> {
     loop {
         match listening.next().await {
             Ok(Event::Noticed(notice)) if notice.method == ACKNOWLEDGED => {
-                channel.standing.send_replace(Standing::Up);
+                up(channel, uri);
             }
             Ok(Event::Answered(Ok(_)) | Event::Spoiled(_)) => return None,
             Ok(Event::Answered(Err(error))) => return Some(Failure::Refused(error)),
-            Ok(Event::Noticed(_) | Event::Progressed(_) | Event::Asked(_)) => {}
+            Ok(_) => {}
             Err(why) => return Some(Failure::Unanswered(why)),
         }
     }

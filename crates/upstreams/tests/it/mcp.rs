@@ -12,5 +12,6 @@ mod methods;
 mod peer;
 mod questions;
 mod runs;
+mod sessions;
 mod site;
 mod streams;

@@ -40,6 +40,8 @@ pub(super) struct Stream {
     pause: Option<Duration>,
     resumed: u32,
     questions: usize,
+    /// The last event, kept while the rest is read.
+    ended: Option<Event>,
 }
 
 impl Stream {
@@ -52,18 +54,24 @@ impl Stream {
             pause: None,
             resumed: 0,
             questions: 0,
+            ended: None,
         }
     }
 
     /// What comes next.
     pub(super) async fn next(&mut self, link: &Arc<Link>, id: i64) -> Result<Event, Unanswered> {
         loop {
+            if let Some(event) = self.ended.take() {
+                return Ok(event);
+            }
             while let Some(event) = self.reader.pop() {
                 if let Some(event) = self.event(event, link, id).await? {
-                    if matches!(event, Event::Answered(_) | Event::Spoiled(_)) {
-                        self.drain(link).await;
+                    if !matches!(event, Event::Answered(_) | Event::Spoiled(_)) {
+                        return Ok(event);
                     }
-                    return Ok(event);
+                    self.ended = Some(event);
+                    self.drain(link).await;
+                    return self.ended.take().ok_or(Unanswered::Lost);
                 }
             }
             let part = match &mut self.body {
@@ -107,6 +115,7 @@ impl Stream {
                 Heard::Logged(notice) | Heard::Acknowledged(_, notice) => {
                     Some(Event::Noticed(notice))
                 }
+                Heard::Withdrawn(of) => Some(Event::Withdrawn(of)),
                 Heard::Progressed(..) | Heard::Quiet => None,
             }),
             Err(fault) => match Spoiled::read(&data, &fault) {

@@ -105,6 +105,12 @@ impl Sorting {
                         (self.waiting.of(id), Event::Noticed(notice))
                     }
                     Heard::Logged(notice) => (self.waiting.only_call(), Event::Noticed(notice)),
+                    Heard::Withdrawn(id) => {
+                        for waiter in self.waiting.calls() {
+                            drop(waiter.tell(Event::Withdrawn(id.clone())));
+                        }
+                        return Some(());
+                    }
                     Heard::Quiet => return Some(()),
                 };
                 if let (Some(waiter), event) = told {

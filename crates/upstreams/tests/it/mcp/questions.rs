@@ -268,3 +268,105 @@ async fn a_task_that_nobody_asked_for_is_a_clear_failure() {
     assert!(error.message.contains("a task to follow"), "{error}");
     source.close().await;
 }
+
+/// The server gives its question up; then the client is not asked any more, and the call goes on.
+#[tokio::test]
+async fn a_question_that_is_withdrawn_holds_nobody_up() {
+    let peer = Peer::new(|mut talk| async move {
+        talk.handshake(json!({"tools": {}})).await;
+        while let Some(request) = talk.hear().await {
+            match request["method"].as_str() {
+                Some("tools/list") => {
+                    talk.answer(&request, json!({"tools": [definition("tool")]})).await;
+                }
+                Some("tools/call") => {
+                    talk.say(json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {}}))
+                        .await;
+                    let params = json!({"requestId": "q"});
+                    talk.say(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
+                        .await;
+                    talk.say(json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"})).await;
+                }
+                None if request["id"] == "r" => {
+                    let call = peer_call(&request);
+                    talk.answer(&call, text("went on")).await;
+                }
+                _ => {}
+            }
+        }
+        String::new()
+    });
+    let source = peer.source("s", Options::default());
+    let tool = runner(&source, "s.tool").await;
+    let setup = Setup { ask: Some(&Slow), ..Setup::default() };
+    let step = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
+    assert_eq!(said(&done(step)), "went on");
+    assert!(!peer.heard().iter().any(|m| m["id"] == "q"));
+    source.close().await;
+}
+
+/// The first request of a session with calls is the third: after the handshake and one list.
+fn peer_call(_: &Value) -> Value {
+    json!({"id": 3})
+}
+
+/// Never answers about elicitation.
+struct Slow;
+
+impl tool::executor::Ask for Slow {
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        _: tool::Json,
+    ) -> tool::Boxed<'a, Result<tool::Json, tool::executor::Unanswered>> {
+        Box::pin(async move {
+            if method == "elicitation/create" {
+                std::future::pending::<()>().await;
+            }
+            Ok(super::runs::json(r#"{"roots":[]}"#))
+        })
+    }
+}
+
+/// Log lines on shared pipes belong to a call only where there is one.
+#[tokio::test]
+async fn log_lines_reach_the_only_call_and_none_of_two() {
+    use super::runs::Watch;
+    let peer = Peer::new(|mut talk| async move {
+        talk.handshake(json!({"tools": {}})).await;
+        let mut calls = Vec::new();
+        while let Some(request) = talk.hear().await {
+            match request["method"].as_str() {
+                Some("tools/list") => {
+                    talk.answer(&request, json!({"tools": [definition("tool")]})).await;
+                }
+                Some("tools/call") => {
+                    let params = json!({"level": "info", "data": calls.len()});
+                    let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
+                    calls.push(request);
+                    talk.say(log).await;
+                }
+                _ => {}
+            }
+            if calls.len() == 2 {
+                for call in calls.drain(..) {
+                    talk.answer(&call, text("done")).await;
+                }
+            }
+        }
+        String::new()
+    });
+    let source = peer.source("s", Options::default());
+    let tool = runner(&source, "s.tool").await;
+    let (first, second) = (Watch::default(), Watch::default());
+    let later = async {
+        first.heard("notifications/message", 1).await;
+        tool.watched("{}", &second).await.unwrap();
+    };
+    let (ended, ()) =
+        timeout(SOON, async { tokio::join!(tool.watched("{}", &first), later) }).await.unwrap();
+    ended.unwrap();
+    assert_eq!(first.notices.lock().unwrap().len(), 1);
+    assert!(second.notices.lock().unwrap().is_empty());
+    source.close().await;
+}

@@ -86,4 +86,3 @@ pub async fn serve(listener: TcpListener, options: Options) {
         });
     }
 }
-

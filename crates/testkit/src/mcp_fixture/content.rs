@@ -14,8 +14,7 @@ fn read(text: &str) -> Value {
 
 static TOOLS: LazyLock<Value> = LazyLock::new(|| read(include_str!("tools.json")));
 static PROMPTS: LazyLock<Value> = LazyLock::new(|| read(include_str!("prompts.json")));
-static RESOURCES: LazyLock<Value> =
-    LazyLock::new(|| read(include_str!("resources.json")));
+static RESOURCES: LazyLock<Value> = LazyLock::new(|| read(include_str!("resources.json")));
 
 /// A page of a list.
 ///
@@ -30,7 +29,9 @@ pub(super) fn list(world: &World, request: &Request) -> Result<Value, Fault> {
     };
     let from = match request.params.get("cursor") {
         None => 0,
-        Some(cursor) => cursor.as_str().and_then(|cursor| cursor.parse().ok()).unwrap_or(usize::MAX),
+        Some(cursor) => {
+            cursor.as_str().and_then(|cursor| cursor.parse().ok()).unwrap_or(usize::MAX)
+        }
     };
     if from > all.len() {
         return Err(Fault::params("`cursor` is none that was given"));
@@ -79,9 +80,7 @@ pub(super) fn tool(world: &World, name: &str) -> Option<Value> {
 /// Where there is no such resource.
 pub(super) fn read_resource(world: &World, request: &Request) -> Result<Value, Fault> {
     let uri = request.text("uri")?;
-    let of = |kind: &str, key: &str, content: Value| {
-        json!({ "contents": [{ "uri": uri, "mimeType": kind, key: content }] })
-    };
+    let of = |kind: &str, key: &str, content: Value| json!({ "contents": [{ "uri": uri, "mimeType": kind, key: content }] });
     let version = world.watched.load(Ordering::SeqCst);
     let id = uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"));
     Ok(match (uri, id) {
@@ -93,7 +92,8 @@ pub(super) fn read_resource(world: &World, request: &Request) -> Result<Value, F
             of("text/plain", "text", json!(format!("Watched resource content {version}")))
         }
         (_, Some(id)) if !id.is_empty() => {
-            let data = json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") });
+            let data =
+                json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") });
             of("application/json", "text", json!(data.to_string()))
         }
         _ => return Err(Fault::params("Resource not found").with(json!({ "uri": uri }))),
@@ -135,7 +135,8 @@ pub(super) fn prompt(world: &World, request: &Request) -> Result<Value, Fault> {
             vec![json!({ "type": "resource", "resource": resource }), last]
         }
         "test_prompt_with_image" => {
-            let image = json!({ "type": "image", "data": RESOURCES["image"], "mimeType": "image/png" });
+            let image =
+                json!({ "type": "image", "data": RESOURCES["image"], "mimeType": "image/png" });
             vec![image, text("Please analyze the image above.".to_owned())]
         }
         _ => vec![text("This is a simple prompt for testing.".to_owned())],
@@ -160,7 +161,9 @@ pub(super) fn complete(request: &Request) -> Result<Value, Fault> {
         "ref/prompt" if param("ref/name") == Some("test_prompt_with_arguments") => {
             &["paris", "park", "party", "test", "testing"]
         }
-        "ref/resource" if param("ref/uri") == Some("test://template/{id}/data") => &["1", "12", "123"],
+        "ref/resource" if param("ref/uri") == Some("test://template/{id}/data") => {
+            &["1", "12", "123"]
+        }
         "ref/prompt" | "ref/resource" => &[],
         other => return Err(Fault::params(format!("`{other}` cannot be completed"))),
     };

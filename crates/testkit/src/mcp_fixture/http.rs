@@ -91,7 +91,8 @@ async fn post(world: &Arc<World>, headers: &HeaderMap, body: &[u8]) -> Answer {
         (true, true, _) => modern::answer(world, headers, message).await,
         (false, _, true) => legacy::post(world, headers, message),
         (true, false, _) => {
-            let fault = Fault::bad(-32000, format!("`{version}` is no protocol version known here"));
+            let fault =
+                Fault::bad(-32000, format!("`{version}` is no protocol version known here"));
             json(fault.status, &fault.message(id))
         }
         (false, _, false) => {

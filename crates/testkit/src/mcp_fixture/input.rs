@@ -101,7 +101,9 @@ fn possible(given: &Given, round: &Value) -> Result<Map<String, Value>, Fault> {
             if let Some(words) = question.pointer_mut(path) {
                 let filled = words.as_str().unwrap_or_default();
                 *words = json!(
-                    filled.replace("{message}", text("message")).replace("{prompt}", text("prompt"))
+                    filled
+                        .replace("{message}", text("message"))
+                        .replace("{prompt}", text("prompt"))
                 );
             }
         }
@@ -109,7 +111,7 @@ fn possible(given: &Given, round: &Value) -> Result<Map<String, Value>, Fault> {
     }
     // This one takes what it can get.
     let picky = given.name != "test_input_required_result_capabilities" || questions.is_empty();
-    if picky && !lacking.is_empty() { Err(Fault::needs(lacking.into())) } else { Ok(questions) }
+    if picky && !lacking.is_empty() { Err(Fault::needs(&lacking.into())) } else { Ok(questions) }
 }
 
 fn check(question: &Value, answer: &Value) -> Result<(), Fault> {
@@ -134,7 +136,8 @@ fn sealed(world: &World, name: &str, round: usize, got: &Map<String, Value>) -> 
     let nonce = Uuid::new_v4().to_string();
     let text = json!({ "name": name, "round": round, "got": got, "nonce": nonce }).to_string();
     let sum = signature(world, &text).finalize().into_bytes();
-    let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+    let sum: Vec<String> = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+    let sum = sum.concat();
     format!("{sum}.{text}")
 }
 

@@ -119,11 +119,16 @@ fn answer(world: &Arc<World>, session: &Arc<Session>, request: Request) -> Answe
     if matches!(request.method.as_str(), "tools/call" | "prompts/get") {
         return called(world, session, request);
     }
-    match result(world, session, &request) {
-        Ok(result) => stream::json(StatusCode::OK, &rpc::result(&request.id, &result)),
+    let message = match result(world, session, &request) {
+        Ok(result) => rpc::result(&request.id, &result),
         // A fault of a request is no fault of the transport in this era.
-        Err(fault) => stream::json(StatusCode::OK, &fault.message(&request.id)),
+        Err(fault) => fault.message(&request.id),
+    };
+    // One kind of answer that is short comes on a stream all the same, as it may.
+    if request.method == "tools/list" {
+        return stream::events(|out| async move { out.message(&message).await });
     }
+    stream::json(StatusCode::OK, &message)
 }
 
 fn result(world: &World, session: &Session, request: &Request) -> Result<Value, Fault> {

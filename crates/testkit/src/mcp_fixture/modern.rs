@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
+use super::Era;
 use super::calls::{self, Outcome};
 use super::content;
 use super::headers;
@@ -14,7 +15,6 @@ use super::rpc::{self, Fault, Message, Request};
 use super::stream::{self, Answer, Sender};
 use super::tasks;
 use super::world::{Change, World};
-use super::Era;
 
 /// The revision.
 pub(super) const REVISION: &str = "2026-07-28";

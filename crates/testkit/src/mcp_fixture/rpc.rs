@@ -43,7 +43,7 @@ impl Fault {
     }
 
     /// The caller has not declared what this needs.
-    pub(super) fn needs(capabilities: Value) -> Self {
+    pub(super) fn needs(capabilities: &Value) -> Self {
         Self::bad(-32021, "this needs a capability that the client did not declare")
             .with(json!({ "requiredCapabilities": capabilities }))
     }

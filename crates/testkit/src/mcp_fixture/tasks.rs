@@ -42,7 +42,7 @@ fn knows(capabilities: &Value) -> bool {
 }
 
 fn needed() -> Fault {
-    Fault::needs(json!({ "extensions": { EXTENSION: {} } }))
+    Fault::needs(&json!({ "extensions": { EXTENSION: {} } }))
 }
 
 /// A call of a tool that may become a task; nothing where the tool is none of these.

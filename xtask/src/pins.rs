@@ -19,13 +19,8 @@ pub(crate) const NPM: &[(&str, &[(&str, &str)])] = &[
     // revision 2026-07-28.
     ("conformance-0.1", &[("@modelcontextprotocol/conformance", "0.1.16")]),
     ("conformance-0.2", &[("@modelcontextprotocol/conformance", "0.2.0-alpha.12")]),
-    (
-        "npm-clients",
-        &[
-            ("@modelcontextprotocol/sdk", "1.32.2"),
-            ("@modelcontextprotocol/inspector-cli", "1.0.3"),
-        ],
-    ),
+    ("npm-sdk", &[("@modelcontextprotocol/sdk", "1.32.2")]),
+    ("npm-inspector", &[("@modelcontextprotocol/inspector", "2.12.0")]),
 ];
 
 /// Node itself, as the npm registry carries it: Debian's is too old for some of the servers.

@@ -4,9 +4,12 @@
 pub mod clock;
 pub mod context;
 pub mod executor;
+pub mod keyed;
 pub mod ledger;
+pub mod mcp_driver;
 pub mod mcp_fixture;
 pub mod source;
+mod wire;
 
 use serde_json::{Value, json};
 use tool::{Json, Tool, ToolName, Traits};

@@ -3,6 +3,7 @@
 //! does through it what the scenario wants.
 
 mod door;
+mod mirror;
 mod steps;
 mod toolkeep;
 
@@ -10,13 +11,14 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-/// `driver TOOLKEEP URL`; the suite names the scenario and what belongs to it in the environment.
+/// `driver TOOLKEEP URL`, or `driver direct URL` to ask the server without a Toolkeep, as the control
+/// that the driver does what a scenario wants. The suite names the scenario and what belongs to it in the environment.
 #[tokio::main(flavor = "current_thread")]
 #[expect(clippy::disallowed_methods, reason = "the suite speaks by variables")]
 pub async fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [program, url] = words.as_slice() else {
-        eprintln!("driver TOOLKEEP URL");
+        eprintln!("driver TOOLKEEP|direct URL");
         return ExitCode::from(2);
     };
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
@@ -32,6 +34,9 @@ pub async fn main() -> ExitCode {
 }
 
 async fn run(program: &str, url: &str, scenario: &str, context: &Value) -> Result<(), String> {
+    if program == "direct" {
+        return steps::take(&door::Door::direct(url), scenario, context).await;
+    }
     let toolkeep = toolkeep::Toolkeep::start(program, url)?;
     let done = match toolkeep.door().await {
         Ok(door) => steps::take(&door, scenario, context).await,

@@ -3,9 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::door::Door;
+use super::mirror;
 
 /// Most rounds of questions of one call.
 const ROUNDS: usize = 8;
+/// A tool that is to be called between two rounds of another, where there is one.
+const UNRELATED: &str = "test_mrtr_unrelated";
 
 /// Does all that the server offers: lists, calls every tool, reads every resource, fetches every
 /// prompt; with the arguments that the scenario gives, where it gives some.
@@ -18,22 +21,22 @@ pub(super) async fn take(door: &Door, scenario: &str, context: &Value) -> Result
         "json-schema-ref-no-deref" | "request-metadata" => return Ok(()),
         "json-schema-2020-12-preservation" => return echo(door, &tools).await,
         "tools_call" => {
-            return call(door, "add_numbers", json!({ "a": 5, "b": 3 }), None).await.map(drop);
+            return Calls::of(door, &tools)
+                .call("add_numbers", json!({ "a": 5, "b": 3 }))
+                .await
+                .map(drop);
         }
         _ => {}
     }
+    let calls = Calls::of(door, &tools);
     let given = context["toolCalls"].as_array().cloned().unwrap_or_default();
     for it in &given {
         let name = it["name"].as_str().unwrap_or_default();
-        note(call(door, name, it["arguments"].clone(), None).await);
+        note(calls.call(name, it["arguments"].clone()).await);
     }
-    let unrelated = tools.iter().any(|tool| tool["name"] == "test_mrtr_unrelated");
-    for tool in tools.iter().filter(|_| given.is_empty()) {
+    for tool in tools.iter().filter(|tool| given.is_empty() && tool["name"] != UNRELATED) {
         let name = tool["name"].as_str().unwrap_or_default();
-        if name != "test_mrtr_unrelated" {
-            let between = unrelated.then_some("test_mrtr_unrelated");
-            note(call(door, name, arguments(&tool["inputSchema"]), between).await);
-        }
+        note(calls.call(name, arguments(&tool["inputSchema"])).await);
     }
     // Not every server has these.
     for resource in list(door, "resources/list", "resources").await.unwrap_or_default() {
@@ -73,34 +76,50 @@ async fn list(door: &Door, method: &str, key: &str) -> Result<Vec<Value>, String
 async fn echo(door: &Door, tools: &[Value]) -> Result<(), String> {
     let focal = tools.iter().find(|tool| tool["name"] == "json_schema_2020_12_tool");
     let schema = focal.map(|tool| tool["inputSchema"].clone()).ok_or("the tool is not listed")?;
-    call(door, "json_schema_echo", json!({ "schema": schema }), None).await.map(drop)
+    let echo = json!({ "schema": schema });
+    Calls::of(door, tools).call("json_schema_echo", echo).await.map(drop)
 }
 
-/// Calls a tool and answers what it asks; `between` is called before a second round.
-async fn call(
-    door: &Door,
-    name: &str,
-    arguments: Value,
-    between: Option<&str>,
-) -> Result<Value, String> {
-    let mut params = json!({ "name": name, "arguments": arguments });
-    for _ in 0..ROUNDS {
-        let result = door.ask("tools/call", params.clone()).await?;
-        if result["resultType"] != "input_required" {
-            return Ok(result);
-        }
-        if let Some(other) = between {
-            note(door.ask("tools/call", json!({ "name": other, "arguments": {} })).await);
-        }
-        let questions = result["inputRequests"].as_object().cloned().unwrap_or_default();
-        let answers = questions.iter().map(|(key, question)| (key.clone(), reply(question)));
-        params["inputResponses"] = Value::Object(answers.collect());
-        match result.get("requestState") {
-            Some(state) => params["requestState"] = state.clone(),
-            None => drop(params.as_object_mut().map(|it| it.remove("requestState"))),
-        }
+/// Calls of listed tools.
+struct Calls<'a> {
+    door: &'a Door,
+    tools: &'a [Value],
+}
+
+impl<'a> Calls<'a> {
+    fn of(door: &'a Door, tools: &'a [Value]) -> Self {
+        Self { door, tools }
     }
-    Err(format!("`{name}` asks too often"))
+
+    fn schema(&self, name: &str) -> Option<&Value> {
+        self.tools.iter().find(|tool| tool["name"] == name).map(|tool| &tool["inputSchema"])
+    }
+
+    /// Calls a tool and answers what it asks.
+    async fn call(&self, name: &str, arguments: Value) -> Result<Value, String> {
+        let schema = self.schema(name).cloned().unwrap_or_default();
+        let headers = mirror::headers(&schema, &arguments);
+        let mut params = json!({ "name": name, "arguments": arguments });
+        for _ in 0..ROUNDS {
+            let asked = self.door.ask_with("tools/call", params.clone(), headers.clone());
+            let result = asked.await?;
+            if result["resultType"] != "input_required" {
+                return Ok(result);
+            }
+            if self.schema(UNRELATED).is_some() {
+                let other = json!({ "name": UNRELATED, "arguments": {} });
+                note(self.door.ask("tools/call", other).await);
+            }
+            let questions = result["inputRequests"].as_object().cloned().unwrap_or_default();
+            let answers = questions.iter().map(|(key, question)| (key.clone(), reply(question)));
+            params["inputResponses"] = Value::Object(answers.collect());
+            match result.get("requestState") {
+                Some(state) => params["requestState"] = state.clone(),
+                None => drop(params.as_object_mut().map(|it| it.remove("requestState"))),
+            }
+        }
+        Err(format!("`{name}` asks too often"))
+    }
 }
 
 fn reply(question: &Value) -> Value {

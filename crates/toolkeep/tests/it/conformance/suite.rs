@@ -62,9 +62,18 @@ impl Suite {
         self.run("server", &["--url", url]).await
     }
 
-    /// Judges a client, which is a command line to which the suite adds an address.
-    pub(super) async fn client(&self, line: &str) -> Report {
-        self.run("client", &["--command", line]).await
+    /// Judges a client by some scenarios, one after the other: each is a name and a revision. The
+    /// client is a command line to which the suite adds an address.
+    pub(super) async fn client(&self, line: &str, scenarios: &[(&str, &str)]) -> Report {
+        let mut all = Report::default();
+        for (name, revision) in scenarios {
+            let words =
+                ["--command", line, "--scenario", name, "--spec-version", revision, "--force"];
+            let report = self.run("client", &words).await;
+            let under = |(name, found)| (format!("{name}@{revision}"), found);
+            all.scenarios.extend(report.scenarios.into_iter().map(under));
+        }
+        all
     }
 
     async fn run(&self, half: &str, whom: &[&str]) -> Report {
@@ -112,7 +121,7 @@ impl Report {
             } else if path.ends_with("checks.json") {
                 let name = folder.strip_prefix(root).unwrap().to_string_lossy().into_owned();
                 let name = name.strip_prefix("server-").unwrap_or(&name);
-                let name = name[..name.len() - STAMP].to_owned();
+                let name = name.get(..name.len() - STAMP).unwrap().to_owned();
                 let checks = std::fs::read_to_string(&path).unwrap();
                 let scenario = Scenario::of(&serde_json::from_str(&checks).unwrap());
                 self.scenarios.insert(name, scenario);

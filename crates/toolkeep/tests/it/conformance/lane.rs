@@ -1,7 +1,7 @@
 //! Toolkeep with the fixture behind it, at `/mcp/{source}`: what the fixture alone passes and this
 //! does not is lost in Toolkeep.
 //!
-//! None of these runs before the lane is there: each waits for its `#[tokio::test]`.
+//! Those with Toolkeep do not run before the lane is there: each waits for its `#[tokio::test]`.
 
 use testkit::keyed;
 use testkit::mcp_fixture::{self, Era, Options};
@@ -25,6 +25,16 @@ async fn passes(suite: Suite, era: Era, known: &'static str) {
     let report = suite.server(&door.url).await;
     assert!(server.stop().await.success());
     Suite { known, ..suite }.judge(&report);
+}
+
+/// The control: the suites can give no key, and what adds it for them loses nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_door_that_adds_the_key_loses_nothing() {
+    let fixture = mcp_fixture::start(Options::default()).await.unwrap();
+    let door = keyed::start(&fixture.url, "none").await.unwrap();
+    for suite in [OLD, NEW, MODERN] {
+        suite.judge(&suite.server(&door.url).await);
+    }
 }
 
 #[expect(

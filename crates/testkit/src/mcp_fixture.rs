@@ -86,3 +86,6 @@ pub async fn serve(listener: TcpListener, options: Options) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

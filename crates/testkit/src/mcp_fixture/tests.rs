@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
@@ -175,4 +176,61 @@ async fn what_comes_from_elsewhere_is_refused() {
     assert_eq!(foreign.status, 403);
     let own = post(&fixture, &[("origin", "http://localhost:1")], &ping).await;
     assert_eq!(own.status, 400, "no session, but no foreigner");
+}
+
+/// Opens a stream and reads it until it says `wanted`; `act` runs once something came.
+async fn hears(
+    fixture: &Running,
+    request: Request<Full<Bytes>>,
+    wanted: &str,
+    act: impl AsyncFn(),
+) {
+    let (authority, _) = wire::split(&fixture.url);
+    let mut body = wire::send(authority, request).await.unwrap().into_body();
+    let (mut heard, mut acted) = (String::new(), false);
+    let reading = tokio::time::timeout(Duration::from_secs(30), async {
+        while !heard.contains(wanted) {
+            let frame = body.frame().await.expect("the stream goes on").unwrap();
+            heard.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+            if !acted {
+                acted = true;
+                act().await;
+            }
+        }
+    });
+    reading.await.unwrap_or_else(|_| panic!("no `{wanted}`: {heard}"));
+}
+
+#[tokio::test]
+async fn a_watched_resource_tells_in_both_eras() {
+    let fixture = fixture(Era::Both).await;
+    let uri = "test://watched-resource";
+    let change = async || {
+        let params = json!({ "name": "test_update_watched_resource", "arguments": {} });
+        modern(&fixture, "tools/call", params).await;
+    };
+    let (authority, path) = wire::split(&fixture.url);
+    let request = || {
+        let accept = "application/json, text/event-stream";
+        Request::builder().uri(path).header("host", authority).header("accept", accept)
+    };
+
+    let params = json!({ "notifications": { "resourceSubscriptions": [uri] }, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {} } });
+    let listen = message("subscriptions/listen", &params).to_string();
+    let listen = request()
+        .method(Method::POST)
+        .header("content-type", "application/json")
+        .header("mcp-protocol-version", MODERN)
+        .header("mcp-method", "subscriptions/listen")
+        .body(Full::new(listen.into()));
+    hears(&fixture, listen.unwrap(), "notifications/resources/updated", &change).await;
+
+    let session = initialize(&fixture, "2025-06-18", json!({})).await.session.unwrap();
+    let subscribe = message("resources/subscribe", &json!({ "uri": uri }));
+    let said = post(&fixture, &[("mcp-session-id", &session)], &subscribe).await;
+    assert_eq!(said.last()["result"], json!({}));
+    let stream = request().header("mcp-session-id", session).body(Full::default());
+    hears(&fixture, stream.unwrap(), "notifications/resources/updated", &change).await;
 }

@@ -5,6 +5,7 @@ mod cancel;
 mod envelope;
 mod legacy;
 mod modern;
+mod peer;
 mod progress;
 mod questions;
 mod sessions;

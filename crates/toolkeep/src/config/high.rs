@@ -37,6 +37,13 @@ pub struct Config {
     pub redis: Option<Secret>,
 }
 
+impl Config {
+    /// The rules, where the operator has any.
+    pub fn rules(&self) -> Option<&policy::Rules> {
+        Some(&self.policy).filter(|rules| **rules != policy::Rules::default())
+    }
+}
+
 /// One source.
 #[derive(Debug, Clone)]
 pub struct SourceConfig {

@@ -270,6 +270,11 @@ impl Client {
         (sender.send_request(request).await.unwrap(), connection)
     }
 
+    /// Where its MCP messages go.
+    pub(crate) fn place(&self) -> (SocketAddr, String) {
+        (self.address, self.endpoint.clone())
+    }
+
     /// This client's key, as its header has it.
     pub(crate) fn bearer(&self) -> String {
         format!("Bearer {}", self.key.as_deref().unwrap())

@@ -64,7 +64,7 @@ fn summary(file: PathBuf, config: &Config) -> Summary {
         trust: source.trust,
     };
     let sources = config.sources.iter().map(source).collect();
-    let policy = Some(config.policy.clone()).filter(|rules| *rules != policy::Rules::default());
+    let policy = config.rules().cloned();
     Summary { file, listen: config.listen.to_string(), data: config.data.clone(), sources, policy }
 }
 

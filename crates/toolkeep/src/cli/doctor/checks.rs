@@ -28,7 +28,9 @@ pub(super) fn configuration(file: Option<&Path>, reading: &Reading) -> Vec<Findi
     };
     if reading.faults.0.is_empty() {
         let count = reading.config.as_ref().map_or(0, |config| config.sources.len());
-        let detail = format!("{}, {count} {}", file.display(), plural(count, "source"));
+        let has_rules = reading.config.as_ref().is_some_and(|config| config.rules().is_some());
+        let policy = if has_rules { " and a policy" } else { "" };
+        let detail = format!("{}, {count} {}{policy}", file.display(), plural(count, "source"));
         return vec![Finding::good(what, detail)];
     }
     reading.faults.0.iter().map(fault).collect()

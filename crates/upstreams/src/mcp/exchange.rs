@@ -151,9 +151,11 @@ impl Exchange {
                 pipe.send(text).await
             }
             Wire::Http(endpoint) => {
-                let headers = match link.era() {
-                    Era::Stateless => super::mirror::headers(request, mirror),
-                    Era::Handshake => Vec::new(),
+                // A greeting may reach a server of the other era, which wants its headers too.
+                let headers = if link.era() == Era::Stateless || greets {
+                    super::mirror::headers(request, mirror)
+                } else {
+                    Vec::new()
                 };
                 if call && link.era() == Era::Handshake {
                     endpoint.beside.enter(self.id);

@@ -47,6 +47,7 @@ async fn a_session_has_its_revision_and_its_id_on_every_request_and_is_ended() {
             async move {
                 match asked.method() {
                     "initialize" => {
+                        assert_eq!(asked.header("mcp-method"), Some("initialize"));
                         let params = &asked.message["params"];
                         assert_eq!(params["protocolVersion"], "2025-11-25");
                         let can = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}});

@@ -148,10 +148,7 @@ async fn clients_of_two_eras_find_the_one_that_the_fixture_speaks() {
 }
 
 /// Toolkeep between them, with a server of either era behind it. Waits for the lane.
-#[expect(
-    dead_code,
-    reason = "waits for the lane: then `#[tokio::test(flavor = \"multi_thread\")]`"
-)]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_client_sees_all_of_the_fixture_through_toolkeep() {
     for era in [Era::Both, Era::Legacy, Era::Modern] {
         let fixture = mcp_fixture::start(Options { era, page: 7 }).await.unwrap();

@@ -103,8 +103,8 @@ impl Finish {
         let told = "the tool asks for input, which this client cannot give";
         match (wait, &self.bound) {
             (Step::Wait(Wait::Input { requests, resume }), Some(bound)) => {
-                if let Some(missing) = undeclared(&self.client, &requests) {
-                    return Written::error(&self.id, StatusCode::BAD_REQUEST, &missing);
+                if let Some((status, error)) = undeclared(&self.client, &requests) {
+                    return Written::error(&self.id, status, &error);
                 }
                 let waits = &self.doors.mcp.waits;
                 let now = self.doors.parts.clock.wall();
@@ -119,7 +119,7 @@ impl Finish {
                         ]))
                     }
                     None => words.failure(
-                        &Failure::new(Code::Internal, "no state can be sealed"),
+                        &Failure::new(Code::Internal, "the tool's question cannot be held"),
                         self.method,
                     ),
                 }
@@ -130,19 +130,23 @@ impl Finish {
 }
 
 /// What the client would have to have declared to be asked all this.
-fn undeclared(can: &ClientCan, requests: &Json) -> Option<RpcError> {
-    let methods = requests.members().into_iter().map(|(_, question)| {
-        question.get("method").and_then(|method| method.read::<String>().ok()).unwrap_or_default()
+fn undeclared(can: &ClientCan, requests: &Json) -> Option<(StatusCode, RpcError)> {
+    let unanswerable = requests.members().into_iter().find_map(|(_, question)| {
+        let [method, params] = question.pick(["method", "params"]);
+        let method: String = method.and_then(|method| method.read().ok()).unwrap_or_default();
+        let params = params.unwrap_or_else(Json::empty);
+        (!client::answers(can, &method, &params)).then_some(method)
     });
-    let method = methods.into_iter().find(|method| !client::answers(can, method))?;
+    let method = unanswerable?;
     let Some(needed) = client::needs(&method) else {
         let told = "the tool asks for something that no client can be asked";
-        return Some(RpcError::new(code::INTERNAL_ERROR, told));
+        return Some((StatusCode::OK, RpcError::new(code::INTERNAL_ERROR, told)));
     };
     let told = format!("the tool asks through `{method}`; declare the capability `{needed}`");
     let empty = Json::empty();
     let data = Json::fields([("requiredCapabilities", &Json::fields([(needed, &empty)]))]);
-    Some(RpcError { data: Some(data), ..RpcError::new(code::MISSING_CAPABILITY, told) })
+    let error = RpcError { data: Some(data), ..RpcError::new(code::MISSING_CAPABILITY, told) };
+    Some((StatusCode::BAD_REQUEST, error))
 }
 
 /// Runs a request. A client that can hear more than its answer gets a stream as soon as there is more.

@@ -180,14 +180,18 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Large ones in short: what can be asked stays, details do not.
+/// Large ones in short: what can be asked stays.
 fn bounded(declared: Option<Json>) -> Json {
     let declared = declared.filter(|json| json.kind() == "object").unwrap_or_else(Json::empty);
     if declared.bytes().len() <= DECLARED {
         return declared;
     }
-    let can = client::can(declared);
-    let empty = Json::empty();
-    let short = [("elicitation", can.elicit), ("sampling", can.sample), ("roots", can.roots)];
-    Json::fields(short.iter().filter(|(_, can)| *can).map(|(name, _)| (*name, &empty)))
+    let names = ["elicitation", "sampling", "roots"];
+    let short = |member: Json| match member.kind() {
+        "object" if member.bytes().len() > DECLARED / 4 => Json::empty(),
+        _ => member,
+    };
+    let kept = declared.pick(names).map(|member| member.map(short));
+    let kept = names.into_iter().zip(&kept);
+    Json::fields(kept.filter_map(|(name, member)| Some((name, member.as_ref()?))))
 }

@@ -252,3 +252,33 @@ async fn a_stateless_client_that_cannot_be_asked_is_told_what_to_declare() {
     assert_eq!((reply.status.as_u16(), &error["code"]), (400, &json!(-32_021)));
     assert_eq!(error["data"], json!({"requiredCapabilities": {"sampling": {}}}));
 }
+
+/// What could never be opened again is not given out.
+#[tokio::test]
+async fn a_source_that_wants_too_much_back_is_refused() {
+    let wants = |bytes: usize| {
+        Arc::new(testkit::executor::Scripted::new(move |_| {
+            let question = json!({"q": {"method": "roots/list", "params": {}}});
+            let (requests, resume) = (Json::of(&question), vec![b'x'; bytes].into());
+            Ok(tool::Step::Wait(tool::Wait::Input { requests, resume }))
+        }))
+    };
+    let server = Server::of(vec![
+        tools::offer(tools::tool("much"), wants(64 << 10)),
+        tools::offer(tools::tool("more"), wants((64 << 10) + 1)),
+    ])
+    .await;
+    let ann = server.agent("ann", Level::User).await;
+    let ask = |name: &'static str, state: Option<Value>| {
+        let mut message = modern_message("tools/call", json!({"name": name}));
+        declares(&mut message, json!({"roots": {}}));
+        if let Some(state) = state {
+            message["params"]["requestState"] = state;
+        }
+        let ann = ann.clone();
+        async move { ann.modern_message(&message).await.good() }
+    };
+    let state = ask("much", None).await["result"]["requestState"].clone();
+    assert_eq!(ask("much", Some(state)).await["result"]["resultType"], "input_required");
+    assert_eq!(text(&ask("more", None).await), "internal: the tool's question cannot be held");
+}

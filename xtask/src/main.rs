@@ -29,7 +29,7 @@ usage: cargo xtask TASK
                                --deep runs the full counts
   tidy                         what no compiler checks: arrows, sizes, forgotten files
   generate [--check]           the documents that tests write; --check only compares
-  provision                    installs what the tests in `real::` need, and says where
+  provision                    installs the real programs that tests need, and says where
   bench call [OPTIONS]         what a call costs; `bench call --help` lists the options
 ";
 

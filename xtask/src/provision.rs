@@ -1,4 +1,5 @@
-//! Installs the real servers and clients that the tests in modules `real::` talk to.
+//! Installs the real servers, clients and suites that the tests in modules `real::`, `conformance::`
+//! and `clients::` talk to.
 //!
 //! Everything goes into `<target>/real`, by the registries' ordinary clients, in the versions of
 //! `pins`. Tests find it through `TOOLKEEP_REAL`:
@@ -6,7 +7,12 @@
 //! ```text
 //! bin/node                       Node
 //! npm/node_modules/<package>/    npm packages
+//! conformance-0.1/node_modules/  the MCP suite, for revisions up to 2025-11-25
+//! conformance-0.2/node_modules/  the MCP suite, for 2026-07-28 too
+//! npm-sdk/node_modules/          the MCP SDK for Node
+//! npm-inspector/node_modules/    the MCP inspector
 //! venv-mcp/bin/python            Python with the MCP SDK
+//! venv-fastmcp/bin/python        Python with another MCP SDK
 //! venv-time/bin/mcp-server-time  a Python server, in an environment of its own
 //! ```
 
@@ -57,14 +63,18 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Real, String> {
 }
 
 fn pins() -> String {
-    let npm = NPM.iter().chain([&NODE]).map(|(name, version)| format!("npm {name}@{version}\n"));
+    let npm = NPM.iter().flat_map(|(folder, packages)| {
+        packages.iter().map(move |(name, version)| format!("npm {name}@{version} in {folder}\n"))
+    });
     npm.chain(PYTHON.iter().map(|(_, wanted, _)| format!("pip {wanted}\n"))).collect()
 }
 
 /// The first file that should be there and is not.
 fn missing(folder: &Path) -> Option<PathBuf> {
-    let npm =
-        NPM.iter().map(|(name, _)| folder.join("npm/node_modules").join(name).join("package.json"));
+    let npm = NPM.iter().flat_map(|(part, packages)| {
+        let modules = folder.join(part).join("node_modules");
+        packages.iter().map(move |(name, _)| modules.join(name).join("package.json"))
+    });
     let python = PYTHON.iter().map(|(venv, _, file)| folder.join(venv).join(file));
     npm.chain(python).chain([folder.join("bin/node")]).find(|path| !path.exists())
 }
@@ -108,11 +118,21 @@ fn apt(args: &[&str]) -> bool {
 }
 
 fn npm(folder: &Path) -> Result<(), String> {
-    let prefix = folder.join("npm");
-    fs::create_dir_all(&prefix).map_err(|e| at(&prefix, &e))?;
-    let packages = NPM.iter().chain([&NODE]).map(|(name, version)| format!("{name}@{version}"));
-    let packages: Vec<String> = packages.collect();
-    retry("the npm packages", || {
+    for (part, packages) in NPM {
+        npm_part(&folder.join(part), packages)?;
+    }
+    let (bin, node) =
+        (folder.join("bin"), folder.join("npm/node_modules").join(NODE.0).join("bin/node"));
+    fs::create_dir_all(&bin).map_err(|e| at(&bin, &e))?;
+    drop(fs::remove_file(bin.join("node")));
+    std::os::unix::fs::symlink(&node, bin.join("node")).map_err(|e| at(&node, &e))
+}
+
+fn npm_part(prefix: &Path, packages: &[(&str, &str)]) -> Result<(), String> {
+    fs::create_dir_all(prefix).map_err(|e| at(prefix, &e))?;
+    let packages: Vec<String> =
+        packages.iter().map(|(name, version)| format!("{name}@{version}")).collect();
+    retry(&packages.join(", "), || {
         let mut npm = Command::new("npm");
         npm.args([
             "install",
@@ -122,13 +142,8 @@ fn npm(folder: &Path) -> Result<(), String> {
             "--no-save",
             "--prefix",
         ]);
-        shown(npm.arg(&prefix).args(&packages).current_dir(&prefix)).map(|e| e.status.success())
-    })?;
-    let (bin, node) =
-        (folder.join("bin"), prefix.join("node_modules").join(NODE.0).join("bin/node"));
-    fs::create_dir_all(&bin).map_err(|e| at(&bin, &e))?;
-    drop(fs::remove_file(bin.join("node")));
-    std::os::unix::fs::symlink(&node, bin.join("node")).map_err(|e| at(&node, &e))
+        shown(npm.arg(prefix).args(&packages).current_dir(prefix)).map(|e| e.status.success())
+    })
 }
 
 fn python(folder: &Path) -> Result<(), String> {

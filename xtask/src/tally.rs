@@ -63,7 +63,8 @@ fn count(part: &str, word: &str) -> Option<u64> {
 pub(crate) struct Listed {
     /// Nothing but the checkout.
     pub(crate) plain: u64,
-    /// Programs from package registries: modules `real::` of an integration test.
+    /// Programs from package registries: modules `real::`, `conformance::` and `clients::`
+    /// of an integration test.
     pub(crate) real: u64,
     /// Shared data: modules `data::` of an integration test.
     pub(crate) data: u64,
@@ -82,7 +83,7 @@ pub(crate) fn listed(json: &str) -> Result<Listed, String> {
         let cases = suite.get("testcases").and_then(Value::as_object);
         for name in cases.into_iter().flat_map(|cases| cases.keys()) {
             match name.split("::").next() {
-                Some("real") if integration => listed.real += 1,
+                Some("real" | "conformance" | "clients") if integration => listed.real += 1,
                 Some("data") if integration => listed.data += 1,
                 Some("root") if integration => listed.root += 1,
                 _ => listed.plain += 1,
@@ -147,9 +148,9 @@ mod tests {
     #[test]
     fn only_integration_tests_are_real_or_data() {
         let json = r#"{"rust-suites":{
-            "a::it":{"kind":"test","testcases":{"real::x":{},"data::y":{},"root::w":{},"realm::z":{}}},
+            "a::it":{"kind":"test","testcases":{"real::x":{},"conformance::x":{},"clients::x":{},"data::y":{},"root::w":{},"realm::z":{}}},
             "a":{"kind":"lib","testcases":{"data::tests::x":{}}}}}"#;
-        assert_eq!(listed(json).unwrap(), Listed { plain: 2, real: 1, data: 1, root: 1 });
+        assert_eq!(listed(json).unwrap(), Listed { plain: 2, real: 3, data: 1, root: 1 });
         assert!(listed("{}").is_err());
     }
 }

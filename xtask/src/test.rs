@@ -12,14 +12,14 @@ use crate::workspace::{Workspace, cargo};
 use crate::{provision, tidy, tools};
 
 /// Which tests need installs and which need data: the modules of the integration tests.
-const REAL: &str = "(kind(test) & test(/^real::/))";
+const REAL: &str = "(kind(test) & test(/^(real|conformance|clients)::/))";
 const DATA: &str = "(kind(test) & test(/^data::/))";
 const ROOT: &str = "(kind(test) & test(/^root::/))";
 
 /// How to run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// Install nothing for the tests, leave out those in `real::`.
+    /// Install nothing for the tests, leave out those that need installs.
     hermetic: bool,
     /// Full counts.
     deep: bool,
@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
             }
         }
         if self.options.hermetic {
-            self.leave_out(real, "real::", "--hermetic");
+            self.leave_out(real, "real::, conformance:: and clients::", "--hermetic");
         }
         self.nextest(&filter, expected, |command| with_data(command, &folder))
     }
@@ -146,8 +146,7 @@ impl<'a> Run<'a> {
     fn real(&mut self) -> Result<(), String> {
         let expected = self.real.ok_or("the tests could not be listed")?;
         if expected == 0 {
-            self.notes
-                .push("there are no real:: tests, so nothing was installed for them".to_owned());
+            self.notes.push("no test needs installs, so nothing was installed".to_owned());
             return Ok(());
         }
         let ready = provision::run(self.workspace)?;
@@ -156,7 +155,7 @@ impl<'a> Run<'a> {
         } else {
             ready.installed
         };
-        self.notes.push(format!("installed for real:: tests: {}", new.join(", ")));
+        self.notes.push(format!("installed for tests: {}", new.join(", ")));
         let data = data_folder(self.workspace);
         self.nextest(REAL, expected, |command| {
             with_data(command.env("TOOLKEEP_REAL", &ready.folder), &data);

@@ -1,11 +1,15 @@
 //! Fakes of the ports for tests: scripted executors and sources, a clock that stands still, a ledger
-//! and a store in memory. Never a dependency of what ships.
+//! and a store in memory; an MCP server that judges. Never a dependency of what ships.
 
 pub mod clock;
 pub mod context;
 pub mod executor;
+pub mod keyed;
 pub mod ledger;
+pub mod mcp_driver;
+pub mod mcp_fixture;
 pub mod source;
+mod wire;
 
 use serde_json::{Value, json};
 use tool::{Json, Tool, ToolName, Traits};

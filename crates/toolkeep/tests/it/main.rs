@@ -1,6 +1,10 @@
 //! The binary: as people run it, on real input, under load, under faults and under the axe.
 
 #[cfg(test)]
+mod clients;
+#[cfg(test)]
+mod conformance;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod faults;

@@ -1,0 +1,87 @@
+//! A door that adds a key: for programs that can be given an address and nothing else. Everything
+//! besides the key goes through as it came, `Host` and `Origin` too.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderValue};
+use http::{Request, Response, StatusCode, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use crate::wire;
+
+/// Most bytes of a request.
+const MOST: usize = 16 << 20;
+
+/// A door that stands open until this is dropped.
+#[derive(Debug)]
+pub struct Keyed {
+    /// Where: `http://127.0.0.1:PORT/mcp`, whatever the path behind it is.
+    pub url: String,
+    _task: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Behind {
+    authority: String,
+    path: Uri,
+    bearer: HeaderValue,
+}
+
+/// Opens a door on a free port of the loopback; behind it is `target`, which wants `key`.
+///
+/// # Errors
+/// Where no port can be had, or the key or the target is none.
+pub async fn start(target: &str, key: &str) -> io::Result<Keyed> {
+    let (authority, path) = wire::split(target);
+    let behind = Arc::new(Behind {
+        authority: authority.to_owned(),
+        path: path.parse().map_err(io::Error::other)?,
+        bearer: HeaderValue::from_str(&format!("Bearer {key}")).map_err(io::Error::other)?,
+    });
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+    let url = format!("http://{}/mcp", listener.local_addr()?);
+    let mut task = JoinSet::new();
+    task.spawn(async move {
+        let mut open = JoinSet::new();
+        loop {
+            while open.try_join_next().is_some() {}
+            let Ok((stream, _)) = listener.accept().await else { continue };
+            let behind = Arc::clone(&behind);
+            open.spawn(async move {
+                let answer = service_fn(|request| pass(Arc::clone(&behind), request));
+                // A caller that goes away is no news.
+                drop(http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await);
+            });
+        }
+    });
+    Ok(Keyed { url, _task: task })
+}
+
+async fn pass(
+    behind: Arc<Behind>,
+    request: Request<Incoming>,
+) -> io::Result<Response<UnsyncBoxBody<Bytes, hyper::Error>>> {
+    let (mut head, body) = request.into_parts();
+    let body = Limited::new(body, MOST).collect().await.map_err(io::Error::other)?.to_bytes();
+    head.uri = behind.path.clone();
+    head.headers.insert(AUTHORIZATION, behind.bearer.clone());
+    match wire::send(&behind.authority, Request::from_parts(head, Full::new(body))).await {
+        Ok(answer) => Ok(answer.map(BodyExt::boxed_unsync)),
+        Err(error) => {
+            let text = Full::new(Bytes::from(error.to_string())).map_err(|never| match never {});
+            let mut answer = Response::new(text.boxed_unsync());
+            *answer.status_mut() = StatusCode::BAD_GATEWAY;
+            Ok(answer)
+        }
+    }
+}

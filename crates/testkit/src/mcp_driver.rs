@@ -1,0 +1,47 @@
+//! The client half of the conformance suites, with Toolkeep as the client: a program that the suite
+//! starts with the address of a server. It starts a Toolkeep whose one source is that server, and
+//! does through it what the scenario wants.
+
+mod door;
+mod mirror;
+mod steps;
+mod toolkeep;
+
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+/// `driver TOOLKEEP URL`, or `driver direct URL` to ask the server without a Toolkeep, as the control
+/// that the driver does what a scenario wants. The suite names the scenario and what belongs to it in the environment.
+#[tokio::main(flavor = "current_thread")]
+#[expect(clippy::disallowed_methods, reason = "the suite speaks by variables")]
+pub async fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [program, url] = words.as_slice() else {
+        eprintln!("driver TOOLKEEP|direct URL");
+        return ExitCode::from(2);
+    };
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
+    let context: Value = serde_json::from_str(&context).unwrap_or_default();
+    match run(program, url, &scenario, &context).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{scenario}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(program: &str, url: &str, scenario: &str, context: &Value) -> Result<(), String> {
+    if program == "direct" {
+        return steps::take(&door::Door::direct(url), scenario, context).await;
+    }
+    let toolkeep = toolkeep::Toolkeep::start(program, url)?;
+    let done = match toolkeep.door().await {
+        Ok(door) => steps::take(&door, scenario, context).await,
+        Err(error) => Err(error),
+    };
+    let said = toolkeep.stop().await;
+    done.map_err(|error| format!("{error}\n{said}"))
+}

@@ -1,0 +1,91 @@
+//! A Toolkeep with one source, in a folder of its own.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+use uuid::Uuid;
+
+use super::door::Door;
+
+/// The longest that it may take to start, or to stop.
+const SOON: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(10);
+/// What the source is called.
+pub(super) const SOURCE: &str = "it";
+
+pub(super) struct Toolkeep {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Toolkeep {
+    /// Starts one whose source is the MCP server at `url`.
+    #[expect(clippy::disallowed_methods, reason = "a person's place, outside of Toolkeep")]
+    pub(super) fn start(program: &str, url: &str) -> Result<Self, String> {
+        let folder = std::env::temp_dir().join(format!("toolkeep-driver-{}", Uuid::new_v4()));
+        fs::create_dir_all(&folder).map_err(text)?;
+        let config =
+            json!({ "version": 1, "sources": [{ "name": SOURCE, "mcp": { "url": url } }] });
+        fs::write(folder.join("toolkeep.yaml"), config.to_string()).map_err(text)?;
+        let log = File::create(folder.join("log.txt")).map_err(text)?;
+        let mut command = Command::new(program);
+        command.arg("serve").arg("--data").arg(folder.join("data"));
+        command.arg("--config").arg(folder.join("toolkeep.yaml"));
+        command.args(["--listen", "127.0.0.1:0"]).stdin(Stdio::null());
+        command.stdout(log.try_clone().map_err(text)?).stderr(log);
+        let child = command.spawn().map_err(text)?;
+        Ok(Self { child, folder })
+    }
+
+    /// Its door, once it has listed the source or failed to.
+    pub(super) async fn door(&self) -> Result<Door, String> {
+        let ready = timeout(SOON, async {
+            loop {
+                if let Some(door) = self.try_door().await {
+                    break door;
+                }
+                sleep(LOOK).await;
+            }
+        });
+        ready.await.map_err(|_| "Toolkeep does not get ready".to_owned())
+    }
+
+    async fn try_door(&self) -> Option<Door> {
+        let read = |name: &str| fs::read_to_string(self.folder.join("data").join(name)).ok();
+        let running: Value = serde_json::from_str(&read("server.json")?).ok()?;
+        let address = running["address"].as_str()?.to_owned();
+        let owner = Door::new(address.clone(), read("owner.key")?.trim());
+        let sources = owner.get("/v1/sources").await.ok()?;
+        let mut states = sources["sources"].as_array()?.iter();
+        let listed = states.any(|it| it["name"] == SOURCE && it["state"] != "starting");
+        listed.then(|| Door::new(address, read("agent.key").unwrap_or_default().trim()))
+    }
+
+    /// Ends it; the end of what it said.
+    #[expect(clippy::disallowed_methods, reason = "a person's place, outside of Toolkeep")]
+    pub(super) async fn stop(mut self) -> String {
+        let pid = self.child.id().to_string();
+        drop(Command::new("kill").args(["-TERM", &pid]).status());
+        let ended = timeout(SOON, async {
+            while matches!(self.child.try_wait(), Ok(None)) {
+                sleep(LOOK).await;
+            }
+        });
+        if ended.await.is_err() {
+            drop(self.child.kill());
+            drop(self.child.wait());
+        }
+        let said = fs::read_to_string(self.folder.join("log.txt")).unwrap_or_default();
+        drop(fs::remove_dir_all(&self.folder));
+        let lines: Vec<&str> = said.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

@@ -1,0 +1,99 @@
+//! Headers of the modern era that repeat what the body says, and must not differ from it.
+
+use http::HeaderMap;
+use serde_json::Value;
+
+use super::rpc::{Fault, Request};
+
+/// A header as text.
+pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
+}
+
+/// # Errors
+/// Where `Mcp-Method` is not the method.
+pub(super) fn method(headers: &HeaderMap, method: &str) -> Result<(), Fault> {
+    match text(headers, "mcp-method") {
+        Some(said) if said == method => Ok(()),
+        Some(said) => Err(Fault::mismatch(format!("`Mcp-Method` is `{said}`, not `{method}`"))),
+        None => Err(Fault::mismatch("`Mcp-Method` is missing")),
+    }
+}
+
+/// # Errors
+/// Where `Mcp-Name` is not what the request names.
+pub(super) fn name(headers: &HeaderMap, request: &Request) -> Result<(), Fault> {
+    let member = match request.method.as_str() {
+        "tools/call" | "prompts/get" => "name",
+        "resources/read" => "uri",
+        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
+        _ => return Ok(()),
+    };
+    let Some(name) = request.params.get(member).and_then(Value::as_str) else { return Ok(()) };
+    let said = text(headers, "mcp-name").ok_or_else(|| Fault::mismatch("`Mcp-Name` is missing"))?;
+    let said = decoded(said).ok_or_else(|| Fault::mismatch("`Mcp-Name` is no base64"))?;
+    if said == name {
+        return Ok(());
+    }
+    Err(Fault::mismatch(format!("`Mcp-Name` is `{said}`, not `{name}`")))
+}
+
+/// # Errors
+/// Where an argument that a header mirrors is not what the header says.
+pub(super) fn params(headers: &HeaderMap, request: &Request, tool: &Value) -> Result<(), Fault> {
+    let properties = tool["inputSchema"]["properties"].as_object();
+    for (key, schema) in properties.into_iter().flatten() {
+        let Some(name) = schema.get("x-mcp-header").and_then(Value::as_str) else { continue };
+        let header = format!("mcp-param-{}", name.to_ascii_lowercase());
+        let argument = request.params.get("arguments").and_then(|all| all.get(key));
+        let wanted = match argument {
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(other) => Some(other.to_string()),
+        };
+        let said = match text(headers, &header) {
+            None => None,
+            Some(said) => {
+                let wrong = || Fault::mismatch(format!("`{header}` is no base64: `{said}`"));
+                Some(decoded(said).ok_or_else(wrong)?)
+            }
+        };
+        if said != wanted {
+            let (said, wanted) = (said.unwrap_or_default(), wanted.unwrap_or_default());
+            return Err(Fault::mismatch(format!("`{header}` is `{said}`, not `{wanted}`")));
+        }
+    }
+    Ok(())
+}
+
+/// A value that may be wrapped, because a header cannot hold every letter.
+fn decoded(value: &str) -> Option<String> {
+    let wrapped = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
+    match wrapped {
+        None => Some(value.to_owned()),
+        Some(wrapped) => String::from_utf8(base64(wrapped)?).ok(),
+    }
+}
+
+/// Strict: the whole alphabet and the padding, nothing else.
+fn base64(text: &str) -> Option<Vec<u8>> {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    if !text.len().is_multiple_of(4) {
+        return None;
+    }
+    let bare = text.trim_end_matches('=');
+    if text.len() - bare.len() > 2 {
+        return None;
+    }
+    let (mut bytes, mut held, mut bits) = (Vec::new(), 0_u32, 0);
+    for letter in bare.bytes() {
+        let value = LETTERS.iter().position(|known| *known == letter)?;
+        held = held << 6 | u32::try_from(value).ok()?;
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push(u8::try_from(held >> bits & 0xff).ok()?);
+        }
+    }
+    Some(bytes)
+}

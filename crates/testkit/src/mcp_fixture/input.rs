@@ -1,0 +1,158 @@
+//! Calls that need something from the caller before they can answer: in rounds, with a state that
+//! comes back signed.
+
+use std::sync::LazyLock;
+
+use hmac::{Hmac, Mac as _};
+use serde_json::{Map, Value, json};
+use sha2::Sha256;
+use uuid::Uuid;
+
+use super::rpc::Fault;
+use super::world::World;
+
+static QUESTIONS: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("questions.json")).expect("our own JSON"));
+
+/// Those that keep a state on the caller's side.
+const STATEFUL: &[&str] = &[
+    "test_input_required_result_request_state",
+    "test_input_required_result_multiple_inputs",
+    "test_input_required_result_multi_round",
+    "test_input_required_result_tampered_state",
+    "test_input_required_result_capabilities",
+];
+
+/// What the caller gave with its call.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    /// The tool or prompt.
+    pub(super) name: String,
+    pub(super) arguments: Map<String, Value>,
+    /// What it answers to our questions; absent in a first call.
+    pub(super) responses: Option<Map<String, Value>>,
+    pub(super) state: Option<String>,
+    /// What it declared it can do.
+    pub(super) capabilities: Value,
+}
+
+/// Where a call in rounds stands.
+#[derive(Debug)]
+pub(super) enum Round {
+    /// It needs no input.
+    None,
+    /// `inputRequests` and `requestState`.
+    Ask { requests: Value, state: Option<String> },
+    /// All answers of all rounds.
+    Complete(Map<String, Value>),
+}
+
+/// Decides what comes next.
+///
+/// # Errors
+/// Where the state is not ours, an answer has no right shape, or the caller cannot be asked.
+pub(super) fn next(world: &World, given: &Given) -> Result<Round, Fault> {
+    let Some(rounds) = QUESTIONS[&given.name].as_array() else { return Ok(Round::None) };
+    let (round, mut got) = match &given.state {
+        Some(state) => opened(world, &given.name, state)?,
+        None => (0, Map::new()),
+    };
+    let asked = rounds.get(round).ok_or_else(|| Fault::params("there is no such round"))?;
+    let asked = possible(given, asked)?;
+    let responses = given.responses.clone().unwrap_or_default();
+    let mut missing = Map::new();
+    for (key, question) in &asked {
+        match responses.get(key) {
+            Some(answer) => {
+                check(question, answer)?;
+                got.insert(key.clone(), answer.clone());
+            }
+            None => drop(missing.insert(key.clone(), question.clone())),
+        }
+    }
+    let (round, requests) = match (missing.is_empty(), rounds.get(round + 1)) {
+        (false, _) => (round, missing),
+        (true, Some(more)) => (round + 1, possible(given, more)?),
+        (true, None) => return Ok(Round::Complete(got)),
+    };
+    let keeps = STATEFUL.contains(&given.name.as_str());
+    let state = keeps.then(|| sealed(world, &given.name, round, &got));
+    Ok(Round::Ask { requests: Value::Object(requests), state })
+}
+
+/// The questions of a task, which are asked in its own way.
+pub(super) fn of_task(name: &str) -> Map<String, Value> {
+    QUESTIONS[name][0].as_object().cloned().unwrap_or_default()
+}
+
+/// The questions with the caller's words in them, where it can be asked.
+fn possible(given: &Given, round: &Value) -> Result<Map<String, Value>, Fault> {
+    let text = |key: &str| given.arguments.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (mut questions, mut lacking) = (Map::new(), Map::new());
+    for (key, question) in round.as_object().into_iter().flatten() {
+        let method = question["method"].as_str().unwrap_or_default();
+        let needed = method.split('/').next().unwrap_or_default();
+        if given.capabilities.get(needed).is_none() {
+            lacking.insert(needed.to_owned(), json!({}));
+            continue;
+        }
+        let mut question = question.clone();
+        for path in ["/params/message", "/params/messages/0/content/text"] {
+            if let Some(words) = question.pointer_mut(path) {
+                let filled = words.as_str().unwrap_or_default();
+                *words = json!(
+                    filled
+                        .replace("{message}", text("message"))
+                        .replace("{prompt}", text("prompt"))
+                );
+            }
+        }
+        questions.insert(key.clone(), question);
+    }
+    // This one takes what it can get.
+    let picky = given.name != "test_input_required_result_capabilities" || questions.is_empty();
+    if picky && !lacking.is_empty() { Err(Fault::needs(&lacking.into())) } else { Ok(questions) }
+}
+
+fn check(question: &Value, answer: &Value) -> Result<(), Fault> {
+    let member = match question["method"].as_str() {
+        Some("elicitation/create") => "action",
+        Some("sampling/createMessage") => "content",
+        _ => "roots",
+    };
+    match answer.get(member) {
+        Some(_) => Ok(()),
+        None => Err(Fault::params(format!("an answer has no `{member}`: `{answer}`"))),
+    }
+}
+
+fn signature(world: &World, text: &str) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(&world.secret).expect("any length");
+    mac.update(text.as_bytes());
+    mac
+}
+
+fn sealed(world: &World, name: &str, round: usize, got: &Map<String, Value>) -> String {
+    let nonce = Uuid::new_v4().to_string();
+    let text = json!({ "name": name, "round": round, "got": got, "nonce": nonce }).to_string();
+    let sum = signature(world, &text).finalize().into_bytes();
+    let sum: Vec<String> = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+    let sum = sum.concat();
+    format!("{sum}.{text}")
+}
+
+fn opened(world: &World, name: &str, state: &str) -> Result<(usize, Map<String, Value>), Fault> {
+    let wrong = || Fault::params("`requestState` is not what was given");
+    let (sum, text) = state.split_once('.').ok_or_else(wrong)?;
+    let pairs = sum.as_bytes().chunks(2).map(|pair| {
+        std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok())
+    });
+    let sum: Option<Vec<u8>> = pairs.collect();
+    signature(world, text).verify_slice(&sum.ok_or_else(wrong)?).map_err(|_| wrong())?;
+    let state: Value = serde_json::from_str(text).map_err(|_| wrong())?;
+    if state["name"] != name {
+        return Err(wrong());
+    }
+    let round = state["round"].as_u64().and_then(|round| usize::try_from(round).ok());
+    Ok((round.ok_or_else(wrong)?, state["got"].as_object().cloned().unwrap_or_default()))
+}

@@ -1,0 +1,236 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt as _, Full};
+use serde_json::{Value, json};
+
+use super::{Era, Options, Running, start};
+use crate::wire;
+
+const MODERN: &str = "2026-07-28";
+
+struct Said {
+    status: u16,
+    session: Option<String>,
+    /// The messages, in their order.
+    messages: Vec<Value>,
+}
+
+impl Said {
+    fn last(&self) -> &Value {
+        self.messages.last().unwrap()
+    }
+}
+
+async fn fixture(era: Era) -> Running {
+    start(Options { era, page: 0 }).await.unwrap()
+}
+
+async fn post(fixture: &Running, headers: &[(&str, &str)], message: &Value) -> Said {
+    let (authority, path) = wire::split(&fixture.url);
+    let mut request = Request::builder()
+        .method(Method::POST)
+        .uri(path)
+        .header("host", authority)
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Full::new(message.to_string().into())).unwrap();
+    let answer = wire::send(authority, request).await.unwrap();
+    let status = answer.status().as_u16();
+    let session = answer.headers().get("mcp-session-id");
+    let session = session.map(|id| id.to_str().unwrap().to_owned());
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let body = String::from_utf8(body.to_vec()).unwrap();
+    let events: Vec<&str> = body.lines().filter_map(|line| line.strip_prefix("data:")).collect();
+    let texts = if events.is_empty() { vec![body.as_str()] } else { events };
+    let messages = texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+    Said { status, session, messages }
+}
+
+fn message(method: &str, params: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params })
+}
+
+async fn modern(fixture: &Running, method: &str, mut params: Value) -> Said {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": { "elicitation": {} },
+    });
+    let name = params["name"].as_str().unwrap_or("none").to_owned();
+    let headers = [("mcp-protocol-version", MODERN), ("mcp-method", method), ("mcp-name", &name)];
+    post(fixture, &headers, &message(method, &params)).await
+}
+
+async fn initialize(fixture: &Running, revision: &str, capabilities: Value) -> Said {
+    let params = json!({ "protocolVersion": revision, "capabilities": capabilities,
+        "clientInfo": { "name": "test", "version": "1" } });
+    post(fixture, &[], &message("initialize", &params)).await
+}
+
+#[tokio::test]
+async fn each_era_is_refused_where_it_is_not_spoken() {
+    let (old, new) = (fixture(Era::Legacy).await, fixture(Era::Modern).await);
+    let refused = modern(&old, "server/discover", json!({})).await;
+    assert_eq!((refused.status, &refused.last()["error"]["code"]), (400, &json!(-32000)));
+    let refused = initialize(&new, "2025-11-25", json!({})).await;
+    assert_eq!((refused.status, &refused.last()["error"]["code"]), (400, &json!(-32022)));
+    assert_eq!(refused.last()["error"]["data"]["supported"], json!([MODERN]));
+    let both = fixture(Era::Both).await;
+    assert_eq!(modern(&both, "server/discover", json!({})).await.status, 200);
+    assert_eq!(initialize(&both, "2025-11-25", json!({})).await.status, 200);
+}
+
+#[tokio::test]
+async fn every_older_revision_is_agreed_on() {
+    let fixture = fixture(Era::Both).await;
+    for revision in super::legacy::REVISIONS {
+        let said = initialize(&fixture, revision, json!({})).await;
+        assert_eq!(said.last()["result"]["protocolVersion"], *revision);
+        assert!(said.session.is_some());
+    }
+    let said = initialize(&fixture, "1999-01-01", json!({})).await;
+    assert_eq!(said.last()["result"]["protocolVersion"], "2025-11-25");
+}
+
+#[tokio::test]
+async fn the_modern_era_asks_in_its_result_and_takes_only_its_own_state_back() {
+    let fixture = fixture(Era::Both).await;
+    let name = "test_input_required_result_multi_round";
+    let first = modern(&fixture, "tools/call", json!({ "name": name, "arguments": {} })).await;
+    let first = &first.last()["result"];
+    assert_eq!(first["resultType"], "input_required");
+    let answer = json!({ "action": "accept", "content": { "name": "Ada" } });
+    let again = |state: Value| {
+        json!({ "name": name, "arguments": {}, "requestState": state,
+            "inputResponses": { "step1": answer } })
+    };
+    let second = modern(&fixture, "tools/call", again(first["requestState"].clone())).await;
+    assert!(second.last()["result"]["inputRequests"]["step2"].is_object());
+    let state = first["requestState"].as_str().unwrap().replace("\"round\":0", "\"round\":1");
+    let forged = modern(&fixture, "tools/call", again(json!(state))).await;
+    assert_eq!(forged.last()["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn the_older_era_says_what_its_client_cannot_be_asked() {
+    let fixture = fixture(Era::Both).await;
+    let session = initialize(&fixture, "2025-06-18", json!({})).await.session.unwrap();
+    let params = json!({ "name": "test_elicitation", "arguments": { "message": "Who?" } });
+    let headers = [("mcp-session-id", session.as_str())];
+    let said = post(&fixture, &headers, &message("tools/call", &params)).await;
+    assert_eq!(said.last()["result"]["isError"], true);
+    let gone = post(&fixture, &[("mcp-session-id", "none")], &message("ping", &json!({}))).await;
+    assert_eq!(gone.status, 404);
+}
+
+#[tokio::test]
+async fn pages_hold_every_tool_once() {
+    let fixture = start(Options { era: Era::Both, page: 7 }).await.unwrap();
+    let (mut names, mut params) = (Vec::new(), json!({}));
+    loop {
+        let page = modern(&fixture, "tools/list", params).await;
+        let page = &page.last()["result"];
+        let tools = page["tools"].as_array().unwrap();
+        assert!(tools.len() <= 7);
+        names.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+        match &page["nextCursor"] {
+            Value::Null => break,
+            cursor => params = json!({ "cursor": cursor }),
+        }
+    }
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert!(all == names.len() && all > 30, "{all} names, {} different", names.len());
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_cancels_its_call() {
+    let fixture = fixture(Era::Both).await;
+    let params = json!({ "name": "test_wait", "arguments": { "seconds": 50 } });
+    let call = modern(&fixture, "tools/call", params);
+    let left = tokio::time::timeout(Duration::from_millis(300), call).await;
+    assert!(left.is_err(), "it waits");
+    let count = async || {
+        let params = json!({ "name": "test_cancelled_calls", "arguments": {} });
+        let said = modern(&fixture, "tools/call", params).await;
+        said.last()["result"]["structuredContent"]["cancelled"].as_u64().unwrap()
+    };
+    let seen = tokio::time::timeout(Duration::from_secs(30), async {
+        while count().await == 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    seen.await.expect("the call is cancelled");
+}
+
+#[tokio::test]
+async fn what_comes_from_elsewhere_is_refused() {
+    let fixture = fixture(Era::Both).await;
+    let ping = message("ping", &json!({}));
+    let foreign = post(&fixture, &[("origin", "http://evil.example")], &ping).await;
+    assert_eq!(foreign.status, 403);
+    let own = post(&fixture, &[("origin", "http://localhost:1")], &ping).await;
+    assert_eq!(own.status, 400, "no session, but no foreigner");
+}
+
+/// Opens a stream and reads it until it says `wanted`; `act` runs once something came.
+async fn hears(
+    fixture: &Running,
+    request: Request<Full<Bytes>>,
+    wanted: &str,
+    act: impl AsyncFn(),
+) {
+    let (authority, _) = wire::split(&fixture.url);
+    let mut body = wire::send(authority, request).await.unwrap().into_body();
+    let (mut heard, mut acted) = (String::new(), false);
+    let reading = tokio::time::timeout(Duration::from_secs(30), async {
+        while !heard.contains(wanted) {
+            let frame = body.frame().await.expect("the stream goes on").unwrap();
+            heard.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+            if !acted {
+                acted = true;
+                act().await;
+            }
+        }
+    });
+    reading.await.unwrap_or_else(|_| panic!("no `{wanted}`: {heard}"));
+}
+
+#[tokio::test]
+async fn a_watched_resource_tells_in_both_eras() {
+    let fixture = fixture(Era::Both).await;
+    let uri = "test://watched-resource";
+    let change = async || {
+        let params = json!({ "name": "test_update_watched_resource", "arguments": {} });
+        modern(&fixture, "tools/call", params).await;
+    };
+    let (authority, path) = wire::split(&fixture.url);
+    let request = || {
+        let accept = "application/json, text/event-stream";
+        Request::builder().uri(path).header("host", authority).header("accept", accept)
+    };
+
+    let params = json!({ "notifications": { "resourceSubscriptions": [uri] }, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {} } });
+    let listen = message("subscriptions/listen", &params).to_string();
+    let listen = request()
+        .method(Method::POST)
+        .header("content-type", "application/json")
+        .header("mcp-protocol-version", MODERN)
+        .header("mcp-method", "subscriptions/listen")
+        .body(Full::new(listen.into()));
+    hears(&fixture, listen.unwrap(), "notifications/resources/updated", &change).await;
+
+    let session = initialize(&fixture, "2025-06-18", json!({})).await.session.unwrap();
+    let subscribe = message("resources/subscribe", &json!({ "uri": uri }));
+    let said = post(&fixture, &[("mcp-session-id", &session)], &subscribe).await;
+    assert_eq!(said.last()["result"], json!({}));
+    let stream = request().header("mcp-session-id", session).body(Full::default());
+    hears(&fixture, stream.unwrap(), "notifications/resources/updated", &change).await;
+}

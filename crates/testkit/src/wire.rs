@@ -1,0 +1,35 @@
+//! One request of HTTP over a connection of its own, for programs that stand around Toolkeep.
+
+use std::io;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio_util::task::TaskTracker;
+
+/// Sends a request to `authority` (`host:port`), whatever its `Host` says. The connection ends with
+/// the answer's body.
+///
+/// # Errors
+/// Where nobody answers there.
+#[expect(clippy::disallowed_methods, reason = "a caller from outside, not a part of Toolkeep")]
+pub(crate) async fn send(
+    authority: &str,
+    request: Request<Full<Bytes>>,
+) -> io::Result<Response<Incoming>> {
+    let stream = TcpStream::connect(authority).await?;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    TaskTracker::new().spawn(connection);
+    sender.send_request(request).await.map_err(io::Error::other)
+}
+
+/// `host:port` and path of an address.
+pub(crate) fn split(url: &str) -> (&str, &str) {
+    let rest = url.strip_prefix("http://").unwrap_or(url);
+    rest.find('/').map_or((rest, "/"), |at| rest.split_at(at))
+}

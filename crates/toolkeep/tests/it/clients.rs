@@ -1,0 +1,170 @@
+//! Clients that others wrote, each doing the same: list, call, progress, an error result, a large
+//! result, a question to the person and to the model, a call that is cancelled.
+//!
+//! They need what `cargo xtask provision` installs and fail where it is not there.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::keyed;
+use testkit::mcp_fixture::{self, Era, Options};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::conformance::suite::installed;
+use crate::support::home::Home;
+use crate::support::server::serve;
+use crate::support_real::{command, files};
+
+/// The longest that one client may take.
+const LONG: Duration = Duration::from_mins(2);
+
+/// A client, and the mode it is to run in where it has some.
+#[derive(Debug, Clone, Copy)]
+enum Client {
+    /// The Python SDK.
+    Python(&'static str),
+    /// fastmcp.
+    Fast,
+    /// The TypeScript SDK.
+    Node,
+}
+
+/// A script of these tests.
+fn script(name: &str) -> std::path::PathBuf {
+    files().with_file_name("clients").join(name)
+}
+
+impl Client {
+    fn command(self, url: &str) -> Command {
+        let (program, script, words) = match self {
+            Self::Python(mode) => ("venv-mcp/bin/python", script("sdk.py"), vec![url, mode]),
+            Self::Fast => ("venv-fastmcp/bin/python", script("fast.py"), vec![url]),
+            Self::Node => ("bin/node", script("sdk.mjs"), vec![url]),
+        };
+        let mut command: Command = command(installed(program)).into();
+        command.arg(script);
+        if matches!(self, Self::Node) {
+            command.arg(installed("npm-sdk/node_modules"));
+        }
+        command.args(words).current_dir(std::env::temp_dir());
+        command
+    }
+
+    /// The revision that it must have come to with a server that speaks `era`.
+    fn revision(self, era: Era) -> Option<&'static str> {
+        match (self, era) {
+            (Self::Fast, _) => None,
+            (Self::Python("legacy") | Self::Node, _) | (_, Era::Legacy) => Some("2025-11-25"),
+            _ => Some("2026-07-28"),
+        }
+    }
+}
+
+async fn output(mut command: Command) -> (bool, String, String) {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let ended = timeout(LONG, command.output()).await.expect("the client takes too long").unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (ended.status.success(), text(&ended.stdout), text(&ended.stderr))
+}
+
+/// Runs a client and compares all that it saw.
+async fn sees_all(client: Client, url: &str, era: Era) {
+    let (good, out, err) = output(client.command(url)).await;
+    assert!(good, "{client:?}: {out}\n{err}");
+    let seen: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{client:?}: {out}"));
+    let tools = seen["tools"].as_array().unwrap();
+    assert!(tools.contains(&json!("json_schema_2020_12_tool")), "{client:?}: {tools:?}");
+    let steps = json!([[0.0, 100.0], [50.0, 100.0], [100.0, 100.0]]);
+    let told: Vec<Vec<f64>> = serde_json::from_value(seen["progress"].clone()).unwrap();
+    assert_eq!(json!(told), steps, "{client:?}");
+    for (key, expected) in [
+        ("text", json!("This is a simple text response for testing.")),
+        ("error", json!(true)),
+        ("large", json!(1_000_000)),
+        ("sampled", json!("LLM response: \"an answer of the model\"")),
+        ("cancelled", json!(1)),
+    ] {
+        assert_eq!(seen[key], expected, "{client:?}: `{key}`");
+    }
+    let elicited = seen["elicited"].as_str().unwrap();
+    assert!(elicited.contains("ada@example.com"), "{client:?}: {elicited}");
+    if let Some(revision) = client.revision(era) {
+        assert_eq!(seen["protocol"], revision, "{client:?}");
+    }
+    println!("{client:?}: all of {} tools, {}", tools.len(), seen["protocol"]);
+}
+
+/// The inspector's command line knows lists and calls.
+async fn inspector(url: &str) {
+    let launcher = "npm-inspector/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js";
+    let run = async |words: &[&str]| {
+        let mut node: Command = command(installed("bin/node")).into();
+        node.arg(installed(launcher)).args(["--cli", url, "--transport", "http"]).args(words);
+        output(node).await
+    };
+    let (good, out, err) = run(&["--method", "tools/list"]).await;
+    assert!(good, "{out}\n{err}");
+    let listed: Value = serde_json::from_str(&out).unwrap();
+    let tools = listed["tools"].as_array().unwrap();
+    assert!(tools.iter().any(|it| it["inputSchema"]["$defs"].is_object()), "{out}");
+    let call = ["--method", "tools/call", "--tool-name"];
+    let (good, out, err) = run(&[&call[..], &["test_simple_text"]].concat()).await;
+    assert!(good && out.contains("simple text response"), "{out}\n{err}");
+    let words = ["test_large_result", "--tool-arg", "bytes=100000"];
+    let (good, out, err) = run(&[&call[..], &words].concat()).await;
+    assert!(good && out.len() > 100_000, "{} bytes\n{err}", out.len());
+    let (_, out, err) = run(&[&call[..], &["test_error_handling"]].concat()).await;
+    assert!(out.contains("\"isError\": true"), "{out}\n{err}");
+    println!("inspector: {} tools, three calls", tools.len());
+}
+
+const ALL: [Client; 5] = [
+    Client::Python("auto"),
+    Client::Python("legacy"),
+    Client::Python("2026-07-28"),
+    Client::Fast,
+    Client::Node,
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_client_sees_all_of_the_fixture() {
+    let fixture = mcp_fixture::start(Options::default()).await.unwrap();
+    for client in ALL {
+        sees_all(client, &fixture.url, Era::Both).await;
+    }
+    inspector(&fixture.url).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_of_two_eras_find_the_one_that_the_fixture_speaks() {
+    for era in [Era::Legacy, Era::Modern] {
+        let fixture = mcp_fixture::start(Options { era, page: 7 }).await.unwrap();
+        for client in [Client::Python("auto"), Client::Fast] {
+            sees_all(client, &fixture.url, era).await;
+        }
+    }
+}
+
+/// Toolkeep between them, with a server of either era behind it. Waits for the lane.
+#[expect(
+    dead_code,
+    reason = "waits for the lane: then `#[tokio::test(flavor = \"multi_thread\")]`"
+)]
+async fn every_client_sees_all_of_the_fixture_through_toolkeep() {
+    for era in [Era::Both, Era::Legacy, Era::Modern] {
+        let fixture = mcp_fixture::start(Options { era, page: 7 }).await.unwrap();
+        let url = &fixture.url;
+        let source = format!("{{ name: fixture, mcp: {{ url: '{url}' }} }}");
+        let home = Home::new(&format!("version: 1\nsources: [{source}]\n"));
+        let server = serve(&home).await;
+        let key = std::fs::read_to_string(server.data.join("agent.key")).unwrap();
+        let door = keyed::start(&format!("{}/mcp/fixture", server.url), key.trim()).await.unwrap();
+        for client in ALL {
+            sees_all(client, &door.url, Era::Both).await;
+        }
+        inspector(&door.url).await;
+        assert!(server.stop().await.success());
+    }
+}

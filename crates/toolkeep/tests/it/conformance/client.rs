@@ -1,0 +1,106 @@
+//! Toolkeep as the client: for each scenario a server of the suite's, and a Toolkeep before it that
+//! is used as the scenario wants.
+
+use std::path::PathBuf;
+
+use super::suite::Suite;
+use crate::support::server::TOOLKEEP;
+
+const LEGACY: &str = "2025-11-25";
+const MODERN: &str = "2026-07-28";
+
+/// Scenarios without authorization, and the revision that the server of each speaks.
+const PLAIN: &[(&str, &str)] = &[
+    ("initialize", LEGACY),
+    ("tools_call", LEGACY),
+    ("tools_call", MODERN),
+    ("elicitation-sep1034-client-defaults", LEGACY),
+    ("sse-retry", LEGACY),
+    ("json-schema-2020-12-preservation", LEGACY),
+    ("json-schema-2020-12-preservation", MODERN),
+    ("request-metadata", MODERN),
+    ("sep-2322-client-request-state", MODERN),
+    ("http-standard-headers", MODERN),
+    ("http-custom-headers", MODERN),
+    ("http-invalid-tool-headers", MODERN),
+    ("json-schema-ref-no-deref", MODERN),
+];
+
+/// Scenarios in which the server wants a token of an authorization server.
+const AUTH: &[(&str, &str)] = &[
+    ("auth/metadata-default", LEGACY),
+    ("auth/metadata-default", MODERN),
+    ("auth/metadata-var1", MODERN),
+    ("auth/metadata-var2", MODERN),
+    ("auth/metadata-var3", MODERN),
+    ("auth/basic-cimd", MODERN),
+    ("auth/scope-from-www-authenticate", MODERN),
+    ("auth/scope-from-scopes-supported", MODERN),
+    ("auth/scope-omitted-when-undefined", MODERN),
+    ("auth/scope-step-up", MODERN),
+    ("auth/scope-retry-limit", MODERN),
+    ("auth/token-endpoint-auth-basic", MODERN),
+    ("auth/token-endpoint-auth-post", MODERN),
+    ("auth/token-endpoint-auth-none", MODERN),
+    ("auth/pre-registration", MODERN),
+    ("auth/resource-mismatch", MODERN),
+    ("auth/offline-access-scope", MODERN),
+    ("auth/offline-access-not-supported", MODERN),
+    ("auth/authorization-server-migration", MODERN),
+    ("auth/iss-supported", MODERN),
+    ("auth/iss-not-advertised", MODERN),
+    ("auth/iss-supported-missing", MODERN),
+    ("auth/iss-wrong-issuer", MODERN),
+    ("auth/iss-unexpected", MODERN),
+    ("auth/iss-normalized", MODERN),
+    ("auth/metadata-issuer-mismatch", MODERN),
+    ("auth/client-credentials-jwt", MODERN),
+    ("auth/client-credentials-basic", MODERN),
+    ("auth/enterprise-managed-authorization", MODERN),
+    ("auth/dpop", MODERN),
+    ("auth/dpop-nonce", MODERN),
+    ("auth/wif-jwt-bearer", MODERN),
+];
+
+/// Scenarios that a client without sessions can go through.
+const DIRECT: &[(&str, &str)] = &[
+    ("tools_call", MODERN),
+    ("json-schema-2020-12-preservation", MODERN),
+    ("sep-2322-client-request-state", MODERN),
+    ("http-standard-headers", MODERN),
+    ("http-custom-headers", MODERN),
+    ("json-schema-ref-no-deref", MODERN),
+];
+
+/// The command line to which the suite adds the address of its server.
+fn line(toolkeep: &str) -> String {
+    let folder = PathBuf::from(TOOLKEEP).parent().unwrap().join("examples");
+    let driver = folder.join("it-driver");
+    assert!(driver.exists(), "no `it-driver`: build it with `cargo build -p toolkeep --examples`");
+    format!("{} {toolkeep}", driver.display())
+}
+
+async fn is_good(toolkeep: &str, scenarios: &[(&str, &str)], known: &'static str) {
+    let (installed, words) = ("conformance-0.2", &[] as &[&str]);
+    let suite = Suite { installed, words, known, scenarios: scenarios.len() };
+    suite.judge(&suite.client(&line(toolkeep), scenarios).await);
+}
+
+/// The control: what the driver does is what the scenarios want, where no Toolkeep is between.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_driver_itself_goes_through_the_scenarios() {
+    is_good("direct", DIRECT, "client-direct.yml").await;
+}
+
+#[expect(
+    dead_code,
+    reason = "waits for the lane: then `#[tokio::test(flavor = \"multi_thread\")]`"
+)]
+async fn toolkeep_is_a_good_client() {
+    is_good(TOOLKEEP, PLAIN, "client-plain.yml").await;
+}
+
+#[expect(dead_code, reason = "waits for OAuth: then `#[tokio::test(flavor = \"multi_thread\")]`")]
+async fn toolkeep_is_a_good_client_of_servers_that_want_tokens() {
+    is_good(TOOLKEEP, AUTH, "client-auth.yml").await;
+}

@@ -8,7 +8,7 @@ use testkit::executor::echo;
 use tool::{Json, Level, Offer};
 
 use crate::support::client::{Stream, message, modern_message};
-use crate::support::executors::{Following, Notifying};
+use crate::support::executors::{Flooding, Following, Notifying};
 use crate::support::{Client, Server, bench::Setup, soon, tools};
 
 async fn logs() -> (Server, Client) {
@@ -240,4 +240,28 @@ async fn a_revoked_keys_stream_ends_with_the_next_change() {
     server.revoke(&ann).await;
     server.relist(vec![]).await;
     assert_eq!(stream.next().await, Value::Null);
+}
+
+/// It loses notices, and holds neither its call nor the server's memory.
+#[tokio::test]
+async fn a_client_that_does_not_read_gets_its_answer() {
+    let flooding = Flooding { lines: 5_000, long: 10_000 };
+    let server = Server::of(vec![tools::offer(tools::tool("floods"), Arc::new(flooding))]).await;
+    let ann = server.agent("ann", Level::User).await.session(json!({})).await;
+    let mut stream = ann.stream(&message("tools/call", json!({"name": "floods"}))).await;
+    soon(async {
+        while server.ends().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let (mut lines, mut last) = (0, Value::Null);
+    loop {
+        match stream.next().await {
+            Value::Null => break,
+            next => (lines, last) = (lines + 1, next),
+        }
+    }
+    assert_eq!(last["result"]["content"][0]["text"], "done");
+    assert!((2..4_000).contains(&lines), "{lines}");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gateway::{Request, Target};
 use http::StatusCode;
 use identity::Principal;
-use mcp::{Era, Id, RpcError, code};
+use mcp::{Era, Id, RpcError, code, meta};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tool::call::Resume;
@@ -18,6 +18,7 @@ use super::ask::Questions;
 use super::asked::Asked;
 use super::body::{self, Events, Reply};
 use super::client;
+use super::level::Level;
 use super::outlet::Outlet;
 use super::refused::Refused;
 use super::result::{Words, Written};
@@ -155,7 +156,7 @@ pub(super) async fn run(
     finish: Finish,
     mut request: Request,
 ) -> Result<Reply, Refused> {
-    request.meta.clone_from(&asked.beside);
+    request.meta = beside(asked);
     request.client = finish.client.clone();
     let entered = asked.session.as_ref().map(|session| session.live.running.enter(asked.id));
     let outlet = outlet(asked, &mut request);
@@ -188,6 +189,17 @@ pub(super) async fn run(
     }
     events.push(written.event());
     Ok(body::told(events.concat().into()))
+}
+
+/// The request's `_meta`. Sources of 2026-07-28 are told with each request from which level on log lines
+/// are wanted; what a session wants, its clients do not say each time.
+fn beside(asked: &Asked<'_>) -> Option<Json> {
+    let level = asked.level().filter(|_| asked.session.is_some()).map(Level::word);
+    match (&asked.beside, level) {
+        (beside, None) => beside.clone(),
+        (Some(beside), Some(level)) => Some(beside.with(meta::LOG_LEVEL, &level)),
+        (None, Some(level)) => Some(Json::fields([(meta::LOG_LEVEL, &level)])),
+    }
 }
 
 /// Where notices and questions go, where this client can have any.

@@ -194,3 +194,14 @@ impl Executor for Flooding {
         })
     }
 }
+
+/// Answers with what its client wrote beside the arguments.
+#[derive(Debug)]
+pub(crate) struct Beside;
+
+impl Executor for Beside {
+    fn execute<'a>(&'a self, _: Granted<'a>, ctx: &'a Context<'a>) -> Boxed<'a, Result> {
+        let meta = ctx.meta.cloned().unwrap_or_else(Json::empty);
+        Box::pin(async move { Ok(Step::Done(Outcome::value(meta))) })
+    }
+}

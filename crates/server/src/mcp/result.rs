@@ -78,7 +78,10 @@ impl Words<'_> {
     /// What went wrong, for a method or for a tool.
     pub(super) fn failure(self, failure: &Failure, method: bool) -> Written {
         if let Some(error) = failure.rpc.as_deref().filter(|_| self.own || method) {
-            return Written::error(self.id, StatusCode::OK, &relayed(self.era, error));
+            // 2026-07-28 has a status for this one.
+            let lacks = self.era == Era::Stateless && error.code == code::MISSING_CAPABILITY;
+            let status = if lacks { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+            return Written::error(self.id, status, &relayed(self.era, error));
         }
         if !method {
             return self.failed(failure);

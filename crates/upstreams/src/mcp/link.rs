@@ -10,7 +10,7 @@ use ::mcp::{Era, Id, Revision, RpcError, write};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
-use tool::Json;
+use tool::{Boxed, Json};
 
 use super::ears::Ears;
 use super::exchange::{Event, Exchange, Kind, Spoiled};
@@ -198,15 +198,19 @@ impl Link {
 
     /// Opens a new session in place of the one of this number, which the server has forgotten. It may
     /// have restarted, with other tools.
-    pub(super) async fn renew(self: &Arc<Self>, seen: u64) -> Result<(), Unanswered> {
+    pub(super) fn renew(self: &Arc<Self>, seen: u64) -> Boxed<'_, Result<(), Unanswered>> {
+        // Boxed: a greeting is a request too.
+        Box::pin(self.renewed(seen))
+    }
+
+    async fn renewed(self: &Arc<Self>, seen: u64) -> Result<(), Unanswered> {
         let Wire::Http(endpoint) = &self.wire else { return Err(Unanswered::Closed) };
         let Ok(_turn) = endpoint.renewing.acquire().await else { return Err(Unanswered::Closed) };
         if endpoint.seat().number != seen {
             return Ok(());
         }
         let again = |why: String| HttpFault::failed(format!("opens no new session: {why}"));
-        // Boxed: a greeting is a request too.
-        let fault = match Box::pin(self.greet()).await {
+        let fault = match self.greet().await {
             Ok(()) => {
                 self.shared.ears.changed();
                 return Ok(());
@@ -226,13 +230,14 @@ impl Link {
 async fn answered(
     exchange: &mut Exchange,
 ) -> Result<Result<Result<Json, Spoiled>, RpcError>, Unanswered> {
+    let link = Arc::clone(exchange.link());
     loop {
         match exchange.next().await? {
             Event::Answered(answer) => return Ok(answer.map(Ok)),
             Event::Spoiled(spoiled) => return Ok(Ok(Err(spoiled))),
             Event::Asked(question) => {
                 let refusal = super::exchange::not_answered(&question.method);
-                exchange.link().reply(&question.id, &Err(refusal)).await?;
+                link.reply(&question.id, &Err(refusal)).await?;
             }
             Event::Progressed(_) | Event::Noticed(_) | Event::Withdrawn(_) => {}
         }

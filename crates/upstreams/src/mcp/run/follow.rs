@@ -2,6 +2,7 @@
 //! its questions goes back.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ::mcp::{Id, Request, RpcError, code};
@@ -11,6 +12,7 @@ use tool::{Boxed, Code, ExecuteError, Json, Step, Wait};
 use super::Run;
 use super::round::Resumed;
 use crate::mcp::exchange::{Event, Exchange};
+use crate::mcp::link::Link;
 use crate::mcp::parked::{Held, MOST, Owner};
 use crate::mcp::question::{ask, can_answer};
 use crate::mcp::wording::shown;
@@ -71,12 +73,13 @@ impl Run<'_> {
     /// Follows a request to its answer, or to a question that ends this call.
     pub(super) async fn follow(&self, mut exchange: Exchange) -> Result<Followed, ExecuteError> {
         let mut open = Open::default();
+        let link = Arc::clone(exchange.link());
         loop {
             let event = tokio::select! {
                 biased;
                 event = exchange.next() => event.map_err(|why| self.unanswered(why))?,
                 (id, answer) = open.answered() => {
-                    self.reply(&exchange, &id, &answer).await?;
+                    self.reply(&link, &id, &answer).await?;
                     self.ctx.ask.inspect(|client| open.ask(*client));
                     continue;
                 }
@@ -98,7 +101,7 @@ impl Run<'_> {
                     self.ctx.ask.inspect(|client| open.ask(*client));
                 }
                 Event::Asked(question) => {
-                    if self.waits(&exchange, &question, &mut open).await? {
+                    if self.waits(&link, &question, &mut open).await? {
                         return self.park(exchange, &question).map(Followed::Held);
                     }
                 }
@@ -109,7 +112,7 @@ impl Run<'_> {
     /// Asks, or answers in the client's place; whether the client can only be asked by ending this call.
     async fn waits<'a>(
         &'a self,
-        exchange: &Exchange,
+        link: &Link,
         question: &Request,
         open: &mut Open<'a>,
     ) -> Result<bool, ExecuteError> {
@@ -134,17 +137,17 @@ impl Run<'_> {
                 format!("the client did not say that it answers `{}`", question.method),
             ),
         };
-        self.reply(exchange, &question.id, &Err(why)).await?;
+        self.reply(link, &question.id, &Err(why)).await?;
         Ok(false)
     }
 
     async fn reply(
         &self,
-        exchange: &Exchange,
+        link: &Link,
         id: &Id,
         answer: &Result<Json, RpcError>,
     ) -> Result<(), ExecuteError> {
-        exchange.link().reply(id, answer).await.map_err(|why| self.unanswered(why))
+        link.reply(id, answer).await.map_err(|why| self.unanswered(why))
     }
 
     fn park(&self, exchange: Exchange, question: &Request) -> Result<Step, ExecuteError> {
@@ -176,7 +179,9 @@ impl Run<'_> {
         let answer = answers.get("q1").ok_or_else(|| {
             RpcError::new(code::INTERNAL_ERROR, "the client left the question unanswered")
         });
-        self.reply(&held.exchange, &held.question, &answer).await?;
-        Ok(held.exchange)
+        let Held { exchange, question, .. } = held;
+        let link = Arc::clone(exchange.link());
+        self.reply(&link, &question, &answer).await?;
+        Ok(exchange)
     }
 }

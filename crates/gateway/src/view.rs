@@ -1,6 +1,6 @@
 //! What a rights class sees: worked out once per catalog, policy and class.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,6 +25,8 @@ pub struct View {
     residuals: Vec<Option<Residual>>,
     /// Methods of sources that may be called.
     methods: HashMap<(SourceName, ToolName), Residual>,
+    /// Sources of which there is a tool or a method.
+    sources: HashSet<SourceName>,
 }
 
 impl View {
@@ -42,13 +44,16 @@ impl View {
             Admission::Visible(residual) => Some(residual),
             Admission::Hidden(_) => None,
         };
-        let residuals = catalog.tools().iter().map(admit).collect();
+        let residuals: Vec<_> = catalog.tools().iter().map(admit).collect();
         let methods = catalog.shelves().iter().flat_map(|shelf| &shelf.methods);
         let methods = methods.filter_map(|entry| {
             Some(((entry.key.source.clone(), entry.key.name.clone()), admit(entry)?))
         });
-        let methods = methods.collect();
-        Self { id, catalog, policy: policy.digest(), residuals, methods }
+        let methods: HashMap<(SourceName, ToolName), Residual> = methods.collect();
+        let seen = catalog.tools().iter().zip(&residuals).filter(|(_, seen)| seen.is_some());
+        let mut sources: HashSet<_> = seen.map(|(entry, _)| entry.key.source.clone()).collect();
+        sources.extend(methods.keys().map(|(source, _)| source.clone()));
+        Self { id, catalog, policy: policy.digest(), residuals, methods, sources }
     }
 
     /// A tool of this view; hidden and unknown are both nothing.
@@ -75,9 +80,7 @@ impl View {
 
     /// The shelf of a source of which this view has anything: a tool, or a method.
     pub fn shelf(&self, source: &str) -> Option<&Arc<Shelf>> {
-        let shelf = self.catalog.shelf(source)?;
-        let any = |entry: &Arc<Entry>| self.method(source, entry.key.name.as_str()).is_some();
-        (self.has_source(source) || shelf.methods.iter().any(any)).then_some(shelf)
+        self.sources.contains(source).then(|| self.catalog.shelf(source))?
     }
 
     /// Its tools, in the catalog's order.

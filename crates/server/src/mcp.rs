@@ -97,7 +97,9 @@ async fn serve(
     let scope = Scope::read(source, request.uri())?;
     let reply = match *request.method() {
         Method::DELETE => listen::delete(&doors, &principal, &scope, request.headers()),
-        _ => listen::get(&doors, &principal, &scope, request.headers()),
+        Method::GET => listen::get(&doors, &principal, &scope, request.headers()),
+        // A HEAD comes with the GETs, and has no stream to begin.
+        _ => listen::only_post(),
     };
     Ok(reply.map(Body::new))
 }

@@ -23,7 +23,7 @@ pub(super) struct Questions {
 
 impl Questions {
     async fn asked(&self, method: &str, params: Json) -> Result<Json, Unanswered> {
-        if !client::answers(&self.client, method) {
+        if !client::answers(&self.client, method, &params) {
             return Err(Unanswered::Gone);
         }
         // The question is taken back where nobody waits for it any more.

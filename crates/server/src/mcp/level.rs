@@ -18,6 +18,11 @@ impl Level {
         WORDS.iter().position(|known| *known == word).map(Self)
     }
 
+    /// The word.
+    pub(super) fn word(self) -> Json {
+        Json::of(WORDS.get(self.0).unwrap_or(&"debug"))
+    }
+
     /// The words there are.
     pub(super) fn words() -> String {
         WORDS.join(", ")

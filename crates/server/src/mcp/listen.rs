@@ -73,7 +73,8 @@ fn of_session(who: Who<'_>, heads: Heads<'_>) -> Result<Option<Arc<Session>>, Re
     }
 }
 
-fn only_post() -> Reply {
+/// No other method is served.
+pub(crate) fn only_post() -> Reply {
     let mut reply = body::empty(StatusCode::METHOD_NOT_ALLOWED);
     reply.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
     reply

@@ -78,7 +78,7 @@ impl Words<'_> {
     /// What went wrong, for a method or for a tool.
     pub(super) fn failure(self, failure: &Failure, method: bool) -> Written {
         if let Some(error) = failure.rpc.as_deref().filter(|_| self.own || method) {
-            return Written::error(self.id, StatusCode::OK, &relayed(error));
+            return Written::error(self.id, StatusCode::OK, &relayed(self.era, error));
         }
         if !method {
             return self.failed(failure);
@@ -131,14 +131,19 @@ impl Words<'_> {
 
 /// An upstream's error in its own words. What concerns only the way between it and this server would
 /// mislead a client about its own.
-fn relayed(error: &Rpc) -> RpcError {
+fn relayed(era: Era, error: &Rpc) -> RpcError {
     let hop = [
         code::PARSE_ERROR,
         code::INVALID_REQUEST,
         code::HEADER_MISMATCH,
         code::UNSUPPORTED_VERSION,
     ];
-    let code = if hop.contains(&error.code) { code::INTERNAL_ERROR } else { error.code };
+    let code = match error.code {
+        hops if hop.contains(&hops) => code::INTERNAL_ERROR,
+        // What older revisions have a code of their own for.
+        code::RESOURCE_NOT_FOUND if era == Era::Stateless => code::INVALID_PARAMS,
+        code => code,
+    };
     RpcError { code, message: error.message.clone(), data: error.data.clone() }
 }
 

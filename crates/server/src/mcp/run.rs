@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gateway::{Request, Target};
 use http::StatusCode;
 use identity::Principal;
-use mcp::{Era, Id, RpcError, code};
+use mcp::{Era, Id, RpcError, code, meta};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tool::call::Resume;
@@ -18,6 +18,7 @@ use super::ask::Questions;
 use super::asked::Asked;
 use super::body::{self, Events, Reply};
 use super::client;
+use super::level::Level;
 use super::outlet::Outlet;
 use super::refused::Refused;
 use super::result::{Words, Written};
@@ -103,8 +104,8 @@ impl Finish {
         let told = "the tool asks for input, which this client cannot give";
         match (wait, &self.bound) {
             (Step::Wait(Wait::Input { requests, resume }), Some(bound)) => {
-                if let Some(missing) = undeclared(&self.client, &requests) {
-                    return Written::error(&self.id, StatusCode::BAD_REQUEST, &missing);
+                if let Some((status, error)) = undeclared(&self.client, &requests) {
+                    return Written::error(&self.id, status, &error);
                 }
                 let waits = &self.doors.mcp.waits;
                 let now = self.doors.parts.clock.wall();
@@ -119,7 +120,7 @@ impl Finish {
                         ]))
                     }
                     None => words.failure(
-                        &Failure::new(Code::Internal, "no state can be sealed"),
+                        &Failure::new(Code::Internal, "the tool's question cannot be held"),
                         self.method,
                     ),
                 }
@@ -130,19 +131,23 @@ impl Finish {
 }
 
 /// What the client would have to have declared to be asked all this.
-fn undeclared(can: &ClientCan, requests: &Json) -> Option<RpcError> {
-    let methods = requests.members().into_iter().map(|(_, question)| {
-        question.get("method").and_then(|method| method.read::<String>().ok()).unwrap_or_default()
+fn undeclared(can: &ClientCan, requests: &Json) -> Option<(StatusCode, RpcError)> {
+    let unanswerable = requests.members().into_iter().find_map(|(_, question)| {
+        let [method, params] = question.pick(["method", "params"]);
+        let method: String = method.and_then(|method| method.read().ok()).unwrap_or_default();
+        let params = params.unwrap_or_else(Json::empty);
+        (!client::answers(can, &method, &params)).then_some(method)
     });
-    let method = methods.into_iter().find(|method| !client::answers(can, method))?;
+    let method = unanswerable?;
     let Some(needed) = client::needs(&method) else {
         let told = "the tool asks for something that no client can be asked";
-        return Some(RpcError::new(code::INTERNAL_ERROR, told));
+        return Some((StatusCode::OK, RpcError::new(code::INTERNAL_ERROR, told)));
     };
     let told = format!("the tool asks through `{method}`; declare the capability `{needed}`");
     let empty = Json::empty();
     let data = Json::fields([("requiredCapabilities", &Json::fields([(needed, &empty)]))]);
-    Some(RpcError { data: Some(data), ..RpcError::new(code::MISSING_CAPABILITY, told) })
+    let error = RpcError { data: Some(data), ..RpcError::new(code::MISSING_CAPABILITY, told) };
+    Some((StatusCode::BAD_REQUEST, error))
 }
 
 /// Runs a request. A client that can hear more than its answer gets a stream as soon as there is more.
@@ -151,7 +156,7 @@ pub(super) async fn run(
     finish: Finish,
     mut request: Request,
 ) -> Result<Reply, Refused> {
-    request.meta.clone_from(&asked.beside);
+    request.meta = beside(asked);
     request.client = finish.client.clone();
     let entered = asked.session.as_ref().map(|session| session.live.running.enter(asked.id));
     let outlet = outlet(asked, &mut request);
@@ -184,6 +189,17 @@ pub(super) async fn run(
     }
     events.push(written.event());
     Ok(body::told(events.concat().into()))
+}
+
+/// The request's `_meta`. Sources of 2026-07-28 are told with each request from which level on log lines
+/// are wanted; what a session wants, its clients do not say each time.
+fn beside(asked: &Asked<'_>) -> Option<Json> {
+    let level = asked.level().filter(|_| asked.session.is_some()).map(Level::word);
+    match (&asked.beside, level) {
+        (beside, None) => beside.clone(),
+        (Some(beside), Some(level)) => Some(beside.with(meta::LOG_LEVEL, &level)),
+        (None, Some(level)) => Some(Json::fields([(meta::LOG_LEVEL, &level)])),
+    }
 }
 
 /// Where notices and questions go, where this client can have any.

@@ -180,14 +180,92 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Large ones in short: what can be asked stays, details do not.
+/// Large ones in short: what can be asked stays.
 fn bounded(declared: Option<Json>) -> Json {
     let declared = declared.filter(|json| json.kind() == "object").unwrap_or_else(Json::empty);
     if declared.bytes().len() <= DECLARED {
         return declared;
     }
-    let can = client::can(declared);
-    let empty = Json::empty();
-    let short = [("elicitation", can.elicit), ("sampling", can.sample), ("roots", can.roots)];
-    Json::fields(short.iter().filter(|(_, can)| *can).map(|(name, _)| (*name, &empty)))
+    let names = ["elicitation", "sampling", "roots"];
+    let short = |member: Json| match member.kind() {
+        _ if member.bytes().len() > DECLARED / 4 => Json::empty(),
+        _ => member,
+    };
+    let kept = declared.pick(names).map(|member| member.map(short));
+    let kept = names.into_iter().zip(&kept);
+    Json::fields(kept.filter_map(|(name, member)| Some((name, member.as_ref()?))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use identity::{KeyRing, Principal};
+    use mcp::Revision;
+    use serde_json::json;
+    use tool::{Json, Level, Secret, Wall};
+
+    use super::{DECLARED, OPEN, Session, Sessions, bounded};
+    use crate::lists::Names;
+    use crate::mcp::level;
+    use crate::mcp::outlet::Outlet;
+    use crate::mcp::scope::Scope;
+
+    const NOW: Wall = Wall(1_000);
+    const SCOPE: Scope = Scope::All(Names::Native);
+
+    fn anyone() -> Principal {
+        KeyRing::default().open(Level::User).verify(None, NOW).unwrap()
+    }
+
+    fn begun(sessions: &Sessions, principal: &Principal) -> String {
+        let revision = Revision::LAST_HANDSHAKE;
+        sessions.begin((principal, &SCOPE), revision, None, NOW).unwrap()
+    }
+
+    /// Positive control within: what is idle does go.
+    #[test]
+    fn there_is_room_for_what_is_in_use() {
+        let (sessions, principal) = (Sessions::new(&Secret::new("s")), anyone());
+        let find =
+            |id: &str| -> Arc<Session> { sessions.find((&principal, &SCOPE), id, NOW).unwrap() };
+        let error = level::Level::read(&Json::of("error"));
+        let set = |id: &str| find(id).live.set_level(error.unwrap());
+        let (idle, busy) = (begun(&sessions, &principal), begun(&sessions, &principal));
+        set(&idle);
+        set(&busy);
+        let stream = Arc::new(Outlet::default());
+        find(&busy).live.listen(Arc::clone(&stream));
+        for _ in 0..OPEN {
+            find(&begun(&sessions, &principal));
+        }
+        assert!(sessions.known().open.len() <= OPEN);
+        assert_eq!(find(&busy).live.level(), error);
+        assert_eq!(find(&idle).live.level(), None, "it holds, and begins anew");
+        assert!(!stream.is_closed());
+    }
+
+    #[test]
+    fn an_ended_session_is_not_opened_again() {
+        let (sessions, principal) = (Sessions::new(&Secret::new("s")), anyone());
+        let id = begun(&sessions, &principal);
+        let find = || sessions.find((&principal, &SCOPE), &id, NOW);
+        sessions.end(&find().unwrap());
+        assert!(find().is_none());
+    }
+
+    #[test]
+    fn large_capabilities_keep_what_can_be_asked() {
+        let small = Json::of(&json!({"elicitation": {"url": {}}, "x": 1}));
+        assert_eq!(bounded(Some(small.clone())), small);
+        let long = "x".repeat(DECLARED);
+        let large =
+            json!({"elicitation": {"url": {}}, "roots": {"x": long}, "x": long, "sampling": true});
+        let kept = bounded(Some(Json::of(&large)));
+        assert_eq!(
+            kept.value(),
+            json!({"elicitation": {"url": {}}, "roots": {}, "sampling": true})
+        );
+        assert_eq!((bounded(None), bounded(Some(Json::of("x")))), (Json::empty(), Json::empty()));
+    }
 }

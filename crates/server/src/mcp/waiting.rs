@@ -16,6 +16,8 @@ use crate::seal::{Seal, hash};
 
 /// How long a question may be answered.
 const HOLDS: Duration = Duration::from_mins(10);
+/// Bytes that an executor may want back. More is no state but a store.
+const RESUME: usize = 64 << 10;
 /// States that were taken and are remembered until they would expire anyway. Past that, new ones are
 /// refused rather than old ones forgotten.
 const TAKEN: usize = 100_000;
@@ -69,7 +71,7 @@ impl Waits {
         Self { seal: Seal::new(secret, "toolkeep mcp request state"), taken: Mutex::default() }
     }
 
-    /// The state of a call that waits.
+    /// The state of a call that waits; nothing where it is too large or there is no randomness.
     pub(super) fn seal(
         &self,
         principal: &Principal,
@@ -78,6 +80,10 @@ impl Waits {
         now: Wall,
     ) -> Option<String> {
         let until = now.0.saturating_add(u64::try_from(HOLDS.as_millis()).ok()?);
+        if resume.len() > RESUME {
+            tracing::warn!(%call, bytes = resume.len(), "a source wants too much back");
+            return None;
+        }
         let mut nonce = [0; NONCE];
         getrandom::fill(&mut nonce).ok()?;
         let mut plain = Vec::with_capacity(CALL + UNTIL + NONCE + BOUND + resume.len());
@@ -102,14 +108,8 @@ impl Waits {
             let told = format!("`params.inputResponses` is {}; expected an object", answers.kind());
             return Err(Refused::params(told));
         }
-        let Some(state) = state else {
-            if answers.is_some() {
-                let told =
-                    "`params.inputResponses` needs the `requestState` that came with the questions";
-                return Err(Refused::params(told));
-            }
-            return Ok(None);
-        };
+        // Answers to questions that were not asked, or not of this client: MCP wants them asked anew.
+        let Some(state) = state else { return Ok(None) };
         let state = text("requestState", Some(&state))?;
         let plain = self.seal.open(&whose(who.principal), &state);
         let opened = plain.as_deref().and_then(Opened::read).ok_or_else(|| {

@@ -73,15 +73,17 @@ impl Listener {
         Self { tag: Some((id, last)), ..self }
     }
 
-    /// Tells what changed since it was told last.
-    fn look(&mut self, doors: &Inner) {
+    /// Tells what changed since it was told last. Listeners of one view and endpoint share what was
+    /// worked out for it.
+    fn look(&mut self, doors: &Inner, worked: &mut HashMap<(u64, Scope), Seen>) {
         let ring = doors.parts.keys.ring();
         if ring.get(self.principal.key()).is_some_and(|record| record.revoked.is_some()) {
             self.outlet.close();
             return;
         }
         let view = doors.parts.gateway.view(&self.principal, CallerType::Direct);
-        let (before, now) = (self.seen, Seen::of(&view, &self.scope));
+        let now = worked.entry((view.id, self.scope.clone()));
+        let (before, now) = (self.seen, *now.or_insert_with(|| Seen::of(&view, &self.scope)));
         self.seen = now;
         for (changed, method) in [
             (self.kinds.tools && before.tools != now.tools, "notifications/tools/list_changed"),
@@ -151,13 +153,16 @@ impl Watch {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let mut listeners = locked(&self.listeners);
         // What changed before it stood here.
-        listener.look(doors);
+        listener.look(doors, &mut HashMap::new());
         listeners.insert(number, listener);
         Listening { listeners: Arc::downgrade(&self.listeners), number }
     }
 
     fn look(&self, doors: &Inner) {
-        locked(&self.listeners).values_mut().for_each(|listener| listener.look(doors));
+        let mut worked = HashMap::new();
+        for listener in locked(&self.listeners).values_mut() {
+            listener.look(doors, &mut worked);
+        }
     }
 
     /// Ends all streams.

@@ -158,6 +158,16 @@ async fn a_stateless_client_comes_back_with_the_answers() {
     assert_eq!(server.intents()[1].continues, Some(first));
 }
 
+/// What was not asked is asked, whatever a client thinks it answers.
+#[tokio::test]
+async fn answers_without_a_state_answer_nothing() {
+    let server = server().await;
+    let ann = server.agent("ann", Level::User).await;
+    let reply =
+        stateless(&ann, json!({"inputResponses": {"q": {"action": "accept"}}})).await.good();
+    assert_eq!(reply["result"]["resultType"], "input_required");
+}
+
 /// The same arguments in other words are the same arguments.
 #[tokio::test]
 async fn a_state_is_bound_to_what_the_arguments_mean() {
@@ -212,10 +222,6 @@ async fn a_state_that_does_not_hold_begins_no_record() {
             json!({"requestState": good, "inputResponses": []}),
             "`params.inputResponses` is array; expected an object",
         ),
-        (
-            json!({"inputResponses": {}}),
-            "`params.inputResponses` needs the `requestState` that came with the questions",
-        ),
     ] {
         assert_eq!(stateless(&ann, params).await.good()["error"]["message"], told);
     }
@@ -251,4 +257,34 @@ async fn a_stateless_client_that_cannot_be_asked_is_told_what_to_declare() {
     let error = reply.json()["error"].clone();
     assert_eq!((reply.status.as_u16(), &error["code"]), (400, &json!(-32_021)));
     assert_eq!(error["data"], json!({"requiredCapabilities": {"sampling": {}}}));
+}
+
+/// What could never be opened again is not given out.
+#[tokio::test]
+async fn a_source_that_wants_too_much_back_is_refused() {
+    let wants = |bytes: usize| {
+        Arc::new(testkit::executor::Scripted::new(move |_| {
+            let question = json!({"q": {"method": "roots/list", "params": {}}});
+            let (requests, resume) = (Json::of(&question), vec![b'x'; bytes].into());
+            Ok(tool::Step::Wait(tool::Wait::Input { requests, resume }))
+        }))
+    };
+    let server = Server::of(vec![
+        tools::offer(tools::tool("much"), wants(64 << 10)),
+        tools::offer(tools::tool("more"), wants((64 << 10) + 1)),
+    ])
+    .await;
+    let ann = server.agent("ann", Level::User).await;
+    let ask = |name: &'static str, state: Option<Value>| {
+        let mut message = modern_message("tools/call", json!({"name": name}));
+        declares(&mut message, json!({"roots": {}}));
+        if let Some(state) = state {
+            message["params"]["requestState"] = state;
+        }
+        let ann = ann.clone();
+        async move { ann.modern_message(&message).await.good() }
+    };
+    let state = ask("much", None).await["result"]["requestState"].clone();
+    assert_eq!(ask("much", Some(state)).await["result"]["resultType"], "input_required");
+    assert_eq!(text(&ask("more", None).await), "internal: the tool's question cannot be held");
 }

@@ -91,6 +91,7 @@ async fn a_later_stream_takes_the_place_of_the_one_before() {
     );
     let second = ann.listen().await;
     assert_eq!(first.next().await, Value::Null);
+    assert_eq!(ann.send(hyper::Method::HEAD, "/mcp", bytes::Bytes::new()).await.status, 405);
     drop(second);
     assert_eq!(ann.with("accept", "application/json").get("/mcp").await.status, 406);
 }

@@ -270,11 +270,14 @@ async fn errors_of_the_source_are_its_own() {
         |code: i64| json!({"code": code, "message": "its own\\u{200b} words", "data": {"a": 1.0}});
     for (method, params, code) in [
         ("tools/call", json!({"name": "errs"}), -32_042),
-        ("prompts/get", json!({"name": "x"}), -32_002),
         ("resources/read", json!({"uri": "x"}), -32_603),
     ] {
         assert_eq!(asked(&own, method, params).await["error"], error(code), "{method}");
     }
+    // A missing resource has a code of its own in the older revisions only.
+    let old = own.legacy(&message("prompts/get", json!({"name": "x"}))).await.good();
+    let new = own.modern("prompts/get", json!({"name": "x"})).await.good();
+    assert_eq!((&old["error"], &new["error"]), (&error(-32_002), &error(-32_602)));
     let all = asked(&ann, "tools/call", json!({"name": "s.errs"})).await;
     let told = "upstream_failed: it answered with an error";
     assert_eq!(all["result"]["content"][0]["text"], told);

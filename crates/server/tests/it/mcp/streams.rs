@@ -8,7 +8,7 @@ use testkit::executor::echo;
 use tool::{Json, Level, Offer};
 
 use crate::support::client::{Stream, message, modern_message};
-use crate::support::executors::{Following, Notifying};
+use crate::support::executors::{Beside, Flooding, Following, Notifying};
 use crate::support::{Client, Server, bench::Setup, soon, tools};
 
 async fn logs() -> (Server, Client) {
@@ -79,6 +79,22 @@ async fn the_token_is_the_clients() {
     let messages = ann.legacy(&message("tools/call", params)).await.messages();
     assert_eq!(messages.len(), 2);
     assert_eq!(messages[0]["params"], json!({"progressToken": "mine", "progress": 1, "x": 2}));
+}
+
+/// A source of 2026-07-28 tells no log lines unless it is asked to, with each request.
+#[tokio::test]
+async fn a_source_is_told_which_log_lines_are_wanted() {
+    let server = Server::of(vec![tools::offer(tools::tool("meta"), Arc::new(Beside))]).await;
+    let key = server.agent("ann", Level::User).await;
+    let ann = key.session(json!({})).await;
+    let call = |meta: Value| message("tools/call", json!({"name": "meta", "_meta": meta}));
+    let got = |reply: Value| reply["result"]["structuredContent"].clone();
+    let level = "io.modelcontextprotocol/logLevel";
+    let told = got(ann.legacy(&call(json!({"a/b": 1.5}))).await.good());
+    assert_eq!(told, json!({"a/b": 1.5, level: "debug"}));
+    ann.legacy(&message("logging/setLevel", json!({"level": "error"}))).await.good();
+    assert_eq!(got(ann.legacy(&call(Value::Null)).await.good()), json!({level: "error"}));
+    assert_eq!(got(key.legacy(&call(json!({"a/b": 1.5}))).await.good()), json!({"a/b": 1.5}));
 }
 
 async fn changed(stream: &mut Stream) -> String {
@@ -240,4 +256,28 @@ async fn a_revoked_keys_stream_ends_with_the_next_change() {
     server.revoke(&ann).await;
     server.relist(vec![]).await;
     assert_eq!(stream.next().await, Value::Null);
+}
+
+/// It loses notices, and holds neither its call nor the server's memory.
+#[tokio::test]
+async fn a_client_that_does_not_read_gets_its_answer() {
+    let flooding = Flooding { lines: 5_000, long: 10_000 };
+    let server = Server::of(vec![tools::offer(tools::tool("floods"), Arc::new(flooding))]).await;
+    let ann = server.agent("ann", Level::User).await.session(json!({})).await;
+    let mut stream = ann.stream(&message("tools/call", json!({"name": "floods"}))).await;
+    soon(async {
+        while server.ends().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let (mut lines, mut last) = (0, Value::Null);
+    loop {
+        match stream.next().await {
+            Value::Null => break,
+            next => (lines, last) = (lines + 1, next),
+        }
+    }
+    assert_eq!(last["result"]["content"][0]["text"], "done");
+    assert!((2..4_000).contains(&lines), "{lines}");
 }

@@ -173,3 +173,35 @@ impl Executor for Erring {
         Box::pin(async move { Err(ExecuteError { rpc: Some(Box::new(rpc)), ..failed }) })
     }
 }
+
+/// Says far more than anyone reads, and then answers.
+#[derive(Debug)]
+pub(crate) struct Flooding {
+    pub(crate) lines: usize,
+    pub(crate) long: usize,
+}
+
+impl Executor for Flooding {
+    fn execute<'a>(&'a self, _: Granted<'a>, ctx: &'a Context<'a>) -> Boxed<'a, Result> {
+        Box::pin(async move {
+            let line =
+                Json::of(&serde_json::json!({"level": "error", "data": "x".repeat(self.long)}));
+            for _ in 0..self.lines {
+                ctx.progress.notify("notifications/message", &line);
+                tokio::task::yield_now().await;
+            }
+            Ok(Step::Done(Outcome::value(Json::of("done"))))
+        })
+    }
+}
+
+/// Answers with what its client wrote beside the arguments.
+#[derive(Debug)]
+pub(crate) struct Beside;
+
+impl Executor for Beside {
+    fn execute<'a>(&'a self, _: Granted<'a>, ctx: &'a Context<'a>) -> Boxed<'a, Result> {
+        let meta = ctx.meta.cloned().unwrap_or_else(Json::empty);
+        Box::pin(async move { Ok(Step::Done(Outcome::value(meta))) })
+    }
+}

@@ -5,10 +5,12 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ::mcp::{Era, Id, Revision, RpcError, write};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tool::{Boxed, Json};
 
@@ -60,6 +62,8 @@ pub(super) struct Link {
     greeted: Mutex<Arc<Greeted>>,
     slots: Arc<Semaphore>,
     next: AtomicI64,
+    /// Time for a greeting.
+    start: Duration,
 }
 
 impl Link {
@@ -80,6 +84,7 @@ impl Link {
             greeted: Mutex::new(Arc::new(silent)),
             slots: Arc::new(Semaphore::new(bounds.calls)),
             next: AtomicI64::new(1),
+            start: bounds.start,
         })
     }
 
@@ -210,7 +215,10 @@ impl Link {
             return Ok(());
         }
         let again = |why: String| HttpFault::failed(format!("opens no new session: {why}"));
-        let fault = match self.greet().await {
+        let Ok(greeted) = timeout(self.start, self.greet()).await else {
+            return Err(Unanswered::Undelivered(HttpFault::late(self.start)));
+        };
+        let fault = match greeted {
             Ok(()) => {
                 self.shared.ears.changed();
                 return Ok(());

@@ -133,12 +133,11 @@ fn header_of(mark: &Value, property: &Map<String, Value>) -> Result<String, &'st
     if mark.is_empty() || mark.len() > 128 || !mark.bytes().all(token) {
         return Err("is no name of a header");
     }
-    // `number` is not among the types of the specification, but the conformance suite uses it.
     match property.get("type").and_then(Value::as_str) {
-        Some("string" | "integer" | "number" | "boolean") => {
+        Some("string" | "integer" | "boolean") => {
             Ok(format!("{PARAM}{}", mark.to_ascii_lowercase()))
         }
-        _ => Err("stands at an argument that is no string, number or boolean"),
+        _ => Err("stands at an argument that is no string, integer or boolean"),
     }
 }
 
@@ -239,6 +238,7 @@ mod tests {
             schema(&json!({"a": {"type": "string", "x-mcp-header": 7}})),
             schema(&json!({"a": {"type": "object", "x-mcp-header": "A"}})),
             schema(&json!({"a": {"x-mcp-header": "A"}})),
+            schema(&json!({"a": {"type": "number", "x-mcp-header": "A"}})),
             schema(&json!({"a": text, "b": {"type": "string", "x-mcp-header": "a"}})),
             schema(&json!({"a": {"type": "array", "items": text}})),
             schema(&json!({"a": {"anyOf": [text]}})),

@@ -151,10 +151,15 @@ impl Exchange {
                 pipe.send(text).await
             }
             Wire::Http(endpoint) => {
-                let headers = match link.era() {
-                    Era::Stateless => super::mirror::headers(request, mirror),
-                    Era::Handshake => Vec::new(),
+                // A greeting may reach a server of the other era, which wants its headers too.
+                let headers = if link.era() == Era::Stateless || greets {
+                    super::mirror::headers(request, mirror)
+                } else {
+                    Vec::new()
                 };
+                if call && link.era() == Era::Handshake {
+                    endpoint.beside.enter(self.id);
+                }
                 let sent = endpoint.post((&link, self.id), (text, headers), greets);
                 let answer = tokio::select! {
                     biased;
@@ -173,9 +178,11 @@ impl Exchange {
             Way::Unsent => Err(Unanswered::Closed),
             Way::Pipe(events) => events.recv().await.ok_or(Unanswered::Lost),
             Way::Http(answer) => {
+                let Wire::Http(endpoint) = &self.link.wire else { return Err(Unanswered::Lost) };
                 tokio::select! {
                     biased;
                     event = answer.next(&self.link, self.id) => event,
+                    event = endpoint.beside.next(self.id) => Ok(event),
                     () = self.link.over() => Err(Unanswered::Lost),
                 }
             }
@@ -190,8 +197,9 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        if let Wire::Pipe(pipe) = &self.link.wire {
-            pipe.leave(self.id);
+        match &self.link.wire {
+            Wire::Pipe(pipe) => pipe.leave(self.id),
+            Wire::Http(endpoint) => endpoint.beside.leave(self.id),
         }
         // A stateless server sees its stream closed, which says the same.
         let seen = self.link.mirrors();
@@ -208,6 +216,12 @@ impl Drop for Exchange {
             tracing::debug!(told = told.is_ok(), "cancelled a request at its server");
         }));
     }
+}
+
+/// The answer to a question that cannot be told to be of one call.
+pub(super) fn nobodys() -> RpcError {
+    let why = "nobody can tell whose question this is: not exactly one call is in flight";
+    RpcError::new(code::INTERNAL_ERROR, why)
 }
 
 /// The answer to a question that is none of those that are passed on.

@@ -4,6 +4,7 @@
 //! connections serve again. A call is one request sent by whoever makes it: no task, no channel.
 
 mod answer;
+mod beside;
 mod endpoint;
 mod reply;
 mod stream;

@@ -195,6 +195,8 @@ async fn keep(link: &Arc<Link>, uri: &str, channel: &Channel) {
             channel.standing.send_replace(Standing::Failed(failed));
             return;
         }
+        // Who comes from now on waits for the next one.
+        channel.standing.send_replace(Standing::Coming);
         if link.era() == Era::Handshake {
             let params = Json::of(&json!({"uri": uri}));
             let left = timeout(LEAVING, link.ask("resources/unsubscribe", &params)).await;
@@ -204,7 +206,6 @@ async fn keep(link: &Arc<Link>, uri: &str, channel: &Channel) {
         if link.shared.ears.forget(uri) {
             return;
         }
-        channel.standing.send_replace(Standing::Coming);
     }
 }
 

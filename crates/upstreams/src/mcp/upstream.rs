@@ -283,7 +283,10 @@ impl Upstream {
                 () = self.setting.closing.cancelled() => return,
                 () = self.setting.changed.notified() => self.bump(),
             }
-            sleep(CALM).await;
+            tokio::select! {
+                () = self.setting.closing.cancelled() => return,
+                () = sleep(CALM) => {}
+            }
         }
     }
 

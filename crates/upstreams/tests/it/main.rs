@@ -9,6 +9,8 @@ mod mcp;
 #[cfg(test)]
 mod module;
 #[cfg(test)]
+mod real;
+#[cfg(test)]
 mod server;
 #[cfg(test)]
 mod tool_file;

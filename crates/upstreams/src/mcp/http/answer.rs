@@ -54,6 +54,14 @@ impl Answer {
         Ok(Self { session, kind })
     }
 
+    /// Whether it is a refusal that speaks of the session: servers that forgot one should answer 404, and
+    /// many answer 400 with these words.
+    pub(super) fn forgot_session(&self) -> bool {
+        let Kind::Whole(Some(Event::Answered(Err(error)))) = &self.kind else { return false };
+        let said = error.message.to_ascii_lowercase();
+        ["session", "not initialized"].iter().any(|word| said.contains(word))
+    }
+
     /// What comes next.
     pub(in crate::mcp) async fn next(
         &mut self,

@@ -10,6 +10,7 @@ use guard::egress::{Body, HttpLimits};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use tokio::sync::{Semaphore, watch};
 
+use super::beside::Beside;
 use super::{Answer, Http, reply};
 use crate::mcp::fail::HttpFault;
 use crate::mcp::link::{Link, Unanswered};
@@ -37,6 +38,8 @@ pub(in crate::mcp) struct Endpoint {
     pub(in crate::mcp) sessions: watch::Sender<u64>,
     /// One at a time opens a new session.
     pub(in crate::mcp) renewing: Semaphore,
+    /// What comes for calls on the stream of the session.
+    pub(in crate::mcp) beside: Beside,
     /// Whether the server leaves streams open whose answer has come.
     pub(super) lingers: AtomicBool,
 }
@@ -58,6 +61,7 @@ impl Endpoint {
             bare,
             sessions: watch::Sender::new(0),
             renewing: Semaphore::new(1),
+            beside: Beside::default(),
             lingers: AtomicBool::new(false),
         }
     }
@@ -100,8 +104,15 @@ impl Endpoint {
                 again = true;
                 continue;
             }
+            let refused = response.status() == StatusCode::BAD_REQUEST;
             let answer = Answer::of(self, response, (id, greets)).await;
-            return answer.map_err(Unanswered::Undelivered);
+            let answer = answer.map_err(Unanswered::Undelivered)?;
+            if refused && seat.session && answer.forgot_session() {
+                // Said in words only, so nobody knows that nothing was done: this call fails, and the
+                // next one has a session again.
+                drop(link.renew(seat.number).await);
+            }
+            return Ok(answer);
         }
     }
 

@@ -40,6 +40,8 @@ pub(super) struct Stream {
     pause: Option<Duration>,
     resumed: u32,
     questions: usize,
+    /// A question that is ours to answer, until it is.
+    owed: Option<Request>,
     /// The last event, kept while the rest is read.
     ended: Option<Event>,
 }
@@ -54,6 +56,7 @@ impl Stream {
             pause: None,
             resumed: 0,
             questions: 0,
+            owed: None,
             ended: None,
         }
     }
@@ -61,6 +64,7 @@ impl Stream {
     /// What comes next.
     pub(super) async fn next(&mut self, link: &Arc<Link>, id: i64) -> Result<Event, Unanswered> {
         loop {
+            self.settle(link).await?;
             if let Some(event) = self.ended.take() {
                 return Ok(event);
             }
@@ -137,8 +141,18 @@ impl Stream {
         if is_passed_on(&question.method) {
             return Ok(Some(Event::Asked(question)));
         }
-        reply_to(&question, link).await?;
+        self.owed = Some(question);
+        self.settle(link).await?;
         Ok(None)
+    }
+
+    /// What is owed stays until it is given, so that a dropped future loses nothing.
+    async fn settle(&mut self, link: &Link) -> Result<(), Unanswered> {
+        if let Some(question) = &self.owed {
+            reply_to(question, link).await?;
+            self.owed = None;
+        }
+        Ok(())
     }
 
     /// The stream broke off. What is left of it may be had, where the server gave its events ids.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::mcp::sse;
-use ::mcp::{Message, code};
+use ::mcp::{Message, Notification, Request, code};
 use guard::egress::Body;
 use http::{HeaderValue, StatusCode};
 use tokio::time::{Instant, sleep};
@@ -12,8 +12,11 @@ use tool::Limits;
 
 use super::reply;
 use super::stream::{endpoint, reply_to};
-use crate::mcp::link::Link;
+use crate::mcp::ears::Heard;
+use crate::mcp::exchange::{Event, nobodys};
+use crate::mcp::link::{Link, Unanswered};
 use crate::mcp::noise::Verdict;
+use crate::mcp::question::is_passed_on;
 
 /// A stream that ended is opened again no sooner than this, and no later than that.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -59,6 +62,31 @@ async fn listening(link: &Arc<Link>) {
     }
 }
 
+/// A question is of the only call in flight; with none or more, nobody can tell whom it asks.
+async fn question_of(link: &Link, question: Request) -> Result<(), Unanswered> {
+    let Some(endpoint) = endpoint(link).filter(|_| is_passed_on(&question.method)) else {
+        return reply_to(&question, link).await;
+    };
+    let id = question.id.clone();
+    if endpoint.beside.tell(Event::Asked(question)).is_ok() {
+        return Ok(());
+    }
+    link.reply(&id, &Err(nobodys())).await
+}
+
+fn notice_of(link: &Link, notice: Notification) {
+    let Some(endpoint) = endpoint(link) else { return };
+    // Lossy on purpose, as everywhere.
+    drop(match link.shared.ears.hear(notice) {
+        Heard::Progressed(call, progress) => {
+            endpoint.beside.tell_to(call, Event::Progressed(progress))
+        }
+        Heard::Logged(notice) => endpoint.beside.tell(Event::Noticed(notice)),
+        Heard::Withdrawn(id) => endpoint.beside.tell(Event::Withdrawn(id)),
+        Heard::Acknowledged(..) | Heard::Quiet => Ok(()),
+    });
+}
+
 fn wait_for(status: StatusCode) -> bool {
     matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }
@@ -95,9 +123,8 @@ impl Hearing {
             return Some(());
         };
         match Message::read(data.clone(), Limits { bytes: most, ..Limits::DOCUMENT }) {
-            Ok(Message::Notification(notice)) => drop(link.shared.ears.hear(notice)),
-            // A question here belongs to no call, so there is nobody who could be asked.
-            Ok(Message::Request(question)) => reply_to(&question, link).await.ok()?,
+            Ok(Message::Notification(notice)) => notice_of(link, notice),
+            Ok(Message::Request(question)) => question_of(link, question).await.ok()?,
             Err(fault) if fault.error.code == code::PARSE_ERROR => {
                 let verdict = link.shared.noise.line(data.as_bytes(), &fault.to_string());
                 if let Verdict::Enough(_) = verdict {

@@ -3,14 +3,14 @@
 use std::io;
 use std::sync::Arc;
 
-use ::mcp::{Fault, Id, Message, Request, Response, RpcError, code, write};
+use ::mcp::{Fault, Id, Message, Request, Response, RpcError, write};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tool::{Json, Limits};
 
 use super::{Broken, Reader, Waiting};
 use crate::mcp::ears::Heard;
-use crate::mcp::exchange::{Event, Spoiled, not_answered};
+use crate::mcp::exchange::{Event, Spoiled, nobodys, not_answered};
 use crate::mcp::lines::{Line, Lines};
 use crate::mcp::link::Shared;
 use crate::mcp::noise::Verdict;
@@ -143,9 +143,7 @@ impl Sorting {
         if matches!(told, Some(Ok(()))) {
             return Some(());
         }
-        let why = "nobody can tell whose question this is: not exactly one call is in flight";
-        let error = RpcError::new(code::INTERNAL_ERROR, why);
-        self.reply(write::error(Some(&id), &error)).await
+        self.reply(write::error(Some(&id), &nobodys())).await
     }
 
     /// Waits for a place, so that answers to questions do not pile up.

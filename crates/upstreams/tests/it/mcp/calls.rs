@@ -50,6 +50,9 @@ async fn arguments_and_result_pass_untouched() {
     let sent = peer.hears(|m| m["method"] == "tools/call").await;
     assert_eq!(sent["params"]["name"], "tool");
     assert_eq!(sent["params"]["arguments"], json!({"n": 1.5, "z": [1, 2]}));
+    // Byte for byte, but for the line end, which would end the message.
+    let line = peer.lines().into_iter().find(|line| line.contains("tools/call")).unwrap();
+    assert!(line.ends_with(r#""arguments":{"n" : 1.50, "z":[1,2]}}}"#), "{line}");
     source.close().await;
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -13,13 +14,15 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams,
     GetPromptResponse, GetPromptResult, InputRequiredResult, ListPromptsResult,
     ListResourcesResult, ListToolsResult, LoggingLevel, LoggingMessageNotificationParam,
-    PaginatedRequestParams, Prompt, ServerCapabilities, ServerConfig, Tool,
+    PaginatedRequestParams, Prompt, ResourceUpdatedNotificationParam, ServerCapabilities,
+    ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
@@ -35,11 +38,16 @@ const SOON: Duration = Duration::from_secs(20);
 #[derive(Clone)]
 struct Curious {
     stateless: bool,
+    /// Told when its resource changes.
+    touched: Arc<Notify>,
+    /// Those who listen to it now.
+    listening: Arc<AtomicUsize>,
 }
 
 impl ServerHandler for Curious {
     fn get_info(&self) -> ServerConfig {
         let can = ServerCapabilities::builder().enable_tools().enable_prompts().enable_logging();
+        let can = can.enable_resources().enable_resources_subscribe();
         ServerConfig::new(can.build())
     }
 
@@ -50,7 +58,7 @@ impl ServerHandler for Curious {
     ) -> Result<ListToolsResult, ErrorData> {
         let schema = Arc::new(json!({"type": "object"}).as_object().unwrap().clone());
         let tool = |name: &'static str| Tool::new(name, "", Arc::clone(&schema));
-        Ok(ListToolsResult::with_all_items(["roots", "log"].map(tool).to_vec()))
+        Ok(ListToolsResult::with_all_items(["roots", "log", "touch"].map(tool).to_vec()))
     }
 
     async fn list_prompts(
@@ -80,6 +88,53 @@ impl ServerHandler for Curious {
         }
     }
 
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let (touched, listening) = (Arc::clone(&self.touched), Arc::clone(&self.listening));
+        listening.fetch_add(1, Ordering::SeqCst);
+        drop(TaskTracker::new().spawn(async move {
+            while listening.load(Ordering::SeqCst) > 0 {
+                touched.notified().await;
+                let params = ResourceUpdatedNotificationParam::new(request.uri.clone());
+                drop(context.peer.notify_resource_updated(params).await);
+            }
+        }));
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        _: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.listening.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        wanted: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(wanted.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.listening.fetch_add(1, Ordering::SeqCst);
+        loop {
+            tokio::select! {
+                () = context.cancelled() => break,
+                () = self.touched.notified() => {
+                    drop(context.sink().notify_resource_updated("a:b").await);
+                }
+            }
+        }
+        self.listening.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
@@ -87,6 +142,10 @@ impl ServerHandler for Curious {
     ) -> Result<CallToolResponse, ErrorData> {
         let told =
             |text: String| Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into());
+        if request.name == "touch" {
+            self.touched.notify_one();
+            return told("touched".to_owned());
+        }
         if request.name == "log" {
             let line = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!("a line"));
             drop(context.peer.notify_logging_message(line).await);
@@ -146,27 +205,42 @@ impl Dial for Curious {
     }
 }
 
+/// The server in one manner.
+struct Stand {
+    source: McpSource,
+    _site: Option<Site>,
+    listening: Arc<AtomicUsize>,
+    manner: String,
+}
+
 /// The server over pipes and over HTTP, in both eras.
-fn everywhere() -> Vec<(McpSource, Option<Site>, String)> {
+fn everywhere() -> Vec<Stand> {
     let mut all = Vec::new();
     for (dialect, stateless) in [(Dialect::Initialize, false), (Dialect::Discover, true)] {
-        let curious = Curious { stateless };
+        let new = || Curious { stateless, touched: Arc::default(), listening: Arc::default() };
+        let curious = new();
         let options = || Options { dialect, ..Options::default() };
         let name = SourceName::new("web").unwrap();
         let pipes = McpSource::pipes(name, options(), Arc::new(curious.clone()));
-        all.push((pipes, None, format!("pipes {dialect:?}")));
+        let (source, listening) = (pipes, curious.listening);
+        let manner = format!("pipes {dialect:?}");
+        all.push(Stand { source, _site: None, listening, manner });
+        let curious = new();
+        let listening = Arc::clone(&curious.listening);
         let sessions = Arc::new(LocalSessionManager::default());
         let config = StreamableHttpServerConfig::default();
         let service = StreamableHttpService::new(move || Ok(curious.clone()), sessions, config);
         let site = Site::serve(Router::new().route_service("/mcp", service));
-        all.push((site.source(options()), Some(site), format!("http {dialect:?}")));
+        let source = site.source(options());
+        let manner = format!("http {dialect:?}");
+        all.push(Stand { source, _site: Some(site), listening, manner });
     }
     all
 }
 
 #[tokio::test]
 async fn questions_of_rmcps_server_are_answered_live() {
-    for (source, _site, manner) in everywhere() {
+    for Stand { source, _site, manner, .. } in everywhere() {
         let (client, can) = (Client::default(), declares(r#"{"roots":{}}"#));
         let setup = Setup { ask: Some(&client), client: Some(&can), ..Setup::default() };
         let tool = runner(&source, "web.roots").await;
@@ -181,7 +255,7 @@ async fn questions_of_rmcps_server_are_answered_live() {
 
 #[tokio::test]
 async fn questions_of_rmcps_server_are_answered_between_two_calls() {
-    for (source, _site, manner) in everywhere() {
+    for Stand { source, _site, manner, .. } in everywhere() {
         let can = declares(r#"{"roots":{}}"#);
         let setup = Setup { client: Some(&can), ..Setup::default() };
         let tool = runner(&source, "web.roots").await;
@@ -200,7 +274,7 @@ async fn questions_of_rmcps_server_are_answered_between_two_calls() {
 
 #[tokio::test]
 async fn prompts_and_log_lines_of_rmcps_server() {
-    for (source, _site, manner) in everywhere() {
+    for Stand { source, _site, manner, .. } in everywhere() {
         let get = runner(&source, "mcp.prompts.get").await;
         let outcome = timeout(SOON, get.call(r#"{"name":"hello"}"#)).await.unwrap().unwrap();
         assert!(body(&outcome).contains(r#""messages":[]"#), "{manner}");
@@ -216,8 +290,8 @@ async fn prompts_and_log_lines_of_rmcps_server() {
         assert_eq!(said(&done(step)), "logged");
         let heard = watch.notices.lock().unwrap().clone();
         if manner == "http Initialize" {
-            // rmcp puts it on the stream of the session, where nobody can tell whose call it is of.
-            assert!(heard.is_empty());
+            // rmcp puts it on the stream of the session, which may be slower than the answer.
+            assert!(heard.len() <= 1);
             continue;
         }
         assert_eq!(heard.len(), 1, "{manner}");
@@ -225,6 +299,34 @@ async fn prompts_and_log_lines_of_rmcps_server() {
             (&*heard[0].0, &heard[0].1["data"]),
             ("notifications/message", &json!("a line"))
         );
+        timeout(SOON, source.close()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn resources_of_rmcps_server_are_listened_to_and_left() {
+    for Stand { source, _site, listening, manner } in everywhere() {
+        let subscribe = runner(&source, "mcp.resources.subscribe").await;
+        let touch = runner(&source, "web.touch").await;
+        let watch = Watch::default();
+        let (ended, ()) = tokio::join!(subscribe.watched(r#"{"uri":"a:b"}"#, &watch), async {
+            let begun = watch.heard("notifications/subscriptions/acknowledged", 1);
+            timeout(SOON, begun).await.expect(&manner);
+            for count in 1..4 {
+                touch.call("{}").await.unwrap();
+                let told = watch.heard("notifications/resources/updated", count);
+                timeout(SOON, told).await.expect(&manner);
+            }
+            assert_eq!(listening.load(Ordering::SeqCst), 1, "{manner}");
+            watch.cancel.cancel();
+        });
+        assert_eq!(body(&ended.unwrap()), "{}", "{manner}");
+        let left = async {
+            while listening.load(Ordering::SeqCst) > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(SOON, left).await.expect(&manner);
         timeout(SOON, source.close()).await.unwrap();
     }
 }

@@ -46,6 +46,7 @@ async fn headers_of_the_operator_are_on_every_request_and_results_pass_untouched
         assert_eq!(asked.header("x-key"), Some("open sesame"));
         assert_eq!(asked.header("mcp-protocol-version"), Some("2025-11-25"));
         let id = &asked.message["id"];
+        assert!(asked.body.ends_with(b"\"arguments\":{\"n\" : 1.50,\n\"z\":[1,2]}}}"));
         stream(&[
             ": hello\n\nevent: odd\ndata: {}\n\nother: field\n\n".to_owned(),
             event(
@@ -55,7 +56,8 @@ async fn headers_of_the_operator_are_on_every_request_and_results_pass_untouched
         ])
     });
     let source = site.source(Options::default());
-    let outcome = runner(&source, "web.tool").await.call("{}").await.unwrap();
+    let tool = runner(&source, "web.tool").await;
+    let outcome = tool.call("{\"n\" : 1.50,\n\"z\":[1,2]}").await.unwrap();
     assert_eq!(body(&outcome), RESULT);
     timeout(SOON, source.close()).await.unwrap();
 }

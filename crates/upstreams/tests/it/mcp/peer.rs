@@ -22,6 +22,7 @@ pub(crate) struct Peer {
     script: Arc<Script>,
     starts: Arc<AtomicUsize>,
     heard: Arc<Mutex<Vec<Value>>>,
+    lines: Arc<Mutex<Vec<String>>>,
     alive: Arc<AtomicUsize>,
 }
 
@@ -41,6 +42,7 @@ impl Peer {
             script: Arc::new(move |talk| Box::pin(script(talk))),
             starts: Arc::default(),
             heard: Arc::default(),
+            lines: Arc::default(),
             alive: Arc::default(),
         }
     }
@@ -80,6 +82,11 @@ impl Peer {
         self.heard.lock().unwrap().clone()
     }
 
+    /// The same, as it stood on the wire.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+
     /// Waits until a message was heard that `fits`.
     pub(crate) async fn hears(&self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
@@ -100,7 +107,13 @@ impl Peer {
         let (theirs_in, ours_out) = tokio::io::duplex(1 << 16);
         let (end, ended) = watch::channel(None);
         let lines = BufReader::new(theirs_in).lines();
-        let talk = Talk { nth, lines, out: theirs_out, heard: Arc::clone(&self.heard) };
+        let talk = Talk {
+            nth,
+            lines,
+            out: theirs_out,
+            heard: Arc::clone(&self.heard),
+            raw: Arc::clone(&self.lines),
+        };
         let alive = Alive::new(&self.alive);
         let script = (self.script)(talk);
         let task = TaskTracker::new().spawn(async move {
@@ -177,6 +190,7 @@ pub(crate) struct Talk {
     lines: Lines<BufReader<DuplexStream>>,
     out: DuplexStream,
     heard: Arc<Mutex<Vec<Value>>>,
+    raw: Arc<Mutex<Vec<String>>>,
 }
 
 impl Talk {
@@ -185,6 +199,7 @@ impl Talk {
         let line = self.lines.next_line().await.ok()??;
         let message: Value = serde_json::from_str(&line).unwrap();
         self.heard.lock().unwrap().push(message.clone());
+        self.raw.lock().unwrap().push(line);
         Some(message)
     }
 

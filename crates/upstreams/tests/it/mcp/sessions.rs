@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::response::Response;
+use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tool::{Code, Source as _};
 use upstreams::mcp::{Dialect, Options};
 
 use super::peer::{Peer, definition, names, text};
-use super::runs::{Watch, runner, said};
+use super::runs::{Client, Setup, Watch, done, runner, said};
 use super::site::{Asked, Site, endless, reply, stream};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -46,6 +47,7 @@ async fn a_session_has_its_revision_and_its_id_on_every_request_and_is_ended() {
             async move {
                 match asked.method() {
                     "initialize" => {
+                        assert_eq!(asked.header("mcp-method"), Some("initialize"));
                         let params = &asked.message["params"];
                         assert_eq!(params["protocolVersion"], "2025-11-25");
                         let can = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}});
@@ -258,4 +260,91 @@ async fn a_server_that_changed_its_era_is_met_in_the_other() {
     };
     assert_eq!(timeout(SOON, again).await.unwrap(), "older");
     source.close().await;
+}
+
+/// A server that asks on the stream of the session, as many do.
+#[tokio::test]
+async fn a_question_on_the_sessions_stream_is_of_the_only_call() {
+    let (begun, begins) = tokio::sync::watch::channel(0);
+    let (told, heard) = tokio::sync::watch::channel(Vec::<Value>::new());
+    let (begun, told) = (Arc::new(begun), Arc::new(told));
+    let site = Site::script(move |asked| {
+        let (begun, told) = (Arc::clone(&begun), Arc::clone(&told));
+        let (mut begins, mut heard) = (begins.clone(), heard.clone());
+        async move {
+            match asked.method() {
+                "initialize" => within(asked.usual(), "s"),
+                "tools/call" => {
+                    begun.send_modify(|count| *count += 1);
+                    // Answered when the question is.
+                    let id = asked.message["id"].clone();
+                    let rest = async move {
+                        let all = heard.wait_for(|all| !all.is_empty()).await.unwrap().clone();
+                        let result = json!({"jsonrpc": "2.0", "id": id, "result": text(&all[0].to_string())});
+                        Ok::<_, std::io::Error>(format!("data: {result}\n\n"))
+                    };
+                    let body = axum::body::Body::from_stream(futures_util::stream::once(rest));
+                    let response = Response::builder().header("content-type", "text/event-stream");
+                    response.body(body).unwrap()
+                }
+                "" if asked.parts.method == "GET" => {
+                    let question = async move {
+                        begins.wait_for(|count| *count > 0).await.unwrap();
+                        let question = json!({"jsonrpc": "2.0", "id": "q", "method": "roots/list"});
+                        Ok::<_, std::io::Error>(format!("data: {question}\n\n"))
+                    };
+                    let all = futures_util::stream::once(question);
+                    let body =
+                        axum::body::Body::from_stream(all.chain(futures_util::stream::pending()));
+                    let response = Response::builder().header("content-type", "text/event-stream");
+                    response.body(body).unwrap()
+                }
+                "" if asked.message["id"] == "q" => {
+                    told.send_modify(|all| all.push(asked.message.clone()));
+                    reply(202, &[], "")
+                }
+                _ => asked.usual(),
+            }
+        }
+    });
+    let source = site.source(Options::default());
+    let tool = runner(&source, "web.tool").await;
+    let client = Client::default();
+    let setup = Setup { ask: Some(&client), ..Setup::default() };
+    let step = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
+    assert!(said(&done(step)).contains("file:///home"));
+    timeout(SOON, source.close()).await.unwrap();
+}
+
+/// Servers that say with 400 that they know no such session; whether they did something, nobody knows.
+#[tokio::test]
+async fn a_session_that_is_gone_in_words_only_fails_one_call_and_is_opened_anew() {
+    let opened = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&opened);
+    let site = Site::script(move |asked| {
+        let opened = Arc::clone(&count);
+        async move {
+            let session = asked.header("mcp-session-id").map(str::to_owned);
+            match asked.method() {
+                "initialize" => {
+                    let now = opened.fetch_add(1, Ordering::SeqCst) + 1;
+                    within(asked.usual(), &format!("s{now}"))
+                }
+                "tools/call" if session.as_deref() == Some("s1") => {
+                    let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
+                    let error = json!({"jsonrpc": "2.0", "id": null, "error": error});
+                    reply(400, &JSON, error.to_string())
+                }
+                "tools/call" => reply(200, &JSON, asked.answer(&text("there"))),
+                _ => asked.usual(),
+            }
+        }
+    });
+    let source = site.source(Options::default());
+    let tool = runner(&source, "web.tool").await;
+    let error = timeout(SOON, tool.call("{}")).await.unwrap().unwrap_err();
+    assert_eq!(error.rpc.unwrap().code, -32000);
+    assert_eq!(said(&timeout(SOON, tool.call("{}")).await.unwrap().unwrap()), "there");
+    assert_eq!(opened.load(Ordering::SeqCst), 2);
+    timeout(SOON, source.close()).await.unwrap();
 }

@@ -78,7 +78,7 @@ impl Site {
                 let (parts, body) = request.into_parts();
                 let body = axum::body::to_bytes(body, 1 << 24).await.unwrap();
                 let message = serde_json::from_slice(&body).unwrap_or(Value::Null);
-                script(Asked { parts, message }).await
+                script(Asked { parts, message, body }).await
             }
         });
         Self::serve(app)
@@ -104,6 +104,8 @@ pub(crate) fn egress() -> Egress {
 pub(crate) struct Asked {
     pub(crate) parts: Parts,
     pub(crate) message: Value,
+    /// As it came.
+    pub(crate) body: Bytes,
 }
 
 impl Asked {

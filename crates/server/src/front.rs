@@ -85,6 +85,17 @@ fn entered(doors: &Doors, headers: &HeaderMap) -> Result<Principal, ApiError> {
 mod tests {
     use super::endpoint;
 
+    /// The bytes of the future that `make` makes; none is made.
+    fn size<A, F: Future>(_: impl Fn(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn what_waits_for_a_call_is_small() {
+        let whole = size(|(doors, source, request)| super::message(doors, source, request));
+        assert!(whole <= 10 << 10, "{whole} bytes");
+    }
+
     #[test]
     fn only_plain_paths_take_the_short_way() {
         assert_eq!(endpoint("/mcp"), Some(""));

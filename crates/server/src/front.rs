@@ -6,7 +6,9 @@
 use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse as _;
-use http::{Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response};
+use identity::Principal;
+use tool::Boxed;
 use tower::ServiceExt as _;
 
 use crate::error::ApiError;
@@ -28,8 +30,9 @@ impl Front {
         Self { mcp: Some(doors.clone()), router: router(doors) }
     }
 
-    /// Answers one request.
-    pub(crate) async fn answer<B>(self, request: Request<B>) -> Response<Body>
+    /// Answers one request. Both ways are boxed apart: what a connection carries about is moved often,
+    /// and the router's way is large.
+    pub(crate) fn answer<B>(&self, request: Request<B>) -> Boxed<'static, Response<Body>>
     where
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<axum::BoxError>,
@@ -39,11 +42,11 @@ impl Front {
             && let Some(source) = endpoint(request.uri().path())
         {
             let source = (!source.is_empty()).then(|| source.to_owned());
-            let answered = Box::pin(message(doors, source, request.map(Body::new))).await;
-            return answered.unwrap_or_else(ApiError::into_response);
+            return Box::pin(message(doors.clone(), source, request.map(Body::new)));
         }
+        let answer = self.router.clone().oneshot(request.map(Body::new));
         // The router's error is one that cannot be made.
-        self.router.oneshot(request.map(Body::new)).await.unwrap_or_default()
+        Box::pin(async { answer.await.unwrap_or_default() })
     }
 }
 
@@ -64,19 +67,34 @@ fn endpoint(path: &str) -> Option<&str> {
     (!source.contains(['/', '%'])).then_some(source)
 }
 
-async fn message(
-    doors: &Doors,
-    source: Option<String>,
-    request: Request<Body>,
-) -> Result<Response<Body>, ApiError> {
-    doors.parts.hosts.check(request.headers())?;
-    let principal = auth::principal(doors, request.headers())?;
-    mcp::message(doors, &principal, source, request).await
+async fn message(doors: Doors, source: Option<String>, request: Request<Body>) -> Response<Body> {
+    let answered = match entered(&doors, request.headers()) {
+        Ok(principal) => mcp::message(&doors, &principal, source, request).await,
+        Err(error) => Err(error),
+    };
+    answered.unwrap_or_else(ApiError::into_response)
+}
+
+/// What stands before every door, in this order.
+fn entered(doors: &Doors, headers: &HeaderMap) -> Result<Principal, ApiError> {
+    doors.parts.hosts.check(headers)?;
+    auth::principal(doors, headers)
 }
 
 #[cfg(test)]
 mod tests {
     use super::endpoint;
+
+    /// The bytes of the future that `make` makes; none is made.
+    fn size<A, F: Future>(_: impl Fn(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn what_waits_for_a_call_is_small() {
+        let whole = size(|(doors, source, request)| super::message(doors, source, request));
+        assert!(whole <= 10 << 10, "{whole} bytes");
+    }
 
     #[test]
     fn only_plain_paths_take_the_short_way() {

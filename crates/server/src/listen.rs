@@ -66,7 +66,7 @@ async fn serve(stream: TcpStream, front: Front, stop: CancellationToken) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
     let service = service_fn(|request| {
-        let answer = front.clone().answer(request);
+        let answer = front.answer(request);
         async { Ok::<_, Infallible>(answer.await) }
     });
     let connection = http1::Builder::new()

@@ -78,10 +78,8 @@ impl Words<'_> {
     /// What went wrong, for a method or for a tool.
     pub(super) fn failure(self, failure: &Failure, method: bool) -> Written {
         if let Some(error) = failure.rpc.as_deref().filter(|_| self.own || method) {
-            // 2026-07-28 has a status for this one.
-            let lacks = self.era == Era::Stateless && error.code == code::MISSING_CAPABILITY;
-            let status = if lacks { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-            return Written::error(self.id, status, &relayed(self.era, error));
+            let error = relayed(self.era, error);
+            return Written::error(self.id, status(self.era, error.code), &error);
         }
         if !method {
             return self.failed(failure);
@@ -148,6 +146,15 @@ fn relayed(era: Era, error: &Rpc) -> RpcError {
         code => code,
     };
     RpcError { code, message: error.message.clone(), data: error.data.clone() }
+}
+
+/// What 2026-07-28 says of errors in the status too.
+fn status(era: Era, code: i64) -> StatusCode {
+    match (era, code) {
+        (Era::Stateless, code::MISSING_CAPABILITY) => StatusCode::BAD_REQUEST,
+        (Era::Stateless, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        _ => StatusCode::OK,
+    }
 }
 
 /// 2026-07-28 wants both of what is read; a source of an older revision knows neither.

@@ -1,5 +1,6 @@
 //! One pass over a text that builds nothing: serde_json does the grammar, the visitor the bounds.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
@@ -93,15 +94,62 @@ impl<'de> Visitor<'de> for Node<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let inner = self.inner()?;
-        let mut keys = HashSet::new();
-        while let Some(key) = map.next_key::<String>()? {
+        let mut keys = Keys::default();
+        while let Some(key) = map.next_key_seed(Key)? {
             self.count()?;
-            if keys.contains(&key) {
-                return Err(A::Error::custom(format!("key `{key}` occurs twice")));
+            if let Some(twice) = keys.add(key) {
+                return Err(A::Error::custom(format!("key `{twice}` occurs twice")));
             }
-            keys.insert(key);
             map.next_value_seed(inner)?;
         }
         Ok(())
+    }
+}
+
+/// A key, borrowed where it has no escapes.
+struct Key;
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = Cow<'de, str>;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Key {
+    type Value = Cow<'de, str>;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(key))
+    }
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(key.to_owned()))
+    }
+}
+
+/// Objects up to this are looked through; most have fewer keys, and hashing those costs more.
+const FEW: usize = 12;
+
+/// The keys of one object.
+#[derive(Default)]
+struct Keys<'de> {
+    few: Vec<Cow<'de, str>>,
+    many: HashSet<Cow<'de, str>>,
+}
+
+impl<'de> Keys<'de> {
+    /// Takes a key; gives it back where it is there already.
+    fn add(&mut self, key: Cow<'de, str>) -> Option<Cow<'de, str>> {
+        if self.few.contains(&key) || self.many.contains(&key) {
+            return Some(key);
+        }
+        if self.few.len() < FEW {
+            self.few.push(key);
+        } else {
+            self.many.insert(key);
+        }
+        None
     }
 }

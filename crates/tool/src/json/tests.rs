@@ -59,3 +59,19 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn a_key_that_occurs_twice_is_found_however_many_there_are() {
+    for count in [2, 12, 13, 14, 40] {
+        let keys: Vec<_> = (0..count).map(|i| format!("\"k{i}\":{i}")).collect();
+        let whole = format!("{{{}}}", keys.join(","));
+        assert!(Json::check(whole, Limits::DOCUMENT).is_ok());
+        for twice in [0, count / 2, count - 1] {
+            let text = format!("{{{},\"k\\u0{:03x}\":0}}", keys.join(","), 0);
+            assert!(Json::check(text, Limits::DOCUMENT).is_ok());
+            let text = format!("{{{},\"k{twice}\":0}}", keys.join(","));
+            let error = Json::check(text, Limits::DOCUMENT).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("key `k{twice}` occurs twice")), "{error}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! One request in flight: its answer, its progress, its log lines and the questions it brings.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tool::Json;
+use tool::{Boxed, Json};
 
 use super::ears::Progress;
 use super::http::Answer;
@@ -104,7 +105,17 @@ pub(super) struct Exchange {
 enum Way {
     Unsent,
     Pipe(mpsc::Receiver<Event>),
+    Sending(Sending),
     Http(Box<Answer>),
+}
+
+/// A request over HTTP that has no beginning of an answer yet.
+struct Sending(Boxed<'static, Result<Answer, Unanswered>>);
+
+impl fmt::Debug for Sending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sending")
+    }
 }
 
 impl Exchange {
@@ -121,7 +132,7 @@ impl Exchange {
     pub(super) fn session(&self) -> Option<HeaderValue> {
         match &self.way {
             Way::Http(answer) => answer.session.clone(),
-            Way::Unsent | Way::Pipe(_) => None,
+            Way::Unsent | Way::Pipe(_) | Way::Sending(_) => None,
         }
     }
 
@@ -160,22 +171,40 @@ impl Exchange {
                 if call && link.era() == Era::Handshake {
                     endpoint.beside.enter(self.id);
                 }
-                let sent = endpoint.post((&link, self.id), (text, headers), greets);
-                let answer = tokio::select! {
-                    biased;
-                    answer = sent => answer,
-                    () = link.over() => Err(Unanswered::Lost),
-                };
-                self.way = Way::Http(Box::new(answer.inspect_err(|_| self.owed = false)?));
-                Ok(())
+                let (on, id) = (Arc::clone(&link), self.id);
+                self.way = Way::Sending(Sending(Box::pin(async move {
+                    let Wire::Http(endpoint) = &on.wire else { return Err(Unanswered::Closed) };
+                    endpoint.post((&on, id), (text, headers), greets).await
+                })));
+                // What nobody else waits with needs no more than the answer; a call may be asked
+                // something before that begins.
+                if call { Ok(()) } else { self.sent().await.map(drop) }
             }
         }
     }
 
+    /// Waits for the beginning of the answer; something may come before it.
+    async fn sent(&mut self) -> Result<Option<Event>, Unanswered> {
+        let (Way::Sending(sending), Wire::Http(endpoint)) = (&mut self.way, &self.link.wire) else {
+            return Ok(None);
+        };
+        let answer = tokio::select! {
+            biased;
+            answer = &mut sending.0 => answer,
+            event = endpoint.beside.next(self.id) => return Ok(Some(event)),
+            () = self.link.over() => Err(Unanswered::Lost),
+        };
+        self.way = Way::Http(Box::new(answer.inspect_err(|_| self.owed = false)?));
+        Ok(None)
+    }
+
     /// What comes next: in its order, and the answer last. May be dropped and called again.
     pub(super) async fn next(&mut self) -> Result<Event, Unanswered> {
+        if let Some(event) = self.sent().await? {
+            return Ok(event);
+        }
         let event = match &mut self.way {
-            Way::Unsent => Err(Unanswered::Closed),
+            Way::Unsent | Way::Sending(_) => Err(Unanswered::Closed),
             Way::Pipe(events) => events.recv().await.ok_or(Unanswered::Lost),
             Way::Http(answer) => {
                 let Wire::Http(endpoint) = &self.link.wire else { return Err(Unanswered::Lost) };

@@ -1,5 +1,7 @@
 //! Failures of delivery, as the transports report them, in our own words.
 
+use std::time::Duration;
+
 use ::mcp::RpcError;
 use guard::egress::EgressError;
 use tool::executor::Sent;
@@ -50,6 +52,12 @@ impl HttpFault {
         let to = shown(to, TEXT);
         let fix = Some("configure the address it really has".to_owned());
         Self { fix, ..Self::failed(format!("redirects to `{to}`, which is not followed")) }
+    }
+
+    /// It opened no session in time.
+    pub(super) fn late(limit: Duration) -> Self {
+        let message = format!("did not answer the handshake within {limit:?}");
+        Self::new(SourceFault::TimedOut, Code::UpstreamLost, message)
     }
 
     /// It wants a credential.

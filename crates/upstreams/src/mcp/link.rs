@@ -5,12 +5,14 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ::mcp::{Era, Id, Revision, RpcError, write};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
-use tool::Json;
+use tool::{Boxed, Json};
 
 use super::ears::Ears;
 use super::exchange::{Event, Exchange, Kind, Spoiled};
@@ -60,6 +62,8 @@ pub(super) struct Link {
     greeted: Mutex<Arc<Greeted>>,
     slots: Arc<Semaphore>,
     next: AtomicI64,
+    /// Time for a greeting.
+    start: Duration,
 }
 
 impl Link {
@@ -81,6 +85,7 @@ impl Link {
             greeted: Mutex::new(Arc::new(silent)),
             slots: Arc::new(Semaphore::new(bounds.calls)),
             next: AtomicI64::new(1),
+            start: bounds.start,
         })
     }
 
@@ -213,15 +218,22 @@ impl Link {
 
     /// Opens a new session in place of the one of this number, which the server has forgotten. It may
     /// have restarted, with other tools.
-    pub(super) async fn renew(self: &Arc<Self>, seen: u64) -> Result<(), Unanswered> {
+    pub(super) fn renew(self: &Arc<Self>, seen: u64) -> Boxed<'_, Result<(), Unanswered>> {
+        // Boxed: a greeting is a request too.
+        Box::pin(self.renewed(seen))
+    }
+
+    async fn renewed(self: &Arc<Self>, seen: u64) -> Result<(), Unanswered> {
         let Wire::Http(endpoint) = &self.wire else { return Err(Unanswered::Closed) };
         let Ok(_turn) = endpoint.renewing.acquire().await else { return Err(Unanswered::Closed) };
         if endpoint.seat().number != seen {
             return Ok(());
         }
         let again = |why: String| HttpFault::failed(format!("opens no new session: {why}"));
-        // Boxed: a greeting is a request too.
-        let fault = match Box::pin(self.greet()).await {
+        let Ok(greeted) = timeout(self.start, self.greet()).await else {
+            return Err(Unanswered::Undelivered(HttpFault::late(self.start)));
+        };
+        let fault = match greeted {
             Ok(()) => {
                 self.shared.ears.changed();
                 return Ok(());
@@ -241,13 +253,14 @@ impl Link {
 async fn answered(
     exchange: &mut Exchange,
 ) -> Result<Result<Result<Json, Spoiled>, RpcError>, Unanswered> {
+    let link = Arc::clone(exchange.link());
     loop {
         match exchange.next().await? {
             Event::Answered(answer) => return Ok(answer.map(Ok)),
             Event::Spoiled(spoiled) => return Ok(Ok(Err(spoiled))),
             Event::Asked(question) => {
                 let refusal = super::exchange::not_answered(&question.method);
-                exchange.link().reply(&question.id, &Err(refusal)).await?;
+                link.reply(&question.id, &Err(refusal)).await?;
             }
             Event::Progressed(_) | Event::Noticed(_) | Event::Withdrawn(_) => {}
         }

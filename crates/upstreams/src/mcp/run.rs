@@ -119,7 +119,7 @@ impl<'a> Run<'a> {
                     .await
                     .map_err(|error| rounds.of(error))?,
             };
-            let result = match self.follow(exchange).await? {
+            let result = match self.follow(exchange).await.map_err(|error| rounds.of(error))? {
                 Followed::Answered(result) => result,
                 Followed::Held(step) => return Ok(step),
             };

@@ -260,6 +260,8 @@ async fn errors_of_the_source_are_its_own() {
     let erring = |code| Arc::new(Erring(code));
     let server = server(vec![
         tools::of_server(&definition("errs"), erring(-32_042)),
+        tools::of_server(&definition("lacks"), erring(-32_021)),
+        tools::of_server(&definition("has_not"), erring(-32_601)),
         tools::method("mcp.prompts.get", erring(-32_002)),
         tools::method("mcp.resources.read", erring(-32_020)),
     ])
@@ -273,6 +275,12 @@ async fn errors_of_the_source_are_its_own() {
         ("resources/read", json!({"uri": "x"}), -32_603),
     ] {
         assert_eq!(asked(&own, method, params).await["error"], error(code), "{method}");
+    }
+    for (name, status) in [("lacks", 400), ("has_not", 404)] {
+        let (call, new) =
+            (json!({"name": name}), own.modern("tools/call", json!({"name": name})).await);
+        assert_eq!(new.status, status, "{name}");
+        assert_eq!(own.legacy(&message("tools/call", call)).await.status, 200, "{name}");
     }
     // A missing resource has a code of its own in the older revisions only.
     let old = own.legacy(&message("prompts/get", json!({"name": "x"}))).await.good();

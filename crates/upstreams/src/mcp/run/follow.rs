@@ -2,6 +2,7 @@
 //! its questions goes back.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ::mcp::{Era, Id, Request, RpcError, code};
@@ -11,6 +12,7 @@ use tool::{Boxed, Code, ExecuteError, Json, Step, Wait};
 use super::Run;
 use super::round::Resumed;
 use crate::mcp::exchange::{Event, Exchange};
+use crate::mcp::link::Link;
 use crate::mcp::parked::{Held, MOST, Owner};
 use crate::mcp::question::{ask, can_answer, undeclared};
 use crate::mcp::wording::shown;
@@ -73,12 +75,13 @@ impl Run<'_> {
     /// Follows a request to its answer, or to a question that ends this call.
     pub(super) async fn follow(&self, mut exchange: Exchange) -> Result<Followed, ExecuteError> {
         let mut open = Open::default();
+        let link = Arc::clone(exchange.link());
         loop {
             let event = tokio::select! {
                 biased;
                 event = exchange.next() => event.map_err(|why| self.unanswered(why))?,
                 (id, answer) = open.answered() => {
-                    self.reply(&exchange, &id, &answer).await?;
+                    self.reply(&link, &id, &answer).await?;
                     self.ctx.ask.inspect(|client| open.ask(*client));
                     continue;
                 }
@@ -100,7 +103,7 @@ impl Run<'_> {
                     self.ctx.ask.inspect(|client| open.ask(*client));
                 }
                 Event::Asked(question) => {
-                    if self.waits(&exchange, &question, &mut open).await? {
+                    if self.waits(&link, &question, &mut open).await? {
                         return self.park(exchange, question).map(Followed::Held);
                     }
                 }
@@ -111,7 +114,7 @@ impl Run<'_> {
     /// Asks, or answers in the client's place; whether the client can only be asked by ending this call.
     async fn waits<'a>(
         &'a self,
-        exchange: &Exchange,
+        link: &Link,
         question: &Request,
         open: &mut Open<'a>,
     ) -> Result<bool, ExecuteError> {
@@ -138,17 +141,17 @@ impl Run<'_> {
                 format!("the client did not say that it answers `{}`", question.method),
             ),
         };
-        self.reply(exchange, &question.id, &Err(why)).await?;
+        self.reply(link, &question.id, &Err(why)).await?;
         Ok(false)
     }
 
     async fn reply(
         &self,
-        exchange: &Exchange,
+        link: &Link,
         id: &Id,
         answer: &Result<Json, RpcError>,
     ) -> Result<(), ExecuteError> {
-        exchange.link().reply(id, answer).await.map_err(|why| self.unanswered(why))
+        link.reply(id, answer).await.map_err(|why| self.unanswered(why))
     }
 
     fn park(&self, exchange: Exchange, question: Request) -> Result<Step, ExecuteError> {
@@ -182,7 +185,8 @@ impl Run<'_> {
         let Some(answer) = answers.get(QUESTION) else {
             return self.park(exchange, question).map(Err);
         };
-        self.reply(&exchange, &question.id, &Ok(answer)).await?;
+        let link = Arc::clone(exchange.link());
+        self.reply(&link, &question.id, &Ok(answer)).await?;
         Ok(Ok(exchange))
     }
 

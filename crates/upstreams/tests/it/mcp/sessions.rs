@@ -264,8 +264,7 @@ async fn a_server_that_changed_its_era_is_met_in_the_other() {
 }
 
 /// A server that asks on the stream of the session, as many do.
-#[tokio::test]
-async fn a_question_on_the_sessions_stream_is_of_the_only_call() {
+async fn asks_on_its_session(streams: bool) {
     let (begun, begins) = tokio::sync::watch::channel(0);
     let (told, heard) = tokio::sync::watch::channel(Vec::<Value>::new());
     let (begun, told) = (Arc::new(begun), Arc::new(told));
@@ -279,6 +278,10 @@ async fn a_question_on_the_sessions_stream_is_of_the_only_call() {
                     begun.send_modify(|count| *count += 1);
                     // Answered when the question is.
                     let id = asked.message["id"].clone();
+                    if !streams {
+                        let all = heard.wait_for(|all| !all.is_empty()).await.unwrap().clone();
+                        return reply(200, &JSON, asked.answer(&text(&all[0].to_string())));
+                    }
                     let rest = async move {
                         let all = heard.wait_for(|all| !all.is_empty()).await.unwrap().clone();
                         let result = json!({"jsonrpc": "2.0", "id": id, "result": text(&all[0].to_string())});
@@ -315,6 +318,17 @@ async fn a_question_on_the_sessions_stream_is_of_the_only_call() {
     let step = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
     assert!(said(&done(step)).contains("file:///home"));
     timeout(SOON, source.close()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_question_on_the_sessions_stream_is_of_the_only_call() {
+    asks_on_its_session(true).await;
+}
+
+/// Such a server begins its answer only when it is whole.
+#[tokio::test]
+async fn a_question_may_come_before_the_answer_begins() {
+    asks_on_its_session(false).await;
 }
 
 /// Servers that say with 400 that they know no such session; whether they did something, nobody knows.

@@ -54,13 +54,12 @@ impl Other {
     }
 }
 
-/// While it lives, calls find the connection. Calls on a stateless one outlive it: they need nothing
-/// that the main one has. A session that nobody keeps is over.
+/// While it lives, the connection is kept. A session that nobody keeps is over. What is stateless needs
+/// nobody to keep it: calls find it until the server is met anew.
 struct Kept<'a>(&'a Upstream, Arc<Link>);
 
 impl Drop for Kept<'_> {
     fn drop(&mut self) {
-        self.0.other.set(None);
         if self.1.era() == Era::Handshake || self.0.is_closing() {
             self.1.shared.end.over.cancel();
         }
@@ -108,6 +107,9 @@ impl Upstream {
             Era::Handshake => Era::Stateless,
             Era::Stateless => Era::Handshake,
         };
+        if other.is_none() {
+            self.other.set(None);
+        }
         while both && !self.is_closing() {
             if let Some(session) = other.take() {
                 tracing::info!(source = %self.name, ?era, "an MCP server is up in both eras");

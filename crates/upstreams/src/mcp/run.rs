@@ -110,6 +110,9 @@ impl<'a> Run<'a> {
         if request.answers.is_some() && link.era() == Era::Handshake {
             return Err(self.not_waiting());
         }
+        if self.call.continues.is_none() && link.era() == Era::Stateless {
+            request.answers.clone_from(&self.call.unasked);
+        }
         let mut rounds = Rounds::default();
         loop {
             let exchange = match resumed.take() {
@@ -119,7 +122,11 @@ impl<'a> Run<'a> {
                     .await
                     .map_err(|error| rounds.of(error))?,
             };
-            let result = match self.follow(exchange).await.map_err(|error| rounds.of(error))? {
+            let followed = self
+                .follow(exchange)
+                .await
+                .map_err(|error| rounds.of(self.retold(error, (job.method, link.era()))));
+            let result = match followed? {
                 Followed::Answered(result) => result,
                 Followed::Held(step) => return Ok(step),
             };
@@ -181,6 +188,17 @@ impl<'a> Run<'a> {
             exchange.link().shared.end.broken(Broken::Session(why));
         }
         self.rpc(error)
+    }
+
+    /// Revisions before 2026-07-28 have a code of their own for a resource that is not there.
+    fn retold(&self, mut error: ExecuteError, (method, era): (&str, Era)) -> ExecuteError {
+        let older = self.era() == Era::Handshake && era == Era::Stateless;
+        if let Some(rpc) = error.rpc.as_mut().filter(|_| older && method == "resources/read")
+            && rpc.code == code::INVALID_PARAMS
+        {
+            rpc.code = code::RESOURCE_NOT_FOUND;
+        }
+        error
     }
 
     /// An error of the server, kept as it is beside our words for it.

@@ -1,6 +1,6 @@
 //! Messages written: our own few words around bytes that were checked before.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 
 use bytes::Bytes;
 use tool::Json;
@@ -9,14 +9,14 @@ use crate::{Id, RpcError};
 
 /// A request.
 pub fn request(id: &Id, method: &str, params: &Json) -> Bytes {
-    let mut text = String::with_capacity(64 + method.len() + params.bytes().len());
-    text.push_str(r#"{"jsonrpc":"2.0","id":"#);
+    let mut text = Vec::with_capacity(64 + method.len() + params.bytes().len());
+    push_text(&mut text, r#"{"jsonrpc":"2.0","id":"#);
     push(&mut text, id);
-    text.push_str(r#","method":"#);
-    text.push_str(Json::of(method).as_str());
-    text.push_str(r#","params":"#);
-    text.push_str(params.as_str());
-    text.push('}');
+    push_text(&mut text, r#","method":"#);
+    text.extend_from_slice(Json::of(method).bytes());
+    push_text(&mut text, r#","params":"#);
+    text.extend_from_slice(params.bytes());
+    push_text(&mut text, "}");
     text.into()
 }
 
@@ -29,10 +29,10 @@ pub fn notification(method: &str, params: &Json) -> Bytes {
 
 /// What stands before a result; [`AFTER_RESULT`] stands after it. For results too large to copy.
 pub fn before_result(id: &Id) -> Bytes {
-    let mut text = String::with_capacity(40);
-    text.push_str(r#"{"jsonrpc":"2.0","id":"#);
+    let mut text = Vec::with_capacity(40);
+    push_text(&mut text, r#"{"jsonrpc":"2.0","id":"#);
     push(&mut text, id);
-    text.push_str(r#","result":"#);
+    push_text(&mut text, r#","result":"#);
     text.into()
 }
 
@@ -41,37 +41,41 @@ pub const AFTER_RESULT: &str = "}";
 
 /// An answer.
 pub fn result(id: &Id, result: &Json) -> Bytes {
-    let mut text = String::with_capacity(48 + result.bytes().len());
-    text.push_str(r#"{"jsonrpc":"2.0","id":"#);
+    let mut text = Vec::with_capacity(48 + result.bytes().len());
+    push_text(&mut text, r#"{"jsonrpc":"2.0","id":"#);
     push(&mut text, id);
-    text.push_str(r#","result":"#);
-    text.push_str(result.as_str());
-    text.push_str(AFTER_RESULT);
+    push_text(&mut text, r#","result":"#);
+    text.extend_from_slice(result.bytes());
+    push_text(&mut text, AFTER_RESULT);
     text.into()
 }
 
 /// A refusal. Without an id where that could not be read.
 pub fn error(id: Option<&Id>, error: &RpcError) -> Bytes {
-    let mut text = String::with_capacity(96 + error.message.len());
-    text.push_str(r#"{"jsonrpc":"2.0","id":"#);
+    let mut text = Vec::with_capacity(96 + error.message.len());
+    push_text(&mut text, r#"{"jsonrpc":"2.0","id":"#);
     match id {
         Some(id) => push(&mut text, id),
-        None => text.push_str("null"),
+        None => push_text(&mut text, "null"),
     }
-    text.push_str(r#","error":{"code":"#);
+    push_text(&mut text, r#","error":{"code":"#);
     push(&mut text, error.code);
-    text.push_str(r#","message":"#);
-    text.push_str(Json::of(&error.message).as_str());
+    push_text(&mut text, r#","message":"#);
+    text.extend_from_slice(Json::of(&error.message).bytes());
     if let Some(data) = &error.data {
-        text.push_str(r#","data":"#);
-        text.push_str(data.as_str());
+        push_text(&mut text, r#","data":"#);
+        text.extend_from_slice(data.bytes());
     }
-    text.push_str("}}");
+    push_text(&mut text, "}}");
     text.into()
 }
 
-fn push(text: &mut String, what: impl std::fmt::Display) {
-    // Writing to a string does not fail.
+fn push_text(text: &mut Vec<u8>, words: &str) {
+    text.extend_from_slice(words.as_bytes());
+}
+
+fn push(text: &mut Vec<u8>, what: impl std::fmt::Display) {
+    // Writing to memory does not fail.
     write!(text, "{what}").unwrap_or_default();
 }
 

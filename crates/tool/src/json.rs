@@ -7,6 +7,7 @@
 mod hidden;
 mod scan;
 mod splice;
+mod walk;
 
 use std::fmt;
 

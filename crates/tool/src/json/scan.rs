@@ -1,5 +1,7 @@
 //! One pass over a text that builds nothing: serde_json does the grammar, the visitor the bounds.
 
+mod quick;
+
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -9,7 +11,15 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 
 use super::{JsonError, Limits};
 
+/// Judges a text: by the short way where that is sure, or else by the long one.
 pub(super) fn scan(text: &[u8], limits: Limits) -> Result<(), JsonError> {
+    if quick::plain(text, limits) {
+        return Ok(());
+    }
+    long(text, limits)
+}
+
+fn long(text: &[u8], limits: Limits) -> Result<(), JsonError> {
     let nodes = Cell::new(limits.nodes);
     let mut parser = serde_json::Deserializer::from_slice(text);
     Node { depth: limits.depth, nodes: &nodes, limits }

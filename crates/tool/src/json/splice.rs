@@ -7,10 +7,10 @@ use std::fmt;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::Json;
+use super::{Json, walk};
 
 impl Json {
     /// An array of `items`, each as it stands.
@@ -56,15 +56,20 @@ impl Json {
 
     /// One member of an object, sharing its bytes.
     pub fn get(&self, key: &str) -> Option<Self> {
-        let Members(members) = serde_json::from_slice(&self.0).ok()?;
-        members.into_iter().find(|(name, _)| name == key).map(|(_, raw)| self.part(raw))
+        let (_, value) = walk::Members::of(&self.0).find(|(name, _)| *name == key)?;
+        Some(Self(self.0.slice_ref(value)))
     }
 
     /// Some members of an object, in one pass, sharing its bytes; nothing for anything else.
     pub fn pick<const N: usize>(&self, keys: [&str; N]) -> [Option<Self>; N] {
-        let mut parser = serde_json::Deserializer::from_slice(&self.0);
-        let found = parser.deserialize_map(Pick { keys }).unwrap_or([None; N]);
-        found.map(|raw| raw.map(|raw| self.part(raw)))
+        let mut found = [const { None }; N];
+        for (key, value) in walk::Members::of(&self.0) {
+            let at = keys.iter().position(|wanted| **wanted == *key);
+            if let Some(place) = at.and_then(|at| found.get_mut(at)) {
+                *place = Some(Self(self.0.slice_ref(value)));
+            }
+        }
+        found
     }
 
     /// The object with `key` set to `value`: replaced where it stands, or else added at the end. All
@@ -127,50 +132,6 @@ impl Json {
     /// `raw` was borrowed from this text, so its bytes lie inside.
     fn part(&self, raw: &RawValue) -> Self {
         Self(self.0.slice_ref(raw.get().as_bytes()))
-    }
-}
-
-/// Collects the values of a few keys; the rest is passed over.
-struct Pick<'k, const N: usize> {
-    keys: [&'k str; N],
-}
-
-impl<'de, const N: usize> Visitor<'de> for Pick<'_, N> {
-    type Value = [Option<&'de RawValue>; N];
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = [None; N];
-        while let Some(at) = map.next_key_seed(At(&self.keys))? {
-            match at.and_then(|at| found.get_mut(at)) {
-                Some(place) => *place = Some(map.next_value()?),
-                None => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(found)
-    }
-}
-
-/// The place of a key among those that are looked for. Builds no text for it.
-struct At<'k>(&'k [&'k str]);
-
-impl<'de> DeserializeSeed<'de> for At<'_> {
-    type Value = Option<usize>;
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for At<'_> {
-    type Value = Option<usize>;
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(self.0.iter().position(|wanted| *wanted == key))
     }
 }
 

@@ -8,8 +8,7 @@ use crate::config::Environment;
 
 /// Starts the log. A server tells what it does; other commands only what is wrong.
 pub(super) fn start(server: bool, context: &Context<'_>) {
-    // rmcp tells every session at length, and warns of each request that a client got wrong.
-    let usual = if server { "info,rmcp=error" } else { "error" };
+    let usual = if server { "info" } else { "error" };
     let environment = Environment::of_process();
     let asked = environment.get("TOOLKEEP_LOG").unwrap_or(usual);
     let filter = EnvFilter::try_new(asked).unwrap_or_else(|_| EnvFilter::new(usual));

@@ -1,0 +1,134 @@
+//! Walking over text that was checked: nothing is judged again, so a value is passed over by its
+//! quotes and brackets alone.
+
+use std::borrow::Cow;
+
+/// The members of an object, in order: key and value, each as it stands. Nothing for anything else.
+pub(super) struct Members<'t> {
+    rest: &'t [u8],
+}
+
+impl<'t> Members<'t> {
+    /// `text` was checked.
+    pub(super) fn of(text: &'t [u8]) -> Self {
+        let rest = text.trim_ascii_start();
+        Self { rest: rest.strip_prefix(b"{").unwrap_or_default() }
+    }
+}
+
+impl<'t> Iterator for Members<'t> {
+    type Item = (Cow<'t, str>, &'t [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.rest.trim_ascii_start();
+        let rest = rest.strip_prefix(b",").unwrap_or(rest).trim_ascii_start();
+        if rest.first() != Some(&b'"') {
+            return None;
+        }
+        let (key, rest) = rest.split_at_checked(string(rest))?;
+        let rest = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+        let (value, rest) = rest.split_at_checked(value(rest))?;
+        self.rest = rest;
+        Some((unquoted(key)?, value))
+    }
+}
+
+fn unquoted(key: &[u8]) -> Option<Cow<'_, str>> {
+    let inside = key.get(1..key.len().checked_sub(1)?)?;
+    if inside.contains(&b'\\') {
+        return serde_json::from_slice(key).ok().map(Cow::Owned);
+    }
+    std::str::from_utf8(inside).ok().map(Cow::Borrowed)
+}
+
+/// Bytes of the string that begins here, quotes included.
+fn string(text: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(found) = text.get(at..).and_then(quote_or_escape) {
+        at += found;
+        if text.get(at) == Some(&b'"') {
+            return at + 1;
+        }
+        at += 2;
+    }
+    text.len()
+}
+
+fn quote_or_escape(text: &[u8]) -> Option<usize> {
+    text.iter().position(|byte| matches!(byte, b'"' | b'\\'))
+}
+
+/// Bytes of the value that begins here.
+fn value(text: &[u8]) -> usize {
+    match text.first() {
+        Some(b'"') => string(text),
+        Some(b'{' | b'[') => nested(text),
+        _ => {
+            let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']') || byte.is_ascii_whitespace();
+            text.iter().position(ends).unwrap_or(text.len())
+        }
+    }
+}
+
+fn nested(text: &[u8]) -> usize {
+    let (mut at, mut depth) = (0, 0_usize);
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'"' => {
+                at += string(text.get(at..).unwrap_or_default());
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += 1;
+        if depth == 0 {
+            return at;
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::Members;
+
+    fn walked(text: &str) -> Vec<(String, String)> {
+        let own = |value: &[u8]| String::from_utf8(value.to_vec()).unwrap();
+        Members::of(text.as_bytes()).map(|(key, value)| (key.into_owned(), own(value))).collect()
+    }
+
+    #[test]
+    fn values_are_as_they_stand() {
+        let text = r#" { "a" : 1.0e2 , "b\n":[ {"x":"}]\""} , 2 ],"é" :"\\","d":null } "#;
+        let expected =
+            [("a", "1.0e2"), ("b\n", r#"[ {"x":"}]\""} , 2 ]"#), ("é", r#""\\""#), ("d", "null")];
+        assert_eq!(walked(text), expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+        for other in ["[1]", "{}", " {  } ", "7", "\"{\"", ""] {
+            assert_eq!(walked(other), [], "{other}");
+        }
+    }
+
+    proptest::proptest! {
+        /// The same members that the parser finds.
+        #[test]
+        fn agrees_with_the_parser(
+            keys in proptest::collection::btree_set("\\PC{0,4}", 0..6),
+            text in "\\PC{0,6}",
+        ) {
+            let inner = serde_json::json!([text, {"k": [text, 1.5, true], "\"": null}]);
+            let object: serde_json::Map<_, _> =
+                keys.into_iter().map(|key| (key, inner.clone())).collect();
+            for text in [serde_json::to_string(&object).unwrap(), serde_json::to_string_pretty(&object).unwrap()] {
+                let parsed: std::collections::BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text).unwrap();
+                let parsed: Vec<_> = parsed.iter().map(|(k, v)| (k.clone(), v.get().to_owned())).collect();
+                let mut walked = walked(&text);
+                walked.sort();
+                proptest::prop_assert_eq!(walked, parsed);
+            }
+        }
+    }
+}

@@ -18,8 +18,9 @@ use super::upstream::Upstream;
 
 /// How long a server may take to say that it speaks 2026-07-28. One of before may never answer.
 const PROBE: Duration = Duration::from_secs(5);
-/// A connection that ended beside the main one is opened again after this.
-const AGAIN: Duration = Duration::from_secs(10);
+/// A connection that ended beside the main one is opened again no sooner than this, and no later than
+/// that.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(10), Duration::from_mins(10));
 
 /// A start.
 #[derive(Debug)]
@@ -45,6 +46,12 @@ pub(super) struct Other(Mutex<Option<Arc<Link>>>);
 impl Other {
     fn set(&self, link: Option<Arc<Link>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = link;
+    }
+
+    /// Ends it.
+    pub(super) fn end(&self) {
+        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        link.inspect(|link| link.shared.end.over.cancel());
     }
 
     /// The connection, where it is of this era.
@@ -110,6 +117,7 @@ impl Upstream {
         if other.is_none() {
             self.other.set(None);
         }
+        let mut wait = AGAIN.0;
         while both && !self.is_closing() {
             if let Some(session) = other.take() {
                 tracing::info!(source = %self.name, ?era, "an MCP server is up in both eras");
@@ -118,9 +126,11 @@ impl Upstream {
                 let fault = session.last(self.setting()).await;
                 tracing::warn!(source = %self.name, ?era, fault = %fault.message,
                     "an MCP server is left in one of two eras");
+                wait = AGAIN.0;
             }
             if !self.is_closing() {
-                sleep(AGAIN).await;
+                sleep(wait).await;
+                wait = wait.saturating_mul(2).min(AGAIN.1);
                 other = self.attempt(era).await.ok();
             }
         }

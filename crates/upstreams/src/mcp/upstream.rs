@@ -219,6 +219,7 @@ impl Upstream {
                 break;
             }
         }
+        self.other.end();
         self.state.send_replace(State::Closed);
     }
 

@@ -66,8 +66,11 @@ fn answer(asked: &Asked, speaks: Speaks) -> Response {
     }
 }
 
-/// The endpoint, what it speaks, and the methods it heard.
-fn site(speaks: Speaks) -> (Site, Arc<Mutex<Speaks>>, Arc<Mutex<Vec<String>>>) {
+/// Methods that were heard.
+type Heard = Arc<Mutex<Vec<String>>>;
+
+/// The endpoint, and what it speaks.
+fn site(speaks: Speaks) -> (Site, Arc<Mutex<Speaks>>, Heard) {
     let (now, heard) = (Arc::new(Mutex::new(speaks)), Arc::new(Mutex::new(Vec::new())));
     let (of, log) = (Arc::clone(&now), Arc::clone(&heard));
     let site = Site::script(move |asked| {

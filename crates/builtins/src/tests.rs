@@ -58,7 +58,7 @@ async fn run(name: &str, args: &str) -> Outcome {
     };
     let id = CallId(uuid::Uuid::nil());
     let args = Args::check(args.to_owned()).unwrap();
-    let call = Call { id, parent: None, continues: None, key, tool, args };
+    let call = Call { id, parent: None, continues: None, unasked: None, key, tool, args };
     let caller = Caller {
         org: Org::default(),
         subject: "someone".into(),

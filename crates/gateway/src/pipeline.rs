@@ -85,6 +85,7 @@ impl Gateway {
             id,
             parent: request.parent,
             continues: request.continues.clone(),
+            unasked: request.unasked.clone(),
             key: entry.key.clone(),
             tool: Arc::clone(&entry.tool),
             args,

@@ -56,6 +56,8 @@ pub struct Request {
     pub ask: Option<Arc<dyn Ask>>,
     /// The wait that this call ends, with the answers to its questions.
     pub continues: Option<Resume>,
+    /// Answers to what was not asked.
+    pub unasked: Option<Json>,
     /// What the client wrote beside the arguments: MCP's `_meta`.
     pub meta: Option<Json>,
     /// A method that lasts until its caller goes, such as a subscription. Tools always have a limit.
@@ -81,6 +83,7 @@ impl Request {
             progress: None,
             ask: None,
             continues: None,
+            unasked: None,
             meta: None,
             lasting: false,
         }

@@ -92,6 +92,9 @@ pub struct Call {
     pub parent: Option<CallId>,
     /// The call whose wait this one ends, with what its executor wanted back.
     pub continues: Option<Resume>,
+    /// Answers to what was not asked, from a client that knows what will be: MCP's `inputResponses`
+    /// without a state. A source that asks in its own words may take them.
+    pub unasked: Option<Json>,
     /// Which tool.
     pub key: ToolKey,
     /// The tool as it stands in the snapshot that was decided on.

@@ -7,6 +7,7 @@ mod call;
 mod definition;
 mod dial;
 mod ears;
+mod eras;
 mod exchange;
 mod fail;
 mod follow;

@@ -128,6 +128,12 @@ impl<'a> Asked<'a> {
         self.params.map_or([const { None }; N], |params| params.pick(keys))
     }
 
+    /// Answers that a stateless client gives to what it was not asked.
+    pub(super) fn unasked(&self) -> Option<Json> {
+        let answers = self.named.answers.clone().filter(|answers| answers.kind() == "object");
+        answers.filter(|_| self.era == Era::Stateless && self.named.state.is_none())
+    }
+
     /// The resource that is asked for.
     pub(super) fn uri(&self) -> Result<String, Refused> {
         text("uri", self.named.uri.as_ref())

@@ -28,6 +28,7 @@ pub(super) async fn tool(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let finish = Finish::tool(asked, (&native, name), &args);
     let continues = finish.continues(asked)?;
     let mut request = Request::new(native, args.bytes().clone(), "mcp");
+    request.unasked = continues.is_none().then(|| asked.unasked()).flatten();
     request.continues = continues;
     run(asked, finish, request).await
 }

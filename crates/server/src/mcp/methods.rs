@@ -19,6 +19,7 @@ pub(super) async fn called(asked: &Asked<'_>, name: &'static str) -> Result<Repl
     let finish = Finish::method(asked, &args);
     let continues = finish.continues(asked)?;
     let mut request = Request::to(target, args.bytes().clone(), "mcp");
+    request.unasked = continues.is_none().then(|| asked.unasked()).flatten();
     request.continues = continues;
     run(asked, finish, request).await
 }

@@ -108,7 +108,7 @@ impl Waits {
             let told = format!("`params.inputResponses` is {}; expected an object", answers.kind());
             return Err(Refused::params(told));
         }
-        // Answers to questions that were not asked, or not of this client: MCP wants them asked anew.
+        // Answers to what was not asked, or not of this client: the source sees them as such.
         let Some(state) = state else { return Ok(None) };
         let state = text("requestState", Some(&state))?;
         let plain = self.seal.open(&whose(who.principal), &state);

@@ -34,13 +34,18 @@ const call = (name, args, options) =>
 const text = (result) => result.content[0].text;
 const count = async () => (await call("test_cancelled_calls")).structuredContent.cancelled;
 
-const seen = { protocol: transport.protocolVersion, tools: [] };
-for (let cursor; ; ) {
-  const page = await client.listTools(cursor ? { cursor } : {});
-  seen.tools.push(...page.tools.map((tool) => tool.name));
-  cursor = page.nextCursor;
-  if (!cursor) break;
-}
+const every = async (pages, key) => {
+  const found = [];
+  for (let cursor; ; ) {
+    const page = await pages(cursor ? { cursor } : {});
+    found.push(...page[key]);
+    cursor = page.nextCursor;
+    if (!cursor) return found;
+  }
+};
+
+const seen = { protocol: transport.protocolVersion };
+seen.tools = (await every((page) => client.listTools(page), "tools")).map((it) => it.name);
 seen.text = text(await call("test_simple_text"));
 seen.progress = [];
 await call("test_tool_with_progress", {}, {
@@ -50,6 +55,17 @@ seen.error = (await call("test_error_handling")).isError;
 seen.large = text(await call("test_large_result", { bytes: 1_000_000 })).length;
 seen.elicited = text(await call("test_elicitation", { message: "Who?" }));
 seen.sampled = text(await call("test_sampling", { prompt: "What?" }));
+seen.prompts = (await every((page) => client.listPrompts(page), "prompts")).map((it) => it.name);
+const prompt = { name: "test_prompt_with_arguments", arguments: { arg1: "one", arg2: "two" } };
+seen.prompt = (await client.getPrompt(prompt)).messages[0].content.text;
+seen.resources = (await every((page) => client.listResources(page), "resources")).map((it) => it.uri);
+const read = async (uri) => (await client.readResource({ uri })).contents[0].text;
+seen.resource = await read("test://static-text");
+seen.template = await read("test://template/7/data");
+seen.nowhere = await read("test://nowhere").then(
+  () => "answered",
+  (error) => error.code,
+);
 seen.unknown = await call("no_such_tool").then(
   (result) => (result.isError ? "error result" : "answered"),
   (error) => error.code,

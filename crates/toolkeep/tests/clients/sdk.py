@@ -33,16 +33,19 @@ async def count(client):
     return (await client.call_tool("test_cancelled_calls")).structured_content["cancelled"]
 
 
-async def use(client):
-    seen = {"protocol": client.protocol_version}
-    tools, cursor = [], None
+async def every(pages, key):
+    found, cursor = [], None
     while True:
-        page = await client.list_tools(cursor=cursor)
-        tools += [tool.name for tool in page.tools]
+        page = await pages(cursor=cursor)
+        found += getattr(page, key)
         cursor = page.next_cursor
         if cursor is None:
-            break
-    seen["tools"] = tools
+            return found
+
+
+async def use(client):
+    seen = {"protocol": client.protocol_version}
+    seen["tools"] = [tool.name for tool in await every(client.list_tools, "tools")]
     seen["text"] = text(await client.call_tool("test_simple_text"))
     steps = []
 
@@ -55,6 +58,18 @@ async def use(client):
     seen["large"] = len(text(await client.call_tool("test_large_result", {"bytes": 1_000_000})))
     seen["elicited"] = text(await client.call_tool("test_elicitation", {"message": "Who?"}))
     seen["sampled"] = text(await client.call_tool("test_sampling", {"prompt": "What?"}))
+    seen["prompts"] = [prompt.name for prompt in await every(client.list_prompts, "prompts")]
+    arguments = {"arg1": "one", "arg2": "two"}
+    prompt = await client.get_prompt("test_prompt_with_arguments", arguments)
+    seen["prompt"] = prompt.messages[0].content.text
+    seen["resources"] = [str(it.uri) for it in await every(client.list_resources, "resources")]
+    seen["resource"] = (await client.read_resource("test://static-text")).contents[0].text
+    seen["template"] = (await client.read_resource("test://template/7/data")).contents[0].text
+    try:
+        await client.read_resource("test://nowhere")
+        seen["nowhere"] = "answered"
+    except mcp.MCPError as error:
+        seen["nowhere"] = error.error.code
     try:
         await client.call_tool("no_such_tool")
         seen["unknown"] = "answered"

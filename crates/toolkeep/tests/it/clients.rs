@@ -1,5 +1,6 @@
 //! Clients that others wrote, each doing the same: list, call, progress, an error result, a large
-//! result, a question to the person and to the model, a call that is cancelled.
+//! result, a question to the person and to the model, a call that is cancelled. The SDKs also fetch
+//! prompts and read resources.
 //!
 //! They need what `cargo xtask provision` installs and fail where it is not there.
 
@@ -92,8 +93,28 @@ async fn sees_all(client: Client, url: &str, era: Era) {
     assert!(elicited.contains("ada@example.com"), "{client:?}: {elicited}");
     if let Some(revision) = client.revision(era) {
         assert_eq!(seen["protocol"], revision, "{client:?}");
+        reads_all(client, &seen, revision);
     }
     println!("{client:?}: all of {} tools, {}", tools.len(), seen["protocol"]);
+}
+
+/// Compares what a client saw of prompts and resources.
+fn reads_all(client: Client, seen: &Value, revision: &str) {
+    let template = json!({"id": "7", "templateTest": true, "data": "Data for ID: 7"}).to_string();
+    let nowhere = if revision == "2025-11-25" { -32_002 } else { -32_602 };
+    for (key, expected) in [
+        ("prompt", json!("Prompt with arguments: arg1='one', arg2='two'")),
+        ("resource", json!("This is the content of the static text resource.")),
+        ("template", json!(template)),
+        ("nowhere", json!(nowhere)),
+    ] {
+        assert_eq!(seen[key], expected, "{client:?}: `{key}`");
+    }
+    for (key, one) in [("prompts", "test_prompt_with_image"), ("resources", "test://static-binary")]
+    {
+        let all = seen[key].as_array().unwrap();
+        assert!(all.contains(&json!(one)), "{client:?}: {all:?}");
+    }
 }
 
 /// The inspector's command line knows lists and calls.
@@ -147,11 +168,8 @@ async fn clients_of_two_eras_find_the_one_that_the_fixture_speaks() {
     }
 }
 
-/// Toolkeep between them, with a server of either era behind it. Waits for the lane.
-#[expect(
-    dead_code,
-    reason = "waits for the lane: then `#[tokio::test(flavor = \"multi_thread\")]`"
-)]
+/// Toolkeep between them, with a server of either era behind it.
+#[tokio::test(flavor = "multi_thread")]
 async fn every_client_sees_all_of_the_fixture_through_toolkeep() {
     for era in [Era::Both, Era::Legacy, Era::Modern] {
         let fixture = mcp_fixture::start(Options { era, page: 7 }).await.unwrap();

@@ -15,18 +15,24 @@ pub(super) struct ToolCall {
     upstream: Arc<Upstream>,
     /// The name the server knows it by, as JSON.
     own: Json,
-    mirror: Mirror,
+    /// Nothing where its marks do not hold, which matters to one era only.
+    mirror: Option<Mirror>,
 }
 
 impl ToolCall {
-    pub(super) fn new(upstream: Arc<Upstream>, own: &str, mirror: Mirror) -> Self {
+    pub(super) fn new(upstream: Arc<Upstream>, own: &str, mirror: Option<Mirror>) -> Self {
         Self { upstream, own: Json::of(own), mirror }
     }
 
     async fn run(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
         let call = call.call();
         let params = Params::Tool(&self.own, call.args.raw());
-        let job = Job { method: "tools/call", params, mirror: Some(&self.mirror) };
+        let job = Job {
+            method: "tools/call",
+            params,
+            mirror: self.mirror.as_ref(),
+            bare: self.mirror.is_none(),
+        };
         Run::new(&self.upstream, call, ctx).job(job).await
     }
 }

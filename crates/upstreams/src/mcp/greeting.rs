@@ -1,6 +1,6 @@
 //! The first words to a server, in each era, and what its answer says.
 
-use ::mcp::{Era, Revision, RpcError};
+use ::mcp::{Era, Revision, RpcError, code};
 use serde::Deserialize;
 use tool::Json;
 
@@ -35,6 +35,8 @@ pub(super) struct Greeted {
     /// What is spoken from now on.
     pub(super) revision: Revision,
     pub(super) can: Can,
+    /// Whether it says that it speaks the other era too.
+    pub(super) both: bool,
 }
 
 /// A greeting that came to nothing.
@@ -105,6 +107,8 @@ pub(super) fn read(era: Era, about: Json) -> Result<Greeted, Ungreeted> {
         Era::Handshake => said.protocol_version.into_iter().collect(),
         Era::Stateless => said.supported_versions,
     };
+    let eras = || offered.iter().filter_map(|version| Revision::read(version)).map(Revision::era);
+    let both = eras().any(|other| other != era);
     let spoken = offered.iter().filter_map(|version| Revision::read(version));
     let Some(revision) = spoken.filter(|revision| revision.era() == era).max() else {
         return Err(Ungreeted::Versions(offered));
@@ -121,7 +125,7 @@ pub(super) fn read(era: Era, about: Json) -> Result<Greeted, Ungreeted> {
         completions: completions.is_some(),
         logging: logging.is_some(),
     };
-    Ok(Greeted { about, revision, can })
+    Ok(Greeted { about, revision, can, both })
 }
 
 impl Ungreeted {
@@ -129,6 +133,15 @@ impl Ungreeted {
     pub(super) fn refuses_dialect(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::Versions(_))
     }
+}
+
+/// Whether a server that would not have our revision names it among those that it speaks: then it is
+/// asked once more, as MCP has it.
+pub(super) fn is_spoken_after_all(era: Era, error: &RpcError) -> bool {
+    let data = error.data.as_ref().filter(|_| error.code == code::UNSUPPORTED_VERSION);
+    let spoken = data.and_then(|data| data.get("supported")?.read::<Vec<String>>().ok());
+    era == Era::Stateless
+        && spoken.is_some_and(|spoken| spoken.iter().any(|it| it == Revision::LATEST.as_str()))
 }
 
 /// Revisions that are not spoken here, in words.

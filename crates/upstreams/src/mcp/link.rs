@@ -76,6 +76,7 @@ impl Link {
                 Era::Stateless => Revision::LATEST,
             },
             can: greeting::Can::default(),
+            both: false,
         };
         Arc::new(Self {
             wire,
@@ -184,9 +185,13 @@ impl Link {
     pub(super) async fn greet(self: &Arc<Self>) -> Result<(), Ungreeted> {
         let params = greeting::params(self.era);
         let request = Outgoing::own(greeting::method(self.era), &params);
-        let mut exchange = Exchange::new(Arc::clone(self), self.number());
-        exchange.send(&request, Kind::Greeting).await.map_err(Ungreeted::Unanswered)?;
-        let answer = answered(&mut exchange).await.map_err(Ungreeted::Unanswered)?;
+        let mut answer = self.say_first(&request).await?;
+        if let (_, Err(error)) = &answer
+            && greeting::is_spoken_after_all(self.era, error)
+        {
+            answer = self.say_first(&request).await?;
+        }
+        let (exchange, answer) = answer;
         let about = answer.map_err(Ungreeted::Refused)?;
         let about = about.map_err(|spoiled| Ungreeted::Unreadable(spoiled.why))?;
         let greeted = greeting::read(self.era, about)?;
@@ -199,6 +204,16 @@ impl Link {
         }
         *self.greeted.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(greeted);
         Ok(())
+    }
+
+    async fn say_first(
+        self: &Arc<Self>,
+        request: &Outgoing<'_>,
+    ) -> Result<(Exchange, Result<Result<Json, Spoiled>, RpcError>), Ungreeted> {
+        let mut exchange = Exchange::new(Arc::clone(self), self.number());
+        exchange.send(request, Kind::Greeting).await.map_err(Ungreeted::Unanswered)?;
+        let answer = answered(&mut exchange).await.map_err(Ungreeted::Unanswered)?;
+        Ok((exchange, answer))
     }
 
     /// Opens a new session in place of the one of this number, which the server has forgotten. It may

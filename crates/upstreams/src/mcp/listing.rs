@@ -178,7 +178,7 @@ impl<'a> Gathered<'a> {
 
     fn offer(&mut self, kind: Kind, raw: (usize, &RawValue)) -> Result<(), Problem> {
         let (source, marks) = (&self.upstream.name, &self.upstream.options.marks);
-        let mut mirror = Mirror::default();
+        let mut mirror = None;
         let (own, item, problem) = match kind {
             Kind::Tools => {
                 let Read { own, item, problem } = definition::tool(source, marks, raw)?;
@@ -213,10 +213,10 @@ impl<'a> Gathered<'a> {
     }
 
     /// Marks of headers that do not hold make a tool unfit to be called, where headers count.
-    fn mirror(&self, own: &str, tool: &Tool) -> Result<Mirror, Problem> {
+    fn mirror(&self, own: &str, tool: &Tool) -> Result<Option<Mirror>, Problem> {
         match Mirror::of(&tool.input.value()) {
-            Ok(mirror) => Ok(mirror),
-            Err(_) if !self.mirrors => Ok(Mirror::default()),
+            Ok(mirror) => Ok(Some(mirror)),
+            Err(_) if !self.mirrors => Ok(None),
             Err(why) => {
                 let place = format!("tool `{}`", super::wording::shown(own, 80));
                 let fix = "mend the mark in the tool's input schema at its server";

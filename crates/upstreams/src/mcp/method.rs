@@ -83,7 +83,7 @@ impl Method {
     async fn run(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
         let call = call.call();
         let params = Params::Whole(call.args.raw());
-        let job = Job { method: self.method, params, mirror: None };
+        let job = Job { method: self.method, params, mirror: None, bare: false };
         Run::new(&self.upstream, call, ctx).job(job).await
     }
 }

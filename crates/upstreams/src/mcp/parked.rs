@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ::mcp::Id;
+use ::mcp::Request;
 use bytes::Bytes;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -37,7 +37,7 @@ impl Owner {
 pub(super) struct Held {
     pub(super) exchange: Exchange,
     /// What it waits for.
-    pub(super) question: Id,
+    pub(super) question: Request,
     pub(super) owner: Owner,
 }
 

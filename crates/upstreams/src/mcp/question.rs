@@ -35,6 +35,15 @@ fn said(client: &ClientCan, capability: &str) -> bool {
     }
 }
 
+/// What a client of 2026-07-28 is told that did not declare what it would have to be asked.
+pub(super) fn undeclared(method: &str) -> RpcError {
+    let needed = QUESTIONS.iter().find(|(asked, _)| *asked == method);
+    let needed = needed.map_or("", |(_, capability)| capability);
+    let told = format!("the server asks through `{method}`; declare the capability `{needed}`");
+    let data = serde_json::json!({"requiredCapabilities": {needed: {}}});
+    RpcError { data: Some(Json::of(&data)), ..RpcError::new(code::MISSING_CAPABILITY, told) }
+}
+
 /// What a server of 2026-07-28 is told of the client: what can be passed on, in the client's own words.
 pub(super) fn relayed(client: &ClientCan) -> Json {
     let empty = Json::empty();

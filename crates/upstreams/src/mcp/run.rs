@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::mcp::header::Mirror;
-use ::mcp::{Era, RpcError, code, meta};
+use ::mcp::{Era, Revision, RpcError, code, meta};
 use tool::executor::{Rpc, Sent};
 use tool::{Call, Code, Context, ExecuteError, Step};
 
@@ -33,6 +33,8 @@ pub(super) struct Job<'a> {
     pub(super) params: Params<'a>,
     /// The arguments that stand in headers too.
     pub(super) mirror: Option<&'a Mirror>,
+    /// Whether it can be sent only where headers say nothing again.
+    pub(super) bare: bool,
 }
 
 /// One call.
@@ -67,11 +69,18 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The connection, once it is there.
-    pub(super) async fn link(&self) -> Result<Arc<Link>, ExecuteError> {
+    /// The era of the client at the other end; of the older one, where there is no such client.
+    pub(super) fn era(&self) -> Era {
+        let said = self.ctx.meta.and_then(|meta| meta.get(meta::PROTOCOL_VERSION));
+        let said = said.and_then(|said| said.read::<String>().ok());
+        said.and_then(|said| Revision::read(&said)).map_or(Era::Handshake, Revision::era)
+    }
+
+    /// The connection, once it is there: in this era where the server speaks it.
+    pub(super) async fn link(&self, era: Era) -> Result<Arc<Link>, ExecuteError> {
         let name = &self.upstream.name;
         self.upstream.start();
-        self.upstream.link().await.map_err(|fault| {
+        self.upstream.link_of(era).await.map_err(|fault| {
             let message = format!("the source `{name}` is not up: it {}", fault.message);
             ExecuteError::before(Code::UpstreamLost, message)
         })
@@ -82,7 +91,10 @@ impl<'a> Run<'a> {
         let mut resumed = None;
         if let Some(resume) = &self.call.continues {
             resumed = match Resumed::read(&resume.state).ok_or_else(|| self.not_waiting())? {
-                Resumed::Parked(name) => Some(self.unpark(name, &resume.answers).await?),
+                Resumed::Parked(name) => match self.unpark(name, &resume.answers).await? {
+                    Ok(exchange) => Some(exchange),
+                    Err(asked_again) => return Ok(asked_again),
+                },
                 Resumed::Asked(state) => {
                     request.answers = Some(resume.answers.clone());
                     request.state = state;
@@ -92,10 +104,14 @@ impl<'a> Run<'a> {
         }
         let link = match &resumed {
             Some(exchange) => Arc::clone(exchange.link()),
-            None => self.link().await?,
+            None if job.bare => self.link(Era::Handshake).await?,
+            None => self.link(self.era()).await?,
         };
         if request.answers.is_some() && link.era() == Era::Handshake {
             return Err(self.not_waiting());
+        }
+        if self.call.continues.is_none() && link.era() == Era::Stateless {
+            request.answers.clone_from(&self.call.unasked);
         }
         let mut rounds = Rounds::default();
         loop {
@@ -106,7 +122,11 @@ impl<'a> Run<'a> {
                     .await
                     .map_err(|error| rounds.of(error))?,
             };
-            let result = match self.follow(exchange).await.map_err(|error| rounds.of(error))? {
+            let followed = self
+                .follow(exchange)
+                .await
+                .map_err(|error| rounds.of(self.retold(error, (job.method, link.era()))));
+            let result = match followed? {
                 Followed::Answered(result) => result,
                 Followed::Held(step) => return Ok(step),
             };
@@ -168,6 +188,17 @@ impl<'a> Run<'a> {
             exchange.link().shared.end.broken(Broken::Session(why));
         }
         self.rpc(error)
+    }
+
+    /// Revisions before 2026-07-28 have a code of their own for a resource that is not there.
+    fn retold(&self, mut error: ExecuteError, (method, era): (&str, Era)) -> ExecuteError {
+        let older = self.era() == Era::Handshake && era == Era::Stateless;
+        if let Some(rpc) = error.rpc.as_mut().filter(|_| older && method == "resources/read")
+            && rpc.code == code::INVALID_PARAMS
+        {
+            rpc.code = code::RESOURCE_NOT_FOUND;
+        }
+        error
     }
 
     /// An error of the server, kept as it is beside our words for it.

@@ -93,7 +93,7 @@ impl Subscription {
 
     /// Tells of changes; resolves only where there are none to be told any more.
     async fn listen(&self, run: &Run<'_>, uri: &str) -> ExecuteError {
-        let link = match run.link().await {
+        let link = match run.link(Era::Handshake).await {
             Ok(link) => link,
             Err(error) => return error,
         };

@@ -1,11 +1,13 @@
 //! Keeps one server up: starts it at the first need, again when it ends, and not for ever.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::mcp::Era;
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -14,6 +16,7 @@ use tool::source::SourceFault;
 use tool::{Revision, SourceName};
 
 use super::dial::{Dial, Fault};
+use super::eras::{Begun, Other};
 use super::follow::follow;
 use super::http::Http;
 use super::link::Link;
@@ -64,6 +67,8 @@ pub(super) struct Upstream {
     /// Why it last ended, while it is up again.
     scar: Mutex<Option<(Fault, usize)>>,
     era: Mutex<Option<Era>>,
+    /// The connection beside the main one, for servers of both eras.
+    pub(super) other: Other,
     refresh: Notify,
     started: AtomicBool,
     setting: Setting,
@@ -93,6 +98,7 @@ impl Upstream {
             revision: watch::Sender::new(Revision::default()),
             scar: Mutex::new(None),
             era: Mutex::new(None),
+            other: Other::default(),
             refresh: Notify::new(),
             started: AtomicBool::new(false),
             setting,
@@ -177,6 +183,16 @@ impl Upstream {
         self.setting.tasks.wait().await;
     }
 
+    /// What sessions are begun with.
+    pub(super) fn setting(&self) -> &Setting {
+        &self.setting
+    }
+
+    /// Whether it is being closed.
+    pub(super) fn is_closing(&self) -> bool {
+        self.setting.closing.is_cancelled()
+    }
+
     fn bump(&self) {
         self.revision.send_modify(|revision| revision.0 += 1);
     }
@@ -187,14 +203,14 @@ impl Upstream {
             self.state.send_replace(State::Coming);
             let begun = self.begin().await;
             if self.setting.closing.is_cancelled() {
-                if let Ok(session) = begun {
-                    session.last(&self.setting).await;
+                if let Ok(begun) = begun {
+                    begun.main.last(&self.setting).await;
                 }
                 break;
             }
             let was_up = begun.is_ok();
             let (fault, up) = match begun {
-                Ok(session) => self.run(session).await,
+                Ok(begun) => Box::pin(self.run(begun)).await,
                 Err(failed) => (failed, Duration::ZERO),
             };
             if self.setting.closing.is_cancelled()
@@ -206,9 +222,12 @@ impl Upstream {
         self.state.send_replace(State::Closed);
     }
 
-    async fn run(&self, session: Session) -> (Fault, Duration) {
+    async fn run(&self, Begun { main: session, other, both }: Begun) -> (Fault, Duration) {
         let since = Instant::now();
         let link = Arc::clone(&session.link);
+        let mut beside = Box::pin(self.keep_other(link.era(), (other, both))).fuse();
+        // Polled once before anyone can call: from then on it is to be found.
+        (&mut beside).now_or_never();
         tracing::info!(source = %self.name, era = ?link.era(), "an MCP server is up");
         self.state.send_replace(State::Up(Arc::clone(&link)));
         self.bump();
@@ -218,7 +237,12 @@ impl Upstream {
             self.state.send_replace(State::Coming);
         };
         let followed = follow(&link);
-        let (fault, (), ()) = tokio::join!(session.last(&self.setting), over, followed);
+        let ended = async { tokio::join!(session.last(&self.setting), over, followed) };
+        let mut ended = pin!(ended);
+        let (fault, (), ()) = tokio::select! {
+            ended = &mut ended => ended,
+            () = &mut beside => ended.await,
+        };
         (fault, since.elapsed())
     }
 
@@ -292,10 +316,13 @@ impl Upstream {
 
     /// One start, in each dialect that may do.
     ///
-    /// `initialize` goes first: every server of before 2026-07-28 needs it as its first message, some
+    /// Over pipes `initialize` goes first: every server of before 2026-07-28 needs it as its first message, some
     /// end where anything else comes, and those of both eras answer it. A server that refuses it is
     /// met with `server/discover`. What worked is tried first the next time.
-    async fn begin(&self) -> Result<Session, Fault> {
+    async fn begin(&self) -> Result<Begun, Fault> {
+        if let (Target::Http(http), Dialect::Probe) = (&self.target, self.setting.dialect) {
+            return self.meet(http).await;
+        }
         let known = *self.era.lock().unwrap_or_else(PoisonError::into_inner);
         let eras: &[Era] = match (self.setting.dialect, known) {
             (Dialect::Initialize, _) => &[Era::Handshake],
@@ -308,7 +335,7 @@ impl Upstream {
             match self.attempt(*era).await {
                 Ok(session) => {
                     *self.era.lock().unwrap_or_else(PoisonError::into_inner) = Some(*era);
-                    return Ok(session);
+                    return Ok(Begun::alone(session));
                 }
                 Err(Failed { fault, dialect }) => {
                     let fault = first.get_or_insert(fault);
@@ -321,7 +348,7 @@ impl Upstream {
         Err(first.unwrap_or_else(closed))
     }
 
-    async fn attempt(&self, era: Era) -> Result<Session, Failed> {
+    pub(super) async fn attempt(&self, era: Era) -> Result<Session, Failed> {
         match &self.target {
             Target::Pipes(dial) => self.setting.pipes(dial.as_ref(), era).await,
             Target::Http(http) => self.setting.endpoint(http, era).await,

@@ -95,7 +95,15 @@ pub(crate) async fn run_until(
     let key = ToolKey { org: Org::default(), source, name: tool.name.clone() };
     let id = CallId(uuid::Uuid::nil());
     let args = Args::check(args.to_owned()).unwrap();
-    let call = Call { id, parent: None, continues: None, key, tool: Arc::clone(tool), args };
+    let call = Call {
+        id,
+        parent: None,
+        continues: None,
+        unasked: None,
+        key,
+        tool: Arc::clone(tool),
+        args,
+    };
     let caller = caller();
     let ctx = Context {
         caller: &caller,

@@ -4,6 +4,7 @@ mod calls;
 mod children;
 mod curious;
 mod endpoints;
+mod eras;
 mod http;
 mod life;
 mod listing;

@@ -92,15 +92,12 @@ async fn the_driver_itself_goes_through_the_scenarios() {
     is_good("direct", DIRECT, "client-direct.yml").await;
 }
 
-#[expect(
-    dead_code,
-    reason = "waits for the lane: then `#[tokio::test(flavor = \"multi_thread\")]`"
-)]
+#[tokio::test(flavor = "multi_thread")]
 async fn toolkeep_is_a_good_client() {
     is_good(TOOLKEEP, PLAIN, "client-plain.yml").await;
 }
 
-#[expect(dead_code, reason = "waits for OAuth: then `#[tokio::test(flavor = \"multi_thread\")]`")]
+#[tokio::test(flavor = "multi_thread")]
 async fn toolkeep_is_a_good_client_of_servers_that_want_tokens() {
     is_good(TOOLKEEP, AUTH, "client-auth.yml").await;
 }

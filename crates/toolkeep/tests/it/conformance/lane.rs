@@ -1,7 +1,5 @@
 //! Toolkeep with the fixture behind it, at `/mcp/{source}`: what the fixture alone passes and this
 //! does not is lost in Toolkeep.
-//!
-//! Those with Toolkeep do not run before the lane is there: each waits for its `#[tokio::test]`.
 
 use testkit::keyed;
 use testkit::mcp_fixture::{self, Era, Options};
@@ -37,36 +35,34 @@ async fn the_door_that_adds_the_key_loses_nothing() {
     }
 }
 
-#[expect(
-    dead_code,
-    reason = "waits for the lane: then `#[tokio::test(flavor = \"multi_thread\")]`"
-)]
+#[tokio::test(flavor = "multi_thread")]
 async fn toolkeep_passes_the_suite_0_1() {
     passes(OLD, Era::Both, "toolkeep-0.1.yml").await;
 }
 
-#[expect(
-    dead_code,
-    reason = "waits for the lane: then `#[tokio::test(flavor = \"multi_thread\")]`"
-)]
+#[tokio::test(flavor = "multi_thread")]
 async fn toolkeep_passes_the_suite_0_2() {
     passes(NEW, Era::Both, "toolkeep-0.2.yml").await;
 }
 
-#[expect(
-    dead_code,
-    reason = "waits for the lane: then `#[tokio::test(flavor = \"multi_thread\")]`"
-)]
+#[tokio::test(flavor = "multi_thread")]
 async fn toolkeep_passes_2025_11_25_before_a_server_of_either_era() {
+    passes(LEGACY, Era::Both, "toolkeep-0.2.yml").await;
     passes(LEGACY, Era::Legacy, "toolkeep-0.2.yml").await;
     passes(LEGACY, Era::Modern, "toolkeep-bridge-2025-11-25.yml").await;
 }
 
-#[expect(
-    dead_code,
-    reason = "waits for the lane: then `#[tokio::test(flavor = \"multi_thread\")]`"
-)]
-async fn toolkeep_passes_2026_07_28_before_a_server_of_either_era() {
+#[tokio::test(flavor = "multi_thread")]
+async fn toolkeep_passes_2026_07_28_before_a_server_of_both_eras() {
     passes(MODERN, Era::Both, "toolkeep-2026-07-28.yml").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn toolkeep_passes_2026_07_28_before_a_server_of_2026_07_28() {
+    passes(MODERN, Era::Modern, "toolkeep-2026-07-28.yml").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn toolkeep_passes_2026_07_28_before_a_server_of_2025_11_25() {
     passes(MODERN, Era::Legacy, "toolkeep-bridge-2026-07-28.yml").await;
 }

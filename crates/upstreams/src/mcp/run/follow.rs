@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ::mcp::{Id, Request, RpcError, code};
-use tool::executor::Ask;
+use ::mcp::{Era, Id, Request, RpcError, code};
+use tool::executor::{Ask, Rpc};
 use tool::{Boxed, Code, ExecuteError, Json, Step, Wait};
 
 use super::Run;
@@ -14,13 +14,15 @@ use super::round::Resumed;
 use crate::mcp::exchange::{Event, Exchange};
 use crate::mcp::link::Link;
 use crate::mcp::parked::{Held, MOST, Owner};
-use crate::mcp::question::{ask, can_answer};
+use crate::mcp::question::{ask, can_answer, undeclared};
 use crate::mcp::wording::shown;
 
 /// Characters of a progress notice's text.
 const PROGRESS_TEXT: usize = 500;
 /// Questions of one call.
 const QUESTIONS: usize = 1_000;
+/// The key of the one question that a request waits for.
+const QUESTION: &str = "q1";
 /// Questions of one call that wait for the one before them.
 const WAITING: usize = 16;
 
@@ -102,7 +104,7 @@ impl Run<'_> {
                 }
                 Event::Asked(question) => {
                     if self.waits(&link, &question, &mut open).await? {
-                        return self.park(exchange, &question).map(Followed::Held);
+                        return self.park(exchange, question).map(Followed::Held);
                     }
                 }
             }
@@ -132,6 +134,8 @@ impl Run<'_> {
                 format!("{WAITING} questions wait for the client already"),
             ),
             None if can_answer(self.ctx.client, &question.method) => return Ok(true),
+            // A client of 2026-07-28 is told, and may call again with more declared.
+            None if self.era() == Era::Stateless => return Err(self.undeclared(&question.method)),
             None => RpcError::new(
                 code::METHOD_NOT_FOUND,
                 format!("the client did not say that it answers `{}`", question.method),
@@ -150,12 +154,12 @@ impl Run<'_> {
         link.reply(id, answer).await.map_err(|why| self.unanswered(why))
     }
 
-    fn park(&self, exchange: Exchange, question: &Request) -> Result<Step, ExecuteError> {
+    fn park(&self, exchange: Exchange, question: Request) -> Result<Step, ExecuteError> {
         let params = question.params.clone().unwrap_or_else(Json::empty);
         let method = Json::of(&question.method);
         let asked = Json::fields([("method", &method), ("params", &params)]);
         let owner = Owner::new(&self.call.key, self.ctx.caller);
-        let held = Held { exchange, question: question.id.clone(), owner };
+        let held = Held { exchange, question, owner };
         let Ok(name) = self.upstream.park(held) else {
             let name = &self.upstream.name;
             let message = format!(
@@ -164,24 +168,38 @@ impl Run<'_> {
             return Err(ExecuteError::during(Code::Busy, message));
         };
         let resume = Resumed::Parked(&name).write();
-        Ok(Step::Wait(Wait::Input { requests: Json::fields([("q1", &asked)]), resume }))
+        Ok(Step::Wait(Wait::Input { requests: Json::fields([(QUESTION, &asked)]), resume }))
     }
 
-    /// Answers what a request waits for, and goes on with it.
+    /// Answers what a request waits for, and goes on with it; where the answer did not come along, it is
+    /// asked for again.
     pub(super) async fn unpark(
         &self,
         name: &[u8],
         answers: &Json,
-    ) -> Result<Exchange, ExecuteError> {
+    ) -> Result<Result<Exchange, Step>, ExecuteError> {
         let owner = Owner::new(&self.call.key, self.ctx.caller);
         let held = self.upstream.unpark(name, &owner).ok_or_else(|| self.not_waiting())?;
         self.begun.store(true, Ordering::Relaxed);
-        let answer = answers.get("q1").ok_or_else(|| {
-            RpcError::new(code::INTERNAL_ERROR, "the client left the question unanswered")
-        });
         let Held { exchange, question, .. } = held;
+        let Some(answer) = answers.get(QUESTION) else {
+            return self.park(exchange, question).map(Err);
+        };
         let link = Arc::clone(exchange.link());
-        self.reply(&link, &question, &answer).await?;
-        Ok(exchange)
+        self.reply(&link, &question.id, &Ok(answer)).await?;
+        Ok(Ok(exchange))
+    }
+
+    /// The client cannot be asked this, as it did not declare it.
+    pub(super) fn undeclared(&self, method: &str) -> ExecuteError {
+        let error = undeclared(method);
+        if self.era() == Era::Handshake {
+            let why = format!("with `{method}`, which the client did not say that it answers");
+            return self.failed(&why);
+        }
+        let (code, message, data) = (error.code, error.message, error.data);
+        let told = format!("the source `{}`: {message}", self.upstream.name);
+        let rpc = Some(Box::new(Rpc { code, message, data }));
+        ExecuteError { rpc, ..ExecuteError::during(Code::UpstreamFailed, told) }
     }
 }

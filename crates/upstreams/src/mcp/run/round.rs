@@ -134,8 +134,7 @@ impl Run<'_> {
         if let Some((_, method, _)) =
             questions.iter().find(|(_, method, _)| !can_answer(self.ctx.client, method))
         {
-            let why = format!("with `{method}`, which the client did not say that it answers");
-            return Err(self.failed(&why));
+            return Err(self.undeclared(method));
         }
         let resume = Resumed::Asked(state).write();
         Ok(Next::Step(Step::Wait(Wait::Input { requests, resume })))

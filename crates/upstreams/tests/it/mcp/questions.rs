@@ -10,7 +10,9 @@ use tool::{Caller, Code, Source as _};
 use upstreams::mcp::{Bounds, Options};
 
 use super::peer::{Peer, Talk, definition, text};
-use super::runs::{Client, Setup, declares, done, questions, resume, runner, said};
+use super::runs::{
+    Client, Setup, declares, done, json as checked, questions, resume, runner, said,
+};
 
 const SOON: Duration = Duration::from_secs(10);
 const ELICIT: &str = r#"{"elicitation":{"form":{}}}"#;
@@ -166,7 +168,13 @@ async fn stateless_client_and_older_server() {
     assert_eq!(asked["q1"]["method"], "elicitation/create");
     assert_eq!(asked["q1"]["params"]["message"], "sure?");
 
-    let resumed = resume(first, r#"{"q1":{"action":"accept"}}"#);
+    // An answer that did not come along is asked for again.
+    let resumed = resume(first, r#"{"other":{"action":"accept"}}"#);
+    let without = Setup { resume: Some(&resumed), ..setup };
+    let again = timeout(SOON, tool.step("{}", without)).await.unwrap().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&questions(&again)).unwrap(), asked);
+
+    let resumed = resume(again, r#"{"q1":{"action":"accept"},"other":{}}"#);
     // Nobody else may go on with it, nor may another tool.
     let eve = Caller { subject: "eve".to_owned(), ..testkit::context::caller() };
     let other = Setup { resume: Some(&resumed), caller: Some(&eve), ..setup };
@@ -196,6 +204,36 @@ async fn a_client_that_declared_nothing_is_not_asked() {
     let error = timeout(SOON, tool.step("{}", Setup::default())).await.unwrap().unwrap_err();
     assert_eq!(error.code, Code::UpstreamFailed);
     assert!(error.message.contains("did not say that it answers"), "{error}");
+    source.close().await;
+}
+
+#[tokio::test]
+async fn a_stateless_client_learns_what_it_did_not_declare() {
+    let meta = checked(r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#);
+    let setup = Setup { meta: Some(&meta), ..Setup::default() };
+    for peer in [asking(), stateless(twice)] {
+        let source = peer.source("s", Options::default());
+        let tool = runner(&source, "s.tool").await;
+        let error = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap_err();
+        let rpc = error.rpc.unwrap();
+        let needed = r#"{"requiredCapabilities":{"elicitation":{}}}"#;
+        assert_eq!((rpc.code, rpc.data.unwrap().as_str()), (-32_021, needed));
+        source.close().await;
+    }
+}
+
+#[tokio::test]
+async fn answers_to_what_was_not_asked_are_for_the_server_to_judge() {
+    let source = stateless(|params| text(&params["inputResponses"].to_string()));
+    let source = source.source("s", Options::default());
+    let tool = runner(&source, "s.tool").await;
+    let answers = checked(r#"{"one":{"action":"accept"}}"#);
+    let setup = Setup { unasked: Some(&answers), ..Setup::default() };
+    let step = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
+    assert_eq!(said(&done(step)), answers.as_str());
+    // Control: what was not given is not sent.
+    let step = timeout(SOON, tool.step("{}", Setup::default())).await.unwrap().unwrap();
+    assert_eq!(said(&done(step)), "null");
     source.close().await;
 }
 

@@ -115,6 +115,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) client: Option<&'a ClientCan>,
     pub(crate) meta: Option<&'a Json>,
     pub(crate) resume: Option<&'a Resume>,
+    pub(crate) unasked: Option<&'a Json>,
     pub(crate) caller: Option<&'a Caller>,
 }
 
@@ -158,6 +159,7 @@ impl Runner {
             id,
             parent: None,
             continues: setup.resume.cloned(),
+            unasked: setup.unasked.cloned(),
             key: ToolKey { org: Org::default(), source, name: self.tool.name.clone() },
             tool: Arc::clone(&self.tool),
             args: Args::check(args.to_owned()).unwrap(),

@@ -63,7 +63,8 @@ async fn a_session_has_its_revision_and_its_id_on_every_request_and_is_ended() {
         let source = site.source(Options::default());
         assert_eq!(names(&source).await, ["web.tool"]);
         timeout(SOON, source.close()).await.unwrap();
-        let seen = seen.lock().unwrap().clone();
+        let mut seen = seen.lock().unwrap().clone();
+        assert_eq!(seen.remove(0), ["POST", "server/discover", "2026-07-28", "-"]);
         assert_eq!(seen[0], ["POST", "initialize", "-", "-"]);
         assert_eq!(seen[1], ["POST", "notifications/initialized", version, "s 1"]);
         assert!(seen.contains(&["POST", "tools/list", version, "s 1"].map(str::to_owned)));

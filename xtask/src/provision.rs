@@ -14,14 +14,18 @@
 //! venv-mcp/bin/python            Python with the MCP SDK
 //! venv-fastmcp/bin/python        Python with another MCP SDK
 //! venv-time/bin/mcp-server-time  a Python server, in an environment of its own
+//! npm-mongodb/, venv-redis/ ...  the same for every other server
 //! ```
+//!
+//! It starts nothing: a test that needs a database or a browser starts its own. Where one of Debian's
+//! packages for that cannot be had, it says so and goes on; that test then fails.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::children::{quiet, shown};
-use crate::pins::{NODE, NPM, PYTHON};
+use crate::pins::{DEBIAN, NODE, NPM, PYTHON};
 use crate::tools::retry;
 use crate::workspace::Workspace;
 
@@ -47,11 +51,12 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Real, String> {
     let lock = File::create(folder.join("lock")).map_err(|e| at(&folder, &e))?;
     lock.lock().map_err(|e| at(&folder, &e))?;
     let (stamp, pins) = (folder.join("stamp"), pins());
+    let mut installed = programs();
     if fs::read_to_string(&stamp).is_ok_and(|found| found == pins) && missing(&folder).is_none() {
-        return Ok(Real { folder, installed: Vec::new() });
+        return Ok(Real { folder, installed });
     }
     drop(fs::remove_file(&stamp));
-    let mut installed = machine()?;
+    installed.extend(machine()?);
     npm(&folder)?;
     python(&folder)?;
     if let Some(path) = missing(&folder) {
@@ -66,7 +71,7 @@ fn pins() -> String {
     let npm = NPM.iter().flat_map(|(folder, packages)| {
         packages.iter().map(move |(name, version)| format!("npm {name}@{version} in {folder}\n"))
     });
-    npm.chain(PYTHON.iter().map(|(_, wanted, _)| format!("pip {wanted}\n"))).collect()
+    npm.chain(PYTHON.iter().map(|(_, wanted, _)| format!("pip {}\n", wanted.join(" ")))).collect()
 }
 
 /// The first file that should be there and is not.
@@ -96,15 +101,41 @@ fn machine() -> Result<Vec<String>, String> {
     }
     let list = wanted.join(" ");
     println!("installing {list} with apt-get: this machine has none");
-    let update = apt(&["update"])
-        && apt(&[&["install", "-y", "--no-install-recommends"], &wanted[..]].concat());
-    if update {
-        return Ok(vec![format!("apt {list}")]);
+    debian(&wanted).map_err(|why| {
+        format!(
+            "the real tests need {list}, which could not be installed: {why}; install them by hand \
+             (on Debian: apt-get install {list}) or run `cargo xtask test --hermetic`"
+        )
+    })?;
+    Ok(vec![format!("apt {list}")])
+}
+
+/// Adds what single servers need, where the machine lacks it and it can be had.
+fn programs() -> Vec<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let has = |program: &str| std::env::split_paths(&path).any(|bin| bin.join(program).is_file());
+    let mut installed = Vec::new();
+    for (program, package) in DEBIAN.iter().filter(|(program, _)| !has(program)) {
+        println!("installing {package} with apt-get: this machine has no `{program}`");
+        match debian(&[package]) {
+            Ok(()) => installed.push(format!("apt {package}")),
+            Err(why) => println!("no `{program}` ({why}): the tests that need it will fail"),
+        }
     }
-    Err(format!(
-        "the real tests need {list}, and apt-get could not install them; install them by hand \
-         (on Debian: apt-get install {list}) or run `cargo xtask test --hermetic`"
-    ))
+    installed
+}
+
+fn debian(packages: &[&str]) -> Result<(), String> {
+    let root = rustix::process::geteuid().is_root();
+    let sudo =
+        || quiet(Command::new("sudo").args(["-n", "true"])).is_ok_and(|e| e.status.success());
+    if !root && !sudo() {
+        return Err("apt-get needs root, or sudo without a password".to_owned());
+    }
+    retry(&packages.join(" "), || {
+        Ok(apt(&["update"])
+            && apt(&[&["install", "-y", "--no-install-recommends"], packages].concat()))
+    })
 }
 
 fn apt(args: &[&str]) -> bool {
@@ -134,6 +165,8 @@ fn npm_part(prefix: &Path, packages: &[(&str, &str)]) -> Result<(), String> {
         packages.iter().map(|(name, version)| format!("{name}@{version}")).collect();
     retry(&packages.join(", "), || {
         let mut npm = Command::new("npm");
+        // Neither downloads a browser beside its package.
+        npm.env("PUPPETEER_SKIP_DOWNLOAD", "1").env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1");
         npm.args([
             "install",
             "--no-audit",
@@ -149,7 +182,7 @@ fn npm_part(prefix: &Path, packages: &[(&str, &str)]) -> Result<(), String> {
 fn python(folder: &Path) -> Result<(), String> {
     for (venv, wanted, _) in PYTHON {
         let home = folder.join(venv);
-        retry(wanted, || {
+        retry(&wanted.join(" "), || {
             // Made anew: what an earlier version left behind would answer imports too.
             drop(fs::remove_dir_all(&home));
             let made = quiet(Command::new("python3").args(["-m", "venv"]).arg(&home))?;
@@ -162,7 +195,7 @@ fn python(folder: &Path) -> Result<(), String> {
                 "--no-input",
                 "--disable-pip-version-check",
             ]);
-            Ok(made.status.success() && shown(pip.arg(wanted))?.status.success())
+            Ok(made.status.success() && shown(pip.args(*wanted))?.status.success())
         })?;
     }
     Ok(())

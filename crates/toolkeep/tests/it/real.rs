@@ -3,6 +3,7 @@
 
 mod calls;
 mod doors;
+mod fifteen;
 mod installed;
 mod mcp_file;
 mod record;

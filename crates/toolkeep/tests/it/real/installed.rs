@@ -20,7 +20,7 @@ fn folder() -> PathBuf {
 }
 
 /// A file there, as text: it goes into configurations and on command lines.
-fn file(path: &str) -> String {
+pub(super) fn file(path: &str) -> String {
     let path = folder().join(path);
     assert!(path.exists(), "{} is missing; run `cargo xtask provision`", path.display());
     path.into_os_string().into_string().unwrap()

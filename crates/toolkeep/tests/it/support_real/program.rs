@@ -36,6 +36,13 @@ impl Program {
     }
 }
 
+impl Program {
+    /// Waits for a line that holds `words`; `false` where it ends, or takes too long, before that.
+    pub(crate) fn says(&self, words: &str) -> bool {
+        std::iter::from_fn(|| self.lines.recv_timeout(SOON).ok()).any(|line| line.contains(words))
+    }
+}
+
 fn lines(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

@@ -3,6 +3,7 @@
 mod claimed;
 mod framing;
 mod origins;
+mod results;
 
 use std::path::PathBuf;
 

@@ -65,7 +65,9 @@ impl Line {
     }
 
     pub(super) async fn manifest(&self) -> Result<Bytes, SourceError> {
-        let sent = self.send(Method::GET, &self.manifest, Bytes::new(), MANIFEST_TIMEOUT).await;
+        // Who lists has a limit of its own, and says in words what it was: this one never comes first.
+        let limit = MANIFEST_TIMEOUT * 2;
+        let sent = self.send(Method::GET, &self.manifest, Bytes::new(), limit).await;
         let response = sent.map_err(|error| self.lost(&error))?;
         if response.status() != StatusCode::OK {
             let message = refusal(response).await;

@@ -3,11 +3,9 @@
 //! A part of checked text is checked, and so is an array or object of checked parts: only their sum
 //! of bytes and depth grows, which the next door bounds again.
 
-use std::fmt;
+use std::borrow::Cow;
 
 use bytes::Bytes;
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{Json, walk};
@@ -44,20 +42,20 @@ impl Json {
 
     /// The members of an object, in order, sharing its bytes; empty for anything else.
     pub fn members(&self) -> Vec<(String, Self)> {
-        let Ok(Members(members)) = serde_json::from_slice(&self.0) else { return Vec::new() };
-        members.into_iter().map(|(key, raw)| (key, self.part(raw))).collect()
+        let own = |(key, value): (Cow<'_, str>, &[u8])| (key.into_owned(), self.part(value));
+        walk::Members::of(&self.0).map(own).collect()
     }
 
     /// The elements of an array, in order, sharing its bytes; empty for anything else.
     pub fn elements(&self) -> Vec<Self> {
         let elements: Vec<&RawValue> = serde_json::from_slice(&self.0).unwrap_or_default();
-        elements.into_iter().map(|raw| self.part(raw)).collect()
+        elements.into_iter().map(|raw| self.part(raw.get().as_bytes())).collect()
     }
 
     /// One member of an object, sharing its bytes.
     pub fn get(&self, key: &str) -> Option<Self> {
         let (_, value) = walk::Members::of(&self.0).find(|(name, _)| *name == key)?;
-        Some(Self(self.0.slice_ref(value)))
+        Some(self.part(value))
     }
 
     /// Some members of an object, in one pass, sharing its bytes; nothing for anything else.
@@ -66,7 +64,7 @@ impl Json {
         for (key, value) in walk::Members::of(&self.0) {
             let at = keys.iter().position(|wanted| **wanted == *key);
             if let Some(place) = at.and_then(|at| found.get_mut(at)) {
-                *place = Some(Self(self.0.slice_ref(value)));
+                *place = Some(self.part(value));
             }
         }
         found
@@ -76,13 +74,14 @@ impl Json {
     /// other bytes stay as they are; anything but an object stays whole.
     #[must_use]
     pub fn with(&self, key: &str, value: &Self) -> Self {
-        let Ok(Members(members)) = serde_json::from_slice::<Members<'_>>(&self.0) else {
+        if self.kind() != "object" {
             return self.clone();
-        };
+        }
+        let members: Vec<_> = walk::Members::of(&self.0).collect();
         let found = members.iter().find(|(name, _)| name == key).map(|(_, raw)| *raw);
         let (before, after, key) = if let Some(raw) = found {
-            let start = raw.get().as_ptr().addr() - self.0.as_ptr().addr();
-            (start, start + raw.get().len(), None)
+            let start = raw.as_ptr().addr() - self.0.as_ptr().addr();
+            (start, start + raw.len(), None)
         } else {
             let end = self.0.iter().rposition(|byte| *byte == b'}').unwrap_or_default();
             (end, end, Some(Self::of(key)))
@@ -102,15 +101,13 @@ impl Json {
     /// The object without `key`. All other bytes stay as they are; anything but an object stays whole.
     #[must_use]
     pub fn without(&self, key: &str) -> Self {
-        let Ok(Members(members)) = serde_json::from_slice::<Members<'_>>(&self.0) else {
-            return self.clone();
-        };
+        let members: Vec<_> = walk::Members::of(&self.0).collect();
         let Some(at) = members.iter().position(|(name, _)| name == key) else {
             return self.clone();
         };
-        let span = |(_, raw): &(String, &RawValue)| {
-            let start = raw.get().as_ptr().addr() - self.0.as_ptr().addr();
-            start..start + raw.get().len()
+        let span = |(_, raw): &(Cow<'_, str>, &[u8])| {
+            let start = raw.as_ptr().addr() - self.0.as_ptr().addr();
+            start..start + raw.len()
         };
         let open = self.0.iter().position(|byte| *byte == b'{').unwrap_or_default() + 1;
         let end = members.get(at).map(span).map_or(open, |span| span.end);
@@ -129,31 +126,9 @@ impl Json {
         Self(Bytes::from(text))
     }
 
-    /// `raw` was borrowed from this text, so its bytes lie inside.
-    fn part(&self, raw: &RawValue) -> Self {
-        Self(self.0.slice_ref(raw.get().as_bytes()))
-    }
-}
-
-struct Members<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
-        impl<'de> Visitor<'de> for Collect {
-            type Value = Members<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(Collect)
+    /// `value` was borrowed from this text, so its bytes lie inside.
+    fn part(&self, value: &[u8]) -> Self {
+        Self(self.0.slice_ref(value))
     }
 }
 

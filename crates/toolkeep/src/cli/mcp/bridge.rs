@@ -22,7 +22,7 @@ use crate::cli::client::{Client, Path};
 use crate::cli::door::Parts;
 
 /// Requests on their way at once; past that, the input waits.
-const AT_ONCE: usize = 256;
+const AT_ONCE: u32 = 256;
 /// Bytes of one event, and of an answer that is no stream.
 const MESSAGE: usize = 64 << 20;
 /// Pages of the list that are read for mirrored arguments.
@@ -59,7 +59,7 @@ impl Bridge {
             agreed: Mutex::default(),
             running: Mutex::default(),
             mirrors: OnceCell::new(),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
+            places: Arc::new(Semaphore::new(AT_ONCE as usize)),
             tasks: TaskTracker::new(),
             over: CancellationToken::new(),
         }
@@ -96,12 +96,7 @@ impl Bridge {
     pub(super) async fn close(&self) {
         self.tasks.close();
         // The stream of what is said unasked never ends by itself.
-        let idle = async {
-            while self.places.available_permits() < AT_ONCE {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        timeout(LAST, idle).await.unwrap_or_default();
+        drop(timeout(LAST, self.places.acquire_many(AT_ONCE)).await);
         self.over.cancel();
         timeout(LAST, self.tasks.wait()).await.unwrap_or_default();
         let agreed = lock(&self.agreed).clone();

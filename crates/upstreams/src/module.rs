@@ -18,6 +18,7 @@ use guard::egress::{Egress, EgressError};
 use tool::source::{Probe, SourceFault};
 use tool::{Boxed, Listing, Problem, Revision, Secret, Source, SourceError, SourceName};
 
+use crate::mcp::Marked;
 use execute::Execute;
 pub use kept::{LIFE, Manifests};
 use line::{Line, Missed};
@@ -50,10 +51,10 @@ pub struct ModuleOptions {
     pub slow: bool,
     /// Another time limit than either.
     pub timeout: Option<Duration>,
-    /// None of its tools changes anything. A manifest cannot say so.
-    pub read_only: bool,
-    /// All its tools may run twice with the effect of once.
-    pub idempotent: bool,
+    /// Tools that change nothing. A manifest cannot say so.
+    pub read_only: Marked,
+    /// Tools that may run twice with the effect of once.
+    pub idempotent: Marked,
 }
 
 impl ModuleOptions {
@@ -66,8 +67,8 @@ impl ModuleOptions {
             token: None,
             slow: false,
             timeout: None,
-            read_only: false,
-            idempotent: false,
+            read_only: Marked::None,
+            idempotent: Marked::None,
         }
     }
 

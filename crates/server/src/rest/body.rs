@@ -34,7 +34,7 @@ pub(crate) async fn read(body: Incoming, limit: usize) -> Result<Bytes, ApiError
 }
 
 /// A JSON body.
-pub(super) struct Body<T>(pub(super) T);
+pub(crate) struct Body<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<Doors> for Body<T> {
     type Rejection = ApiError;

@@ -14,6 +14,7 @@ use tool::{
     Code, ExecuteError, Executor, Level, Listing, Outcome, Secret, Source as _, SourceError,
     SourceName, Tool,
 };
+use upstreams::mcp::Marked;
 use upstreams::module::{Module, ModuleOptions};
 
 use crate::fakes::{Switch, names, offered, run, run_until, value};
@@ -90,7 +91,8 @@ async fn a_manifest_becomes_tools() {
 #[tokio::test]
 async fn the_operators_word_makes_traits() {
     let (_server, tool, _) =
-        ready(Answer::Hang, |options| (options.read_only, options.slow) = (true, true)).await;
+        ready(Answer::Hang, |options| (options.read_only, options.slow) = (Marked::All, true))
+            .await;
     assert!(!tool.traits.effects.any() && tool.traits.idempotent);
     // The module's own limit ends the call first.
     assert!(tool.traits.timeout.unwrap() > Duration::from_mins(2));

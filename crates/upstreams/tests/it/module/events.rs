@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tool::{Source as _, SourceName};
 use tracing_subscriber::fmt::MakeWriter;
 use upstreams::layers::Retrying;
+use upstreams::mcp::Marked;
 use upstreams::module::ModuleOptions;
 
 use super::{append, manifest, module, options};
@@ -112,7 +113,7 @@ async fn a_call_that_is_made_again_is_told_with_tool_and_error() {
     let answers = vec![manifest(&json!([append()])), Answer::json(&failed), Answer::json(&good)];
     let server = Server::start(answers).await;
     let mut options = options(&server);
-    options.read_only = true;
+    options.read_only = Marked::All;
     let source = Retrying::new(Arc::new(module(options)));
     let (tool, executor) = offered(&source.list().await.unwrap(), "notes.append");
     let (log, _told) = Log::start();

@@ -59,6 +59,7 @@ struct App {
     policy: Arc<ArcSwap<Policy>>,
     workshop: Workshop,
     manifests: Arc<Manifests>,
+    keys: Arc<Keys>,
 }
 
 fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure {
@@ -132,6 +133,7 @@ async fn assemble(
     clock: Arc<dyn Clock>,
 ) -> Result<App, Failure> {
     let config = &start.config;
+    keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
     let mac_key = keys.once("secret/records").await;
     let mac_key = mac_key.map_err(|error| fault("the records' key")(error.message()))?;
     let ledger = open_ledger(start.held.data().records(), &clock).await?;
@@ -155,10 +157,11 @@ async fn assemble(
         mac_key: mac_key.clone(),
         options: options(config),
     }));
+    let keys = Arc::new(keys);
     let doors = Doors::new(Parts {
         gateway: Arc::clone(&gateway),
         intake: Arc::clone(&intake),
-        keys: Arc::new(keys),
+        keys: Arc::clone(&keys),
         records: Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>,
         counts,
         clock,
@@ -169,7 +172,7 @@ async fn assemble(
         max_body: config.server.max_body,
         secret: mac_key,
     });
-    Ok(App { doors, intake, gateway, ledger, credentials, policy, workshop, manifests })
+    Ok(App { doors, intake, gateway, ledger, credentials, policy, workshop, manifests, keys })
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.
@@ -180,6 +183,10 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
             Ok(config) => {
                 tracing::info!("configuration taken");
                 app.credentials.set(sources::secrets(config));
+                let guests = config.default_guest_modules.clone();
+                if let Err(error) = app.keys.set_guests(guests).await {
+                    tracing::error!(%error, "the personas are not read anew");
+                }
                 let sources = app.workshop.build(config, &Faults::default());
                 let rules = Arc::new(Policy::new(config.policy.clone()));
                 // No tool of the old sources under the new rules, and none of the new under the old.

@@ -76,7 +76,11 @@ fn text(modules: &[Value]) -> String {
         let problem = line("problem", 300);
         let problem = if problem.is_empty() { problem } else { format!("\n    = {problem}") };
         let (name, url, health) = (line("name", 80), line("url", 120), line("health", 20));
-        format!("{name}: {url} — {health}, {} tools{stale}{problem}", line("tools", 8))
+        let tools = match line("tools", 8).as_str() {
+            "1" => "1 tool".to_owned(),
+            tools => format!("{tools} tools"),
+        };
+        format!("{name}: {url} — {health}, {tools}{stale}{problem}")
     });
     lines.collect::<Vec<_>>().join("\n")
 }

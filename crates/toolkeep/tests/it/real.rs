@@ -7,3 +7,4 @@ mod fifteen;
 mod installed;
 mod mcp_file;
 mod record;
+mod redis;

@@ -261,7 +261,7 @@ impl Source for Module {
 
     fn probe(&self) -> Boxed<'_, Option<Probe>> {
         Box::pin(async {
-            let url = self.line.options.url.clone();
+            let url = self.line.options.url.trim_end_matches('/').to_owned();
             Some(Probe { url, health: self.line.health().await })
         })
     }

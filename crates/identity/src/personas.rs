@@ -106,8 +106,8 @@ mod tests {
     use super::Personas;
     use crate::{KeyId, KeyRing, NewKey, Persona, Principal};
 
-    fn modules(names: &[&str]) -> Option<BTreeSet<String>> {
-        Some(names.iter().map(|&name| name.to_owned()).collect())
+    fn modules(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
     }
 
     fn persona(name: &str, allowed_modules: Option<BTreeSet<String>>) -> Persona {
@@ -143,7 +143,7 @@ mod tests {
         let free = principal(&personas(), Level::User, Some(persona("free", None)));
         assert!(allows(&free, "research"));
         // A list of its own counts before the name.
-        let own = principal(&personas(), Level::User, Some(persona("coder", modules(&["a"]))));
+        let own = principal(&personas(), Level::User, Some(persona("coder", Some(modules(&["a"])))));
         assert!(allows(&own, "a") && !allows(&own, "code_executor"));
     }
 
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn without_a_persona_the_guests_modules_count_except_for_the_owner() {
-        let limited = personas().guests(modules(&["research", "builtin"]));
+        let limited = personas().guests(Some(modules(&["research", "builtin"])));
         for level in [Level::Guest, Level::User, Level::Admin] {
             let ann = principal(&limited, level, None);
             assert!(allows(&ann, "research") && allows(&ann, "builtin"), "{level}");
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_default_persona_counts_before_the_guests_modules() {
-        let both = personas().guests(modules(&["research"])).with_default(Some("coder".to_owned()));
+        let both = personas().guests(Some(modules(&["research"]))).with_default(Some("coder".to_owned()));
         let ann = principal(&both, Level::User, None);
         assert!(allows(&ann, "code_executor") && !allows(&ann, "research"));
         assert!(allows(&principal(&both, Level::Owner, None), "research"));
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn who_comes_without_a_key_has_the_guests_modules_too() {
-        let ring = KeyRing::with([], personas().guests(modules(&["research"])));
+        let ring = KeyRing::with([], personas().guests(Some(modules(&["research"]))));
         let anyone = ring.open(Level::User).verify(None, Wall(1)).unwrap();
         assert!(allows(&anyone, "research") && !allows(&anyone, "code_executor"));
     }

@@ -84,9 +84,11 @@ fn write(file: &Path, numbers: std::ops::Range<usize>) -> Result<(), String> {
     let tool = |number: usize| {
         json!({
             "name": format!("tool_{number}"),
+            "type": "function",
+            "handler": "mock",
             "description": "One of very many tools that are there to be listed.",
             "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
-            "implementation": {"type": "mock", "response": "none"},
+            "implementation": {"type": "mock", "mock_response": "none"},
         })
     };
     let tools: Vec<Value> = numbers.map(tool).collect();

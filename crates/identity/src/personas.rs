@@ -143,7 +143,8 @@ mod tests {
         let free = principal(&personas(), Level::User, Some(persona("free", None)));
         assert!(allows(&free, "research"));
         // A list of its own counts before the name.
-        let own = principal(&personas(), Level::User, Some(persona("coder", Some(modules(&["a"])))));
+        let own =
+            principal(&personas(), Level::User, Some(persona("coder", Some(modules(&["a"])))));
         assert!(allows(&own, "a") && !allows(&own, "code_executor"));
     }
 
@@ -171,7 +172,8 @@ mod tests {
 
     #[test]
     fn the_default_persona_counts_before_the_guests_modules() {
-        let both = personas().guests(Some(modules(&["research"]))).with_default(Some("coder".to_owned()));
+        let both =
+            personas().guests(Some(modules(&["research"]))).with_default(Some("coder".to_owned()));
         let ann = principal(&both, Level::User, None);
         assert!(allows(&ann, "code_executor") && !allows(&ann, "research"));
         assert!(allows(&principal(&both, Level::Owner, None), "research"));

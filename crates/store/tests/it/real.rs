@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "a test starts programs and looks at the clock")]
 
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -175,4 +176,25 @@ async fn what_is_no_redis_is_an_error() {
     let since = Instant::now();
     cache(&format!("redis://127.0.0.1:{port}")).get("a", 9).await.unwrap_err();
     assert!(since.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn wrong_answers_are_errors_and_end_the_connection() {
+    let babbler = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = babbler.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        // One answer for each connection: none of Redis' words, a length without end, a wrong type.
+        for answer in ["HTTP/1.1 400 Bad Request\r\n\r\n", "$-7\r\n", ":5\r\n", "*1\r\n*1\r\n"] {
+            let (mut stream, _) = babbler.accept().unwrap();
+            let mut asked = [0; 512];
+            let _some = stream.read(&mut asked).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+            std::thread::sleep(Duration::from_millis(600));
+        }
+    });
+    for _ in 0..4 {
+        let cache = cache(&format!("redis://127.0.0.1:{port}"));
+        let told = cache.get("a", 9).await.unwrap_err().to_string();
+        assert!(told.starts_with("Redis"), "{told}");
+    }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
 use tool::call::Resume;
-use tool::executor::{Ask, ClientCan, Progress};
+use tool::executor::{Ask, ClientCan, Progress, Task};
 use tool::{CallId, CallerType, Json};
 
 /// What a request is for.
@@ -54,6 +55,10 @@ pub struct Request {
     pub progress: Option<Arc<dyn Progress>>,
     /// How the client can be asked while the call runs.
     pub ask: Option<Arc<dyn Ask>>,
+    /// Where the call can go on as a task of its client.
+    pub task: Option<Arc<dyn Task>>,
+    /// Gives the call up, where its caller can do so without going away.
+    pub cancel: Option<CancellationToken>,
     /// The wait that this call ends, with the answers to its questions.
     pub continues: Option<Resume>,
     /// Answers to what was not asked.
@@ -82,6 +87,8 @@ impl Request {
             client: ClientCan::default(),
             progress: None,
             ask: None,
+            task: None,
+            cancel: None,
             continues: None,
             unasked: None,
             meta: None,

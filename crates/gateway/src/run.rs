@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tool::executor::Wait;
-use tool::executor::{Ask, Sent};
+use tool::executor::{Ask, Sent, Task};
 use tool::outcome::{Body, Failure, Status};
 use tool::{Caller, Code, Context, End, ExecuteError, Executor, Granted, Step, Ticket};
 
@@ -42,7 +42,8 @@ impl Run {
         request: Request,
         ready: Ready,
     ) -> Self {
-        Self { gateway, caller, request, ready, cancel: CancellationToken::new() }
+        let cancel = request.cancel.clone().unwrap_or_default();
+        Self { gateway, caller, request, ready, cancel }
     }
 
     pub(crate) async fn finish(self, ticket: Ticket) -> Ended {
@@ -82,6 +83,7 @@ impl Run {
         let words = Words {
             progress: self.request.progress.as_deref().unwrap_or(&Unheard),
             ask: self.request.ask.as_deref(),
+            task: self.request.task.as_deref(),
         };
         let ctx = Context {
             caller: &self.caller,
@@ -91,6 +93,7 @@ impl Run {
             client: &self.request.client,
             meta: self.request.meta.as_ref(),
             ask: words.ask.is_some().then_some(&words as &dyn Ask),
+            task: words.task.is_some().then_some(&words as &dyn Task),
             credentials: self.gateway.parts.credentials.as_ref(),
             calls: None,
             attempt: 1,
@@ -124,7 +127,7 @@ impl Run {
         let stopped = tokio::select! {
             biased;
             stepped = &mut running => return stepped.unwrap_or_else(fault),
-            () = sleep(limit) => {
+            limit = self.late(limit) => {
                 let told = format!("Tool execution timed out ({}).", seconds(limit));
                 ExecuteError::during(Code::Timeout, told)
             }
@@ -139,6 +142,17 @@ impl Run {
             Ok(Ok(Ok(Step::Done(outcome)))) => Ok(Step::Done(outcome)),
             _ => Err(stopped),
         }
+    }
+
+    /// Resolves when the time is over, with how much it was. A call that has become a task has the time
+    /// of its task, unless the operator gave the tool a limit of its own.
+    async fn late(&self, limit: Duration) -> Duration {
+        sleep(limit).await;
+        let own = self.ready.call.tool.traits.timeout.is_some();
+        let held = self.request.task.as_ref().filter(|_| !own).and_then(|task| task.held());
+        let Some(held) = held.filter(|held| *held > limit) else { return limit };
+        Box::pin(sleep(held.saturating_sub(limit))).await;
+        held
     }
 
     fn shape(&self, stepped: Result<Step, ExecuteError>) -> Ended {

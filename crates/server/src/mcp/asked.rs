@@ -63,16 +63,25 @@ pub(super) struct Named {
     pub(super) cursor: Option<Json>,
     pub(super) state: Option<Json>,
     pub(super) answers: Option<Json>,
+    pub(super) task: Option<Json>,
 }
 
 impl Named {
     /// With `_meta` before them.
     fn of(params: &Json) -> (Option<Json>, Self) {
-        let keys =
-            [meta::META, "name", "uri", "arguments", "cursor", "requestState", "inputResponses"];
-        let [beside, name, uri, args, cursor, state, answers] = params.pick(keys);
+        let keys = [
+            meta::META,
+            "name",
+            "uri",
+            "arguments",
+            "cursor",
+            "requestState",
+            "inputResponses",
+            "taskId",
+        ];
+        let [beside, name, uri, args, cursor, state, answers, task] = params.pick(keys);
         let beside = beside.filter(|beside| beside.kind() == "object");
-        (beside, Self { name, uri, args, cursor, state, answers })
+        (beside, Self { name, uri, args, cursor, state, answers, task })
     }
 
     /// What [`header::NAME`] names.
@@ -80,6 +89,7 @@ impl Named {
         match header::name_member(method)? {
             "name" => self.name.as_ref(),
             "uri" => self.uri.as_ref(),
+            "taskId" => self.task.as_ref(),
             _ => None,
         }
     }
@@ -143,7 +153,8 @@ impl<'a> Asked<'a> {
     pub(super) fn client(&self) -> ClientCan {
         match (self.era, &self.session) {
             (Era::Stateless, _) => {
-                self.meta.capabilities.clone().map(client::can).unwrap_or_default()
+                let can = self.meta.capabilities.clone().map(client::can).unwrap_or_default();
+                ClientCan { alone: self.who.scope.source().is_some(), ..can }
             }
             (Era::Handshake, Some(session)) => session.client.clone(),
             (Era::Handshake, None) => ClientCan::default(),

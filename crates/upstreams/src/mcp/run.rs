@@ -3,6 +3,7 @@
 
 mod follow;
 mod round;
+mod task;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,7 @@ use ::mcp::{Era, Revision, RpcError, code, meta};
 use tool::executor::{Rpc, Sent};
 use tool::{Call, Code, Context, ExecuteError, Step};
 
+use super::call::Support;
 use super::exchange::{Exchange, Kind};
 use super::fail::refused;
 use super::link::{Link, Unanswered};
@@ -22,6 +24,7 @@ use super::upstream::Upstream;
 
 use follow::Followed;
 use round::{Next, Resumed, Rounds};
+use task::{Way, unrelated};
 
 /// Characters of an upstream's own error, and bytes of what stands beside it.
 const ERROR: (usize, usize) = (4_096, 64 << 10);
@@ -35,6 +38,8 @@ pub(super) struct Job<'a> {
     pub(super) mirror: Option<&'a Mirror>,
     /// Whether it can be sent only where headers say nothing again.
     pub(super) bare: bool,
+    /// Whether it is called as a task.
+    pub(super) support: Support,
 }
 
 /// One call.
@@ -100,6 +105,9 @@ impl<'a> Run<'a> {
                     request.state = state;
                     None
                 }
+                Resumed::Task(task) => {
+                    return Box::pin(self.rejoin(&task, &resume.answers)).await;
+                }
             };
         }
         let link = match &resumed {
@@ -113,6 +121,7 @@ impl<'a> Run<'a> {
         if self.call.continues.is_none() && link.era() == Era::Stateless {
             request.answers.clone_from(&self.call.unasked);
         }
+        let way = self.way(&job, &link, &mut request)?;
         let mut rounds = Rounds::default();
         loop {
             let exchange = match resumed.take() {
@@ -123,15 +132,27 @@ impl<'a> Run<'a> {
                     .map_err(|error| rounds.of(error))?,
             };
             let followed = self
-                .follow(exchange)
+                .follow(exchange, way)
                 .await
                 .map_err(|error| rounds.of(self.retold(error, (job.method, link.era()))));
-            let result = match followed? {
-                Followed::Answered(result) => result,
-                Followed::Held(step) => return Ok(step),
+            let result = match followed {
+                Ok(Followed::Answered(result)) if request.task.is_some() => unrelated(result),
+                Ok(Followed::Answered(result)) => result,
+                Ok(Followed::Held(step)) => return Ok(step),
+                Err(error) if self.wants_a_task(&error, &mut request) => continue,
+                Err(error) => return Err(error),
             };
+            if request.task.is_some() && self.call.continues.is_none() {
+                return Box::pin(self.task(&link, &result)).await;
+            }
             match self.judge(result, link.era(), &mut rounds).await? {
                 Next::Step(step) => return Ok(step),
+                Next::Task(result) if job.method == "tools/call" && way != Way::Bare => {
+                    return Box::pin(self.task(&link, &result)).await;
+                }
+                Next::Task(_) => {
+                    return Err(self.failed("with a task to follow, which nobody asked for"));
+                }
                 Next::Again { answers, state } => {
                     request.answers = answers;
                     request.state = state;
@@ -150,6 +171,7 @@ impl<'a> Run<'a> {
             progress: self.ctx.progress.wanted(),
             answers: None,
             state: None,
+            task: None,
         }
     }
 

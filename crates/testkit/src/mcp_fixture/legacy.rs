@@ -110,7 +110,7 @@ fn initialize(world: &World, request: &Request) -> Answer {
         "serverInfo": info(),
         "instructions": "A fixture for tests.",
     });
-    if *revision == latest {
+    if revision == latest {
         result["capabilities"]["tasks"] =
             json!({ "cancel": {}, "requests": { "tools": { "call": {} } } });
     }

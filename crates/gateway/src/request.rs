@@ -34,6 +34,15 @@ impl Target {
     }
 }
 
+/// What a call needs that can go on without whoever made it.
+#[derive(Clone)]
+pub struct Detached {
+    /// Its task.
+    pub task: Arc<dyn Task>,
+    /// Gives the call up.
+    pub cancel: CancellationToken,
+}
+
 /// One call as a door hands it in. Nothing in it can widen what the caller may do.
 #[derive(Clone)]
 pub struct Request {
@@ -56,9 +65,7 @@ pub struct Request {
     /// How the client can be asked while the call runs.
     pub ask: Option<Arc<dyn Ask>>,
     /// Where the call can go on as a task of its client.
-    pub task: Option<Arc<dyn Task>>,
-    /// Gives the call up, where its caller can do so without going away.
-    pub cancel: Option<CancellationToken>,
+    pub task: Option<Box<Detached>>,
     /// The wait that this call ends, with the answers to its questions.
     pub continues: Option<Resume>,
     /// Answers to what was not asked.
@@ -88,12 +95,17 @@ impl Request {
             progress: None,
             ask: None,
             task: None,
-            cancel: None,
             continues: None,
             unasked: None,
             meta: None,
             lasting: false,
         }
+    }
+}
+
+impl fmt::Debug for Detached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Detached").finish_non_exhaustive()
     }
 }
 

@@ -42,7 +42,7 @@ impl Run {
         request: Request,
         ready: Ready,
     ) -> Self {
-        let cancel = request.cancel.clone().unwrap_or_default();
+        let cancel = request.task.as_ref().map(|it| it.cancel.clone()).unwrap_or_default();
         Self { gateway, caller, request, ready, cancel }
     }
 
@@ -83,7 +83,7 @@ impl Run {
         let words = Words {
             progress: self.request.progress.as_deref().unwrap_or(&Unheard),
             ask: self.request.ask.as_deref(),
-            task: self.request.task.as_deref(),
+            task: self.request.task.as_ref().map(|it| &*it.task),
         };
         let ctx = Context {
             caller: &self.caller,
@@ -124,15 +124,24 @@ impl Run {
         // A panic is one failed call, not a dead server.
         let mut running = AssertUnwindSafe(executor.execute(granted, ctx)).catch_unwind();
         let fault = |_| Err(ExecuteError::during(Code::Internal, "a fault in the tool's executor"));
-        let stopped = tokio::select! {
-            biased;
-            stepped = &mut running => return stepped.unwrap_or_else(fault),
-            limit = self.late(limit) => {
-                let told = format!("Tool execution timed out ({}).", seconds(limit));
-                ExecuteError::during(Code::Timeout, told)
-            }
-            () = self.cancel.cancelled() => {
-                ExecuteError::during(Code::Cancelled, "the caller gave the call up")
+        let mut longer = false;
+        let stopped = loop {
+            let left = if longer { self.more(limit) } else { limit };
+            tokio::select! {
+                biased;
+                stepped = &mut running => return stepped.unwrap_or_else(fault),
+                () = sleep(left) => {
+                    let more = self.more(limit);
+                    if !longer && !more.is_zero() {
+                        longer = true;
+                        continue;
+                    }
+                    let told = format!("Tool execution timed out ({}).", seconds(limit + more));
+                    break ExecuteError::during(Code::Timeout, told);
+                }
+                () = self.cancel.cancelled() => {
+                    break ExecuteError::during(Code::Cancelled, "the caller gave the call up");
+                }
             }
         };
         self.cancel.cancel();
@@ -144,15 +153,12 @@ impl Run {
         }
     }
 
-    /// Resolves when the time is over, with how much it was. A call that has become a task has the time
-    /// of its task, unless the operator gave the tool a limit of its own.
-    async fn late(&self, limit: Duration) -> Duration {
-        sleep(limit).await;
+    /// The time that a call has beyond `limit`, where it has become a task: its task's, unless the
+    /// operator gave the tool a limit of its own.
+    fn more(&self, limit: Duration) -> Duration {
         let own = self.ready.call.tool.traits.timeout.is_some();
-        let held = self.request.task.as_ref().filter(|_| !own).and_then(|task| task.held());
-        let Some(held) = held.filter(|held| *held > limit) else { return limit };
-        Box::pin(sleep(held.saturating_sub(limit))).await;
-        held
+        let held = self.request.task.as_ref().filter(|_| !own).and_then(|it| it.task.held());
+        held.unwrap_or_default().saturating_sub(limit)
     }
 
     fn shape(&self, stepped: Result<Step, ExecuteError>) -> Ended {

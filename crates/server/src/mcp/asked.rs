@@ -63,25 +63,16 @@ pub(super) struct Named {
     pub(super) cursor: Option<Json>,
     pub(super) state: Option<Json>,
     pub(super) answers: Option<Json>,
-    pub(super) task: Option<Json>,
 }
 
 impl Named {
     /// With `_meta` before them.
     fn of(params: &Json) -> (Option<Json>, Self) {
-        let keys = [
-            meta::META,
-            "name",
-            "uri",
-            "arguments",
-            "cursor",
-            "requestState",
-            "inputResponses",
-            "taskId",
-        ];
-        let [beside, name, uri, args, cursor, state, answers, task] = params.pick(keys);
+        let keys =
+            [meta::META, "name", "uri", "arguments", "cursor", "requestState", "inputResponses"];
+        let [beside, name, uri, args, cursor, state, answers] = params.pick(keys);
         let beside = beside.filter(|beside| beside.kind() == "object");
-        (beside, Self { name, uri, args, cursor, state, answers, task })
+        (beside, Self { name, uri, args, cursor, state, answers })
     }
 
     /// What [`header::NAME`] names.
@@ -89,7 +80,6 @@ impl Named {
         match header::name_member(method)? {
             "name" => self.name.as_ref(),
             "uri" => self.uri.as_ref(),
-            "taskId" => self.task.as_ref(),
             _ => None,
         }
     }
@@ -124,7 +114,13 @@ impl<'a> Asked<'a> {
         let era = heads.dialect(&meta)?.map_or(Era::Handshake, Revision::era);
         let session = match era {
             Era::Stateless => {
-                heads.standard(method, &meta, named.header(method))?;
+                match header::name_member(method) {
+                    Some("taskId") => {
+                        let task = params.and_then(|params| params.get("taskId"));
+                        heads.standard(method, &meta, task.as_ref())?;
+                    }
+                    _ => heads.standard(method, &meta, named.header(method))?,
+                }
                 None
             }
             // One that begins anew names no old one.

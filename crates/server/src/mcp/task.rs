@@ -10,7 +10,7 @@ mod state;
 
 use std::sync::Arc;
 
-use gateway::Request;
+use gateway::{Detached, Request};
 use tokio::time::sleep;
 
 use super::result::Written;
@@ -40,8 +40,8 @@ impl Drop for Offered {
 /// Runs a call to its answer, or to the point where it becomes a task: then the answer is the task, and
 /// the call goes on.
 pub(super) async fn run(finish: Finish, task: Arc<Task>, mut request: Request) -> Written {
-    request.task = Some(Arc::clone(&task) as _);
-    request.cancel = Some(task.cancel.clone());
+    let cancel = task.cancel.clone();
+    request.task = Some(Box::new(Detached { task: Arc::clone(&task) as _, cancel }));
     let (doors, id) = (finish.doors.clone(), finish.id.clone());
     let offered = Offered(Some(Arc::clone(&task)));
     let mut work = Box::pin(finish.answered(request));

@@ -235,7 +235,8 @@ fn older(members: &Value) -> Value {
 pub(super) fn answer_older(world: &World, request: &Request) -> Result<Value, Fault> {
     let id = request.text("taskId")?;
     let mut tasks = world.tasks.lock().unwrap();
-    let task = tasks.get_mut(id).ok_or_else(|| Fault::params(format!("there is no task `{id}`")))?;
+    let task =
+        tasks.get_mut(id).ok_or_else(|| Fault::params(format!("there is no task `{id}`")))?;
     if request.method == "tasks/cancel" {
         if !matches!(task.status(), "working" | "input_required") {
             return Err(Fault::params(format!("the task `{id}` has ended")));

@@ -105,7 +105,8 @@ struct Capabilities {
 
 impl Capabilities {
     fn tasks(&self, era: Era) -> Option<Tasks> {
-        let is = |found: Option<&serde_json::Value>| found.is_some_and(serde_json::Value::is_object);
+        let is =
+            |found: Option<&serde_json::Value>| found.is_some_and(serde_json::Value::is_object);
         match era {
             Era::Handshake => {
                 let tasks = self.tasks.as_ref()?;

@@ -2,6 +2,7 @@
 //! wants more, and at its end an outcome, a wait or an error.
 
 mod follow;
+mod remote;
 mod round;
 mod task;
 

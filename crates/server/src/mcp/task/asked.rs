@@ -17,7 +17,8 @@ const HEARD: usize = 64;
 /// One of the three methods.
 pub(in crate::mcp) fn answer(asked: &Asked<'_>) -> Result<Reply, Refused> {
     declares(asked)?;
-    let id = text("taskId", asked.named.task.as_ref())?;
+    let [id] = asked.pick(["taskId"]);
+    let id = text("taskId", id.as_ref())?;
     // One answer for what never was, what is another's and what is gone.
     let task = asked.who.doors.mcp.kept.find(asked.who, &id).ok_or_else(|| {
         Refused::params("there is no such task here: its id is unknown, or it has expired")

@@ -70,7 +70,10 @@ pub(super) enum Next {
     Step(Step),
     /// The server goes on by itself: its task, as it came.
     Task(Json),
-    Again { answers: Option<Json>, state: Option<Json> },
+    Again {
+        answers: Option<Json>,
+        state: Option<Json>,
+    },
 }
 
 impl Run<'_> {

@@ -9,26 +9,23 @@ use std::time::Duration;
 
 use ::mcp::task::{self, Status, Task};
 use ::mcp::{Era, RpcError, code};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tool::executor::Rpc;
 use tool::{Body, Boxed, Code, ExecuteError, Json, Outcome, Step, Wait};
 
 use super::follow::Followed;
+use super::remote::Remote;
 use super::round::Resumed;
 use super::{Job, Run};
 use crate::mcp::call::Support;
-use crate::mcp::link::{Link, Unanswered, Wire};
-use crate::mcp::question::{can_answer, relayed};
+use crate::mcp::link::{Link, Wire};
+use crate::mcp::question::can_answer;
 use crate::mcp::request::{Outgoing, Params};
 use crate::mcp::wording::shown;
 
 /// How often a task is asked for: at least, at most, and where the server does not say.
 const POLL: (Duration, Duration, Duration) =
     (Duration::from_millis(100), Duration::from_secs(30), Duration::from_secs(1));
-/// How long an answer on a task may take.
-const ANSWER: Duration = Duration::from_secs(30);
-/// How long giving a task up may take.
-const CANCELLING: Duration = Duration::from_secs(5);
 /// Times in a row that there may be no answer.
 const LOST: u32 = 3;
 /// Questions of one task.
@@ -49,44 +46,8 @@ pub(super) enum Way {
     Slow,
 }
 
-/// A task at its server. Dropped before its end, it is given up there.
-struct Remote {
-    link: Arc<Link>,
-    id: String,
-    params: Json,
-    can: Json,
-    owed: bool,
-}
-
 /// A question at the client: its key, and its answer.
 type Asking<'a> = (String, Boxed<'a, Result<Json, ExecuteError>>);
-
-impl Remote {
-    fn request<'a>(&self, method: &'a str, params: &'a Json) -> Outgoing<'a> {
-        Outgoing { can: self.can.clone(), ..Outgoing::own(method, params) }
-    }
-
-    async fn ask(&self, method: &str, params: &Json) -> Result<Result<Json, RpcError>, Unanswered> {
-        let request = self.request(method, params);
-        timeout(ANSWER, self.link.ask_for(&request)).await.unwrap_or(Err(Unanswered::Lost))
-    }
-}
-
-impl Drop for Remote {
-    fn drop(&mut self) {
-        let cancels = self.link.greeted().can.tasks.is_some_and(|tasks| tasks.cancel);
-        let running = tokio::runtime::Handle::try_current().is_ok();
-        if !self.owed || !cancels || self.link.is_over() || !running {
-            return;
-        }
-        let (link, params, can) = (Arc::clone(&self.link), self.params.clone(), self.can.clone());
-        drop(self.link.shared.tasks.spawn(async move {
-            let request = Outgoing { can, ..Outgoing::own("tasks/cancel", &params) };
-            let told = timeout(CANCELLING, link.ask_for(&request)).await;
-            tracing::debug!(told = told.is_ok(), "gave a task up at its server");
-        }));
-    }
-}
 
 impl<'a> Run<'a> {
     /// Whether what the server wants of its clients is left to this one.
@@ -180,7 +141,7 @@ impl<'a> Run<'a> {
         };
         let said = Task::read(&said, link.era()).map_err(|why| self.garbled(&why))?;
         self.hold();
-        self.to_its_end(self.remote(link, &said.id), said, HashSet::new()).await
+        self.to_its_end(Remote::new(link, &said.id, self.ctx.client), said, HashSet::new()).await
     }
 
     /// Goes on with the task of this id, with the answers that it waits for.
@@ -191,17 +152,11 @@ impl<'a> Run<'a> {
             return Err(self.not_waiting());
         }
         self.begun.store(true, std::sync::atomic::Ordering::Relaxed);
-        let remote = self.remote(&link, &id);
+        let remote = Remote::new(&link, &id, self.ctx.client);
         self.update(&remote, answers).await?;
         let asked = answers.members().into_iter().map(|(key, _)| key).collect();
         let said = Task { id, status: Status::Working, line: None, poll: Some(0) };
         self.to_its_end(remote, said, asked).await
-    }
-
-    fn remote(&self, link: &Arc<Link>, id: &str) -> Remote {
-        let params = Json::fields([("taskId", &Json::of(id))]);
-        let can = relayed(self.ctx.client).with("extensions", &task::extensions());
-        Remote { link: Arc::clone(link), id: id.to_owned(), params, can, owed: true }
     }
 
     /// What cannot be read of a task.
@@ -348,8 +303,7 @@ impl<'a> Run<'a> {
 
     /// The end of a task of 2026-07-28, with which it comes.
     fn ended(&self, status: Status, said: Option<&Json>) -> Result<Step, ExecuteError> {
-        let [result, error] =
-            said.map_or([None, None], |said| said.pick(["result", "error"]));
+        let [result, error] = said.map_or([None, None], |said| said.pick(["result", "error"]));
         match (status, result, error) {
             (Status::Completed, Some(result), _) => self.completed(result),
             (Status::Completed, None, _) => Err(self.garbled("it has ended without a `result`")),

@@ -107,10 +107,13 @@ impl Play {
                     if self.offers {
                         capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
                     }
-                    talk.answer(&request, json!({"resultType": "complete",
+                    talk.answer(
+                        &request,
+                        json!({"resultType": "complete",
                         "supportedVersions": ["2026-07-28"], "capabilities": capabilities,
-                        "ttlMs": 0, "cacheScope": "private"}))
-                        .await;
+                        "ttlMs": 0, "cacheScope": "private"}),
+                    )
+                    .await;
                 }
                 Some("tools/list") => {
                     talk.answer(&request, json!({"tools": [definition("tool")]})).await;
@@ -258,8 +261,10 @@ async fn a_server_that_insists_on_tasks_gets_them_declared() {
     let error = tool.step("{}", setup).await.unwrap_err();
     let rpc = error.rpc.unwrap();
     assert_eq!(rpc.code, -32021);
-    assert_eq!(rpc.data.unwrap().value()["requiredCapabilities"]["extensions"],
-        json!({"io.modelcontextprotocol/tasks": {}}));
+    assert_eq!(
+        rpc.data.unwrap().value()["requiredCapabilities"]["extensions"],
+        json!({"io.modelcontextprotocol/tasks": {}})
+    );
     assert_eq!(heard(&peer, "tools/call").len(), 3);
     source.close().await;
 }
@@ -329,8 +334,10 @@ async fn a_stateless_client_without_tasks_comes_back_with_the_answers() {
     assert_eq!(said(&done(tool.step("{}", again).await.unwrap())), "there");
     assert_eq!(heard(&peer, "tools/call").len(), 1);
     let update = &heard(&peer, "tasks/update")[0];
-    assert_eq!((&update["taskId"], &update["inputResponses"]),
-        (&json!("t1"), &json!({"a": {"action": "accept"}})));
+    assert_eq!(
+        (&update["taskId"], &update["inputResponses"]),
+        (&json!("t1"), &json!({"a": {"action": "accept"}}))
+    );
     // A client that cannot be asked is told so, and nobody works on.
     let deaf = Setup { meta: Some(&meta), ..Setup::default() };
     let peer = play(vec![asks(&["a"])]).peer();
@@ -474,7 +481,8 @@ fn older(support: &'static str, offers: bool) -> Peer {
                 None if request["id"] == "q" => {
                     let heard = request.get("result").unwrap_or(&request["error"]);
                     let mut said = text(&heard.to_string());
-                    said["_meta"] = json!({"io.modelcontextprotocol/related-task": {"taskId": "o1"}});
+                    said["_meta"] =
+                        json!({"io.modelcontextprotocol/related-task": {"taskId": "o1"}});
                     talk.answer(&result, said).await;
                 }
                 Some("tasks/cancel") => talk.answer(&request, task("cancelled")).await,
@@ -497,7 +505,10 @@ async fn a_tool_of_before_that_must_be_a_task_is_called_as_one() {
     // The id is between this server and us.
     assert!(!body(&outcome).contains("o1"), "{}", body(&outcome));
     let call = heard(&peer, "tools/call").remove(0);
-    assert_eq!((&call["task"], &call["arguments"]), (&json!({"ttl": 3_600_000}), &json!({"a": 1.5})));
+    assert_eq!(
+        (&call["task"], &call["arguments"]),
+        (&json!({"ttl": 3_600_000}), &json!({"a": 1.5}))
+    );
     assert_eq!(heard(&peer, "tasks/get").len(), 3);
     assert!(heard(&peer, "tasks/cancel").is_empty());
     source.close().await;

@@ -294,7 +294,7 @@ impl Executor for Endless {
         ctx: &'a tool::Context<'a>,
     ) -> tool::Boxed<'a, Result<Step, tool::ExecuteError>> {
         if let Some(task) = ctx.task {
-            task.hold(call.call().id);
+            task.hold(call.call());
         }
         Box::pin(std::future::pending())
     }
@@ -315,7 +315,7 @@ impl tool::executor::Ask for Hour {
 }
 
 impl tool::executor::Task for Hour {
-    fn hold(&self, _: tool::CallId) -> bool {
+    fn hold(&self, _: &tool::Call) -> bool {
         self.0
     }
     fn held(&self) -> Option<Duration> {

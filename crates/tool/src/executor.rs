@@ -132,7 +132,7 @@ pub trait Ask: Send + Sync {
 pub trait Task: Ask {
     /// The call is a task from here on. `false` where it cannot be one, because too many are; then it
     /// goes on like any other. Told twice, it is so once.
-    fn hold(&self, call: CallId) -> bool;
+    fn hold(&self, call: &Call) -> bool;
 
     /// How long the call may take in all, where it is a task by now.
     fn held(&self) -> Option<Duration>;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tool::executor::{Ask, Progress, Task, Unanswered};
-use tool::{Boxed, CallId, Json};
+use tool::{Boxed, Call, Json};
 
 use super::fit;
 
@@ -40,12 +40,12 @@ impl Ask for Words<'_> {
 }
 
 impl Task for Words<'_> {
-    fn hold(&self, call: CallId) -> bool {
+    fn hold(&self, call: &Call) -> bool {
         self.task.is_some_and(|task| task.hold(call))
     }
 
     fn held(&self) -> Option<Duration> {
-        self.task.and_then(|task| task.held())
+        self.task.and_then(Task::held)
     }
 
     fn tell(&self, line: &str) {

@@ -43,6 +43,14 @@ pub(super) struct Job<'a> {
     pub(super) support: Support,
 }
 
+/// How a call that ends a wait goes on.
+enum Goes {
+    /// With a request that is in flight, or as any other.
+    On(Option<Box<Exchange>>),
+    /// Not at all: this is what came of it.
+    Ended(Step),
+}
+
 /// One call.
 pub(super) struct Run<'a> {
     pub(super) upstream: &'a Arc<Upstream>,
@@ -94,23 +102,10 @@ impl<'a> Run<'a> {
 
     async fn steps(&self, job: Job<'_>) -> Result<Step, ExecuteError> {
         let mut request = self.request(&job);
-        let mut resumed = None;
-        if let Some(resume) = &self.call.continues {
-            resumed = match Resumed::read(&resume.state).ok_or_else(|| self.not_waiting())? {
-                Resumed::Parked(name) => match self.unpark(name, &resume.answers).await? {
-                    Ok(exchange) => Some(exchange),
-                    Err(asked_again) => return Ok(asked_again),
-                },
-                Resumed::Asked(state) => {
-                    request.answers = Some(resume.answers.clone());
-                    request.state = state;
-                    None
-                }
-                Resumed::Task(task) => {
-                    return Box::pin(self.rejoin(&task, &resume.answers)).await;
-                }
-            };
-        }
+        let mut resumed = match self.resumed(&mut request).await? {
+            Goes::On(exchange) => exchange.map(|exchange| *exchange),
+            Goes::Ended(step) => return Ok(step),
+        };
         let link = match &resumed {
             Some(exchange) => Arc::clone(exchange.link()),
             None if job.bare => self.link(Era::Handshake).await?,
@@ -158,6 +153,25 @@ impl<'a> Run<'a> {
                     request.answers = answers;
                     request.state = state;
                 }
+            }
+        }
+    }
+
+    /// What the call goes on with, where it ends a wait.
+    async fn resumed(&self, request: &mut Outgoing<'_>) -> Result<Goes, ExecuteError> {
+        let Some(resume) = &self.call.continues else { return Ok(Goes::On(None)) };
+        match Resumed::read(&resume.state).ok_or_else(|| self.not_waiting())? {
+            Resumed::Parked(name) => Ok(match self.unpark(name, &resume.answers).await? {
+                Ok(exchange) => Goes::On(Some(Box::new(exchange))),
+                Err(asked_again) => Goes::Ended(asked_again),
+            }),
+            Resumed::Asked(state) => {
+                request.answers = Some(resume.answers.clone());
+                request.state = state;
+                Ok(Goes::On(None))
+            }
+            Resumed::Task(task) => {
+                Box::pin(self.rejoin(&task, &resume.answers)).await.map(Goes::Ended)
             }
         }
     }

@@ -20,6 +20,8 @@ pub(super) const LASTS: Duration = Duration::from_hours(1);
 pub(super) const KEPT: Duration = Duration::from_mins(70);
 /// Tasks of one key, those included that have ended and are kept.
 pub(super) const OF_KEY: usize = 64;
+/// Tasks that run at one source, which is to have room for other calls.
+pub(super) const OF_SOURCE: usize = 128;
 /// Tasks in all.
 pub(super) const MOST: usize = 1_024;
 /// Bytes of results kept for one key, and in all.
@@ -83,7 +85,10 @@ impl Kept {
     pub(super) fn admit(&self, call: CallId, task: Arc<Task>, now: Wall) -> bool {
         let mut all = self.all();
         all.sweep(now);
+        let source = task.source();
+        let beside = all.tasks.values().filter(|other| other.runs_beside(source.as_ref()));
         let room = !all.closed
+            && beside.count() < OF_SOURCE
             && all.make_room(&task, |all, mine| all.of(mine).count() < OF_KEY)
             && all.make_room(&task, |all, _| all.tasks.len() < MOST);
         if room {

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use tool::executor::{Ask, ClientCan, Unanswered};
 use tool::outcome::Status;
-use tool::{Boxed, CallId, Clock, Json, Limits, Wall};
+use tool::{Boxed, Call, CallId, Clock, Json, Limits, SourceName, Wall};
 
 use super::kept::{KEPT, Kept, LASTS, Owner};
 use crate::mcp::client;
@@ -50,6 +50,7 @@ pub(in crate::mcp) struct Task {
 struct State {
     /// Its own id and the call's, from when it is a task.
     named: Option<(String, CallId)>,
+    source: Option<SourceName>,
     made: u64,
     updated: u64,
     line: Option<String>,
@@ -184,6 +185,16 @@ impl Task {
 
     pub(super) fn is_of(&self, other: &Self) -> bool {
         self.owner.iter().zip(&other.owner).take(2).all(|(mine, theirs)| mine == theirs)
+    }
+
+    /// Whether it runs, and at the same source.
+    pub(super) fn runs_beside(&self, source: Option<&SourceName>) -> bool {
+        let state = self.state();
+        state.end.is_none() && state.source.as_ref() == source
+    }
+
+    pub(super) fn source(&self) -> Option<SourceName> {
+        self.state().source.clone()
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -351,18 +362,19 @@ impl Ask for Task {
 }
 
 impl tool::executor::Task for Task {
-    fn hold(&self, call: CallId) -> bool {
+    fn hold(&self, call: &Call) -> bool {
         if self.state().named.is_some() {
             return true;
         }
         let (Some(me), now) = (self.me.upgrade(), self.clock.wall()) else { return false };
-        let Some(id) = self.kept.name(&self.owner, call) else { return false };
+        let Some(id) = self.kept.name(&self.owner, call.id) else { return false };
         {
             let mut state = self.state();
             (state.made, state.updated) = (now.0, now.0);
-            state.named = Some((id, call));
+            state.named = Some((id, call.id));
+            state.source = Some(call.key.source.clone());
         }
-        let held = self.kept.admit(call, me, now);
+        let held = self.kept.admit(call.id, me, now);
         if held {
             self.begun.notify_one();
         } else {

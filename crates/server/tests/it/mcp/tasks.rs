@@ -78,7 +78,7 @@ impl Executor for Tasking {
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
         Box::pin(async move {
             let call = call.call();
-            let held = ctx.task.is_some_and(|task| task.hold(call.id));
+            let held = ctx.task.is_some_and(|task| task.hold(call));
             let args = call.args.value();
             match ctx.task.filter(|_| held && !args["asks"].is_null()) {
                 Some(task) => Self::ask(task, &args["asks"]).await,
@@ -515,4 +515,21 @@ async fn who_listens_hears_of_each_change() {
         heard.push(told["status"].as_str().unwrap().to_owned());
     }
     assert_eq!(heard.first().unwrap(), "working");
+}
+
+#[tokio::test]
+async fn a_source_has_room_for_other_calls_than_tasks() {
+    let bench = Bench::new().await;
+    for _ in 0..2 {
+        let ann = bench.ann().await;
+        for _ in 0..64 {
+            begin(&ann, json!({})).await;
+        }
+    }
+    let eve = bench.server.agent("eve", Level::User).await;
+    assert_eq!(call(&eve, json!({})).await["structuredContent"], json!({"held": false}));
+    // Control: there is room again where one has ended.
+    bench.go.add_permits(1);
+    bench.ended(2).await;
+    begin(&eve, json!({})).await;
 }

@@ -49,7 +49,7 @@ pub(super) enum Way {
 /// A question at the client: its key, and its answer.
 type Asking<'a> = (String, Boxed<'a, Result<Json, ExecuteError>>);
 
-impl<'a> Run<'a> {
+impl Run<'_> {
     /// Whether what the server wants of its clients is left to this one.
     fn is_strict(&self) -> bool {
         self.ctx.client.alone && self.ctx.task.is_none() && self.era() == Era::Stateless
@@ -119,7 +119,7 @@ impl<'a> Run<'a> {
     /// The call is a task of its client from here on, where that can be.
     pub(super) fn hold(&self) {
         if let Some(task) = self.ctx.task
-            && !task.hold(self.call.id)
+            && !task.hold(self.call)
         {
             tracing::debug!(call = %self.call.id, "no task: too many are");
         }
@@ -184,8 +184,8 @@ impl<'a> Run<'a> {
                 (Status::Working, _) => {}
                 (_, Era::Handshake) => return self.result(remote).await,
                 (Status::InputRequired, Era::Stateless) => {
-                    if let Some(step) = self.open(&last, &mut asked, &mut asking)? {
-                        return Ok(self.left(remote, step));
+                    if let Some(step) = self.open(last.as_ref(), &mut asked, &mut asking)? {
+                        return Ok(left(remote, &step));
                     }
                 }
                 (Status::Completed | Status::Failed, Era::Stateless) => {
@@ -257,11 +257,11 @@ impl<'a> Run<'a> {
     /// ending this call.
     fn open<'b>(
         &'b self,
-        said: &Option<Json>,
+        said: Option<&Json>,
         asked: &mut HashSet<String>,
         asking: &mut Vec<Asking<'b>>,
     ) -> Result<Option<Json>, ExecuteError> {
-        let requests = said.as_ref().and_then(|said| said.get("inputRequests"));
+        let requests = said.and_then(|said| said.get("inputRequests"));
         let Some(requests) = requests else { return Ok(None) };
         let mut new = self.questions(&requests)?;
         new.retain(|(key, ..)| asked.insert(key.clone()));
@@ -285,13 +285,6 @@ impl<'a> Run<'a> {
             (key, answer)
         }));
         Ok(None)
-    }
-
-    /// The task goes on while its client is asked, who comes back with another call.
-    fn left(&self, mut remote: Remote, requests: Json) -> Step {
-        remote.owed = false;
-        let resume = Resumed::Task(Json::of(&remote.id)).write();
-        Step::Wait(Wait::Input { requests, resume })
     }
 
     async fn update(&self, remote: &Remote, answers: &Json) -> Result<(), ExecuteError> {
@@ -349,6 +342,13 @@ impl<'a> Run<'a> {
         let body = Body::Mcp(unrelated(result));
         Ok(Step::Done(Outcome { body, is_error }))
     }
+}
+
+/// The task goes on while its client is asked, who comes back with another call.
+fn left(mut remote: Remote, requests: &Json) -> Step {
+    remote.owed = false;
+    let resume = Resumed::Task(Json::of(&remote.id)).write();
+    Step::Wait(Wait::Input { requests: requests.clone(), resume })
 }
 
 /// The client declares that it follows tasks.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tool::executor::{Ask, ClientCan, Sent, Task, Unanswered};
-use tool::{Boxed, CallId, Code, ExecuteError, Json, Source as _};
+use tool::{Boxed, Call, Code, ExecuteError, Json, Source as _};
 use upstreams::mcp::Options;
 
 use super::peer::{Peer, Talk, definition, text};
@@ -45,7 +45,7 @@ impl Ask for Follower {
 }
 
 impl Task for Follower {
-    fn hold(&self, _: CallId) -> bool {
+    fn hold(&self, _: &Call) -> bool {
         self.holds.fetch_add(1, Ordering::SeqCst);
         self.held.store(!self.full, Ordering::SeqCst);
         !self.full

@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
             }
             match self.judge(result, link.era(), &mut rounds).await? {
                 Next::Step(step) => return Ok(step),
-                Next::Task(result) if job.method == "tools/call" && way != Way::Bare => {
+                Next::Task(result) if way == Way::Task && link.greeted().can.tasks.is_some() => {
                     return Box::pin(self.task(&link, &result)).await;
                 }
                 Next::Task(_) => {

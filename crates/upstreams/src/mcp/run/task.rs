@@ -38,9 +38,9 @@ const LINE: usize = 500;
 /// How one call goes to its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The server knows no tasks.
+    /// As any other.
     Bare,
-    /// It may make one of it, or is told to.
+    /// The server may make a task of it, or is told to.
     Task,
     /// As any other, and as a task to the client where it takes long.
     Slow,
@@ -62,31 +62,27 @@ impl Run<'_> {
         link: &Link,
         request: &mut Outgoing<'_>,
     ) -> Result<Way, ExecuteError> {
-        if job.method != "tools/call" {
-            return Ok(Way::Bare);
-        }
+        let knows = || link.greeted().can.tasks.is_some();
         match (link.era(), job.support) {
-            (Era::Handshake, Support::None) => return Ok(Way::Bare),
-            // Only a client that follows tasks tells of them, where the server knows them too.
-            (Era::Handshake, Support::Optional) if self.ctx.task.is_none() => return Ok(Way::Bare),
-            _ => {}
-        }
-        if link.greeted().can.tasks.is_none() {
-            return Ok(Way::Bare);
-        }
-        match (link.era(), job.support) {
+            _ if job.method != "tools/call" => Ok(Way::Bare),
             (Era::Stateless, _) => {
-                if self.ctx.task.is_some() {
+                if self.ctx.task.is_some() && knows() {
                     declare(request);
                 }
                 Ok(Way::Task)
             }
-            (Era::Handshake, Support::Required) if self.is_strict() => Err(self.needs_tasks()),
-            (Era::Handshake, Support::Required) => {
+            // Before 2026-07-28 it counts what the tool says, where its server knows tasks at all.
+            (Era::Handshake, Support::Required) if knows() => {
+                if self.is_strict() {
+                    return Err(self.needs_tasks());
+                }
                 request.task = Some(Json::fields([("ttl", &Json::of(&TTL))]));
                 Ok(Way::Task)
             }
-            (Era::Handshake, _) => Ok(Way::Slow),
+            (Era::Handshake, Support::Optional) if self.ctx.task.is_some() && knows() => {
+                Ok(Way::Slow)
+            }
+            (Era::Handshake, _) => Ok(Way::Bare),
         }
     }
 

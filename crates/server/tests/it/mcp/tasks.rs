@@ -4,6 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, GetTaskParams, TaskPayload,
+    TaskStatus, UpdateTaskParams,
+};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tool::executor::{Rpc, Task};
@@ -15,6 +19,7 @@ use tool::{
 
 use crate::support::bench::{Setup, soon};
 use crate::support::client::modern_message;
+use crate::support::peer::Peer;
 use crate::support::{Client, Reply, Server, tools};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -532,4 +537,45 @@ async fn a_source_has_room_for_other_calls_than_tasks() {
     bench.go.add_permits(1);
     bench.ended(2).await;
     begin(&eve, json!({})).await;
+}
+
+/// Another's client reads every message on the way.
+#[tokio::test]
+async fn a_client_of_others_follows_a_task_to_its_end() {
+    let bench = Bench::new().await;
+    let peer = Peer::new(&bench.ann().await, true).await.client;
+    let args = json!({"asks": 1}).as_object().cloned().unwrap();
+    let call = CallToolRequestParams::new("s.job").with_arguments(args);
+    let CallToolResponse::Task(created) = soon(peer.call_tool_once(call)).await.unwrap() else {
+        panic!("no task");
+    };
+    let id = created.task.task_id;
+    let look = async |wanted: TaskStatus| {
+        soon(async {
+            loop {
+                let told = peer.get_task(GetTaskParams::new(&id)).await.unwrap().task;
+                if told.status() == wanted {
+                    return told.payload;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await
+    };
+    let TaskPayload::InputRequired { input_requests } = look(TaskStatus::InputRequired).await
+    else {
+        panic!("no questions");
+    };
+    let keys: Vec<_> = input_requests.keys().cloned().collect();
+    assert_eq!(keys, ["q1"]);
+    let answers = serde_json::from_value(json!({"q1": {"action": "decline"}})).unwrap();
+    soon(peer.update_task(UpdateTaskParams::new(&id, answers))).await.unwrap();
+    let TaskPayload::Completed { result } = look(TaskStatus::Completed).await else {
+        panic!("no result");
+    };
+    assert_eq!(result["structuredContent"]["answers"], json!([{"action": "decline"}]));
+    soon(peer.cancel_task(CancelTaskParams::new(&id))).await.unwrap();
+    let unknown = soon(peer.get_task(GetTaskParams::new("x"))).await.unwrap_err();
+    assert!(unknown.to_string().contains("no such task"), "{unknown}");
+    soon(peer.cancel()).await.unwrap();
 }

@@ -65,7 +65,7 @@ impl Tasking {
     async fn ask(task: &dyn Task, count: &Value) -> Result<Step, ExecuteError> {
         task.tell("asking\u{200b}");
         let questions = (0..count.as_u64().unwrap()).map(|n| {
-            let params = json!({"message": format!("which {n}?"), "requestedSchema": {}});
+            let params = json!({"message": format!("which {n}?"), "requestedSchema": schema()});
             task.ask("elicitation/create", Json::of(&params))
         });
         let answers = join_all(questions).await;
@@ -91,6 +91,11 @@ impl Executor for Tasking {
             }
         })
     }
+}
+
+/// What a question asks for.
+fn schema() -> Value {
+    json!({"type": "object", "properties": {}})
 }
 
 struct Bench {
@@ -314,7 +319,7 @@ async fn what_a_task_asks_is_answered_piece_by_piece() {
     let asked = until(&ann, &id, "input_required").await;
     let question = |n: u64| {
         json!({"method": "elicitation/create",
-        "params": {"message": format!("which {n}?"), "requestedSchema": {}}})
+        "params": {"message": format!("which {n}?"), "requestedSchema": schema()}})
     };
     assert_eq!(asked["inputRequests"], json!({"q1": question(0), "q2": question(1)}));
     // Hidden characters are shown, as in all that comes from outside.

@@ -1,5 +1,6 @@
 //! The REST door. Each route is declared once: what is mounted is what is documented.
 
+mod asked_for;
 pub(crate) mod body;
 mod calls;
 mod frames;
@@ -8,6 +9,7 @@ mod keys;
 pub(crate) mod openapi;
 mod records;
 mod route;
+mod sheet;
 mod sources;
 mod tools;
 

@@ -1,6 +1,5 @@
 //! Real definitions and real calls from shared data, where they are there.
 
-mod called;
 mod lowered;
 
 use std::path::{Path, PathBuf};

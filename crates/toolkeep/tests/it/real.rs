@@ -6,4 +6,5 @@ mod doors;
 mod fifteen;
 mod installed;
 mod mcp_file;
+mod providers;
 mod record;

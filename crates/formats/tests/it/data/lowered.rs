@@ -6,6 +6,7 @@ use formats::{Change, Format, Loss, render};
 use serde_json::{Map, Value};
 
 use super::{rows, tool};
+use crate::oracle;
 
 const MCP: [&str; 4] =
     ["mcp_mcpm_registry", "mcp_livemcpbench", "mcp_github_server", "mcp_docker_registry"];
@@ -17,18 +18,6 @@ fn definitions(files: &[&str]) -> Option<Vec<Value>> {
         all.extend(rows(&format!("tools/{file}.jsonl.gz"))?);
     }
     Some(all)
-}
-
-/// The schema in what was rendered.
-fn shown(format: Format, json: &Value) -> Option<&Value> {
-    let declaration = match format {
-        Format::OpenaiChat | Format::Ollama => &json["function"],
-        Format::GeminiPerTool => &json["functionDeclarations"][0],
-        _ => json,
-    };
-    ["parameters", "parametersJsonSchema", "input_schema", "inputSchema"]
-        .into_iter()
-        .find_map(|member| declaration.get(member))
 }
 
 /// Whether a loss tells of `keyword` at `place`, or of something that `place` is inside of.
@@ -134,7 +123,8 @@ fn over(
         let json = json.value();
         let (before, nothing) =
             (tool.input.value(), serde_json::json!({"type": "object", "properties": {}}));
-        let after = shown(format, &json).unwrap_or(&nothing);
+        oracle::accepts(format, &json).unwrap_or_else(|why| panic!("{format}: {why}: {row}"));
+        let after = oracle::schema(format, &json).unwrap_or(&nothing);
         let mut found = Vec::new();
         silent(&before, after, "", &rendered.losses, &mut found);
         assert!(found.is_empty(), "{format}: {found:?}\n{before}\n{after}\n{:?}", rendered.losses);

@@ -280,12 +280,12 @@ impl Asked {
             return Ok(None);
         };
         let names = allowed.split(',').map(str::trim).filter(|name| !name.is_empty());
-        let names: HashSet<_> =
-            names.take(ALLOWED + 1).map(|name| doors.lists.native(view, name)).collect();
+        let names: Vec<_> = names.take(ALLOWED + 1).collect();
         if names.len() > ALLOWED {
             let told = format!("`allowed_tools` has more than {ALLOWED} names");
             return Err(ApiError::new(Code::InvalidRequest, told));
         }
+        let names = names.into_iter().map(|name| doors.lists.native(view, name)).collect();
         Ok(Some(names))
     }
 }

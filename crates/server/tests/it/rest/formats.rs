@@ -33,7 +33,8 @@ fn offers() -> Vec<Offer> {
     });
     let mut defs: serde_json::Map<_, _> = deep.collect();
     defs.insert("d10".to_owned(), json!({"type": "string"}));
-    let bomb = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs});
+    let bomb =
+        json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs});
     offers.push(tools::offer(testkit::tool("bomb", "Too large in place.", &bomb), echo()));
     offers
 }
@@ -48,7 +49,8 @@ async fn ann() -> (Server, Client) {
 async fn every_format_has_its_list_and_the_way_back() {
     let (_server, ann) = ann().await;
     let native = ann.get("/v1/tools").await.good();
-    let native: Vec<_> = native["tools"].as_array().unwrap().iter().map(|t| t["name"].clone()).collect();
+    let native: Vec<_> =
+        native["tools"].as_array().unwrap().iter().map(|t| t["name"].clone()).collect();
     for format in Format::ALL {
         let list = ann.get(&format!("/v1/tools?format={format}")).await.good();
         let shown = names(*format, &list);
@@ -65,12 +67,15 @@ async fn every_format_has_its_list_and_the_way_back() {
 #[tokio::test]
 async fn what_a_format_cannot_say_is_left_out_and_told() {
     let (_server, ann) = ann().await;
-    for (format, there) in [("gemini", false), ("ollama", false), ("anthropic", true), ("mcp", true)] {
+    for (format, there) in
+        [("gemini", false), ("ollama", false), ("anthropic", true), ("mcp", true)]
+    {
         let list = ann.get(&format!("/v1/tools?format={format}")).await.good();
         let names = list["names"].as_object().unwrap();
         assert_eq!(names.contains_key("bomb"), there, "{format}");
         assert!(names.values().any(|name| name == "notes.append"), "{format}");
-        let left_out: Vec<_> = list["left_out"].as_array().unwrap().iter().map(|it| it["name"].clone()).collect();
+        let left_out: Vec<_> =
+            list["left_out"].as_array().unwrap().iter().map(|it| it["name"].clone()).collect();
         assert_eq!(left_out, if there { vec![] } else { vec![json!("bomb")] });
     }
     let (status, code, told) = ann.get("/v1/tools/bomb?format=gemini").await.error();
@@ -119,7 +124,12 @@ async fn allowed_tools_keep_their_order_and_none_named_is_all() {
 #[tokio::test]
 async fn a_list_that_is_still_the_same_is_not_sent_again() {
     let (server, ann) = ann().await;
-    for path in ["/v1/tools?format=gemini", "/v1/tools", "/v1/tools/notes.append", "/v1/tools?format=mcp&limit=2"] {
+    for path in [
+        "/v1/tools?format=gemini",
+        "/v1/tools",
+        "/v1/tools/notes.append",
+        "/v1/tools?format=mcp&limit=2",
+    ] {
         let first = ann.get(path).await;
         let tag = first.header("etag").unwrap().to_owned();
         assert_eq!(first.header("cache-control"), Some("private, no-cache"), "{path}");
@@ -150,16 +160,24 @@ fn message(format: Format) -> Value {
         calls.iter().map(|(id, name, args)| write(id, name, args)).collect()
     };
     match format {
-        Format::OpenaiChat => json!({"role": "assistant", "content": null, "tool_calls": each(|id, name, args| {
-            json!({"id": id, "type": "function", "function": {"name": name, "arguments": args.to_string()}})})}),
+        Format::OpenaiChat => {
+            json!({"role": "assistant", "content": null, "tool_calls": each(|id, name, args| {
+            json!({"id": id, "type": "function", "function": {"name": name, "arguments": args.to_string()}})})})
+        }
         Format::OpenaiResponses => json!({"id": "r", "output": each(|id, name, args| {
             json!({"type": "function_call", "id": "fc", "call_id": id, "name": name, "arguments": args.to_string()})})}),
-        Format::Anthropic => json!({"role": "assistant", "stop_reason": "tool_use", "content": each(|id, name, args| {
-            json!({"type": "tool_use", "id": id, "name": name, "input": args})})}),
-        Format::Gemini | Format::GeminiPerTool => json!({"candidates": [{"content": {"role": "model", "parts": each(|_, name, args| {
-            json!({"functionCall": {"name": name, "args": args}, "thoughtSignature": "AA=="})})}}]}),
-        Format::Ollama => json!({"message": {"role": "assistant", "tool_calls": each(|_, name, args| {
-            json!({"function": {"name": name, "arguments": args}})})}}),
+        Format::Anthropic => {
+            json!({"role": "assistant", "stop_reason": "tool_use", "content": each(|id, name, args| {
+            json!({"type": "tool_use", "id": id, "name": name, "input": args})})})
+        }
+        Format::Gemini | Format::GeminiPerTool => {
+            json!({"candidates": [{"content": {"role": "model", "parts": each(|_, name, args| {
+            json!({"functionCall": {"name": name, "args": args}, "thoughtSignature": "AA=="})})}}]})
+        }
+        Format::Ollama => {
+            json!({"message": {"role": "assistant", "tool_calls": each(|_, name, args| {
+            json!({"function": {"name": name, "arguments": args}})})}})
+        }
         Format::Mcp => each(|_, name, args| json!({"name": name, "arguments": args})),
     }
 }
@@ -170,7 +188,10 @@ async fn every_call_of_a_message_is_answered_in_order() {
     for format in Format::ALL {
         let before = (server.intents().len(), server.refusals().len());
         let reply = ann.post(&format!("/v1/calls?format={format}"), &message(*format)).await.good();
-        let done: Vec<_> = reply["calls"].as_array().unwrap().iter()
+        let done: Vec<_> = reply["calls"]
+            .as_array()
+            .unwrap()
+            .iter()
             .map(|call| (call["tool"].clone(), call["status"].clone(), call["is_error"].clone()))
             .collect();
         let expected = [
@@ -185,7 +206,12 @@ async fn every_call_of_a_message_is_answered_in_order() {
         assert_eq!(after, (before.0 + 2, before.1 + 2), "{format}: each call is on record");
         let text = reply["messages"].to_string();
         let mut at = 0;
-        for told in [r"5", "no such note", "12 is greater than the maximum of 10; call it again", "unknown tool `needs_owner`"] {
+        for told in [
+            r"5",
+            "no such note",
+            "12 is greater than the maximum of 10; call it again",
+            "unknown tool `needs_owner`",
+        ] {
             at += text[at..].find(told).unwrap_or_else(|| panic!("{format}: {told}: {text}"));
         }
     }
@@ -207,16 +233,24 @@ async fn an_argument_under_another_name_comes_to_the_tool_under_its_own() {
 #[tokio::test]
 async fn arguments_that_are_no_json_are_answered_and_the_others_run() {
     let (server, ann) = ann().await;
-    let call = |id: &str, arguments: &str| json!({"id": id, "type": "function",
-        "function": {"name": "notes_append", "arguments": arguments}});
+    let call = |id: &str, arguments: &str| {
+        json!({"id": id, "type": "function",
+        "function": {"name": "notes_append", "arguments": arguments}})
+    };
     let calls = json!([call("a", "{'n': None}"), call("b", "{\"n\":1}"), call("c", "[1]")]);
     let reply = ann.post("/v1/calls?format=openai", &calls).await.good();
     let messages = reply["messages"].as_array().unwrap();
     let ids: Vec<_> = messages.iter().map(|message| message["tool_call_id"].clone()).collect();
     assert_eq!(ids, ["a", "b", "c"]);
     let text = |at: usize| messages[at]["content"].as_str().unwrap();
-    assert!(text(0).starts_with("Error: the arguments: key must be a string at line 1 column 2"), "{}", text(0));
-    assert!(text(0).ends_with("call it again with arguments that fit its schema, as one JSON object"));
+    assert!(
+        text(0).starts_with("Error: the arguments: key must be a string at line 1 column 2"),
+        "{}",
+        text(0)
+    );
+    assert!(
+        text(0).ends_with("call it again with arguments that fit its schema, as one JSON object")
+    );
     assert_eq!(text(1), r#"{"n":1}"#);
     assert!(text(2).contains("expected object, found array"), "{}", text(2));
     assert_eq!((server.intents().len(), server.refusals().len()), (1, 2));
@@ -226,16 +260,32 @@ async fn arguments_that_are_no_json_are_answered_and_the_others_run() {
 async fn a_message_that_cannot_be_read_runs_nothing() {
     let (server, ann) = ann().await;
     for (format, body, told) in [
-        ("anthropic", json!({"content": [{"type": "tool_use", "id": 7}]}),
-            "the body, as anthropic: `content[0].id` is number; expected a string"),
-        ("ollama", json!("hi"), "the body, as ollama: `message` is string; expected an object or an array"),
-        ("gemini", json!({"parts": {}}), "the body, as gemini: `parts` is object; expected an array"),
-        ("llama", json!({}), "unknown format `llama`; use one of openai_chat (also openai), openai_responses, anthropic, gemini, gemini_per_tool, ollama, mcp"),
+        (
+            "anthropic",
+            json!({"content": [{"type": "tool_use", "id": 7}]}),
+            "the body, as anthropic: `content[0].id` is number; expected a string",
+        ),
+        (
+            "ollama",
+            json!("hi"),
+            "the body, as ollama: `message` is string; expected an object or an array",
+        ),
+        (
+            "gemini",
+            json!({"parts": {}}),
+            "the body, as gemini: `parts` is object; expected an array",
+        ),
+        (
+            "llama",
+            json!({}),
+            "unknown format `llama`; use one of openai_chat (also openai), openai_responses, anthropic, gemini, gemini_per_tool, ollama, mcp",
+        ),
     ] {
         let reply = ann.post(&format!("/v1/calls?format={format}"), &body).await;
         assert_eq!(reply.error(), (400, "invalid_request".to_owned(), told.to_owned()));
     }
-    let none = ann.post("/v1/calls?format=openai", &json!({"role": "assistant", "content": "hi"})).await;
+    let none =
+        ann.post("/v1/calls?format=openai", &json!({"role": "assistant", "content": "hi"})).await;
     assert_eq!(none.good(), json!({"messages": [], "calls": []}));
     assert!(server.intents().is_empty());
 }

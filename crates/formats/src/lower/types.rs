@@ -46,7 +46,7 @@ impl Walker<'_> {
         let null = |keyword: &str, value: &Value| match keyword {
             "type" => value == "null",
             "enum" => value.is_null(),
-            _ => *value == json!({ "type": "null" }),
+            _ => value.get("type").is_some_and(|kind| kind == "null"),
         };
         let mut nullable = false;
         for keyword in ["type", "enum", "anyOf"] {
@@ -78,7 +78,6 @@ impl Walker<'_> {
             value.as_object().is_some_and(|map| map.keys().all(|k| k == "required"))
         };
         if list.iter().all(only_required) {
-            // The walk tells it: alternatives that differ in what they require are no schemas there.
             let map = map.to_mut();
             let text = words::told("anyOf", &Value::Array(list));
             let change = if text.is_some() { Change::Told } else { Change::Dropped };

@@ -131,6 +131,9 @@ impl<'a> Walker<'a> {
             "anyOf" | "oneOf" | "allOf" | "prefixItems" => {
                 self.inside(keyword, |walker| walker.list(keyword, value))
             }
+            "required" if !value.is_array() => {
+                return Ok(Fate::Lost("what is required is a list since draft 4"));
+            }
             "enum" => return Ok(self.listed(map, value)),
             "format" => return Ok(self.format(map, value)),
             _ => Ok(value.clone()),

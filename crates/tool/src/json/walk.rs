@@ -5,40 +5,41 @@ use std::borrow::Cow;
 
 /// The members of an object, in order: key and value, each as it stands. Nothing for anything else.
 pub(super) struct Members<'t> {
-    rest: &'t [u8],
+    rest: &'t str,
 }
 
 impl<'t> Members<'t> {
     /// `text` was checked.
-    pub(super) fn of(text: &'t [u8]) -> Self {
+    pub(super) fn of(text: &'t str) -> Self {
         let rest = text.trim_ascii_start();
-        Self { rest: rest.strip_prefix(b"{").unwrap_or_default() }
+        Self { rest: rest.strip_prefix('{').unwrap_or_default() }
     }
 }
 
 impl<'t> Iterator for Members<'t> {
-    type Item = (Cow<'t, str>, &'t [u8]);
+    type Item = (Cow<'t, str>, &'t str);
 
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.rest.trim_ascii_start();
-        let rest = rest.strip_prefix(b",").unwrap_or(rest).trim_ascii_start();
-        if rest.first() != Some(&b'"') {
+        let rest = rest.strip_prefix(',').unwrap_or(rest).trim_ascii_start();
+        if !rest.starts_with('"') {
             return None;
         }
-        let (key, rest) = rest.split_at_checked(string(rest))?;
-        let rest = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
-        let (value, rest) = rest.split_at_checked(value(rest))?;
+        let (key, rest) = rest.split_at_checked(string(rest.as_bytes()))?;
+        let rest = rest.trim_ascii_start().strip_prefix(':')?.trim_ascii_start();
+        let (value, rest) = rest.split_at_checked(value(rest.as_bytes()))?;
         self.rest = rest;
         Some((unquoted(key)?, value))
     }
 }
 
-fn unquoted(key: &[u8]) -> Option<Cow<'_, str>> {
-    let inside = key.get(1..key.len().checked_sub(1)?)?;
-    if inside.contains(&b'\\') {
-        return serde_json::from_slice(key).ok().map(Cow::Owned);
+/// What stands between the quotes of a string; borrowed, where nothing is escaped.
+pub(super) fn unquoted(string: &str) -> Option<Cow<'_, str>> {
+    let inside = string.strip_prefix('"')?.strip_suffix('"')?;
+    if inside.as_bytes().contains(&b'\\') {
+        return serde_json::from_str(string).ok().map(Cow::Owned);
     }
-    std::str::from_utf8(inside).ok().map(Cow::Borrowed)
+    Some(Cow::Borrowed(inside))
 }
 
 /// Bytes of the string that begins here, quotes included.
@@ -97,8 +98,8 @@ mod tests {
     use super::Members;
 
     fn walked(text: &str) -> Vec<(String, String)> {
-        let own = |value: &[u8]| String::from_utf8(value.to_vec()).unwrap();
-        Members::of(text.as_bytes()).map(|(key, value)| (key.into_owned(), own(value))).collect()
+        let own = |(key, value): (std::borrow::Cow<'_, str>, &str)| (key.into_owned(), value.to_owned());
+        Members::of(text).map(own).collect()
     }
 
     #[test]

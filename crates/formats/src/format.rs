@@ -8,8 +8,12 @@ use std::str::FromStr;
 pub enum Format {
     /// OpenAI Chat Completions, and what copies it.
     OpenaiChat,
+    /// The same, with strict schemas where they can say what there is to say.
+    OpenaiChatStrict,
     /// OpenAI Responses.
     OpenaiResponses,
+    /// The same, with strict schemas where they can say what there is to say.
+    OpenaiResponsesStrict,
     /// Anthropic Messages.
     Anthropic,
     /// Gemini, all declarations in one list.
@@ -25,7 +29,9 @@ pub enum Format {
 /// Every format with its names; the first is the one that is written.
 const NAMES: &[(Format, &[&str])] = &[
     (Format::OpenaiChat, &["openai_chat", "openai"]),
+    (Format::OpenaiChatStrict, &["openai_chat_strict"]),
     (Format::OpenaiResponses, &["openai_responses"]),
+    (Format::OpenaiResponsesStrict, &["openai_responses_strict"]),
     (Format::Anthropic, &["anthropic"]),
     (Format::Gemini, &["gemini"]),
     (Format::GeminiPerTool, &["gemini_per_tool"]),
@@ -34,14 +40,16 @@ const NAMES: &[(Format, &[&str])] = &[
 ];
 
 /// The names, for a sentence.
-pub const WORDS: &str = "openai_chat (also openai), openai_responses, anthropic, gemini, \
-                         gemini_per_tool, ollama, mcp";
+pub const WORDS: &str = "openai_chat (also openai), openai_chat_strict, openai_responses, \
+                         openai_responses_strict, anthropic, gemini, gemini_per_tool, ollama, mcp";
 
 impl Format {
     /// Every format.
     pub const ALL: &'static [Self] = &[
         Self::OpenaiChat,
+        Self::OpenaiChatStrict,
         Self::OpenaiResponses,
+        Self::OpenaiResponsesStrict,
         Self::Anthropic,
         Self::Gemini,
         Self::GeminiPerTool,

@@ -20,7 +20,7 @@ mod results;
 
 pub use calls::{Answered, CallsError, RequestedCall};
 pub use format::{Format, UnknownFormat};
-pub use lower::{Change, Loss, Renamed};
+pub use lower::{Back, Change, Loss};
 pub use names::AliasMap;
 
 use lower::Lowered;
@@ -34,8 +34,8 @@ pub struct Rendered {
     pub json: Option<Json>,
     /// What the format does not say as the tool's schema does.
     pub losses: Vec<Loss>,
-    /// Arguments that stand under other names there.
-    pub renamed: Renamed,
+    /// The way back from arguments as they are shown there.
+    pub back: Back,
 }
 
 impl Rendered {
@@ -48,15 +48,32 @@ impl Rendered {
         let described = format!("{} ({})", tool.description.trim_end(), lowered.told.join(", "));
         let description = if lowered.told.is_empty() { &tool.description } else { &described };
         let json = write(description, &lowered);
-        Ok(Self { json: Some(json), losses: lowered.losses, renamed: lowered.renamed })
+        Ok(Self { json: Some(json), losses: lowered.losses, back: lowered.back })
     }
+}
+
+/// Strict where a strict schema can say it, and otherwise as it is.
+fn or_loose(
+    strict: Result<Rendered, Loss>,
+    loose: impl FnOnce() -> Result<Rendered, Loss>,
+) -> Result<Rendered, Loss> {
+    let refused = match strict {
+        Ok(rendered) => return Ok(rendered),
+        Err(refused) => refused,
+    };
+    let mut rendered = loose()?;
+    let why = "a strict schema cannot say it, so this tool is not strict";
+    rendered.losses.insert(0, Loss { change: Change::Rewritten, why, ..refused });
+    Ok(rendered)
 }
 
 /// One tool as `format` writes it, under `name`. To be computed once per catalog and name.
 pub fn render(format: Format, tool: &Tool, name: &str) -> Rendered {
     let rendered = match format {
         Format::OpenaiChat => openai_chat::tool(tool, name),
+        Format::OpenaiChatStrict => openai_chat::strict(tool, name),
         Format::OpenaiResponses => openai_responses::tool(tool, name),
+        Format::OpenaiResponsesStrict => openai_responses::strict(tool, name),
         Format::Anthropic => anthropic::tool(tool, name),
         Format::Gemini => gemini::tool(tool, name),
         Format::GeminiPerTool => gemini::tool(tool, name).map(|rendered| Rendered {
@@ -66,13 +83,13 @@ pub fn render(format: Format, tool: &Tool, name: &str) -> Rendered {
         Format::Ollama => ollama::tool(tool, name),
         Format::Mcp => {
             let json = Some(mcp::tool(tool, name));
-            Ok(Rendered { json, losses: Vec::new(), renamed: Renamed::default() })
+            Ok(Rendered { json, losses: Vec::new(), back: Back::default() })
         }
     };
     rendered.unwrap_or_else(|loss| Rendered {
         json: None,
         losses: vec![loss],
-        renamed: Renamed::default(),
+        back: Back::default(),
     })
 }
 
@@ -82,7 +99,9 @@ pub fn list<'a>(format: Format, fragments: impl IntoIterator<Item = &'a Json>) -
     match format {
         Format::Gemini => gemini::merged(fragments.into_iter()),
         Format::OpenaiChat
+        | Format::OpenaiChatStrict
         | Format::OpenaiResponses
+        | Format::OpenaiResponsesStrict
         | Format::Anthropic
         | Format::GeminiPerTool
         | Format::Ollama
@@ -100,8 +119,8 @@ pub fn list<'a>(format: Format, fragments: impl IntoIterator<Item = &'a Json>) -
 /// read are an error of their own call only: see [`RequestedCall::args`].
 pub fn read_calls(format: Format, message: &Json) -> Result<Vec<RequestedCall>, CallsError> {
     match format {
-        Format::OpenaiChat => openai_chat::calls(message),
-        Format::OpenaiResponses => openai_responses::calls(message),
+        Format::OpenaiChat | Format::OpenaiChatStrict => openai_chat::calls(message),
+        Format::OpenaiResponses | Format::OpenaiResponsesStrict => openai_responses::calls(message),
         Format::Anthropic => anthropic::calls(message),
         Format::Gemini | Format::GeminiPerTool => gemini::calls(message),
         Format::Ollama => ollama::calls(message),
@@ -113,8 +132,8 @@ pub fn read_calls(format: Format, message: &Json) -> Result<Vec<RequestedCall>, 
 /// can go on at another one.
 pub fn write_calls(format: Format, calls: &[RequestedCall]) -> Json {
     match format {
-        Format::OpenaiChat => openai_chat::message(calls),
-        Format::OpenaiResponses => openai_responses::message(calls),
+        Format::OpenaiChat | Format::OpenaiChatStrict => openai_chat::message(calls),
+        Format::OpenaiResponses | Format::OpenaiResponsesStrict => openai_responses::message(calls),
         Format::Anthropic => anthropic::message(calls),
         Format::Gemini | Format::GeminiPerTool => gemini::message(calls),
         Format::Ollama => ollama::message(calls),
@@ -133,8 +152,8 @@ pub fn write_results(format: Format, answered: &[Answered]) -> Json {
         answered => Json::array([&all(answered)]),
     };
     match format {
-        Format::OpenaiChat => each(openai_chat::result),
-        Format::OpenaiResponses => each(openai_responses::result),
+        Format::OpenaiChat | Format::OpenaiChatStrict => each(openai_chat::result),
+        Format::OpenaiResponses | Format::OpenaiResponsesStrict => each(openai_responses::result),
         Format::Anthropic => together(anthropic::results),
         Format::Gemini | Format::GeminiPerTool => together(gemini::results),
         Format::Ollama => each(ollama::result),

@@ -5,6 +5,7 @@
 //! a provider does not follow them, within bounds.
 
 mod arguments;
+mod closed;
 mod loss;
 mod merge;
 pub(crate) mod rules;
@@ -17,7 +18,7 @@ mod words;
 use serde_json::Value;
 use tool::Json;
 
-pub use arguments::Renamed;
+pub use arguments::Back;
 pub use loss::{Change, Loss};
 use rules::Rules;
 use walk::{Object, Walker};
@@ -33,8 +34,8 @@ pub(crate) struct Lowered {
     pub(crate) told: Vec<String>,
     /// What changed.
     pub(crate) losses: Vec<Loss>,
-    /// Arguments under other names.
-    pub(crate) renamed: Renamed,
+    /// The way back from arguments as they are shown.
+    pub(crate) back: Back,
 }
 
 /// Lowers `schema`.
@@ -60,9 +61,10 @@ fn walked(schema: &Json, root: &Object, value: &Value, rules: &Rules) -> Result<
     walker.rooted(&mut map);
     let renamed = arguments::rename(&mut map, rules.arguments, &mut walker.losses);
     let arguments = map.get("properties").and_then(Value::as_object).is_some_and(|p| !p.is_empty());
-    let Walker { losses, told, .. } = walker;
+    let Walker { losses, told, nulls, .. } = walker;
+    let back = Back::new(renamed, &nulls);
     let schema = if losses.is_empty() { schema.clone() } else { Json::of(&map) };
-    Ok(Lowered { schema, arguments, told, losses, renamed })
+    Ok(Lowered { schema, arguments, told, losses, back })
 }
 
 /// Whether a reference within `root` leads nowhere.

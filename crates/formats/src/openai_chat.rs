@@ -21,6 +21,19 @@ pub(crate) fn tool(tool: &Tool, name: &str) -> Result<Rendered, Loss> {
     })
 }
 
+pub(crate) fn strict(tool: &Tool, name: &str) -> Result<Rendered, Loss> {
+    let strict = Rendered::lowered(tool, &rules::OPENAI_STRICT, |description, schema| {
+        let function = Json::fields([
+            ("name", &Json::of(name)),
+            ("description", &Json::of(description)),
+            ("parameters", &schema.schema),
+            ("strict", &Json::of(&true)),
+        ]);
+        Json::fields([("type", &Json::of("function")), ("function", &function)])
+    });
+    crate::or_loose(strict, || self::tool(tool, name))
+}
+
 /// The shape has no flag for a failure, so the text says it.
 pub(crate) fn result(answered: &Answered) -> Json {
     let (id, text) =

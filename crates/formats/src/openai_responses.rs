@@ -9,13 +9,22 @@ use crate::{Rendered, results};
 
 /// `strict` is required there; where it is not said to be false, it is taken to be true.
 pub(crate) fn tool(tool: &Tool, name: &str) -> Result<Rendered, Loss> {
-    Rendered::lowered(tool, &rules::OPENAI, |description, schema| {
+    written(tool, name, false)
+}
+
+pub(crate) fn strict(tool: &Tool, name: &str) -> Result<Rendered, Loss> {
+    crate::or_loose(written(tool, name, true), || written(tool, name, false))
+}
+
+fn written(tool: &Tool, name: &str, strict: bool) -> Result<Rendered, Loss> {
+    let rules = if strict { &rules::OPENAI_STRICT } else { &rules::OPENAI };
+    Rendered::lowered(tool, rules, |description, schema| {
         Json::fields([
             ("type", &Json::of("function")),
             ("name", &Json::of(name)),
             ("description", &Json::of(description)),
             ("parameters", &schema.schema),
-            ("strict", &Json::of(&false)),
+            ("strict", &Json::of(&strict)),
         ])
     })
 }

@@ -119,7 +119,8 @@ mod tests {
     }
 
     fn caller() -> impl Strategy<Value = Caller> {
-        let level = prop::sample::select(vec![Level::Guest, Level::User, Level::Admin, Level::Owner]);
+        let level =
+            prop::sample::select(vec![Level::Guest, Level::User, Level::Admin, Level::Owner]);
         ("\\PC{0,12}", ".{0,12}", level, any::<bool>()).prop_map(|(subject, key, level, agent)| {
             Caller { org: Org::default(), subject, key, level, agent }
         })

@@ -12,8 +12,8 @@ pub(crate) struct Rules {
     pub(crate) accepts: Option<&'static [&'static str]>,
     /// Whether it follows `$ref`.
     pub(crate) references: bool,
-    /// Whether every schema says one type, with `nullable` beside it, and what is in it.
-    pub(crate) one_type: bool,
+    /// What it wants of every schema.
+    pub(crate) shape: Shape,
     /// What an `enum` may list.
     pub(crate) enums: Enums,
     /// Formats it knows: type and format; `None` for any.
@@ -26,6 +26,17 @@ pub(crate) struct Rules {
     pub(crate) inside: Names,
     /// Why a keyword that it does not take is not there.
     pub(crate) why: &'static str,
+}
+
+/// What a provider wants of every schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Nothing.
+    Any,
+    /// One type, with `nullable` beside it, and what is in it.
+    OneType,
+    /// A type; of an object all that may be in it, and that all of it must be.
+    Closed,
 }
 
 /// What an `enum` may list.
@@ -46,6 +57,16 @@ pub(crate) enum Names {
     Dotted,
     /// `^[a-zA-Z_][a-zA-Z0-9_]{0,63}$`.
     Identifier,
+}
+
+impl Rules {
+    pub(crate) fn one_type(&self) -> bool {
+        self.shape == Shape::OneType
+    }
+
+    pub(crate) fn closed(&self) -> bool {
+        self.shape == Shape::Closed
+    }
 }
 
 impl Names {
@@ -83,13 +104,52 @@ impl Names {
 pub(crate) const OPENAI: Rules = Rules {
     accepts: None,
     references: true,
-    one_type: false,
+    shape: Shape::Any,
     enums: Enums::Any,
     formats: None,
     complete: true,
     arguments: Names::Any,
     inside: Names::Any,
     why: "OpenAI takes no such keyword here",
+};
+
+/// The same, strict: the subset of its structured outputs.
+pub(crate) const OPENAI_STRICT: Rules = Rules {
+    accepts: Some(&[
+        "type",
+        "title",
+        "description",
+        "enum",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "anyOf",
+        "pattern",
+        "format",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minItems",
+        "maxItems",
+    ]),
+    references: false,
+    shape: Shape::Closed,
+    formats: Some(&[
+        ("string", "date-time"),
+        ("string", "time"),
+        ("string", "date"),
+        ("string", "duration"),
+        ("string", "email"),
+        ("string", "hostname"),
+        ("string", "ipv4"),
+        ("string", "ipv6"),
+        ("string", "uuid"),
+    ]),
+    why: "OpenAI's strict schemas have no such keyword",
+    ..OPENAI
 };
 
 /// "input_schema does not support oneOf, allOf, or anyOf at the top level"; "Property keys should match
@@ -130,7 +190,7 @@ pub(crate) const GEMINI: Rules = Rules {
         "maximum",
     ]),
     references: false,
-    one_type: true,
+    shape: Shape::OneType,
     enums: Enums::Texts,
     formats: Some(&[
         ("string", "enum"),
@@ -168,7 +228,7 @@ pub(crate) const GEMINI_JSON: Rules = Rules {
         "propertyOrdering",
     ]),
     references: false,
-    one_type: false,
+    shape: Shape::Any,
     enums: Enums::Scalars,
     formats: None,
     complete: true,
@@ -181,7 +241,7 @@ pub(crate) const GEMINI_JSON: Rules = Rules {
 pub(crate) const OLLAMA: Rules = Rules {
     accepts: Some(&["type", "items", "required", "properties", "anyOf", "description", "enum"]),
     references: false,
-    one_type: false,
+    shape: Shape::Any,
     enums: Enums::Any,
     formats: None,
     complete: false,

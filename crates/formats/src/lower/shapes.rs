@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::loss::{Change, Loss};
+use super::rules::Shape;
 use super::walk::{Object, Walker};
 
 impl Walker<'_> {
@@ -21,8 +22,11 @@ impl Walker<'_> {
         self.constant(&mut map);
         self.one_of(&mut map);
         self.tuple(&mut map);
-        if self.rules.one_type {
+        if self.rules.one_type() {
             self.one_type(&mut map, top)?;
+        }
+        if self.rules.closed() && !map.contains_key("type") && !map.contains_key("anyOf") {
+            self.inferred(&mut map)?;
         }
         Ok(map)
     }
@@ -135,7 +139,7 @@ impl Walker<'_> {
             kind => kind == Some(&json!("array")),
         };
         if array && self.rules.complete && !out.contains_key("items") {
-            if self.rules.one_type {
+            if self.rules.shape != Shape::Any {
                 return Err(self.out("items", "a list must say what is in it"));
             }
             self.lose("items", Change::Added, "a list must say what is in it");
@@ -144,8 +148,11 @@ impl Walker<'_> {
         let object = out.get("type") == Some(&json!("object"));
         let empty =
             || out.get("properties").and_then(Value::as_object).is_none_or(Object::is_empty);
-        if object && self.rules.one_type && !top && empty() {
+        if object && self.rules.shape != Shape::Any && !top && empty() {
             return Err(self.out("properties", "an object must say what is in it"));
+        }
+        if self.rules.closed() {
+            return self.close(out);
         }
         Ok(())
     }
@@ -174,7 +181,7 @@ impl Walker<'_> {
 
     /// The root, when all is walked: it shows its arguments, if there are none too.
     pub(super) fn rooted(&mut self, out: &mut Object) {
-        if self.rules.complete && !self.rules.one_type && !out.contains_key("properties") {
+        if self.rules.complete && !self.rules.one_type() && !out.contains_key("properties") {
             self.lose("properties", Change::Added, "the root must say its arguments");
             out.insert("properties".to_owned(), json!({}));
         }

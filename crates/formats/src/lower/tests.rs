@@ -107,10 +107,10 @@ fn renamed_arguments_are_turned_back() {
     assert!(rules::Names::Dotted.takes(name) && name != "a_b_", "{name}");
     let args =
         Json::check(format!(r#"{{"{name}": 1.0e2 ,"a_b_":2}}"#), tool::Limits::ARGUMENTS).unwrap();
-    assert_eq!(lowered.renamed.restored(&args).as_str(), r#"{"a[b]":1.0e2,"a_b_":2}"#);
+    assert_eq!(lowered.back.restored(&args).as_str(), r#"{"a[b]":1.0e2,"a_b_":2}"#);
     // Whoever writes both gets neither for the other.
     let both = Json::check(format!(r#"{{"{name}":1,"a[b]":2}}"#), tool::Limits::ARGUMENTS).unwrap();
-    assert_eq!(lowered.renamed.restored(&both), both);
+    assert_eq!(lowered.back.restored(&both), both);
 }
 
 #[test]
@@ -129,4 +129,34 @@ fn null_is_nullable_where_there_is_one_type() {
     assert_eq!(shown["properties"]["b"], either);
     let list = json!({"type": "array", "items": {"type": "string"}, "nullable": true});
     assert_eq!(shown["properties"]["c"], list);
+}
+
+#[test]
+fn a_strict_schema_requires_all_and_lets_it_be_null() {
+    let schema = json!({"type": "object", "required": ["a"], "properties": {
+        "a": {"type": "string", "minLength": 1},
+        "b": {"enum": ["x", "y"], "default": "x"},
+        "c": {"type": "array", "items": {"type": "object", "properties": {"d/e": {"type": "integer"}}}}}});
+    let (shown, lowered) = lowered(&schema, &rules::OPENAI_STRICT);
+    assert_eq!(
+        shown,
+        json!({"type": "object", "required": ["a", "b", "c"], "additionalProperties": false,
+            "properties": {
+                "a": {"type": "string", "description": "minLength: 1"},
+                "b": {"enum": ["x", "y", null], "type": ["string", "null"], "description": "default: \"x\""},
+                "c": {"type": ["array", "null"], "items": {"type": "object",
+                    "properties": {"d/e": {"type": ["integer", "null"]}},
+                    "additionalProperties": false, "required": ["d/e"]}}}})
+    );
+    let args = r#"{"a": "1", "b":null,"c":[{"d/e":null},{"d/e":1.0e2}]}"#;
+    let args = Json::check(args, tool::Limits::ARGUMENTS).unwrap();
+    assert_eq!(lowered.back.restored(&args).as_str(), r#"{"a": "1","c":[{},{"d/e":1.0e2}]}"#);
+}
+
+/// What a tool takes null for is no stand-in for nothing.
+#[test]
+fn null_stays_where_the_tool_takes_it() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": ["string", "null"]}}});
+    let (_, lowered) = lowered(&schema, &rules::OPENAI_STRICT);
+    assert!(lowered.back.is_empty());
 }

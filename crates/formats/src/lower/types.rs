@@ -141,7 +141,8 @@ impl Walker<'_> {
         Ok(())
     }
 
-    fn inferred(&mut self, map: &mut Cow<'_, Object>) -> Result<(), Loss> {
+    /// The type of its values, or of what is said of it.
+    pub(super) fn inferred(&mut self, map: &mut Cow<'_, Object>) -> Result<(), Loss> {
         let listed = map.get("enum").and_then(Value::as_array).filter(|list| !list.is_empty());
         let of_values = listed.and_then(|list| {
             let kind = list.first().map(words::kind)?;

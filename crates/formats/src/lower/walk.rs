@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::loss::{Change, Loss};
-use super::rules::{Enums, Rules};
+use super::rules::{Enums, Rules, Shape};
 use super::words;
 
 pub(super) type Object = Map<String, Value>;
@@ -20,6 +20,8 @@ pub(super) struct Walker<'a> {
     pub(super) losses: Vec<Loss>,
     /// What is told of the root.
     pub(super) told: Vec<String>,
+    /// Places of what may be null instead of being left out.
+    pub(super) nulls: Vec<String>,
     /// References that are being resolved.
     pub(super) open: Vec<String>,
     /// Schemas that the walk is inside of.
@@ -37,8 +39,19 @@ pub(super) enum Fate {
 
 impl<'a> Walker<'a> {
     pub(super) fn new(rules: &'a Rules, root: &'a Value) -> Self {
-        let (losses, told, open) = (Vec::new(), Vec::new(), Vec::new());
-        Self { rules, root, losses, told, open, depth: 0, at: String::new(), schemas: 0, copied: 0 }
+        let (losses, told, nulls, open) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self {
+            rules,
+            root,
+            losses,
+            told,
+            nulls,
+            open,
+            depth: 0,
+            at: String::new(),
+            schemas: 0,
+            copied: 0,
+        }
     }
 
     pub(super) fn takes(&self, keyword: &str) -> bool {
@@ -48,6 +61,10 @@ impl<'a> Walker<'a> {
     pub(super) fn lose(&mut self, keyword: &str, change: Change, why: &'static str) {
         let (place, keyword) = (self.at.clone(), keyword.to_owned());
         self.losses.push(Loss { place, keyword, change, why });
+    }
+
+    pub(super) fn place(&self) -> &str {
+        &self.at
     }
 
     /// Why the tool cannot be shown at all.
@@ -178,7 +195,7 @@ impl<'a> Walker<'a> {
             // Whatever this is, it passes as it stands.
             _ if self.rules.accepts.is_none() => Ok(value.clone()),
             Value::Bool(_) if keyword == "additionalProperties" => Ok(value.clone()),
-            Value::Bool(true) if !self.rules.one_type => {
+            Value::Bool(true) if self.rules.shape == Shape::Any => {
                 self.lose(keyword, Change::Rewritten, "`true` is written as the empty schema");
                 Ok(Value::Object(Object::new()))
             }

@@ -8,11 +8,11 @@ use tool::{Body, Json, Limits, Outcome};
 
 /// Formats whose arguments are an object; the others carry any text.
 fn objects_only(format: Format) -> bool {
-    !matches!(format, Format::OpenaiChat | Format::OpenaiResponses)
+    !format.as_str().starts_with("openai")
 }
 
 fn needs_id(format: Format) -> bool {
-    matches!(format, Format::OpenaiChat | Format::OpenaiResponses | Format::Anthropic)
+    format.as_str().starts_with("openai") || format == Format::Anthropic
 }
 
 fn value() -> impl Strategy<Value = Value> {
@@ -77,11 +77,11 @@ fn told(format: Format, messages: &Value) -> Vec<Told> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let all = |value: &Value| value.as_array().unwrap().clone();
     let of = |message: &Value| match format {
-        Format::OpenaiChat => {
+        Format::OpenaiChat | Format::OpenaiChatStrict => {
             assert_eq!(message["role"], "tool");
             (text(&message["tool_call_id"]), None, text(&message["content"]), None)
         }
-        Format::OpenaiResponses => {
+        Format::OpenaiResponses | Format::OpenaiResponsesStrict => {
             assert_eq!(message["type"], "function_call_output");
             (text(&message["call_id"]), None, text(&message["output"]), None)
         }

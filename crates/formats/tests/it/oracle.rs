@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 /// The declaration in what was rendered.
 pub(crate) fn declaration(format: Format, json: &Value) -> &Value {
     match format {
-        Format::OpenaiChat | Format::Ollama => &json["function"],
+        Format::OpenaiChat | Format::OpenaiChatStrict | Format::Ollama => &json["function"],
         Format::GeminiPerTool => &json["functionDeclarations"][0],
         _ => json,
     }
@@ -37,14 +37,25 @@ pub(crate) fn accepts(format: Format, json: &Value) -> Result<(), String> {
     if root.get("type").is_none_or(|kind| kind != "object") {
         return Err("the root is no object".to_owned());
     }
-    if let Some(word) = ["anyOf", "oneOf", "allOf", "not", "enum", "const"]
-        .iter()
-        .find(|word| root.contains_key(**word))
-    {
-        return Err(format!("`{word}` at the root"));
+    let words = ["anyOf", "oneOf", "allOf", "not", "enum", "const"];
+    match words.iter().find(|word| root.contains_key(**word)) {
+        Some(word) => Err(format!("`{word}` at the root")),
+        None => inside(format, declaration, schema),
     }
+}
+
+fn inside(format: Format, declaration: &Value, schema: &Value) -> Result<(), String> {
+    let root = schema.as_object().ok_or("the schema is no object")?;
     match format {
-        Format::OpenaiChat | Format::OpenaiResponses => {
+        Format::OpenaiChatStrict | Format::OpenaiResponsesStrict
+            if declaration["strict"] == true =>
+        {
+            each(schema, &mut strict)
+        }
+        Format::OpenaiChat
+        | Format::OpenaiChatStrict
+        | Format::OpenaiResponses
+        | Format::OpenaiResponsesStrict => {
             if !root.contains_key("properties") {
                 return Err("no properties".to_owned());
             }
@@ -82,6 +93,36 @@ pub(crate) fn accepts(format: Format, json: &Value) -> Result<(), String> {
 fn only(map: &Map<String, Value>, words: &str) -> Result<(), &'static str> {
     let known = |keyword: &String| words.split(' ').any(|word| word == keyword);
     map.keys().all(known).then_some(()).ok_or("a keyword that is not known")
+}
+
+/// OpenAI's strict schemas.
+fn strict(map: &Map<String, Value>) -> Result<(), &'static str> {
+    only(
+        map,
+        "type title description enum properties required additionalProperties items anyOf pattern format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minItems maxItems",
+    )?;
+    if !map.contains_key("type") && !map.contains_key("anyOf") {
+        return Err("no type");
+    }
+    let is = |kind: &str| {
+        map.get("type").is_some_and(|found| {
+            *found == kind || found.as_array().is_some_and(|all| all.contains(&kind.into()))
+        })
+    };
+    if is("array") && !map.contains_key("items") {
+        return Err("a list without items");
+    }
+    if !is("object") {
+        return Ok(());
+    }
+    let properties: Vec<_> = map["properties"].as_object().ok_or("no properties")?.keys().collect();
+    let required = map["required"].as_array().ok_or("nothing required")?;
+    let all = required.len() == properties.len()
+        && properties.iter().all(|name| required.contains(&name.as_str().into()));
+    if map.get("additionalProperties") != Some(&Value::Bool(false)) || !all {
+        return Err("an object that is not closed");
+    }
+    Ok(())
 }
 
 /// Gemini's own Schema.

@@ -94,9 +94,9 @@ fn args(
     call: &RequestedCall,
 ) -> bytes::Bytes {
     let rendered = doors.lists.rendered(view.catalog(), format, Names::Safe);
-    let renamed = rendered.tool(tool).map(|tool| &tool.renamed).filter(|all| !all.is_empty());
-    match (renamed, call.args()) {
-        (Some(renamed), Ok(args)) => renamed.restored(args.raw()).bytes().clone(),
+    let back = rendered.tool(tool).map(|tool| &tool.back).filter(|back| !back.is_empty());
+    match (back, call.args()) {
+        (Some(back), Ok(args)) => back.restored(args.raw()).bytes().clone(),
         _ => call.text.clone(),
     }
 }

@@ -33,9 +33,8 @@ pub(super) fn routes() -> Vec<Route> {
 const QUERY: &[Param] = &[
     Param {
         name: "format",
-        what: "native where absent; else the body is what a model of that provider answered, and the \
-               answer the messages for it: openai_chat (also openai), openai_responses, anthropic, \
-               gemini, gemini_per_tool, ollama or mcp",
+        what: "native where absent; else one of those of /v1/tools: the body is what a model of that \
+               provider answered, and the answer the messages for it",
         kind: "string",
     },
     Param {

@@ -27,8 +27,8 @@ const ALLOWED: usize = 1_000;
 
 const FORMAT: Param = Param {
     name: "format",
-    what: "native, openai_chat (also openai), openai_responses, anthropic, gemini, gemini_per_tool, \
-           ollama or mcp; native where absent",
+    what: "native where absent, or openai_chat (also openai), openai_chat_strict, \
+           openai_responses, openai_responses_strict, anthropic, gemini, gemini_per_tool, ollama, mcp",
     kind: "string",
 };
 const NAMES: Param =

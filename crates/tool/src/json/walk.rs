@@ -98,7 +98,8 @@ mod tests {
     use super::Members;
 
     fn walked(text: &str) -> Vec<(String, String)> {
-        let own = |(key, value): (std::borrow::Cow<'_, str>, &str)| (key.into_owned(), value.to_owned());
+        let own =
+            |(key, value): (std::borrow::Cow<'_, str>, &str)| (key.into_owned(), value.to_owned());
         Members::of(text).map(own).collect()
     }
 

@@ -23,7 +23,7 @@ from openai.types.responses import FunctionToolParam, ResponseInputItemParam
 from pydantic import TypeAdapter
 
 URL = sys.argv[2]
-FORMATS = ["openai_chat", "openai_responses", "anthropic", "gemini", "gemini_per_tool", "ollama"]
+FORMATS = ["openai_chat", "openai_chat_strict", "openai_responses", "openai_responses_strict", "anthropic", "gemini", "gemini_per_tool", "ollama"]
 TOOLS = ["notes.append", "notes.read"]
 PROMPT = "Note this."
 

@@ -101,11 +101,11 @@ fn silent(before: &Value, after: &Value, place: &str, losses: &[Loss], found: &m
     }
 }
 
+/// How many are left out, for which reasons; and changes by keyword.
+type Found = (usize, BTreeMap<String, usize>, BTreeMap<(String, &'static str), usize>);
+
 /// One format over all definitions: how many it leaves out, and why.
-fn over(
-    format: Format,
-    all: &[Value],
-) -> (usize, BTreeMap<String, usize>, BTreeMap<(String, &'static str), usize>) {
+fn over(format: Format, all: &[Value]) -> Found {
     let (mut out, mut reasons, mut changes) = (0, BTreeMap::new(), BTreeMap::new());
     for (index, row) in all.iter().enumerate() {
         let tool = tool(row, index);

@@ -14,7 +14,9 @@ fn names(format: Format, list: &Value) -> Vec<String> {
         Format::Gemini | Format::GeminiPerTool => {
             tool["functionDeclarations"].as_array().unwrap().clone()
         }
-        Format::OpenaiChat | Format::Ollama => vec![tool["function"].clone()],
+        Format::OpenaiChat | Format::OpenaiChatStrict | Format::Ollama => {
+            vec![tool["function"].clone()]
+        }
         _ => vec![tool.clone()],
     });
     declarations.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
@@ -164,8 +166,10 @@ fn message(format: Format) -> Value {
             json!({"role": "assistant", "content": null, "tool_calls": each(|id, name, args| {
             json!({"id": id, "type": "function", "function": {"name": name, "arguments": args.to_string()}})})})
         }
-        Format::OpenaiResponses => json!({"id": "r", "output": each(|id, name, args| {
-            json!({"type": "function_call", "id": "fc", "call_id": id, "name": name, "arguments": args.to_string()})})}),
+        Format::OpenaiResponses | Format::OpenaiResponsesStrict => {
+            json!({"id": "r", "output": each(|id, name, args| {
+            json!({"type": "function_call", "id": "fc", "call_id": id, "name": name, "arguments": args.to_string()})})})
+        }
         Format::Anthropic => {
             json!({"role": "assistant", "stop_reason": "tool_use", "content": each(|id, name, args| {
             json!({"type": "tool_use", "id": id, "name": name, "input": args})})})
@@ -230,6 +234,24 @@ async fn an_argument_under_another_name_comes_to_the_tool_under_its_own() {
     assert_eq!(content, r#"{"filter[x]":"open","n":2}"#);
 }
 
+/// What may be left out is required there, and may be null: null does not come to the tool.
+#[tokio::test]
+async fn what_a_strict_schema_lets_be_null_is_left_out_again() {
+    let (_server, ann) = ann().await;
+    let tool = ann.get("/v1/tools/notes.append?format=openai_chat_strict").await.good();
+    assert_eq!(tool["function"]["strict"], true);
+    let schema = json!({"type": "object", "additionalProperties": false, "required": ["n"],
+        "properties": {"n": {"type": ["integer", "null"], "maximum": 10}}});
+    assert_eq!(tool["function"]["parameters"], schema);
+    let call = json!([{"id": "a", "type": "function",
+        "function": {"name": "notes_append", "arguments": "{\"n\":null}"}}]);
+    let strict = ann.post("/v1/calls?format=openai_chat_strict", &call).await.good();
+    assert_eq!(strict["messages"][0]["content"], "{}");
+    // Positive control: elsewhere null is not what the schema takes.
+    let loose = ann.post("/v1/calls?format=openai_chat", &call).await.good();
+    assert_eq!(loose["calls"][0]["code"], "invalid_arguments");
+}
+
 #[tokio::test]
 async fn arguments_that_are_no_json_are_answered_and_the_others_run() {
     let (server, ann) = ann().await;
@@ -278,7 +300,7 @@ async fn a_message_that_cannot_be_read_runs_nothing() {
         (
             "llama",
             json!({}),
-            "unknown format `llama`; use one of openai_chat (also openai), openai_responses, anthropic, gemini, gemini_per_tool, ollama, mcp",
+            "unknown format `llama`; use one of openai_chat (also openai), openai_chat_strict, openai_responses, openai_responses_strict, anthropic, gemini, gemini_per_tool, ollama, mcp",
         ),
     ] {
         let reply = ann.post(&format!("/v1/calls?format={format}"), &body).await;

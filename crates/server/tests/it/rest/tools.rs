@@ -88,8 +88,8 @@ async fn bad_questions_are_told_what_is_wrong() {
     for (query, told) in [
         (
             "format=ollma",
-            "unknown format `ollma`; use one of openai_chat (also openai), openai_responses, \
-             anthropic, gemini, gemini_per_tool, ollama, mcp",
+            "unknown format `ollma`; use one of openai_chat (also openai), openai_chat_strict, \
+             openai_responses, openai_responses_strict, anthropic, gemini, gemini_per_tool, ollama, mcp",
         ),
         ("names=short", "unknown names `short`; use safe or native"),
         ("limit=0", "`limit` is 1 to 1000"),

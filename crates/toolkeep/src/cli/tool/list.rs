@@ -24,8 +24,8 @@ pub(in crate::cli) struct List {
     /// Only tools of this source.
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// In the form of a provider, as JSON: openai_chat, openai_responses, anthropic, gemini,
-    /// gemini_per_tool, ollama, mcp.
+    /// In the form of a provider, as JSON: openai_chat, openai_chat_strict, openai_responses,
+    /// openai_responses_strict, anthropic, gemini, gemini_per_tool, ollama, mcp.
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
     /// Also what the form does not say as the tools' own schemas do.

@@ -44,8 +44,8 @@ const QUERY: &[Param] = &[
     },
 ];
 
+/// Whatever else a caller says there changes nothing.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Asked {
     format: Option<String>,
     timeout_ms: Option<u64>,

@@ -162,7 +162,7 @@ fn message(format: Format) -> Value {
         calls.iter().map(|(id, name, args)| write(id, name, args)).collect()
     };
     match format {
-        Format::OpenaiChat => {
+        Format::OpenaiChat | Format::OpenaiChatStrict => {
             json!({"role": "assistant", "content": null, "tool_calls": each(|id, name, args| {
             json!({"id": id, "type": "function", "function": {"name": name, "arguments": args.to_string()}})})})
         }

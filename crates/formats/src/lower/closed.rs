@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::loss::{Change, Loss};
 use super::walk::{Object, Walker};
+use super::words;
 
 /// Levels of schemas inside each other that OpenAI takes.
 const LEVELS: usize = 10;
@@ -14,11 +15,7 @@ impl Walker<'_> {
         if self.depth > LEVELS {
             return Err(self.out("properties", "it is nested deeper than 10 levels"));
         }
-        let object = match out.get("type") {
-            Some(Value::Array(kinds)) => kinds.contains(&json!("object")),
-            kind => kind == Some(&json!("object")),
-        };
-        if !object {
+        if !words::is(out, "object") {
             return Ok(());
         }
         match out.get("additionalProperties") {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::loss::{Change, Loss};
 use super::rules::Shape;
 use super::walk::{Object, Walker};
+use super::words;
 
 impl Walker<'_> {
     /// Before the keywords are walked.
@@ -134,10 +135,7 @@ impl Walker<'_> {
     /// After the keywords were walked.
     pub(super) fn whole(&mut self, out: &mut Object, top: bool) -> Result<(), Loss> {
         self.required(out);
-        let array = match out.get("type") {
-            Some(Value::Array(kinds)) => kinds.contains(&json!("array")),
-            kind => kind == Some(&json!("array")),
-        };
+        let array = words::is(out, "array");
         if array && self.rules.complete && !out.contains_key("items") {
             if self.rules.shape != Shape::Any {
                 return Err(self.out("items", "a list must say what is in it"));
@@ -145,7 +143,7 @@ impl Walker<'_> {
             self.lose("items", Change::Added, "a list must say what is in it");
             out.insert("items".to_owned(), json!({}));
         }
-        let object = out.get("type") == Some(&json!("object"));
+        let object = words::is(out, "object");
         let empty =
             || out.get("properties").and_then(Value::as_object).is_none_or(Object::is_empty);
         if object && self.rules.shape != Shape::Any && !top && empty() {

@@ -153,6 +153,15 @@ fn a_strict_schema_requires_all_and_lets_it_be_null() {
     assert_eq!(lowered.back.restored(&args).as_str(), r#"{"a": "1","c":[{},{"d/e":1.0e2}]}"#);
 }
 
+/// A strict object without properties would take nothing at all.
+#[test]
+fn a_free_form_object_is_not_strict() {
+    for kind in [json!("object"), json!(["object", "null"])] {
+        let schema = json!({"type": "object", "properties": {"a": {"type": kind}}});
+        assert!(lower(&Json::of(&schema), &rules::OPENAI_STRICT).is_err(), "{kind}");
+    }
+}
+
 /// What a tool takes null for is no stand-in for nothing.
 #[test]
 fn null_stays_where_the_tool_takes_it() {

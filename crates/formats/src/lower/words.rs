@@ -77,6 +77,14 @@ pub(super) fn describe(map: &mut Map<String, Value>, told: &[String]) {
     map.insert("description".to_owned(), Value::String(text));
 }
 
+/// Whether a schema names this type, alone or among others.
+pub(super) fn is(map: &Map<String, Value>, kind: &str) -> bool {
+    match map.get("type") {
+        Some(Value::Array(kinds)) => kinds.iter().any(|one| one == kind),
+        one => one.is_some_and(|one| one == kind),
+    }
+}
+
 /// The type of a value, as a schema names it.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {

@@ -23,7 +23,16 @@ from openai.types.responses import FunctionToolParam, ResponseInputItemParam
 from pydantic import TypeAdapter
 
 URL = sys.argv[2]
-FORMATS = ["openai_chat", "openai_chat_strict", "openai_responses", "openai_responses_strict", "anthropic", "gemini", "gemini_per_tool", "ollama"]
+FORMATS = [
+    "openai_chat",
+    "openai_chat_strict",
+    "openai_responses",
+    "openai_responses_strict",
+    "anthropic",
+    "gemini",
+    "gemini_per_tool",
+    "ollama",
+]
 TOOLS = ["notes.append", "notes.read"]
 PROMPT = "Note this."
 
@@ -79,6 +88,10 @@ BAD = {
     "gemini_per_tool": {"functionDeclarations": [{"name": "a", "parametres": {}}]},
     "ollama": {"type": "function", "function": {"name": "a", "parameters": {"properties": [1]}}},
 }
+
+
+for form in ["openai_chat", "openai_responses"]:
+    CHECKS[f"{form}_strict"], BAD[f"{form}_strict"] = CHECKS[form], BAD[form]
 
 
 def refuses(form):

@@ -12,19 +12,31 @@ use crate::support::server::{Server, serve};
 use crate::support_real::program::Program;
 use crate::support_real::{Ran, command, files, settled};
 
-const FORMATS: [&str; 6] =
+/// Formats with a client of their own.
+const CLIENTS: [&str; 6] =
     ["openai_chat", "openai_responses", "anthropic", "gemini", "gemini_per_tool", "ollama"];
+/// Formats with types of their own; those of strict schemas are the same.
+const TYPES: [&str; 8] = [
+    "openai_chat",
+    "openai_chat_strict",
+    "openai_responses",
+    "openai_responses_strict",
+    "anthropic",
+    "gemini",
+    "gemini_per_tool",
+    "ollama",
+];
 
 /// Runs the script; one object for each format.
-fn judged(server: &Server, words: &[&str]) -> Vec<Value> {
+fn judged(server: &Server, words: &[&str], formats: &[&str]) -> Vec<Value> {
     let key = std::fs::read_to_string(server.data.join("agent.key")).unwrap();
     let mut python = command(file("venv-providers/bin/python"));
     python.arg(files().join("providers.py")).args(words).current_dir(std::env::temp_dir());
     let ran = Ran::of(python.env("TOOLKEEP_KEY", key.trim()));
     let said: Vec<Value> =
         ran.good().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let formats: Vec<_> = said.iter().map(|one| one["format"].as_str().unwrap()).collect();
-    assert_eq!(formats, FORMATS);
+    let told: Vec<_> = said.iter().map(|one| one["format"].as_str().unwrap()).collect();
+    assert_eq!(told, formats);
     said
 }
 
@@ -66,7 +78,7 @@ async fn every_list_is_of_the_sdks_own_types() {
     let server = serve(&home).await;
     let sources = settled(&server.owner()).await;
     println!("{} definitions: {}", tools.len(), sources[1]["tools"]);
-    for one in judged(&server, &["types", &server.url]) {
+    for one in judged(&server, &["types", &server.url], &TYPES) {
         let refused = one["refused"].as_array().unwrap();
         println!("{}: {} tools, {} left out", one["format"], one["tools"], one["left_out"]);
         assert!(
@@ -94,7 +106,7 @@ async fn a_round_through_every_sdk_with_one_call_that_fails() {
     home.write("toolkeep.yaml", &json!({ "version": 1, "sources": sources }).to_string());
     let server = serve(&home).await;
     settled(&server.owner()).await;
-    for one in judged(&server, &["round", &server.url, &model_url]) {
+    for one in judged(&server, &["round", &server.url, &model_url], &CLIENTS) {
         let told = one["told"].as_array().unwrap();
         let calls: Vec<_> = told.iter().map(|call| (&call[1], &call[2])).collect();
         let expected = [

@@ -11,6 +11,7 @@
 #![expect(clippy::cast_precision_loss, reason = "counts and times become figures of three digits")]
 
 mod call;
+mod catalog;
 mod formats;
 mod histogram;
 mod lists;
@@ -37,6 +38,7 @@ async fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["call", flags @ ..] => call::run(flags).await,
+        ["catalog", flags @ ..] => catalog::run(flags).await,
         ["formats", flags @ ..] => formats::run(flags),
         ["part", part @ ..] => part::run(part).await,
         ["load", rest @ ..] => perf::load(rest).await,

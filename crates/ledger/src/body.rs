@@ -27,8 +27,12 @@ pub(crate) fn intent(out: &mut Vec<u8>, intent: &Intent) {
         effects,
     } = intent;
     id(out, "{\"call\":", *call);
-    parent.iter().for_each(|parent| id(out, ",\"parent\":", *parent));
-    continues.iter().for_each(|continues| id(out, ",\"continues\":", *continues));
+    if let Some(parent) = parent {
+        id(out, ",\"parent\":", *parent);
+    }
+    if let Some(continues) = continues {
+        id(out, ",\"continues\":", *continues);
+    }
     number(out, ",\"at\":", at.0);
     text(out, ",\"caller\":{\"org\":", caller.org.as_str());
     text(out, ",\"subject\":", &caller.subject);
@@ -59,10 +63,14 @@ pub(crate) fn end(out: &mut Vec<u8>, end: &End) {
     let End { at, status, code, elapsed_ms, bytes, result } = end;
     number(out, "{\"at\":", at.0);
     text(out, ",\"status\":", status.as_str());
-    code.iter().for_each(|code| text(out, ",\"code\":", code.as_str()));
+    if let Some(code) = code {
+        text(out, ",\"code\":", code.as_str());
+    }
     number(out, ",\"elapsed_ms\":", *elapsed_ms);
     number(out, ",\"bytes\":", *bytes as u64);
-    result.iter().for_each(|result| digest(out, ",\"result\":", result));
+    if let Some(result) = result {
+        digest(out, ",\"result\":", result);
+    }
     out.push(b'}');
 }
 

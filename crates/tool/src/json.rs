@@ -18,6 +18,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+pub use splice::quote;
+
 /// JSON text that passed [`Json::check`]. There is no other way to make one from outside bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Json(ByteString);

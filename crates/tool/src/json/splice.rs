@@ -26,12 +26,13 @@ impl Json {
     /// An object of `fields`, in their order, each value as it stands. The keys are this program's
     /// own words and differ from each other.
     pub fn fields<'a>(fields: impl IntoIterator<Item = (&'static str, &'a Self)>) -> Self {
-        let mut text = String::from("{");
+        let mut text = String::with_capacity(128);
+        text.push('{');
         for (key, value) in fields {
             if text.len() > 1 {
                 text.push(',');
             }
-            text.push_str(&Self::of(key).0);
+            quote(&mut text, key);
             text.push(':');
             text.push_str(&value.0);
         }
@@ -129,6 +130,17 @@ impl Json {
     fn part(&self, value: &str) -> Self {
         Self(self.0.slice_ref(value))
     }
+}
+
+/// Writes a string of JSON.
+pub fn quote(out: &mut String, text: &str) {
+    if text.bytes().any(|byte| matches!(byte, 0..=0x1f | b'"' | b'\\')) {
+        out.push_str(&Json::of(text).0);
+        return;
+    }
+    out.push('"');
+    out.push_str(text);
+    out.push('"');
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ impl<'t> Iterator for Members<'t> {
 /// What stands between the quotes of a string; borrowed, where nothing is escaped.
 pub(super) fn unquoted(string: &str) -> Option<Cow<'_, str>> {
     let inside = string.strip_prefix('"')?.strip_suffix('"')?;
-    if inside.as_bytes().contains(&b'\\') {
+    if memchr::memchr(b'\\', inside.as_bytes()).is_some() {
         return serde_json::from_str(string).ok().map(Cow::Owned);
     }
     Some(Cow::Borrowed(inside))
@@ -56,14 +56,15 @@ fn string(text: &[u8]) -> usize {
 }
 
 fn quote_or_escape(text: &[u8]) -> Option<usize> {
-    text.iter().position(|byte| matches!(byte, b'"' | b'\\'))
+    memchr::memchr2(b'"', b'\\', text)
 }
 
 /// Bytes of the value that begins here.
 fn value(text: &[u8]) -> usize {
     match text.first() {
         Some(b'"') => string(text),
-        Some(b'{' | b'[') => nested(text),
+        Some(b'{') => nested(text, (b'{', b'}')),
+        Some(b'[') => nested(text, (b'[', b']')),
         _ => {
             let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']') || byte.is_ascii_whitespace();
             text.iter().position(ends).unwrap_or(text.len())
@@ -71,17 +72,19 @@ fn value(text: &[u8]) -> usize {
     }
 }
 
-fn nested(text: &[u8]) -> usize {
+/// An array or object. What it holds is balanced too, so only its own kind of bracket is counted.
+fn nested(text: &[u8], (open, close): (u8, u8)) -> usize {
     let (mut at, mut depth) = (0, 0_usize);
-    while let Some(byte) = text.get(at) {
-        match byte {
-            b'"' => {
+    while let Some(found) = text.get(at..).and_then(|rest| memchr::memchr3(b'"', open, close, rest))
+    {
+        at += found;
+        match text.get(at) {
+            Some(b'"') => {
                 at += string(text.get(at..).unwrap_or_default());
                 continue;
             }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
+            Some(byte) if *byte == open => depth += 1,
+            _ => depth = depth.saturating_sub(1),
         }
         at += 1;
         if depth == 0 {

@@ -16,3 +16,4 @@ pub(crate) mod runs;
 mod sessions;
 pub(crate) mod site;
 mod streams;
+mod tasks;

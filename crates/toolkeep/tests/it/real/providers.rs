@@ -2,7 +2,6 @@
 //! them, at a scripted model, ends as it should.
 
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -52,7 +51,7 @@ fn definitions() -> Vec<Value> {
         .map_or_else(|| here.join("../../../shared/data"), Into::into);
     for name in ["mcpm_registry", "livemcpbench", "github_server"] {
         let path = data.join(format!("tools/mcp_{name}.jsonl.gz"));
-        let Ok(unpacked) = Command::new("gzip").arg("-dc").arg(&path).output() else { continue };
+        let Ok(unpacked) = command("gzip").arg("-dc").arg(&path).output() else { continue };
         for line in String::from_utf8(unpacked.stdout).unwrap().lines() {
             let row: Value = serde_json::from_str(line).unwrap();
             if row["parameters"].is_object() {

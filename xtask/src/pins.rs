@@ -26,6 +26,8 @@ pub(crate) const NPM: &[(&str, &[(&str, &str)])] = &[
     ("conformance-0.1", &[("@modelcontextprotocol/conformance", "0.1.16")]),
     ("conformance-0.2", &[("@modelcontextprotocol/conformance", "0.2.0-alpha.12")]),
     ("npm-sdk", &[("@modelcontextprotocol/sdk", "1.32.2")]),
+    // A scripted model that speaks as every provider does.
+    ("npm-aimock", &[("@copilotkit/aimock", "1.43.0")]),
     ("npm-inspector", &[("@modelcontextprotocol/inspector", "2.12.0")]),
 ];
 
@@ -50,6 +52,12 @@ pub(crate) const PYTHON: &[(&str, &[&str], &str)] = &[
     ("venv-editor", &["mcp-text-editor==1.0.2", OLD_SDK], "bin/mcp-text-editor"),
     ("venv-calculator", &["mcp-server-calculator==0.2.1"], "bin/mcp-server-calculator"),
     ("venv-redis", &["redis-mcp-server==0.5.1"], "bin/redis-mcp-server"),
+    // The SDKs of the providers, all in one: they are the judges of what is written for them.
+    (
+        "venv-providers",
+        &["openai==3.54.0", "anthropic==2.12.0", "google-genai==3.4.0", "ollama==0.6.3"],
+        "bin/httpx",
+    ),
     // What the MongoDB server of the tests talks to; a pre-release, so the version must be named.
     ("venv-mongodb", &["secantusdb==0.7.0b3"], "bin/secantusd-py"),
 ];

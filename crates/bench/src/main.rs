@@ -1,7 +1,8 @@
-//! What a call costs: run as `cargo xtask bench call`.
+//! What a call costs: run as `cargo xtask bench call`; and what lists cost, `cargo xtask bench formats`.
 //!
 //! One program plays every part but Toolkeep's own: the MCP server behind, the bare proxy beside, the
-//! callers in front. It depends on no crate of ours, so that what is measured is what is shipped.
+//! callers in front. Of our crates it sees `formats` alone, which is measured within the program; of a call
+//! what is measured is what is shipped.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -11,6 +12,7 @@
 
 mod call;
 mod catalog;
+mod formats;
 mod histogram;
 mod lists;
 mod load;
@@ -37,6 +39,7 @@ async fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["call", flags @ ..] => call::run(flags).await,
         ["catalog", flags @ ..] => catalog::run(flags).await,
+        ["formats", flags @ ..] => formats::run(flags),
         ["part", part @ ..] => part::run(part).await,
         ["load", rest @ ..] => perf::load(rest).await,
         _ => Err(options::USAGE.to_owned()),

@@ -4,12 +4,13 @@
 //! what Toolkeep itself decides (name, description, input schema) stands in its place.
 
 use serde_json::{Map, Value, json};
-use tool::{Args, Body, Effects, Json, Limits, Outcome, Tool, Traits};
+use tool::{Body, Effects, Json, Outcome, Tool, Traits};
 
-use crate::calls::{CallsError, RequestedCall, arguments, text};
-use crate::openai_chat::value_text;
+use crate::calls::{self, CallsError, RequestedCall, text};
+use crate::results::value_text;
 
-pub(crate) fn tool(tool: &Tool, name: &str) -> Json {
+/// The `Tool`, under `name`. To be computed once per catalog and name.
+pub fn tool(tool: &Tool, name: &str) -> Json {
     let name = Json::of(name);
     if tool.received.get("inputSchema").is_some() {
         return received(tool, &name);
@@ -66,18 +67,35 @@ fn annotations(traits: &Traits) -> Option<Json> {
     (!hints.is_empty()).then(|| Json::of(&hints))
 }
 
-pub(crate) fn call(params: &Json) -> Result<RequestedCall, CallsError> {
-    if params.kind() != "object" {
-        return Err(CallsError::shape("params", Some(params), "an object"));
+/// Of the `params` of a `tools/call`, or of an array of such.
+pub(crate) fn calls(message: &Json) -> Result<Vec<RequestedCall>, CallsError> {
+    match message.kind() {
+        "array" => calls::each(&message.elements(), "params", |params, path| {
+            call(params, path.trim_end_matches('.')).map(Some)
+        }),
+        _ => call(message, "params").map(|call| vec![call]),
     }
-    let name = text(params, "name", "params.")?;
-    let given = params.get("arguments").unwrap_or_else(Json::empty);
-    let args = Json::check(given.bytes().clone(), Limits::ARGUMENTS).and_then(Args::from_json);
-    let args = arguments(args, &name);
-    Ok(RequestedCall { id: None, name, args })
 }
 
-pub(crate) fn outcome(outcome: &Outcome) -> Json {
+fn call(params: &Json, path: &str) -> Result<RequestedCall, CallsError> {
+    if params.kind() != "object" {
+        return Err(CallsError::shape(path, Some(params), "an object"));
+    }
+    let name = text(params, "name", &format!("{path}."))?;
+    let given = params.get("arguments").unwrap_or_else(Json::empty);
+    Ok(RequestedCall { id: None, name, text: given.bytes().clone() })
+}
+
+/// An array of `params`.
+pub(crate) fn message(calls: &[RequestedCall]) -> Json {
+    let params = |call: &RequestedCall| {
+        Json::fields([("name", &Json::of(&call.name)), ("arguments", &calls::as_object(call))])
+    };
+    Json::array(&calls.iter().map(params).collect::<Vec<_>>())
+}
+
+/// What came of a call, as a `CallToolResult`.
+pub fn outcome(outcome: &Outcome) -> Json {
     let value = match &outcome.body {
         Body::Mcp(result) => return result.clone(),
         Body::Value(value) => value,
@@ -99,7 +117,7 @@ pub(crate) fn result_text(result: &Json) -> String {
     parts.iter().map(part_text).collect::<Vec<_>>().join("\n")
 }
 
-fn part_text(part: &Json) -> String {
+pub(crate) fn part_text(part: &Json) -> String {
     let field = |key: &str| part.get(key).map(|json| value_text(&json));
     let resource = part.get("resource");
     let of_resource = |key: &str| resource.as_ref()?.get(key).map(|json| value_text(&json));

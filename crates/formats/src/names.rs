@@ -54,7 +54,7 @@ impl AliasMap {
             }
         }
         for (name, wish) in hashed {
-            let alias = map.free(name, wish);
+            let alias = with_hash(name, wish, |alias| !map.names.contains_key(alias));
             map.insert(name, &alias);
         }
         map
@@ -85,19 +85,19 @@ impl AliasMap {
         self.aliases.insert(Arc::clone(&name), Arc::clone(&alias));
         self.names.insert(alias, name);
     }
+}
 
-    /// `wish`, cut, with a hash of `name` at its end; hashed again while that is taken, which ends
-    /// because there are fewer names than hashes.
-    fn free(&self, name: &str, wish: &str) -> String {
-        let stem: String = wish.chars().take(MAX - SUFFIX).collect();
-        let mut hash = fnv(FNV_START, name);
-        loop {
-            let alias = format!("{stem}_{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff));
-            if !self.names.contains_key(alias.as_str()) {
-                return alias;
-            }
-            hash = fnv(hash, "again");
+/// `wish`, cut, with a hash of `name` at its end; hashed again until it is `free`, which ends because
+/// there are fewer names than hashes.
+pub(crate) fn with_hash(name: &str, wish: &str, free: impl Fn(&str) -> bool) -> String {
+    let stem: String = wish.chars().take(MAX - SUFFIX).collect();
+    let mut hash = fnv(FNV_START, name);
+    loop {
+        let alias = format!("{stem}_{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff));
+        if free(&alias) {
+            return alias;
         }
+        hash = fnv(hash, "again");
     }
 }
 

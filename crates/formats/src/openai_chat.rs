@@ -4,52 +4,66 @@
 //! object itself, or no arguments where there are none. All three are read.
 
 use serde_json::json;
-use tool::{Args, Body, Json, Limits, Outcome, Tool};
+use tool::{Json, Tool};
 
-use crate::calls::{CallsError, MAX_CALLS, RequestedCall, arguments, text};
-use crate::mcp;
+use crate::calls::{self, Answered, CallsError, RequestedCall};
+use crate::lower::{Loss, rules};
+use crate::{Rendered, results};
 
-pub(crate) fn tool(tool: &Tool, name: &str) -> Json {
-    let function = Json::fields([
-        ("name", &Json::of(name)),
-        ("description", &Json::of(&tool.description)),
-        ("parameters", &tool.input),
-    ]);
-    Json::fields([("type", &Json::of("function")), ("function", &function)])
+pub(crate) fn tool(tool: &Tool, name: &str) -> Result<Rendered, Loss> {
+    Rendered::lowered(tool, &rules::OPENAI, |description, schema| {
+        let function = Json::fields([
+            ("name", &Json::of(name)),
+            ("description", &Json::of(description)),
+            ("parameters", &schema.schema),
+        ]);
+        Json::fields([("type", &Json::of("function")), ("function", &function)])
+    })
 }
 
-/// The shape has no flag for a failure, so the text says it, in the word spec 0 uses.
-pub(crate) fn outcome(outcome: &Outcome, id: &str) -> Json {
-    let text = match &outcome.body {
-        Body::Value(value) => value_text(value),
-        Body::Mcp(result) => mcp::result_text(result),
-    };
-    let text = if outcome.is_error { format!("Error: {text}") } else { text };
+pub(crate) fn strict(tool: &Tool, name: &str) -> Result<Rendered, Loss> {
+    let strict = Rendered::lowered(tool, &rules::OPENAI_STRICT, |description, schema| {
+        let function = Json::fields([
+            ("name", &Json::of(name)),
+            ("description", &Json::of(description)),
+            ("parameters", &schema.schema),
+            ("strict", &Json::of(&true)),
+        ]);
+        Json::fields([("type", &Json::of("function")), ("function", &function)])
+    });
+    crate::or_loose(strict, || self::tool(tool, name))
+}
+
+/// The shape has no flag for a failure, so the text says it.
+pub(crate) fn result(answered: &Answered) -> Json {
+    let (id, text) =
+        (answered.id.as_deref().unwrap_or_default(), results::flagged(&answered.outcome));
     Json::of(&json!({ "role": "tool", "tool_call_id": id, "content": text }))
 }
 
-/// A string is its own text; everything else is its JSON.
-pub(crate) fn value_text(value: &Json) -> String {
-    value.read::<String>().unwrap_or_else(|_| value.as_str().to_owned())
+/// The assistant's message.
+pub(crate) fn message(calls: &[RequestedCall]) -> Json {
+    let calls: Vec<_> = calls.iter().map(call).collect();
+    let (role, content) = (Json::of("assistant"), Json::of(&()));
+    Json::fields([("role", &role), ("content", &content), ("tool_calls", &Json::array(&calls))])
+}
+
+fn call(call: &RequestedCall) -> Json {
+    let (name, arguments) = (Json::of(&call.name), calls::as_string(call));
+    let function = Json::fields([("name", &name), ("arguments", &arguments)]);
+    let id = Json::of(call.id.as_deref().unwrap_or_default());
+    Json::fields([("id", &id), ("type", &Json::of("function")), ("function", &function)])
 }
 
 pub(crate) fn calls(message: &Json) -> Result<Vec<RequestedCall>, CallsError> {
-    let (calls, path) = find_calls(message)?;
-    let Some(calls) = calls else { return Ok(Vec::new()) };
-    if calls.kind() != "array" {
-        return Err(CallsError::shape(&path, Some(&calls), "an array"));
-    }
-    let calls = calls.elements();
-    if calls.len() > MAX_CALLS {
-        return Err(CallsError::TooMany { path, found: calls.len() });
-    }
-    let read = |(index, call)| read_call(call, &format!("{path}[{index}]."));
-    calls.iter().enumerate().map(read).collect()
+    let (found, path) = find(message)?;
+    let Some(found) = found else { return Ok(Vec::new()) };
+    calls::each(&calls::elements(&found, &path)?, &path, read)
 }
 
 /// The array of calls in a completion, a message, or the array itself. A message without one asks
 /// for none.
-fn find_calls(message: &Json) -> Result<(Option<Json>, String), CallsError> {
+fn find(message: &Json) -> Result<(Option<Json>, String), CallsError> {
     if message.kind() == "array" {
         return Ok((Some(message.clone()), "tool_calls".into()));
     }
@@ -69,8 +83,8 @@ fn find_calls(message: &Json) -> Result<(Option<Json>, String), CallsError> {
     Ok((calls, format!("{path}tool_calls")))
 }
 
-fn read_call(call: &Json, path: &str) -> Result<RequestedCall, CallsError> {
-    let id = text(call, "id", path)?;
+fn read(call: &Json, path: &str) -> Result<Option<RequestedCall>, CallsError> {
+    let id = calls::text(call, "id", path)?;
     // Absent where the shape is copied loosely; `custom` tools take free text and are none of ours.
     if let Some(found) = call.get("type").and_then(|kind| kind.read::<String>().ok())
         && found != "function"
@@ -78,24 +92,8 @@ fn read_call(call: &Json, path: &str) -> Result<RequestedCall, CallsError> {
         let (path, found) = (format!("{path}type"), format!("`{found}`"));
         return Err(CallsError::Shape { path, found, expected: "`function`" });
     }
-    let function = call.get("function").filter(|function| function.kind() == "object");
-    let function = function.ok_or_else(|| {
-        CallsError::shape(&format!("{path}function"), call.get("function").as_ref(), "an object")
-    })?;
-    let name = text(&function, "name", &format!("{path}function."))?;
-    let args = arguments(read_arguments(function.get("arguments")), &name);
-    Ok(RequestedCall { id: Some(id), name, args })
-}
-
-fn read_arguments(arguments: Option<Json>) -> Result<Args, tool::JsonError> {
-    let Some(arguments) = arguments.filter(|json| json.kind() != "null") else {
-        return Args::from_json(Json::empty());
-    };
-    let text = match arguments.read::<String>() {
-        // What models send for a tool without parameters.
-        Ok(text) if text.trim().is_empty() => return Args::from_json(Json::empty()),
-        Ok(text) => text.into(),
-        Err(_) => arguments.bytes().clone(),
-    };
-    Json::check(text, Limits::ARGUMENTS).and_then(Args::from_json)
+    let function = calls::object(call, "function", path)?;
+    let name = calls::text(&function, "name", &format!("{path}function."))?;
+    let text = calls::written(function.get("arguments"));
+    Ok(Some(RequestedCall { id: Some(id), name, text }))
 }

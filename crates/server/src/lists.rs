@@ -50,7 +50,7 @@ pub(crate) enum Names {
 #[derive(Debug)]
 pub(crate) struct Rendered {
     pub(crate) names: AliasMap,
-    fragments: HashMap<String, Json>,
+    tools: HashMap<String, formats::Rendered>,
 }
 
 impl Rendered {
@@ -60,18 +60,23 @@ impl Rendered {
             Names::Safe => AliasMap::safe(all),
             Names::Native => AliasMap::native(all),
         };
-        let fragment = |entry: &Arc<Entry>| {
+        let render = |entry: &Arc<Entry>| {
             let name = entry.key.name.as_str();
-            let written = formats::fragment(format, &entry.tool, names.alias(name).unwrap_or(name));
+            let written = formats::render(format, &entry.tool, names.alias(name).unwrap_or(name));
             (name.to_owned(), written)
         };
-        let fragments = catalog.tools().iter().map(fragment).collect();
-        Self { names, fragments }
+        let tools = catalog.tools().iter().map(render).collect();
+        Self { names, tools }
     }
 
-    /// One tool.
+    /// One tool with what its format does not say.
+    pub(crate) fn tool(&self, name: &str) -> Option<&formats::Rendered> {
+        self.tools.get(name)
+    }
+
+    /// One tool; `None` where there is none, or the format cannot say it.
     pub(crate) fn fragment(&self, name: &str) -> Option<&Json> {
-        self.fragments.get(name)
+        self.tools.get(name)?.json.as_ref()
     }
 }
 
@@ -106,9 +111,17 @@ pub(crate) struct Kept {
     pub(crate) list: Bytes,
     /// The cursor of the page after it.
     pub(crate) next: Option<String>,
+    /// What stands behind the array in an answer of the REST door.
+    pub(crate) tail: Bytes,
+    /// The entity tag of that answer.
+    pub(crate) tag: Option<Arc<str>>,
 }
 
 impl Kept {
+    fn size(&self) -> usize {
+        self.list.len() + self.tail.len()
+    }
+
     /// The next items behind the cursor, at most [`PAGE`]; `None` where nothing has the cursor's name.
     pub(crate) fn page<'a>(
         items: impl Iterator<Item = (&'a str, Json)>,
@@ -124,7 +137,7 @@ impl Kept {
         let next =
             page.last().filter(|_| items.peek().is_some()).map(|(name, _)| (*name).to_owned());
         let list = Json::array(page.iter().map(|(_, json)| json)).bytes().clone();
-        Some(Self { list, next })
+        Some(Self { list, next, tail: Bytes::new(), tag: None })
     }
 }
 
@@ -162,18 +175,6 @@ impl Lists {
         rendered
     }
 
-    /// All tools of a view in one list.
-    pub(crate) fn whole(&self, view: &View, format: Format, names: Names) -> Bytes {
-        let key = Key { view: view.id, what: What::Whole(format, names), from: None };
-        let join = || {
-            let rendered = self.rendered(view.catalog(), format, names);
-            let fragments =
-                view.tools().filter_map(|entry| rendered.fragment(entry.key.name.as_str()));
-            Some(Kept { list: formats::list(format, fragments).bytes().clone(), next: None })
-        };
-        self.kept(key, join).map(|kept| kept.list).unwrap_or_default()
-    }
-
     /// A list that is kept, or made and kept.
     pub(crate) fn kept(&self, key: Key, join: impl FnOnce() -> Option<Kept>) -> Option<Kept> {
         if let Some(found) =
@@ -183,13 +184,13 @@ impl Lists {
         }
         let kept = join()?;
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
-        if whole.bytes + kept.list.len() > CAP {
+        if whole.bytes + kept.size() > CAP {
             *whole = Whole::default();
         }
-        whole.bytes += kept.list.len();
+        whole.bytes += kept.size();
         // Two callers may have joined the same list at once; it is kept, and counted, once.
         let before = whole.lists.insert(key, kept.clone());
-        whole.bytes -= before.map_or(0, |before| before.list.len());
+        whole.bytes -= before.map_or(0, |before| before.size());
         Some(kept)
     }
 

@@ -1,5 +1,6 @@
 //! The REST door. Each route is declared once: what is mounted is what is documented.
 
+mod asked_for;
 pub(crate) mod body;
 pub(crate) mod calls;
 mod frames;
@@ -9,6 +10,7 @@ pub(crate) mod openapi;
 mod personas;
 mod records;
 pub(crate) mod route;
+mod sheet;
 mod sources;
 mod tools;
 mod users;

@@ -81,14 +81,14 @@ fn filtered_tools_become_schemas() {
         .filter(Some(Safety::Cautious), None)
         .map(|entry| {
             let alias = aliases.alias(entry.key.name.as_str()).unwrap();
-            formats::fragment(Format::OpenaiChat, &entry.tool, alias)
+            formats::render(Format::OpenaiChat, &entry.tool, alias).json.unwrap()
         })
         .collect();
     let list = formats::list(Format::OpenaiChat, &written).value();
     assert_eq!(
         list,
         json!([{"type": "function", "function": {
-            "name": "look_up", "description": "look.up", "parameters": {"type": "object"}}}])
+            "name": "look_up", "description": "look.up", "parameters": {"type": "object", "properties": {}}}}])
     );
     assert_eq!(aliases.name("look_up"), Some("look.up"));
 }

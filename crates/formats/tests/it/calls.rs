@@ -30,7 +30,7 @@ fn openai_arguments_are_a_string_an_object_or_nothing() {
             (calls[0].id.as_deref(), calls[0].name.as_str()),
             (Some("call_1"), "notes_append")
         );
-        assert_eq!(calls[0].args.as_ref().unwrap().raw().as_str(), raw);
+        assert_eq!(calls[0].args().unwrap().raw().as_str(), raw);
     }
 }
 
@@ -39,19 +39,19 @@ fn a_call_with_broken_arguments_does_not_take_the_others_down() {
     let call = |id: &str, arguments: &str| json!({ "id": id, "function": { "name": "t", "arguments": arguments } });
     let calls = json!([call("a", "{'n': 1}"), call("b", "{}"), call("c", "[1]")]);
     let calls = read(Format::OpenaiChat, &json!({ "role": "assistant", "tool_calls": calls }));
-    let error = |index: usize| calls[index].args.as_ref().unwrap_err().as_str();
+    let error = |index: usize| calls[index].args().unwrap_err();
     assert_eq!(
         error(0),
         "the arguments of `t` are not valid JSON: key must be a string at line 1 column 2"
     );
-    assert!(calls[1].args.is_ok());
+    assert!(calls[1].args().is_ok());
     assert_eq!(error(2), "the arguments of `t` are no JSON object: expected object, found array");
 }
 
 #[test]
 fn the_same_key_twice_in_arguments_is_refused() {
     let calls = read(Format::OpenaiChat, &openai(&json!(r#"{"to":"a","to":"b"}"#)));
-    assert!(calls[0].args.as_ref().unwrap_err().contains("key `to` occurs twice"));
+    assert!(calls[0].args().unwrap_err().contains("key `to` occurs twice"));
 }
 
 #[test]
@@ -94,21 +94,19 @@ fn an_mcp_call_keeps_the_bytes_of_its_arguments() {
     let params = Json::check(params, tool::Limits::DOCUMENT).unwrap();
     let calls = read_calls(Format::Mcp, &params).unwrap();
     assert_eq!((calls[0].id.as_deref(), calls[0].name.as_str()), (None, "a.b"));
-    let raw = calls[0].args.as_ref().unwrap().raw();
-    assert_eq!(raw.as_str(), r#"{ "n" : 12345678901234567890123 }"#);
-    assert_eq!(
-        read(Format::Mcp, &json!({ "name": "a" }))[0].args.as_ref().unwrap().raw().as_str(),
-        "{}"
-    );
+    let args = calls[0].args().unwrap();
+    assert_eq!(args.raw().as_str(), r#"{ "n" : 12345678901234567890123 }"#);
+    assert_eq!(read(Format::Mcp, &json!({ "name": "a" }))[0].args().unwrap().raw().as_str(), "{}");
 }
 
 #[test]
 fn an_mcp_call_that_cannot_be_read_names_the_place() {
-    assert_eq!(refused(Format::Mcp, &json!([])), "`params` is array; expected an object");
+    assert_eq!(refused(Format::Mcp, &json!(1)), "`params` is number; expected an object");
+    assert_eq!(refused(Format::Mcp, &json!([1])), "`params[0]` is number; expected an object");
     assert_eq!(refused(Format::Mcp, &json!({})), "`params.name` is missing; expected a string");
     let null = json!({ "name": "a", "arguments": null });
     assert_eq!(
-        read(Format::Mcp, &null)[0].args.as_ref().unwrap_err(),
+        read(Format::Mcp, &null)[0].args().unwrap_err(),
         "the arguments of `a` are no JSON object: expected object, found null"
     );
 }

@@ -1,8 +1,14 @@
 //! Writing what came of a call.
 
-use formats::{Format, write_outcome};
+use formats::{Answered, Format, write_results};
 use serde_json::{Value, json};
 use tool::{Body, Json, Limits, Outcome};
+
+fn write_outcome(format: Format, outcome: &Outcome, id: &str) -> Json {
+    let (id, outcome) = (Some(id.to_owned()), outcome.clone());
+    let messages = write_results(format, &[Answered { id, name: "t".to_owned(), outcome }]);
+    messages.elements()[0].clone()
+}
 
 fn json_text(text: &str) -> Json {
     Json::check(text.to_owned(), Limits::DOCUMENT).unwrap()

@@ -42,7 +42,7 @@ fn own(scope: &Scope, view: &View, from: Option<&str>) -> Option<Kept> {
         let json = if received {
             entry.tool.received.clone()
         } else {
-            formats::fragment(Format::Mcp, &entry.tool, name)
+            formats::mcp::tool(&entry.tool, name)
         };
         (name, json)
     });

@@ -103,7 +103,7 @@ impl Words<'_> {
 
     /// What the tool answered.
     fn outcome(self, outcome: &Outcome) -> Written {
-        let mut json = formats::write_outcome(formats::Format::Mcp, outcome, "");
+        let mut json = formats::mcp::outcome(outcome);
         if outcome.is_error && matches!(outcome.body, Answered::Mcp(_)) {
             let told = json.get("isError");
             if told.is_none_or(|told| told.as_str() != "true") {

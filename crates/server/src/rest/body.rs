@@ -33,23 +33,43 @@ pub(crate) async fn read(body: Incoming, limit: usize) -> Result<Bytes, ApiError
     }
 }
 
-/// A JSON body.
+/// A JSON body, checked and not yet read.
+pub(super) struct Checked(pub(super) Json);
+
+impl Checked {
+    /// Reads it into `T`.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
+        self.0.read().map_err(|error| bad_body(&error.to_string()))
+    }
+}
+
+impl FromRequest<Doors> for Checked {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, doors: &Doors) -> Result<Self, ApiError> {
+        let bytes = read(request.into_body(), doors.parts.max_body).await?;
+        let text = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
+        Json::check(text, Limits::DOCUMENT).map(Self).map_err(|error| bad_body(&error.to_string()))
+    }
+}
+
+/// A JSON body, read.
 pub(crate) struct Body<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<Doors> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, doors: &Doors) -> Result<Self, ApiError> {
-        let bytes = read(request.into_body(), doors.parts.max_body).await?;
-        let bad = |message: String| {
-            ApiError::new(Code::InvalidRequest, message)
-                .fix("see /openapi.json for the body's shape")
-        };
-        let text = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
-        let json =
-            Json::check(text, Limits::DOCUMENT).map_err(|e| bad(format!("the body: {e}")))?;
-        json.read().map(Self).map_err(|error| bad(format!("the body: {error}")))
+        Checked::from_request(request, doors).await?.read().map(Self)
     }
+}
+
+fn bad_body(error: &str) -> ApiError {
+    ApiError::new(Code::InvalidRequest, format!("the body: {error}"))
+        .fix("see /openapi.json for the body's shape")
 }
 
 /// The query's parameters; unknown ones are refused by the types that read them.

@@ -1,6 +1,7 @@
 //! `/v1/calls`: run a tool, and see what became of a call.
 
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
 use gateway::Request;
@@ -13,18 +14,60 @@ use tool::outcome::{Answer, Body as Answered, Failure, Status};
 use tool::{CallId, CallerType, Code, End, Intent, Json, Outcome, Refusal, Step};
 use uuid::Uuid;
 
-use super::body::Body;
-use super::route::Route;
+use super::asked_for;
+use super::body::{Checked, Params};
+use super::route::{Param, Route};
 use crate::error::ApiError;
 use crate::state::Doors;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::new("post", "/v1/calls", "Call a tool", post(call))
-            .body::<CallBody>()
-            .reply::<CallReply>(),
+        Route::new("post", "/v1/calls", "Call a tool, or all that a model asks for", post(call))
+            .query(QUERY)
+            .body::<Asking>()
+            .reply::<Answering>(),
         Route::new("get", "/v1/calls/{id}", "What became of a call", get(one)).reply::<CallState>(),
     ]
+}
+
+const QUERY: &[Param] = &[
+    Param {
+        name: "format",
+        what: "native where absent; else one of those of /v1/tools: the body is what a model of that \
+               provider answered, and the answer the messages for it",
+        kind: "string",
+    },
+    Param {
+        name: "timeout_ms",
+        what: "with a format: a limit of your own for each call; it can only shorten the tool's",
+        kind: "integer",
+    },
+];
+
+/// Whatever else a caller says there changes nothing.
+#[derive(Debug, Deserialize)]
+struct Asked {
+    format: Option<String>,
+    timeout_ms: Option<u64>,
+}
+
+/// One call, or a model's message.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it says what there is; which of the two it is, the query tells")]
+enum Asking {
+    One(CallBody),
+    /// With `format`: the provider's whole response, its message, or the list in it that calls stand in.
+    Message(serde_json::Value),
+}
+
+/// What came of one call, or of all of a message.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it says what there is")]
+enum Answering {
+    One(CallReply),
+    All(asked_for::Messages),
 }
 
 /// A call. Nothing in it says who calls: that is the credential's to say.
@@ -69,14 +112,27 @@ struct CallReply {
 async fn call(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
-    Body(body): Body<CallBody>,
-) -> Result<Reply<CallReply>, ApiError> {
-    let view = doors.parts.gateway.view(&principal, CallerType::Direct);
+    Params(asked): Params<Asked>,
+    body: Checked,
+) -> Result<Response, ApiError> {
+    let timeout = asked.timeout_ms.map(std::time::Duration::from_millis);
+    match asked.format.as_deref() {
+        None | Some("native") => one_call(&doors, &principal, body.read()?).await,
+        Some(word) => asked_for::run(&doors, &principal, (word, timeout), &body.0).await,
+    }
+}
+
+async fn one_call(
+    doors: &Doors,
+    principal: &Principal,
+    body: CallBody,
+) -> Result<Response, ApiError> {
+    let view = doors.parts.gateway.view(principal, CallerType::Direct);
     let tool = doors.lists.native(&view, &body.tool);
     let args = body.arguments.unwrap_or_else(Json::empty);
     let mut request = Request::new(tool.clone(), args.bytes().clone(), "rest");
     request.timeout = body.timeout_ms.map(std::time::Duration::from_millis);
-    let answer = doors.parts.gateway.call(&principal, request).await;
+    let answer = doors.parts.gateway.call(principal, request).await;
     doors.metrics.ended("rest", &answer);
     let Answer { call: call_id, status, result, elapsed_ms } = answer;
     let outcome = match result.map_err(|failure| ApiError::of(call_id, failure))? {
@@ -89,7 +145,8 @@ async fn call(
     };
     let is_error = outcome.is_error;
     let (result, content) = shown(outcome);
-    Ok(Reply(CallReply { call_id, tool, status, result, content, is_error, elapsed_ms }))
+    let reply = CallReply { call_id, tool, status, result, content, is_error, elapsed_ms };
+    Ok(Reply(reply).into_response())
 }
 
 #[derive(Deserialize)]

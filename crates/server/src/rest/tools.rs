@@ -1,13 +1,14 @@
 //! `/v1/tools`: what the caller may call, as it is or as a provider wants it.
 
-use axum::body::{Body, Bytes};
+use std::collections::HashSet;
+
+use axum::Extension;
 use axum::extract::{Path, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse as _, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use axum::routing::get;
-use axum::{Extension, Json as Reply};
 use catalog::Entry;
-use formats::Format;
+use formats::{Format, Loss};
 use gateway::View;
 use identity::Principal;
 use schemars::JsonSchema;
@@ -15,19 +16,36 @@ use serde::{Deserialize, Serialize};
 use tool::{CallerType, Code, Json, Level, Safety, Scope};
 
 use super::body::Params;
-use super::frames::Frames;
 use super::route::{Param, Route};
+use super::sheet::{self, Parts};
 use crate::error::ApiError;
-use crate::lists::{self, Names, PAGE, Page, Rendered};
+use crate::lists::{self, Key, Names, PAGE, Page, Rendered, What};
 use crate::state::Doors;
 
+/// The most names that `allowed_tools` may have.
+const ALLOWED: usize = 1_000;
+
+const FORMAT: Param = Param {
+    name: "format",
+    what: "native where absent, or openai_chat (also openai), openai_chat_strict, \
+           openai_responses, openai_responses_strict, anthropic, gemini, gemini_per_tool, ollama, mcp",
+    kind: "string",
+};
+const NAMES: Param =
+    Param { name: "names", what: "safe (as providers take them) or native", kind: "string" };
 const QUERY: &[Param] = &[
+    FORMAT,
+    NAMES,
     Param {
-        name: "format",
-        what: "native, openai_chat or mcp; native where absent",
+        name: "allowed_tools",
+        what: "only these tools, names with commas between them; all where absent or empty",
         kind: "string",
     },
-    Param { name: "names", what: "safe (as providers take them) or native", kind: "string" },
+    Param {
+        name: "losses",
+        what: "true: also what the format does not say as the tools' schemas do",
+        kind: "boolean",
+    },
     Param {
         name: "limit",
         what: "tools of one page, 1 to 1000; all up to 1000 where absent",
@@ -35,14 +53,23 @@ const QUERY: &[Param] = &[
     },
     Param { name: "cursor", what: "next_cursor of the page before", kind: "string" },
 ];
+const ONE_QUERY: &[Param] = &[
+    FORMAT,
+    NAMES,
+    Param {
+        name: "losses",
+        what: "true: the tool, and beside it what the format does not say as its schema does",
+        kind: "boolean",
+    },
+];
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new("get", "/v1/tools", "The tools the caller may call", get(list))
             .query(QUERY)
-            .reply::<ToolsReply>(),
+            .reply::<Listed>(),
         Route::new("get", "/v1/tools/{name}", "One tool", get(one))
-            .query(QUERY)
+            .query(ONE_QUERY)
             .reply::<ToolReply>(),
     ]
 }
@@ -52,11 +79,23 @@ pub(super) fn routes() -> Vec<Route> {
 struct Asked {
     format: Option<String>,
     names: Option<String>,
+    allowed_tools: Option<String>,
+    #[serde(default)]
+    losses: bool,
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
-/// A list, either native or as the provider writes it.
+/// A list, natively or as a provider writes it.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it says what there is; the bytes are put together elsewhere")]
+enum Listed {
+    Native(ToolsReply),
+    Provider(sheet::Sheet),
+}
+
+/// A list, natively.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ToolsReply {
     /// The tools, in the catalog's order.
@@ -114,37 +153,48 @@ struct TraitsReply {
 async fn list(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
     Params(asked): Params<Asked>,
 ) -> Result<Response, ApiError> {
     let view = doors.parts.gateway.view(&principal, CallerType::Direct);
     let (format, names) = (asked.format()?, asked.names()?);
     let catalog = view.catalog().number;
-    let Page { tools: page, next: next_cursor } = asked.page(&view)?;
-    if let (Some(format), None, true) = (format, &next_cursor, asked.cursor.is_none()) {
-        // The whole list in a provider's format is the hot case: its bytes are kept.
-        return Ok(whole(doors.lists.whole(&view, format, names), catalog));
-    }
     let rendered =
-        doors.lists.rendered(view.catalog(), format.unwrap_or(Format::OpenaiChat), names);
-    let tools = match format {
-        Some(format) => {
-            let written = page.iter().filter_map(|e| rendered.fragment(e.key.name.as_str()));
-            formats::list(format, written)
-        }
-        None => Json::of(&page.iter().map(|entry| reply(entry, &rendered)).collect::<Vec<_>>()),
+        || doors.lists.rendered(view.catalog(), format.unwrap_or(Format::OpenaiChat), names);
+    let Some(format) = format else {
+        let (rendered, page) = (rendered(), asked.page(&doors, &view)?);
+        let tools: Vec<_> = page.tools.iter().map(|entry| reply(entry, &rendered)).collect();
+        let reply = ToolsReply { tools: Json::of(&tools), next_cursor: page.next, catalog };
+        let body = Json::of(&reply).bytes().clone();
+        let tag = sheet::tag(std::slice::from_ref(&body));
+        return Ok(sheet::tagged(&headers, &tag, [body]));
     };
-    Ok(Reply(ToolsReply { tools, next_cursor, catalog }).into_response())
+    let write = || {
+        let Page { tools, next } = asked.page(&doors, &view)?;
+        let (losses, rendered) = (asked.losses, rendered());
+        Ok(Parts { format, rendered: &rendered, tools, next, catalog, losses }.written())
+    };
+    if !asked.is_whole() {
+        return write().map(|kept| sheet::answer(&headers, kept));
+    }
+    // The whole list is the hot case: its bytes are kept. What one client picks of it is not.
+    let key = Key { view: view.id, what: What::Whole(format, names), from: None };
+    let kept = doors.lists.kept(key, || write().ok());
+    let broken = || ApiError::new(Code::Internal, "the list could not be written");
+    kept.map(|kept| sheet::answer(&headers, kept)).ok_or_else(broken)
 }
 
-fn whole(list: Bytes, catalog: u64) -> Response {
-    let end = format!(",\"next_cursor\":null,\"catalog\":{catalog}}}");
-    let body = Frames::new([Bytes::from_static(b"{\"tools\":"), list, Bytes::from(end)]);
-    ([(CONTENT_TYPE, "application/json")], Body::new(body)).into_response()
+/// A tool as a format writes it, beside what that does not say.
+#[derive(Serialize)]
+struct WithLosses<'a> {
+    tool: &'a Json,
+    losses: &'a [Loss],
 }
 
 async fn one(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
     Path(name): Path<String>,
     Params(asked): Params<Asked>,
 ) -> Result<Response, ApiError> {
@@ -157,10 +207,26 @@ async fn one(
         || ApiError::new(Code::UnknownTool, format!("unknown tool `{}`", name.escape_debug()));
     let (entry, _) = view.find(&native).ok_or_else(unknown)?;
     let written = match format {
-        Some(_) => rendered.fragment(&native).cloned().ok_or_else(unknown)?,
         None => Json::of(&reply(entry, &rendered)),
+        Some(format) => {
+            let tool = rendered.tool(&native).ok_or_else(unknown)?;
+            let json = tool.json.as_ref().ok_or_else(|| left_out(&native, format, &tool.losses))?;
+            if asked.losses {
+                Json::of(&WithLosses { tool: json, losses: &tool.losses })
+            } else {
+                json.clone()
+            }
+        }
     };
-    Ok(([(CONTENT_TYPE, "application/json")], written.bytes().clone()).into_response())
+    let body = written.bytes().clone();
+    let tag = sheet::tag(std::slice::from_ref(&body));
+    Ok(sheet::tagged(&headers, &tag, [body]))
+}
+
+fn left_out(name: &str, format: Format, losses: &[Loss]) -> ApiError {
+    let why = losses.first().map(|loss| format!(": `{}`: {}", loss.place, loss.why));
+    let told = format!("`{name}` cannot be written as {format}{}", why.unwrap_or_default());
+    ApiError::new(Code::InvalidRequest, told).fix("ask for it natively or as mcp")
 }
 
 impl Asked {
@@ -186,15 +252,41 @@ impl Asked {
         }
     }
 
-    fn page<'a>(&self, view: &'a View) -> Result<Page<'a>, ApiError> {
+    /// Whether it is the whole list, and nothing else, that is asked for.
+    fn is_whole(&self) -> bool {
+        let all = self.allowed_tools.as_ref().is_none_or(String::is_empty);
+        all && !self.losses && self.limit.is_none() && self.cursor.is_none()
+    }
+
+    fn page<'a>(&self, doors: &Doors, view: &'a View) -> Result<Page<'a>, ApiError> {
         let limit = self.limit.unwrap_or(PAGE);
         if limit == 0 || limit > PAGE {
             return Err(ApiError::new(Code::InvalidRequest, format!("`limit` is 1 to {PAGE}")));
         }
-        lists::page(view, limit, self.cursor.as_deref()).ok_or_else(|| {
+        let mut page = lists::page(view, limit, self.cursor.as_deref()).ok_or_else(|| {
             ApiError::new(Code::InvalidRequest, "the cursor's tool is no longer there")
                 .fix("list from the beginning")
-        })
+        })?;
+        if let Some(allowed) = self.allowed(doors, view)? {
+            page.tools.retain(|entry| allowed.contains(entry.key.name.as_str()));
+        }
+        Ok(page)
+    }
+
+    /// The tools that `allowed_tools` names, by their own names; `None` where it names none. What is
+    /// not there is no error.
+    fn allowed(&self, doors: &Doors, view: &View) -> Result<Option<HashSet<String>>, ApiError> {
+        let Some(allowed) = self.allowed_tools.as_deref().filter(|names| !names.is_empty()) else {
+            return Ok(None);
+        };
+        let names = allowed.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let names: Vec<_> = names.take(ALLOWED + 1).collect();
+        if names.len() > ALLOWED {
+            let told = format!("`allowed_tools` has more than {ALLOWED} names");
+            return Err(ApiError::new(Code::InvalidRequest, told));
+        }
+        let names = names.into_iter().map(|name| doors.lists.native(view, name)).collect();
+        Ok(Some(names))
     }
 }
 

@@ -1,11 +1,12 @@
 //! Attack inputs from shared data, where they are there.
 
+mod called;
 mod claimed;
 mod framing;
 mod origins;
 mod results;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -34,18 +35,21 @@ fn with_key(request: &[u8], credential: &str) -> Vec<u8> {
 }
 
 /// The rows of a file of the data folder; `None` where it is not there and need not be.
-#[expect(clippy::disallowed_methods, reason = "where the data is, and whether it must be")]
 fn rows(file: &str) -> Option<Vec<Value>> {
+    packed(file, |path| std::fs::read_to_string(path).unwrap())
+}
+
+/// The same, unpacked by `read`.
+#[expect(clippy::disallowed_methods, reason = "where the data is, and whether it must be")]
+fn packed(file: &str, read: impl FnOnce(&Path) -> String) -> Option<Vec<Value>> {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let folder = std::env::var_os("TOOLKEEP_DATA").map_or_else(beside, PathBuf::from);
     let path = folder.join(file);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()),
-        Err(error) => {
-            let required = std::env::var("TOOLKEEP_REQUIRE_DATA").is_ok_and(|word| word == "1");
-            assert!(!required, "{}: {error}", path.display());
-            println!("not run: no {file} in the data folder; TOOLKEEP_DATA names it");
-            None
-        }
+    if path.exists() {
+        return Some(read(&path).lines().map(|line| serde_json::from_str(line).unwrap()).collect());
     }
+    let required = std::env::var("TOOLKEEP_REQUIRE_DATA").is_ok_and(|word| word == "1");
+    assert!(!required, "{}: not there", path.display());
+    println!("not run: no {file} in the data folder; TOOLKEEP_DATA names it");
+    None
 }

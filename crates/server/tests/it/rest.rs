@@ -2,6 +2,7 @@
 
 mod calls;
 mod credentials;
+mod formats;
 mod keys;
 mod records;
 mod sources;

@@ -18,19 +18,19 @@ use upstreams::tool_file::{Handlers, ToolFile, Web};
 use super::configuration;
 use super::unusable::Unusable;
 use crate::config::{
-    Config, Faults, McpCommand, SourceConfig, SourceDurability, SourceKind, Tools,
+    Config, Environment, Faults, McpCommand, SourceConfig, SourceDurability, SourceKind, Tools,
 };
 
 /// How often a module is asked for its manifest: one that dies is a line in `source list` that soon.
 const MODULE_POLL: Duration = Duration::from_secs(15);
 
 /// What sources are made with.
-#[derive(Debug)]
 pub(super) struct Workshop {
     launcher: Launcher,
     pub(super) egress: Egress,
     manifests: Arc<Manifests>,
     clock: Arc<dyn Clock>,
+    environment: Arc<Environment>,
 }
 
 impl Workshop {
@@ -40,7 +40,8 @@ impl Workshop {
         manifests: Arc<Manifests>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { launcher, egress, manifests, clock }
+        let environment = Arc::new(Environment::of_process());
+        Self { launcher, egress, manifests, clock, environment }
     }
 
     /// All sources. The built-ins come first, so that nothing can take their names.
@@ -62,7 +63,8 @@ impl Workshop {
         let (source, kind, poll): (Arc<dyn Source>, _, _) = match &config.kind {
             SourceKind::ToolFile(path) => {
                 let internals = Arc::new(HashMap::new());
-                let secret = |name: &str| std::env::var(name).ok().map(Secret::new);
+                let environment = Arc::clone(&self.environment);
+                let secret = Arc::new(move |name: &str| environment.get(name).map(Secret::new));
                 let web = Web { egress: self.egress.clone(), secret };
                 let handlers = Handlers { clock: Arc::clone(&self.clock), internals, web };
                 (Arc::new(ToolFile::new(name, path, handlers)), "tool_file", None)

@@ -6,5 +6,6 @@ mod doors;
 mod fifteen;
 mod installed;
 mod mcp_file;
+mod providers;
 mod record;
 mod redis;

@@ -55,7 +55,7 @@ pub struct Web {
     /// The way out.
     pub egress: Egress,
     /// Values for headers that must not stand in a file, by the name of an environment variable.
-    pub secret: fn(&str) -> Option<Secret>,
+    pub secret: Arc<dyn Fn(&str) -> Option<Secret> + Send + Sync>,
 }
 
 impl fmt::Debug for Web {

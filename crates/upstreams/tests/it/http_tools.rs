@@ -30,7 +30,8 @@ fn source(folder: &tempfile::TempDir, implementation: &Value) -> ToolFile {
     let path = folder.path().join("tools.json");
     fs::write(&path, json!({"version": 2, "tools": [tool]}).to_string()).unwrap();
     let egress = Egress::new(EgressSettings::default()).unwrap();
-    let web = Web { egress, secret: |name| (name == "KEY").then(|| Secret::new("k-1")) };
+    let secret = Arc::new(|name: &str| (name == "KEY").then(|| Secret::new("k-1")));
+    let web = Web { egress, secret };
     let handlers = Handlers { clock: Arc::new(Still), internals: Arc::new(HashMap::new()), web };
     ToolFile::new(SourceName::new("file").unwrap(), path, handlers)
 }

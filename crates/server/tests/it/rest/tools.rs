@@ -86,7 +86,11 @@ async fn bad_questions_are_told_what_is_wrong() {
     let server = Server::new().await;
     let ann = server.agent("ann", Level::User).await;
     for (query, told) in [
-        ("format=ollma", "unknown format `ollma`; use one of openai_chat (also openai), mcp"),
+        (
+            "format=ollma",
+            "unknown format `ollma`; use one of openai_chat (also openai), openai_chat_strict, \
+             openai_responses, openai_responses_strict, anthropic, gemini, gemini_per_tool, ollama, mcp",
+        ),
         ("names=short", "unknown names `short`; use safe or native"),
         ("limit=0", "`limit` is 1 to 1000"),
         ("limit=1001", "`limit` is 1 to 1000"),

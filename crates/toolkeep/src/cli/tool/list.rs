@@ -18,14 +18,19 @@ const PAGES: usize = 1_000;
 Examples:
   toolkeep tool list
   toolkeep tool list --source files
-  toolkeep tool list --format openai_chat -o json")]
+  toolkeep tool list --format anthropic
+  toolkeep tool list --format gemini --losses")]
 pub(in crate::cli) struct List {
     /// Only tools of this source.
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// In the form of a provider, as JSON: openai_chat, mcp.
+    /// In the form of a provider, as JSON: openai_chat, openai_chat_strict, openai_responses,
+    /// openai_responses_strict, anthropic, gemini, gemini_per_tool, ollama, mcp.
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
+    /// Also what the form does not say as the tools' own schemas do.
+    #[arg(long, requires = "format")]
+    losses: bool,
 }
 
 impl List {
@@ -52,16 +57,16 @@ impl List {
     async fn all(&self, client: &Client) -> Result<Value, Failure> {
         let page = |cursor: Option<String>| {
             let format = self.format.as_deref();
-            Path::new("/v1/tools", &[]).with("format", format).with("cursor", cursor)
+            let losses = self.losses.then_some("true");
+            let path = Path::new("/v1/tools", &[]).with("format", format);
+            path.with("losses", losses).with("cursor", cursor)
         };
         let mut answer = client.get(&page(None)).await?;
         for _ in 0..PAGES {
             let Some(cursor) = answer.get("next_cursor").and_then(Value::as_str) else { break };
             let mut next = client.get(&page(Some(cursor.to_owned()))).await?;
-            let more = next.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take);
-            let tools = answer.get_mut("tools").and_then(Value::as_array_mut);
-            if let (Some(tools), Some(more)) = (tools, more) {
-                tools.extend(more);
+            for part in ["tools", "left_out", "names", "losses"] {
+                join(answer.get_mut(part), next.get_mut(part).map(Value::take));
             }
             let cursor = next.get_mut("next_cursor").map_or(Value::Null, Value::take);
             if let Some(fields) = answer.as_object_mut() {
@@ -76,6 +81,15 @@ impl List {
         if let Some(tools) = answer.get_mut("tools").and_then(Value::as_array_mut) {
             tools.retain(|tool| tool.get("source").and_then(Value::as_str) == Some(source));
         }
+    }
+}
+
+/// Adds one page's part of the answer to that of the pages before.
+fn join(all: Option<&mut Value>, more: Option<Value>) {
+    match (all, more) {
+        (Some(Value::Array(all)), Some(Value::Array(more))) => all.extend(more),
+        (Some(Value::Object(all)), Some(Value::Object(more))) => all.extend(more),
+        _ => {}
     }
 }
 

@@ -26,7 +26,7 @@ fn handlers() -> Handlers {
     let egress = Egress::new(EgressSettings::default()).unwrap();
     let echo = builtins::handler("echo", Arc::clone(&clock)).unwrap().executor;
     let internals = Arc::new(HashMap::from([("search".to_owned(), echo)]));
-    Handlers { clock, internals, web: Web { egress, secret: |_| None } }
+    Handlers { clock, internals, web: Web { egress, secret: Arc::new(|_| None) } }
 }
 
 fn read(value: &Value) -> Definition {

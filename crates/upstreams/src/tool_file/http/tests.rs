@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use guard::egress::{Egress, EgressSettings};
 use serde_json::{Value, json};
 use tool::{Effect, Effects, Json, Scope, Secret, Traits};
@@ -6,7 +8,7 @@ use super::{Fields, Web, read};
 
 fn made(implementation: &Value) -> Result<Traits, String> {
     let egress = Egress::new(EgressSettings::default()).unwrap();
-    let web = Web { egress, secret: |name| (name == "KEY").then(|| Secret::new("s")) };
+    let web = Web { egress, secret: Arc::new(|name| (name == "KEY").then(|| Secret::new("s"))) };
     let input = Json::of(&json!({
         "type": "object",
         "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},

@@ -1,0 +1,314 @@
+//! `/v1/tools` and `/v1/calls` as every provider writes them.
+
+use formats::Format;
+use serde_json::{Value, json};
+use testkit::executor::echo;
+use tool::{Level, Offer};
+
+use crate::support::{Client, Server, tools};
+
+/// Names of the tools in a list, in its order.
+fn names(format: Format, list: &Value) -> Vec<String> {
+    let all = list["tools"].as_array().unwrap();
+    let declarations = all.iter().flat_map(|tool| match format {
+        Format::Gemini | Format::GeminiPerTool => {
+            tool["functionDeclarations"].as_array().unwrap().clone()
+        }
+        Format::OpenaiChat | Format::OpenaiChatStrict | Format::Ollama => {
+            vec![tool["function"].clone()]
+        }
+        _ => vec![tool.clone()],
+    });
+    declarations.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Ordinary tools, one whose schema no provider takes as it is, and one with an argument that is renamed.
+fn offers() -> Vec<Offer> {
+    let schema = json!({"type": "object", "required": ["filter[x]"], "properties": {
+        "filter[x]": {"type": "string"}, "n": {"type": "integer", "minimum": 1}}});
+    let mut offers = tools::standard();
+    offers.push(tools::offer(testkit::tool("odd.names", "Odd names.", &schema), echo()));
+    let deep = (0..10).map(|level| {
+        let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+        let all: serde_json::Map<_, _> = (0..10).map(|i| (format!("p{i}"), next.clone())).collect();
+        (format!("d{level}"), json!({"type": "object", "properties": all}))
+    });
+    let mut defs: serde_json::Map<_, _> = deep.collect();
+    defs.insert("d10".to_owned(), json!({"type": "string"}));
+    let bomb =
+        json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs});
+    offers.push(tools::offer(testkit::tool("bomb", "Too large in place.", &bomb), echo()));
+    offers
+}
+
+async fn ann() -> (Server, Client) {
+    let server = Server::of(offers()).await;
+    let ann = server.agent("ann", Level::User).await;
+    (server, ann)
+}
+
+#[tokio::test]
+async fn every_format_has_its_list_and_the_way_back() {
+    let (_server, ann) = ann().await;
+    let native = ann.get("/v1/tools").await.good();
+    let native: Vec<_> =
+        native["tools"].as_array().unwrap().iter().map(|t| t["name"].clone()).collect();
+    for format in Format::ALL {
+        let list = ann.get(&format!("/v1/tools?format={format}")).await.good();
+        let shown = names(*format, &list);
+        let left_out = list["left_out"].as_array().unwrap();
+        assert_eq!(shown.len() + left_out.len(), native.len(), "{format}");
+        let back: Vec<_> = shown.iter().map(|name| list["names"][name].clone()).collect();
+        let kept: Vec<_> = native.iter().filter(|name| back.contains(name)).cloned().collect();
+        assert_eq!(back, kept, "{format}: the catalog's order");
+        assert_eq!(list["names"].as_object().unwrap().len(), shown.len(), "{format}");
+    }
+}
+
+/// A schema that cannot be said takes no other tool down, and says why; where it can be said, it is there.
+#[tokio::test]
+async fn what_a_format_cannot_say_is_left_out_and_told() {
+    let (_server, ann) = ann().await;
+    for (format, there) in
+        [("gemini", false), ("ollama", false), ("anthropic", true), ("mcp", true)]
+    {
+        let list = ann.get(&format!("/v1/tools?format={format}")).await.good();
+        let names = list["names"].as_object().unwrap();
+        assert_eq!(names.contains_key("bomb"), there, "{format}");
+        assert!(names.values().any(|name| name == "notes.append"), "{format}");
+        let left_out: Vec<_> =
+            list["left_out"].as_array().unwrap().iter().map(|it| it["name"].clone()).collect();
+        assert_eq!(left_out, if there { vec![] } else { vec![json!("bomb")] });
+    }
+    let (status, code, told) = ann.get("/v1/tools/bomb?format=gemini").await.error();
+    assert_eq!((status, code.as_str()), (400, "invalid_request"));
+    assert!(told.starts_with("`bomb` cannot be written as gemini: "), "{told}");
+}
+
+#[tokio::test]
+async fn losses_are_told_where_they_are_asked_for() {
+    let (_server, ann) = ann().await;
+    let one = ann.get("/v1/tools/odd_names?format=ollama&losses=true").await.good();
+    assert_eq!(one["tool"]["function"]["name"], "odd_names");
+    let minimum = json!({"place": "/properties/n", "keyword": "minimum", "change": "told",
+        "why": "Ollama's server drops such a keyword"});
+    assert_eq!(one["losses"], json!([minimum]));
+    let list = ann.get("/v1/tools?format=ollama&losses=true").await.good();
+    assert_eq!(list["losses"]["odd.names"], one["losses"]);
+    let list = ann.get("/v1/tools?format=ollama").await.good();
+    assert!(list.get("losses").is_none());
+    let told = ann.get("/v1/tools/odd_names?format=ollama").await.good();
+    assert_eq!(told["function"]["parameters"]["properties"]["n"]["description"], "minimum: 1");
+}
+
+#[tokio::test]
+async fn allowed_tools_keep_their_order_and_none_named_is_all() {
+    let (_server, ann) = ann().await;
+    let all = names(Format::Ollama, &ann.get("/v1/tools?format=ollama").await.good());
+    for (allowed, expected) in [
+        ("odd.names,notes_append,nobody", vec!["notes_append", "odd_names"]),
+        // What the caller may not see is not there by asking for it.
+        ("needs.owner,notes.append", vec!["notes_append"]),
+        ("needs.owner", vec![]),
+    ] {
+        let path = format!("/v1/tools?format=ollama&allowed_tools={allowed}");
+        assert_eq!(names(Format::Ollama, &ann.get(&path).await.good()), expected, "{allowed}");
+    }
+    let empty = ann.get("/v1/tools?format=ollama&allowed_tools=").await.good();
+    assert_eq!(names(Format::Ollama, &empty), all);
+    let native = ann.get("/v1/tools?allowed_tools=notes.append").await.good();
+    assert_eq!(native["tools"].as_array().unwrap().len(), 1);
+    let many = vec!["x"; 1_001].join(",");
+    let (status, _, told) = ann.get(&format!("/v1/tools?allowed_tools={many}")).await.error();
+    assert_eq!((status, told.as_str()), (400, "`allowed_tools` has more than 1000 names"));
+}
+
+#[tokio::test]
+async fn a_list_that_is_still_the_same_is_not_sent_again() {
+    let (server, ann) = ann().await;
+    for path in [
+        "/v1/tools?format=gemini",
+        "/v1/tools",
+        "/v1/tools/notes.append",
+        "/v1/tools?format=mcp&limit=2",
+    ] {
+        let first = ann.get(path).await;
+        let tag = first.header("etag").unwrap().to_owned();
+        assert_eq!(first.header("cache-control"), Some("private, no-cache"), "{path}");
+        assert!(!first.good().is_null());
+        for known in [tag.clone(), format!("\"other\", W/{tag}"), "*".to_owned()] {
+            let again = ann.with("if-none-match", &known).get(path).await;
+            assert_eq!((again.status.as_u16(), again.text()), (304, ""), "{path} {known}");
+            assert_eq!(again.header("etag"), Some(tag.as_str()));
+        }
+        let other = ann.with("if-none-match", "\"other\"").get(path).await;
+        assert_eq!(other.status, 200, "{path}");
+    }
+    let tag = ann.get("/v1/tools?format=gemini").await.header("etag").unwrap().to_owned();
+    server.relist(tools::many(2)).await;
+    let changed = ann.with("if-none-match", &tag).get("/v1/tools?format=gemini").await.good();
+    assert_eq!(names(Format::Gemini, &changed), ["many_t00000", "many_t00001"]);
+}
+
+/// What every provider's model answers, with two good calls and two bad ones; and what it is told.
+fn message(format: Format) -> Value {
+    let calls = [
+        ("c1", "notes_append", json!({"n": 5})),
+        ("c2", "says_error", json!({})),
+        ("c3", "notes_append", json!({"n": 12})),
+        ("c4", "needs_owner", json!({})),
+    ];
+    let each = |write: fn(&str, &str, &Value) -> Value| -> Value {
+        calls.iter().map(|(id, name, args)| write(id, name, args)).collect()
+    };
+    match format {
+        Format::OpenaiChat | Format::OpenaiChatStrict => {
+            json!({"role": "assistant", "content": null, "tool_calls": each(|id, name, args| {
+            json!({"id": id, "type": "function", "function": {"name": name, "arguments": args.to_string()}})})})
+        }
+        Format::OpenaiResponses | Format::OpenaiResponsesStrict => {
+            json!({"id": "r", "output": each(|id, name, args| {
+            json!({"type": "function_call", "id": "fc", "call_id": id, "name": name, "arguments": args.to_string()})})})
+        }
+        Format::Anthropic => {
+            json!({"role": "assistant", "stop_reason": "tool_use", "content": each(|id, name, args| {
+            json!({"type": "tool_use", "id": id, "name": name, "input": args})})})
+        }
+        Format::Gemini | Format::GeminiPerTool => {
+            json!({"candidates": [{"content": {"role": "model", "parts": each(|_, name, args| {
+            json!({"functionCall": {"name": name, "args": args}, "thoughtSignature": "AA=="})})}}]})
+        }
+        Format::Ollama => {
+            json!({"message": {"role": "assistant", "tool_calls": each(|_, name, args| {
+            json!({"function": {"name": name, "arguments": args}})})}})
+        }
+        Format::Mcp => each(|_, name, args| json!({"name": name, "arguments": args})),
+    }
+}
+
+#[tokio::test]
+async fn every_call_of_a_message_is_answered_in_order() {
+    let (server, ann) = ann().await;
+    for format in Format::ALL {
+        let before = (server.intents().len(), server.refusals().len());
+        let reply = ann.post(&format!("/v1/calls?format={format}"), &message(*format)).await.good();
+        let done: Vec<_> = reply["calls"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|call| (call["tool"].clone(), call["status"].clone(), call["is_error"].clone()))
+            .collect();
+        let expected = [
+            (json!("notes.append"), json!("succeeded"), json!(false)),
+            (json!("says_error"), json!("failed"), json!(true)),
+            (json!("notes.append"), json!("refused"), json!(true)),
+            // Hidden is unknown, by its alias too.
+            (json!("needs_owner"), json!("refused"), json!(true)),
+        ];
+        assert_eq!(done, expected, "{format}");
+        let after = (server.intents().len(), server.refusals().len());
+        assert_eq!(after, (before.0 + 2, before.1 + 2), "{format}: each call is on record");
+        let text = reply["messages"].to_string();
+        let mut rest = text.as_str();
+        for told in [
+            r"5",
+            "no such note",
+            "12 is greater than the maximum of 10; call it again",
+            "unknown tool `needs_owner`",
+        ] {
+            let found = rest.split_once(told);
+            rest = found.unwrap_or_else(|| panic!("{format}: {told}: {text}")).1;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_argument_under_another_name_comes_to_the_tool_under_its_own() {
+    let (_server, ann) = ann().await;
+    let one = ann.get("/v1/tools/odd.names?format=anthropic&losses=true").await.good();
+    let shown = one["tool"]["input_schema"]["required"][0].as_str().unwrap().to_owned();
+    assert_ne!(shown, "filter[x]");
+    let call = json!([{"type": "tool_use", "id": "t1", "name": "odd_names", "input": {shown: "open", "n": 2}}]);
+    let reply = ann.post("/v1/calls?format=anthropic", &call).await.good();
+    assert_eq!(reply["calls"][0]["status"], "succeeded", "{reply}");
+    let content = reply["messages"][0]["content"][0]["content"].as_str().unwrap();
+    assert_eq!(content, r#"{"filter[x]":"open","n":2}"#);
+}
+
+/// What may be left out is required there, and may be null: null does not come to the tool.
+#[tokio::test]
+async fn what_a_strict_schema_lets_be_null_is_left_out_again() {
+    let (_server, ann) = ann().await;
+    let tool = ann.get("/v1/tools/notes.append?format=openai_chat_strict").await.good();
+    assert_eq!(tool["function"]["strict"], true);
+    let schema = json!({"type": "object", "additionalProperties": false, "required": ["n"],
+        "properties": {"n": {"type": ["integer", "null"], "maximum": 10}}});
+    assert_eq!(tool["function"]["parameters"], schema);
+    let call = json!([{"id": "a", "type": "function",
+        "function": {"name": "notes_append", "arguments": "{\"n\":null}"}}]);
+    let strict = ann.post("/v1/calls?format=openai_chat_strict", &call).await.good();
+    assert_eq!(strict["messages"][0]["content"], "{}");
+    // Positive control: elsewhere null is not what the schema takes.
+    let loose = ann.post("/v1/calls?format=openai_chat", &call).await.good();
+    assert_eq!(loose["calls"][0]["code"], "invalid_arguments");
+}
+
+#[tokio::test]
+async fn arguments_that_are_no_json_are_answered_and_the_others_run() {
+    let (server, ann) = ann().await;
+    let call = |id: &str, arguments: &str| {
+        json!({"id": id, "type": "function",
+        "function": {"name": "notes_append", "arguments": arguments}})
+    };
+    let calls = json!([call("a", "{'n': None}"), call("b", "{\"n\":1}"), call("c", "[1]")]);
+    let reply = ann.post("/v1/calls?format=openai", &calls).await.good();
+    let messages = reply["messages"].as_array().unwrap();
+    let ids: Vec<_> = messages.iter().map(|message| message["tool_call_id"].clone()).collect();
+    assert_eq!(ids, ["a", "b", "c"]);
+    let text = |at: usize| messages[at]["content"].as_str().unwrap();
+    assert!(
+        text(0).starts_with("Error: the arguments: key must be a string at line 1 column 2"),
+        "{}",
+        text(0)
+    );
+    assert!(
+        text(0).ends_with("call it again with arguments that fit its schema, as one JSON object")
+    );
+    assert_eq!(text(1), r#"{"n":1}"#);
+    assert!(text(2).contains("expected object, found array"), "{}", text(2));
+    assert_eq!((server.intents().len(), server.refusals().len()), (1, 2));
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_read_runs_nothing() {
+    let (server, ann) = ann().await;
+    for (format, body, told) in [
+        (
+            "anthropic",
+            json!({"content": [{"type": "tool_use", "id": 7}]}),
+            "the body, as anthropic: `content[0].id` is number; expected a string",
+        ),
+        (
+            "ollama",
+            json!("hi"),
+            "the body, as ollama: `message` is string; expected an object or an array",
+        ),
+        (
+            "gemini",
+            json!({"parts": {}}),
+            "the body, as gemini: `parts` is object; expected an array",
+        ),
+        (
+            "llama",
+            json!({}),
+            "unknown format `llama`; use one of openai_chat (also openai), openai_chat_strict, openai_responses, openai_responses_strict, anthropic, gemini, gemini_per_tool, ollama, mcp",
+        ),
+    ] {
+        let reply = ann.post(&format!("/v1/calls?format={format}"), &body).await;
+        assert_eq!(reply.error(), (400, "invalid_request".to_owned(), told.to_owned()));
+    }
+    let none =
+        ann.post("/v1/calls?format=openai", &json!({"role": "assistant", "content": "hi"})).await;
+    assert_eq!(none.good(), json!({"messages": [], "calls": []}));
+    assert!(server.intents().is_empty());
+}

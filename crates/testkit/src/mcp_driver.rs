@@ -7,6 +7,8 @@ mod mirror;
 mod steps;
 mod toolkeep;
 
+pub(crate) use mirror::base64;
+
 use std::process::ExitCode;
 
 use serde_json::Value;

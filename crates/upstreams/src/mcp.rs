@@ -19,6 +19,7 @@ mod listing;
 mod method;
 mod mirror;
 mod noise;
+pub mod oauth;
 mod options;
 mod page;
 mod parked;
@@ -106,6 +107,11 @@ impl Source for McpSource {
             self.upstream.close();
             self.upstream.closed().await;
         })
+    }
+
+    fn consent(&self) -> Option<&dyn tool::source::Consent> {
+        let account = self.upstream.account()?;
+        Some(account.as_ref())
     }
 }
 

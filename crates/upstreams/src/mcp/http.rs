@@ -4,16 +4,20 @@
 //! connections serve again. A call is one request sent by whoever makes it: no task, no channel.
 
 mod answer;
+mod authorized;
 mod beside;
 mod endpoint;
 mod reply;
 mod stream;
 mod unasked;
 
+use std::sync::Arc;
+
 use guard::egress::{Class, Egress, Origin};
-use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use tool::{Problem, Secret};
 
+use super::oauth::Account;
 use super::wording::shown;
 
 pub(super) use answer::Answer;
@@ -43,6 +47,7 @@ pub struct Http {
     uri: Uri,
     headers: HeaderMap,
     place: String,
+    account: Option<Arc<Account>>,
 }
 
 impl Http {
@@ -70,7 +75,21 @@ impl Http {
             value.set_sensitive(true);
             map.append(name, value);
         }
-        Ok(Self { egress, class, uri, headers: map, place })
+        // What goes out with one credential shares no connection with another.
+        Ok(Self { egress: egress.apart(), class, uri, headers: map, place, account: None })
+    }
+
+    /// The same, with tokens of `account` where the endpoint wants one. Without effect where the
+    /// operator gave an `authorization` of its own.
+    #[must_use]
+    pub fn with_account(self, account: Arc<Account>) -> Self {
+        let own = self.headers.contains_key(header::AUTHORIZATION);
+        Self { account: Some(account).filter(|_| !own), ..self }
+    }
+
+    /// Who asks for tokens.
+    pub(super) fn account(&self) -> Option<&Arc<Account>> {
+        self.account.as_ref()
     }
 
     /// For people: scheme, host and port.

@@ -20,6 +20,7 @@ use super::eras::{Begun, Other};
 use super::follow::follow;
 use super::http::Http;
 use super::link::Link;
+use super::oauth::Account;
 use super::options::{Dialect, Options};
 use super::parked::{Held, Owner, Parked};
 use super::patience::{ENOUGH, LONGEST, Next, Patience, WINDOW};
@@ -130,6 +131,14 @@ impl Upstream {
         self.parked.park(held, &self.setting.closing)
     }
 
+    /// Its standing with an authorization server, where it may have one.
+    pub(super) fn account(&self) -> Option<&Arc<Account>> {
+        match &self.target {
+            Target::Http(http) => http.account(),
+            Target::Pipes(_) => None,
+        }
+    }
+
     /// Gives such a request back, once, to whom it belongs.
     pub(super) fn unpark(&self, name: &[u8], owner: &Owner) -> Option<Held> {
         self.parked.take(name, owner)
@@ -157,6 +166,7 @@ impl Upstream {
 
     /// The operator asks: where it rests or was left down, it is started now.
     pub(super) fn refresh(&self) {
+        self.account().inspect(|account| account.forgive());
         let waits = self.state.send_if_modified(|state| {
             let waits = matches!(state, State::Resting(_) | State::Down(_));
             if waits {
@@ -257,7 +267,9 @@ impl Upstream {
         let next = patience.ended(Instant::now(), up);
         let ends = patience.ends();
         tracing::warn!(source = %self.name, ends, fault = %fault.message, "an MCP server is not up");
-        *self.scar.lock().unwrap_or_else(PoisonError::into_inner) = Some((fault.clone(), ends));
+        if !fault.wants_login() {
+            *self.scar.lock().unwrap_or_else(PoisonError::into_inner) = Some((fault.clone(), ends));
+        }
         let wait = match (next, &self.target) {
             (Next::Rest(wait), Target::Pipes(_)) => Some(wait),
             (Next::GiveUp, Target::Pipes(_)) => None,

@@ -10,6 +10,7 @@ mod life;
 mod listing;
 mod marks;
 mod methods;
+mod oauth;
 mod peer;
 mod questions;
 pub(crate) mod runs;

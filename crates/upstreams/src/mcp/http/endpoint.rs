@@ -15,6 +15,7 @@ use super::{Answer, Http, reply};
 use crate::mcp::fail::HttpFault;
 use crate::mcp::link::{Link, Unanswered};
 use crate::mcp::mirror::Header;
+use crate::mcp::oauth::Token;
 
 /// What all requests of one session have in common.
 #[derive(Debug)]
@@ -151,14 +152,35 @@ impl Endpoint {
         }
     }
 
+    /// With the credential of the endpoint, where that is a token.
     async fn send(
         &self,
         seat: &Seat,
         (method, more): (Method, &[Header]),
         body: Bytes,
     ) -> Result<Response<Body>, HttpFault> {
+        match self.http.account() {
+            None => self.send_as(seat, (method, more), body, None).await,
+            // Boxed: rare, and not to be carried by those that have none.
+            Some(account) => {
+                Box::pin(self.authorized(account, seat, (method, more), body)).await
+            }
+        }
+    }
+
+    /// With this token.
+    pub(super) async fn send_as(
+        &self,
+        seat: &Seat,
+        (method, more): (Method, &[Header]),
+        body: Bytes,
+        token: Option<&Token>,
+    ) -> Result<Response<Body>, HttpFault> {
         let Http { egress, class, uri, .. } = &*self.http;
         let mut headers = seat.headers.clone();
+        if let Some(token) = token {
+            headers.insert(header::AUTHORIZATION, token.header());
+        }
         if !body.is_empty() {
             let json = HeaderValue::from_static("application/json");
             headers.insert(header::CONTENT_TYPE, json);

@@ -1,0 +1,49 @@
+//! Requests that carry a token: sent again where the server surely did nothing but want another one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use guard::egress::Body;
+use http::{Method, Response, StatusCode};
+
+use super::endpoint::Seat;
+use super::{Endpoint, reply};
+use crate::mcp::fail::HttpFault;
+use crate::mcp::mirror::Header;
+use crate::mcp::oauth::{Account, Challenge, Tries};
+
+impl Endpoint {
+    /// Sends a request with a token of `account`, once a token was ever wanted.
+    pub(super) async fn authorized(
+        &self,
+        account: &Arc<Account>,
+        seat: &Seat,
+        (method, more): (Method, &[Header]),
+        body: Bytes,
+    ) -> Result<Response<Body>, HttpFault> {
+        let mut tries = Tries::default();
+        loop {
+            let token = if account.is_awake() {
+                account.bearer().await.map_err(HttpFault::untokened)?
+            } else {
+                None
+            };
+            let request = (method.clone(), more);
+            let response = self.send_as(seat, request, body.clone(), token.as_deref()).await?;
+            let status = response.status();
+            let challenge = match status {
+                StatusCode::UNAUTHORIZED => Challenge::of(response.headers()),
+                StatusCode::FORBIDDEN => Challenge::of(response.headers()),
+                _ => Challenge::default(),
+            };
+            if status != StatusCode::UNAUTHORIZED && !challenge.wants_more() {
+                token.inspect(|token| token.prove());
+                return Ok(response);
+            }
+            reply::rest(response.into_body()).await;
+            account.wake();
+            let refused = account.refused(token.as_deref(), (status, challenge), &mut tries).await;
+            refused.map_err(HttpFault::untokened)?;
+        }
+    }
+}

@@ -5,8 +5,10 @@
 
 mod bounds;
 mod memory;
+mod sealed;
 mod sqlite;
 
 pub use bounds::{KEY_BYTES, NEWS_ROWS, SCAN_ROWS, TOMBSTONES, VALUE_BYTES};
 pub use memory::MemoryStore;
+pub use sealed::Sealed;
 pub use sqlite::SqliteStore;

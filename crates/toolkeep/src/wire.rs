@@ -3,6 +3,7 @@
 mod configuration;
 mod credentials;
 mod door;
+mod endpoint;
 mod sources;
 mod unusable;
 
@@ -17,7 +18,7 @@ use intake::{Intake, Times};
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
 use server::{Counts, Doors, Front, Hosts, Keys, Parts};
-use store::SqliteStore;
+use store::{Sealed, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
@@ -66,9 +67,10 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let store = SqliteStore::open(start.held.data().store()).map_err(fault("the store"))?;
-    let keys = read_keys(Arc::new(store), &start).await?;
+    let store: Arc<dyn Store> = Arc::new(store);
+    let keys = read_keys(Arc::clone(&store), &start).await?;
     let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
-    let app = assemble(&start, keys, clock).await?;
+    let app = assemble(&start, (keys, store), clock).await?;
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
     match &listener {
         None => app.intake.settled().await,
@@ -120,7 +122,11 @@ async fn read_keys(store: Arc<dyn Store>, start: &Start) -> Result<Keys, Failure
     Ok(keys)
 }
 
-async fn assemble(start: &Start, keys: Keys, clock: Arc<dyn Clock>) -> Result<App, Failure> {
+async fn assemble(
+    start: &Start,
+    (keys, store): (Keys, Arc<dyn Store>),
+    clock: Arc<dyn Clock>,
+) -> Result<App, Failure> {
     let config = &start.config;
     if config.redis.is_some() {
         tracing::warn!("`redis` is read and not used yet: manifests are kept in this process");
@@ -129,7 +135,11 @@ async fn assemble(start: &Start, keys: Keys, clock: Arc<dyn Clock>) -> Result<Ap
     let mac_key = mac_key.map_err(|error| fault("the records' key")(error.message()))?;
     let ledger = open_ledger(start.held.data().records(), &clock).await?;
     let launcher = Launcher::this_binary(vec![LAUNCH.into()]);
-    let workshop = Workshop::new(launcher, Arc::clone(&clock)).map_err(fault("the way out"))?;
+    let tokens = keys.once("secret/tokens").await;
+    let tokens = tokens.map_err(|error| fault("the tokens' key")(error.message()))?;
+    let tokens = Arc::new(Sealed::new(store, &tokens, "upstream tokens"));
+    let workshop = Workshop::new(launcher, Arc::clone(&clock), tokens);
+    let workshop = workshop.map_err(fault("the way out"))?;
     let credentials = Arc::new(Configured::default());
     credentials.set(sources::secrets(config));
     let sources = workshop.build(config, &start.faults);

@@ -4,6 +4,7 @@
 //! what, and nothing here dials or spawns by itself: that is guard's.
 
 mod call;
+mod callers;
 mod definition;
 mod dial;
 mod ears;

@@ -9,12 +9,15 @@ use builtins::BuiltinSource;
 use guard::egress::{Egress, EgressError, EgressSettings};
 use guard::process::{EnvValue, Launcher, Spec};
 use intake::Sourced;
-use tool::{Clock, Durability, Problem, Secret, Source, SourceName, Trust};
-use upstreams::mcp::{Http, Marked, Marks, McpSource, Stdio};
+use tool::{Clock, Durability, Problem, Secret, Source, SourceName, Store, Trust};
+use upstreams::mcp::oauth::Means;
+use upstreams::mcp::{Marked, Marks, McpSource, Stdio};
 use upstreams::module::{Module, ModuleOptions};
 use upstreams::tool_file::{Handlers, ToolFile};
 
 use super::configuration;
+use super::credentials::Held;
+use super::endpoint;
 use super::unusable::Unusable;
 use crate::config::{
     Config, Faults, McpCommand, SourceConfig, SourceDurability, SourceKind, Tools,
@@ -29,11 +32,17 @@ pub(super) struct Workshop {
     launcher: Launcher,
     egress: Egress,
     clock: Arc<dyn Clock>,
+    /// Where tokens are kept; it seals them.
+    tokens: Arc<dyn Store>,
 }
 
 impl Workshop {
-    pub(super) fn new(launcher: Launcher, clock: Arc<dyn Clock>) -> Result<Self, EgressError> {
-        Ok(Self { launcher, egress: Egress::new(EgressSettings::default())?, clock })
+    pub(super) fn new(
+        launcher: Launcher,
+        clock: Arc<dyn Clock>,
+        tokens: Arc<dyn Store>,
+    ) -> Result<Self, EgressError> {
+        Ok(Self { launcher, egress: Egress::new(EgressSettings::default())?, clock, tokens })
     }
 
     /// All sources. The built-ins come first, so that nothing can take their names.
@@ -65,9 +74,7 @@ impl Workshop {
                 let dial = Arc::new(Stdio::new(self.launcher.clone(), spec(command)));
                 (Arc::new(McpSource::pipes(name, mcp(config), dial)), "mcp", None)
             }
-            SourceKind::McpUrl { url, headers } => {
-                (self.mcp(url.as_str(), headers, config), "mcp", None)
-            }
+            SourceKind::McpUrl { .. } => (self.mcp(config), "mcp", None),
         };
         let durability = config.durability.map(|durability| match durability {
             SourceDurability::Written => Durability::Written,
@@ -78,20 +85,13 @@ impl Workshop {
         Sourced { source, kind, trust, durability, poll, fingerprint }
     }
 
-    /// The bearer token goes out beside the configured headers.
-    fn mcp(
-        &self,
-        url: &str,
-        headers: &[(http::HeaderName, Secret)],
-        config: &SourceConfig,
-    ) -> Arc<dyn Source> {
-        let mut sent: Vec<_> =
-            headers.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
-        if let Some(token) = &config.credential {
-            let bearer = Secret::new(format!("Bearer {}", token.open()));
-            sent.push(("authorization".to_owned(), bearer));
-        }
-        match Http::new(self.egress.clone(), url, &sent) {
+    fn mcp(&self, config: &SourceConfig) -> Arc<dyn Source> {
+        let means = Means {
+            egress: self.egress.clone(),
+            store: Some(Arc::clone(&self.tokens)),
+            clock: Arc::clone(&self.clock),
+        };
+        match endpoint::of(config, means) {
             Ok(http) => Arc::new(McpSource::http(config.name.clone(), mcp(config), http)),
             Err(problem) => Arc::new(Unusable::new(config.name.clone(), problem)),
         }
@@ -149,9 +149,15 @@ fn spec(command: &McpCommand) -> Spec {
     }
 }
 
-/// The bearer tokens, by source.
-pub(super) fn secrets(config: &Config) -> HashMap<SourceName, Secret> {
-    let pair = |s: &SourceConfig| Some((s.name.clone(), s.credential.clone()?));
+/// What calls carry, by source.
+pub(super) fn secrets(config: &Config) -> HashMap<SourceName, Held> {
+    let pair = |source: &SourceConfig| {
+        let held = match &source.kind {
+            SourceKind::McpUrl { per_caller: Some(each), .. } => Held::Each(each.values.clone()),
+            _ => Held::All(source.credential.clone()?),
+        };
+        Some((source.name.clone(), held))
+    };
     config.sources.iter().filter_map(pair).collect()
 }
 
@@ -169,10 +175,11 @@ fn fingerprint(config: &SourceConfig) -> u64 {
                 secret.open().hash(&mut hasher);
             }
         }
-        SourceKind::McpUrl { headers, .. } => {
-            for (_, value) in headers {
-                value.open().hash(&mut hasher);
-            }
+        SourceKind::McpUrl { headers, oauth, per_caller, .. } => {
+            let proof = oauth.iter().filter_map(|oauth| oauth.proof.secret());
+            let each = per_caller.iter().flat_map(|each| each.values.values());
+            let fixed = headers.iter().map(|(_, value)| value);
+            fixed.chain(proof).chain(each).for_each(|secret| secret.open().hash(&mut hasher));
         }
         SourceKind::ToolFile(_) | SourceKind::Module(_) => {}
     }

@@ -33,7 +33,8 @@ impl ToolCall {
             mirror: self.mirror.as_ref(),
             bare: self.mirror.is_none(),
         };
-        Run::new(&self.upstream, call, ctx).job(job).await
+        let own = self.upstream.of_caller(ctx).await?;
+        Run::new(own.as_ref().unwrap_or(&self.upstream), call, ctx).job(job).await
     }
 }
 

@@ -48,6 +48,7 @@ pub struct Http {
     headers: HeaderMap,
     place: String,
     account: Option<Arc<Account>>,
+    per_caller: Option<HeaderName>,
 }
 
 impl Http {
@@ -76,7 +77,7 @@ impl Http {
             map.append(name, value);
         }
         // What goes out with one credential shares no connection with another.
-        Ok(Self { egress: egress.apart(), class, uri, headers: map, place, account: None })
+        Ok(Self { egress: egress.apart(), class, uri, headers: map, place, account: None, per_caller: None })
     }
 
     /// The same, with tokens of `account` where the endpoint wants one. Without effect where the
@@ -85,6 +86,27 @@ impl Http {
     pub fn with_account(self, account: Arc<Account>) -> Self {
         let own = self.headers.contains_key(header::AUTHORIZATION);
         Self { account: Some(account).filter(|_| !own), ..self }
+    }
+
+    /// The same, for calls that carry the caller's own secret, as the credential port gives it, in this
+    /// header. Callers share no session and no connection.
+    #[must_use]
+    pub fn per_caller(self, header: HeaderName) -> Self {
+        Self { per_caller: Some(header), ..self }
+    }
+
+    /// The header of callers' own secrets.
+    pub(super) fn own_header(&self) -> Option<&HeaderName> {
+        self.per_caller.as_ref()
+    }
+
+    /// For one caller; nothing where the secret cannot be sent.
+    pub(super) fn with_secret(&self, header: &HeaderName, secret: &Secret) -> Option<Self> {
+        let mut value = HeaderValue::try_from(secret.open()).ok()?;
+        value.set_sensitive(true);
+        let mut own = Self { egress: self.egress.apart(), per_caller: None, ..self.clone() };
+        own.headers.insert(header.clone(), value);
+        Some(own)
     }
 
     /// Who asks for tokens.

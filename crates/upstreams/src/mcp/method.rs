@@ -84,7 +84,8 @@ impl Method {
         let call = call.call();
         let params = Params::Whole(call.args.raw());
         let job = Job { method: self.method, params, mirror: None, bare: false };
-        Run::new(&self.upstream, call, ctx).job(job).await
+        let own = self.upstream.of_caller(ctx).await?;
+        Run::new(own.as_ref().unwrap_or(&self.upstream), call, ctx).job(job).await
     }
 }
 

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use tool::source::SourceFault;
 use tool::{Revision, SourceName};
 
+use super::callers::Callers;
 use super::dial::{Dial, Fault};
 use super::eras::{Begun, Other};
 use super::follow::follow;
@@ -74,11 +75,25 @@ pub(super) struct Upstream {
     started: AtomicBool,
     setting: Setting,
     parked: Arc<Parked>,
+    /// The same server for callers with secrets of their own.
+    pub(super) callers: Callers,
+    /// Whether this is it for one of them: it is not started again by itself.
+    single: bool,
 }
 
 impl Upstream {
     /// Nothing is started yet.
     pub(super) fn new(name: SourceName, options: Options, target: Target) -> Arc<Self> {
+        Self::made(name, options, target, false)
+    }
+
+    /// For one caller.
+    pub(super) fn single(&self, http: Http) -> Arc<Self> {
+        let target = Target::Http(Arc::new(http));
+        Self::made(self.name.clone(), self.options.clone(), target, true)
+    }
+
+    fn made(name: SourceName, options: Options, target: Target, single: bool) -> Arc<Self> {
         let place = match &target {
             Target::Pipes(dial) => dial.place(),
             Target::Http(http) => http.place().to_owned(),
@@ -104,6 +119,8 @@ impl Upstream {
             started: AtomicBool::new(false),
             setting,
             parked: Arc::default(),
+            callers: Callers::default(),
+            single,
         })
     }
 
@@ -131,12 +148,22 @@ impl Upstream {
         self.parked.park(held, &self.setting.closing)
     }
 
-    /// Its standing with an authorization server, where it may have one.
-    pub(super) fn account(&self) -> Option<&Arc<Account>> {
+    /// How it is reached over HTTP.
+    pub(super) fn http(&self) -> Option<&Arc<Http>> {
         match &self.target {
-            Target::Http(http) => http.account(),
+            Target::Http(http) => Some(http),
             Target::Pipes(_) => None,
         }
+    }
+
+    /// Whether it has ended, and is not started again by itself.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(*self.state.borrow(), State::Down(_) | State::Closed)
+    }
+
+    /// Its standing with an authorization server, where it may have one.
+    pub(super) fn account(&self) -> Option<&Arc<Account>> {
+        self.http()?.account()
     }
 
     /// Gives such a request back, once, to whom it belongs.
@@ -186,11 +213,13 @@ impl Upstream {
         }
         self.setting.closing.cancel();
         self.setting.tasks.close();
+        self.callers.close();
     }
 
     /// Resolves when nothing of it is left.
     pub(super) async fn closed(&self) {
         self.setting.tasks.wait().await;
+        self.callers.closed().await;
     }
 
     /// What sessions are begun with.
@@ -230,7 +259,9 @@ impl Upstream {
             }
         }
         self.other.end();
-        self.state.send_replace(State::Closed);
+        if !self.single || self.is_closing() {
+            self.state.send_replace(State::Closed);
+        }
     }
 
     async fn run(&self, Begun { main: session, other, both }: Begun) -> (Fault, Duration) {
@@ -264,6 +295,10 @@ impl Upstream {
         (fault, up): (Fault, Duration),
         was_up: bool,
     ) -> bool {
+        if self.single {
+            self.state.send_replace(State::Down(fault));
+            return false;
+        }
         let next = patience.ended(Instant::now(), up);
         let ends = patience.ends();
         tracing::warn!(source = %self.name, ends, fault = %fault.message, "an MCP server is not up");

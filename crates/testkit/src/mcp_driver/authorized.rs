@@ -50,11 +50,7 @@ pub(super) fn configured(context: &Value, folder: &Path) -> Result<Option<Value>
 }
 
 /// Uses the server until it works or nobody can do anything more about it.
-pub(super) async fn take(
-    toolkeep: &Toolkeep,
-    door: &Door,
-    scenario: &str,
-) -> Result<(), String> {
+pub(super) async fn take(toolkeep: &Toolkeep, door: &Door, scenario: &str) -> Result<(), String> {
     // A server that changes its mind shows that only to who comes twice.
     let mut more = usize::from(scenario == "auth/authorization-server-migration");
     let mut done = Err("not tried".to_owned());
@@ -112,16 +108,7 @@ async fn browse(url: &str) -> Result<(), String> {
         let (authority, path) = wire::split(&at);
         let request = Request::builder().method(Method::GET).uri(path).header(HOST, authority);
         let request = request.body(Full::new(Bytes::new())).map_err(text)?;
-        let authority = authority.replace("localhost", "127.0.0.1");
-        let answer = match wire::send(&authority, request).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                let authority = authority.replace("127.0.0.1", "[::1]");
-                let request = Request::builder().method(Method::GET).uri(path).header(HOST, &authority);
-                let request = request.body(Full::new(Bytes::new())).map_err(text)?;
-                wire::send(&authority, request).await.map_err(text)?
-            }
-        };
+        let answer = wire::send(authority, request).await.map_err(text)?;
         let to = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok()).map(str::to_owned);
         drop(answer.into_body().collect().await);
         match to {

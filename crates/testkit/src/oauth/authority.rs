@@ -203,8 +203,11 @@ impl Inner {
         state.count += 1;
         let id = format!("client-{}", state.count);
         state.redirects.insert(id.clone(), redirect);
-        answer(201, &json!({"client_id": id, "token_endpoint_auth_method": "none",
-            "redirect_uris": asked["redirect_uris"]}))
+        answer(
+            201,
+            &json!({"client_id": id, "token_endpoint_auth_method": "none",
+            "redirect_uris": asked["redirect_uris"]}),
+        )
     }
 
     /// Whoever asks has already agreed.
@@ -250,7 +253,8 @@ impl Inner {
         });
         let proved = known.map(|(id, _)| id.clone());
         let client = proved.clone().unwrap_or_else(|| get("client_id"));
-        let refused = |error: &str| answer(400, &json!({"error": error, "error_description": "no"}));
+        let refused =
+            |error: &str| answer(400, &json!({"error": error, "error_description": "no"}));
         let scopes = match get("grant_type").as_str() {
             "client_credentials" if proved.is_none() => return refused("invalid_client"),
             "client_credentials" => words(&get("scope")),
@@ -272,8 +276,10 @@ impl Inner {
             _ => return refused("unsupported_grant_type"),
         };
         let grants = state.habits.grants.clone();
-        let scopes: BTreeSet<String> =
-            scopes.into_iter().filter(|it| grants.as_ref().is_none_or(|all| all.contains(it))).collect();
+        let scopes: BTreeSet<String> = scopes
+            .into_iter()
+            .filter(|it| grants.as_ref().is_none_or(|all| all.contains(it)))
+            .collect();
         let interactive = get("grant_type") != "client_credentials";
         let audience = state.habits.audience.clone().unwrap_or_else(|| get("resource"));
         state.count += 1;

@@ -123,7 +123,8 @@ impl Inner {
             let base = self.url.strip_suffix("/mcp").unwrap_or_default();
             let at = format!("{base}/.well-known/oauth-protected-resource/mcp");
             let tells = *self.tells.lock().unwrap_or_else(PoisonError::into_inner);
-            let at = if tells { format!(r#" resource_metadata="{at}""#) } else { " realm=x".to_owned() };
+            let at =
+                if tells { format!(r#" resource_metadata="{at}""#) } else { " realm=x".to_owned() };
             let mut response = answer(status, &json!({"error": "no"}));
             let challenge = HeaderValue::try_from(format!("Bearer{at}{more}")).expect("a header");
             response.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge);
@@ -138,7 +139,10 @@ impl Inner {
             _ if message["id"].is_null() => return reply(202, "text/plain", ""),
             _ => {
                 let error = json!({"code": -32601, "message": "no such method"});
-                return answer(200, &json!({"jsonrpc": "2.0", "id": message["id"], "error": error}));
+                return answer(
+                    200,
+                    &json!({"jsonrpc": "2.0", "id": message["id"], "error": error}),
+                );
             }
         };
         answer(200, &json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))

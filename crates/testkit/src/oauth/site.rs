@@ -98,7 +98,8 @@ impl Site {
                     }
                 });
                 tasks.spawn(async move {
-                    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+                    let connection =
+                        http1::Builder::new().serve_connection(TokioIo::new(stream), service);
                     tokio::select! {
                         _ = connection => {}
                         () = stopped.cancelled() => {}

@@ -27,7 +27,7 @@ pub(super) fn of(config: &SourceConfig, means: Means) -> Result<Http, Problem> {
         let lister = each.list_as.as_ref().and_then(|subject| each.values.get(subject));
         sent.extend(lister.map(|secret| (each.header.to_string(), secret.clone())));
     }
-    let http = Http::new(means.egress.clone(), url.as_str(), &sent)?;
+    let http = Http::new(&means.egress, url.as_str(), &sent)?;
     if let Some(each) = per_caller {
         return Ok(http.per_caller(each.header.clone()));
     }

@@ -60,7 +60,8 @@ impl Callers {
         });
         if all.len() >= CALLERS.0 {
             let idle = all.iter().min_by_key(|(_, own)| own.used);
-            let idle = idle.filter(|(_, own)| own.used.elapsed() > IDLE).map(|(key, _)| key.clone())?;
+            let idle =
+                idle.filter(|(_, own)| own.used.elapsed() > IDLE).map(|(key, _)| key.clone())?;
             all.remove(&idle).inspect(|own| own.upstream.close());
         }
         let upstream = make()?;

@@ -56,7 +56,7 @@ impl Http {
     ///
     /// # Errors
     /// A [`Problem`] with the place and the fix, for a URL or a header that cannot be sent.
-    pub fn new(egress: Egress, url: &str, headers: &[(String, Secret)]) -> Result<Self, Problem> {
+    pub fn new(egress: &Egress, url: &str, headers: &[(String, Secret)]) -> Result<Self, Problem> {
         let bad = |why: String| Problem::new("url", why).fix("write it as `https://host/path`");
         let origin = Origin::parse(url).map_err(|error| bad(error.to_string()))?;
         let place = format!("`{origin}`");
@@ -77,7 +77,15 @@ impl Http {
             map.append(name, value);
         }
         // What goes out with one credential shares no connection with another.
-        Ok(Self { egress: egress.apart(), class, uri, headers: map, place, account: None, per_caller: None })
+        Ok(Self {
+            egress: egress.apart(),
+            class,
+            uri,
+            headers: map,
+            place,
+            account: None,
+            per_caller: None,
+        })
     }
 
     /// The same, with tokens of `account` where the endpoint wants one. Without effect where the

@@ -1,5 +1,6 @@
 //! MCP servers as sources.
 
+mod callers;
 mod calls;
 mod children;
 mod curious;

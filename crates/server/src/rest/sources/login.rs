@@ -87,9 +87,8 @@ impl Wanted {
             let message = "an agent's key cannot give a person's consent";
             return Err(ApiError::new(Code::Forbidden, message).fix("use a person's key"));
         }
-        let missing = || {
-            ApiError::new(Code::NotFound, format!("no source `{}`", name.escape_debug()))
-        };
+        let missing =
+            || ApiError::new(Code::NotFound, format!("no source `{}`", name.escape_debug()));
         let name = SourceName::new(name).map_err(|_| missing())?;
         let seen = principal.rights().allows_source(name.as_str());
         let source = doors.parts.intake.source(&name).filter(|_| seen).ok_or_else(missing)?;
@@ -105,7 +104,8 @@ impl Wanted {
 
     fn told(&self, problem: Problem) -> ApiError {
         let Problem { message, fix, .. } = problem;
-        let error = ApiError::new(Code::UpstreamFailed, format!("the source `{}` {message}", self.name));
+        let error =
+            ApiError::new(Code::UpstreamFailed, format!("the source `{}` {message}", self.name));
         match fix {
             Some(fix) => error.fix(fix),
             None => error,

@@ -81,13 +81,11 @@ async fn read(mut stream: TcpStream) -> Option<Brought> {
     let line = head.lines().next()?;
     let target = line.strip_prefix("GET ").and_then(|rest| rest.split_once(' ')).map(|(it, _)| it);
     let query = target.and_then(|target| target.strip_prefix(PATH)?.strip_prefix('?'));
-    match query {
-        Some(query) => Some(Brought { query: query.to_owned(), stream }),
-        None => {
-            answer(&mut stream, "404 Not Found", "There is nothing here.").await;
-            None
-        }
+    if let Some(query) = query {
+        return Some(Brought { query: query.to_owned(), stream });
     }
+    answer(&mut stream, "404 Not Found", "There is nothing here.").await;
+    None
 }
 
 impl Brought {
@@ -131,13 +129,17 @@ mod tests {
         let mut other = browser(&back, "GET /favicon.ico HTTP/1.1\r\n\r\n").await;
         let _post = browser(&back, "POST /callback?code=no HTTP/1.1\r\n\r\n").await;
         let _longer = browser(&back, "GET /callbackx?code=no HTTP/1.1\r\n\r\n").await;
-        let mut wanted = browser(&back, "GET /callback?code=a%20b&state=c HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let mut wanted =
+            browser(&back, "GET /callback?code=a%20b&state=c HTTP/1.1\r\nhost: x\r\n\r\n").await;
         let brought = back.next().await.unwrap();
         assert_eq!(brought.query, "code=a%20b&state=c");
         brought.show(true, "Done.").await;
         let mut page = String::new();
         wanted.read_to_string(&mut page).await.unwrap();
-        assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("<p>Done.</p>\n"), "{page}");
+        assert!(
+            page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("<p>Done.</p>\n"),
+            "{page}"
+        );
         let mut page = String::new();
         other.read_to_string(&mut page).await.unwrap();
         assert!(page.starts_with("HTTP/1.1 404"), "{page}");

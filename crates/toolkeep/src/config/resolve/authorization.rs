@@ -30,7 +30,10 @@ impl Resolver<'_> {
         let (low, place) = mcp.oauth.given()?;
         let tell = |message: &str, fix: &str| self.sink.tell_hidden(place, message, fix);
         if headers.iter().any(|(name, _)| *name == http::header::AUTHORIZATION) {
-            tell("the header `authorization` is set, so no token can be sent", "remove one of them");
+            tell(
+                "the header `authorization` is set, so no token can be sent",
+                "remove one of them",
+            );
         }
         if !is_safe(url) {
             let message = "tokens go over https only, but for this machine itself";
@@ -44,9 +47,12 @@ impl Resolver<'_> {
                 tell("the `client_id` is empty, too long or holds control characters", "mend it");
             }
             (None, OAuthProof::Secret(_) | OAuthProof::Key(_)) => {
-                tell("a secret or a key is given, and no `client_id`", "write the id that they belong to");
+                tell(
+                    "a secret or a key is given, and no `client_id`",
+                    "write the id that they belong to",
+                );
             }
-            (Some(_), OAuthProof::None) | (None, OAuthProof::None) if alone => {
+            (_, OAuthProof::None) if alone => {
                 let fix = "write `client_id` and one of `client_secret_env`, `client_secret_file` and \
                            `private_key_file`";
                 tell("the grant `client_credentials` needs a client and its credential", fix);
@@ -58,9 +64,8 @@ impl Resolver<'_> {
             alone,
             client_id,
             proof,
-            client_metadata: self.place_of(&low.client_metadata, |url| {
-                url.scheme() == "https" && url.path() != "/"
-            }),
+            client_metadata: self
+                .place_of(&low.client_metadata, |url| url.scheme() == "https" && url.path() != "/"),
             scopes: scopes.filter_map(|scope| self.scope(scope)).collect(),
             issuer: self.place_of(&low.issuer, is_safe),
             token_endpoint: self.place_of(&low.token_endpoint, is_safe),
@@ -98,9 +103,11 @@ impl Resolver<'_> {
             ("private_key_env", low.private_key_env.is_absent()),
             ("private_key_file", low.private_key_file.is_absent()),
         ];
-        let given: Vec<_> = given.iter().filter(|(_, absent)| !absent).map(|(key, _)| *key).collect();
+        let given: Vec<_> =
+            given.iter().filter(|(_, absent)| !absent).map(|(key, _)| *key).collect();
         if let [_, _, ..] = given.as_slice() {
-            let message = format!("a client has one credential, and here are {}", given.join(" and "));
+            let message =
+                format!("a client has one credential, and here are {}", given.join(" and "));
             self.sink.tell_hidden(place, message, "remove all but one of them");
             return None;
         }
@@ -219,3 +226,6 @@ fn is_safe(url: &Url) -> bool {
             None => false,
         }
 }
+
+#[cfg(test)]
+mod tests;

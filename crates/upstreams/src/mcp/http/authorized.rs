@@ -32,8 +32,9 @@ impl Endpoint {
             let response = self.send_as(seat, request, body.clone(), token.as_deref()).await?;
             let status = response.status();
             let challenge = match status {
-                StatusCode::UNAUTHORIZED => Challenge::of(response.headers()),
-                StatusCode::FORBIDDEN => Challenge::of(response.headers()),
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                    Challenge::of(response.headers())
+                }
                 _ => Challenge::default(),
             };
             if status != StatusCode::UNAUTHORIZED && !challenge.wants_more() {

@@ -162,9 +162,7 @@ impl Endpoint {
         match self.http.account() {
             None => self.send_as(seat, (method, more), body, None).await,
             // Boxed: rare, and not to be carried by those that have none.
-            Some(account) => {
-                Box::pin(self.authorized(account, seat, (method, more), body)).await
-            }
+            Some(account) => Box::pin(self.authorized(account, seat, (method, more), body)).await,
         }
     }
 

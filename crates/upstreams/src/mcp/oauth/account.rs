@@ -191,7 +191,7 @@ impl Account {
                 }
                 Some(now) => {
                     let proved = now.proved.load(Ordering::Relaxed);
-                    let denied = (!proved).then(|| self.denied(&state));
+                    let denied = (!proved).then(|| denied(&state));
                     state.token = None;
                     state.known = None;
                     if let Some(kept) = &mut state.kept {
@@ -213,16 +213,6 @@ impl Account {
         }
     }
 
-    /// It has just been given and is refused: another one of the same kind would be too.
-    fn denied(&self, state: &State) -> Fault {
-        let issuer = state.known.as_ref().map(|known| known.server.issuer.clone());
-        let issuer = issuer.or_else(|| Some(state.kept.as_ref()?.issuer.clone()));
-        let issuer = shown(&issuer.unwrap_or_default(), 200);
-        let message = format!("refuses the token that `{issuer}` has just given for it (HTTP 401)");
-        let fix = "ask who runs it which audience, scopes and client it wants";
-        Fault::refused(message).fix(fix)
-    }
-
     async fn step_up(
         self: &Arc<Self>,
         used: Option<u64>,
@@ -234,7 +224,9 @@ impl Account {
         {
             let mut state = self.state();
             state.metadata = challenge.metadata.or_else(|| state.metadata.take());
-            if tries.steps <= STEPS && state.token.as_ref().is_some_and(|it| Some(it.number) != used) {
+            if tries.steps <= STEPS
+                && state.token.as_ref().is_some_and(|it| Some(it.number) != used)
+            {
                 return Ok(());
             }
             let new = wanted.iter().any(|scope| !state.asked.contains(scope));
@@ -271,7 +263,8 @@ impl Account {
     }
 
     fn document(&self, known: &Known) -> Option<Client> {
-        let id = self.settings.client_metadata.clone().filter(|_| known.server.reads_documents())?;
+        let id =
+            self.settings.client_metadata.clone().filter(|_| known.server.reads_documents())?;
         Some(Client { id, proof: super::Proof::None, method: None })
     }
 }
@@ -299,6 +292,15 @@ impl State {
         all.extend(self.asked.iter().chain(&self.wanted).cloned());
         all.into_iter().take(SCOPES).collect()
     }
+}
+
+/// It has just been given and is refused: another one of the same kind would be too.
+fn denied(state: &State) -> Fault {
+    let issuer = state.known.as_ref().map(|known| known.server.issuer.clone());
+    let issuer = issuer.or_else(|| Some(state.kept.as_ref()?.issuer.clone()));
+    let issuer = shown(&issuer.unwrap_or_default(), 200);
+    let message = format!("refuses the token that `{issuer}` has just given for it (HTTP 401)");
+    Fault::refused(message).fix("ask who runs it which audience, scopes and client it wants")
 }
 
 impl fmt::Debug for Account {

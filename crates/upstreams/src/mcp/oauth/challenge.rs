@@ -143,7 +143,17 @@ mod tests {
 
     #[test]
     fn what_is_no_challenge_says_nothing() {
-        for text in ["", ",,,", "Bearer", "Basic scope=\"a\"", "Bearer scope", "\"", "=", "Bearer =,=\"", "é"] {
+        for text in [
+            "",
+            ",,,",
+            "Bearer",
+            "Basic scope=\"a\"",
+            "Bearer scope",
+            "\"",
+            "=",
+            "Bearer =,=\"",
+            "é",
+        ] {
             let mut challenge = Challenge::default();
             challenge.read(text);
             assert_eq!(challenge, Challenge::default(), "{text}");

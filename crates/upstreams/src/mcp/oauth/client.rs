@@ -58,7 +58,9 @@ impl Client {
                 // The audience is the issuer: RFC 7523bis, so that nobody else can use it.
                 let claims = json!({"iss": self.id, "sub": self.id, "aud": server.issuer,
                     "jti": Uuid::new_v4().to_string(), "iat": now, "exp": now + HOLDS});
-                let assertion = key.sign(&claims).ok_or_else(|| Fault::refused("has a key that cannot sign"))?;
+                let assertion = key
+                    .sign(&claims)
+                    .ok_or_else(|| Fault::refused("has a key that cannot sign"))?;
                 let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
                 signed.fields.push(("client_id", self.id.clone()));
                 signed.fields.push(("client_assertion_type", kind.to_owned()));
@@ -88,7 +90,8 @@ impl Client {
 
 /// RFC 6749 2.3.1: both are encoded as in a form first.
 fn basic(id: &str, secret: &Secret) -> Result<HeaderValue, Fault> {
-    let encoded = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    let encoded =
+        |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let pair = STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret.open())));
     let value = HeaderValue::try_from(format!("Basic {pair}"));
     let mut value = value.map_err(|_| Fault::refused("has a client secret that cannot be sent"))?;

@@ -62,10 +62,11 @@ struct NotRegistered {
 impl Account {
     async fn begun(&self, redirect: &str) -> Result<String, Fault> {
         if self.settings.grant != Grant::AuthorizationCode {
-            return Err(Fault::refused("logs in by itself, with the credential in the configuration"));
+            return Err(Fault::refused(
+                "logs in by itself, with the credential in the configuration",
+            ));
         }
-        let back = Origin::parse(redirect).ok().filter(|origin| origin.is_loopback() && !origin.is_https());
-        if back.is_none() {
+        if !comes_back_here(redirect) {
             return Err(Fault::refused("can send nobody back but to `http://127.0.0.1:PORT/…`"));
         }
         self.load().await?;
@@ -76,7 +77,8 @@ impl Account {
         let known = Arc::new(known);
         self.state().known = Some(Arc::clone(&known));
         if !known.server.has_pkce() {
-            let message = "has an authorization server without PKCE (S256), so nobody is sent there";
+            let message =
+                "has an authorization server without PKCE (S256), so nobody is sent there";
             return Err(Fault::blocked(message));
         }
         let Some(page) = known.server.authorization_endpoint.clone() else {
@@ -86,19 +88,12 @@ impl Account {
         self.web.places.check_shown(&page)?;
         let mut page = Url::parse(&page)
             .map_err(|_| Fault::malformed("has an authorization server with no usable address"))?;
-        let mut scopes = self.state().scopes(&self.settings, &known);
-        // For a refresh token, where the server has it (SEP-2207).
-        if known.server.knows_scope("offline_access") {
-            scopes.insert("offline_access".to_owned());
+        let scopes = self.lasting(&known);
+        let (client, registered) = if let Some(client) = self.client(&known, Some(redirect)) {
+            (client, None)
         } else {
-            scopes.remove("offline_access");
-        }
-        let (client, registered) = match self.known_client(&known, redirect) {
-            Some(client) => (client, None),
-            None => {
-                let registered = self.register(&known, (redirect, &scopes)).await?;
-                (registered.client(), Some(registered))
-            }
+            let registered = self.register(&known, (redirect, &scopes)).await?;
+            (registered.client(), Some(registered))
         };
         let (state, verifier) = (random()?, random()?);
         let challenge = digest::digest(&digest::SHA256, verifier.as_bytes());
@@ -124,6 +119,18 @@ impl Account {
             since,
         });
         Ok(page.into())
+    }
+
+    /// The scopes to ask for, and the one that brings a refresh token where the server has it (SEP-2207).
+    fn lasting(&self, known: &Known) -> BTreeSet<String> {
+        const OFFLINE: &str = "offline_access";
+        let mut scopes = self.state().scopes(&self.settings, known);
+        if known.server.knows_scope(OFFLINE) {
+            scopes.insert(OFFLINE.to_owned());
+        } else {
+            scopes.remove(OFFLINE);
+        }
+        scopes
     }
 
     /// Registers a client (RFC 7591).
@@ -171,7 +178,8 @@ impl Account {
             read(at, &answer.body).map_err(|_| {
                 Fault::malformed(format!("{} answers with what is no registration", named(at)))
             })?;
-        let secret = client_secret.filter(|_| token_endpoint_auth_method.as_deref() != Some("none"));
+        let secret =
+            client_secret.filter(|_| token_endpoint_auth_method.as_deref() != Some("none"));
         let method = token_endpoint_auth_method.filter(|_| secret.is_some());
         Ok(Registration { id: client_id, secret, method, redirect: redirect.to_owned() })
     }
@@ -180,8 +188,10 @@ impl Account {
         let closed = || Fault::refused("asks for no token any more");
         let _turn = Arc::clone(&self.turn).acquire_owned().await.map_err(|_| closed())?;
         let nobodys = || {
-            let message = "expects no such answer: it was used already, is too old, or is another's";
-            Fault::refused(message).fix(format!("run `toolkeep source login {}` anew", self.settings.source))
+            let message =
+                "expects no such answer: it was used already, is too old, or is another's";
+            Fault::refused(message)
+                .fix(format!("run `toolkeep source login {}` anew", self.settings.source))
         };
         let query = Some(query).filter(|query| query.len() <= ANSWER).ok_or_else(nobodys)?;
         let mut said = HashMap::new();
@@ -304,6 +314,10 @@ impl State {
         let at = self.pending.iter().position(same)?;
         Some(self.pending.remove(at))
     }
+}
+
+fn comes_back_here(redirect: &str) -> bool {
+    Origin::parse(redirect).is_ok_and(|origin| origin.is_loopback() && !origin.is_https())
 }
 
 /// 256 bits that nobody guesses.

@@ -25,8 +25,8 @@ pub(super) async fn discover(
     }
     let resource = resource(web, url, hint).await?;
     let (resource, scopes, named) = match resource {
-        Some(Resource { resource, authorization_servers, scopes_supported }) => {
-            let resource = resource.unwrap_or_else(own);
+        Some(Resource { name, authorization_servers, scopes_supported }) => {
+            let resource = name.unwrap_or_else(own);
             if !covers(&resource, url) {
                 let message = format!(
                     "has metadata that are of `{}`, another resource: no token is asked for",
@@ -70,7 +70,10 @@ async fn resource(web: &Web, url: &Url, hint: Option<&str>) -> Result<Option<Res
         let at = At { url: hint, what, whose: "its challenge" };
         let found = web.get(at).await?;
         return found.map(Some).ok_or_else(|| {
-            Fault::malformed(format!("says that its metadata are at `{}`, where nothing is", shown(hint, 200)))
+            Fault::malformed(format!(
+                "says that its metadata are at `{}`, where nothing is",
+                shown(hint, 200)
+            ))
         });
     }
     for place in places::of_resource(url) {

@@ -107,7 +107,10 @@ mod tests {
     use super::SigningKey;
 
     fn pem(der: &[u8]) -> String {
-        format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", STANDARD.encode(der))
+        format!(
+            "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
+            STANDARD.encode(der)
+        )
     }
 
     fn holds(pem: &str, name: &str, with: &'static dyn VerificationAlgorithm, public: &[u8]) {
@@ -143,7 +146,13 @@ mod tests {
 
     #[test]
     fn what_is_no_key_is_refused_without_being_shown() {
-        for text in ["", "secret", "-----BEGIN PRIVATE KEY-----\nsecret", &pem(b"secret"), &"s".repeat(70_000)] {
+        for text in [
+            "",
+            "secret",
+            "-----BEGIN PRIVATE KEY-----\nsecret",
+            &pem(b"secret"),
+            &"s".repeat(70_000),
+        ] {
             let error = SigningKey::read(text).unwrap_err();
             assert!(!error.contains("secret"), "{error}");
         }

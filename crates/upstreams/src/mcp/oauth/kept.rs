@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use tool::store::Expect;
 use tool::{Secret, SourceName, Store, StoreError, Version, Wall};
 
-use super::client::Client;
 use super::Proof;
+use super::client::Client;
 
 /// Times a write is tried where others write too.
 const TRIES: usize = 5;

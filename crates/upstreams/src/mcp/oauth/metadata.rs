@@ -6,7 +6,8 @@ use serde::Deserialize;
 /// A protected resource.
 #[derive(Debug, Deserialize)]
 pub(super) struct Resource {
-    pub(super) resource: Option<String>,
+    #[serde(rename = "resource")]
+    pub(super) name: Option<String>,
     #[serde(default)]
     pub(super) authorization_servers: Vec<String>,
     pub(super) scopes_supported: Option<Vec<String>>,

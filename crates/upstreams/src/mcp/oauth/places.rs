@@ -27,7 +27,10 @@ impl Places {
     /// Where it is no address, or not encrypted.
     pub(super) fn class(&self, url: &str, whose: &str) -> Result<Class, Fault> {
         let bad = |why: String| {
-            Fault::blocked(format!("{whose} names `{}`, which is not asked: {why}", shown(url, 200)))
+            Fault::blocked(format!(
+                "{whose} names `{}`, which is not asked: {why}",
+                shown(url, 200)
+            ))
         };
         let origin = Origin::parse(url).map_err(|error| bad(error.to_string()))?;
         if self.named.contains(&origin) || self.here && origin.is_loopback() {
@@ -179,7 +182,9 @@ mod tests {
         for url in ["https://10.0.0.2/", "https://localhost/", "https://as.example/"] {
             assert_eq!(class(url).unwrap(), Class::Upstream, "guard judges {url}");
         }
-        for url in ["http://as.example/", "http://localhost:1/", "ftp://a/", "file:///etc/passwd", "x"] {
+        for url in
+            ["http://as.example/", "http://localhost:1/", "ftp://a/", "file:///etc/passwd", "x"]
+        {
             assert!(class(url).is_err(), "{url}");
         }
         let here = Places::new(vec![own("http://127.0.0.1:1/mcp")]);

@@ -4,14 +4,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tool::{Secret, Wall};
 
 use super::account::{AGAIN, Account};
-use super::client::Client;
 use super::discover::discover;
 use super::kept::{self, Kept};
 use super::metadata::Known;
@@ -93,7 +91,7 @@ impl Account {
             state.tokens += 1;
             let token = Token::new(&access, state.tokens, left).map(Arc::new);
             // It may have been revoked meanwhile, which says nothing of the next one.
-            token.inspect(|token| token.prove()).clone_into(&mut state.token);
+            state.token = token.inspect(|token| token.prove());
         }
         Ok(())
     }
@@ -118,7 +116,9 @@ impl Account {
         let known = self.known().await?;
         let issuer = &known.server.issuer;
         let pinned = self.state().kept.as_ref().map(|kept| kept.issuer.clone());
-        if let Some(pinned) = pinned.filter(|pinned| pinned != issuer && self.settings.issuer.is_none()) {
+        if let Some(pinned) =
+            pinned.filter(|pinned| pinned != issuer && self.settings.issuer.is_none())
+        {
             let message = format!(
                 "has the authorization server `{}` now, not `{}`: the client's credential is not sent there",
                 shown(issuer, 200),
@@ -128,7 +128,9 @@ impl Account {
             return Err(Fault::blocked(message).fix(fix));
         }
         let Some(client) = self.client(&known, None) else {
-            return Err(Fault::refused("has no client to ask for tokens as").fix("write its `client_id`"));
+            return Err(
+                Fault::refused("has no client to ask for tokens as").fix("write its `client_id`")
+            );
         };
         let scopes = self.state().scopes(&self.settings, &known);
         let mut grant = vec![("grant_type", "client_credentials".to_owned())];
@@ -160,8 +162,10 @@ impl Account {
                 return Err(self.consent());
             }
             let Some(client) = self.client(&known, None) else { return Err(self.consent()) };
-            let grant =
-                vec![("grant_type", "refresh_token".to_owned()), ("refresh_token", refresh.clone())];
+            let grant = vec![
+                ("grant_type", "refresh_token".to_owned()),
+                ("refresh_token", refresh.clone()),
+            ];
             let now = self.means.clock.wall();
             match ask(&self.web, &known, (&client, now), grant).await {
                 Ok(given) => {
@@ -226,18 +230,14 @@ impl Account {
         state.tokens += 1;
         let token = Token::new(given.access.open(), state.tokens, given.life).ok_or_else(unfit)?;
         let token = Arc::new(token);
-        token.proved.store(false, Ordering::Relaxed);
         state.asked = asked;
-        state.asked.extend(given.scope.as_deref().map(super::challenge::scopes).unwrap_or_default());
+        state
+            .asked
+            .extend(given.scope.as_deref().map(super::challenge::scopes).unwrap_or_default());
         state.wanted.clear();
         state.token = Some(Arc::clone(&token));
         state.failed = None;
         Ok(token)
-    }
-
-    /// The client of an authorization server, or what to do for one.
-    pub(super) fn known_client(&self, known: &Known, redirect: &str) -> Option<Client> {
-        self.client(known, Some(redirect))
     }
 }
 

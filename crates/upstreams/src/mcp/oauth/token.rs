@@ -38,12 +38,13 @@ impl Token {
         let fits = |text: &str| {
             (1..=MOST).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
         };
-        let mut header = HeaderValue::try_from(format!("Bearer {}", Some(text).filter(|it| fits(it))?)).ok()?;
+        let mut header =
+            HeaderValue::try_from(format!("Bearer {}", Some(text).filter(|it| fits(it))?)).ok()?;
         header.set_sensitive(true);
         let now = Instant::now();
         let ends = life.map(|life| {
             let life = life.min(LIFE);
-            (now + (life - EARLY.min(life / 10)), now + life)
+            (now + life.saturating_sub(EARLY.min(life / 10)), now + life)
         });
         Some(Self { header, number, ends, proved: AtomicBool::new(false) })
     }
@@ -135,7 +136,11 @@ struct Error {
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let said = serde_json::Value::deserialize(deserializer)?;
     let whole = said.as_u64().or_else(|| said.as_str()?.parse().ok());
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of seconds")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count of seconds"
+    )]
     Ok(whole.or_else(|| said.as_f64().map(|seconds| seconds as u64)))
 }
 
@@ -163,8 +168,8 @@ pub(super) async fn ask(
     }
     // No part of this answer is shown, whatever it is.
     let unfit = |why: &str| Fault::malformed(format!("{} answers with {why}", named(at)));
-    let said: Said = serde_json::from_slice(&answer.body)
-        .map_err(|_| unfit("what is no answer of OAuth"))?;
+    let said: Said =
+        serde_json::from_slice(&answer.body).map_err(|_| unfit("what is no answer of OAuth"))?;
     if !said.token_type.is_some_and(|kind| kind.eq_ignore_ascii_case("bearer")) {
         return Err(unfit("a token of another type than `Bearer`").into());
     }

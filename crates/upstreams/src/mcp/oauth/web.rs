@@ -68,11 +68,7 @@ impl Web {
     }
 
     /// Sends JSON.
-    pub(super) async fn post(
-        &self,
-        at: At<'_>,
-        body: &serde_json::Value,
-    ) -> Result<Answer, Fault> {
+    pub(super) async fn post(&self, at: At<'_>, body: &serde_json::Value) -> Result<Answer, Fault> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         self.send(at, Method::POST, (headers, Bytes::from(body.to_string()))).await

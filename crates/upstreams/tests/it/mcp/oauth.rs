@@ -52,7 +52,7 @@ impl World {
         let clock = Arc::new(FakeClock::default());
         let means = Means { egress: egress(), store, clock };
         let name = settings.source.clone();
-        let http = Http::new(egress(), &settings.url, &[]).unwrap();
+        let http = Http::new(&egress(), &settings.url, &[]).unwrap();
         let http = http.with_account(Account::new(settings, means).unwrap());
         McpSource::http(name, Options::default(), http)
     }

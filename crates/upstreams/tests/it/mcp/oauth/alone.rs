@@ -91,7 +91,8 @@ async fn an_expired_token_is_not_sent() {
         tool.call("{}").await.unwrap();
     }
     assert_eq!(world.tokens(), before + 3);
-    let used: Vec<_> = world.resource.calls().iter().map(|it| it.headers["authorization"].clone()).collect();
+    let used: Vec<_> =
+        world.resource.calls().iter().map(|it| it.headers["authorization"].clone()).collect();
     assert_eq!(used.len(), 3);
     assert!(used[0] != used[1] && used[1] != used[2]);
     source.close().await;
@@ -112,7 +113,8 @@ async fn a_revoked_token_costs_one_repeat_and_no_call_runs_twice() {
 
 #[tokio::test]
 async fn a_token_for_somebody_else_is_tried_once() {
-    let world = World::with(Habits { audience: Some("http://other/".to_owned()), ..Habits::default() });
+    let world =
+        World::with(Habits { audience: Some("http://other/".to_owned()), ..Habits::default() });
     let source = world.source(world.alone());
     let error = refused(&source).await;
     assert!(error.problem.message.contains("has just given for it"), "{error}");
@@ -127,7 +129,8 @@ async fn further_scopes_are_asked_for_beside_the_first() {
     let (source, _) = reads(&world).await;
     let tool = runner(&source, "guarded.write").await;
     tool.call("{}").await.unwrap();
-    let scopes: Vec<_> = world.authority.seen("/token").iter().map(|it| it.fields()["scope"].clone()).collect();
+    let scopes: Vec<_> =
+        world.authority.seen("/token").iter().map(|it| it.fields()["scope"].clone()).collect();
     assert_eq!(scopes, ["read", "read write"]);
     source.close().await;
 }
@@ -230,7 +233,10 @@ async fn a_secret_is_not_shown_to_an_authorization_server_that_came_later() {
 async fn metadata_without_what_is_needed_say_so() {
     for (members, words) in [
         (json!({"token_endpoint": null}), "without a token endpoint"),
-        (json!({"token_endpoint_auth_methods_supported": ["private_key_jwt"]}), "takes no client secret"),
+        (
+            json!({"token_endpoint_auth_methods_supported": ["private_key_jwt"]}),
+            "takes no client secret",
+        ),
     ] {
         let world = World::with(Habits { metadata: members, ..Habits::default() });
         let source = world.source(world.alone());

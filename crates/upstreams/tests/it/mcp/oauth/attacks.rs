@@ -20,7 +20,8 @@ async fn works(world: &World, settings: Settings) {
 async fn metadata_that_speak_for_another_issuer_are_not_used() {
     let honest = Authority::start(Habits::default());
     for issuer in [honest.url().to_owned(), "https://attacker.example".to_owned(), String::new()] {
-        let world = World::with(Habits { metadata: json!({"issuer": issuer}), ..Habits::default() });
+        let world =
+            World::with(Habits { metadata: json!({"issuer": issuer}), ..Habits::default() });
         let source = world.source(world.alone());
         let error = refused(&source).await;
         assert_eq!(error.kind, SourceFault::Blocked, "{error}");
@@ -83,7 +84,10 @@ async fn private_addresses_that_a_server_names_are_not_dialled() {
         world.resource.says(json!({"authorization_servers": [named]}));
         let source = world.source(world.alone());
         let error = refused(&source).await;
-        assert!(matches!(error.kind, SourceFault::Blocked | SourceFault::Malformed), "{named}: {error}");
+        assert!(
+            matches!(error.kind, SourceFault::Blocked | SourceFault::Malformed),
+            "{named}: {error}"
+        );
         source.close().await;
     }
     assert_eq!(world.tokens(), 0);

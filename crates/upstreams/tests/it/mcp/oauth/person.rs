@@ -201,11 +201,9 @@ async fn tokens_and_clients_stay_with_the_authorization_server_that_gave_them() 
     consent(&source).finish(&agreed(&url).await).await.unwrap();
     tool.call("{}").await.unwrap();
     assert_eq!(other.seen("/register").len(), 1);
-    let shown = other.seen("/").iter().map(|it| format!("{:?}", it.fields())).collect::<String>();
-    for seen in world.authority.seen("/token") {
-        assert!(seen.fields().get("code").is_none_or(|code| !code.is_empty()));
+    for seen in other.seen("/") {
+        assert!(!format!("{:?}", seen.fields()).contains("refresh-"), "{seen:?}");
     }
-    assert!(!shown.contains("refresh-"), "{shown}");
     source.close().await;
 }
 
@@ -215,7 +213,9 @@ async fn an_answer_that_is_not_the_servers_own_is_not_used() {
     let source = world.source(world.settings());
     refused(&source).await;
     let begin = async || consent(&source).begin(REDIRECT).await.unwrap();
-    for iss in [Some("https://evil.example".to_owned()), Some(format!("{}/", world.authority.url())), None] {
+    for iss in
+        [Some("https://evil.example".to_owned()), Some(format!("{}/", world.authority.url())), None]
+    {
         world.authority.change(|habits| habits.iss = Some(iss.clone()));
         let answer = agreed(&begin().await).await;
         let problem = consent(&source).finish(&answer).await.unwrap_err();

@@ -18,7 +18,7 @@ const CALLERS: usize = 16;
 pub(crate) struct List {
     pub(crate) tools: usize,
     pub(crate) bytes: usize,
-    /// The one that makes the list, and axum with the same bytes.
+    /// The one that makes the list, axum with the same bytes, and the MCP server behind, with its own.
     pub(crate) series: Vec<Series>,
 }
 
@@ -59,7 +59,17 @@ async fn list(options: &Options, folder: &Path, length: usize) -> Result<List, S
         own: part.pid(),
         chain: vec![part.pid()],
     };
-    let targets = [target(name, message, part), target("axum, same bytes", held, &axum)];
+    let mut targets = vec![target(name, message, part), target("axum, same bytes", held, &axum)];
+    if toolkeep.is_some() {
+        let mut behind = Message::list(upstream.address);
+        behind.expect = Expect::Length(behind.once().await?.body.len());
+        targets.push(Target {
+            name: format!("the server behind, {length} tools"),
+            message: behind,
+            own: upstream.pid(),
+            chain: vec![upstream.pid()],
+        });
+    }
     let series = in_turn(&targets, CALLERS, options.slice, options.rounds).await?;
     Ok(List { tools, bytes: answer.body.len(), series })
 }

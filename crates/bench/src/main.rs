@@ -10,6 +10,7 @@
 #![expect(clippy::cast_precision_loss, reason = "counts and times become figures of three digits")]
 
 mod call;
+mod catalog;
 mod histogram;
 mod lists;
 mod load;
@@ -35,6 +36,7 @@ async fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["call", flags @ ..] => call::run(flags).await,
+        ["catalog", flags @ ..] => catalog::run(flags).await,
         ["part", part @ ..] => part::run(part).await,
         ["load", rest @ ..] => perf::load(rest).await,
         _ => Err(options::USAGE.to_owned()),

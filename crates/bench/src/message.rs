@@ -58,7 +58,15 @@ impl Message {
 
     /// A request for the list of tools.
     pub(crate) fn list(address: SocketAddr) -> Self {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+        Self::page(address, None)
+    }
+
+    /// A request for the page of tools at this cursor.
+    pub(crate) fn page(address: SocketAddr, cursor: Option<&str>) -> Self {
+        let mut body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+        if let (Some(cursor), Some(members)) = (cursor, body.as_object_mut()) {
+            members.insert("params".to_owned(), json!({"cursor": cursor}));
+        }
         Self::mcp(address, &body, Expect::Anything)
     }
 

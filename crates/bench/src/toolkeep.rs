@@ -29,11 +29,20 @@ impl Toolkeep {
         upstream: SocketAddr,
         folder: &Path,
     ) -> Result<Self, String> {
+        Self::with(binary, &configuration(upstream), folder).await
+    }
+
+    /// Starts `binary` with this configuration, in which a source named `bench` has a tool `echo`.
+    pub(crate) async fn with(
+        binary: &Path,
+        configuration: &str,
+        folder: &Path,
+    ) -> Result<Self, String> {
         let (config, data) = (folder.join("toolkeep.yaml"), folder.join("data"));
         let failed = |e: std::io::Error| format!("`{}`: {e}", folder.display());
         drop(fs::remove_dir_all(&data));
         fs::create_dir_all(&data).map_err(failed)?;
-        fs::write(&config, configuration(upstream)).map_err(failed)?;
+        fs::write(&config, configuration).map_err(failed)?;
         let log = File::create(folder.join("toolkeep.log")).map_err(failed)?;
         let address = free().map_err(failed)?;
         let mut command = Command::new(binary);
@@ -74,7 +83,7 @@ impl Toolkeep {
 }
 
 /// What the server behind is called in the configuration.
-const SOURCE: &str = "bench";
+pub(crate) const SOURCE: &str = "bench";
 
 /// The server behind, with the operator's word on `echo`; of `echo_unknown` nobody says a thing.
 fn configuration(upstream: SocketAddr) -> String {

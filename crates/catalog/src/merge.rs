@@ -1,9 +1,8 @@
 //! All shelves as one catalog.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use tool::{Problem, SourceName};
+use tool::{Map, Problem, SourceName};
 
 use crate::entry::Entry;
 use crate::shelf::Shelf;
@@ -15,7 +14,7 @@ pub struct Catalog {
     pub number: u64,
     shelves: Vec<Arc<Shelf>>,
     tools: Vec<Arc<Entry>>,
-    by_name: HashMap<String, usize>,
+    by_name: Map<String, usize>,
     refused: Vec<(SourceName, Problem)>,
 }
 
@@ -24,7 +23,7 @@ impl Catalog {
     /// name, or names that look the same, the first keeps it and the other's is refused and shown.
     pub fn merge(number: u64, shelves: Vec<Arc<Shelf>>) -> Self {
         let mut catalog = Self { number, ..Self::default() };
-        let mut looks: HashMap<String, usize> = HashMap::new();
+        let mut looks: Map<String, usize> = Map::default();
         for shelf in &shelves {
             for entry in &shelf.tools {
                 let look = skeleton(entry.key.name.as_str());

@@ -1,12 +1,12 @@
 //! How many calls at once: in all, of one key, on one source. Nobody waits: what is too much is told
 //! at once, so that no queue can grow.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tool::Code;
+use tool::Map;
 use tool::outcome::Failure;
 
 /// Calls at once.
@@ -93,7 +93,7 @@ impl Limits {
 #[derive(Debug)]
 struct Gates {
     each: usize,
-    gates: Mutex<HashMap<String, Arc<Semaphore>>>,
+    gates: Mutex<Map<String, Arc<Semaphore>>>,
 }
 
 impl Gates {

@@ -39,6 +39,8 @@ impl Gateway {
     /// recorded as cancelled; one without is dropped and recorded as abandoned.
     pub async fn call(self: &Arc<Self>, principal: &Principal, request: Request) -> Answer {
         let started = self.parts.clock.mono();
+        // Boxed, as what is ready is: futures carry what they hold through every layer above them.
+        let request = Box::new(request);
         let id = self.ids.make(self.parts.clock.wall());
         let result = match self.prepare(id, principal, &request) {
             Err(refused) => self.refuse(id, principal, &request, refused),
@@ -58,7 +60,7 @@ impl Gateway {
         id: CallId,
         principal: &Principal,
         request: &Request,
-    ) -> Result<Ready, Refused> {
+    ) -> Result<Box<Ready>, Refused> {
         // One snapshot, to the end of the call.
         let view = self.view(principal, request.caller_type);
         // Hidden and unknown get the same answer, and get it before their arguments are looked at.
@@ -90,7 +92,7 @@ impl Gateway {
             tool: Arc::clone(&entry.tool),
             args,
         };
-        Ok(Ready { call, entry, view, reason, _permit: permit })
+        Ok(Box::new(Ready { call, entry, view, reason, _permit: permit }))
     }
 
     /// No intent on record, no execution.
@@ -137,8 +139,8 @@ impl Gateway {
     async fn run(
         self: &Arc<Self>,
         principal: &Principal,
-        request: Request,
-        ready: Ready,
+        request: Box<Request>,
+        ready: Box<Ready>,
         ticket: Ticket,
     ) -> Ended {
         let effects = ready.call.tool.traits.effects.any();

@@ -27,8 +27,8 @@ const LASTING: Duration = Duration::from_hours(24);
 pub(crate) struct Run {
     gateway: Arc<Gateway>,
     caller: Caller,
-    request: Request,
-    ready: Ready,
+    request: Box<Request>,
+    ready: Box<Ready>,
     pub(crate) cancel: CancellationToken,
 }
 
@@ -39,8 +39,8 @@ impl Run {
     pub(crate) fn new(
         gateway: Arc<Gateway>,
         caller: Caller,
-        request: Request,
-        ready: Ready,
+        request: Box<Request>,
+        ready: Box<Ready>,
     ) -> Self {
         Self { gateway, caller, request, ready, cancel: CancellationToken::new() }
     }

@@ -1,13 +1,13 @@
 //! What a rights class sees: worked out once per catalog, policy and class.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use catalog::{Catalog, Entry, Shelf};
 use identity::{Principal, RightsClass};
 use policy::{Admission, Facts, Policy, Residual};
-use tool::{CallerType, Digest, SourceName, ToolName};
+use tool::{CallerType, Digest, Map, SourceName, ToolName};
 
 use crate::{Gateway, Target};
 
@@ -24,7 +24,7 @@ pub struct View {
     /// By place in the catalog.
     residuals: Vec<Option<Residual>>,
     /// Methods of sources that may be called.
-    methods: HashMap<(SourceName, ToolName), Residual>,
+    methods: Map<(SourceName, ToolName), Residual>,
     /// Sources of which there is a tool or a method.
     sources: HashSet<SourceName>,
 }
@@ -49,7 +49,7 @@ impl View {
         let methods = methods.filter_map(|entry| {
             Some(((entry.key.source.clone(), entry.key.name.clone()), admit(entry)?))
         });
-        let methods: HashMap<(SourceName, ToolName), Residual> = methods.collect();
+        let methods: Map<(SourceName, ToolName), Residual> = methods.collect();
         let seen = catalog.tools().iter().zip(&residuals).filter(|(_, seen)| seen.is_some());
         let mut sources: HashSet<_> = seen.map(|(entry, _)| entry.key.source.clone()).collect();
         sources.extend(methods.keys().map(|(source, _)| source.clone()));
@@ -115,7 +115,7 @@ pub(crate) struct Views {
 #[derive(Debug, Default)]
 struct Cached {
     of: Option<(u64, Digest)>,
-    views: HashMap<(RightsClass, CallerType), Arc<View>>,
+    views: Map<(RightsClass, CallerType), Arc<View>>,
 }
 
 impl Gateway {
@@ -126,7 +126,7 @@ impl Gateway {
         let key = (principal.rights().clone(), by);
         let mut cached = self.views.cached.lock().unwrap_or_else(PoisonError::into_inner);
         if cached.of != Some(of) || cached.views.len() >= CLASSES {
-            *cached = Cached { of: Some(of), views: HashMap::new() };
+            *cached = Cached { of: Some(of), views: Map::default() };
         }
         let new = || {
             let id = self.views.ids.fetch_add(1, Ordering::Relaxed);

@@ -1,9 +1,7 @@
 //! From a presented key to a principal.
 
-use std::collections::HashMap;
-
 use subtle::ConstantTimeEq as _;
-use tool::{Digest, Level, Problem, Wall};
+use tool::{Digest, Level, Map, Problem, Wall};
 
 use crate::error::{CredentialError, Reason};
 use crate::key::{KeyRecord, digest, id_of};
@@ -44,7 +42,7 @@ fn judge(presented: &str, record: Option<&KeyRecord>, now: Wall) -> Result<(), C
 /// ring, so that verifying costs one hash and no copy.
 #[derive(Debug, Clone, Default)]
 pub struct KeyRing {
-    keys: HashMap<String, (KeyRecord, Principal)>,
+    keys: Map<String, (KeyRecord, Principal)>,
     anonymous: Option<Principal>,
 }
 

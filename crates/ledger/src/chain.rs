@@ -1,8 +1,9 @@
 //! What binds the frames together: a hash chain and a Merkle tree over all frames of one writer, in
 //! order, and the checkpoints that say how far they have come.
 //!
-//! The chain is `head = SHA-256(head before, frame)`; it begins with the writer's name. The tree is
-//! that of RFC 6962, section 2.1, with the frames as leaves. No signature yet: a checkpoint proves
+//! The tree is that of RFC 6962, section 2.1, with the frames as leaves: `leaf = SHA-256(0, frame)`. The
+//! chain is `head = SHA-256(head before, leaf)`, so that each frame is hashed once; it begins with the
+//! writer's name. No signature yet: a checkpoint proves
 //! something to the degree that it is kept where the ledger's files are not.
 
 use serde::{Deserialize, Serialize};
@@ -54,7 +55,7 @@ fn join(left: &Hash, right: &Hash) -> Hash {
 impl Chain {
     /// Before the first frame.
     pub(crate) fn new(writer: &str) -> Self {
-        let head = hash(&[b"toolkeep ledger 1\n", writer.as_bytes()]);
+        let head = hash(&[b"toolkeep ledger 2\n", writer.as_bytes()]);
         Self { count: 0, through: 0, head, peaks: Vec::new() }
     }
 
@@ -68,8 +69,8 @@ impl Chain {
 
     /// Adds a frame.
     pub(crate) fn push(&mut self, seq: u64, frame: &[u8]) {
-        self.head = hash(&[&self.head, frame]);
         let mut node = hash(&[&[0], frame]);
+        self.head = hash(&[&self.head, &node]);
         // The trailing ones of the count are the subtrees that the new leaf completes.
         for _ in 0..self.count.trailing_ones() {
             if let Some(left) = self.peaks.pop() {

@@ -18,8 +18,10 @@ use std::fmt;
 
 use serde::Serialize;
 use tool::ledger::Kind;
-use tool::{CallId, LedgerError};
+use tool::{CallId, End, Intent, LedgerError};
 use uuid::Uuid;
+
+use crate::body;
 
 /// Bytes before the body.
 pub(crate) const HEAD: usize = 36;
@@ -134,23 +136,48 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Writes `body` down.
+    /// Writes `body` down, in serde's words.
     pub(crate) fn new<T: Serialize>(
         kind: Kind,
         call: Option<CallId>,
         body: &T,
     ) -> Result<Self, LedgerError> {
+        let mut draft = Self::begin(kind, call);
+        serde_json::to_writer(&mut draft.bytes, body).map_err(|error| {
+            LedgerError::new(format!("a record cannot be written as JSON: {error}"))
+        })?;
+        draft.measured()
+    }
+
+    /// An intent.
+    pub(crate) fn intent(intent: &Intent) -> Result<Self, LedgerError> {
+        let mut draft = Self::begin(Kind::Intent, Some(intent.call));
+        body::intent(&mut draft.bytes, intent);
+        draft.measured()
+    }
+
+    /// The outcome of a call.
+    pub(crate) fn outcome(call: CallId, end: &End) -> Result<Self, LedgerError> {
+        let mut draft = Self::begin(Kind::Outcome, Some(call));
+        body::end(&mut draft.bytes, end);
+        draft.measured()
+    }
+
+    fn begin(kind: Kind, call: Option<CallId>) -> Self {
         let mut bytes = Vec::with_capacity(1_024);
         bytes.extend([0; 8]);
         bytes.extend([VERSION, kind as u8, 0, 0]);
         bytes.extend([0; 8]);
         bytes.extend(call.map_or([0; 16], |call| *call.0.as_bytes()));
-        serde_json::to_writer(&mut bytes, body).map_err(|error| {
-            LedgerError::new(format!("a record cannot be written as JSON: {error}"))
-        })?;
-        let length = bytes.len();
+        Self { call, bytes }
+    }
+
+    fn measured(mut self) -> Result<Self, LedgerError> {
+        let length = self.bytes.len();
         match u32::try_from(length) {
-            Ok(number) if length <= HEAD + MAX_BODY => put(&mut bytes, 0, number.to_le_bytes()),
+            Ok(number) if length <= HEAD + MAX_BODY => {
+                put(&mut self.bytes, 0, number.to_le_bytes());
+            }
             _ => {
                 return Err(LedgerError::new(format!(
                     "a record has {} bytes, {MAX_BODY} are allowed: shorten the names in it",
@@ -158,7 +185,7 @@ impl Draft {
                 )));
             }
         }
-        Ok(Self { call, bytes })
+        Ok(self)
     }
 
     /// Bytes of the frame.

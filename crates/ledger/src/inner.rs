@@ -205,7 +205,7 @@ impl Inner {
         need: Durability,
     ) -> Result<(Ticket, Option<Confirmed>), LedgerError> {
         let call = intent.call;
-        let mut draft = Draft::new(Kind::Intent, Some(call), intent)?;
+        let mut draft = Draft::intent(intent)?;
         let label = self.label(intent.caller.org.as_str(), intent.tool.name.as_str());
         let live = Live { label, since: self.clock.mono() };
         let mut state = self.lock();
@@ -249,7 +249,7 @@ impl Inner {
         end: &End,
         need: Durability,
     ) -> Result<Option<Confirmed>, LedgerError> {
-        let draft = Draft::new(Kind::Outcome, Some(call), end)?;
+        let draft = Draft::outcome(call, end)?;
         let mut state = self.lock();
         self.append_outcome(&mut state, draft)?;
         let confirmed = (need == Durability::Full).then(|| wait_in(&mut state));
@@ -295,7 +295,7 @@ impl Inner {
         let Some(live) = state.live.get(&late.call) else { return };
         let took = late.mono.since(live.since);
         let end = end(Status::Abandoned, None, (late.wall, took));
-        match Draft::new(Kind::Outcome, Some(late.call), &end) {
+        match Draft::outcome(late.call, &end) {
             // Where it cannot be written now, it is owed.
             Ok(draft) => {
                 self.append_outcome(state, draft).ok();

@@ -1,6 +1,7 @@
 //! The append-only record of every call: segment files, one sync thread, chain and checkpoints.
 #![doc = include_str!("promises.md")]
 
+mod body;
 mod chain;
 mod disk;
 mod failure;

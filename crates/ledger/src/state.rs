@@ -1,12 +1,12 @@
 //! What stands under the one lock of the ledger: the file that is written, the calls that run, and
 //! what waits for the sync thread.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use tool::{CallId, Durability, LedgerError, Mono};
+use tool::{CallId, Durability, LedgerError, Map, Mono};
 
 use crate::disk::DiskFile;
 use crate::failure::{Short, closed};
@@ -71,7 +71,7 @@ pub(crate) struct State {
     pub(crate) pending: Vec<u8>,
     pub(crate) pending_records: u64,
     pub(crate) waiters: Vec<Waiter>,
-    pub(crate) live: HashMap<CallId, Live>,
+    pub(crate) live: Map<CallId, Live>,
     /// Outcomes that could not be written; never more than there were running calls.
     pub(crate) owed: VecDeque<Draft>,
     pub(crate) refusals: Refusals,
@@ -87,7 +87,7 @@ impl State {
             pending: Vec::new(),
             pending_records: 0,
             waiters: Vec::new(),
-            live: HashMap::new(),
+            live: Map::default(),
             owed: VecDeque::new(),
             refusals: Refusals::new(options.refusals_per_second),
             closing: false,

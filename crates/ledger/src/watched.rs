@@ -3,12 +3,11 @@
 //! A door does not learn how a call ended whose caller went away; the record does. It keeps the tickets
 //! of the ledger within, gives out its own, and writes nothing itself.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tool::outcome::Status;
-use tool::{Boxed, CallId, Durability, End, Intent, Ledger, LedgerError, Refusal, Ticket};
+use tool::{Boxed, CallId, Durability, End, Intent, Ledger, LedgerError, Map, Refusal, Ticket};
 
 /// Is told the door of a call and how it ended; called on the path of the call, so it must not wait.
 type Hear = Arc<dyn Fn(&str, Status) + Send + Sync>;
@@ -23,7 +22,7 @@ pub fn watched(
 }
 
 /// Calls whose intent is written and whose outcome is not; as many as run.
-type Open = Arc<Mutex<HashMap<CallId, (String, Ticket)>>>;
+type Open = Arc<Mutex<Map<CallId, (String, Ticket)>>>;
 
 struct Watched {
     ledger: Arc<dyn Ledger>,
@@ -31,7 +30,7 @@ struct Watched {
     open: Open,
 }
 
-fn lock(open: &Open) -> MutexGuard<'_, HashMap<CallId, (String, Ticket)>> {
+fn lock(open: &Open) -> MutexGuard<'_, Map<CallId, (String, Ticket)>> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

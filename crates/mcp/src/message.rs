@@ -1,5 +1,7 @@
 //! One JSON-RPC message, read once: what was checked here is what is passed on and what runs.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use tool::{Json, JsonError, Limits};
 
@@ -132,7 +134,7 @@ impl Message {
             return Err(Fault::invalid(id.as_ref(), "`jsonrpc` must be \"2.0\""));
         }
         let Some(method) = method else { return answer(id, result, error) };
-        let Ok(method) = method.read::<String>() else {
+        let Some(method) = method.text().map(Cow::into_owned) else {
             return Err(Fault::invalid(id.as_ref(), "`method` must be a string"));
         };
         let params = params.filter(|params| params.kind() != "null");

@@ -14,7 +14,7 @@ pub struct Digest(pub [u8; 32]);
 
 impl Digest {
     /// As text. Every record holds several, so nothing here is formatted or allocated.
-    fn text<T>(&self, use_it: impl FnOnce(&str) -> T) -> T {
+    pub fn text<T>(&self, use_it: impl FnOnce(&str) -> T) -> T {
         const HEX: [u8; 16] = *b"0123456789abcdef";
         let hex = |half: u8| HEX.get(usize::from(half)).copied().unwrap_or_default();
         let mut text = *b"sha256:0000000000000000000000000000000000000000000000000000000000000000";

@@ -9,16 +9,20 @@ mod scan;
 mod splice;
 mod walk;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+pub use splice::quote;
+
 /// JSON text that passed [`Json::check`]. There is no other way to make one from outside bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Json(Bytes);
+pub struct Json(ByteString);
 
 /// What a door accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,36 +85,34 @@ impl Json {
         if text.len() > limits.bytes {
             return Err(JsonError::TooLong { size: text.len(), limit: limits.bytes });
         }
-        scan::scan(&text, limits)?;
-        Ok(Self(text))
+        scan::scan(&text, limits).map(Self)
     }
 
     /// Writes a value that this program made itself; such text needs no check.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
         // A value with a non-string map key is the only thing serde_json cannot write; our own
         // types have none, and `null` is then the honest answer.
-        Self(serde_json::to_vec(value).map_or_else(|_| Bytes::from_static(b"null"), Bytes::from))
+        Self(serde_json::to_string(value).map_or_else(|_| "null".into(), ByteString::from))
     }
 
     /// The empty object.
     pub fn empty() -> Self {
-        Self(Bytes::from_static(b"{}"))
+        Self(ByteString::from_static("{}"))
     }
 
     /// The text.
     pub fn as_str(&self) -> &str {
-        // Checked text is UTF-8: the scanner refuses anything else.
-        std::str::from_utf8(&self.0).unwrap_or("null")
+        &self.0
     }
 
     /// The bytes, shared.
     pub fn bytes(&self) -> &Bytes {
-        &self.0
+        self.0.as_bytes()
     }
 
     /// The text as a tree. Integers past 64 bits become floating point here; the bytes keep them.
     pub fn value(&self) -> Value {
-        serde_json::from_slice(&self.0).unwrap_or(Value::Null)
+        serde_json::from_str(&self.0).unwrap_or(Value::Null)
     }
 
     /// Reads the text into `T`.
@@ -118,12 +120,17 @@ impl Json {
     /// # Errors
     /// serde's, with line and column.
     pub fn read<T: for<'de> Deserialize<'de>>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_slice(&self.0)
+        serde_json::from_str(&self.0)
+    }
+
+    /// What a string says; borrowed, where nothing in it is escaped. Nothing for anything else.
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        walk::unquoted(self.0.trim_ascii())
     }
 
     /// `object`, `array`, `string`, `number`, `boolean` or `null`.
     pub fn kind(&self) -> &'static str {
-        match self.0.iter().find(|b| !b.is_ascii_whitespace()) {
+        match self.0.bytes().find(|b| !b.is_ascii_whitespace()) {
             Some(b'{') => "object",
             Some(b'[') => "array",
             Some(b'"') => "string",

@@ -64,6 +64,34 @@ pub enum Status {
     Unknown,
 }
 
+impl Status {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::Running,
+        Self::Waiting,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Refused,
+        Self::Cancelled,
+        Self::Abandoned,
+        Self::Unknown,
+    ];
+
+    /// The word as it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::Cancelled => "cancelled",
+            Self::Abandoned => "abandoned",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// Why a call was not run, or what went wrong running it, for the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {

@@ -4,13 +4,14 @@
 //! is closed at once, and the other side sees that. It is kept under the class and origin it was made
 //! for, and found under no other.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tool::Map;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -123,7 +124,7 @@ impl Default for Keep {
 #[derive(Debug)]
 pub(super) struct Pool {
     keep: Keep,
-    waiting: Mutex<HashMap<Key, VecDeque<(Instant, Conn)>>>,
+    waiting: Mutex<Map<Key, VecDeque<(Instant, Conn)>>>,
 }
 
 impl Pool {
@@ -193,7 +194,7 @@ impl Pool {
     }
 }
 
-fn longest(waiting: &mut HashMap<Key, VecDeque<(Instant, Conn)>>) -> Option<(Instant, Conn)> {
+fn longest(waiting: &mut Map<Key, VecDeque<(Instant, Conn)>>) -> Option<(Instant, Conn)> {
     let oldest = waiting.iter().filter_map(|(key, queue)| Some((queue.front()?.0, key)));
     let key = oldest.min_by_key(|(since, _)| *since)?.1.clone();
     let queue = waiting.get_mut(&key)?;

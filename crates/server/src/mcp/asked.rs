@@ -184,6 +184,6 @@ impl<'a> Asked<'a> {
 /// A text, or where it should stand.
 pub(super) fn text(key: &str, found: Option<&Json>) -> Result<String, Refused> {
     let kind = found.map_or("missing", Json::kind);
-    let text = found.and_then(|json| json.read::<String>().ok());
+    let text = found.and_then(|json| Some(json.text()?.into_owned()));
     text.ok_or_else(|| Refused::params(format!("`params.{key}` is {kind}; expected a string")))
 }

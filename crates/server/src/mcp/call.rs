@@ -1,6 +1,5 @@
 //! `tools/call`: the envelope is read, the gateway runs, the answer's bytes go out.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use catalog::Catalog;
@@ -8,6 +7,7 @@ use gateway::{Request, View};
 use mcp::header::{Mirror, Mismatch};
 use mcp::{Era, code};
 use tool::Json;
+use tool::Map;
 
 use super::asked::{Asked, text};
 use super::body::Reply;
@@ -61,7 +61,7 @@ fn mirrored(asked: &Asked<'_>, view: &View, (name, args): (&str, &Json)) -> Resu
 }
 
 /// By the tools' own names.
-type ByName<T> = Arc<HashMap<String, T>>;
+type ByName<T> = Arc<Map<String, T>>;
 
 /// Tools with parameters that stand in headers, of the newest catalog.
 #[derive(Debug, Default)]
@@ -92,7 +92,7 @@ impl Mirrors {
 
 /// The own names of a source's tools, as its endpoint has them, with what they are called elsewhere.
 #[derive(Debug, Default)]
-pub(super) struct OwnNames(Mutex<HashMap<(u64, String), ByName<String>>>);
+pub(super) struct OwnNames(Mutex<Map<(u64, String), ByName<String>>>);
 
 /// Views and sources remembered at once; past that the cache starts anew.
 const REMEMBERED: usize = 1_024;

@@ -8,6 +8,8 @@ use tool::Json;
 
 use super::refused::Refused;
 
+/// Takes all that is ever wanted.
+const PLAIN: &str = "application/json, text/event-stream";
 /// Characters of a client's words in an error.
 const SHOWN: usize = 128;
 
@@ -77,6 +79,11 @@ impl<'a> Heads<'a> {
 
     /// Every one of `wanted` must be taken.
     pub(super) fn accepts(self, wanted: &[&str]) -> Result<(), Refused> {
+        // What every client sends. Anything else is read.
+        let mut all = self.0.get_all(ACCEPT).iter();
+        if all.next().is_some_and(|value| value == PLAIN) && all.next().is_none() {
+            return Ok(());
+        }
         let taken = |wanted: &&str| {
             let any = |part: &str| {
                 let part = essence(part);
@@ -126,7 +133,7 @@ impl<'a> Heads<'a> {
     ) -> Result<(), Refused> {
         self.same(header::METHOD, method)?;
         // What has no name is refused for that, where its method is looked at.
-        if let Some(named) = named.and_then(|named| named.read::<String>().ok()) {
+        if let Some(named) = named.and_then(Json::text) {
             self.same(header::NAME, &named)?;
         }
         let capabilities = meta.capabilities.as_ref().map(Json::kind);
@@ -166,6 +173,9 @@ fn unsupported(asked: &str) -> Refused {
 
 /// JSON is UTF-8: a type that names another character set is of another text.
 fn is_json(text: &str) -> bool {
+    if text == "application/json" {
+        return true;
+    }
     let utf8 = |parameter: &str| match parameter.split_once('=') {
         Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
             value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")

@@ -1,7 +1,7 @@
 //! Requests that run for a session, so that a later one can give one of them up.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tool::Map;
 
 use mcp::Id;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +12,7 @@ pub(super) struct Running(Mutex<Requests>);
 
 #[derive(Debug, Default)]
 struct Requests {
-    places: HashMap<Id, (u64, CancellationToken)>,
+    places: Map<Id, (u64, CancellationToken)>,
     entered: u64,
 }
 

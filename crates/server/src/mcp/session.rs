@@ -1,7 +1,7 @@
 //! Sessions of the handshake era. A session id is a sealed fact that any server of the installation
 //! opens; what needs a live connection is state of this process, bounded, and gone with it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use identity::Principal;
 use mcp::Revision;
 use serde::{Deserialize, Serialize};
 use tool::executor::ClientCan;
-use tool::{Json, Secret, Wall};
+use tool::{Json, Map, Secret, Wall};
 
 use super::live::Live;
 use super::{client, scope::Scope};
@@ -68,7 +68,7 @@ pub(super) struct Sessions {
 #[derive(Debug, Default)]
 struct Known {
     /// By their ids: what was opened once need not be opened again.
-    open: HashMap<Box<str>, Arc<Session>>,
+    open: Map<Box<str>, Arc<Session>>,
     ended: VecDeque<Nonce>,
 }
 
@@ -160,7 +160,7 @@ impl Sessions {
 }
 
 /// The least lately used quarter of what nothing needs goes.
-fn make_room(open: &mut HashMap<Box<str>, Arc<Session>>) {
+fn make_room(open: &mut Map<Box<str>, Arc<Session>>) {
     let mut idle: Vec<_> = open
         .values()
         .filter(|session| !session.live.busy())

@@ -4,7 +4,7 @@
 //! model, turn a line around or move a cursor. Such characters become `\u{200b}`, in letters; all other
 //! bytes stay as they are. Line ends and tabs are no hidden characters.
 
-use bytes::Bytes;
+use std::fmt::Write as _;
 
 use super::Json;
 
@@ -13,18 +13,19 @@ impl Json {
     /// and, where nothing is found, no copy.
     #[must_use]
     pub fn made_visible(&self) -> Option<Self> {
-        let mut out = Vec::new();
+        let mut out = String::new();
         let mut kept = 0;
         let mut before = Before::Plain;
         let mut at = 0;
-        while let Some((found, next)) = next_odd(&self.0, at) {
+        while let Some((found, next)) = next_odd(self.0.as_bytes(), at) {
             if found > at {
                 before = Before::Plain;
             }
             let Some((c, end)) = next else { break };
             if hidden(c, before) {
-                out.extend_from_slice(self.0.get(kept..found).unwrap_or_default());
-                out.extend_from_slice(format!("\\\\u{{{:x}}}", u32::from(c)).as_bytes());
+                out.push_str(self.0.get(kept..found).unwrap_or_default());
+                // Writing to a string does not fail.
+                write!(out, "\\\\u{{{:x}}}", u32::from(c)).unwrap_or_default();
                 kept = end;
                 before = Before::Plain;
             } else {
@@ -35,8 +36,8 @@ impl Json {
         if kept == 0 {
             return None;
         }
-        out.extend_from_slice(self.0.get(kept..).unwrap_or_default());
-        Some(Self(Bytes::from(out)))
+        out.push_str(self.0.get(kept..).unwrap_or_default());
+        Some(Self(out.into()))
     }
 }
 

@@ -7,16 +7,26 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
 
+use bytes::Bytes;
+use bytestring::ByteString;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use super::{JsonError, Limits};
 
 /// Judges a text: by the short way where that is sure, or else by the long one.
-pub(super) fn scan(text: &[u8], limits: Limits) -> Result<(), JsonError> {
-    if quick::plain(text, limits) {
-        return Ok(());
+pub(super) fn scan(text: &Bytes, limits: Limits) -> Result<ByteString, JsonError> {
+    let Ok(known) = ByteString::try_from(text.clone()) else {
+        // The long way refuses it too, and knows the place.
+        return Err(long(text, limits).err().unwrap_or_else(not_text));
+    };
+    if !quick::plain(&known, limits) {
+        long(text, limits)?;
     }
-    long(text, limits)
+    Ok(known)
+}
+
+fn not_text() -> JsonError {
+    JsonError::Malformed { reason: "the text is not UTF-8".to_owned(), line: 1, column: 1 }
 }
 
 fn long(text: &[u8], limits: Limits) -> Result<(), JsonError> {

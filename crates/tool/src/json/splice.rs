@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::{Json, walk};
@@ -13,43 +12,44 @@ use super::{Json, walk};
 impl Json {
     /// An array of `items`, each as it stands.
     pub fn array<'a>(items: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut text = vec![b'['];
+        let mut text = String::from("[");
         for item in items {
             if text.len() > 1 {
-                text.push(b',');
+                text.push(',');
             }
-            text.extend_from_slice(&item.0);
+            text.push_str(&item.0);
         }
-        text.push(b']');
-        Self(Bytes::from(text))
+        text.push(']');
+        Self(text.into())
     }
 
     /// An object of `fields`, in their order, each value as it stands. The keys are this program's
     /// own words and differ from each other.
     pub fn fields<'a>(fields: impl IntoIterator<Item = (&'static str, &'a Self)>) -> Self {
-        let mut text = vec![b'{'];
+        let mut text = String::with_capacity(128);
+        text.push('{');
         for (key, value) in fields {
             if text.len() > 1 {
-                text.push(b',');
+                text.push(',');
             }
-            text.extend_from_slice(&Self::of(key).0);
-            text.push(b':');
-            text.extend_from_slice(&value.0);
+            quote(&mut text, key);
+            text.push(':');
+            text.push_str(&value.0);
         }
-        text.push(b'}');
-        Self(Bytes::from(text))
+        text.push('}');
+        Self(text.into())
     }
 
     /// The members of an object, in order, sharing its bytes; empty for anything else.
     pub fn members(&self) -> Vec<(String, Self)> {
-        let own = |(key, value): (Cow<'_, str>, &[u8])| (key.into_owned(), self.part(value));
+        let own = |(key, value): (Cow<'_, str>, &str)| (key.into_owned(), self.part(value));
         walk::Members::of(&self.0).map(own).collect()
     }
 
     /// The elements of an array, in order, sharing its bytes; empty for anything else.
     pub fn elements(&self) -> Vec<Self> {
-        let elements: Vec<&RawValue> = serde_json::from_slice(&self.0).unwrap_or_default();
-        elements.into_iter().map(|raw| self.part(raw.get().as_bytes())).collect()
+        let elements: Vec<&RawValue> = serde_json::from_str(&self.0).unwrap_or_default();
+        elements.into_iter().map(|raw| self.part(raw.get())).collect()
     }
 
     /// One member of an object, sharing its bytes.
@@ -83,19 +83,19 @@ impl Json {
             let start = raw.as_ptr().addr() - self.0.as_ptr().addr();
             (start, start + raw.len(), None)
         } else {
-            let end = self.0.iter().rposition(|byte| *byte == b'}').unwrap_or_default();
+            let end = self.0.rfind('}').unwrap_or_default();
             (end, end, Some(Self::of(key)))
         };
-        let mut text = Vec::with_capacity(self.0.len() + value.0.len() + 8);
-        text.extend_from_slice(self.0.get(..before).unwrap_or_default());
+        let mut text = String::with_capacity(self.0.len() + value.0.len() + 8);
+        text.push_str(self.0.get(..before).unwrap_or_default());
         if let Some(key) = key {
-            text.extend_from_slice(if members.is_empty() { b"" } else { b"," });
-            text.extend_from_slice(&key.0);
-            text.push(b':');
+            text.push_str(if members.is_empty() { "" } else { "," });
+            text.push_str(&key.0);
+            text.push(':');
         }
-        text.extend_from_slice(&value.0);
-        text.extend_from_slice(self.0.get(after..).unwrap_or_default());
-        Self(Bytes::from(text))
+        text.push_str(&value.0);
+        text.push_str(self.0.get(after..).unwrap_or_default());
+        Self(text.into())
     }
 
     /// The object without `key`. All other bytes stay as they are; anything but an object stays whole.
@@ -105,31 +105,42 @@ impl Json {
         let Some(at) = members.iter().position(|(name, _)| name == key) else {
             return self.clone();
         };
-        let span = |(_, raw): &(Cow<'_, str>, &[u8])| {
+        let span = |(_, raw): &(Cow<'_, str>, &str)| {
             let start = raw.as_ptr().addr() - self.0.as_ptr().addr();
             start..start + raw.len()
         };
-        let open = self.0.iter().position(|byte| *byte == b'{').unwrap_or_default() + 1;
+        let open = self.0.find('{').unwrap_or_default() + 1;
         let end = members.get(at).map(span).map_or(open, |span| span.end);
         // From the end of the member before; the first one goes with the comma behind it.
         let before = at.checked_sub(1).and_then(|at| members.get(at)).map(span);
         let after = self.0.get(end..).unwrap_or_default();
-        let comma = after.iter().position(|byte| *byte == b',').filter(|_| members.len() > 1);
+        let comma = after.find(',').filter(|_| members.len() > 1);
         let (from, to) = match (before, comma) {
             (Some(before), _) => (before.end, end),
             (None, Some(comma)) => (open, end + comma + 1),
             (None, None) => (open, end),
         };
-        let mut text = Vec::with_capacity(self.0.len());
-        text.extend_from_slice(self.0.get(..from).unwrap_or_default());
-        text.extend_from_slice(self.0.get(to..).unwrap_or_default());
-        Self(Bytes::from(text))
+        let mut text = String::with_capacity(self.0.len());
+        text.push_str(self.0.get(..from).unwrap_or_default());
+        text.push_str(self.0.get(to..).unwrap_or_default());
+        Self(text.into())
     }
 
     /// `value` was borrowed from this text, so its bytes lie inside.
-    fn part(&self, value: &[u8]) -> Self {
+    fn part(&self, value: &str) -> Self {
         Self(self.0.slice_ref(value))
     }
+}
+
+/// Writes a string of JSON.
+pub fn quote(out: &mut String, text: &str) {
+    if text.bytes().any(|byte| matches!(byte, 0..=0x1f | b'"' | b'\\')) {
+        out.push_str(&Json::of(text).0);
+        return;
+    }
+    out.push('"');
+    out.push_str(text);
+    out.push('"');
 }
 
 #[cfg(test)]

@@ -5,40 +5,41 @@ use std::borrow::Cow;
 
 /// The members of an object, in order: key and value, each as it stands. Nothing for anything else.
 pub(super) struct Members<'t> {
-    rest: &'t [u8],
+    rest: &'t str,
 }
 
 impl<'t> Members<'t> {
     /// `text` was checked.
-    pub(super) fn of(text: &'t [u8]) -> Self {
+    pub(super) fn of(text: &'t str) -> Self {
         let rest = text.trim_ascii_start();
-        Self { rest: rest.strip_prefix(b"{").unwrap_or_default() }
+        Self { rest: rest.strip_prefix('{').unwrap_or_default() }
     }
 }
 
 impl<'t> Iterator for Members<'t> {
-    type Item = (Cow<'t, str>, &'t [u8]);
+    type Item = (Cow<'t, str>, &'t str);
 
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.rest.trim_ascii_start();
-        let rest = rest.strip_prefix(b",").unwrap_or(rest).trim_ascii_start();
-        if rest.first() != Some(&b'"') {
+        let rest = rest.strip_prefix(',').unwrap_or(rest).trim_ascii_start();
+        if !rest.starts_with('"') {
             return None;
         }
-        let (key, rest) = rest.split_at_checked(string(rest))?;
-        let rest = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
-        let (value, rest) = rest.split_at_checked(value(rest))?;
+        let (key, rest) = rest.split_at_checked(string(rest.as_bytes()))?;
+        let rest = rest.trim_ascii_start().strip_prefix(':')?.trim_ascii_start();
+        let (value, rest) = rest.split_at_checked(value(rest.as_bytes()))?;
         self.rest = rest;
         Some((unquoted(key)?, value))
     }
 }
 
-fn unquoted(key: &[u8]) -> Option<Cow<'_, str>> {
-    let inside = key.get(1..key.len().checked_sub(1)?)?;
-    if inside.contains(&b'\\') {
-        return serde_json::from_slice(key).ok().map(Cow::Owned);
+/// What stands between the quotes of a string; borrowed, where nothing is escaped.
+pub(super) fn unquoted(string: &str) -> Option<Cow<'_, str>> {
+    let inside = string.strip_prefix('"')?.strip_suffix('"')?;
+    if memchr::memchr(b'\\', inside.as_bytes()).is_some() {
+        return serde_json::from_str(string).ok().map(Cow::Owned);
     }
-    std::str::from_utf8(inside).ok().map(Cow::Borrowed)
+    Some(Cow::Borrowed(inside))
 }
 
 /// Bytes of the string that begins here, quotes included.
@@ -55,14 +56,15 @@ fn string(text: &[u8]) -> usize {
 }
 
 fn quote_or_escape(text: &[u8]) -> Option<usize> {
-    text.iter().position(|byte| matches!(byte, b'"' | b'\\'))
+    memchr::memchr2(b'"', b'\\', text)
 }
 
 /// Bytes of the value that begins here.
 fn value(text: &[u8]) -> usize {
     match text.first() {
         Some(b'"') => string(text),
-        Some(b'{' | b'[') => nested(text),
+        Some(b'{') => nested(text, (b'{', b'}')),
+        Some(b'[') => nested(text, (b'[', b']')),
         _ => {
             let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']') || byte.is_ascii_whitespace();
             text.iter().position(ends).unwrap_or(text.len())
@@ -70,17 +72,19 @@ fn value(text: &[u8]) -> usize {
     }
 }
 
-fn nested(text: &[u8]) -> usize {
+/// An array or object. What it holds is balanced too, so only its own kind of bracket is counted.
+fn nested(text: &[u8], (open, close): (u8, u8)) -> usize {
     let (mut at, mut depth) = (0, 0_usize);
-    while let Some(byte) = text.get(at) {
-        match byte {
-            b'"' => {
+    while let Some(found) = text.get(at..).and_then(|rest| memchr::memchr3(b'"', open, close, rest))
+    {
+        at += found;
+        match text.get(at) {
+            Some(b'"') => {
                 at += string(text.get(at..).unwrap_or_default());
                 continue;
             }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
+            Some(byte) if *byte == open => depth += 1,
+            _ => depth = depth.saturating_sub(1),
         }
         at += 1;
         if depth == 0 {
@@ -97,8 +101,9 @@ mod tests {
     use super::Members;
 
     fn walked(text: &str) -> Vec<(String, String)> {
-        let own = |value: &[u8]| String::from_utf8(value.to_vec()).unwrap();
-        Members::of(text.as_bytes()).map(|(key, value)| (key.into_owned(), own(value))).collect()
+        let own =
+            |(key, value): (std::borrow::Cow<'_, str>, &str)| (key.into_owned(), value.to_owned());
+        Members::of(text).map(own).collect()
     }
 
     #[test]

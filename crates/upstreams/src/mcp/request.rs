@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use ::mcp::{Era, Revision, meta};
 use bytes::Bytes;
 use tool::Json;
+use tool::json::quote;
 
 /// The params of a request, but for `_meta`.
 #[derive(Debug, Clone)]
@@ -58,13 +59,10 @@ impl<'a> Outgoing<'a> {
         let mut text = String::with_capacity(args.as_str().len() + own + 512);
         // Writing to a string does not fail.
         write!(text, r#"{{"jsonrpc":"2.0","id":{id},"method":"#).unwrap_or_default();
-        text.push_str(Json::of(self.method).as_str());
+        quote(&mut text, self.method);
         text.push_str(r#","params":"#);
-        let mut members = Members { text, first: true };
-        let meta = self.meta(id, era);
-        if let Some(meta) = &meta {
-            members.add(meta::META, meta);
-        }
+        let mut members = Members::new(&mut text);
+        let beside = self.beside(&mut members, id, era);
         match &self.params {
             Params::Tool(name, args) => {
                 members.add("name", name.as_str());
@@ -72,7 +70,7 @@ impl<'a> Outgoing<'a> {
             }
             Params::Whole(params) => {
                 for (key, value) in params.members() {
-                    if key != meta::META || meta.is_none() {
+                    if key != meta::META || !beside {
                         members.add(&key, value.as_str());
                     }
                 }
@@ -83,28 +81,33 @@ impl<'a> Outgoing<'a> {
                 members.add(key, value.as_str());
             }
         }
-        let mut text = members.end();
+        members.end();
         text.push('}');
         text.into()
     }
 
-    fn meta(&self, id: i64, era: Era) -> Option<String> {
-        let mut members = Members { text: String::new(), first: true };
+    /// Writes `_meta`, where there is anything to say there; whether there was.
+    fn beside(&self, members: &mut Members<'_>, id: i64, era: Era) -> bool {
+        if self.passed.is_empty() && !self.progress && era == Era::Handshake {
+            return false;
+        }
+        let mut meta = members.within(meta::META);
         for (key, value) in &self.passed {
-            members.add(key, value.as_str());
+            meta.add(key, value.as_str());
         }
         if self.progress {
-            members.add(meta::PROGRESS_TOKEN, &id.to_string());
+            meta.add(meta::PROGRESS_TOKEN, &id.to_string());
         }
         if era == Era::Stateless {
-            members.add(meta::PROTOCOL_VERSION, &format!("\"{}\"", Revision::LATEST));
-            members.add(meta::CLIENT_INFO, US);
-            members.add(meta::CLIENT_CAPABILITIES, self.can.as_str());
+            meta.add(meta::PROTOCOL_VERSION, &format!("\"{}\"", Revision::LATEST));
+            meta.add(meta::CLIENT_INFO, US);
+            meta.add(meta::CLIENT_CAPABILITIES, self.can.as_str());
             if let Some(level) = &self.level {
-                members.add(meta::LOG_LEVEL, level.as_str());
+                meta.add(meta::LOG_LEVEL, level.as_str());
             }
         }
-        (!members.first).then(|| members.end())
+        meta.end();
+        true
     }
 }
 
@@ -113,23 +116,38 @@ pub(super) const US: &str =
     concat!(r#"{"name":"toolkeep","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
 /// Writes an object.
-struct Members {
-    text: String,
+struct Members<'t> {
+    text: &'t mut String,
     first: bool,
 }
 
-impl Members {
-    fn add(&mut self, key: &str, value: &str) {
-        self.text.push(if self.first { '{' } else { ',' });
-        self.first = false;
-        self.text.push_str(Json::of(key).as_str());
+impl<'t> Members<'t> {
+    fn new(text: &'t mut String) -> Self {
+        text.push('{');
+        Self { text, first: true }
+    }
+
+    fn key(&mut self, key: &str) {
+        if !std::mem::take(&mut self.first) {
+            self.text.push(',');
+        }
+        quote(self.text, key);
         self.text.push(':');
+    }
+
+    fn add(&mut self, key: &str, value: &str) {
+        self.key(key);
         self.text.push_str(value);
     }
 
-    fn end(mut self) -> String {
-        self.text.push_str(if self.first { "{}" } else { "}" });
-        self.text
+    /// An object inside this one.
+    fn within(&mut self, key: &str) -> Members<'_> {
+        self.key(key);
+        Members::new(self.text)
+    }
+
+    fn end(self) {
+        self.text.push('}');
     }
 }
 

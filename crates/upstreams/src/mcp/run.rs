@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ::mcp::header::Mirror;
 use ::mcp::{Era, Revision, RpcError, code, meta};
 use tool::executor::{Rpc, Sent};
-use tool::{Call, Code, Context, ExecuteError, Step};
+use tool::{Call, Code, Context, ExecuteError, Json, Step};
 
 use super::exchange::{Exchange, Kind};
 use super::fail::refused;
@@ -72,7 +72,7 @@ impl<'a> Run<'a> {
     /// The era of the client at the other end; of the older one, where there is no such client.
     pub(super) fn era(&self) -> Era {
         let said = self.ctx.meta.and_then(|meta| meta.get(meta::PROTOCOL_VERSION));
-        let said = said.and_then(|said| said.read::<String>().ok());
+        let said = said.as_ref().and_then(Json::text);
         said.and_then(|said| Revision::read(&said)).map_or(Era::Handshake, Revision::era)
     }
 
@@ -111,6 +111,9 @@ impl<'a> Run<'a> {
             None if job.bare => self.link(Era::Handshake).await?,
             None => self.link(self.era()).await?,
         };
+        if link.era() == Era::Stateless {
+            request.can = relayed(self.ctx.client);
+        }
         if request.answers.is_some() && link.era() == Era::Handshake {
             return Err(self.not_waiting());
         }
@@ -149,7 +152,7 @@ impl<'a> Run<'a> {
             method: job.method,
             params: job.params.clone(),
             passed: self.ctx.meta.map(meta::passed_on).unwrap_or_default(),
-            can: relayed(self.ctx.client),
+            can: Json::empty(),
             level: self.ctx.meta.and_then(|meta| meta.get(meta::LOG_LEVEL)),
             progress: self.ctx.progress.wanted(),
             answers: None,

@@ -84,7 +84,7 @@ impl Run<'_> {
         }
         let [is_error, kind, requests, state] =
             result.pick(["isError", "resultType", "inputRequests", "requestState"]);
-        let kind = kind.and_then(|kind| kind.read::<String>().ok());
+        let kind = kind.as_ref().and_then(Json::text);
         match (kind.as_deref(), era) {
             (None | Some("complete"), _) => {
                 let is_error = is_error.is_some_and(|said| said.as_str() == "true");

@@ -1,0 +1,178 @@
+//! `bench catalog`: what large catalogs cost those who are not listing them.
+//!
+//! Tool files of 10,000 tools each; every page is asked for, before the catalog was ever listed and
+//! again, while one caller goes on calling a tool behind. And: the first list after a tool was added.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::message::{Message, connect};
+use crate::target::Part;
+use crate::toolkeep::{SOURCE, Toolkeep};
+
+pub(crate) const USAGE: &str = "usage: bench catalog --toolkeep PATH [--tools N]";
+
+/// Tools of one file; a file may have no more.
+const FILE: usize = 10_000;
+/// How long a changed file may take to be seen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Measures and prints.
+pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
+    let (mut binary, mut tools) = (None, 100_000);
+    for pair in flags.chunks(2) {
+        match pair {
+            ["--toolkeep", path] => binary = Some(Path::new(*path)),
+            ["--tools", number] => tools = number.parse().map_err(|_| USAGE.to_owned())?,
+            _ => return Err(USAGE.to_owned()),
+        }
+    }
+    let binary = binary.ok_or(USAGE)?;
+    let folder = tempfile()?;
+    let done = measure(binary, &folder, tools).await;
+    drop(fs::remove_dir_all(&folder));
+    done
+}
+
+fn tempfile() -> Result<std::path::PathBuf, String> {
+    let folder = std::env::temp_dir().join(format!("toolkeep-catalog-{}", std::process::id()));
+    fs::create_dir_all(&folder).map_err(|e| format!("`{}`: {e}", folder.display()))?;
+    Ok(folder)
+}
+
+async fn measure(binary: &Path, folder: &Path, tools: usize) -> Result<(), String> {
+    let upstream = Part::start(&["upstream", "2"])?;
+    let mut configuration = format!(
+        "version: 1\nsources:\n  - name: {SOURCE}\n    mcp: {{ url: \"http://{}/mcp\" }}\n    read_only: [echo]\n",
+        upstream.address
+    );
+    for (number, from) in (0..tools).step_by(FILE).enumerate() {
+        let file = folder.join(format!("tools-{number}.json"));
+        write(&file, from..(from + FILE).min(tools))?;
+        let line = format!("  - name: big{number}\n    tool_file: \"{}\"\n", file.display());
+        configuration.push_str(&line);
+    }
+    let begun = Instant::now();
+    let toolkeep = Toolkeep::with(binary, &configuration, folder).await?;
+    println!("{tools} tools: ready and first listed after {}", ms(begun.elapsed()));
+    let call = Message::call(toolkeep.part.address, toolkeep.named("echo")?);
+    let call = call.with(&toolkeep.headers);
+    println!(
+        "calls alone:          {}",
+        beside(&call, tokio::time::sleep(Duration::from_secs(3))).await?.1
+    );
+    for turn in ["first", "second"] {
+        let (paged, pauses) = beside(&call, pages(&toolkeep)).await?;
+        let (pages, listed, slowest) = paged?;
+        println!("{turn} time, {pages} pages, {listed} tools, the slowest in {}", ms(slowest));
+        println!("calls beside that:    {pauses}");
+    }
+    let file = folder.join("tools-0.json");
+    let before = pages(&toolkeep).await?.1;
+    write(&file, 1..FILE.min(tools))?;
+    let (first, of) = changed(&toolkeep, before).await?;
+    println!("first list after a change, {of} of {before} tools: {}", ms(first));
+    Ok(())
+}
+
+/// A tool file that offers these numbers.
+fn write(file: &Path, numbers: std::ops::Range<usize>) -> Result<(), String> {
+    let tool = |number: usize| {
+        json!({
+            "name": format!("tool_{number}"),
+            "type": "function",
+            "handler": "mock",
+            "description": "One of very many tools that are there to be listed.",
+            "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
+            "implementation": {"type": "mock", "mock_response": "none"},
+        })
+    };
+    let tools: Vec<Value> = numbers.map(tool).collect();
+    let text = json!({"tools": tools}).to_string();
+    let whole = file.with_extension("new");
+    let failed = |e: std::io::Error| format!("`{}`: {e}", file.display());
+    fs::write(&whole, text).map_err(failed)?;
+    fs::rename(&whole, file).map_err(failed)
+}
+
+/// Asks for every page: how many there are, how many tools, and the slowest answer.
+async fn pages(toolkeep: &Toolkeep) -> Result<(usize, usize, Duration), String> {
+    let mut connection = connect(toolkeep.part.address).await?;
+    let (mut pages, mut tools, mut slowest, mut cursor) = (0, 0, Duration::ZERO, None);
+    loop {
+        let page = Message::page(toolkeep.part.address, cursor.as_deref());
+        let page = page.with(&toolkeep.headers);
+        let sent = Instant::now();
+        let answer = page.send(&mut connection).await?;
+        slowest = slowest.max(sent.elapsed());
+        let answer = answer.json()?;
+        let result = answer.get("result").ok_or_else(|| format!("no list: {answer}"))?;
+        pages += 1;
+        tools += result.get("tools").and_then(Value::as_array).map_or(0, Vec::len);
+        cursor = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+        if cursor.is_none() {
+            return Ok((pages, tools, slowest));
+        }
+    }
+}
+
+/// Runs `work` while a caller calls; with it, what that caller saw.
+async fn beside<T>(call: &Message, work: impl Future<Output = T>) -> Result<(T, String), String> {
+    let (stop, mut stopped) = watch::channel(false);
+    let (call, mut taken) = (call.clone(), Vec::new());
+    let calling = tokio::spawn(async move {
+        let mut connection = connect(call.address).await?;
+        while !*stopped.borrow_and_update() {
+            let sent = Instant::now();
+            let answer = call.send(&mut connection).await?;
+            taken.push(sent.elapsed());
+            if !call.fits(&answer) {
+                return Err(answer.start());
+            }
+        }
+        taken.sort();
+        let at = |share: usize| taken.get(taken.len() * share / 1_000).copied().unwrap_or_default();
+        let most = taken.last().copied().unwrap_or_default();
+        Ok(format!(
+            "{} calls, p50 {}, p99 {}, longest {}",
+            taken.len(),
+            ms(at(500)),
+            ms(at(990)),
+            ms(most)
+        ))
+    });
+    let done = work.await;
+    // It fails where the caller has ended by itself, which the next line tells.
+    stop.send(true).ok();
+    Ok((done, calling.await.map_err(|e| e.to_string())??))
+}
+
+/// Waits until the number of tools is another, and measures the first answer of the new catalog.
+async fn changed(toolkeep: &Toolkeep, before: usize) -> Result<(Duration, usize), String> {
+    let address = toolkeep.part.address;
+    let mut connection = connect(address).await?;
+    let first = Message::list(address).with(&toolkeep.headers);
+    let old = first.send(&mut connection).await?.body;
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let sent = Instant::now();
+        let answer = first.send(&mut connection).await?;
+        let took = sent.elapsed();
+        // The page's cursor or its tools differ as soon as the catalog does.
+        if answer.body != old {
+            let tools =
+                answer.json()?.pointer("/result/tools").and_then(Value::as_array).map(Vec::len);
+            return Ok((took, tools.unwrap_or_default()));
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Err(format!("a change of {before} tools was not seen within {} s", PATIENCE.as_secs()))
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.2} ms", time.as_secs_f64() * 1_000.0)
+}

@@ -118,7 +118,7 @@ pub(super) struct OAuth {
     pub(super) private_key_env: Field<String>,
     /// https address of a document that describes this installation as a client.
     pub(super) client_metadata: Field<String>,
-    /// Scopes to ask for first. Default: those that the server names.
+    /// Scopes to ask for, and with `client_credentials` no others. Default: those that the server names.
     pub(super) scopes: Field<Vec<Field<String>>>,
     /// The only authorization server that is asked, as its metadata name it. Needed where it lies in a
     /// private network.

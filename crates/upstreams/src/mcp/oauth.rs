@@ -46,7 +46,8 @@ pub struct Settings {
     pub client: Option<Registered>,
     /// The https address of a client id metadata document that describes this installation.
     pub client_metadata: Option<String>,
-    /// Scopes to ask for first; empty: those that the server names.
+    /// Scopes to ask for, and with [`Grant::ClientCredentials`] no others: a server cannot name itself a
+    /// stronger token. Empty: those that the server names.
     pub scopes: Vec<String>,
     /// The only authorization server that is asked, by its identifier.
     pub issuer: Option<String>,

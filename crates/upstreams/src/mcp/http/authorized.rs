@@ -13,23 +13,25 @@ use crate::mcp::mirror::Header;
 use crate::mcp::oauth::{Account, Challenge, Tries};
 
 impl Endpoint {
-    /// Sends a request with a token of `account`, once a token was ever wanted.
+    /// Sends a request with a token of `account`, once a token was ever wanted. `first` is what the
+    /// request was answered with when it went out without one.
     pub(super) async fn authorized(
         &self,
-        account: &Arc<Account>,
+        (account, mut first): (&Arc<Account>, Option<Response<Body>>),
         seat: &Seat,
         (method, more): (Method, &[Header]),
         body: Bytes,
     ) -> Result<Response<Body>, HttpFault> {
         let mut tries = Tries::default();
         loop {
-            let token = if account.is_awake() {
-                account.bearer().await.map_err(HttpFault::untokened)?
+            let (token, response) = if let Some(response) = first.take() {
+                (None, response)
             } else {
-                None
+                let token = account.bearer().await.map_err(HttpFault::untokened)?;
+                let request = (method.clone(), more);
+                let sent = self.send_as(seat, request, body.clone(), token.as_deref()).await?;
+                (token, sent)
             };
-            let request = (method.clone(), more);
-            let response = self.send_as(seat, request, body.clone(), token.as_deref()).await?;
             let status = response.status();
             let challenge = match status {
                 StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {

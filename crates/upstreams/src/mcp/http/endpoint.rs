@@ -159,11 +159,19 @@ impl Endpoint {
         (method, more): (Method, &[Header]),
         body: Bytes,
     ) -> Result<Response<Body>, HttpFault> {
-        match self.http.account() {
-            None => self.send_as(seat, (method, more), body, None).await,
-            // Boxed: rare, and not to be carried by those that have none.
-            Some(account) => Box::pin(self.authorized(account, seat, (method, more), body)).await,
+        let Some(account) = self.http.account() else {
+            return self.send_as(seat, (method, more), body, None).await;
+        };
+        let mut first = None;
+        if !account.is_awake() {
+            let bare = self.send_as(seat, (method.clone(), more), body.clone(), None).await?;
+            if !matches!(bare.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                return Ok(bare);
+            }
+            first = Some(bare);
         }
+        // Boxed: not to be carried by those that need no token.
+        Box::pin(self.authorized((account, first), seat, (method, more), body)).await
     }
 
     /// With this token.

@@ -229,6 +229,13 @@ impl Account {
             {
                 return Ok(());
             }
+            if self.settings.grant == Grant::ClientCredentials && !self.settings.scopes.is_empty() {
+                let wanted = shown(&wanted.join(" "), 300);
+                let message =
+                    format!("wants `{wanted}`, which is not among its `scopes` (HTTP 403)");
+                let fix = "add it to `scopes`, where the server should have that right";
+                return Err(Fault::refused(message).fix(fix));
+            }
             let new = wanted.iter().any(|scope| !state.asked.contains(scope));
             if !new || tries.steps > STEPS || state.wanted.len() + wanted.len() > SCOPES {
                 let wanted = shown(&wanted.join(" "), 300);

@@ -48,13 +48,17 @@ impl World {
 
     /// A source as a new process makes it.
     fn source(&self, settings: Settings) -> McpSource {
+        self.source_with(settings, Options::default())
+    }
+
+    fn source_with(&self, settings: Settings, options: Options) -> McpSource {
         let store = Some(Arc::clone(&self.store) as Arc<dyn Store>);
         let clock = Arc::new(FakeClock::default());
         let means = Means { egress: egress(), store, clock };
         let name = settings.source.clone();
         let http = Http::new(&egress(), &settings.url, &[]).unwrap();
         let http = http.with_account(Account::new(settings, means).unwrap());
-        McpSource::http(name, Options::default(), http)
+        McpSource::http(name, options, http)
     }
 
     fn tokens(&self) -> usize {

@@ -9,6 +9,7 @@ use tool::executor::Sent;
 use tool::source::SourceFault;
 use tool::{Code, Source as _};
 use upstreams::mcp::oauth::{Proof, Registered, Settings};
+use upstreams::mcp::{Bounds, Options};
 
 use super::{World, refused};
 use crate::mcp::runs::{Runner, Watch, runner, said};
@@ -38,7 +39,10 @@ async fn one_token_is_found_out_about_asked_for_and_used() {
 #[tokio::test]
 async fn a_thousand_calls_at_once_ask_for_one_token() {
     let world = World::new();
-    let (source, tool) = reads(&world).await;
+    let bounds = Bounds { calls: 1_000, ..Bounds::default() };
+    let options = Options { bounds, ..Options::default() };
+    let source = world.source_with(world.alone(), options);
+    let tool = runner(&source, "guarded.read").await;
     assert_eq!(world.tokens(), 1);
     world.authority.revoke_access();
     world.authority.change(|habits| habits.slow = Duration::from_millis(100));
@@ -46,16 +50,26 @@ async fn a_thousand_calls_at_once_ask_for_one_token() {
     for _ in 0..1_000 {
         calls.spawn(tool.clone().owned("{}".to_owned()));
     }
-    let (mut done, mut busy) = (0, 0);
     while let Some(call) = calls.join_next().await {
-        match call.unwrap() {
-            Ok(_) => done += 1,
-            Err(error) if error.code == Code::Busy => busy += 1,
-            Err(error) => panic!("{error:?}"),
-        }
+        call.unwrap().unwrap();
     }
-    assert_eq!((done, busy), (256, 744), "256 is what a source takes at once");
-    assert_eq!(world.tokens(), 2);
+    assert_eq!((world.tokens(), world.resource.calls().len()), (2, 1_000));
+    source.close().await;
+}
+
+#[tokio::test]
+async fn the_operators_scopes_are_all_that_is_asked_for() {
+    let world = World::new();
+    let scopes = vec!["read".to_owned()];
+    let source = world.source(Settings { scopes, ..world.alone() });
+    let error = runner(&source, "guarded.write").await.call("{}").await.unwrap_err();
+    assert!(error.message.contains("not among its `scopes`"), "{error}");
+    assert_eq!(world.tokens(), 1);
+    source.close().await;
+    // The control: where they hold it, it is asked for at once.
+    let scopes = vec!["read".to_owned(), "write".to_owned()];
+    let source = world.source(Settings { scopes, ..world.alone() });
+    runner(&source, "guarded.write").await.call("{}").await.unwrap();
     source.close().await;
 }
 

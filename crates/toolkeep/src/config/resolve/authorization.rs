@@ -142,7 +142,7 @@ impl Resolver<'_> {
     fn file(&self, path: &str, place: Place) -> Option<String> {
         let read = text::read(&self.path(path));
         let told = |fault: crate::config::Fault| {
-            let message = format!("`{}` cannot be read: {}", shorten(path), fault.message);
+            let message = format!("`{}` {}", shorten(path), fault.message);
             self.sink.tell_hidden(place, message, "look at the path, and at who may read it");
         };
         read.map_err(told).ok()

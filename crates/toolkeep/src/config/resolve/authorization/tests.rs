@@ -48,7 +48,7 @@ fn what_cannot_be_meant_is_told_with_its_place_and_fix() {
     for (mcp, words) in [
         (
             "{ url: 'http://h/', oauth: {} }",
-            "4:31 tokens go over https only, but for this machine itself = write the `url` with `https://`",
+            "4:37 tokens go over https only, but for this machine itself = write the `url` with `https://`",
         ),
         (
             "{ url: 'https://h/', oauth: { grant: client_credentials } }",

@@ -95,7 +95,7 @@ fn end(status: Status) -> End {
 
 fn all(counts: &Counts) -> [u64; 5] {
     ["succeeded", "failed", "abandoned", "refused", "unknown"].map(|status| {
-        let of = Ended { door: "rest".to_owned(), status: status.to_owned() };
+        let of = Ended { door: "rest".into(), status };
         counts.0.get_or_create(&of).get()
     })
 }

@@ -41,11 +41,16 @@ pub(super) async fn discover(
     };
     let old = named.is_empty();
     let server = match issuer(settings, named)? {
-        Some(issuer) => of_issuer(web, &issuer).await?.ok_or_else(|| unknown(&issuer))?,
+        Some(issuer) => {
+            let same = |said: &str| said == issuer;
+            of_issuer(web, &issuer, same).await?.ok_or_else(|| unknown(&issuer))?
+        }
         // MCP 2025-03-26: the server's own host is its authorization server.
         None if old => {
             let origin = url.origin().ascii_serialization();
-            let found = of_issuer(web, &origin).await?;
+            // Nobody named an issuer, so it may say which one it is, on its own host.
+            let same = |said: &str| Url::parse(said).is_ok_and(|it| it.origin() == url.origin());
+            let found = of_issuer(web, &origin, same).await?;
             found.unwrap_or_else(|| Server::assumed(&origin))
         }
         None => return Err(Fault::malformed("names no authorization server that can be used")),
@@ -101,7 +106,11 @@ fn issuer(settings: &Settings, named: Vec<String>) -> Result<Option<String>, Fau
 }
 
 /// The metadata of an authorization server; nothing where it has none.
-async fn of_issuer(web: &Web, issuer: &str) -> Result<Option<Server>, Fault> {
+async fn of_issuer(
+    web: &Web,
+    issuer: &str,
+    same: impl Fn(&str) -> bool,
+) -> Result<Option<Server>, Fault> {
     let bad = |why: &str| {
         Fault::malformed(format!("names the authorization server `{}`, {why}", shown(issuer, 200)))
     };
@@ -111,7 +120,7 @@ async fn of_issuer(web: &Web, issuer: &str) -> Result<Option<Server>, Fault> {
         let at = At { url: &place, what, whose: "the server" };
         let Some(server) = web.get::<Server>(at).await? else { continue };
         // RFC 8414 3.3: else one server could speak for another.
-        if server.issuer != issuer {
+        if !same(&server.issuer) {
             let other = shown(&server.issuer, 200);
             let why = format!("whose metadata are those of `{other}`: they are not used");
             let fault = Fault { kind: tool::source::SourceFault::Blocked, ..bad(&why) };

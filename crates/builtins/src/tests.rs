@@ -74,6 +74,7 @@ async fn run(name: &str, args: &str) -> Outcome {
         client: &ClientCan::default(),
         meta: None,
         ask: None,
+        task: None,
         credentials: &Nobody,
         calls: None,
         attempt: 1,

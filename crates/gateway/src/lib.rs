@@ -24,7 +24,7 @@ use tool::executor::Credentials;
 use tool::{Clock, Ledger, Secret};
 
 pub use limits::Bounds;
-pub use request::{Request, Target};
+pub use request::{Detached, Request, Target};
 pub use view::View;
 
 use ids::Ids;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
 use tool::call::Resume;
-use tool::executor::{Ask, ClientCan, Progress};
+use tool::executor::{Ask, ClientCan, Progress, Task};
 use tool::{CallId, CallerType, Json};
 
 /// What a request is for.
@@ -33,6 +34,15 @@ impl Target {
     }
 }
 
+/// What a call needs that can go on without whoever made it.
+#[derive(Clone)]
+pub struct Detached {
+    /// Its task.
+    pub task: Arc<dyn Task>,
+    /// Gives the call up.
+    pub cancel: CancellationToken,
+}
+
 /// One call as a door hands it in. Nothing in it can widen what the caller may do.
 #[derive(Clone)]
 pub struct Request {
@@ -54,6 +64,8 @@ pub struct Request {
     pub progress: Option<Arc<dyn Progress>>,
     /// How the client can be asked while the call runs.
     pub ask: Option<Arc<dyn Ask>>,
+    /// Where the call can go on as a task of its client.
+    pub task: Option<Box<Detached>>,
     /// The wait that this call ends, with the answers to its questions.
     pub continues: Option<Resume>,
     /// Answers to what was not asked.
@@ -82,11 +94,18 @@ impl Request {
             client: ClientCan::default(),
             progress: None,
             ask: None,
+            task: None,
             continues: None,
             unasked: None,
             meta: None,
             lasting: false,
         }
+    }
+}
+
+impl fmt::Debug for Detached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Detached").finish_non_exhaustive()
     }
 }
 

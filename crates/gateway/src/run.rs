@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tool::executor::Wait;
-use tool::executor::{Ask, Sent};
+use tool::executor::{Ask, Sent, Task};
 use tool::outcome::{Body, Failure, Status};
 use tool::{Caller, Code, Context, End, ExecuteError, Executor, Granted, Step, Ticket};
 
@@ -42,7 +42,8 @@ impl Run {
         request: Box<Request>,
         ready: Box<Ready>,
     ) -> Self {
-        Self { gateway, caller, request, ready, cancel: CancellationToken::new() }
+        let cancel = request.task.as_ref().map(|it| it.cancel.clone()).unwrap_or_default();
+        Self { gateway, caller, request, ready, cancel }
     }
 
     pub(crate) async fn finish(self, ticket: Ticket) -> Ended {
@@ -82,6 +83,7 @@ impl Run {
         let words = Words {
             progress: self.request.progress.as_deref().unwrap_or(&Unheard),
             ask: self.request.ask.as_deref(),
+            task: self.request.task.as_ref().map(|it| &*it.task),
         };
         let ctx = Context {
             caller: &self.caller,
@@ -91,6 +93,7 @@ impl Run {
             client: &self.request.client,
             meta: self.request.meta.as_ref(),
             ask: words.ask.is_some().then_some(&words as &dyn Ask),
+            task: words.task.is_some().then_some(&words as &dyn Task),
             credentials: self.gateway.parts.credentials.as_ref(),
             calls: None,
             attempt: 1,
@@ -121,15 +124,24 @@ impl Run {
         // A panic is one failed call, not a dead server.
         let mut running = AssertUnwindSafe(executor.execute(granted, ctx)).catch_unwind();
         let fault = |_| Err(ExecuteError::during(Code::Internal, "a fault in the tool's executor"));
-        let stopped = tokio::select! {
-            biased;
-            stepped = &mut running => return stepped.unwrap_or_else(fault),
-            () = sleep(limit) => {
-                let told = format!("Tool execution timed out ({}).", seconds(limit));
-                ExecuteError::during(Code::Timeout, told)
-            }
-            () = self.cancel.cancelled() => {
-                ExecuteError::during(Code::Cancelled, "the caller gave the call up")
+        let mut longer = false;
+        let stopped = loop {
+            let left = if longer { self.more(limit) } else { limit };
+            tokio::select! {
+                biased;
+                stepped = &mut running => return stepped.unwrap_or_else(fault),
+                () = sleep(left) => {
+                    let more = self.more(limit);
+                    if !longer && !more.is_zero() {
+                        longer = true;
+                        continue;
+                    }
+                    let told = format!("Tool execution timed out ({}).", seconds(limit + more));
+                    break ExecuteError::during(Code::Timeout, told);
+                }
+                () = self.cancel.cancelled() => {
+                    break ExecuteError::during(Code::Cancelled, "the caller gave the call up");
+                }
             }
         };
         self.cancel.cancel();
@@ -139,6 +151,14 @@ impl Run {
             Ok(Ok(Ok(Step::Done(outcome)))) => Ok(Step::Done(outcome)),
             _ => Err(stopped),
         }
+    }
+
+    /// The time that a call has beyond `limit`, where it has become a task: its task's, unless the
+    /// operator gave the tool a limit of its own.
+    fn more(&self, limit: Duration) -> Duration {
+        let own = self.ready.call.tool.traits.timeout.is_some();
+        let held = self.request.task.as_ref().filter(|_| !own).and_then(|it| it.task.held());
+        held.unwrap_or_default().saturating_sub(limit)
     }
 
     fn shape(&self, stepped: Result<Step, ExecuteError>) -> Ended {

@@ -282,3 +282,84 @@ async fn what_comes_back_is_made_visible_and_holds_no_credential_of_a_known_form
     // What it said decides nothing about the next call.
     assert_eq!(bench.call("a", "{}").await.status, Status::Succeeded);
 }
+
+/// Holds each call that may be held, and never ends it.
+#[derive(Debug)]
+struct Endless;
+
+impl Executor for Endless {
+    fn execute<'a>(
+        &'a self,
+        call: tool::Granted<'a>,
+        ctx: &'a tool::Context<'a>,
+    ) -> tool::Boxed<'a, Result<Step, tool::ExecuteError>> {
+        if let Some(task) = ctx.task {
+            task.hold(call.call());
+        }
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A task of an hour, or one that cannot be.
+#[derive(Debug)]
+struct Hour(bool);
+
+impl tool::executor::Ask for Hour {
+    fn ask<'a>(
+        &'a self,
+        _: &'a str,
+        _: Json,
+    ) -> tool::Boxed<'a, Result<Json, tool::executor::Unanswered>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+impl tool::executor::Task for Hour {
+    fn hold(&self, _: &tool::Call) -> bool {
+        self.0
+    }
+    fn held(&self) -> Option<Duration> {
+        self.0.then_some(Duration::from_hours(1))
+    }
+    fn tell(&self, _: &str) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_became_a_task_has_the_time_of_a_task() {
+    let own = with("own", |t| t.traits.timeout = Some(Duration::from_secs(7)));
+    let bench = bench(vec![offer(tool("a"), Arc::new(Endless)), offer(own, Arc::new(Endless))]);
+    for (name, task, took) in [
+        ("a", None, "30s"),
+        ("a", Some(false), "30s"),
+        ("a", Some(true), "3600s"),
+        ("own", Some(true), "7s"),
+    ] {
+        let mut request = Request::new(name, "{}", "test");
+        request.task = task.map(|held| {
+            let task: Arc<dyn tool::executor::Task> = Arc::new(Hour(held));
+            Box::new(super::Detached { task, cancel: tokio_util::sync::CancellationToken::new() })
+        });
+        let begun = tokio::time::Instant::now();
+        let answer = bench.gateway.call(&principal(Level::User), request).await;
+        assert_eq!(code(&answer), Some(Code::Timeout));
+        let told = answer.result.unwrap_err().message;
+        assert_eq!(told, format!("Tool execution timed out ({took})."));
+        let seconds: u64 = took.trim_end_matches('s').parse().unwrap();
+        assert_eq!(begun.elapsed().as_secs(), seconds, "{name}");
+        assert_eq!(bench.ledger.kinds(answer.call), [Kind::Intent, Kind::Outcome]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_given_up_by_its_token_is_cancelled_even_without_effects() {
+    let reads = with("reads", |t| t.traits.effects = Effects::read_only());
+    let bench = bench(vec![offer(reads, Arc::new(Endless))]);
+    let cancel = tokio_util::sync::CancellationToken::new();
+    let mut request = Request::new("reads", "{}", "test");
+    request.task =
+        Some(Box::new(super::Detached { task: Arc::new(Hour(true)), cancel: cancel.clone() }));
+    let ann = principal(Level::User);
+    let (answer, ()) = tokio::join!(bench.gateway.call(&ann, request), async { cancel.cancel() });
+    assert_eq!(answer.status, Status::Cancelled);
+    assert_eq!(bench.ledger.kinds(answer.call), [Kind::Intent, Kind::Outcome]);
+}

@@ -10,6 +10,7 @@ mod message;
 pub mod meta;
 mod revision;
 pub mod sse;
+pub mod task;
 pub mod write;
 
 pub use id::Id;

@@ -25,6 +25,7 @@ mod run;
 mod running;
 mod scope;
 mod session;
+mod task;
 mod told;
 mod waiting;
 mod watch;
@@ -46,6 +47,7 @@ use crate::state::Doors;
 use call::{Mirrors, OwnNames};
 use scope::Scope;
 use session::Sessions;
+use task::Kept;
 use waiting::Waits;
 use watch::Watch;
 
@@ -54,6 +56,7 @@ use watch::Watch;
 pub(crate) struct Shared {
     sessions: Sessions,
     waits: Waits,
+    kept: Kept,
     watch: Watch,
     mirrors: Mirrors,
     own: OwnNames,
@@ -65,6 +68,7 @@ impl Shared {
         Self {
             sessions: Sessions::new(secret),
             waits: Waits::new(secret),
+            kept: Kept::new(secret),
             watch: Watch::default(),
             mirrors: Mirrors::default(),
             own: OwnNames::default(),
@@ -72,8 +76,10 @@ impl Shared {
         }
     }
 
-    /// Ends the streams on which clients listen; they would hold up the end of the server.
+    /// Ends the streams on which clients listen, and gives up the calls that became tasks; they would
+    /// hold up the end of the server.
     pub(crate) fn close(&self) {
+        self.kept.close();
         self.watch.close();
         self.sessions.close();
     }

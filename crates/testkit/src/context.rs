@@ -36,8 +36,14 @@ pub fn caller() -> Caller {
 }
 
 /// A client that can nothing.
-static NOTHING: ClientCan =
-    ClientCan { elicit: false, sample: false, roots: false, tasks: false, declared: None };
+static NOTHING: ClientCan = ClientCan {
+    elicit: false,
+    sample: false,
+    roots: false,
+    tasks: false,
+    alone: false,
+    declared: None,
+};
 
 /// A context for `caller` that expects nothing.
 pub fn context(caller: &Caller) -> Context<'_> {
@@ -49,6 +55,7 @@ pub fn context(caller: &Caller) -> Context<'_> {
         client: &NOTHING,
         meta: None,
         ask: None,
+        task: None,
         credentials: &Quiet,
         calls: None,
         attempt: 1,

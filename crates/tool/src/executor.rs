@@ -1,6 +1,7 @@
 //! The port through which calls run.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -60,8 +61,6 @@ pub enum Wait {
     },
     /// A decision of a person.
     Approval(String),
-    /// A task of the upstream.
-    Task(String),
     /// Another call.
     Nested(CallId),
 }
@@ -83,6 +82,8 @@ pub struct Context<'a> {
     pub meta: Option<&'a Json>,
     /// A live door to the client; `None` on stateless doors, where a question is a [`Wait`].
     pub ask: Option<&'a dyn Ask>,
+    /// Where the call can go on as a task; `None` where its client follows none.
+    pub task: Option<&'a dyn Task>,
     /// Credentials for upstreams.
     pub credentials: &'a dyn Credentials,
     /// Nested calls, for the sources inside this program; the pipeline sets parent, depth and caller type.
@@ -126,6 +127,20 @@ pub trait Ask: Send + Sync {
     fn ask<'a>(&'a self, method: &'a str, params: Json) -> Boxed<'a, Result<Json, Unanswered>>;
 }
 
+/// Where a call goes on after its client was answered: as a task, which the client comes back for. From
+/// then on the questions of the call go through this.
+pub trait Task: Ask {
+    /// The call is a task from here on. `false` where it cannot be one, because too many are; then it
+    /// goes on like any other. Told twice, it is so once.
+    fn hold(&self, call: &Call) -> bool;
+
+    /// How long the call may take in all, where it is a task by now.
+    fn held(&self) -> Option<Duration>;
+
+    /// A line for people on where the task stands, bounded by the executor.
+    fn tell(&self, line: &str);
+}
+
 /// A question to the client that got no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
@@ -144,7 +159,7 @@ pub enum Unanswered {
 
 /// What the client declared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "four independent capabilities of MCP")]
+#[expect(clippy::struct_excessive_bools, reason = "independent capabilities of MCP")]
 pub struct ClientCan {
     /// Answer questions of the server to the user.
     pub elicit: bool,
@@ -154,6 +169,9 @@ pub struct ClientCan {
     pub roots: bool,
     /// Follow a task.
     pub tasks: bool,
+    /// Whether it speaks with one source as if it were alone there: what the source wants of its clients
+    /// is then for this one to do, and is not done in its place.
+    pub alone: bool,
     /// The same in the client's own words: MCP's `ClientCapabilities`, as they came.
     pub declared: Option<Json>,
 }

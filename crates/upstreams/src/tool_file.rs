@@ -7,7 +7,9 @@
 mod definition;
 mod document;
 mod fields;
+mod http;
 mod implementation;
+mod parameters;
 mod traits;
 mod watch;
 
@@ -25,6 +27,7 @@ use tool::{
 
 use definition::{Definition, Fault};
 use document::{Document, Entry};
+pub use http::Web;
 pub use implementation::Handlers;
 use watch::Watch;
 pub use watch::{DEFAULT_POLL, Watching};
@@ -139,9 +142,9 @@ struct Register {
 impl Register {
     fn fill(mut self, document: Document, handlers: &Handlers) -> Listing {
         let mut names = HashSet::new();
-        let (tools, count) = (document.entries, document.count);
-        for entry in tools {
-            let definition = Definition::read(&entry, document.timeout.as_ref(), handlers);
+        let Document { entries, count, settings } = document;
+        for entry in entries {
+            let definition = Definition::read(&entry, &settings, handlers);
             let place = self.place_of(&entry, &definition.name);
             for note in definition.notes {
                 self.problem(&place, note);

@@ -1,7 +1,9 @@
 //! What an executor says while a call runs goes the same way as its answer.
 
-use tool::executor::{Ask, Progress, Unanswered};
-use tool::{Boxed, Json};
+use std::time::Duration;
+
+use tool::executor::{Ask, Progress, Task, Unanswered};
+use tool::{Boxed, Call, Json};
 
 use super::fit;
 
@@ -9,6 +11,7 @@ use super::fit;
 pub(crate) struct Words<'a> {
     pub(crate) progress: &'a dyn Progress,
     pub(crate) ask: Option<&'a dyn Ask>,
+    pub(crate) task: Option<&'a dyn Task>,
 }
 
 impl Progress for Words<'_> {
@@ -28,9 +31,26 @@ impl Progress for Words<'_> {
 
 impl Ask for Words<'_> {
     fn ask<'a>(&'a self, method: &'a str, params: Json) -> Boxed<'a, Result<Json, Unanswered>> {
-        match self.ask {
+        let held = self.task.filter(|task| task.held().is_some());
+        match held.map(|task| task as &dyn Ask).or(self.ask) {
             Some(ask) => ask.ask(method, fit(params)),
             None => Box::pin(std::future::ready(Err(Unanswered::Gone))),
+        }
+    }
+}
+
+impl Task for Words<'_> {
+    fn hold(&self, call: &Call) -> bool {
+        self.task.is_some_and(|task| task.hold(call))
+    }
+
+    fn held(&self) -> Option<Duration> {
+        self.task.and_then(Task::held)
+    }
+
+    fn tell(&self, line: &str) {
+        if let Some(task) = self.task {
+            task.tell(&fit(Json::of(line)).read::<String>().unwrap_or_default());
         }
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn initialize(asked: &Asked<'_>) -> Result<Reply, Refused> {
 pub(super) fn discover(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let about = about(asked)?;
     let versions = Json::of(&Revision::ALL.map(Revision::as_str));
-    let capabilities = Json::of(&about.capabilities);
+    let capabilities = Json::of(&about.capabilities).with("extensions", &mcp::task::extensions());
     let (ttl, scope) = (Json::of(&TTL), Json::of("private"));
     let beside = Json::fields([(meta::SERVER_INFO, &about.server)]);
     let fields = [

@@ -11,7 +11,7 @@ use super::body::{self, Reply};
 use super::head::{Heads, Meta};
 use super::refused::Refused;
 use super::scope::Scope;
-use super::{about, call, follow, listen, lists, methods};
+use super::{about, call, follow, listen, lists, methods, task};
 use crate::state::Doors;
 
 /// Answers one message of `principal`, whose credential was verified, as Host and Origin were.
@@ -57,6 +57,7 @@ async fn requested(who: Who<'_>, heads: Heads<'_>, request: &Request) -> Result<
         ("server/discover", Era::Stateless) => about::discover(&asked),
         ("logging/setLevel", Era::Handshake) => methods::set_level(&asked).await,
         ("subscriptions/listen", Era::Stateless) => listen::subscribed(&asked).await,
+        ("tasks/get" | "tasks/update" | "tasks/cancel", Era::Stateless) => task::answer(&asked),
         ("prompts/list", _) => lists::prompts(&asked),
         ("resources/list", _) => lists::resources(&asked, false),
         ("resources/templates/list", _) => lists::resources(&asked, true),

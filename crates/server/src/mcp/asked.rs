@@ -114,7 +114,13 @@ impl<'a> Asked<'a> {
         let era = heads.dialect(&meta)?.map_or(Era::Handshake, Revision::era);
         let session = match era {
             Era::Stateless => {
-                heads.standard(method, &meta, named.header(method))?;
+                match header::name_member(method) {
+                    Some("taskId") => {
+                        let task = params.and_then(|params| params.get("taskId"));
+                        heads.standard(method, &meta, task.as_ref())?;
+                    }
+                    _ => heads.standard(method, &meta, named.header(method))?,
+                }
                 None
             }
             // One that begins anew names no old one.
@@ -143,7 +149,8 @@ impl<'a> Asked<'a> {
     pub(super) fn client(&self) -> ClientCan {
         match (self.era, &self.session) {
             (Era::Stateless, _) => {
-                self.meta.capabilities.clone().map(client::can).unwrap_or_default()
+                let can = self.meta.capabilities.clone().map(client::can).unwrap_or_default();
+                ClientCan { alone: self.who.scope.source().is_some(), ..can }
             }
             (Era::Handshake, Some(session)) => session.client.clone(),
             (Era::Handshake, None) => ClientCan::default(),

@@ -5,14 +5,15 @@ use tool::executor::ClientCan;
 
 /// Reads MCP's `ClientCapabilities`.
 pub(super) fn can(declared: Json) -> ClientCan {
-    let [elicit, sample, roots, tasks] =
-        declared.pick(["elicitation", "sampling", "roots", "tasks"]);
+    let [elicit, sample, roots, extensions] =
+        declared.pick(["elicitation", "sampling", "roots", "extensions"]);
     let is = |capability: Option<Json>| capability.is_some_and(|json| json.kind() == "object");
     ClientCan {
         elicit: is(elicit),
         sample: is(sample),
         roots: is(roots),
-        tasks: is(tasks),
+        tasks: mcp::task::declared(extensions.as_ref()),
+        alone: false,
         declared: Some(declared),
     }
 }

@@ -17,6 +17,7 @@ use super::outlet::Outlet;
 use super::refused::Refused;
 use super::scope::Scope;
 use super::session::Session;
+use super::task;
 use super::watch::{Kinds, Listener};
 use crate::state::Doors;
 
@@ -98,6 +99,7 @@ pub(super) async fn subscribed(asked: &Asked<'_>) -> Result<Reply, Refused> {
         prompts: is(prompts) && has("mcp.prompts.get"),
         resources: is(resources) && has("mcp.resources.read"),
     };
+    let listened = task::listened(asked, &wanted)?;
     let uris = uris(&wanted)?;
     let uris = if has("mcp.resources.subscribe") { uris } else { Vec::new() };
     let (outlet, id) = (Arc::new(Outlet::default()), follow::id(asked.id));
@@ -111,16 +113,21 @@ pub(super) async fn subscribed(asked: &Asked<'_>) -> Result<Reply, Refused> {
         uris.iter().zip(begun).filter_map(|(uri, task)| Some((uri, task.ok()?.ok()?))).collect();
     let (on, followed_uris) =
         (Json::of(&true), Json::of(&followed.iter().map(|(uri, _)| *uri).collect::<Vec<_>>()));
+    let ids = Json::of(&listened.iter().map(|(id, _)| id).collect::<Vec<_>>());
     let told = [
         kinds.tools.then_some((names[0], &on)),
         kinds.prompts.then_some((names[1], &on)),
         kinds.resources.then_some((names[2], &on)),
         (!followed.is_empty()).then_some(("resourceSubscriptions", &followed_uris)),
+        (!listened.is_empty()).then_some(("taskIds", &ids)),
     ];
     let agreed = Json::fields(told.into_iter().flatten());
     let params = tagged(&Json::fields([("notifications", &agreed)]), &id);
     let method = "notifications/subscriptions/acknowledged";
     outlet.notice(sse::event(&write::notification(method, &params)));
+    for (_, task) in &listened {
+        task.listen(&outlet, &id);
+    }
     held.pour(&outlet);
     let tasks: Vec<_> = followed.into_iter().map(|(_, task)| task).collect();
     let last = tagged(&Json::empty(), &id);

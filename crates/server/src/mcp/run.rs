@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tool::call::Resume;
 use tool::executor::ClientCan;
-use tool::outcome::{Answer, Failure};
+use tool::outcome::{Answer, Failure, Status};
 use tool::{Code, Json, Step, Wait};
 
 use super::ask::Questions;
@@ -23,6 +23,7 @@ use super::outlet::Outlet;
 use super::refused::Refused;
 use super::result::{Words, Written};
 use super::running::Entered;
+use super::task::Task;
 use super::told::Told;
 use super::waiting::Bound;
 use crate::state::Doors;
@@ -30,10 +31,10 @@ use crate::state::Doors;
 /// What is left to do when a call has ended.
 #[derive(Debug)]
 pub(super) struct Finish {
-    doors: Doors,
+    pub(super) doors: Doors,
     principal: Principal,
     era: Era,
-    id: Id,
+    pub(super) id: Id,
     called: Option<String>,
     method: bool,
     own: bool,
@@ -41,6 +42,8 @@ pub(super) struct Finish {
     client: ClientCan,
     /// What a question is bound to, where the client may come back with its answers.
     bound: Option<Bound>,
+    /// Where the call can go on, for a client that follows tasks.
+    task: Option<Arc<Task>>,
 }
 
 impl Finish {
@@ -48,7 +51,10 @@ impl Finish {
     pub(super) fn tool(asked: &Asked<'_>, (native, name): (&str, String), args: &Json) -> Self {
         let bound = (asked.era == Era::Stateless).then(|| Bound::new(asked, native, args));
         let called = asked.who.scope.source().map(|_| name);
-        Self { called, bound, ..Self::new(asked) }
+        let finish = Self { called, bound, ..Self::new(asked) };
+        let follows = finish.client.tasks && asked.era == Era::Stateless;
+        let task = follows.then(|| asked.who.doors.mcp.kept.offer(asked));
+        Self { task, ..finish }
     }
 
     /// Of a method, whose results may be questions only where MCP allows them.
@@ -71,6 +77,7 @@ impl Finish {
             dated: false,
             client: asked.client(),
             bound: None,
+            task: None,
         }
     }
 
@@ -81,11 +88,23 @@ impl Finish {
         asked.who.doors.mcp.waits.resume(asked.who, bound, (state, answers))
     }
 
-    async fn run(self, request: Request) -> Written {
+    async fn run(mut self, request: Request) -> Written {
+        if let Some(task) = self.task.take() {
+            return Box::pin(super::task::run(self, task, request)).await;
+        }
         let gateway = Arc::clone(&self.doors.parts.gateway);
         let answer = gateway.call(&self.principal, request).await;
         self.doors.metrics.ended("mcp", &answer);
         self.written(answer)
+    }
+
+    /// The same, with how it was recorded. Apart from it, because what waits for a call is to be small.
+    pub(super) async fn answered(self, request: Request) -> (Written, Status) {
+        let gateway = Arc::clone(&self.doors.parts.gateway);
+        let answer = gateway.call(&self.principal, request).await;
+        self.doors.metrics.ended("mcp", &answer);
+        let status = answer.status;
+        (self.written(answer), status)
     }
 
     fn written(self, answer: Answer) -> Written {

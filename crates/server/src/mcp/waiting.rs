@@ -31,7 +31,7 @@ const BOUND: usize = 32;
 #[derive(Debug)]
 pub(super) struct Bound {
     scope: String,
-    method: String,
+    method: &'static str,
     target: String,
     args: Json,
 }
@@ -40,7 +40,11 @@ impl Bound {
     pub(super) fn new(asked: &Asked<'_>, target: &str, args: &Json) -> Self {
         Self {
             scope: asked.who.scope.word().to_owned(),
-            method: asked.method.to_owned(),
+            method: match asked.method {
+                "prompts/get" => "prompts/get",
+                "resources/read" => "resources/read",
+                _ => "tools/call",
+            },
             target: target.to_owned(),
             args: args.clone(),
         }
@@ -49,7 +53,7 @@ impl Bound {
     /// The same for arguments that are written in another way.
     fn hash(&self) -> [u8; BOUND] {
         let args = canonical::digest(&self.args).to_string();
-        hash(&[&self.scope, &self.method, &self.target, &args])
+        hash(&[&self.scope, self.method, &self.target, &args])
     }
 }
 

@@ -11,3 +11,4 @@ mod questions;
 mod sessions;
 mod source;
 mod streams;
+mod tasks;

@@ -36,6 +36,9 @@ async fn every_route_in_the_document_is_there() {
     let body = |path: &str| match path {
         "/v1/calls" => json!({"tool": "notes.append"}),
         "/v1/keys" => json!({"subject": "bob"}),
+        "/v1/sources/login" => json!({"source": "s", "redirect_uri": "http://127.0.0.1:1/"}),
+        "/v1/sources/login/finish" => json!({"source": "s", "query": "code=1"}),
+        "/v1/sources/logout" => json!({"source": "s"}),
         _ => json!({}),
     };
     let fill = |path: &str| {

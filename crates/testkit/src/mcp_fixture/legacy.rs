@@ -17,6 +17,7 @@ use super::link::{LEVELS, Link};
 use super::rpc::{self, Fault, Message, Request};
 use super::session::Session;
 use super::stream::{self, Answer, Sender};
+use super::tasks;
 use super::world::{Change, World};
 
 /// The revisions, from the oldest.
@@ -97,7 +98,7 @@ fn initialize(world: &World, request: &Request) -> Answer {
         }
         sessions.insert(id.clone(), Arc::new(Session::new(revision, capabilities)));
     }
-    let result = json!({
+    let mut result = json!({
         "protocolVersion": revision,
         "capabilities": {
             "tools": { "listChanged": true },
@@ -109,6 +110,10 @@ fn initialize(world: &World, request: &Request) -> Answer {
         "serverInfo": info(),
         "instructions": "A fixture for tests.",
     });
+    if revision == latest {
+        result["capabilities"]["tasks"] =
+            json!({ "cancel": {}, "requests": { "tools": { "call": {} } } });
+    }
     let mut answer = stream::json(StatusCode::OK, &rpc::result(&request.id, &result));
     let id = HeaderValue::from_str(&id).expect("hexadecimal");
     answer.headers_mut().insert("mcp-session-id", id);
@@ -116,7 +121,7 @@ fn initialize(world: &World, request: &Request) -> Answer {
 }
 
 fn answer(world: &Arc<World>, session: &Arc<Session>, request: Request) -> Answer {
-    if matches!(request.method.as_str(), "tools/call" | "prompts/get") {
+    if matches!(request.method.as_str(), "tools/call" | "prompts/get" | "tasks/result") {
         return called(world, session, request);
     }
     let message = match result(world, session, &request) {
@@ -134,9 +139,11 @@ fn answer(world: &Arc<World>, session: &Arc<Session>, request: Request) -> Answe
 fn result(world: &World, session: &Session, request: &Request) -> Result<Value, Fault> {
     Ok(match request.method.as_str() {
         "ping" => json!({}),
-        "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" => {
+        "tools/list" => supporting(content::list(world, request)?),
+        "prompts/list" | "resources/list" | "resources/templates/list" => {
             content::list(world, request)?
         }
+        "tasks/get" | "tasks/cancel" => tasks::answer_older(world, request)?,
         "resources/read" => content::read_resource(world, request).map_err(|fault| Fault {
             // The number that this era has for it.
             code: if fault.data.is_some() { -32002 } else { fault.code },
@@ -159,6 +166,16 @@ fn result(world: &World, session: &Session, request: &Request) -> Result<Value, 
         }
         method => return Err(Fault::no_method(method)),
     })
+}
+
+/// With what each tool says of tasks.
+fn supporting(mut list: Value) -> Value {
+    for tool in list["tools"].as_array_mut().into_iter().flatten() {
+        if let Some(word) = tool["name"].as_str().and_then(tasks::support) {
+            tool["execution"] = json!({ "taskSupport": word });
+        }
+    }
+    list
 }
 
 /// A call, on a stream of its own, until it ends or is cancelled.
@@ -187,8 +204,17 @@ fn called(world: &Arc<World>, session: &Arc<Session>, request: Request) -> Answe
 
 /// Runs a call to its end, asking the caller on the way.
 async fn run(world: &World, request: &Request, link: &Link) -> Result<Value, Fault> {
+    if request.method == "tasks/result" {
+        return tasks::result(world, request, link).await;
+    }
     let capabilities = link.session.as_ref().map(|session| session.capabilities.clone());
     let mut given: Given = calls::given(request, &capabilities.unwrap_or_default())?;
+    let calls = request.method == "tools/call";
+    match tasks::support(&given.name).filter(|_| calls) {
+        Some(_) if request.params.contains_key("task") => return tasks::begin_older(world, &given),
+        Some("required") => return Err(Fault::no_method("tools/call without `task`")),
+        _ => {}
+    }
     for _ in 0..ROUNDS {
         let outcome = if request.method == "prompts/get" {
             calls::prompt(world, request, &given)

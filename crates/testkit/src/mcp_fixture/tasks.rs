@@ -1,20 +1,25 @@
-//! Calls that go on after they were answered: the extension `io.modelcontextprotocol/tasks`.
+//! Calls that go on after they were answered: the extension `io.modelcontextprotocol/tasks`, and the
+//! tasks that 2025-11-25 had before it.
 //!
 //! Nothing runs here: a task's time is compared with the clock when it is asked for.
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use super::calls::{Outcome, failure, text};
 use super::input::{self, Given};
+use super::link::Link;
 use super::rpc::{Fault, Request};
 use super::world::World;
 
 /// The name of the extension.
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+/// Names the task that a message of 2025-11-25 belongs to.
+const RELATED: &str = "io.modelcontextprotocol/related-task";
 /// Most tasks that are kept; the next one is refused.
 const MOST: usize = 1_000;
 /// When a task is said to have been made; nothing here depends on the time of day.
@@ -45,29 +50,43 @@ fn needed() -> Fault {
     Fault::needs(&json!({ "extensions": { EXTENSION: {} } }))
 }
 
-/// A call of a tool that may become a task; nothing where the tool is none of these.
-///
-/// # Errors
-/// Where the tool must become a task and the caller knows none.
-pub(super) async fn call(world: &World, given: &Given) -> Result<Option<Outcome>, Fault> {
-    let known = knows(&given.capabilities);
+/// Whether a tool is called as a task, in the words of 2025-11-25.
+pub(super) fn support(name: &str) -> Option<&'static str> {
+    match name {
+        "slow_compute" | "test_tool_with_task" => Some("optional"),
+        "failing_job" | "protocol_error_job" | "confirm_delete" | "multi_input" => Some("required"),
+        _ => None,
+    }
+}
+
+/// How long a tool takes that may become a task, and what it comes to.
+fn plan(given: &Given) -> Option<(Duration, End)> {
     let seconds = given.arguments.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
     let seconds = Duration::from_secs_f64(seconds.clamp(0.0, 60.0));
     let soon = Duration::from_millis(200);
     let name = given.name.as_str();
     let done = text(format!("{name} is done"));
-    let (long, end) = match name {
-        "greet" => {
-            let whom = given.arguments.get("name").and_then(Value::as_str).unwrap_or("World");
-            return Ok(Some(Outcome::Done(text(format!("Hello, {whom}!")))));
-        }
+    Some(match name {
         "slow_compute" => (seconds, End::Result(done)),
         "failing_job" => (soon, End::Result(failure("the job failed"))),
         "protocol_error_job" => (soon, End::Error(json!({ "code": -32603, "message": "broken" }))),
         "confirm_delete" | "multi_input" => (Duration::ZERO, End::Result(done)),
-        _ => return Ok(None),
-    };
-    if known {
+        _ => return None,
+    })
+}
+
+/// A call of a tool that may become a task; nothing where the tool is none of these.
+///
+/// # Errors
+/// Where the tool must become a task and the caller knows none.
+pub(super) async fn call(world: &World, given: &Given) -> Result<Option<Outcome>, Fault> {
+    let name = given.name.as_str();
+    if name == "greet" {
+        let whom = given.arguments.get("name").and_then(Value::as_str).unwrap_or("World");
+        return Ok(Some(Outcome::Done(text(format!("Hello, {whom}!")))));
+    }
+    let Some((long, end)) = plan(given) else { return Ok(None) };
+    if knows(&given.capabilities) {
         return begin(world, long, end, input::of_task(name)).map(Some);
     }
     match (name, end) {
@@ -128,6 +147,19 @@ impl Task {
         }
     }
 
+    /// What it came to, where it has.
+    fn ended(&self) -> Option<Result<Value, Fault>> {
+        match (self.status(), &self.end) {
+            ("completed", End::Result(result)) => Some(Ok(result.clone())),
+            ("failed", End::Error(error)) => {
+                let code = error["code"].as_i64().unwrap_or_default();
+                Some(Err(Fault::new(code, error["message"].as_str().unwrap_or_default())))
+            }
+            ("cancelled", _) => Some(Err(Fault::new(-32603, "the task was cancelled"))),
+            _ => None,
+        }
+    }
+
     fn members(&self, id: &str) -> Map<String, Value> {
         let status = self.status();
         let mut all = json!({ "taskId": id, "status": status, "createdAt": MADE,
@@ -172,4 +204,74 @@ pub(super) fn answer(
         _ => {}
     }
     Ok(json!({}))
+}
+
+/// The same as 2025-11-25 has it: the caller says that a call is to be a task.
+///
+/// # Errors
+/// Where the tool cannot be one, or there are too many.
+pub(super) fn begin_older(world: &World, given: &Given) -> Result<Value, Fault> {
+    let no = || Fault::no_method("tools/call with `task`");
+    let (long, end) = plan(given).ok_or_else(no)?;
+    let Outcome::Task(members) = begin(world, long, end, input::of_task(&given.name))? else {
+        return Err(no());
+    };
+    Ok(json!({ "task": older(&members) }))
+}
+
+/// A task in the words of 2025-11-25.
+fn older(members: &Value) -> Value {
+    let mut task = json!({ "ttl": members["ttlMs"], "pollInterval": members["pollIntervalMs"] });
+    for key in ["taskId", "status", "createdAt", "lastUpdatedAt"] {
+        task[key] = members[key].clone();
+    }
+    task
+}
+
+/// `tasks/get` and `tasks/cancel` of 2025-11-25.
+///
+/// # Errors
+/// Where there is no such task, or it has ended and is to be given up.
+pub(super) fn answer_older(world: &World, request: &Request) -> Result<Value, Fault> {
+    let id = request.text("taskId")?;
+    let mut tasks = world.tasks.lock().unwrap();
+    let task =
+        tasks.get_mut(id).ok_or_else(|| Fault::params(format!("there is no task `{id}`")))?;
+    if request.method == "tasks/cancel" {
+        if !matches!(task.status(), "working" | "input_required") {
+            return Err(Fault::params(format!("the task `{id}` has ended")));
+        }
+        task.cancelled = true;
+    }
+    Ok(older(&Value::Object(task.members(id))))
+}
+
+/// `tasks/result`: asks what the task wants to know, and answers when it has ended.
+///
+/// # Errors
+/// Where there is no such task, or that is what it came to.
+pub(super) async fn result(world: &World, request: &Request, link: &Link) -> Result<Value, Fault> {
+    let id = request.text("taskId")?;
+    let unknown = || Fault::params(format!("there is no task `{id}`"));
+    let open = world.tasks.lock().unwrap().get(id).map(|task| task.open.clone());
+    let asking = open.ok_or_else(unknown)?.into_iter().map(|(key, question)| async move {
+        let mut params = question["params"].clone();
+        params["_meta"] = json!({ RELATED: { "taskId": id } });
+        link.ask(question["method"].as_str().unwrap_or_default(), &params).await?;
+        if let Some(task) = world.tasks.lock().unwrap().get_mut(id) {
+            task.open.remove(&key);
+        }
+        Ok::<_, Fault>(())
+    });
+    for asked in join_all(asking).await {
+        asked?;
+    }
+    loop {
+        if let Some(ended) = world.tasks.lock().unwrap().get(id).ok_or_else(unknown)?.ended() {
+            let mut result = ended?;
+            result["_meta"] = json!({ RELATED: { "taskId": id } });
+            return Ok(result);
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
 }

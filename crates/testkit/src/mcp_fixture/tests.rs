@@ -128,6 +128,30 @@ async fn the_older_era_says_what_its_client_cannot_be_asked() {
 }
 
 #[tokio::test]
+async fn before_2026_07_28_the_caller_says_what_is_a_task() {
+    let fixture = fixture(Era::Legacy).await;
+    let session = initialize(&fixture, "2025-11-25", json!({})).await.session.unwrap();
+    let headers = [("mcp-session-id", session.as_str())];
+    let ask = async |method: &str, params: Value| {
+        post(&fixture, &headers, &message(method, &params)).await.last().clone()
+    };
+    let plain = ask("tools/call", json!({ "name": "failing_job" })).await;
+    assert_eq!(plain["error"]["code"], -32601);
+    let wrong = ask("tools/call", json!({ "name": "greet", "task": {} })).await;
+    assert_eq!(wrong["result"]["content"][0]["text"], "Hello, World!");
+    let begun = ask("tools/call", json!({ "name": "failing_job", "task": {} })).await;
+    let task = &begun["result"]["task"];
+    assert_eq!((&task["status"], &task["pollInterval"]), (&json!("working"), &json!(200)));
+    let id = json!({ "taskId": task["taskId"] });
+    assert_eq!(ask("tasks/get", id.clone()).await["result"]["taskId"], task["taskId"]);
+    let ended = ask("tasks/result", id.clone()).await;
+    assert_eq!(ended["result"]["isError"], true);
+    assert_eq!(ended["result"]["_meta"]["io.modelcontextprotocol/related-task"], id);
+    assert_eq!(ask("tasks/cancel", id).await["error"]["code"], -32602);
+    assert_eq!(ask("tasks/get", json!({ "taskId": "x" })).await["error"]["code"], -32602);
+}
+
+#[tokio::test]
 async fn pages_hold_every_tool_once() {
     let fixture = start(Options { era: Era::Both, page: 7 }).await.unwrap();
     let (mut names, mut params) = (Vec::new(), json!({}));

@@ -13,7 +13,7 @@ use tool::{Clock, Durability, Problem, Secret, Source, SourceName, Store, Trust}
 use upstreams::mcp::oauth::Means;
 use upstreams::mcp::{Marked, Marks, McpSource, Stdio};
 use upstreams::module::{Module, ModuleOptions};
-use upstreams::tool_file::{Handlers, ToolFile};
+use upstreams::tool_file::{Handlers, ToolFile, Web};
 
 use super::configuration;
 use super::credentials::Held;
@@ -64,7 +64,9 @@ impl Workshop {
         let (source, kind, poll): (Arc<dyn Source>, _, _) = match &config.kind {
             SourceKind::ToolFile(path) => {
                 let internals = Arc::new(HashMap::new());
-                let handlers = Handlers { clock: Arc::clone(&self.clock), internals };
+                let secret = |name: &str| std::env::var(name).ok().map(Secret::new);
+                let web = Web { egress: self.egress.clone(), secret };
+                let handlers = Handlers { clock: Arc::clone(&self.clock), internals, web };
                 (Arc::new(ToolFile::new(name, path, handlers)), "tool_file", None)
             }
             SourceKind::Module(url) => {

@@ -5,3 +5,4 @@ mod comings;
 mod orphans;
 mod reload;
 mod sources;
+mod tasks;

@@ -17,11 +17,39 @@ pub(super) struct ToolCall {
     own: Json,
     /// Nothing where its marks do not hold, which matters to one era only.
     mirror: Option<Mirror>,
+    support: Support,
+}
+
+/// Whether a tool of 2025-11-25 is called as a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Support {
+    /// Never.
+    None,
+    /// It can be: it may take long.
+    Optional,
+    /// In no other way.
+    Required,
+}
+
+impl Support {
+    /// What a definition says.
+    pub(super) fn of(received: &Json) -> Self {
+        let said = received.get("execution").and_then(|said| said.get("taskSupport"));
+        match said.as_ref().map(Json::as_str) {
+            Some("\"required\"") => Self::Required,
+            Some("\"optional\"") => Self::Optional,
+            _ => Self::None,
+        }
+    }
 }
 
 impl ToolCall {
-    pub(super) fn new(upstream: Arc<Upstream>, own: &str, mirror: Option<Mirror>) -> Self {
-        Self { upstream, own: Json::of(own), mirror }
+    pub(super) fn new(
+        upstream: Arc<Upstream>,
+        own: &str,
+        (mirror, support): (Option<Mirror>, Support),
+    ) -> Self {
+        Self { upstream, own: Json::of(own), mirror, support }
     }
 
     async fn run(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
@@ -32,6 +60,7 @@ impl ToolCall {
             params,
             mirror: self.mirror.as_ref(),
             bare: self.mirror.is_none(),
+            support: self.support,
         };
         let own = self.upstream.of_caller(ctx).await?;
         Run::new(own.as_ref().unwrap_or(&self.upstream), call, ctx).job(job).await

@@ -16,6 +16,14 @@ pub(super) struct Can {
     pub(super) resources: Option<Listed>,
     pub(super) completions: bool,
     pub(super) logging: bool,
+    pub(super) tasks: Option<Tasks>,
+}
+
+/// Calls of tools can be tasks, in the words of the era.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tasks {
+    /// Whether they can be given up.
+    pub(super) cancel: bool,
 }
 
 /// A list of a server.
@@ -91,6 +99,26 @@ struct Capabilities {
     resources: Option<Capability>,
     completions: Option<serde_json::Value>,
     logging: Option<serde_json::Value>,
+    tasks: Option<serde_json::Value>,
+    extensions: Option<serde_json::Value>,
+}
+
+impl Capabilities {
+    fn tasks(&self, era: Era) -> Option<Tasks> {
+        let is =
+            |found: Option<&serde_json::Value>| found.is_some_and(serde_json::Value::is_object);
+        match era {
+            Era::Handshake => {
+                let tasks = self.tasks.as_ref()?;
+                let calls = is(tasks.pointer("/requests/tools/call"));
+                calls.then(|| Tasks { cancel: is(tasks.get("cancel")) })
+            }
+            Era::Stateless => {
+                let extension = self.extensions.as_ref()?.get(::mcp::task::EXTENSION);
+                is(extension).then_some(Tasks { cancel: true })
+            }
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -117,13 +145,15 @@ pub(super) fn read(era: Era, about: Json) -> Result<Greeted, Ungreeted> {
         changes: said.list_changed == Some(true),
         subscribe: said.subscribe == Some(true) || era == Era::Stateless,
     };
-    let Capabilities { tools, prompts, resources, completions, logging } = said.capabilities;
+    let tasks = said.capabilities.tasks(era);
+    let Capabilities { tools, prompts, resources, completions, logging, .. } = said.capabilities;
     let can = Can {
         tools: tools.map(listed),
         prompts: prompts.map(listed),
         resources: resources.map(listed),
         completions: completions.is_some(),
         logging: logging.is_some(),
+        tasks,
     };
     Ok(Greeted { about, revision, can, both })
 }

@@ -145,6 +145,16 @@ impl Link {
         Ok(answer.and_then(|answer| answer.map_err(RpcError::from)))
     }
 
+    /// The same, for a request with more in it.
+    pub(super) async fn ask_for(
+        self: &Arc<Self>,
+        request: &Outgoing<'_>,
+    ) -> Result<Result<Json, RpcError>, Unanswered> {
+        let mut exchange = self.begin(request, Kind::Own).await?;
+        let answer = answered(&mut exchange).await?;
+        Ok(answer.and_then(|answer| answer.map_err(RpcError::from)))
+    }
+
     /// Asks for a page of a list, whose parts may be bad.
     pub(super) async fn page(
         self: &Arc<Self>,

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use tool::source::SourceFault;
 use tool::{Executor, Item, Json, Listing, Offer, Problem, Tool};
 
-use super::call::{NotCalled, ToolCall};
+use super::call::{NotCalled, Support, ToolCall};
 use super::definition::{self, Read};
 use super::dial::Fault;
 use super::fail::{refused, unasked};
@@ -179,11 +179,12 @@ impl<'a> Gathered<'a> {
 
     fn offer(&mut self, kind: Kind, raw: (usize, &RawValue)) -> Result<(), Problem> {
         let (source, marks) = (&self.upstream.name, &self.upstream.options.marks);
-        let mut mirror = None;
+        let (mut mirror, mut support) = (None, Support::None);
         let (own, item, problem) = match kind {
             Kind::Tools => {
                 let Read { own, item, problem } = definition::tool(source, marks, raw)?;
                 mirror = self.mirror(&own, &item)?;
+                support = Support::of(&item.received);
                 (own, Item::Tool(Arc::new(item)), problem)
             }
             Kind::Prompts => {
@@ -202,7 +203,7 @@ impl<'a> Gathered<'a> {
         }
         let executor: Arc<dyn Executor> = if kind == Kind::Tools {
             self.tools.insert(own.clone());
-            Arc::new(ToolCall::new(Arc::clone(self.upstream), &own, mirror))
+            Arc::new(ToolCall::new(Arc::clone(self.upstream), &own, (mirror, support)))
         } else {
             Arc::new(NotCalled)
         };

@@ -9,6 +9,7 @@ use tool::{
     Offer, Safety, Step, Tool, ToolName, Traits,
 };
 
+use super::call::Support;
 use super::greeting::Can;
 use super::link::Link;
 use super::request::Params;
@@ -83,7 +84,8 @@ impl Method {
     async fn run(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
         let call = call.call();
         let params = Params::Whole(call.args.raw());
-        let job = Job { method: self.method, params, mirror: None, bare: false };
+        let support = Support::None;
+        let job = Job { method: self.method, params, mirror: None, bare: false, support };
         let own = self.upstream.of_caller(ctx).await?;
         Run::new(own.as_ref().unwrap_or(&self.upstream), call, ctx).job(job).await
     }

@@ -33,6 +33,8 @@ pub(super) struct Outgoing<'a> {
     pub(super) answers: Option<Json>,
     /// What an earlier result wants back.
     pub(super) state: Option<Json>,
+    /// That it is to be a task, as 2025-11-25 has it.
+    pub(super) task: Option<Json>,
 }
 
 impl<'a> Outgoing<'a> {
@@ -47,6 +49,7 @@ impl<'a> Outgoing<'a> {
             progress: false,
             answers: None,
             state: None,
+            task: None,
         }
     }
 
@@ -76,7 +79,12 @@ impl<'a> Outgoing<'a> {
                 }
             }
         }
-        for (key, value) in [("inputResponses", &self.answers), ("requestState", &self.state)] {
+        let more = [
+            ("inputResponses", &self.answers),
+            ("requestState", &self.state),
+            ("task", &self.task),
+        ];
+        for (key, value) in more {
             if let Some(value) = value {
                 members.add(key, value.as_str());
             }

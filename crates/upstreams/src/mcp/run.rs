@@ -2,7 +2,9 @@
 //! wants more, and at its end an outcome, a wait or an error.
 
 mod follow;
+mod remote;
 mod round;
+mod task;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +14,7 @@ use ::mcp::{Era, Revision, RpcError, code, meta};
 use tool::executor::{Rpc, Sent};
 use tool::{Call, Code, Context, ExecuteError, Json, Step};
 
+use super::call::Support;
 use super::exchange::{Exchange, Kind};
 use super::fail::refused;
 use super::link::{Link, Unanswered};
@@ -22,6 +25,7 @@ use super::upstream::Upstream;
 
 use follow::Followed;
 use round::{Next, Resumed, Rounds};
+use task::{Way, unrelated};
 
 /// Characters of an upstream's own error, and bytes of what stands beside it.
 const ERROR: (usize, usize) = (4_096, 64 << 10);
@@ -35,6 +39,16 @@ pub(super) struct Job<'a> {
     pub(super) mirror: Option<&'a Mirror>,
     /// Whether it can be sent only where headers say nothing again.
     pub(super) bare: bool,
+    /// Whether it is called as a task.
+    pub(super) support: Support,
+}
+
+/// How a call that ends a wait goes on.
+enum Goes {
+    /// With a request that is in flight, or as any other.
+    On(Option<Box<Exchange>>),
+    /// Not at all: this is what came of it.
+    Ended(Step),
 }
 
 /// One call.
@@ -92,20 +106,10 @@ impl<'a> Run<'a> {
 
     async fn steps(&self, job: Job<'_>) -> Result<Step, ExecuteError> {
         let mut request = self.request(&job);
-        let mut resumed = None;
-        if let Some(resume) = &self.call.continues {
-            resumed = match Resumed::read(&resume.state).ok_or_else(|| self.not_waiting())? {
-                Resumed::Parked(name) => match self.unpark(name, &resume.answers).await? {
-                    Ok(exchange) => Some(exchange),
-                    Err(asked_again) => return Ok(asked_again),
-                },
-                Resumed::Asked(state) => {
-                    request.answers = Some(resume.answers.clone());
-                    request.state = state;
-                    None
-                }
-            };
-        }
+        let mut resumed = match self.resumed(&mut request).await? {
+            Goes::On(exchange) => exchange.map(|exchange| *exchange),
+            Goes::Ended(step) => return Ok(step),
+        };
         let link = match &resumed {
             Some(exchange) => Arc::clone(exchange.link()),
             None if job.bare => self.link(Era::Handshake).await?,
@@ -120,6 +124,7 @@ impl<'a> Run<'a> {
         if self.call.continues.is_none() && link.era() == Era::Stateless {
             request.answers.clone_from(&self.call.unasked);
         }
+        let way = self.way(&job, &link, &mut request)?;
         let mut rounds = Rounds::default();
         loop {
             let exchange = match resumed.take() {
@@ -130,19 +135,50 @@ impl<'a> Run<'a> {
                     .map_err(|error| rounds.of(error))?,
             };
             let followed = self
-                .follow(exchange)
+                .follow(exchange, way)
                 .await
                 .map_err(|error| rounds.of(self.retold(error, (job.method, link.era()))));
-            let result = match followed? {
-                Followed::Answered(result) => result,
-                Followed::Held(step) => return Ok(step),
+            let result = match followed {
+                Ok(Followed::Answered(result)) if request.task.is_some() => unrelated(result),
+                Ok(Followed::Answered(result)) => result,
+                Ok(Followed::Held(step)) => return Ok(step),
+                Err(error) if self.wants_a_task(&error, &mut request) => continue,
+                Err(error) => return Err(error),
             };
+            if request.task.is_some() && self.call.continues.is_none() {
+                return Box::pin(self.task(&link, &result)).await;
+            }
             match self.judge(result, link.era(), &mut rounds).await? {
                 Next::Step(step) => return Ok(step),
+                Next::Task(result) if way == Way::Task && link.greeted().can.tasks.is_some() => {
+                    return Box::pin(self.task(&link, &result)).await;
+                }
+                Next::Task(_) => {
+                    return Err(self.failed("with a task to follow, which nobody asked for"));
+                }
                 Next::Again { answers, state } => {
                     request.answers = answers;
                     request.state = state;
                 }
+            }
+        }
+    }
+
+    /// What the call goes on with, where it ends a wait.
+    async fn resumed(&self, request: &mut Outgoing<'_>) -> Result<Goes, ExecuteError> {
+        let Some(resume) = &self.call.continues else { return Ok(Goes::On(None)) };
+        match Resumed::read(&resume.state).ok_or_else(|| self.not_waiting())? {
+            Resumed::Parked(name) => Ok(match self.unpark(name, &resume.answers).await? {
+                Ok(exchange) => Goes::On(Some(Box::new(exchange))),
+                Err(asked_again) => Goes::Ended(asked_again),
+            }),
+            Resumed::Asked(state) => {
+                request.answers = Some(resume.answers.clone());
+                request.state = state;
+                Ok(Goes::On(None))
+            }
+            Resumed::Task(task) => {
+                Box::pin(self.rejoin(&task, &resume.answers)).await.map(Goes::Ended)
             }
         }
     }
@@ -157,6 +193,7 @@ impl<'a> Run<'a> {
             progress: self.ctx.progress.wanted(),
             answers: None,
             state: None,
+            task: None,
         }
     }
 

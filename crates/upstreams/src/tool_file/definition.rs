@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tool::{Executor, Json, JsonError, Limits, Tool, ToolName};
 
-use super::document::Entry;
+use super::document::{Entry, Settings};
 pub(super) use super::fields::Fault;
-use super::fields::{Fields, Result, kind, likely};
+use super::fields::{Fields, Result, likely};
 use super::implementation::{self, Handlers};
+use super::parameters;
 use super::traits;
 
 /// What became of an entry.
@@ -37,14 +38,14 @@ const KEYS: &[&str] = &[
 const PASSED_OVER: &[&str] = &["examples", "returns", "tags", "metadata", "version", "mcp_server"];
 
 impl Definition {
-    pub(super) fn read(entry: &Entry, timeout: Option<&Json>, handlers: &Handlers) -> Self {
+    pub(super) fn read(entry: &Entry, settings: &Settings, handlers: &Handlers) -> Self {
         let fields = Fields::of(&entry.text);
         let name = fields.get("name").and_then(|name| name.read::<String>().ok());
         let name = name.or_else(|| entry.key.clone()).unwrap_or_default();
         let mut notes = Vec::new();
         let offer = checked(entry)
             .and_then(|()| unknown(&fields, &mut notes))
-            .and_then(|()| offer(&name, entry, &fields, (timeout, handlers)));
+            .and_then(|()| offer(&name, entry, &fields, (settings, handlers)));
         Self { name, notes, offer }
     }
 }
@@ -89,16 +90,18 @@ fn offer(
     name: &str,
     entry: &Entry,
     fields: &Fields,
-    (timeout, handlers): (Option<&Json>, &Handlers),
+    (settings, handlers): (&Settings, &Handlers),
 ) -> Result<(Tool, Arc<dyn Executor>)> {
     let valid = self::name(name, entry, fields)?;
     let description = fields.text("description").unwrap_or_default();
     let description = description.filter(|text| !text.trim().is_empty()).ok_or_else(|| {
         Fault::new(format!("Tool \"{name}\" must have a non-empty string \"description\""))
     })?;
-    let implementation = implementation::read(name, fields, handlers)?;
-    let input = parameters(name, fields)?;
-    let traits = traits::read(fields, implementation.traits, timeout)?;
+    let input = parameters::read(name, fields);
+    let with = (settings.version, handlers);
+    let implementation = implementation::read(name, fields, &input, with)?;
+    let input = input?;
+    let traits = traits::read(fields, implementation.traits, settings.timeout.as_ref())?;
     let tool = Tool {
         name: valid,
         title: fields.text("title")?,
@@ -123,46 +126,6 @@ fn name(name: &str, entry: &Entry, fields: &Fields) -> Result<ToolName> {
         return Err(Fault::new(message).fix("take `name` out, or make it the same as the key"));
     }
     ToolName::new(name).map_err(|error| Fault::new(error.to_string()))
-}
-
-/// Spec 2: JSON Schema whose root is an object. The whole schema is compiled when the catalog is
-/// made; here is checked what would otherwise be told in words that fit no tool file.
-fn parameters(name: &str, fields: &Fields) -> Result<Json> {
-    let wrong = |what: &str| {
-        Fault::new(format!("Tool \"{name}\" {what}")).fix(
-            "write `parameters` as a JSON Schema: `{type: object, properties: {…}, required: […]}`",
-        )
-    };
-    let Some(schema) = fields.get("parameters") else {
-        return Err(wrong("must have \"parameters\""));
-    };
-    if schema.kind() != "object" {
-        return Err(wrong(&format!("has \"parameters\" that are {}", schema.kind())));
-    }
-    let members = Fields::of(schema);
-    if members.get("type").is_none_or(|kind| kind.as_str() != "\"object\"") {
-        return Err(wrong("has \"parameters\" whose \"type\" is not \"object\""));
-    }
-    if let Some(properties) = members.any("properties") {
-        if properties.kind() != "object" {
-            return Err(kind("parameters.properties", properties, "a mapping"));
-        }
-        for (property, schema) in properties.members() {
-            if !matches!(schema.kind(), "object" | "boolean") {
-                return Err(kind(
-                    &format!("parameters.properties.{property}"),
-                    &schema,
-                    "a schema",
-                ));
-            }
-        }
-    }
-    if let Some(required) = members.any("required")
-        && required.read::<Vec<String>>().is_err()
-    {
-        return Err(kind("parameters.required", required, "a list of names"));
-    }
-    Ok(schema.clone())
 }
 
 #[cfg(test)]

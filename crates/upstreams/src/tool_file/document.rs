@@ -19,8 +19,35 @@ pub(super) struct Document {
     pub(super) entries: Vec<Entry>,
     /// How many there were.
     pub(super) count: usize,
+    pub(super) settings: Settings,
+}
+
+/// What a file says of all its tools.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Settings {
+    pub(super) version: Version,
     /// Spec 2's `default_timeout_ms`.
     pub(super) timeout: Option<Json>,
+}
+
+/// What a file may use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Version {
+    /// Spec 2 as it stands.
+    #[default]
+    One,
+    /// `http` tools too.
+    Two,
+}
+
+impl Version {
+    fn read(version: &Json) -> std::result::Result<Self, String> {
+        match version.as_str().trim_matches('"') {
+            "1" | "1.0" => Ok(Self::One),
+            "2" | "2.0" => Ok(Self::Two),
+            _ => Err("`version` is neither 1 nor 2".to_owned()),
+        }
+    }
 }
 
 /// One tool, not looked at yet.
@@ -46,20 +73,28 @@ impl Document {
             Box::new(Problem::new(format!("{place}:{line}"), message).fix(SHAPES))
         };
         let (line, kind) = (root.line, root.kind());
+        let mut version = Version::One;
         let tools = match root.open() {
             Open::List(tools) => return Ok(Self::of(tools.into_iter().map(|tool| (None, tool)))),
-            Open::Mapping(members) => {
+            Open::Mapping(mut members) => {
+                if let Some(at) = members.iter().position(|(key, _)| key == "version") {
+                    let (_, node) = members.swap_remove(at);
+                    let line = node.line;
+                    version = Version::read(&node.text()).map_err(|told| wrong(line, told))?;
+                }
                 let found = members.into_iter().find(|(key, _)| key == "tools");
                 found.ok_or_else(|| wrong(line, "there is no `tools`".into()))?.1
             }
             Open::Other => return Err(wrong(line, format!("found {kind}"))),
         };
         let (line, kind) = (tools.line, tools.kind());
-        match tools.open() {
-            Open::List(tools) => Ok(Self::of(tools.into_iter().map(|tool| (None, tool)))),
-            Open::Mapping(members) => Ok(Self::of_members(members)),
-            Open::Other => Err(wrong(line, format!("`tools` is {kind}"))),
-        }
+        let mut document = match tools.open() {
+            Open::List(tools) => Self::of(tools.into_iter().map(|tool| (None, tool))),
+            Open::Mapping(members) => Self::of_members(members),
+            Open::Other => return Err(wrong(line, format!("`tools` is {kind}"))),
+        };
+        document.settings.version = version;
+        Ok(document)
     }
 
     /// A mapping from names to tools, or spec 2's settings around a list.
@@ -78,13 +113,15 @@ impl Document {
             return Self::default();
         }
         let timeout = setting("default_timeout_ms");
-        Self { timeout, ..Self::of(tools.into_iter().map(|tool| (None, tool))) }
+        let settings = Settings { timeout, ..Settings::default() };
+        Self { settings, ..Self::of(tools.into_iter().map(|tool| (None, tool))) }
     }
 
     fn of(tools: impl ExactSizeIterator<Item = (Option<String>, Node)>) -> Self {
         let count = tools.len();
         let entry = |(key, node): (_, Node)| Entry { line: node.line, key, text: node.text() };
-        Self { entries: tools.take(MAX_TOOLS).map(entry).collect(), count, timeout: None }
+        let entries = tools.take(MAX_TOOLS).map(entry).collect();
+        Self { entries, count, settings: Settings::default() }
     }
 }
 

@@ -7,7 +7,9 @@ use tool::{
     Boxed, Clock, Context, Effects, ExecuteError, Executor, Granted, Json, Outcome, Step, Traits,
 };
 
+use super::document::Version;
 use super::fields::{Fault, Fields, Result, kind};
+use super::http::{self, Web};
 
 /// What `builtin` and `internal` tools of a file may name.
 #[derive(Debug, Clone)]
@@ -16,6 +18,8 @@ pub struct Handlers {
     pub clock: Arc<dyn Clock>,
     /// Executors of this program, by the name of their handler.
     pub internals: Arc<HashMap<String, Arc<dyn Executor>>>,
+    /// The way out of `http` tools.
+    pub web: Web,
 }
 
 /// What runs a tool, and the traits it has unless the file says otherwise.
@@ -28,9 +32,16 @@ pub(super) struct Implementation {
 /// The kinds, as spec 2's messages list them.
 const KINDS: [&str; 4] = ["mock", "builtin", "internal", "http"];
 const HTTP: &str = "HTTP tools not yet supported (coming in v2)";
+/// Kinds of spec 3, which a plugin runs.
+const OF_PLUGINS: [&str; 2] = ["python", "cpp"];
 
 /// Takes both shapes: `implementation` with its own `type`, or a flat `type`.
-pub(super) fn read(name: &str, fields: &Fields, handlers: &Handlers) -> Result<Implementation> {
+pub(super) fn read(
+    name: &str,
+    fields: &Fields,
+    input: &Result<Json>,
+    (version, handlers): (Version, &Handlers),
+) -> Result<Implementation> {
     let inner = match fields.get("implementation") {
         None => None,
         Some(json) if json.kind() == "object" => Some(Fields::of(json)),
@@ -52,7 +63,15 @@ pub(super) fn read(name: &str, fields: &Fields, handlers: &Handlers) -> Result<I
         "mock" => mock(name, place),
         "builtin" => builtin(&handler(name, place, fields)?, handlers),
         "internal" => internal(&handler(name, place, fields)?, handlers),
-        "http" => Err(Fault::new(HTTP)),
+        "http" if version == Version::One => {
+            Err(Fault::new(HTTP).fix("write `version: 2` at the top of the file, beside `tools:`"))
+        }
+        "http" => http::read(&handlers.web, place, input.as_ref().map_err(Clone::clone)?),
+        plugin if OF_PLUGINS.contains(&plugin) => {
+            let told = format!("Tool \"{name}\" of type {plugin} needs a plugin");
+            Err(Fault::new(told)
+                .fix("there are no plugins yet; take the tool out, or make it `http`"))
+        }
         _ => {
             let word: String = word.chars().take(64).collect();
             let kinds = KINDS.split_last().map(|(_, kinds)| kinds.join(", ")).unwrap_or_default();

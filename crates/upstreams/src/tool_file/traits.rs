@@ -108,7 +108,7 @@ fn callers(fields: &Fields) -> Result<Option<Vec<CallerType>>> {
     Ok(words.map(|words| words.into_iter().map(|word| word.0).collect()))
 }
 
-fn timeout(key: &str, json: &Json) -> Result<Duration> {
+pub(super) fn timeout(key: &str, json: &Json) -> Result<Duration> {
     let ms = json.read::<u64>().ok().filter(|ms| (100..=MAX_TIMEOUT).contains(ms));
     ms.map(Duration::from_millis).ok_or_else(|| match json.kind() {
         "number" => Fault::new(format!("`{key}` is {}", json.as_str()))

@@ -113,6 +113,7 @@ pub(crate) async fn run_until(
         client: &ClientCan::default(),
         meta: None,
         ask: None,
+        task: None,
         credentials: &Nothing,
         calls: None,
         attempt: 1,

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod fakes;
 #[cfg(test)]
+mod http_tools;
+#[cfg(test)]
 mod layers;
 #[cfg(test)]
 mod mcp;

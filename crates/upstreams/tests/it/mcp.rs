@@ -18,3 +18,4 @@ pub(crate) mod runs;
 mod sessions;
 pub(crate) mod site;
 mod streams;
+mod tasks;

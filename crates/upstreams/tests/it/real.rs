@@ -126,6 +126,30 @@ async fn asks(source: &McpSource) {
     assert!(body(&done(second)).contains("Ann"));
 }
 
+/// Its tool that must be called as a task, and asks something in the midst of it.
+async fn works(source: &McpSource) {
+    let tool = runner(source, "real.simulate-research-query").await;
+    let can = declares(r#"{"elicitation":{}}"#);
+    let live = Setup { ask: Some(&Person), client: Some(&can), ..Setup::default() };
+    let plain = tool.step(r#"{"topic":"x"}"#, Setup::default());
+    let asked = tool.step(r#"{"topic":"python","ambiguous":true}"#, live);
+    let (plain, asked) = timeout(SOON, async { tokio::join!(plain, asked) }).await.unwrap();
+    let (plain, asked) = (body(&done(plain.unwrap())), body(&done(asked.unwrap())));
+    assert!(plain.contains("# Research Report: x"), "{plain}");
+    assert!(asked.contains("# Research Report: python (User accepted"), "{asked}");
+    assert!(!asked.contains("related-task"), "{asked}");
+    let stands = Setup { client: Some(&can), ..Setup::default() };
+    let first = tool.step(r#"{"topic":"python","ambiguous":true}"#, stands);
+    let first = timeout(SOON, first).await.unwrap().unwrap();
+    assert!(questions(&first).contains("multiple interpretations"));
+    let answer = r#"{"q1":{"action":"accept","content":{"interpretation":"snake"}}}"#;
+    let resumed = resume(first, answer);
+    let again = Setup { resume: Some(&resumed), ..stands };
+    let second = tool.step(r#"{"topic":"python","ambiguous":true}"#, again);
+    let second = body(&done(timeout(SOON, second).await.unwrap().unwrap()));
+    assert!(second.contains("# Research Report: python (snake)"), "{second}");
+}
+
 async fn tells(source: &McpSource) {
     let watch = Watch::default();
     let long = runner(source, "real.trigger-long-running-operation").await;
@@ -167,6 +191,7 @@ async fn changes(source: &McpSource) {
 async fn the_reference_server_over_its_pipes() {
     let source = over_pipes();
     asks(&source).await;
+    works(&source).await;
     tells(&source).await;
     changes(&source).await;
     timeout(SOON, source.close()).await.unwrap();
@@ -176,6 +201,7 @@ async fn the_reference_server_over_its_pipes() {
 async fn the_reference_server_over_http() {
     let (_program, source) = over_http();
     asks(&source).await;
+    works(&source).await;
     tells(&source).await;
     changes(&source).await;
     timeout(SOON, source.close()).await.unwrap();

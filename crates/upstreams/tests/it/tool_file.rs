@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use guard::egress::{Egress, EgressSettings};
 use serde_json::json;
 use tempfile::TempDir;
 use tool::source::SourceFault;
-use tool::{Json, Source as _, SourceName};
-use upstreams::tool_file::{Handlers, ToolFile};
+use tool::{Json, Secret, Source as _, SourceName};
+use upstreams::tool_file::{Handlers, ToolFile, Web};
 
 use crate::fakes::{Still, names, offered, run, value};
 
@@ -22,7 +23,10 @@ fn file(folder: &TempDir, name: &str, text: &str) -> (PathBuf, ToolFile) {
 }
 
 fn source(path: &Path) -> ToolFile {
-    let handlers = Handlers { clock: Arc::new(Still), internals: Arc::new(HashMap::new()) };
+    let egress = Egress::new(EgressSettings::default()).unwrap();
+    let secret = |name: &str| (name == "WEATHER_KEY").then(|| Secret::new("k-1"));
+    let web = Web { egress, secret };
+    let handlers = Handlers { clock: Arc::new(Still), internals: Arc::new(HashMap::new()), web };
     ToolFile::new(SourceName::new("file").unwrap(), path, handlers)
 }
 

@@ -15,7 +15,8 @@ async fn the_server_can_be_discovered() {
     let expected = json!({
         "resultType": "complete",
         "supportedVersions": ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", MODERN],
-        "capabilities": {"logging": {}, "tools": {"listChanged": true}},
+        "capabilities": {"logging": {}, "tools": {"listChanged": true},
+            "extensions": {"io.modelcontextprotocol/tasks": {}}},
         "ttlMs": 60_000, "cacheScope": "private",
         "_meta": {"io.modelcontextprotocol/serverInfo":
             {"name": "toolkeep", "version": env!("CARGO_PKG_VERSION")}},

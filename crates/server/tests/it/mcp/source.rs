@@ -148,7 +148,9 @@ async fn an_endpoint_says_what_its_source_says_and_what_is_passed_on() {
         "serverInfo": info, "instructions": "be kind"});
     assert_eq!(begun, expected);
     let found = own.modern("server/discover", json!({})).await.good()["result"].clone();
-    assert_eq!(found["capabilities"], capabilities);
+    let mut modern = capabilities;
+    modern["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+    assert_eq!(found["capabilities"], modern);
     assert_eq!(found["instructions"], "be kind");
     assert_eq!(found["_meta"]["io.modelcontextprotocol/serverInfo"], info);
 }

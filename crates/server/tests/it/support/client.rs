@@ -193,6 +193,7 @@ impl Client {
         let name = match method.as_str() {
             "resources/read" => word(&params["uri"]),
             "tools/call" | "prompts/get" => word(&params["name"]),
+            "tasks/get" | "tasks/update" | "tasks/cancel" => word(&params["taskId"]),
             _ => String::new(),
         };
         let mut headers = vec![("mcp-protocol-version", MODERN), ("mcp-method", method.as_str())];
@@ -204,7 +205,19 @@ impl Client {
 
     /// The same, whose answer is read message by message.
     pub(crate) async fn modern_stream(&self, method: &str, params: Value) -> Stream {
-        let text = modern_message(method, params).to_string().into();
+        self.modern_stream_of(method, params, json!({})).await
+    }
+
+    /// The same of a client that declares this.
+    pub(crate) async fn modern_stream_of(
+        &self,
+        method: &str,
+        params: Value,
+        capabilities: Value,
+    ) -> Stream {
+        let mut message = modern_message(method, params);
+        message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+        let text = message.to_string().into();
         let headers = [("mcp-protocol-version", MODERN), ("mcp-method", method)];
         soon(self.begin_stream(Method::POST, text, &headers)).await
     }

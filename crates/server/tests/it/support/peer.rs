@@ -141,7 +141,9 @@ pub(crate) struct Heard(mpsc::UnboundedSender<String>);
 
 impl ClientHandler for Heard {
     fn get_info(&self) -> ClientConfig {
-        let capabilities = serde_json::from_value(json!({"elicitation": {}})).unwrap();
+        let capabilities =
+            json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+        let capabilities = serde_json::from_value(capabilities).unwrap();
         ClientConfig::new(capabilities, Implementation::new("peer", "1"))
     }
 

@@ -2,15 +2,20 @@
 //! its questions goes back.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
 
 use ::mcp::{Era, Id, Request, RpcError, code};
+use tokio::time::sleep;
 use tool::executor::{Ask, Rpc};
 use tool::{Boxed, Code, ExecuteError, Json, Step, Wait};
 
 use super::Run;
 use super::round::Resumed;
+use super::task::Way;
 use crate::mcp::exchange::{Event, Exchange};
 use crate::mcp::link::Link;
 use crate::mcp::parked::{Held, MOST, Owner};
@@ -25,6 +30,8 @@ const QUESTIONS: usize = 1_000;
 const QUESTION: &str = "q1";
 /// Questions of one call that wait for the one before them.
 const WAITING: usize = 16;
+/// How long a call that may take long is waited for before it becomes a task.
+const SLOW: Duration = Duration::from_millis(250);
 
 /// How far one request came.
 pub(super) enum Followed {
@@ -32,57 +39,87 @@ pub(super) enum Followed {
     Held(Step),
 }
 
-/// The questions that are open, one of them at the client.
+/// The questions that are open. A client that holds them for a person is told all at once, any other
+/// one after the other.
 #[derive(Default)]
 struct Open<'a> {
     asked: usize,
     waiting: VecDeque<Request>,
-    current: Option<(Id, Boxed<'a, Result<Json, RpcError>>)>,
+    current: Vec<(Id, Boxed<'a, Result<Json, RpcError>>)>,
 }
 
 impl<'a> Open<'a> {
-    /// Asks the next one, where none is at the client.
-    fn ask(&mut self, client: &'a dyn Ask) {
-        if self.current.is_some() {
-            return;
-        }
-        self.current = self.waiting.pop_front().map(|question| {
-            let Request { id, method, params } = question;
+    /// Asks the next ones, as far as the client takes them.
+    fn ask(&mut self, client: &'a dyn Ask, at_once: usize) {
+        while self.current.len() < at_once {
+            let Some(Request { id, method, params }) = self.waiting.pop_front() else { return };
             let answer = async move { ask(client, &method, params.as_ref()).await };
             let answer: Boxed<'a, _> = Box::pin(answer);
-            (id, answer)
-        });
+            self.current.push((id, answer));
+        }
     }
 
     /// The answer of the client; never, where nothing was asked. May be dropped and called again.
     async fn answered(&mut self) -> (Id, Result<Json, RpcError>) {
-        let Some((id, answer)) = &mut self.current else { return std::future::pending().await };
-        let (answer, id) = (answer.await, id.clone());
-        self.current = None;
+        let (at, answer) = poll_fn(|cx| {
+            let ready = self.current.iter_mut().enumerate().find_map(|(at, (_, answer))| {
+                match answer.as_mut().poll(cx) {
+                    Poll::Ready(answer) => Some((at, answer)),
+                    Poll::Pending => None,
+                }
+            });
+            ready.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await;
+        let (id, _) = self.current.remove(at);
         (id, answer)
     }
 
     /// The server wants no answer to this any more.
     fn withdraw(&mut self, id: &Id) {
         self.waiting.retain(|question| question.id != *id);
-        if self.current.as_ref().is_some_and(|(asked, _)| asked == id) {
-            self.current = None;
-        }
+        self.current.retain(|(asked, _)| asked != id);
     }
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    /// Whom questions go to while the call runs: its task where it is one, or a live client.
+    pub(super) fn client(&self) -> Option<&'a dyn Ask> {
+        let held = self.ctx.task.filter(|task| task.held().is_some());
+        held.map(|task| task as &dyn Ask).or(self.ctx.ask)
+    }
+
+    fn ask_next<'b>(&self, open: &mut Open<'b>)
+    where
+        'a: 'b,
+    {
+        let held = self.ctx.task.is_some_and(|task| task.held().is_some());
+        if let Some(client) = self.client() {
+            open.ask(client, if held { WAITING } else { 1 });
+        }
+    }
+
     /// Follows a request to its answer, or to a question that ends this call.
-    pub(super) async fn follow(&self, mut exchange: Exchange) -> Result<Followed, ExecuteError> {
+    pub(super) async fn follow(
+        &self,
+        mut exchange: Exchange,
+        way: Way,
+    ) -> Result<Followed, ExecuteError> {
         let mut open = Open::default();
         let link = Arc::clone(exchange.link());
+        let mut slow = (way == Way::Slow).then(|| Box::pin(sleep(SLOW)));
         loop {
             let event = tokio::select! {
                 biased;
                 event = exchange.next() => event.map_err(|why| self.unanswered(why))?,
-                (id, answer) = open.answered() => {
+                (id, answer) = open.answered(), if !open.current.is_empty() => {
                     self.reply(&link, &id, &answer).await?;
-                    self.ctx.ask.inspect(|client| open.ask(*client));
+                    self.ask_next(&mut open);
+                    continue;
+                }
+                () = async { if let Some(slow) = &mut slow { slow.await } }, if slow.is_some() => {
+                    slow = None;
+                    self.hold();
                     continue;
                 }
             };
@@ -100,7 +137,7 @@ impl Run<'_> {
                 }
                 Event::Withdrawn(id) => {
                     open.withdraw(&id);
-                    self.ctx.ask.inspect(|client| open.ask(*client));
+                    self.ask_next(&mut open);
                 }
                 Event::Asked(question) => {
                     if self.waits(&link, &question, &mut open).await? {
@@ -112,21 +149,25 @@ impl Run<'_> {
     }
 
     /// Asks, or answers in the client's place; whether the client can only be asked by ending this call.
-    async fn waits<'a>(
-        &'a self,
+    async fn waits<'b>(
+        &self,
         link: &Link,
         question: &Request,
-        open: &mut Open<'a>,
-    ) -> Result<bool, ExecuteError> {
+        open: &mut Open<'b>,
+    ) -> Result<bool, ExecuteError>
+    where
+        'a: 'b,
+    {
         open.asked += 1;
         if open.asked > QUESTIONS {
             let why = format!("with more than {QUESTIONS} questions to the client");
             return Err(self.failed(&why));
         }
-        let why = match self.ctx.ask {
-            Some(client) if open.waiting.len() < WAITING => {
+        let client = self.client();
+        let why = match client {
+            Some(_) if open.waiting.len() < WAITING => {
                 open.waiting.push_back(question.clone());
-                open.ask(client);
+                self.ask_next(open);
                 return Ok(false);
             }
             Some(_) => RpcError::new(
@@ -141,7 +182,7 @@ impl Run<'_> {
         };
         // The server hears of it in any case: one that waits for ever serves nobody.
         self.reply(link, &question.id, &Err(why)).await?;
-        let told = self.ctx.ask.is_none() && self.era() == Era::Stateless;
+        let told = client.is_none() && self.era() == Era::Stateless;
         // A client of 2026-07-28 is told what to declare, and may call again. That there are no roots is
         // an answer which servers go on with.
         if told && question.method != "roots/list" {

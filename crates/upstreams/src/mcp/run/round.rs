@@ -29,6 +29,8 @@ pub(super) enum Resumed<'a> {
     Parked(&'a [u8]),
     /// The server wants this back.
     Asked(Option<Json>),
+    /// The server's task of this id goes on.
+    Task(Json),
 }
 
 impl<'a> Resumed<'a> {
@@ -37,6 +39,7 @@ impl<'a> Resumed<'a> {
             Self::Parked(name) => [b"p", *name].concat().into(),
             Self::Asked(Some(state)) => [b"s", &state.bytes()[..]].concat().into(),
             Self::Asked(None) => Bytes::from_static(b"n"),
+            Self::Task(id) => [b"t", &id.bytes()[..]].concat().into(),
         }
     }
 
@@ -46,6 +49,7 @@ impl<'a> Resumed<'a> {
             b'p' => Some(Self::Parked(rest)),
             b's' => Json::check(state.slice(1..), Limits::DOCUMENT).ok().map(Some).map(Self::Asked),
             b'n' => Some(Self::Asked(None)),
+            b't' => Json::check(state.slice(1..), Limits::DOCUMENT).ok().map(Self::Task),
             _ => None,
         }
     }
@@ -64,7 +68,12 @@ impl Rounds {
 /// What a result leads to.
 pub(super) enum Next {
     Step(Step),
-    Again { answers: Option<Json>, state: Option<Json> },
+    /// The server goes on by itself: its task, as it came.
+    Task(Json),
+    Again {
+        answers: Option<Json>,
+        state: Option<Json>,
+    },
 }
 
 impl Run<'_> {
@@ -97,7 +106,7 @@ impl Run<'_> {
             (Some("input_required"), Era::Handshake) => {
                 Err(self.failed("with questions to the client, which only 2026-07-28 allows"))
             }
-            (Some("task"), _) => Err(self.failed("with a task to follow, which nobody asked for")),
+            (Some("task"), _) => Ok(Next::Task(result)),
             (Some(other), _) => {
                 let other = shown(other, 40);
                 Err(self.failed(&format!("with a result of type `{other}`, which is not known")))
@@ -127,7 +136,7 @@ impl Run<'_> {
             return Ok(Next::Again { answers: None, state });
         };
         let questions = self.questions(&requests)?;
-        if let Some(client) = self.ctx.ask {
+        if let Some(client) = self.client() {
             let answers = Some(self.ask_each(client, questions).await?);
             return Ok(Next::Again { answers, state });
         }
@@ -141,7 +150,7 @@ impl Run<'_> {
     }
 
     /// Each question's key, method and params.
-    fn questions(
+    pub(super) fn questions(
         &self,
         requests: &Json,
     ) -> Result<Vec<(String, String, Option<Json>)>, ExecuteError> {
@@ -168,18 +177,27 @@ impl Run<'_> {
     ) -> Result<Json, ExecuteError> {
         let mut answers = Json::empty();
         for (key, method, params) in questions {
-            let answer = match ask(client, &method, params.as_ref()).await {
-                Ok(answer) => answer,
-                // There is a word for this only where a person is asked.
-                Err(_) if method == "elicitation/create" => Json::of(&json!({"action": "cancel"})),
-                Err(error) => {
-                    let why = crate::mcp::fail::refused(&error);
-                    return Err(self.failed(&format!("with `{method}`, and the client: {why}")));
-                }
-            };
+            let answer = self.ask_one(client, &method, params.as_ref()).await?;
             answers = answers.with(&key, &answer);
         }
         Ok(answers)
+    }
+
+    pub(super) async fn ask_one(
+        &self,
+        client: &dyn Ask,
+        method: &str,
+        params: Option<&Json>,
+    ) -> Result<Json, ExecuteError> {
+        match ask(client, method, params).await {
+            Ok(answer) => Ok(answer),
+            // There is a word for this only where a person is asked.
+            Err(_) if method == "elicitation/create" => Ok(Json::of(&json!({"action": "cancel"}))),
+            Err(error) => {
+                let why = crate::mcp::fail::refused(&error);
+                Err(self.failed(&format!("with `{method}`, and the client: {why}")))
+            }
+        }
     }
 }
 
@@ -193,10 +211,15 @@ mod tests {
     #[test]
     fn a_state_reads_back() {
         let state = Json::check(r#" "a\u0062" "#, Limits::DOCUMENT).unwrap();
-        for state in [Resumed::Parked(b"name"), Resumed::Asked(Some(state)), Resumed::Asked(None)] {
+        for state in [
+            Resumed::Parked(b"name"),
+            Resumed::Asked(Some(state.clone())),
+            Resumed::Asked(None),
+            Resumed::Task(state),
+        ] {
             assert_eq!(Resumed::read(&state.write()).unwrap(), state);
         }
-        for bad in ["", "x", "s", "s{"] {
+        for bad in ["", "x", "s", "s{", "t"] {
             assert_eq!(Resumed::read(&Bytes::from(bad)), None, "{bad}");
         }
     }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tool::{CallerType, Clock, Effect, Effects, Json, Level, Mono, Safety, Scope, Tool, Wall};
 
-use super::{Definition, Entry, Handlers};
+use guard::egress::{Egress, EgressSettings};
+
+use super::{Definition, Entry, Handlers, Settings};
+use crate::tool_file::Web;
 
 #[derive(Debug)]
 struct Still;
@@ -20,13 +23,15 @@ impl Clock for Still {
 
 fn handlers() -> Handlers {
     let clock: Arc<dyn Clock> = Arc::new(Still);
+    let egress = Egress::new(EgressSettings::default()).unwrap();
     let echo = builtins::handler("echo", Arc::clone(&clock)).unwrap().executor;
-    Handlers { clock, internals: Arc::new(HashMap::from([("search".to_owned(), echo)])) }
+    let internals = Arc::new(HashMap::from([("search".to_owned(), echo)]));
+    Handlers { clock, internals, web: Web { egress, secret: |_| None } }
 }
 
 fn read(value: &Value) -> Definition {
     let entry = Entry { line: 1, key: None, text: Json::of(value) };
-    Definition::read(&entry, None, &handlers())
+    Definition::read(&entry, &Settings::default(), &handlers())
 }
 
 /// A tool that is whole, with `changes` over it; `null` takes a field out.
@@ -92,7 +97,7 @@ fn the_texts_of_spec_2() {
     let http = json!({ "type": "http", "url": "http://x" });
     assert_eq!(
         refused(&json!({ "implementation": http })),
-        "HTTP tools not yet supported (coming in v2) []"
+        "HTTP tools not yet supported (coming in v2) [write `version: 2` at the top of the file, beside `tools:`]"
     );
     for nothing in [json!({ "name": null }), json!({ "name": "" }), json!({ "name": 5 })] {
         assert_eq!(refused(&nothing), "Tool must have a non-empty string \"name\" []");
@@ -176,14 +181,17 @@ fn names_are_checked() {
     let told = refused(&json!({ "name": "get weather" }));
     assert!(told.starts_with("the name `get weather` holds ' '"), "{told}");
     let entry = Entry { line: 1, key: Some("other".into()), text: Json::of(&with(&json!({}))) };
-    let fault = Definition::read(&entry, None, &handlers()).offer.unwrap_err();
+    let fault = Definition::read(&entry, &Settings::default(), &handlers()).offer.unwrap_err();
     assert_eq!(fault.message, "the tool stands under `other` and is named otherwise");
     let mut nameless = with(&json!({ "name": null }));
     let entry = Entry { line: 1, key: Some("other".into()), text: Json::of(&nameless) };
-    assert_eq!(Definition::read(&entry, None, &handlers()).offer.unwrap().0.name.as_str(), "other");
+    assert_eq!(
+        Definition::read(&entry, &Settings::default(), &handlers()).offer.unwrap().0.name.as_str(),
+        "other"
+    );
     nameless["name"] = json!(["x"]);
     let entry = Entry { line: 1, key: Some("other".into()), text: Json::of(&nameless) };
-    assert!(Definition::read(&entry, None, &handlers()).offer.is_err());
+    assert!(Definition::read(&entry, &Settings::default(), &handlers()).offer.is_err());
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn settings_of_spec_2_are_heard() {
     assert!(entries(text, false).is_empty());
     let document =
         read("tools: {default_timeout_ms: 500, max_iterations: 5, registry: [{name: a}]}\n", false);
-    assert_eq!(document.unwrap().timeout.unwrap().as_str(), "500");
+    assert_eq!(document.unwrap().settings.timeout.unwrap().as_str(), "500");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use testkit::context::{caller, context};
 use tokio_util::sync::CancellationToken;
 use tool::Source as _;
 use tool::call::Resume;
-use tool::executor::{Ask, Cancel, ClientCan, Credentials, Progress, Unanswered};
+use tool::executor::{Ask, Cancel, ClientCan, Credentials, Progress, Task, Unanswered};
 use tool::{
     Args, Body, Boxed, Call, CallId, Caller, ExecuteError, Executor, Granted, Item, Json, Limits,
     Listing, Org, Outcome, SourceName, Step, Ticket, ToolKey, Wait,
@@ -112,6 +112,7 @@ pub(crate) fn declares(text: &str) -> ClientCan {
 pub(crate) struct Setup<'a> {
     pub(crate) watch: Option<&'a Watch>,
     pub(crate) ask: Option<&'a dyn Ask>,
+    pub(crate) task: Option<&'a dyn Task>,
     pub(crate) client: Option<&'a ClientCan>,
     pub(crate) meta: Option<&'a Json>,
     pub(crate) resume: Option<&'a Resume>,
@@ -174,6 +175,7 @@ impl Runner {
             cancel: watch,
             progress: watch,
             ask: setup.ask,
+            task: setup.task,
             client: setup.client.unwrap_or(plain.client),
             meta: setup.meta,
             credentials: setup.credentials.unwrap_or(plain.credentials),

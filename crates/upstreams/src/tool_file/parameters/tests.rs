@@ -1,0 +1,47 @@
+use serde_json::{Value, json};
+use tool::Json;
+
+use super::{Fields, read};
+
+fn schema(parameters: &Value) -> Result<Value, String> {
+    let fields = Fields::of(&Json::of(&json!({ "parameters": parameters })));
+    read("t", &fields).map(|schema| schema.value()).map_err(|fault| fault.message)
+}
+
+#[test]
+fn the_mapping_of_spec_3_becomes_json_schema() {
+    let parameters = json!({
+        "path": {"type": "string", "required": true, "description": "Where."},
+        "limit": {"type": "integer", "default": 10, "minimum": 1},
+        "type": {"type": "any"},
+    });
+    let expected = json!({
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "Where."},
+            "limit": {"type": "integer", "default": 10, "minimum": 1},
+            "type": {},
+        },
+        "required": ["path"],
+        "additionalProperties": false,
+    });
+    assert_eq!(schema(&parameters).unwrap(), expected);
+}
+
+#[test]
+fn a_schema_of_an_object_stays_as_it_is() {
+    for parameters in [
+        json!({"type": "object"}),
+        json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}),
+    ] {
+        assert_eq!(schema(&parameters).unwrap(), parameters);
+    }
+}
+
+#[test]
+fn an_unknown_type_is_told_with_its_place() {
+    let told = schema(&json!({"a": {"type": "text"}})).unwrap_err();
+    assert_eq!(told, "`parameters.a.type` is `text`");
+    let told = schema(&json!({"a": {"type": "string", "required": "yes"}})).unwrap_err();
+    assert!(told.contains("`required`"), "{told}");
+}

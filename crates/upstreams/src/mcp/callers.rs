@@ -10,7 +10,9 @@ use tokio::time::Instant;
 use tool::executor::Credential;
 use tool::{Boxed, Caller, Code, Context, ExecuteError, Org, Secret};
 
-use super::upstream::Upstream;
+use super::http::Http;
+use super::oauth::Account;
+use super::upstream::{State, Target, Upstream};
 
 /// Callers at once, and how long one is kept that makes no call.
 const CALLERS: (usize, Duration) = (256, Duration::from_mins(10));
@@ -94,6 +96,22 @@ impl fmt::Debug for Callers {
 }
 
 impl Upstream {
+    /// Its standing with an authorization server, where it may have one.
+    pub(super) fn account(&self) -> Option<&Arc<Account>> {
+        self.http()?.account()
+    }
+
+    /// Whether it has ended, and is not started again by itself.
+    fn is_done(&self) -> bool {
+        matches!(*self.state.borrow(), State::Down(_) | State::Closed)
+    }
+
+    /// For one caller.
+    fn single(&self, http: Http) -> Arc<Self> {
+        let target = Target::Http(Arc::new(http));
+        Self::made(self.name.clone(), self.options.clone(), target, true)
+    }
+
     /// The server as the caller of `ctx` has it; nothing where all callers are alike.
     pub(super) async fn of_caller(
         &self,

@@ -21,7 +21,6 @@ use super::eras::{Begun, Other};
 use super::follow::follow;
 use super::http::Http;
 use super::link::Link;
-use super::oauth::Account;
 use super::options::{Dialect, Options};
 use super::parked::{Held, Owner, Parked};
 use super::patience::{ENOUGH, LONGEST, Next, Patience, WINDOW};
@@ -64,7 +63,7 @@ pub(super) struct Upstream {
     pub(super) options: Options,
     pub(super) place: String,
     target: Target,
-    state: watch::Sender<State>,
+    pub(super) state: watch::Sender<State>,
     revision: watch::Sender<Revision>,
     /// Why it last ended, while it is up again.
     scar: Mutex<Option<(Fault, usize)>>,
@@ -87,13 +86,13 @@ impl Upstream {
         Self::made(name, options, target, false)
     }
 
-    /// For one caller.
-    pub(super) fn single(&self, http: Http) -> Arc<Self> {
-        let target = Target::Http(Arc::new(http));
-        Self::made(self.name.clone(), self.options.clone(), target, true)
-    }
-
-    fn made(name: SourceName, options: Options, target: Target, single: bool) -> Arc<Self> {
+    /// `single`: for one caller.
+    pub(super) fn made(
+        name: SourceName,
+        options: Options,
+        target: Target,
+        single: bool,
+    ) -> Arc<Self> {
         let place = match &target {
             Target::Pipes(dial) => dial.place(),
             Target::Http(http) => http.place().to_owned(),
@@ -154,16 +153,6 @@ impl Upstream {
             Target::Http(http) => Some(http),
             Target::Pipes(_) => None,
         }
-    }
-
-    /// Whether it has ended, and is not started again by itself.
-    pub(super) fn is_done(&self) -> bool {
-        matches!(*self.state.borrow(), State::Down(_) | State::Closed)
-    }
-
-    /// Its standing with an authorization server, where it may have one.
-    pub(super) fn account(&self) -> Option<&Arc<Account>> {
-        self.http()?.account()
     }
 
     /// Gives such a request back, once, to whom it belongs.

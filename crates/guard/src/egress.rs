@@ -123,10 +123,11 @@ impl Default for EgressSettings {
 pub struct Egress(Arc<Shared>);
 
 struct Shared {
-    rules: Rules,
-    connector: Connector,
+    rules: Arc<Rules>,
+    connector: Arc<Connector>,
     pool: Arc<Pool>,
     places: Arc<Semaphore>,
+    keep: Keep,
 }
 
 impl Egress {
@@ -136,9 +137,24 @@ impl Egress {
     /// [`EgressError::Settings`].
     pub fn new(settings: EgressSettings) -> Result<Self, EgressError> {
         let EgressSettings { rules, roots, open, keep, resolver, dialer } = settings;
-        let connector = Connector { resolver, dialer, tls: roots.config()? };
+        let connector = Arc::new(Connector { resolver, dialer, tls: roots.config()? });
         let places = Arc::new(Semaphore::new(open.min(Semaphore::MAX_PERMITS)));
-        Ok(Self(Arc::new(Shared { rules, connector, pool: Arc::new(Pool::new(keep)), places })))
+        let (rules, pool) = (Arc::new(rules), Arc::new(Pool::new(keep)));
+        Ok(Self(Arc::new(Shared { rules, connector, pool, places, keep })))
+    }
+
+    /// The same way out with connections of its own: what goes out with one credential never shares a
+    /// connection with another. The limits stay shared.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        let Shared { rules, connector, places, keep, .. } = &*self.0;
+        Self(Arc::new(Shared {
+            rules: Arc::clone(rules),
+            connector: Arc::clone(connector),
+            pool: Arc::new(Pool::new(*keep)),
+            places: Arc::clone(places),
+            keep: *keep,
+        }))
     }
 
     /// All that can be said of `url` without looking its name up: for an early, clear answer. Sending

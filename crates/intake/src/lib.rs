@@ -183,6 +183,11 @@ impl Intake {
         source.probe().await
     }
 
+    /// A source that runs.
+    pub fn source(&self, name: &SourceName) -> Option<Arc<dyn Source>> {
+        self.keeper.source(name)
+    }
+
     /// Resolves when every source was listed once, or failed once.
     pub async fn settled(&self) {
         for mut done in self.keeper.listed() {

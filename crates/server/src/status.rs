@@ -18,7 +18,9 @@ pub const fn status(code: Code) -> StatusCode {
         Code::RateLimited | Code::Busy => StatusCode::TOO_MANY_REQUESTS,
         Code::Timeout => StatusCode::GATEWAY_TIMEOUT,
         Code::Cancelled | Code::Conflict => StatusCode::CONFLICT,
-        Code::UpstreamFailed | Code::UpstreamLost | Code::Blocked => StatusCode::BAD_GATEWAY,
+        Code::UpstreamFailed | Code::UpstreamLost | Code::Blocked | Code::CredentialMissing => {
+            StatusCode::BAD_GATEWAY
+        }
         Code::RecordUnavailable | Code::StoreUnavailable | Code::ShuttingDown => {
             StatusCode::SERVICE_UNAVAILABLE
         }

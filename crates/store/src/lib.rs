@@ -8,10 +8,12 @@ mod bounds;
 mod kept;
 mod memory;
 mod redis;
+mod sealed;
 mod sqlite;
 
 pub use self::redis::RedisCache;
 pub use bounds::{KEY_BYTES, NEWS_ROWS, SCAN_ROWS, TOMBSTONES, VALUE_BYTES};
 pub use kept::StoreCache;
 pub use memory::MemoryStore;
+pub use sealed::Sealed;
 pub use sqlite::SqliteStore;

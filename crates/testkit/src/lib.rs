@@ -8,6 +8,7 @@ pub mod keyed;
 pub mod ledger;
 pub mod mcp_driver;
 pub mod mcp_fixture;
+pub mod oauth;
 pub mod source;
 mod wire;
 

@@ -2,10 +2,13 @@
 //! starts with the address of a server. It starts a Toolkeep whose one source is that server, and
 //! does through it what the scenario wants.
 
+mod authorized;
 mod door;
 mod mirror;
 mod steps;
 mod toolkeep;
+
+pub(crate) use mirror::base64;
 
 use std::process::ExitCode;
 
@@ -23,7 +26,11 @@ pub async fn main() -> ExitCode {
     };
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
     let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
-    let context: Value = serde_json::from_str(&context).unwrap_or_default();
+    let mut context: Value = serde_json::from_str(&context).unwrap_or_default();
+    if context.is_null() {
+        context = serde_json::json!({});
+    }
+    context["scenario"] = scenario.clone().into();
     match run(program, url, &scenario, &context).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -37,8 +44,11 @@ async fn run(program: &str, url: &str, scenario: &str, context: &Value) -> Resul
     if program == "direct" {
         return steps::take(&door::Door::direct(url), scenario, context).await;
     }
-    let toolkeep = toolkeep::Toolkeep::start(program, url)?;
+    let toolkeep = toolkeep::Toolkeep::start(program, url, context)?;
     let done = match toolkeep.door().await {
+        Ok(door) if scenario.starts_with("auth/") => {
+            authorized::take(&toolkeep, &door, scenario).await
+        }
         Ok(door) => steps::take(&door, scenario, context).await,
         Err(error) => Err(error),
     };

@@ -4,7 +4,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tool::{Boxed, Listing, Revision, Source, SourceError, SourceName};
+use tool::source::Consent;
+use tool::{Boxed, Listing, Problem, Revision, Source, SourceError, SourceName};
 
 /// What a scripted source answers next.
 #[derive(Debug, Clone)]
@@ -77,5 +78,25 @@ impl Source for Scripted {
 
     fn close(&self) -> Boxed<'_, ()> {
         Box::pin(async {})
+    }
+
+    fn consent(&self) -> Option<&dyn Consent> {
+        Some(self)
+    }
+}
+
+/// Whoever asks is sent to one address, and any answer but `no` is consent.
+impl Consent for Scripted {
+    fn begin<'a>(&'a self, redirect: &'a str) -> Boxed<'a, Result<String, Problem>> {
+        Box::pin(async move { Ok(format!("https://login.example/?to={redirect}")) })
+    }
+
+    fn finish<'a>(&'a self, query: &'a str) -> Boxed<'a, Result<(), Problem>> {
+        let no = || Problem::new("it", "was not given consent").fix("ask again");
+        Box::pin(async move { if query == "no" { Err(no()) } else { Ok(()) } })
+    }
+
+    fn forget(&self) -> Boxed<'_, Result<bool, Problem>> {
+        Box::pin(async { Ok(true) })
     }
 }

@@ -53,6 +53,7 @@ codes! {
     Cancelled = "cancelled", "The caller gave the call up.";
     UpstreamFailed = "upstream_failed", "The tool's source answered with a failure.";
     UpstreamLost = "upstream_lost", "The tool's source went away during the call.";
+    CredentialMissing = "credential_missing", "The tool's source has no credential for this call.";
     Blocked = "blocked", "The target address or path is not allowed.";
     RecordUnavailable = "record_unavailable", "The call could not be recorded, so it did not run.";
     StoreUnavailable = "store_unavailable", "The store does not answer.";

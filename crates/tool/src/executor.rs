@@ -195,6 +195,8 @@ pub enum Credential {
     Secret(Secret),
     /// Someone has to agree first, here.
     NeedsConsent(String),
+    /// There is none for this caller; what is missing, in words.
+    Missing(String),
 }
 
 /// Nested calls.

@@ -37,6 +37,34 @@ pub trait Source: Send + Sync + fmt::Debug {
 
     /// Ends it. When this resolves, its children are gone.
     fn close(&self) -> Boxed<'_, ()>;
+
+    /// The way to a person's consent, where this source may need one.
+    fn consent(&self) -> Option<&dyn Consent> {
+        None
+    }
+}
+
+/// A person's consent to what a source does in their name: OAuth's authorization code. Both ends of it
+/// are carried by whoever sits before the browser.
+pub trait Consent: Send + Sync {
+    /// Begins: the address that the person opens. `redirect` is where the answer will come, on this
+    /// machine: `http://127.0.0.1:PORT/…`.
+    ///
+    /// # Errors
+    /// [`Problem`] where nobody can be sent anywhere.
+    fn begin<'a>(&'a self, redirect: &'a str) -> Boxed<'a, Result<String, Problem>>;
+
+    /// Ends it, with the query that the browser brought to `redirect`. Each answer is taken once.
+    ///
+    /// # Errors
+    /// [`Problem`] where the answer is none that is expected, or was no consent.
+    fn finish<'a>(&'a self, query: &'a str) -> Boxed<'a, Result<(), Problem>>;
+
+    /// Forgets what was given; answers whether there was anything.
+    ///
+    /// # Errors
+    /// [`Problem`] where the store does not answer.
+    fn forget(&self) -> Boxed<'_, Result<bool, Problem>>;
 }
 
 /// A source that was asked how it is.

@@ -3,6 +3,7 @@
 mod configuration;
 mod credentials;
 mod door;
+mod endpoint;
 mod manifests;
 mod sources;
 mod unusable;
@@ -19,7 +20,7 @@ use intake::{Intake, Times};
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
 use server::{Counts, Doors, Front, Hosts, Keys, Parts};
-use store::SqliteStore;
+use store::{Sealed, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
@@ -33,7 +34,7 @@ use crate::clock::SystemClock;
 use crate::config::{self, Config, Faults, Latest};
 use credentials::Configured;
 use door::RouterDoor;
-use sources::Workshop;
+use sources::{Ways, Workshop};
 
 /// How long a server that listens waits for its sources before it says so. One that takes longer comes
 /// when it comes: it does not hold up the others.
@@ -139,8 +140,12 @@ async fn assemble(
     let ledger = open_ledger(start.held.data().records(), &clock).await?;
     let launcher = Launcher::this_binary(vec![LAUNCH.into()]);
     let egress = Egress::new(EgressSettings::default()).map_err(fault("the way out"))?;
+    let tokens = keys.once("secret/tokens").await;
+    let tokens = tokens.map_err(|error| fault("the tokens' key")(error.message()))?;
+    let tokens = Arc::new(Sealed::new(Arc::clone(&store), &tokens, "upstream tokens"));
     let manifests = manifests::kept(config, (&keys, store), &egress, &clock).await?;
-    let workshop = Workshop::new(launcher, egress, Arc::clone(&manifests), Arc::clone(&clock));
+    let ways = Ways { egress, manifests: Arc::clone(&manifests), tokens };
+    let workshop = Workshop::new(launcher, ways, Arc::clone(&clock));
     let credentials = Arc::new(Configured::default());
     credentials.set(sources::secrets(config));
     let sources = workshop.build(config, &start.faults);

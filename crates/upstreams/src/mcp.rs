@@ -4,6 +4,7 @@
 //! what, and nothing here dials or spawns by itself: that is guard's.
 
 mod call;
+mod callers;
 mod definition;
 mod dial;
 mod ears;
@@ -19,6 +20,7 @@ mod listing;
 mod method;
 mod mirror;
 mod noise;
+pub mod oauth;
 mod options;
 mod page;
 mod parked;
@@ -106,6 +108,11 @@ impl Source for McpSource {
             self.upstream.close();
             self.upstream.closed().await;
         })
+    }
+
+    fn consent(&self) -> Option<&dyn tool::source::Consent> {
+        let account = self.upstream.account()?;
+        Some(account.as_ref())
     }
 }
 

@@ -95,6 +95,18 @@ impl Origin {
         &self.0.authority
     }
 
+    /// Whether it is this machine itself, by its address or as `localhost` (RFC 6761, 6.3).
+    pub fn is_loopback(&self) -> bool {
+        match &self.0.host {
+            Host::Ipv4(address) => address.is_loopback(),
+            Host::Ipv6(address) => address.is_loopback(),
+            Host::Domain(name) => {
+                let name = name.strip_suffix('.').unwrap_or(name);
+                name == "localhost" || name.ends_with(".localhost")
+            }
+        }
+    }
+
     pub(super) fn host(&self) -> &Host<String> {
         &self.0.host
     }
@@ -317,6 +329,24 @@ mod tests {
                 check(other).unwrap_err().to_string().contains("http://127.0.0.1:8000"),
                 "{other}"
             );
+        }
+    }
+
+    #[test]
+    fn loopback_is_this_machine_and_nothing_that_looks_like_it() {
+        for (url, here) in [
+            ("http://127.0.0.1:8000", true),
+            ("http://127.9.9.9", true),
+            ("http://[::1]:1", true),
+            ("http://LOCALHOST.", true),
+            ("http://a.localhost", true),
+            ("http://notlocalhost", false),
+            ("http://localhost.example.org", false),
+            ("http://127.0.0.1.example.org", false),
+            ("http://10.0.0.1", false),
+            ("http://[::ffff:10.0.0.1]", false),
+        ] {
+            assert_eq!(Origin::parse(url).unwrap().is_loopback(), here, "{url}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! `/v1/sources`: where the tools come from, what is wrong there, and what to do.
 
+mod login;
+
 use std::collections::HashMap;
 
 use axum::extract::State;
@@ -18,13 +20,15 @@ use crate::error::ApiError;
 use crate::state::Doors;
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![
+    let mut routes = login::routes();
+    routes.extend([
         Route::new("get", "/v1/sources", "The sources and how they stand", get(list))
             .reply::<SourcesReply>(),
         Route::new("post", "/v1/sources/refresh", "List all sources anew, or one", post(refresh))
             .body::<RefreshBody>()
             .reply::<SourcesReply>(),
-    ]
+    ]);
+    routes
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

@@ -40,6 +40,9 @@ async fn every_route_in_the_document_is_there() {
         "/v1/users/{subject}/level" => json!({"level": "user"}),
         "/v1/personas" => json!({"name": "p"}),
         "/execute" | "/api/modules/{module}/execute" => json!({"tool_name": "notes.append"}),
+        "/v1/sources/login" => json!({"source": "s", "redirect_uri": "http://127.0.0.1:1/"}),
+        "/v1/sources/login/finish" => json!({"source": "s", "query": "code=1"}),
+        "/v1/sources/logout" => json!({"source": "s"}),
         _ => json!({}),
     };
     let fill = |path: &str| {

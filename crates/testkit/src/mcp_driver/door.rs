@@ -32,6 +32,12 @@ impl Door {
         }
     }
 
+    /// What is wrong with the source, for its operator.
+    pub(super) async fn problems(&self, owner: &str) -> Result<String, String> {
+        let owner = Self::new(self.address.clone(), owner);
+        Ok(owner.get("/v1/sources").await?.to_string())
+    }
+
     /// Of a server that is no Toolkeep.
     pub(super) fn direct(url: &str) -> Self {
         let (address, path) = wire::split(url);

@@ -26,7 +26,8 @@ fn wrapped(value: &str) -> String {
     format!("=?base64?{}?=", base64(value.as_bytes()))
 }
 
-fn base64(bytes: &[u8]) -> String {
+/// With padding (RFC 4648 4).
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for chunk in bytes.chunks(3) {

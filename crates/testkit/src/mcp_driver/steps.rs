@@ -57,6 +57,26 @@ pub(super) async fn take(door: &Door, scenario: &str, context: &Value) -> Result
     Ok(())
 }
 
+/// Lists and calls every tool; all that was said.
+///
+/// # Errors
+/// Where the tools cannot be listed.
+pub(super) async fn called(door: &Door) -> Result<String, String> {
+    let tools = list(door, "tools/list", "tools").await?;
+    let calls = Calls::of(door, &tools);
+    let mut said = String::new();
+    for tool in &tools {
+        let name = tool["name"].as_str().unwrap_or_default();
+        match calls.call(name, arguments(&tool["inputSchema"])).await {
+            Ok(result) => said.push_str(&result.to_string()),
+            Err(error) => said.push_str(&error),
+        }
+        said.push('\n');
+    }
+    println!("{said}");
+    Ok(said)
+}
+
 fn without_nulls(arguments: &Value) -> Value {
     let mut arguments = arguments.clone();
     if let Some(members) = arguments.as_object_mut() {

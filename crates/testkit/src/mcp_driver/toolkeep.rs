@@ -20,16 +20,20 @@ pub(super) const SOURCE: &str = "it";
 pub(super) struct Toolkeep {
     child: Child,
     folder: PathBuf,
+    program: String,
 }
 
 impl Toolkeep {
     /// Starts one whose source is the MCP server at `url`.
     #[expect(clippy::disallowed_methods, reason = "a person's place, outside of Toolkeep")]
-    pub(super) fn start(program: &str, url: &str) -> Result<Self, String> {
+    pub(super) fn start(program: &str, url: &str, context: &Value) -> Result<Self, String> {
         let folder = std::env::temp_dir().join(format!("toolkeep-driver-{}", Uuid::new_v4()));
         fs::create_dir_all(&folder).map_err(text)?;
-        let config =
-            json!({ "version": 1, "sources": [{ "name": SOURCE, "mcp": { "url": url } }] });
+        let mut mcp = json!({ "url": url });
+        if let Some(oauth) = super::authorized::configured(context, &folder)? {
+            mcp["oauth"] = oauth;
+        }
+        let config = json!({ "version": 1, "sources": [{ "name": SOURCE, "mcp": mcp }] });
         fs::write(folder.join("toolkeep.yaml"), config.to_string()).map_err(text)?;
         let log = File::create(folder.join("log.txt")).map_err(text)?;
         let mut command = Command::new(program);
@@ -38,7 +42,22 @@ impl Toolkeep {
         command.args(["--listen", "127.0.0.1:0"]).stdin(Stdio::null());
         command.stdout(log.try_clone().map_err(text)?).stderr(log);
         let child = command.spawn().map_err(text)?;
-        Ok(Self { child, folder })
+        Ok(Self { child, folder, program: program.to_owned() })
+    }
+
+    /// The owner's key.
+    pub(super) fn owner(&self) -> String {
+        let key = fs::read_to_string(self.folder.join("data/owner.key"));
+        key.unwrap_or_default().trim().to_owned()
+    }
+
+    /// The command line of an operator of this Toolkeep.
+    #[expect(clippy::disallowed_methods, reason = "a person's place, outside of Toolkeep")]
+    pub(super) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(words).arg("--data").arg(self.folder.join("data"));
+        command.arg("--config").arg(self.folder.join("toolkeep.yaml")).stdin(Stdio::null());
+        command
     }
 
     /// Its door, once it has listed the source or failed to.

@@ -47,6 +47,7 @@ pages! {
     Cancelled = "cancelled",
     UpstreamFailed = "upstream_failed",
     UpstreamLost = "upstream_lost",
+    CredentialMissing = "credential_missing",
     Blocked = "blocked",
     RecordUnavailable = "record_unavailable",
     StoreUnavailable = "store_unavailable",

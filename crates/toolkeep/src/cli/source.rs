@@ -1,6 +1,9 @@
 //! `toolkeep source`.
 
+mod back;
 mod list;
+mod login;
+mod logout;
 mod refresh;
 
 use clap::Subcommand;
@@ -11,11 +14,13 @@ use super::failure::{Exit, Failure};
 use super::ui::{Ui, table};
 use super::value;
 
-/// See how the sources of tools stand; have them list their tools anew.
+/// See how the sources of tools stand; have them list their tools anew; log in to them.
 #[derive(Debug, Subcommand)]
 pub(super) enum Source {
     List(list::List),
     Refresh(refresh::Refresh),
+    Login(login::Login),
+    Logout(logout::Logout),
 }
 
 impl Source {
@@ -23,6 +28,8 @@ impl Source {
         match self {
             Self::List(command) => command.run(context, ui).await,
             Self::Refresh(command) => command.run(context, ui).await,
+            Self::Login(command) => command.run(context, ui).await,
+            Self::Logout(command) => command.run(context, ui).await,
         }
     }
 }

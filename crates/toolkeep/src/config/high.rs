@@ -1,7 +1,7 @@
 //! The configuration as it is used: resolved, typed, checked. No variable, no relative path and no
 //! default is left open.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -88,7 +88,62 @@ pub enum SourceKind {
         url: Url,
         /// Headers sent with each request.
         headers: Vec<(http::HeaderName, Secret)>,
+        /// How tokens are asked for, where the operator says.
+        oauth: Option<Box<OAuthConfig>>,
+        /// A secret of its own for each caller.
+        per_caller: Option<Box<PerCallerConfig>>,
     },
+}
+
+/// How tokens are asked for.
+#[derive(Debug, Clone)]
+pub struct OAuthConfig {
+    /// Whether with the client's own credential, rather than with a person's consent.
+    pub alone: bool,
+    /// The client's id.
+    pub client_id: Option<String>,
+    /// How it proves that it is that client.
+    pub proof: OAuthProof,
+    /// Address of a document that describes it.
+    pub client_metadata: Option<String>,
+    /// Scopes to ask for first.
+    pub scopes: Vec<String>,
+    /// The only authorization server that is asked.
+    pub issuer: Option<String>,
+    /// Its token endpoint.
+    pub token_endpoint: Option<String>,
+}
+
+/// How a client proves who it is.
+#[derive(Debug, Clone)]
+pub enum OAuthProof {
+    /// Not at all.
+    None,
+    /// By a secret.
+    Secret(Secret),
+    /// By a private key, in PEM.
+    Key(Secret),
+}
+
+impl OAuthProof {
+    /// What must not be seen of it.
+    pub fn secret(&self) -> Option<&Secret> {
+        match self {
+            Self::None => None,
+            Self::Secret(secret) | Self::Key(secret) => Some(secret),
+        }
+    }
+}
+
+/// A secret of its own for each caller.
+#[derive(Debug, Clone)]
+pub struct PerCallerConfig {
+    /// The header that carries it.
+    pub header: http::HeaderName,
+    /// The header's whole values, by subject.
+    pub values: BTreeMap<String, Secret>,
+    /// The subject that lists the tools.
+    pub list_as: Option<String>,
 }
 
 impl SourceKind {

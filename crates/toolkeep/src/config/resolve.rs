@@ -1,6 +1,7 @@
 //! From what is written to what is used: defaults, paths, addresses, and every rule that needs more
 //! than one value.
 
+mod authorization;
 mod mcp_servers;
 mod modules;
 mod policy;

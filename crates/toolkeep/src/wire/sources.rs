@@ -9,13 +9,16 @@ use builtins::BuiltinSource;
 use guard::egress::Egress;
 use guard::process::{EnvValue, Launcher, Spec};
 use intake::Sourced;
-use tool::{Clock, Durability, Problem, Secret, Source, SourceName, Trust};
+use tool::{Clock, Durability, Problem, Secret, Source, SourceName, Store, Trust};
 use upstreams::layers::Retrying;
-use upstreams::mcp::{Http, Marked, Marks, McpSource, Stdio};
+use upstreams::mcp::oauth::Means;
+use upstreams::mcp::{Marked, Marks, McpSource, Stdio};
 use upstreams::module::{Manifests, Module, ModuleOptions};
 use upstreams::tool_file::{Handlers, ToolFile, Web};
 
 use super::configuration;
+use super::credentials::Held;
+use super::endpoint;
 use super::unusable::Unusable;
 use crate::config::{
     Config, Environment, Faults, McpCommand, SourceConfig, SourceDurability, SourceKind, Tools,
@@ -24,6 +27,14 @@ use crate::config::{
 /// How often a module is asked for its manifest: one that dies is a line in `source list` that soon.
 const MODULE_POLL: Duration = Duration::from_secs(15);
 
+/// Ways out, and what is kept of what came back.
+pub(super) struct Ways {
+    pub(super) egress: Egress,
+    pub(super) manifests: Arc<Manifests>,
+    /// Where tokens are kept; it seals them.
+    pub(super) tokens: Arc<dyn Store>,
+}
+
 /// What sources are made with.
 pub(super) struct Workshop {
     launcher: Launcher,
@@ -31,17 +42,18 @@ pub(super) struct Workshop {
     manifests: Arc<Manifests>,
     clock: Arc<dyn Clock>,
     environment: Arc<Environment>,
+    /// Where tokens are kept; it seals them.
+    tokens: Arc<dyn Store>,
 }
 
 impl Workshop {
     pub(super) fn new(
         launcher: Launcher,
-        egress: Egress,
-        manifests: Arc<Manifests>,
+        Ways { egress, manifests, tokens }: Ways,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let environment = Arc::new(Environment::of_process());
-        Self { launcher, egress, manifests, clock, environment }
+        Self { launcher, egress, manifests, clock, environment, tokens }
     }
 
     /// All sources. The built-ins come first, so that nothing can take their names.
@@ -76,9 +88,7 @@ impl Workshop {
                 let dial = Arc::new(Stdio::new(self.launcher.clone(), spec(command)));
                 (Arc::new(McpSource::pipes(name, mcp(config), dial)), "mcp", None)
             }
-            SourceKind::McpUrl { url, headers } => {
-                (self.mcp(url.as_str(), headers, config), "mcp", None)
-            }
+            SourceKind::McpUrl { .. } => (self.mcp(config), "mcp", None),
         };
         let durability = config.durability.map(|durability| match durability {
             SourceDurability::Written => Durability::Written,
@@ -90,20 +100,13 @@ impl Workshop {
         Sourced { source, kind, trust, durability, poll, fingerprint }
     }
 
-    /// The bearer token goes out beside the configured headers.
-    fn mcp(
-        &self,
-        url: &str,
-        headers: &[(http::HeaderName, Secret)],
-        config: &SourceConfig,
-    ) -> Arc<dyn Source> {
-        let mut sent: Vec<_> =
-            headers.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
-        if let Some(token) = &config.credential {
-            let bearer = Secret::new(format!("Bearer {}", token.open()));
-            sent.push(("authorization".to_owned(), bearer));
-        }
-        match Http::new(self.egress.clone(), url, &sent) {
+    fn mcp(&self, config: &SourceConfig) -> Arc<dyn Source> {
+        let means = Means {
+            egress: self.egress.clone(),
+            store: Some(Arc::clone(&self.tokens)),
+            clock: Arc::clone(&self.clock),
+        };
+        match endpoint::of(config, means) {
             Ok(http) => Arc::new(McpSource::http(config.name.clone(), mcp(config), http)),
             Err(problem) => Arc::new(Unusable::new(config.name.clone(), problem)),
         }
@@ -161,9 +164,15 @@ fn spec(command: &McpCommand) -> Spec {
     }
 }
 
-/// The bearer tokens, by source.
-pub(super) fn secrets(config: &Config) -> HashMap<SourceName, Secret> {
-    let pair = |s: &SourceConfig| Some((s.name.clone(), s.credential.clone()?));
+/// What calls carry, by source.
+pub(super) fn secrets(config: &Config) -> HashMap<SourceName, Held> {
+    let pair = |source: &SourceConfig| {
+        let held = match &source.kind {
+            SourceKind::McpUrl { per_caller: Some(each), .. } => Held::Each(each.values.clone()),
+            _ => Held::All(source.credential.clone()?),
+        };
+        Some((source.name.clone(), held))
+    };
     config.sources.iter().filter_map(pair).collect()
 }
 
@@ -183,10 +192,11 @@ fn fingerprint(config: &SourceConfig) -> u64 {
                 secret.open().hash(&mut hasher);
             }
         }
-        SourceKind::McpUrl { headers, .. } => {
-            for (_, value) in headers {
-                value.open().hash(&mut hasher);
-            }
+        SourceKind::McpUrl { headers, oauth, per_caller, .. } => {
+            let proof = oauth.iter().filter_map(|oauth| oauth.proof.secret());
+            let each = per_caller.iter().flat_map(|each| each.values.values());
+            let fixed = headers.iter().map(|(_, value)| value);
+            fixed.chain(proof).chain(each).for_each(|secret| secret.open().hash(&mut hasher));
         }
         SourceKind::ToolFile(_) | SourceKind::Module(_) => {}
     }

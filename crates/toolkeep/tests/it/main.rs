@@ -1,6 +1,8 @@
 //! The binary: as people run it, on real input, under load, under faults and under the axe.
 
 #[cfg(test)]
+mod authorization;
+#[cfg(test)]
 mod clients;
 #[cfg(test)]
 mod conformance;

@@ -62,7 +62,8 @@ impl ToolCall {
             bare: self.mirror.is_none(),
             support: self.support,
         };
-        Run::new(&self.upstream, call, ctx).job(job).await
+        let own = self.upstream.of_caller(ctx).await?;
+        Run::new(own.as_ref().unwrap_or(&self.upstream), call, ctx).job(job).await
     }
 }
 

@@ -74,6 +74,11 @@ impl Fault {
         self
     }
 
+    /// Whether all it wants is that a person logs in: no fault of the server, and over when that is done.
+    pub(super) fn wants_login(&self) -> bool {
+        self.fix.as_deref().is_some_and(|fix| fix.contains("`toolkeep source login "))
+    }
+
     /// As a problem at `place`.
     pub(super) fn problem(&self, place: &str) -> Problem {
         Problem { place: place.to_owned(), message: self.message.clone(), fix: self.fix.clone() }

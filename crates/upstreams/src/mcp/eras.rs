@@ -102,10 +102,13 @@ impl Upstream {
         };
         let there =
             |fault: &Fault| !matches!(fault.kind, SourceFault::Unreachable | SourceFault::Blocked);
-        if let Some(gone) = probe.filter(|fault| !there(fault) || self.is_closing()) {
+        if let Some(gone) = probe.clone().filter(|fault| !there(fault) || self.is_closing()) {
             return Err(gone);
         }
-        initialized().await.map(Begun::alone).map_err(|failed| failed.fault)
+        // Where nothing but a login is missing, what the older words came to says nothing.
+        let login = probe.filter(Fault::wants_login);
+        let met = initialized().await.map(Begun::alone);
+        met.map_err(|failed| login.unwrap_or(failed.fault))
     }
 
     /// Keeps the connection beside the main one of `era`, for as long as this is polled.

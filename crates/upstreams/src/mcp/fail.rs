@@ -66,6 +66,12 @@ impl HttpFault {
         Self { fix, ..Self::failed("refuses us with HTTP 401".to_owned()) }
     }
 
+    /// There is no token for it. Nothing was done: where anything was sent, it was refused.
+    pub(super) fn untokened(fault: super::oauth::Fault) -> Self {
+        let super::oauth::Fault { kind, code, message, fix } = fault;
+        Self { message, kind, code, sent: Sent::No, fix }
+    }
+
     /// It wants to be left alone, for so long.
     pub(super) fn rate_limited(wait: Option<&str>) -> Self {
         let wait = wait.map(|wait| format!(", to be tried again after {wait}")).unwrap_or_default();
@@ -137,8 +143,11 @@ pub(super) fn call(name: &SourceName, why: Unanswered, most: usize) -> ExecuteEr
             ExecuteError::during(Code::UpstreamLost, message)
         }
         Unanswered::Undelivered(fault) => {
-            let HttpFault { message, code, sent, .. } = fault;
-            let message = format!("the source `{name}`: {message}");
+            let HttpFault { message, code, sent, fix, .. } = fault;
+            // Who calls may be the one who can do it.
+            let fix = fix.filter(|_| code == Code::CredentialMissing);
+            let fix = fix.map(|fix| format!("; {fix}")).unwrap_or_default();
+            let message = format!("the source `{name}`: {message}{fix}");
             match sent {
                 Sent::No => ExecuteError::before(code, message),
                 Sent::Maybe => ExecuteError::during(code, message),

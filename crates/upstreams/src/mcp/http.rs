@@ -4,16 +4,20 @@
 //! connections serve again. A call is one request sent by whoever makes it: no task, no channel.
 
 mod answer;
+mod authorized;
 mod beside;
 mod endpoint;
 mod reply;
 mod stream;
 mod unasked;
 
+use std::sync::Arc;
+
 use guard::egress::{Class, Egress, Origin};
-use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use tool::{Problem, Secret};
 
+use super::oauth::Account;
 use super::wording::shown;
 
 pub(super) use answer::Answer;
@@ -43,6 +47,8 @@ pub struct Http {
     uri: Uri,
     headers: HeaderMap,
     place: String,
+    account: Option<Arc<Account>>,
+    per_caller: Option<HeaderName>,
 }
 
 impl Http {
@@ -50,7 +56,7 @@ impl Http {
     ///
     /// # Errors
     /// A [`Problem`] with the place and the fix, for a URL or a header that cannot be sent.
-    pub fn new(egress: Egress, url: &str, headers: &[(String, Secret)]) -> Result<Self, Problem> {
+    pub fn new(egress: &Egress, url: &str, headers: &[(String, Secret)]) -> Result<Self, Problem> {
         let bad = |why: String| Problem::new("url", why).fix("write it as `https://host/path`");
         let origin = Origin::parse(url).map_err(|error| bad(error.to_string()))?;
         let place = format!("`{origin}`");
@@ -70,7 +76,50 @@ impl Http {
             value.set_sensitive(true);
             map.append(name, value);
         }
-        Ok(Self { egress, class, uri, headers: map, place })
+        // What goes out with one credential shares no connection with another.
+        Ok(Self {
+            egress: egress.apart(),
+            class,
+            uri,
+            headers: map,
+            place,
+            account: None,
+            per_caller: None,
+        })
+    }
+
+    /// The same, with tokens of `account` where the endpoint wants one. Without effect where the
+    /// operator gave an `authorization` of its own.
+    #[must_use]
+    pub fn with_account(self, account: Arc<Account>) -> Self {
+        let own = self.headers.contains_key(header::AUTHORIZATION);
+        Self { account: Some(account).filter(|_| !own), ..self }
+    }
+
+    /// The same, for calls that carry the caller's own secret, as the credential port gives it, in this
+    /// header. Callers share no session and no connection.
+    #[must_use]
+    pub fn per_caller(self, header: HeaderName) -> Self {
+        Self { per_caller: Some(header), ..self }
+    }
+
+    /// The header of callers' own secrets.
+    pub(super) fn own_header(&self) -> Option<&HeaderName> {
+        self.per_caller.as_ref()
+    }
+
+    /// For one caller; nothing where the secret cannot be sent.
+    pub(super) fn with_secret(&self, header: &HeaderName, secret: &Secret) -> Option<Self> {
+        let mut value = HeaderValue::try_from(secret.open()).ok()?;
+        value.set_sensitive(true);
+        let mut own = Self { egress: self.egress.apart(), per_caller: None, ..self.clone() };
+        own.headers.insert(header.clone(), value);
+        Some(own)
+    }
+
+    /// Who asks for tokens.
+    pub(super) fn account(&self) -> Option<&Arc<Account>> {
+        self.account.as_ref()
     }
 
     /// For people: scheme, host and port.

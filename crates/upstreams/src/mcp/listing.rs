@@ -61,6 +61,7 @@ pub(super) async fn list(upstream: &Arc<Upstream>, link: &Arc<Link>) -> Result<L
         let problem = Problem::new(upstream.place.clone(), message);
         Problem { fix: fault.fix, ..problem }
     }));
+    problems.extend(upstream.account().and_then(|account| account.problem(&upstream.place)));
     let about = Some(greeted.about.clone());
     Ok(Listing { revision, offers, problems, about, ..Listing::default() })
 }

@@ -95,8 +95,12 @@ impl<'a> Run<'a> {
         let name = &self.upstream.name;
         self.upstream.start();
         self.upstream.link_of(era).await.map_err(|fault| {
-            let message = format!("the source `{name}` is not up: it {}", fault.message);
-            ExecuteError::before(Code::UpstreamLost, message)
+            let login = fault.wants_login();
+            let code = if login { Code::CredentialMissing } else { Code::UpstreamLost };
+            // Who calls may be the one who can do it.
+            let fix = fault.fix.filter(|_| login).map(|fix| format!("; {fix}")).unwrap_or_default();
+            let message = format!("the source `{name}` is not up: it {}{fix}", fault.message);
+            ExecuteError::before(code, message)
         })
     }
 

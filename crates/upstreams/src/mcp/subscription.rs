@@ -73,7 +73,8 @@ impl Subscription {
     }
 
     async fn run(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
-        let run = Run::new(&self.upstream, call.call(), ctx);
+        let own = self.upstream.of_caller(ctx).await?;
+        let run = Run::new(own.as_ref().unwrap_or(&self.upstream), call.call(), ctx);
         let uri = call.call().args.raw().get("uri").and_then(|uri| uri.read::<String>().ok());
         let uri = uri.ok_or_else(|| {
             let error = RpcError::new(code::INVALID_PARAMS, "`uri` must be a string");

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use tool::source::SourceFault;
 use tool::{Revision, SourceName};
 
+use super::callers::Callers;
 use super::dial::{Dial, Fault};
 use super::eras::{Begun, Other};
 use super::follow::follow;
@@ -62,7 +63,7 @@ pub(super) struct Upstream {
     pub(super) options: Options,
     pub(super) place: String,
     target: Target,
-    state: watch::Sender<State>,
+    pub(super) state: watch::Sender<State>,
     revision: watch::Sender<Revision>,
     /// Why it last ended, while it is up again.
     scar: Mutex<Option<(Fault, usize)>>,
@@ -73,11 +74,25 @@ pub(super) struct Upstream {
     started: AtomicBool,
     setting: Setting,
     parked: Arc<Parked>,
+    /// The same server for callers with secrets of their own.
+    pub(super) callers: Callers,
+    /// Whether this is it for one of them: it is not started again by itself.
+    single: bool,
 }
 
 impl Upstream {
     /// Nothing is started yet.
     pub(super) fn new(name: SourceName, options: Options, target: Target) -> Arc<Self> {
+        Self::made(name, options, target, false)
+    }
+
+    /// `single`: for one caller.
+    pub(super) fn made(
+        name: SourceName,
+        options: Options,
+        target: Target,
+        single: bool,
+    ) -> Arc<Self> {
         let place = match &target {
             Target::Pipes(dial) => dial.place(),
             Target::Http(http) => http.place().to_owned(),
@@ -103,6 +118,8 @@ impl Upstream {
             started: AtomicBool::new(false),
             setting,
             parked: Arc::default(),
+            callers: Callers::default(),
+            single,
         })
     }
 
@@ -128,6 +145,14 @@ impl Upstream {
     /// Keeps a request that waits for its client; gives it back where too many do.
     pub(super) fn park(&self, held: Held) -> Result<Bytes, Box<Held>> {
         self.parked.park(held, &self.setting.closing)
+    }
+
+    /// How it is reached over HTTP.
+    pub(super) fn http(&self) -> Option<&Arc<Http>> {
+        match &self.target {
+            Target::Http(http) => Some(http),
+            Target::Pipes(_) => None,
+        }
     }
 
     /// Gives such a request back, once, to whom it belongs.
@@ -157,6 +182,7 @@ impl Upstream {
 
     /// The operator asks: where it rests or was left down, it is started now.
     pub(super) fn refresh(&self) {
+        self.account().inspect(|account| account.forgive());
         let waits = self.state.send_if_modified(|state| {
             let waits = matches!(state, State::Resting(_) | State::Down(_));
             if waits {
@@ -176,11 +202,13 @@ impl Upstream {
         }
         self.setting.closing.cancel();
         self.setting.tasks.close();
+        self.callers.close();
     }
 
     /// Resolves when nothing of it is left.
     pub(super) async fn closed(&self) {
         self.setting.tasks.wait().await;
+        self.callers.closed().await;
     }
 
     /// What sessions are begun with.
@@ -220,7 +248,9 @@ impl Upstream {
             }
         }
         self.other.end();
-        self.state.send_replace(State::Closed);
+        if !self.single || self.is_closing() {
+            self.state.send_replace(State::Closed);
+        }
     }
 
     async fn run(&self, Begun { main: session, other, both }: Begun) -> (Fault, Duration) {
@@ -254,10 +284,16 @@ impl Upstream {
         (fault, up): (Fault, Duration),
         was_up: bool,
     ) -> bool {
+        if self.single {
+            self.state.send_replace(State::Down(fault));
+            return false;
+        }
         let next = patience.ended(Instant::now(), up);
         let ends = patience.ends();
         tracing::warn!(source = %self.name, ends, fault = %fault.message, "an MCP server is not up");
-        *self.scar.lock().unwrap_or_else(PoisonError::into_inner) = Some((fault.clone(), ends));
+        if !fault.wants_login() {
+            *self.scar.lock().unwrap_or_else(PoisonError::into_inner) = Some((fault.clone(), ends));
+        }
         let wait = match (next, &self.target) {
             (Next::Rest(wait), Target::Pipes(_)) => Some(wait),
             (Next::GiveUp, Target::Pipes(_)) => None,

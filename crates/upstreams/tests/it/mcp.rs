@@ -1,5 +1,6 @@
 //! MCP servers as sources.
 
+mod callers;
 mod calls;
 mod children;
 mod curious;
@@ -10,6 +11,7 @@ mod life;
 mod listing;
 mod marks;
 mod methods;
+mod oauth;
 mod peer;
 mod questions;
 pub(crate) mod runs;

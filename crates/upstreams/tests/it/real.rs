@@ -67,7 +67,7 @@ fn over_http() -> (Program, McpSource) {
     let told = out.find_map(|line| serde_json::from_str::<Value>(&line.unwrap()).ok()).unwrap();
     program.1 = Some(out);
     let url = format!("http://127.0.0.1:{}/mcp", told["port"]);
-    let http = Http::new(egress(), &url, &[]).unwrap();
+    let http = Http::new(&egress(), &url, &[]).unwrap();
     (program, McpSource::http(SourceName::new("real").unwrap(), Options::default(), http))
 }
 

@@ -66,3 +66,27 @@ async fn who_may_not_mend_a_source_is_not_told_what_is_wrong() {
     let seen = agent.get("/v1/sources").await.good();
     assert_eq!(seen["sources"][0]["state"], "stale");
 }
+
+#[tokio::test]
+async fn a_persons_consent_is_for_persons_who_may() {
+    let server = Server::new().await;
+    let (owner, agent) = (server.owner().await, server.agent("ann", Level::Admin).await);
+    let begin = json!({"source": "s", "redirect_uri": "http://127.0.0.1:1/"});
+    let begun = owner.post("/v1/sources/login", &begin).await.good();
+    assert_eq!(begun["url"], "https://login.example/?to=http://127.0.0.1:1/");
+    let finish = json!({"source": "s", "query": "code=1"});
+    let done = owner.post("/v1/sources/login/finish", &finish).await.good();
+    assert_eq!(done, json!({"source": "s", "given": true}));
+    let no = owner.post("/v1/sources/login/finish", &json!({"source": "s", "query": "no"})).await;
+    let told = "the source `s` was not given consent".to_owned();
+    assert_eq!(no.error(), (502, "upstream_failed".to_owned(), told));
+    for path in ["/v1/sources/login", "/v1/sources/login/finish", "/v1/sources/logout"] {
+        let body = if path.ends_with("login") { &begin } else { &finish };
+        assert_eq!(server.anyone().post(path, body).await.status, 401, "{path}");
+        if !path.ends_with("logout") {
+            assert_eq!(agent.post(path, body).await.status, 403, "{path}");
+        }
+    }
+    let unknown = json!({"source": "none"});
+    assert_eq!(owner.post("/v1/sources/logout", &unknown).await.status, 404);
+}

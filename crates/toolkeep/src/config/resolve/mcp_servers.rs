@@ -114,7 +114,8 @@ impl Resolver<'_> {
         let name = self.server_name(key, prefix);
         self.unsupported(&server, key);
         let Server { command, args, env, cwd, url, headers, .. } = server;
-        let kind = self.mcp(&low::Mcp { command, args, env, cwd, url, headers }, key.place);
+        let written = low::Mcp { command, args, env, cwd, url, headers, ..low::Mcp::default() };
+        let kind = self.mcp(&written, key.place);
         let (name, kind) = name.zip(kind)?;
         let sound = self.sink.count() == before;
         let written = (self.sink.file.to_owned(), key.place);

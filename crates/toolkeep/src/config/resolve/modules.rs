@@ -29,7 +29,7 @@ const SLOW_DEFAULT: &str = "garmin,renpho_biometrics,claude_code,deployer";
 const MOST: usize = 1_000;
 
 impl Resolver<'_> {
-    fn variable(&self, name: &str) -> Option<&str> {
+    fn setting(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(str::trim).filter(|text| !text.is_empty())
     }
 
@@ -39,8 +39,8 @@ impl Resolver<'_> {
 
     /// The modules of `MODULE_SERVICES`, in its order.
     pub(in crate::config) fn services(&self) -> Vec<SourceConfig> {
-        let Some(text) = self.variable(SERVICES) else { return Vec::new() };
-        let slow = self.variable(SLOW).unwrap_or(SLOW_DEFAULT);
+        let Some(text) = self.setting(SERVICES) else { return Vec::new() };
+        let slow = self.setting(SLOW).unwrap_or(SLOW_DEFAULT);
         let slow = self.listed(SLOW, slow).unwrap_or_default();
         let common = Settings { slow, limit: self.limit(), token: self.token() };
         let pairs = self.pairs(text);
@@ -106,7 +106,7 @@ impl Resolver<'_> {
 
     /// Of slow modules, as spec 0 has it: in whole seconds.
     fn limit(&self) -> Option<Duration> {
-        let text = self.variable(TIMEOUT)?;
+        let text = self.setting(TIMEOUT)?;
         if let Ok(seconds @ 1..=600) = text.parse() {
             return Some(Duration::from_secs(seconds));
         }
@@ -116,7 +116,7 @@ impl Resolver<'_> {
     }
 
     fn token(&self) -> Option<Secret> {
-        let token = self.variable(TOKEN)?;
+        let token = self.setting(TOKEN)?;
         if is_token(token) {
             return Some(Secret::new(token));
         }
@@ -129,15 +129,15 @@ impl Resolver<'_> {
     pub(super) fn guest_modules(&self, low: &low::File) -> Option<BTreeSet<String>> {
         let names = match low.default_guest_modules.get() {
             Some(low::Names(names)) => names.clone(),
-            None => self.listed(GUESTS, self.variable(GUESTS)?)?,
+            None => self.listed(GUESTS, self.setting(GUESTS)?)?,
         };
         Some(names.into_iter().take(MOST).collect())
     }
 
     /// The Redis of the environment, for the modules of the environment.
     pub(super) fn redis_of_services(&self) -> Option<Secret> {
-        self.variable(SERVICES)?;
-        let url = self.variable(REDIS)?;
+        self.setting(SERVICES)?;
+        let url = self.setting(REDIS)?;
         if super::is_redis(url) {
             return Some(Secret::new(url));
         }

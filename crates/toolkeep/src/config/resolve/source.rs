@@ -111,6 +111,13 @@ impl Resolver<'_> {
             let fix = "give a command its secrets by `env`";
             self.sink.tell_hidden(place, "only what is reached by a URL takes a `credential`", fix);
         }
+        if let SourceKind::McpUrl { oauth, per_caller, .. } = &kind
+            && (oauth.is_some() || per_caller.is_some())
+            && low.credential.get().is_some()
+        {
+            let message = "a source has one credential, and here are `credential` and another";
+            self.sink.tell_hidden(place, message, "remove one of them");
+        }
         vec![common.clone().with(name, kind, (self.sink.file.to_owned(), place))]
     }
 
@@ -224,7 +231,10 @@ impl Resolver<'_> {
                 let url = self.url(url, at);
                 let headers =
                     low.headers.get().map(|map| self.headers(map, place)).unwrap_or_default();
-                Some(SourceKind::McpUrl { url: url?, headers })
+                let url = url?;
+                let oauth = self.oauth(low, &url, &headers);
+                let per_caller = self.per_caller(low, &headers);
+                Some(SourceKind::McpUrl { url, headers, oauth, per_caller })
             }
             (Some(_), Some(_)) => {
                 let message = "an MCP server is either a `command` or a `url`";
@@ -244,6 +254,14 @@ impl Resolver<'_> {
     fn command(&self, low: &low::Mcp, command: &str, place: Place) -> Option<SourceKind> {
         if !low.headers.is_absent() {
             self.sink.tell(place, "`headers` belong to a `url`, and this is a `command`", "");
+        }
+        for (key, absent) in
+            [("oauth", low.oauth.is_absent()), ("per_caller", low.per_caller.is_absent())]
+        {
+            if !absent {
+                let message = format!("`{key}` belongs to a `url`, and this is a `command`");
+                self.sink.tell(place, message, "give a command its secrets by `env`");
+            }
         }
         let args = low.args.get().into_iter().flatten();
         let args: Vec<_> = args.map(text_of).collect();
@@ -278,8 +296,7 @@ impl Resolver<'_> {
         place: Place,
     ) -> Vec<(http::HeaderName, Secret)> {
         let header = |(name, value): (String, String)| {
-            let named = http::HeaderName::try_from(&name).ok();
-            let named = named.filter(|name| !OWN_HEADERS.contains(&name.as_str()));
+            let named = header_name(&name);
             let fits = http::HeaderValue::try_from(&value).is_ok();
             if let Some(named) = named.filter(|_| fits) {
                 return Some((named, Secret::new(value)));
@@ -312,12 +329,18 @@ pub(super) fn is_token(text: &str) -> bool {
     text.len() <= 8192 && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
+/// A header that the operator may set.
+pub(super) fn header_name(name: &str) -> Option<http::HeaderName> {
+    let named = http::HeaderName::try_from(name).ok();
+    named.filter(|name| !OWN_HEADERS.contains(&name.as_str()))
+}
+
 /// A variable or header that holds nothing holds the empty text.
 fn plain(map: &BTreeMap<String, Field<Text>>) -> Vec<(String, String)> {
     map.iter().map(|(name, text)| (name.clone(), text_of(text))).collect()
 }
 
-fn text_of(field: &Field<Text>) -> String {
+pub(super) fn text_of(field: &Field<Text>) -> String {
     field.get().map(|text| text.0.clone()).unwrap_or_default()
 }
 

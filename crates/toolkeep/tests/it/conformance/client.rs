@@ -62,6 +62,31 @@ const AUTH: &[(&str, &str)] = &[
     ("auth/wif-jwt-bearer", MODERN),
 ];
 
+/// The same of the older suite, whose servers are of 2025-11-25 and 2025-03-26.
+const AUTH_BEFORE: &[(&str, &str)] = &[
+    ("auth/2025-03-26-oauth-metadata-backcompat", "2025-03-26"),
+    ("auth/2025-03-26-oauth-endpoint-fallback", "2025-03-26"),
+    ("auth/metadata-default", LEGACY),
+    ("auth/metadata-var1", LEGACY),
+    ("auth/metadata-var2", LEGACY),
+    ("auth/metadata-var3", LEGACY),
+    ("auth/basic-cimd", LEGACY),
+    ("auth/scope-from-www-authenticate", LEGACY),
+    ("auth/scope-from-scopes-supported", LEGACY),
+    ("auth/scope-omitted-when-undefined", LEGACY),
+    ("auth/scope-step-up", LEGACY),
+    ("auth/scope-retry-limit", LEGACY),
+    ("auth/token-endpoint-auth-basic", LEGACY),
+    ("auth/token-endpoint-auth-post", LEGACY),
+    ("auth/token-endpoint-auth-none", LEGACY),
+    ("auth/pre-registration", LEGACY),
+    ("auth/resource-mismatch", LEGACY),
+    ("auth/offline-access-scope", LEGACY),
+    ("auth/offline-access-not-supported", LEGACY),
+    ("auth/client-credentials-jwt", LEGACY),
+    ("auth/client-credentials-basic", LEGACY),
+];
+
 /// Scenarios that a client without sessions can go through.
 const DIRECT: &[(&str, &str)] = &[
     ("tools_call", MODERN),
@@ -81,7 +106,16 @@ fn line(toolkeep: &str) -> String {
 }
 
 async fn is_good(toolkeep: &str, scenarios: &[(&str, &str)], known: &'static str) {
-    let (installed, words) = ("conformance-0.2", &[] as &[&str]);
+    is_good_by("conformance-0.2", toolkeep, scenarios, known).await;
+}
+
+async fn is_good_by(
+    installed: &'static str,
+    toolkeep: &str,
+    scenarios: &[(&str, &str)],
+    known: &'static str,
+) {
+    let words = &[] as &[&str];
     let suite = Suite { installed, words, known, scenarios: scenarios.len() };
     suite.judge(&suite.client(&line(toolkeep), scenarios).await);
 }
@@ -100,4 +134,9 @@ async fn toolkeep_is_a_good_client() {
 #[tokio::test(flavor = "multi_thread")]
 async fn toolkeep_is_a_good_client_of_servers_that_want_tokens() {
     is_good(TOOLKEEP, AUTH, "client-auth.yml").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn toolkeep_is_a_good_client_of_older_servers_that_want_tokens() {
+    is_good_by("conformance-0.1", TOOLKEEP, AUTH_BEFORE, "client-auth-0.1.yml").await;
 }

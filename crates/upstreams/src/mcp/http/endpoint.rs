@@ -15,6 +15,7 @@ use super::{Answer, Http, reply};
 use crate::mcp::fail::HttpFault;
 use crate::mcp::link::{Link, Unanswered};
 use crate::mcp::mirror::Header;
+use crate::mcp::oauth::Token;
 
 /// What all requests of one session have in common.
 #[derive(Debug)]
@@ -151,14 +152,41 @@ impl Endpoint {
         }
     }
 
+    /// With the credential of the endpoint, where that is a token.
     async fn send(
         &self,
         seat: &Seat,
         (method, more): (Method, &[Header]),
         body: Bytes,
     ) -> Result<Response<Body>, HttpFault> {
+        let Some(account) = self.http.account() else {
+            return self.send_as(seat, (method, more), body, None).await;
+        };
+        let mut first = None;
+        if !account.is_awake() {
+            let bare = self.send_as(seat, (method.clone(), more), body.clone(), None).await?;
+            if !matches!(bare.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                return Ok(bare);
+            }
+            first = Some(bare);
+        }
+        // Boxed: not to be carried by those that need no token.
+        Box::pin(self.authorized((account, first), seat, (method, more), body)).await
+    }
+
+    /// With this token.
+    pub(super) async fn send_as(
+        &self,
+        seat: &Seat,
+        (method, more): (Method, &[Header]),
+        body: Bytes,
+        token: Option<&Token>,
+    ) -> Result<Response<Body>, HttpFault> {
         let Http { egress, class, uri, .. } = &*self.http;
         let mut headers = seat.headers.clone();
+        if let Some(token) = token {
+            headers.insert(header::AUTHORIZATION, token.header());
+        }
         if !body.is_empty() {
             let json = HeaderValue::from_static("application/json");
             headers.insert(header::CONTENT_TYPE, json);

@@ -223,7 +223,7 @@ async fn what_is_wrong_with_an_endpoint_is_said_at_the_list() {
 
     let address = site.address;
     drop(site);
-    let http = Http::new(egress(), &format!("http://{address}/mcp"), &[]).unwrap();
+    let http = Http::new(&egress(), &format!("http://{address}/mcp"), &[]).unwrap();
     let source = McpSource::http(tool::SourceName::new("web").unwrap(), Options::default(), http);
     let error = timeout(SOON, source.list()).await.unwrap().unwrap_err();
     assert_eq!(error.kind, SourceFault::Unreachable);
@@ -319,7 +319,7 @@ fn scopeguard<F: FnMut()>(then: F) -> Guard<F> {
 fn addresses_and_headers_that_cannot_be_used_are_named() {
     let made = |url: &str, name: &str, value: &str| {
         let headers = [(name.to_owned(), Secret::new(value))];
-        Http::new(egress(), url, &headers).unwrap_err()
+        Http::new(&egress(), url, &headers).unwrap_err()
     };
     assert!(made("ftp://x/", "a", "b").message.contains("`ftp`"));
     assert!(made("http://u:p@x/", "a", "b").message.contains("user or password"));

@@ -6,7 +6,7 @@ use testkit::context::{caller, context};
 use tokio_util::sync::CancellationToken;
 use tool::Source as _;
 use tool::call::Resume;
-use tool::executor::{Ask, Cancel, ClientCan, Progress, Task, Unanswered};
+use tool::executor::{Ask, Cancel, ClientCan, Credentials, Progress, Task, Unanswered};
 use tool::{
     Args, Body, Boxed, Call, CallId, Caller, ExecuteError, Executor, Granted, Item, Json, Limits,
     Listing, Org, Outcome, SourceName, Step, Ticket, ToolKey, Wait,
@@ -118,6 +118,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) resume: Option<&'a Resume>,
     pub(crate) unasked: Option<&'a Json>,
     pub(crate) caller: Option<&'a Caller>,
+    pub(crate) credentials: Option<&'a dyn Credentials>,
 }
 
 /// What the next call brings along to go on after `step`.
@@ -177,6 +178,7 @@ impl Runner {
             task: setup.task,
             client: setup.client.unwrap_or(plain.client),
             meta: setup.meta,
+            credentials: setup.credentials.unwrap_or(plain.credentials),
             ..plain
         };
         let step = self.executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await;

@@ -87,7 +87,7 @@ impl Site {
     pub(crate) fn source(&self, options: Options) -> McpSource {
         let url = format!("http://{}/mcp", self.address);
         let headers = [("x-key".to_owned(), Secret::new("open sesame"))];
-        let http = Http::new(egress(), &url, &headers).unwrap();
+        let http = Http::new(&egress(), &url, &headers).unwrap();
         McpSource::http(SourceName::new("web").unwrap(), options, http)
     }
 

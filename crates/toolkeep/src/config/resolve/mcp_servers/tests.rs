@@ -58,7 +58,7 @@ fn the_file_of_vs_code_is_understood() {
 }"#;
     let (folder, reading) = reading_in(".vscode/mcp.json", json, "");
     let config = reading.whole().unwrap();
-    let SourceKind::McpUrl { url, headers } = &config.sources[0].kind else { panic!() };
+    let SourceKind::McpUrl { url, headers, .. } = &config.sources[0].kind else { panic!() };
     assert_eq!((url.as_str(), headers[0].1.open()), ("http://127.0.0.1:1/mcp", "s3cret"));
     let (program, args, _) = command(&config.sources[1]);
     let workspace = folder.path().to_string_lossy();

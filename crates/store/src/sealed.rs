@@ -1,0 +1,143 @@
+//! Values that nobody reads who has only the file: sealed on their way in, opened on their way out.
+//!
+//! AES-256-GCM-SIV under a key derived from the installation's secret, bound to the value's own key, so
+//! that no value can stand in another's place. Keys are not hidden.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::hmac;
+use bytes::Bytes;
+use tool::store::Expect;
+use tool::{Boxed, Secret, Store, StoreError, Version, Versioned};
+
+/// A store whose values are sealed in another one.
+pub struct Sealed {
+    inner: Arc<dyn Store>,
+    key: Option<RandomizedNonceKey>,
+}
+
+impl Sealed {
+    /// `label` names the purpose: keys of different labels tell nothing of each other.
+    pub fn new(inner: Arc<dyn Store>, secret: &Secret, label: &str) -> Self {
+        let root = hmac::Key::new(hmac::HMAC_SHA256, secret.open().as_bytes());
+        let derived = hmac::sign(&root, label.as_bytes());
+        Self { inner, key: RandomizedNonceKey::new(&AES_256_GCM_SIV, derived.as_ref()).ok() }
+    }
+
+    fn close(&self, key: &str, plain: &[u8]) -> Result<Bytes, StoreError> {
+        let unfit = || StoreError::Unavailable(format!("the value of `{key}` cannot be sealed"));
+        let mut text = plain.to_vec();
+        let sealer = self.key.as_ref().ok_or_else(unfit)?;
+        let bound = Aad::from(key.as_bytes());
+        let nonce = sealer.seal_in_place_append_tag(bound, &mut text).map_err(|_| unfit())?;
+        text.splice(..0, nonce.as_ref().iter().copied());
+        Ok(text.into())
+    }
+
+    fn open(&self, row: Versioned) -> Result<Versioned, StoreError> {
+        if row.removed {
+            return Ok(row);
+        }
+        let key = row.key.clone();
+        let plain = self.opened(&row).ok_or_else(|| {
+            let message = "was sealed by another installation, or changed since";
+            StoreError::Unavailable(format!("the value of `{key}` {message}"))
+        })?;
+        Ok(Versioned { bytes: plain, ..row })
+    }
+
+    fn opened(&self, row: &Versioned) -> Option<Bytes> {
+        let mut bytes = row.bytes.to_vec();
+        let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let bound = Aad::from(row.key.as_bytes());
+        let plain = self.key.as_ref()?.open_in_place(nonce, bound, sealed).ok()?;
+        Some(Bytes::copy_from_slice(plain))
+    }
+}
+
+impl Store for Sealed {
+    fn get<'a>(&'a self, key: &'a str) -> Boxed<'a, Result<Option<Versioned>, StoreError>> {
+        Box::pin(async move { self.inner.get(key).await?.map(|row| self.open(row)).transpose() })
+    }
+
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        expect: Expect,
+        bytes: Option<Bytes>,
+    ) -> Boxed<'a, Result<Version, StoreError>> {
+        Box::pin(async move {
+            let sealed = bytes.map(|bytes| self.close(key, &bytes)).transpose()?;
+            self.inner.put(key, expect, sealed).await
+        })
+    }
+
+    fn scan<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> Boxed<'a, Result<Vec<Versioned>, StoreError>> {
+        Box::pin(async move {
+            let rows = self.inner.scan(prefix, after, limit).await?;
+            rows.into_iter().map(|row| self.open(row)).collect()
+        })
+    }
+
+    fn news(&self, since: Version) -> Boxed<'_, Result<Vec<Versioned>, StoreError>> {
+        Box::pin(async move {
+            let rows = self.inner.news(since).await?;
+            rows.into_iter().map(|row| self.open(row)).collect()
+        })
+    }
+}
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Sealed").field(&self.inner).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use tool::store::Expect;
+    use tool::{Secret, Store};
+
+    use super::Sealed;
+    use crate::MemoryStore;
+
+    #[tokio::test]
+    async fn a_value_opens_in_its_place_with_its_secret_and_nowhere_else() {
+        let inner = Arc::new(MemoryStore::new());
+        let sealed = |secret, label| {
+            Sealed::new(Arc::clone(&inner) as Arc<dyn Store>, &Secret::new(secret), label)
+        };
+        let ours = sealed("s", "oauth");
+        let plain = Bytes::from_static(b"refresh-token");
+        ours.put("oauth/a", Expect::Absent, Some(plain.clone())).await.unwrap();
+        assert_eq!(ours.get("oauth/a").await.unwrap().unwrap().bytes, plain);
+        assert_eq!(ours.scan("oauth/", None, 9).await.unwrap()[0].bytes, plain);
+        let raw = inner.get("oauth/a").await.unwrap().unwrap();
+        let holds = |bytes: &[u8]| bytes.windows(7).any(|part| part == b"refresh");
+        assert!(holds(&plain) && !holds(&raw.bytes));
+        assert!(sealed("t", "oauth").get("oauth/a").await.is_err());
+        assert!(sealed("s", "other").get("oauth/a").await.is_err());
+        // Moved to another key, or changed by a bit.
+        inner.put("oauth/b", Expect::Absent, Some(raw.bytes.clone())).await.unwrap();
+        assert!(ours.get("oauth/b").await.is_err());
+        let mut bent = raw.bytes.to_vec();
+        bent[20] ^= 1;
+        inner.put("oauth/a", Expect::Version(raw.version), Some(bent.into())).await.unwrap();
+        assert!(ours.get("oauth/a").await.is_err());
+        // A removal is told as one.
+        let version = inner.get("oauth/a").await.unwrap().unwrap().version;
+        ours.put("oauth/a", Expect::Version(version), None).await.unwrap();
+        assert!(ours.get("oauth/a").await.unwrap().is_none());
+    }
+}

@@ -1,0 +1,125 @@
+//! A server that wants tokens, and a person who does what Toolkeep says: where it names
+//! `toolkeep source login`, the person runs that and follows the address that it prints. The browser is
+//! a plain HTTP client.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+use bytes::Bytes;
+use http::header::{HOST, LOCATION};
+use http::{Method, Request};
+use http_body_util::{BodyExt as _, Full};
+use serde_json::{Value, json};
+
+use super::door::Door;
+use super::steps;
+use super::toolkeep::{SOURCE, Toolkeep};
+use crate::wire;
+
+/// How often the person agrees: more often than any server should ask.
+const TIMES: usize = 5;
+/// Where the suite's description of a client would be.
+const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
+/// What Toolkeep says.
+const COMMAND: &str = "toolkeep source login it";
+
+/// The source's `oauth`: what belongs to the scenario, as an operator would write it down.
+pub(super) fn configured(context: &Value, folder: &Path) -> Result<Option<Value>, String> {
+    let get = |name: &str| context[name].as_str();
+    let scenario = get("scenario").unwrap_or_default();
+    let mut oauth = json!({});
+    if let Some(id) = get("client_id") {
+        oauth["client_id"] = json!(id);
+    }
+    if let Some(secret) = get("client_secret") {
+        oauth["client_secret"] = json!(secret);
+    }
+    if let Some(pem) = get("private_key_pem") {
+        let file = folder.join("key.pem");
+        std::fs::write(&file, pem).map_err(|error| error.to_string())?;
+        oauth["private_key_file"] = json!("key.pem");
+    }
+    if scenario.starts_with("auth/client-credentials") {
+        oauth["grant"] = json!("client_credentials");
+    }
+    if matches!(scenario, "auth/basic-cimd" | "auth/offline-access-scope") {
+        oauth["client_metadata"] = json!(DOCUMENT);
+    }
+    Ok(oauth.as_object().filter(|members| !members.is_empty()).map(|_| oauth.clone()))
+}
+
+/// Uses the server until it works or nobody can do anything more about it.
+pub(super) async fn take(toolkeep: &Toolkeep, door: &Door, scenario: &str) -> Result<(), String> {
+    // A server that changes its mind shows that only to who comes twice.
+    let mut more = usize::from(scenario == "auth/authorization-server-migration");
+    let mut done = Err("not tried".to_owned());
+    for _ in 0..TIMES {
+        done = attempt(toolkeep, door).await;
+        match &done {
+            Ok(()) if more > 0 => more -= 1,
+            Err(why) if why.contains(COMMAND) => log_in(toolkeep).await?,
+            _ => return done,
+        }
+    }
+    done
+}
+
+/// Lists and calls; what is wrong, where something is.
+async fn attempt(toolkeep: &Toolkeep, door: &Door) -> Result<(), String> {
+    let problems = door.problems(&toolkeep.owner()).await?;
+    if problems.contains(COMMAND) {
+        return Err(problems);
+    }
+    let said = steps::called(door).await?;
+    if said.contains(COMMAND) { Err(said) } else { Ok(()) }
+}
+
+/// The person's part.
+async fn log_in(toolkeep: &Toolkeep) -> Result<(), String> {
+    let mut command = toolkeep.command(&["source", "login", SOURCE]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(text)?;
+    let said = child.stderr.take().ok_or("no standard error")?;
+    let mut lines = BufReader::new(said).lines();
+    let mut heard = String::new();
+    let url = loop {
+        let Some(Ok(line)) = lines.next() else { break None };
+        if let Some(url) = line.trim().strip_prefix("http").filter(|_| line.starts_with("  ")) {
+            break Some(format!("http{url}"));
+        }
+        heard.push_str(&line);
+        heard.push('\n');
+    };
+    let followed = match &url {
+        Some(url) => browse(url).await,
+        None => Ok(()),
+    };
+    let ended = child.wait().map_err(text)?;
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    followed?;
+    if ended.success() { Ok(()) } else { Err(format!("login: {heard}{}", rest.join("\n"))) }
+}
+
+/// Goes where it is sent, as a browser does.
+async fn browse(url: &str) -> Result<(), String> {
+    let mut at = url.to_owned();
+    for _ in 0..TIMES {
+        let (authority, path) = wire::split(&at);
+        let request = Request::builder().method(Method::GET).uri(path).header(HOST, authority);
+        let request = request.body(Full::new(Bytes::new())).map_err(text)?;
+        let answer = wire::send(authority, request).await.map_err(text)?;
+        let to = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok()).map(str::to_owned);
+        drop(answer.into_body().collect().await);
+        match to {
+            Some(to) if to.starts_with("http") => at = to,
+            Some(to) => at = format!("http://{}{to}", wire::split(&at).0),
+            None => return Ok(()),
+        }
+    }
+    Err(format!("sent on and on: {at}"))
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

@@ -1,0 +1,151 @@
+//! A small HTTP server that writes down what it was asked.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+/// One request as it came.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// Its method.
+    pub method: Method,
+    /// Its path and query.
+    pub uri: Uri,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+}
+
+impl Seen {
+    /// The fields of a form, or of the query.
+    pub fn fields(&self) -> HashMap<String, String> {
+        let text = match self.method {
+            Method::GET => self.uri.query().unwrap_or_default().to_owned(),
+            _ => String::from_utf8_lossy(&self.body).into_owned(),
+        };
+        let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.map(|(name, value)| (decoded(name), decoded(value))).collect()
+    }
+
+    /// A header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// Percent-decoding, with `+` for a space.
+pub(super) fn decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let (mut out, mut at) = (Vec::new(), 0);
+    while let Some(&byte) = bytes.get(at) {
+        let hex = bytes.get(at + 1..at + 3).and_then(|two| std::str::from_utf8(two).ok());
+        match (byte, hex.and_then(|two| u8::from_str_radix(two, 16).ok())) {
+            (b'%', Some(value)) => {
+                out.push(value);
+                at += 2;
+            }
+            (b'+', _) => out.push(b' '),
+            _ => out.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// What answers.
+pub(super) trait Answers: Send + Sync + 'static {
+    fn answer(&self, seen: Seen) -> impl Future<Output = Response<Full<Bytes>>> + Send;
+}
+
+/// A server that runs until it is dropped.
+#[derive(Debug)]
+pub(super) struct Site {
+    log: Arc<Mutex<Vec<Seen>>>,
+    _stop: DropGuard,
+}
+
+impl Site {
+    /// Serves on a port of its own.
+    pub(super) fn serve(listener: std::net::TcpListener, what: Arc<impl Answers>) -> Self {
+        listener.set_nonblocking(true).expect("a socket");
+        let stop = CancellationToken::new();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (logged, stopped) = (Arc::clone(&log), stop.clone());
+        let listening = async move {
+            let listener = TcpListener::from_std(listener).expect("a socket");
+            let tasks = TaskTracker::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let (what, log) = (Arc::clone(&what), Arc::clone(&logged));
+                let stopped = stopped.clone();
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let (what, log) = (Arc::clone(&what), Arc::clone(&log));
+                    async move {
+                        let seen = read(request).await;
+                        log.lock().unwrap_or_else(PoisonError::into_inner).push(seen.clone());
+                        Ok::<_, Infallible>(what.answer(seen).await)
+                    }
+                });
+                tasks.spawn(async move {
+                    let connection =
+                        http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+                    tokio::select! {
+                        _ = connection => {}
+                        () = stopped.cancelled() => {}
+                    }
+                });
+            }
+        };
+        let ends = stop.clone();
+        TaskTracker::new().spawn(async move {
+            tokio::select! {
+                () = listening => {}
+                () = ends.cancelled() => {}
+            }
+        });
+        Self { log, _stop: stop.drop_guard() }
+    }
+
+    /// What it was asked at paths that begin with this.
+    pub(super) fn seen(&self, path: &str) -> Vec<Seen> {
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.iter().filter(|seen| seen.uri.path().starts_with(path)).cloned().collect()
+    }
+}
+
+async fn read(request: Request<Incoming>) -> Seen {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    Seen { method: head.method, uri: head.uri, headers: head.headers, body }
+}
+
+/// A socket on a free port of loopback.
+pub(super) fn free() -> std::net::TcpListener {
+    std::net::TcpListener::bind("127.0.0.1:0").expect("a free port")
+}
+
+/// An answer.
+pub(super) fn reply(status: u16, kind: &str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status.try_into().expect("a status");
+    if let Ok(kind) = kind.parse() {
+        response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+    }
+    response
+}
+
+/// An answer of JSON.
+pub(super) fn json(status: u16, body: &serde_json::Value) -> Response<Full<Bytes>> {
+    reply(status, "application/json", body.to_string())
+}

@@ -1,0 +1,147 @@
+//! Where a browser comes back to: one address of loopback, for one answer.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+/// The path of the address.
+const PATH: &str = "/callback";
+/// Bytes of a request's head.
+const HEAD: usize = 32 << 10;
+/// The longest that a browser may take to say what it wants, or to hear the answer.
+const SAYS: Duration = Duration::from_secs(10);
+/// Connections at once: a browser opens more than it needs.
+const OPEN: usize = 16;
+
+/// A listener that waits for one answer.
+pub(super) struct Back {
+    listener: TcpListener,
+    port: u16,
+}
+
+/// What a browser brought; it waits for a page.
+pub(super) struct Brought {
+    /// The query, as it came.
+    pub(super) query: String,
+    stream: TcpStream,
+}
+
+impl Back {
+    /// On this port; 0 takes a free one.
+    pub(super) async fn listen(port: u16) -> io::Result<Self> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let listener = TcpListener::bind(address).await?;
+        let port = listener.local_addr()?.port();
+        Ok(Self { listener, port })
+    }
+
+    /// The address.
+    pub(super) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}{PATH}", self.port)
+    }
+
+    /// The next answer. Whatever else is asked for is not there.
+    pub(super) async fn next(&self) -> io::Result<Brought> {
+        let (found, mut brought) = mpsc::channel(OPEN);
+        let tasks = TaskTracker::new();
+        loop {
+            tokio::select! {
+                Some(brought) = brought.recv() => return Ok(brought),
+                accepted = self.listener.accept(), if tasks.len() < OPEN => {
+                    let (stream, _) = accepted?;
+                    let found = found.clone();
+                    drop(tasks.spawn(async move {
+                        if let Ok(Some(brought)) = timeout(SAYS, read(stream)).await {
+                            drop(found.send(brought).await);
+                        }
+                    }));
+                }
+            }
+        }
+    }
+}
+
+async fn read(mut stream: TcpStream) -> Option<Brought> {
+    let mut head = Vec::new();
+    let mut part = [0; 4096];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let count = stream.read(&mut part).await.ok().filter(|count| *count > 0)?;
+        head.extend_from_slice(part.get(..count)?);
+        if head.len() > HEAD {
+            return None;
+        }
+    }
+    let head = String::from_utf8(head).ok()?;
+    let line = head.lines().next()?;
+    let target = line.strip_prefix("GET ").and_then(|rest| rest.split_once(' ')).map(|(it, _)| it);
+    let query = target.and_then(|target| target.strip_prefix(PATH)?.strip_prefix('?'));
+    if let Some(query) = query {
+        return Some(Brought { query: query.to_owned(), stream });
+    }
+    answer(&mut stream, "404 Not Found", "There is nothing here.").await;
+    None
+}
+
+impl Brought {
+    /// Shows a page of one sentence, which is ours.
+    pub(super) async fn show(mut self, well: bool, text: &str) {
+        let status = if well { "200 OK" } else { "400 Bad Request" };
+        drop(timeout(SAYS, answer(&mut self.stream, status, text)).await);
+    }
+}
+
+async fn answer(stream: &mut TcpStream, status: &str, text: &str) {
+    let page = format!("<!doctype html><meta charset=utf-8><title>Toolkeep</title><p>{text}</p>\n");
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {}\r\n\
+         content-security-policy: default-src 'none'\r\ncache-control: no-store\r\n\
+         referrer-policy: no-referrer\r\nconnection: close\r\n\r\n",
+        page.len()
+    );
+    // A browser that went away has its answer on the terminal.
+    drop(stream.write_all(format!("{head}{page}").as_bytes()).await);
+    drop(stream.shutdown().await);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Back;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    #[expect(clippy::disallowed_methods, reason = "a browser, not a part of Toolkeep")]
+    async fn browser(back: &Back, text: &str) -> tokio::net::TcpStream {
+        let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", back.port)).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stream
+    }
+
+    #[tokio::test]
+    async fn the_answer_is_found_among_what_browsers_ask() {
+        let back = Back::listen(0).await.unwrap();
+        assert_eq!(back.url(), format!("http://127.0.0.1:{}/callback", back.port));
+        let _silent = browser(&back, "").await;
+        let mut other = browser(&back, "GET /favicon.ico HTTP/1.1\r\n\r\n").await;
+        let _post = browser(&back, "POST /callback?code=no HTTP/1.1\r\n\r\n").await;
+        let _longer = browser(&back, "GET /callbackx?code=no HTTP/1.1\r\n\r\n").await;
+        let mut wanted =
+            browser(&back, "GET /callback?code=a%20b&state=c HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let brought = back.next().await.unwrap();
+        assert_eq!(brought.query, "code=a%20b&state=c");
+        brought.show(true, "Done.").await;
+        let mut page = String::new();
+        wanted.read_to_string(&mut page).await.unwrap();
+        assert!(
+            page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("<p>Done.</p>\n"),
+            "{page}"
+        );
+        let mut page = String::new();
+        other.read_to_string(&mut page).await.unwrap();
+        assert!(page.starts_with("HTTP/1.1 404"), "{page}");
+    }
+}

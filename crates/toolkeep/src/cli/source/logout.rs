@@ -1,0 +1,40 @@
+//! `toolkeep source logout`.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::cli::client::Path;
+use crate::cli::context::Context;
+use crate::cli::failure::{Exit, Failure};
+use crate::cli::near;
+use crate::cli::ui::Ui;
+use crate::cli::value;
+
+/// Forget what a source was given at a login, and take it back where its server can.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  toolkeep source logout tracker")]
+pub(in crate::cli) struct Logout {
+    /// The source.
+    #[arg(value_name = "NAME")]
+    source: String,
+}
+
+impl Logout {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let session = context.connect().await?;
+        let body = json!({ "source": self.source });
+        let mut done =
+            session.client.post::<Value>(&Path::new("/v1/sources/logout", &[]), &body).await;
+        if let Err(failure) = done {
+            done = Err(near::named(near::SOURCE, &session.client, &self.source, failure).await);
+        }
+        session.end().await?;
+        let done = done?;
+        let given = done.get("given").and_then(Value::as_bool) == Some(true);
+        let text = if given { "logged out of" } else { "nobody was logged in to" };
+        ui.answer(&done, || format!("{text} {}", value::line(&done, "source", 40)))?;
+        Ok(Exit::Done)
+    }
+}

@@ -27,6 +27,7 @@ use http::uri::PathAndQuery;
 use http::{Request, Response, StatusCode, Uri, Version};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tool::executor::Sent;
@@ -197,6 +198,20 @@ impl Egress {
         }
         let why = format!("there are over {} redirects on the way there", follow.max);
         Err(blocked(&Shown::uri(&hop.uri), why).after_a_hop())
+    }
+
+    /// A connection for a protocol that is none of HTTP's, such as a cache's: to the operator's own
+    /// origin, by the same steps as any other. It is the caller's, and in no pool.
+    ///
+    /// # Errors
+    /// [`EgressError`]: nothing was sent.
+    pub async fn stream(
+        &self,
+        origin: &Origin,
+        limit: Duration,
+    ) -> Result<impl AsyncRead + AsyncWrite + Unpin + Send + fmt::Debug + use<>, EgressError> {
+        let class = Class::Operator { origin: origin.clone() };
+        self.0.connector.without_alpn().connect(&class, origin, limit).await
     }
 
     /// Closes connections that nobody came for, for ever. Spawn it where shutdown ends it; without

@@ -6,12 +6,14 @@
 
 mod error;
 mod key;
+mod personas;
 mod principal;
 mod rights;
 mod ring;
 
 pub use error::{CredentialError, KeyFault, Reason};
 pub use key::{KeyId, KeyRecord, NewKey};
+pub use personas::Personas;
 pub use principal::Principal;
 pub use rights::{Persona, Right, RightsClass};
 pub use ring::{KeyRing, verify};

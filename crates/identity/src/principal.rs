@@ -19,22 +19,18 @@ struct Parts {
 }
 
 impl Principal {
-    /// What a record says, once its secret was presented.
-    pub(crate) fn of(record: &KeyRecord) -> Self {
-        let KeyRecord { id, org, subject, level, roles, persona, rights, agent, .. } = record;
-        let class = RightsClass::new(
-            (org.clone(), *level, *agent),
-            roles.clone(),
-            persona.clone(),
-            rights.clone(),
-        );
+    /// What a record says, once its secret was presented, with the persona it has.
+    pub(crate) fn of(record: &KeyRecord, persona: Option<Persona>) -> Self {
+        let KeyRecord { id, org, subject, level, roles, rights, agent, .. } = record;
+        let class =
+            RightsClass::new((org.clone(), *level, *agent), roles.clone(), persona, rights.clone());
         Self::new(subject, id.as_str(), class)
     }
 
     /// Whoever comes without a credential, where the operator opened the door.
-    pub(crate) fn anonymous(level: Level) -> Self {
+    pub(crate) fn anonymous(level: Level, persona: Option<Persona>) -> Self {
         // Nothing shows that a person is there, so it counts as an agent.
-        let class = RightsClass::new((Org::default(), level, true), vec![], None, [].into());
+        let class = RightsClass::new((Org::default(), level, true), vec![], persona, [].into());
         Self::new("anonymous", "open", class)
     }
 

@@ -5,7 +5,7 @@ use tool::{Digest, Level, Map, Problem, Wall};
 
 use crate::error::{CredentialError, Reason};
 use crate::key::{KeyRecord, digest, id_of};
-use crate::{Principal, RightsClass};
+use crate::{Personas, Principal, RightsClass};
 
 /// Verifies one key against a table.
 ///
@@ -19,7 +19,9 @@ pub fn verify(
     let id = id_of(presented).ok_or(CredentialError::new(Reason::Malformed))?;
     let record = lookup(id);
     judge(presented, record.as_ref(), now)?;
-    record.as_ref().map(Principal::of).ok_or(CredentialError::new(Reason::UnknownId))
+    let personas = Personas::default();
+    let principal = record.as_ref().map(|record| Principal::of(record, personas.of(record)));
+    principal.ok_or(CredentialError::new(Reason::UnknownId))
 }
 
 /// The secret first, in constant time, and only then what became of the key: who does not hold the
@@ -43,22 +45,31 @@ fn judge(presented: &str, record: Option<&KeyRecord>, now: Wall) -> Result<(), C
 #[derive(Debug, Clone, Default)]
 pub struct KeyRing {
     keys: Map<String, (KeyRecord, Principal)>,
+    personas: Personas,
     anonymous: Option<Principal>,
 }
 
 impl KeyRing {
     /// A ring of these keys. Of two records with one id the later counts.
     pub fn new(records: impl IntoIterator<Item = KeyRecord>) -> Self {
+        Self::with(records, Personas::default())
+    }
+
+    /// The same, in an installation that has these personas.
+    pub fn with(records: impl IntoIterator<Item = KeyRecord>, personas: Personas) -> Self {
         let entry = |record: KeyRecord| {
-            let principal = Principal::of(&record);
+            let principal = Principal::of(&record, personas.of(&record));
             (record.id.to_string(), (record, principal))
         };
-        Self { keys: records.into_iter().map(entry).collect(), anonymous: None }
+        Self { keys: records.into_iter().map(entry).collect(), personas, anonymous: None }
     }
 
     /// A ring of what the store holds, as pairs of name and JSON text. A record that cannot be read is
     /// a problem beside the others, and its key does not hold.
-    pub fn read<'a>(stored: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> (Self, Vec<Problem>) {
+    pub fn read<'a>(
+        stored: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+        personas: Personas,
+    ) -> (Self, Vec<Problem>) {
         let (mut records, mut problems) = (Vec::new(), Vec::new());
         for (name, text) in stored {
             match serde_json::from_slice::<KeyRecord>(text) {
@@ -73,14 +84,15 @@ impl KeyRing {
                 ),
             }
         }
-        (Self::new(records), problems)
+        (Self::with(records, personas), problems)
     }
 
     /// Opens the door: whoever brings no credential gets `level`, as an agent, with no rights. Only
     /// for loopback, and only where the operator said so. A credential that is brought must still hold.
     #[must_use]
     pub fn open(mut self, level: Level) -> Self {
-        self.anonymous = Some(Principal::anonymous(level));
+        let persona = self.personas.of_none(level);
+        self.anonymous = Some(Principal::anonymous(level, persona));
         self
     }
 
@@ -102,6 +114,11 @@ impl KeyRing {
         judge(presented, entry.map(|(record, _)| record), now)?;
         let (_, principal) = entry.ok_or(CredentialError::new(Reason::UnknownId))?;
         Ok(principal.clone())
+    }
+
+    /// The personas.
+    pub fn personas(&self) -> &Personas {
+        &self.personas
     }
 
     /// One key's record.

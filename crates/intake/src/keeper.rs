@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use catalog::{Catalog, Shelf};
 use tokio::sync::watch;
-use tool::{Org, SourceName};
+use tool::{Org, Source, SourceName};
 
 use crate::Sourced;
 
@@ -21,6 +21,7 @@ pub(crate) struct Wires {
 
 #[derive(Debug)]
 struct Running {
+    source: Arc<dyn Source>,
     fingerprint: u64,
     asked: watch::Sender<u64>,
     done: watch::Receiver<u64>,
@@ -127,6 +128,10 @@ impl Keeper {
             .collect()
     }
 
+    pub(crate) fn source(&self, name: &SourceName) -> Option<Arc<dyn Source>> {
+        self.lock().running.get(name).map(|running| Arc::clone(&running.source))
+    }
+
     pub(crate) fn listed(&self) -> Vec<watch::Receiver<u64>> {
         self.lock().running.values().map(|running| running.done.clone()).collect()
     }
@@ -139,6 +144,7 @@ fn begin(sourced: &Sourced) -> (Running, Wires) {
     let shelf = Shelf::starting(sourced.source.name().clone(), sourced.kind, sourced.trust)
         .durable(sourced.durability);
     let fingerprint = sourced.fingerprint;
-    let running = Running { fingerprint, asked, done: done_seen, shelf: Arc::new(shelf) };
+    let source = Arc::clone(&sourced.source);
+    let running = Running { source, fingerprint, asked, done: done_seen, shelf: Arc::new(shelf) };
     (running, Wires { asked: asked_seen, done })
 }

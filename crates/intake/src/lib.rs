@@ -7,14 +7,17 @@
 mod keeper;
 mod supervise;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use catalog::Catalog;
+use catalog::{Catalog, Shelf, State};
+use futures_util::future::join_all;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
-use tool::{Clock, Durability, Org, Source, SourceName, Trust};
+use tool::source::Probe;
+use tool::{Clock, Durability, Mono, Org, Source, SourceName, Trust};
 
 use keeper::{Keeper, Wires};
 
@@ -63,7 +66,11 @@ pub struct Intake {
     tasks: TaskTracker,
     times: Times,
     clock: Arc<dyn Clock>,
+    woken: Mutex<Option<Mono>>,
 }
+
+/// Between two tries to wake sources of which nothing is known.
+const WAKE: Duration = Duration::from_secs(5);
 
 impl Intake {
     /// Starts listing `sources`; returns at once. Their order is that of the configuration, which
@@ -72,7 +79,8 @@ impl Intake {
         let catalog = Arc::new(ArcSwap::from_pointee(Catalog::default()));
         let (numbers, number) = watch::channel(0);
         let keeper = Arc::new(Keeper::new(org, Arc::clone(&catalog), numbers));
-        let intake = Self { catalog, keeper, number, tasks: TaskTracker::new(), times, clock };
+        let (tasks, woken) = (TaskTracker::new(), Mutex::default());
+        let intake = Self { catalog, keeper, number, tasks, times, clock, woken };
         intake.set(sources);
         intake
     }
@@ -134,6 +142,45 @@ impl Intake {
             drop(done.wait_for(|done| *done >= number).await.map(|done| *done));
         }
         Ok(())
+    }
+
+    /// Lists all sources of a kind anew, at once, and waits until that is done, as long as it may take.
+    pub async fn refresh_kind(&self, kind: &str, limit: Duration) {
+        let names = self.of_kind(kind, |_| true);
+        let all = names.iter().map(|name| self.refresh(Some(name)));
+        drop(timeout(limit, join_all(all)).await);
+    }
+
+    /// The same where nothing at all is known of any of them, and nobody tried within the last seconds:
+    /// whoever lists first has them listed, and whoever lists often does no harm.
+    pub async fn wake(&self, kind: &str, limit: Duration) {
+        let known = |shelf: &Shelf| matches!(shelf.state, State::Ok | State::Stale);
+        if !self.of_kind(kind, known).is_empty() || self.of_kind(kind, |_| true).is_empty() {
+            return;
+        }
+        let now = self.clock.mono();
+        let due = {
+            let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+            let due = woken.is_none_or(|woken| now.since(woken) >= WAKE);
+            *woken = if due { Some(now) } else { *woken };
+            due
+        };
+        if due {
+            self.refresh_kind(kind, limit).await;
+        }
+    }
+
+    fn of_kind(&self, kind: &str, fits: impl Fn(&Shelf) -> bool) -> Vec<SourceName> {
+        let catalog = self.catalog();
+        let fitting = catalog.shelves().iter().filter(|shelf| shelf.kind == kind && fits(shelf));
+        fitting.map(|shelf| shelf.source.clone()).collect()
+    }
+
+    /// Asks a source where it is and whether it answers. Nothing of one that is not there, or that has no
+    /// address.
+    pub async fn probe(&self, name: &SourceName) -> Option<Probe> {
+        let source = self.keeper.source(name)?;
+        source.probe().await
     }
 
     /// Resolves when every source was listed once, or failed once.

@@ -140,3 +140,73 @@ async fn closing_does_not_wait_for_one_that_hangs() {
     tokio::time::timeout(Duration::from_mins(1), intake.close()).await.unwrap();
     assert!(names(&intake).is_empty());
 }
+
+/// Notes when it is listed, and has nothing.
+#[derive(Debug)]
+struct Away {
+    name: tool::SourceName,
+    listed: std::sync::Mutex<Vec<tokio::time::Instant>>,
+}
+
+impl tool::Source for Away {
+    fn name(&self) -> &tool::SourceName {
+        &self.name
+    }
+    fn list(&self) -> tool::Boxed<'_, Result<Listing, SourceError>> {
+        self.listed.lock().unwrap().push(tokio::time::Instant::now());
+        let problem = Problem::new("http://127.0.0.1:1", "connection refused");
+        let error = SourceError { kind: SourceFault::Unreachable, problem };
+        Box::pin(async { Err(error) })
+    }
+    fn changed(&self, _: tool::Revision) -> tool::Boxed<'_, tool::Revision> {
+        Box::pin(std::future::pending())
+    }
+    fn close(&self) -> tool::Boxed<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+fn away() -> (Arc<Away>, Intake) {
+    let name = tool::SourceName::new("m").unwrap();
+    let away = Arc::new(Away { name, listed: std::sync::Mutex::default() });
+    let sourced = Sourced {
+        source: Arc::clone(&away) as Arc<dyn tool::Source>,
+        kind: "module",
+        trust: Trust::Full,
+        durability: None,
+        poll: None,
+        fingerprint: 0,
+    };
+    let clock = Arc::new(FakeClock::default());
+    let intake = Intake::start(Org::default(), vec![sourced], Times::default(), clock);
+    (away, intake)
+}
+
+/// Spec 0's times; the last one goes on for ever.
+#[tokio::test(start_paused = true)]
+async fn retries_after_5_10_20_and_30_s() {
+    let (away, intake) = away();
+    tokio::time::sleep(Duration::from_secs(130)).await;
+    let listed = away.listed.lock().unwrap().clone();
+    let waits: Vec<_> = listed.windows(2).map(|two| (two[1] - two[0]).as_secs()).collect();
+    assert_eq!(waits, [5, 10, 20, 30, 30, 30]);
+    intake.close().await;
+}
+
+/// Whoever lists wakes what is away, but not as often as he lists.
+#[tokio::test(start_paused = true)]
+async fn a_list_wakes_what_is_away_at_most_every_5_s() {
+    let (away, intake) = away();
+    intake.settled().await;
+    let listed = || away.listed.lock().unwrap().len();
+    for _ in 0..10 {
+        intake.wake("module", Duration::from_secs(1)).await;
+    }
+    assert_eq!(listed(), 2);
+    // Of another kind there is nothing to wake.
+    intake.wake("mcp", Duration::from_secs(1)).await;
+    assert_eq!(listed(), 2);
+    intake.refresh_kind("module", Duration::from_secs(1)).await;
+    assert_eq!(listed(), 3, "the control: who asks outright is heard");
+    intake.close().await;
+}

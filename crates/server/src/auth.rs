@@ -9,6 +9,7 @@ use identity::Principal;
 use tool::Code;
 
 use crate::error::ApiError;
+use crate::facades;
 use crate::state::Doors;
 
 pub(crate) async fn host_and_origin(
@@ -32,7 +33,7 @@ pub(crate) async fn credential(
             request.extensions_mut().insert(principal);
             next.run(request).await
         }
-        Err(error) => error.into_response(),
+        Err(error) => facades::unauthenticated(error, &request).into_response(),
     }
 }
 

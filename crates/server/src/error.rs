@@ -15,6 +15,9 @@ use crate::status::status;
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ApiError {
     error: Envelope,
+    /// The same in the words of spec 0, on its routes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -36,13 +39,21 @@ struct Envelope {
 impl ApiError {
     /// With a code and words.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { error: Envelope { code, message: message.into(), fix: None, call_id: None } }
+        let error = Envelope { code, message: message.into(), fix: None, call_id: None };
+        Self { error, detail: None }
     }
 
     /// Adds what to do.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.error.fix = Some(fix.into());
+        self
+    }
+
+    /// Adds another system's words beside ours.
+    #[must_use]
+    pub(crate) fn detail(mut self, detail: &'static str) -> Self {
+        self.detail = Some(detail);
         self
     }
 

@@ -6,6 +6,7 @@
 mod auth;
 mod counts;
 pub mod error;
+mod facades;
 mod front;
 pub mod hosts;
 pub mod keys;

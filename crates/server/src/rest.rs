@@ -2,16 +2,18 @@
 
 mod asked_for;
 pub(crate) mod body;
-mod calls;
+pub(crate) mod calls;
 mod frames;
 mod health;
 mod keys;
 pub(crate) mod openapi;
+mod personas;
 mod records;
-mod route;
+pub(crate) mod route;
 mod sheet;
 mod sources;
 mod tools;
+mod users;
 
 use std::collections::BTreeMap;
 
@@ -22,16 +24,21 @@ use axum::routing::MethodRouter;
 use tool::Code;
 
 use crate::error::ApiError;
+use crate::facades;
 use crate::state::Doors;
 
 /// Routes that need no key: whether the server lives, and how to speak to it.
 pub(crate) fn open_routes(doors: &Doors) -> Router {
-    mount(health::open(), doors)
+    mount(open(), doors)
 }
 
 /// All other routes.
 pub(crate) fn keyed_routes(doors: &Doors) -> Router {
     mount(keyed(), doors)
+}
+
+fn open() -> Vec<route::Route> {
+    health::open().into_iter().chain(facades::open()).collect()
 }
 
 fn keyed() -> Vec<route::Route> {
@@ -41,7 +48,10 @@ fn keyed() -> Vec<route::Route> {
         records::routes(),
         sources::routes(),
         keys::routes(),
+        users::routes(),
+        personas::routes(),
         health::keyed(),
+        facades::keyed(),
     ];
     parts.into_iter().flatten().collect()
 }

@@ -29,8 +29,44 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// [`Source::list`] tries at once. Sources that wait for nothing need not do anything.
     fn refresh(&self) {}
 
+    /// Where it lives, and whether it answers now; nothing of a source that has no address. Takes a few
+    /// seconds at most.
+    fn probe(&self) -> Boxed<'_, Option<Probe>> {
+        Box::pin(std::future::ready(None))
+    }
+
     /// Ends it. When this resolves, its children are gone.
     fn close(&self) -> Boxed<'_, ()>;
+}
+
+/// A source that was asked how it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// Its URL, without user and password.
+    pub url: String,
+    /// What it said.
+    pub health: Health,
+}
+
+/// How a source that was asked answers, in the words of spec 0's command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// As it should.
+    Healthy,
+    /// With this status of HTTP's.
+    Unhealthy(u16),
+    /// Not at all.
+    Unreachable,
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Healthy => f.write_str("healthy"),
+            Self::Unhealthy(status) => write!(f, "unhealthy ({status})"),
+            Self::Unreachable => f.write_str("unreachable"),
+        }
+    }
 }
 
 /// Numbers the states of one source.

@@ -1,6 +1,8 @@
-//! The port to everything durable that is not a record. Compare-and-set, and nothing else to write with.
+//! The ports to everything kept that is not a record. What is durable is written by compare-and-set and
+//! nothing else; what a cache holds may be gone, or another's, at any time.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -67,6 +69,33 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`StoreError::Unavailable`].
     fn news(&self, since: Version) -> Boxed<'_, Result<Vec<Versioned>, StoreError>>;
+}
+
+/// Keys and values that may be forgotten. Whoever reads one must be able to do without it, and must not
+/// believe it unseen: others may write here too.
+pub trait Cache: Send + Sync + fmt::Debug {
+    /// One value, of at most `most` bytes; `None` also where it is larger or has expired.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], soon: a cache that does not answer is not waited for.
+    fn get<'a>(&'a self, key: &'a str, most: usize)
+    -> Boxed<'a, Result<Option<Bytes>, StoreError>>;
+
+    /// Whether all these keys are there.
+    ///
+    /// # Errors
+    /// As [`Cache::get`].
+    fn has<'a>(&'a self, keys: &'a [&'a str]) -> Boxed<'a, Result<bool, StoreError>>;
+
+    /// Writes these, all or none, to be forgotten after `life`.
+    ///
+    /// # Errors
+    /// As [`Cache::get`].
+    fn put<'a>(
+        &'a self,
+        pairs: &'a [(&'a str, Bytes)],
+        life: Duration,
+    ) -> Boxed<'a, Result<(), StoreError>>;
 }
 
 /// The store did not do it.

@@ -12,13 +12,16 @@ pub mod failure;
 mod key;
 mod logging;
 mod mcp;
+mod module;
 mod near;
+mod persona;
 mod record;
 mod reference;
 mod serve;
 mod source;
 mod tool;
 pub mod ui;
+mod user;
 mod value;
 pub mod wiring;
 
@@ -61,6 +64,12 @@ enum Command {
     Tool(tool::Tool),
     #[command(subcommand)]
     Source(source::Source),
+    #[command(subcommand)]
+    Module(module::Module),
+    #[command(subcommand)]
+    Persona(persona::Persona),
+    #[command(subcommand)]
+    User(user::User),
     #[command(subcommand)]
     Record(record::Record),
     #[command(subcommand)]
@@ -123,6 +132,9 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::Mcp(command) => command.run(&context).await,
             Command::Tool(command) => command.run(&context, ui).await,
             Command::Source(command) => command.run(&context, ui).await,
+            Command::Module(command) => command.run(&context, ui).await,
+            Command::Persona(command) => command.run(&context, ui).await,
+            Command::User(command) => command.run(&context, ui).await,
             Command::Record(command) => command.run(&context, ui).await,
             Command::Key(command) => command.run(&context, ui).await,
             Command::Config(command) => command.run(&context, ui),

@@ -132,9 +132,10 @@ fn without_file(setting: &Setting) -> Reading {
     let resolver = Resolver { sink: &sink, base, environment };
     let version = Field::Given { value: 1, place: Place::TOP, sound: true };
     let config = resolver.main(&low::File { version, ..low::File::default() }, setting);
-    let faults = sink.into_faults();
-    let config = faults.is_empty().then_some(config);
-    Reading { config, faults: Faults(faults), files: Vec::new() }
+    let usable = sink.count() == 0;
+    let sources = resolver.services();
+    let config = usable.then_some(Config { sources, ..config });
+    Reading { config, faults: Faults(sink.into_faults()), files: Vec::new() }
 }
 
 fn of_text(read_file: ReadFile, text: &str, setting: &Setting) -> Reading {
@@ -158,7 +159,10 @@ fn of_text(read_file: ReadFile, text: &str, setting: &Setting) -> Reading {
     let is_list =
         sources.as_ref().is_none_or(|node| matches!(node.kind, Kind::List(_) | Kind::Null));
     let usable = sink.count() == 0 && is_list;
-    let (found, included) = sources.map(|node| of_sources(node, &resolver)).unwrap_or_default();
+    let (mut found, included) = sources.map(|node| of_sources(node, &resolver)).unwrap_or_default();
+    let known = |service: &SourceConfig| found.iter().any(|source| source.name == service.name);
+    let services: Vec<_> = resolver.services().into_iter().filter(|it| !known(it)).collect();
+    found.extend(services);
     let config = main.filter(|_| usable).map(|config| Config { sources: found, ..config });
     files.extend(included);
     Reading { config, faults: Faults(sink.into_faults()), files }

@@ -3,6 +3,7 @@
 mod configuration;
 mod credentials;
 mod door;
+mod manifests;
 mod sources;
 mod unusable;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use gateway::{Bounds, Gateway, Options};
+use guard::egress::{Egress, EgressSettings};
 use guard::process::Launcher;
 use intake::{Intake, Times};
 use ledger::{FileLedger, RealDisk};
@@ -22,6 +24,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tool::{Boxed, Clock, Org, Store};
+use upstreams::module::Manifests;
 
 use crate::cli::LAUNCH;
 use crate::cli::failure::{Exit, Failure};
@@ -55,6 +58,8 @@ struct App {
     credentials: Arc<Configured>,
     policy: Arc<ArcSwap<Policy>>,
     workshop: Workshop,
+    manifests: Arc<Manifests>,
+    keys: Arc<Keys>,
 }
 
 fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure {
@@ -66,9 +71,10 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let store = SqliteStore::open(start.held.data().store()).map_err(fault("the store"))?;
-    let keys = read_keys(Arc::new(store), &start).await?;
+    let store: Arc<dyn Store> = Arc::new(store);
+    let keys = read_keys(Arc::clone(&store), &start).await?;
     let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
-    let app = assemble(&start, keys, clock).await?;
+    let app = assemble(&start, (keys, store), clock).await?;
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
     match &listener {
         None => app.intake.settled().await,
@@ -95,6 +101,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
         tokio::select! {
             () = serving => {}
             () = follow(&app, news) => {}
+            () = app.manifests.tend() => {}
         }
         app.end().await;
         drop(held);
@@ -120,16 +127,20 @@ async fn read_keys(store: Arc<dyn Store>, start: &Start) -> Result<Keys, Failure
     Ok(keys)
 }
 
-async fn assemble(start: &Start, keys: Keys, clock: Arc<dyn Clock>) -> Result<App, Failure> {
+async fn assemble(
+    start: &Start,
+    (keys, store): (Keys, Arc<dyn Store>),
+    clock: Arc<dyn Clock>,
+) -> Result<App, Failure> {
     let config = &start.config;
-    if config.redis.is_some() {
-        tracing::warn!("`redis` is read and not used yet: manifests are kept in this process");
-    }
+    keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
     let mac_key = keys.once("secret/records").await;
     let mac_key = mac_key.map_err(|error| fault("the records' key")(error.message()))?;
     let ledger = open_ledger(start.held.data().records(), &clock).await?;
     let launcher = Launcher::this_binary(vec![LAUNCH.into()]);
-    let workshop = Workshop::new(launcher, Arc::clone(&clock)).map_err(fault("the way out"))?;
+    let egress = Egress::new(EgressSettings::default()).map_err(fault("the way out"))?;
+    let manifests = manifests::kept(config, (&keys, store), &egress, &clock).await?;
+    let workshop = Workshop::new(launcher, egress, Arc::clone(&manifests), Arc::clone(&clock));
     let credentials = Arc::new(Configured::default());
     credentials.set(sources::secrets(config));
     let sources = workshop.build(config, &start.faults);
@@ -146,10 +157,11 @@ async fn assemble(start: &Start, keys: Keys, clock: Arc<dyn Clock>) -> Result<Ap
         mac_key: mac_key.clone(),
         options: options(config),
     }));
+    let keys = Arc::new(keys);
     let doors = Doors::new(Parts {
         gateway: Arc::clone(&gateway),
         intake: Arc::clone(&intake),
-        keys: Arc::new(keys),
+        keys: Arc::clone(&keys),
         records: Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>,
         counts,
         clock,
@@ -160,7 +172,7 @@ async fn assemble(start: &Start, keys: Keys, clock: Arc<dyn Clock>) -> Result<Ap
         max_body: config.server.max_body,
         secret: mac_key,
     });
-    Ok(App { doors, intake, gateway, ledger, credentials, policy, workshop })
+    Ok(App { doors, intake, gateway, ledger, credentials, policy, workshop, manifests, keys })
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.
@@ -171,6 +183,10 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
             Ok(config) => {
                 tracing::info!("configuration taken");
                 app.credentials.set(sources::secrets(config));
+                let guests = config.default_guest_modules.clone();
+                if let Err(error) = app.keys.set_guests(guests).await {
+                    tracing::error!(%error, "the personas are not read anew");
+                }
                 let sources = app.workshop.build(config, &Faults::default());
                 let rules = Arc::new(Policy::new(config.policy.clone()));
                 // No tool of the old sources under the new rules, and none of the new under the old.

@@ -1,11 +1,8 @@
-//! Executors around executors. What a source's operator asks for is wrapped around its executors when
-//! they are wired: first the place among those that run, then another try inside it.
+//! What an operator asks for around the calls of a source.
 //!
 //! Time limits are not here: the pipeline has them. Nothing here makes a call twice that may change
-//! something.
+//! something twice.
 
-mod concurrency;
 mod retry;
 
-pub use concurrency::{Concurrency, Gate};
-pub use retry::RetryOnce;
+pub use retry::{RetryOnce, Retrying};

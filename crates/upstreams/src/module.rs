@@ -5,23 +5,30 @@
 //! through guard, to the configured origin and no other.
 
 mod execute;
+mod kept;
 mod line;
 mod manifest;
 mod schema;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use guard::egress::{Egress, EgressError};
-use tool::source::SourceFault;
+use tool::source::{Probe, SourceFault};
 use tool::{Boxed, Listing, Problem, Revision, Secret, Source, SourceError, SourceName};
 
+use crate::mcp::Marked;
 use execute::Execute;
-use line::Line;
+pub use kept::{LIFE, Manifests};
+use line::{Line, Missed};
 
 /// Time to answer with a manifest.
 pub const MANIFEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time to say how it is (spec 0's command line).
+pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a module may take at the start before its tools are listed as they are remembered.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// Time to run a tool.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 /// The same for a slow module.
@@ -44,10 +51,10 @@ pub struct ModuleOptions {
     pub slow: bool,
     /// Another time limit than either.
     pub timeout: Option<Duration>,
-    /// None of its tools changes anything. A manifest cannot say so.
-    pub read_only: bool,
-    /// All its tools may run twice with the effect of once.
-    pub idempotent: bool,
+    /// Tools that change nothing. A manifest cannot say so.
+    pub read_only: Marked,
+    /// Tools that may run twice with the effect of once.
+    pub idempotent: Marked,
 }
 
 impl ModuleOptions {
@@ -60,8 +67,8 @@ impl ModuleOptions {
             token: None,
             slow: false,
             timeout: None,
-            read_only: false,
-            idempotent: false,
+            read_only: Marked::None,
+            idempotent: Marked::None,
         }
     }
 
@@ -75,7 +82,23 @@ impl ModuleOptions {
 #[derive(Debug)]
 pub struct Module {
     line: Arc<Line>,
-    last: Mutex<(Revision, Bytes)>,
+    kept: Option<Arc<Manifests>>,
+    last: Mutex<Last>,
+}
+
+/// What is known of it.
+#[derive(Debug, Default)]
+struct Last {
+    revision: Revision,
+    body: Bytes,
+    /// The revision that the log has told of; nothing after a failure.
+    told: Option<Revision>,
+    /// It was listed once.
+    begun: bool,
+    /// What was listed is remembered, and the module itself is still to be asked.
+    remembered: bool,
+    /// Someone asked for a listing.
+    asked: bool,
 }
 
 impl Module {
@@ -85,36 +108,133 @@ impl Module {
     /// [`EgressError`] where the URL cannot be used.
     pub fn new(options: ModuleOptions, egress: Egress) -> Result<Self, EgressError> {
         let line = Arc::new(Line::new(options, egress)?);
-        Ok(Self { line, last: Mutex::default() })
+        Ok(Self { line, kept: None, last: Mutex::default() })
     }
 
+    /// The same, with its manifest kept: it is listed from there while the module is away.
+    #[must_use]
+    pub fn kept(mut self, manifests: Arc<Manifests>) -> Self {
+        self.kept = Some(manifests);
+        self
+    }
+
+    /// The first listing may be a remembered one; each later one is the module's own.
     async fn read(&self) -> Result<Listing, SourceError> {
-        let line = &self.line;
+        let first = !std::mem::replace(&mut self.last().begun, true);
+        match &self.kept {
+            Some(kept) if first => self.begin(kept).await,
+            _ => self.discover().await,
+        }
+    }
+
+    async fn begin(&self, kept: &Manifests) -> Result<Listing, SourceError> {
+        let mut discovered = std::pin::pin!(self.discover());
+        let missed = match tokio::time::timeout(PATIENCE, discovered.as_mut()).await {
+            Ok(Ok(listing)) => return Ok(listing),
+            Ok(Err(error)) => Some(error),
+            Err(_) => None,
+        };
+        match (self.remembered(kept, missed.as_ref()).await, missed) {
+            (Some(listing), _) => Ok(listing),
+            (None, Some(error)) => Err(error),
+            (None, None) => discovered.await,
+        }
+    }
+
+    async fn remembered(&self, kept: &Manifests, missed: Option<&SourceError>) -> Option<Listing> {
+        let name = &self.line.options.name;
+        let remembered = match kept.load(name).await {
+            Ok(remembered) => remembered?,
+            Err(error) => {
+                tracing::warn!(module = %name, error, "module_cache_refused");
+                return None;
+            }
+        };
+        let mut listing = self.listing(&remembered.body).ok()?;
+        listing.stale_since = Some(remembered.at);
+        listing.problems.extend(missed.map(|error| error.problem.clone()));
+        self.last().remembered = true;
+        Some(listing)
+    }
+
+    /// Asks the module itself.
+    async fn discover(&self) -> Result<Listing, SourceError> {
+        let (line, name) = (&self.line, &self.line.options.name);
+        self.last().remembered = false;
         let fetched = tokio::time::timeout(MANIFEST_TIMEOUT, line.manifest()).await;
         let body = fetched.unwrap_or_else(|_| {
             let seconds = MANIFEST_TIMEOUT.as_secs();
-            Err(line.fault(SourceFault::TimedOut, format!("no manifest came within {seconds} s")))
+            let what = format!("no manifest came within {seconds} s");
+            Err(line.fault(SourceFault::TimedOut, what).into())
+        });
+        let body = body.map_err(|Missed { error, status }| {
+            let what = error.problem.message.as_str();
+            if let Some(status) = status {
+                tracing::warn!(module = %name, status, "module_manifest_error");
+            } else {
+                tracing::warn!(module = %name, error = what, "module_unreachable");
+            }
+            self.lost(error)
         })?;
-        let revision = self.revision(&body);
+        let listing = self.listing(&body).map_err(|error| {
+            tracing::warn!(module = %name, error, "module_manifest_error");
+            self.lost(line.fault(SourceFault::Malformed, error))
+        })?;
+        let asked = self.discovered(&listing);
+        if let Some(kept) = &self.kept {
+            kept.keep(name, &body, asked).await;
+        }
+        Ok(listing)
+    }
+
+    fn lost(&self, error: SourceError) -> SourceError {
+        self.last().told = None;
+        if let Some(kept) = &self.kept {
+            kept.lose(&self.line.options.name);
+        }
+        error
+    }
+
+    /// Tells the log where there is something new, or someone asked; whether someone did.
+    fn discovered(&self, listing: &Listing) -> bool {
+        let (module, tools) = (&self.line.options.name, listing.offers.len());
+        let (asked, told) = {
+            let mut last = self.last();
+            let told = last.told.replace(listing.revision);
+            (std::mem::take(&mut last.asked), told)
+        };
+        if asked || told != Some(listing.revision) {
+            tracing::info!(%module, tools, "module_discovered");
+        } else {
+            tracing::debug!(%module, tools, "module_discovered");
+        }
+        asked
+    }
+
+    fn listing(&self, body: &Bytes) -> Result<Listing, String> {
+        let line = &self.line;
         let execute = Arc::new(Execute::new(Arc::clone(line)));
-        let read = manifest::read(&body, &line.options, execute);
-        let (offers, problems) =
-            read.map_err(|message| line.fault(SourceFault::Malformed, message))?;
+        let (offers, problems) = manifest::read(body, &line.options, execute)?;
         let place = |problem: Problem| Problem {
             place: format!("{} {}", line.manifest, problem.place).trim_end().to_owned(),
             ..problem
         };
         let problems = problems.into_iter().map(place).collect();
+        let revision = self.revision(body);
         Ok(Listing { revision, offers, problems, ..Listing::default() })
     }
 
     /// Grows with each manifest that is another than the last.
     fn revision(&self, body: &Bytes) -> Revision {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.0 == Revision(0) || last.1 != *body {
-            *last = (Revision(last.0.0 + 1), body.clone());
+        let mut last = self.last();
+        if last.revision == Revision(0) || last.body != *body {
+            (last.revision, last.body) = (Revision(last.revision.0 + 1), body.clone());
         }
-        last.0
+        last.revision
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -127,9 +247,23 @@ impl Source for Module {
         Box::pin(self.read())
     }
 
-    /// A module cannot tell; it is asked again.
-    fn changed(&self, _seen: Revision) -> Boxed<'_, Revision> {
+    /// A module cannot tell; it is asked again. What is only remembered has changed already.
+    fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
+        if self.last().remembered {
+            return Box::pin(std::future::ready(Revision(seen.0 + 1)));
+        }
         Box::pin(std::future::pending())
+    }
+
+    fn refresh(&self) {
+        self.last().asked = true;
+    }
+
+    fn probe(&self) -> Boxed<'_, Option<Probe>> {
+        Box::pin(async {
+            let url = self.line.options.url.trim_end_matches('/').to_owned();
+            Some(Probe { url, health: self.line.health().await })
+        })
     }
 
     fn close(&self) -> Boxed<'_, ()> {

@@ -82,11 +82,16 @@ fn codes(text: &Text) -> Vec<(usize, String)> {
     text.lines().filter_map(code).collect()
 }
 
-/// Every row of the table of promises names a test that exists, or says that its proof is open.
+/// Documents whose tables end in a column of tests.
+const PROMISES: &[&str] = &["SECURITY.md", "docs/reference/specs.md"];
+
+/// Every row of a table of promises names tests that exist, or says that its proof is open.
 fn promises(texts: &[Text], sources: &[Source<'_>]) -> Vec<Finding> {
-    let Some(file) = texts.iter().find(|text| text.path == "SECURITY.md") else {
-        return Vec::new();
-    };
+    let files = texts.iter().filter(|text| PROMISES.contains(&text.path.as_str()));
+    files.flat_map(|file| promised(file, sources)).collect()
+}
+
+fn promised(file: &Text, sources: &[Source<'_>]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in file.lines().filter(|(_, line)| line.starts_with('|')) {
         let proof = line.trim_end_matches(['|', ' ']).rsplit('|').next().unwrap_or_default().trim();
@@ -210,6 +215,9 @@ mod tests {
         assert_eq!(findings(&[("SECURITY.md", &table("open: needs a disk"))]), [""; 0]);
         assert_eq!(findings(&[("SECURITY.md", &table("believe us")), test]).len(), 1);
         assert_eq!(findings(&[("SECURITY.md", &table("`b::dies`")), test]).len(), 1);
+        let specs =
+            |proof: &str| findings(&[("docs/reference/specs.md", &table(proof)), test]).len();
+        assert_eq!((specs("`survives`"), specs("`survives`, `dies`"), specs("")), (0, 1, 1));
         let product = ("crates/a/src/b.rs", "fn survives() {}");
         assert_eq!(findings(&[("SECURITY.md", &table("`b::survives`")), product]).len(), 1);
     }

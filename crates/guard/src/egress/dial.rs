@@ -68,6 +68,14 @@ pub(super) struct Connector {
 }
 
 impl Connector {
+    /// The same for what is not HTTP: TLS then names no protocol.
+    pub(super) fn without_alpn(&self) -> Self {
+        let mut tls = ClientConfig::clone(&self.tls);
+        tls.alpn_protocols.clear();
+        let (resolver, dialer) = (Arc::clone(&self.resolver), Arc::clone(&self.dialer));
+        Self { resolver, dialer, tls: Arc::new(tls) }
+    }
+
     /// A connection to `origin`, which was checked for `class`, within `limit`.
     pub(super) async fn connect(
         &self,

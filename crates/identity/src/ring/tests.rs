@@ -6,7 +6,9 @@ use serde::de::DeserializeOwned;
 use tool::{Level, Secret, Wall};
 
 use super::{KeyRing, verify};
-use crate::{CredentialError, KeyId, KeyRecord, NewKey, Persona, Principal, Reason, Right};
+use crate::{
+    CredentialError, KeyId, KeyRecord, NewKey, Persona, Personas, Principal, Reason, Right,
+};
 
 const NOW: Wall = Wall(1_000);
 
@@ -109,7 +111,7 @@ fn one_bad_record_leaves_the_others() {
     let (secret, record) = key("k1");
     let good = serde_json::to_vec(&record).unwrap();
     let stored: [(&str, &[u8]); 3] = [("key/k1", &good), ("key/k2", b"{}"), ("key/k3", &good)];
-    let (ring, problems) = KeyRing::read(stored);
+    let (ring, problems) = KeyRing::read(stored, Personas::default());
     assert!(ring.verify(Some(secret.open()), NOW).is_ok());
     let places: Vec<_> = problems.iter().map(|problem| problem.place.as_str()).collect();
     assert_eq!(places, ["key/k2", "key/k3"]);
@@ -119,8 +121,10 @@ fn one_bad_record_leaves_the_others() {
 #[test]
 fn an_empty_list_of_modules_allows_none_and_no_list_allows_all() {
     let with = |allowed: Option<&[&str]>| {
-        let list = allowed.map(|list| list.iter().map(|&module| module.to_owned()).collect());
-        let persona = Some(Persona { name: "p".to_owned(), allowed_modules: list });
+        let persona = allowed.map(|list| {
+            let list = list.iter().map(|&module| module.to_owned()).collect();
+            Persona { name: "p".to_owned(), allowed_modules: Some(list) }
+        });
         let new = NewKey { persona, ..NewKey::user(KeyId::new("k").unwrap(), "s") };
         let (secret, record) = new.issue([0; 32], NOW).unwrap();
         KeyRing::new([record]).verify(Some(secret.open()), NOW).unwrap().rights().clone()

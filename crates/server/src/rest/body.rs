@@ -57,7 +57,7 @@ impl FromRequest<Doors> for Checked {
 }
 
 /// A JSON body, read.
-pub(super) struct Body<T>(pub(super) T);
+pub(crate) struct Body<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<Doors> for Body<T> {
     type Rejection = ApiError;

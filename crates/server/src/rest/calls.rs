@@ -165,7 +165,7 @@ struct TextBlock {
 
 /// The answer as one value. Of an MCP answer: its structured content, or its text where that is all
 /// there is, or its content blocks; and those beside it as they came.
-fn shown(outcome: Outcome) -> (Json, Option<Json>) {
+pub(crate) fn shown(outcome: Outcome) -> (Json, Option<Json>) {
     let json = match outcome.body {
         Answered::Value(json) => return (json, None),
         Answered::Mcp(json) => json,

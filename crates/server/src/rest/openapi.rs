@@ -4,7 +4,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::route::{Param, Route, schema};
-use super::{health, keyed};
+use super::{keyed, open};
 use crate::error::ApiError;
 
 /// The document.
@@ -14,7 +14,7 @@ pub fn document() -> Value {
     let mut generator = settings.into_generator();
     let fault = fault(schema::<ApiError>(&mut generator).as_value());
     let mut paths = Map::new();
-    for route in health::open().into_iter().chain(keyed()) {
+    for route in open().into_iter().chain(keyed()) {
         let operation = operation(&route, &mut generator);
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         if let Some(path) = path.as_object_mut() {

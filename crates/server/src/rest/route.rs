@@ -6,36 +6,36 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use crate::state::Doors;
 
 /// Makes a type's schema.
-pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// The schema of `T`.
-pub(super) fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+pub(crate) fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
 /// A parameter of the query.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Param {
-    pub(super) name: &'static str,
-    pub(super) what: &'static str,
-    pub(super) kind: &'static str,
+pub(crate) struct Param {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) kind: &'static str,
 }
 
 /// A route.
-pub(super) struct Route {
-    pub(super) method: &'static str,
+pub(crate) struct Route {
+    pub(crate) method: &'static str,
     /// With `{name}` for parts that vary, as both axum and OpenAPI write it.
-    pub(super) path: &'static str,
-    pub(super) summary: &'static str,
-    pub(super) query: &'static [Param],
-    pub(super) body: Option<SchemaOf>,
-    pub(super) reply: Option<SchemaOf>,
-    pub(super) keyed: bool,
-    pub(super) answer: MethodRouter<Doors>,
+    pub(crate) path: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) query: &'static [Param],
+    pub(crate) body: Option<SchemaOf>,
+    pub(crate) reply: Option<SchemaOf>,
+    pub(crate) keyed: bool,
+    pub(crate) answer: MethodRouter<Doors>,
 }
 
 impl Route {
-    pub(super) fn new(
+    pub(crate) fn new(
         method: &'static str,
         path: &'static str,
         summary: &'static str,
@@ -44,22 +44,22 @@ impl Route {
         Self { method, path, summary, query: &[], body: None, reply: None, keyed: true, answer }
     }
 
-    pub(super) fn query(mut self, query: &'static [Param]) -> Self {
+    pub(crate) fn query(mut self, query: &'static [Param]) -> Self {
         self.query = query;
         self
     }
 
-    pub(super) fn body<T: JsonSchema>(mut self) -> Self {
+    pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
         self.body = Some(schema::<T>);
         self
     }
 
-    pub(super) fn reply<T: JsonSchema>(mut self) -> Self {
+    pub(crate) fn reply<T: JsonSchema>(mut self) -> Self {
         self.reply = Some(schema::<T>);
         self
     }
 
-    pub(super) fn open(mut self) -> Self {
+    pub(crate) fn open(mut self) -> Self {
         self.keyed = false;
         self
     }

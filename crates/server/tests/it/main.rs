@@ -9,6 +9,8 @@ mod data;
 #[cfg(test)]
 mod doors;
 #[cfg(test)]
+mod facades;
+#[cfg(test)]
 mod files;
 #[cfg(test)]
 mod mcp;

@@ -36,11 +36,17 @@ async fn every_route_in_the_document_is_there() {
     let body = |path: &str| match path {
         "/v1/calls" => json!({"tool": "notes.append"}),
         "/v1/keys" => json!({"subject": "bob"}),
+        "/v1/users" => json!({"subject": "carl"}),
+        "/v1/users/{subject}/level" => json!({"level": "user"}),
+        "/v1/personas" => json!({"name": "p"}),
+        "/execute" | "/api/modules/{module}/execute" => json!({"tool_name": "notes.append"}),
         _ => json!({}),
     };
     let fill = |path: &str| {
         let id = if path.starts_with("/v1/keys") { &key } else { &call };
-        path.replace("{name}", "notes.append").replace("{id}", id.as_str().unwrap())
+        let name = if path.starts_with("/v1/personas") { "p" } else { "notes.append" };
+        let path = path.replace("{name}", name).replace("{id}", id.as_str().unwrap());
+        path.replace("{subject}", "bob").replace("{module}", "notes")
     };
     let document = server::openapi();
     let mut asked = 0;

@@ -7,6 +7,7 @@ mod keys;
 mod records;
 mod sources;
 mod tools;
+mod users;
 
 use serde_json::json;
 

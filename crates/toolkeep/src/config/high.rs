@@ -33,8 +33,10 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// Which tools there are at all.
     pub policy: policy::Rules,
-    /// Where HTTP modules announce themselves. The URL may hold a password.
+    /// Where manifests of HTTP modules are kept. The URL may hold a password.
     pub redis: Option<Secret>,
+    /// Sources whose tools those may use who have no persona; `None` is no limit.
+    pub default_guest_modules: Option<BTreeSet<String>>,
 }
 
 impl Config {
@@ -67,6 +69,8 @@ pub struct SourceConfig {
     pub idempotent: Tools,
     /// Time for one call.
     pub timeout: Duration,
+    /// Whether a failed call is made once more.
+    pub retry: bool,
 }
 
 /// What a source is.

@@ -29,10 +29,14 @@ pub(super) struct File {
     pub(super) server: Field<Server>,
     /// Limits on calls.
     pub(super) limits: Field<Limits>,
-    /// URL of a Redis in which HTTP modules announce themselves.
+    /// URL of a Redis in which the manifests of HTTP modules are kept, such as `redis://HOST:6379/0`.
+    /// Without it they are kept in the data directory.
     pub(super) redis: Field<String>,
     /// Which tools there are at all, for every key alike.
     pub(super) policy: Field<Policy>,
+    /// Names of the sources whose tools those may use who have no persona, the owner apart: a list, or
+    /// a text with commas. Default: all.
+    pub(super) default_guest_modules: Field<Names>,
 }
 
 /// One source of tools: exactly one of `tools`, `module`, `mcp` and `mcp_servers`.
@@ -71,6 +75,8 @@ pub(super) struct Source {
     pub(super) idempotent: Field<Which>,
     /// Time for one call, such as `30s`, `500ms` or `2m`.
     pub(super) timeout: Field<String>,
+    /// `once`: a call that failed is made once more, of tools that change nothing or may run twice.
+    pub(super) retry: Field<RetryWord>,
 }
 
 /// An MCP server: either `command`, which is started, or `url`, which is dialled.
@@ -173,6 +179,16 @@ pub(super) enum TrustWord {
     Review,
 }
 
+/// How often a failed call is made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RetryWord {
+    /// Not at all.
+    Never,
+    /// Once.
+    Once,
+}
+
 /// How sure the record must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -220,6 +236,59 @@ impl JsonSchema for Size {
     }
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({ "type": ["string", "integer"] })
+    }
+}
+
+/// Names: a list, or a text that holds one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Names(pub(super) Vec<String>);
+
+/// A list in a text, as spec 0's settings have it: a JSON array of texts, or names with commas.
+pub(super) fn list(text: &str) -> Result<Vec<String>, String> {
+    if text.trim_start().starts_with('[') {
+        return serde_json::from_str(text).map_err(|error| format!("this is no list: {error}"));
+    }
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    Ok(names.map(str::to_owned).collect())
+}
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NamesVisitor)
+    }
+}
+
+struct NamesVisitor;
+
+impl<'de> Visitor<'de> for NamesVisitor {
+    type Value = Names;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of names, or a text such as `a,b`")
+    }
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Names, E> {
+        list(text).map(Names).map_err(E::custom)
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Names, A::Error> {
+        let mut names = Vec::new();
+        while let Some(name) = list.next_element()? {
+            names.push(name);
+        }
+        Ok(Names(names))
+    }
+}
+
+impl JsonSchema for Names {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Names".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }]
+        })
     }
 }
 

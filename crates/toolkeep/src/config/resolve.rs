@@ -2,6 +2,7 @@
 //! than one value.
 
 mod mcp_servers;
+mod modules;
 mod policy;
 mod source;
 
@@ -52,6 +53,7 @@ impl Resolver<'_> {
             limits: low.limits.get().map(|limits| self.limits(limits)).unwrap_or_default(),
             policy: low.policy.get().map(|policy| self.policy(policy)).unwrap_or_default(),
             redis: self.redis(low),
+            default_guest_modules: self.guest_modules(low),
         }
     }
 
@@ -215,9 +217,8 @@ impl Resolver<'_> {
     }
 
     fn redis(&self, low: &low::File) -> Option<Secret> {
-        let (text, place) = low.redis.given()?;
-        let fits = |url: &Url| matches!(url.scheme(), "redis" | "rediss") && url.has_host();
-        if Url::parse(text).is_ok_and(|url| fits(&url)) {
+        let Some((text, place)) = low.redis.given() else { return self.redis_of_services() };
+        if is_redis(text) {
             return Some(Secret::new(text.clone()));
         }
         let fix = "write it as `redis://HOST:PORT`, or `rediss://` for TLS";
@@ -233,6 +234,11 @@ impl Resolver<'_> {
             _ => self.base.join(text).components().collect(),
         }
     }
+}
+
+fn is_redis(text: &str) -> bool {
+    let fits = |url: &Url| matches!(url.scheme(), "redis" | "rediss") && url.has_host();
+    Url::parse(text).is_ok_and(|url| fits(&url))
 }
 
 /// An address to listen on: an IP address or `localhost`, and a port.

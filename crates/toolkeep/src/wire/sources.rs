@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use builtins::BuiltinSource;
-use guard::egress::{Egress, EgressError, EgressSettings};
+use guard::egress::Egress;
 use guard::process::{EnvValue, Launcher, Spec};
 use intake::Sourced;
 use tool::{Clock, Durability, Problem, Secret, Source, SourceName, Trust};
+use upstreams::layers::Retrying;
 use upstreams::mcp::{Http, Marked, Marks, McpSource, Stdio};
-use upstreams::module::{Module, ModuleOptions};
+use upstreams::module::{Manifests, Module, ModuleOptions};
 use upstreams::tool_file::{Handlers, ToolFile, Web};
 
 use super::configuration;
@@ -27,13 +28,19 @@ const MODULE_POLL: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(super) struct Workshop {
     launcher: Launcher,
-    egress: Egress,
+    pub(super) egress: Egress,
+    manifests: Arc<Manifests>,
     clock: Arc<dyn Clock>,
 }
 
 impl Workshop {
-    pub(super) fn new(launcher: Launcher, clock: Arc<dyn Clock>) -> Result<Self, EgressError> {
-        Ok(Self { launcher, egress: Egress::new(EgressSettings::default())?, clock })
+    pub(super) fn new(
+        launcher: Launcher,
+        egress: Egress,
+        manifests: Arc<Manifests>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { launcher, egress, manifests, clock }
     }
 
     /// All sources. The built-ins come first, so that nothing can take their names.
@@ -76,6 +83,7 @@ impl Workshop {
             SourceDurability::Synced => Durability::Synced,
             SourceDurability::Full => Durability::Full,
         });
+        let source = if config.retry { Arc::new(Retrying::new(source)) } else { source };
         let (trust, fingerprint) = (config.trust, fingerprint(config));
         Sourced { source, kind, trust, durability, poll, fingerprint }
     }
@@ -102,7 +110,7 @@ impl Workshop {
     /// A module whose address cannot be used is a source that says so, not a reason to stop.
     fn module(&self, url: &str, config: &SourceConfig) -> Arc<dyn Source> {
         match Module::new(module_options(url, config), self.egress.clone()) {
-            Ok(module) => Arc::new(module),
+            Ok(module) => Arc::new(module.kept(Arc::clone(&self.manifests))),
             Err(error) => {
                 let problem =
                     Problem::new(url, error.to_string()).fix("mend it in the configuration");
@@ -117,8 +125,8 @@ fn module_options(url: &str, config: &SourceConfig) -> ModuleOptions {
         slow: config.slow,
         token: config.credential.clone(),
         timeout: Some(config.timeout),
-        read_only: config.read_only == Tools::All,
-        idempotent: config.idempotent == Tools::All,
+        read_only: marked(&config.read_only),
+        idempotent: marked(&config.idempotent),
         ..ModuleOptions::new(config.name.clone(), url)
     }
 }
@@ -161,8 +169,10 @@ pub(super) fn secrets(config: &Config) -> HashMap<SourceName, Secret> {
 fn fingerprint(config: &SourceConfig) -> u64 {
     let mut hasher = DefaultHasher::new();
     // Everything but secrets shows in Debug; where it is written does not make it another source.
-    let SourceConfig { kind, slow, trust, durability, read_only, idempotent, timeout, .. } = config;
-    format!("{kind:?}{slow}{trust:?}{durability:?}{read_only:?}{idempotent:?}{timeout:?}")
+    let SourceConfig {
+        kind, slow, trust, durability, read_only, idempotent, timeout, retry, ..
+    } = config;
+    format!("{kind:?}{slow}{trust:?}{durability:?}{read_only:?}{idempotent:?}{timeout:?}{retry}")
         .hash(&mut hasher);
     config.credential.as_ref().map(Secret::open).hash(&mut hasher);
     match &config.kind {

@@ -9,6 +9,10 @@ mod crash;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod makefile;
+#[cfg(test)]
+mod modules;
+#[cfg(test)]
 mod newcomer;
 #[cfg(test)]
 mod program;

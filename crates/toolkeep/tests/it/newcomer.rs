@@ -58,9 +58,8 @@ fn the_commands_of_the_guide_print_what_it_says() {
 
 #[test]
 fn the_configurations_and_settings_shown_are_sound() {
-    for (language, text) in
-        ["README.md", "docs/guide/getting-started.md"].iter().flat_map(|path| page(path).others())
-    {
+    let pages = ["README.md", "docs/guide/getting-started.md", "docs/guide/modules.md"];
+    for (language, text) in pages.iter().flat_map(|path| page(path).others()) {
         match language.as_str() {
             "yaml" => {
                 let mut terminal = Terminal::new();

@@ -8,3 +8,4 @@ mod installed;
 mod mcp_file;
 mod providers;
 mod record;
+mod redis;

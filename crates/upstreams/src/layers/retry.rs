@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use tool::executor::Sent;
-use tool::{Body, Boxed, Code, Context, ExecuteError, Executor, Granted, Outcome, Step, Traits};
+use tool::source::Probe;
+use tool::{
+    Body, Boxed, Code, Context, ExecuteError, Executor, Granted, Item, Json, Listing, Offer,
+    Outcome, Revision, Source, SourceError, SourceName, Step, Tool, Traits,
+};
 
-/// Makes a failed call once more: of a read-only tool after any failure of the tool or its source, of
-/// an idempotent one only where nothing had been sent. Never after a denial, never when given up.
+/// Makes a failed call once more, of a tool that changes nothing or may run twice with the effect of
+/// once. Never after a denial, never when given up.
 #[derive(Debug)]
 pub struct RetryOnce {
     inner: Arc<dyn Executor>,
@@ -20,11 +23,13 @@ impl RetryOnce {
 
     async fn run(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
         let first = self.inner.execute(call, ctx).await;
-        if ctx.cancel.is_cancelled() || !may_run_again(&first, &call.call().tool.traits) {
+        let tool = &call.call().tool;
+        let Some(error) = passing(&first).filter(|_| repeats(&tool.traits)) else { return first };
+        if ctx.cancel.is_cancelled() {
             return first;
         }
         let again = Context { attempt: ctx.attempt.saturating_add(1), ..*ctx };
-        tracing::debug!(call = %call.call().id, attempt = again.attempt, "tried again");
+        tracing::warn!(tool = %tool.name, error, "tool_call_failed_retrying");
         self.inner.execute(call, &again).await
     }
 }
@@ -39,23 +44,85 @@ impl Executor for RetryOnce {
     }
 }
 
-fn may_run_again(first: &Result<Step, ExecuteError>, traits: &Traits) -> bool {
-    let read_only = !traits.effects.any();
+fn repeats(traits: &Traits) -> bool {
+    !traits.effects.any() || traits.idempotent
+}
+
+/// The error, where it may pass: of the tool itself or of its source.
+fn passing(first: &Result<Step, ExecuteError>) -> Option<String> {
     match first {
-        Ok(Step::Done(outcome)) => outcome.is_error && read_only && !denies(outcome),
-        Ok(Step::Wait(_)) => false,
+        Ok(Step::Done(outcome)) if outcome.is_error => told(outcome),
+        Ok(Step::Done(_) | Step::Wait(_)) => None,
         Err(error) => {
             let passing = matches!(
                 error.code,
                 Code::UpstreamFailed | Code::UpstreamLost | Code::Timeout | Code::Busy
             );
-            passing && (read_only || (traits.idempotent && error.sent == Sent::No))
+            passing.then(|| error.message.clone())
         }
     }
 }
 
-/// Spec 0's word for it, wherever it stands in a module's error.
-fn denies(outcome: &Outcome) -> bool {
+/// A tool's own words, unless they are spec 0's for a denial.
+fn told(outcome: &Outcome) -> Option<String> {
     let (Body::Value(body) | Body::Mcp(body)) = &outcome.body;
-    body.as_str().contains("Permission denied")
+    let text = |body: &Json| body.read::<String>().unwrap_or_else(|_| body.as_str().to_owned());
+    (!body.as_str().contains("Permission denied")).then(|| text(body).chars().take(300).collect())
+}
+
+/// A source whose calls are made once more: `retry: once`. A tool's time limit is doubled, so that the
+/// second try has as long as the first.
+#[derive(Debug)]
+pub struct Retrying {
+    inner: Arc<dyn Source>,
+}
+
+impl Retrying {
+    /// Around `inner`.
+    pub fn new(inner: Arc<dyn Source>) -> Self {
+        Self { inner }
+    }
+}
+
+/// Methods of MCP's are left as they are: only what a model calls as a tool is made twice.
+fn twice(offer: Offer) -> Offer {
+    match offer.item {
+        Item::Tool(tool) if repeats(&tool.traits) => {
+            let mut tool = Tool::clone(&tool);
+            tool.traits.timeout = tool.traits.timeout.map(|limit| limit * 2);
+            let executor = Arc::new(RetryOnce::new(offer.executor));
+            Offer { item: Item::Tool(Arc::new(tool)), executor }
+        }
+        item => Offer { item, executor: offer.executor },
+    }
+}
+
+impl Source for Retrying {
+    fn name(&self) -> &SourceName {
+        self.inner.name()
+    }
+
+    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
+        Box::pin(async {
+            let listing = self.inner.list().await?;
+            let offers = listing.offers.into_iter().map(twice).collect();
+            Ok(Listing { offers, ..listing })
+        })
+    }
+
+    fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
+        self.inner.changed(seen)
+    }
+
+    fn refresh(&self) {
+        self.inner.refresh();
+    }
+
+    fn probe(&self) -> Boxed<'_, Option<Probe>> {
+        self.inner.probe()
+    }
+
+    fn close(&self) -> Boxed<'_, ()> {
+        self.inner.close()
+    }
 }

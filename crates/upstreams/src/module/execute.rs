@@ -13,7 +13,7 @@ use tool::{
     Boxed, Caller, Code, Context, ExecuteError, Executor, Granted, Json, Limits, Outcome, Step,
 };
 
-use super::line::{Line, refusal, said};
+use super::line::{Line, brief, refusal};
 
 /// Beyond the limit of a single step, so that a connection that never came is told from a request
 /// that got no answer: the one may be made again.
@@ -58,7 +58,7 @@ impl Execute {
     fn lost(&self, error: &EgressError) -> ExecuteError {
         let message = match error {
             EgressError::TimedOut { phase, .. } if *phase != Phase::Queue => self.timed_out(),
-            _ => told(&said(error)),
+            _ => told(&brief(error)),
         };
         ExecuteError { code: error.code(), message, sent: error.sent(), rpc: None }
     }

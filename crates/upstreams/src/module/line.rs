@@ -6,10 +6,10 @@ use bytes::Bytes;
 use guard::egress::{Body, Class, Egress, EgressError, HttpLimits, Origin, Phase};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
-use tool::source::SourceFault;
+use tool::source::{Health, SourceFault};
 use tool::{Problem, SourceError};
 
-use super::{MANIFEST_TIMEOUT, MAX_BYTES, ModuleOptions, SHOWN_BYTES};
+use super::{HEALTH_TIMEOUT, MANIFEST_TIMEOUT, MAX_BYTES, ModuleOptions, SHOWN_BYTES};
 
 /// The way to one module.
 #[derive(Debug)]
@@ -19,6 +19,21 @@ pub(super) struct Line {
     class: Class,
     pub(super) manifest: Uri,
     pub(super) execute: Uri,
+    health: Uri,
+}
+
+/// No manifest came.
+#[derive(Debug)]
+pub(super) struct Missed {
+    pub(super) error: SourceError,
+    /// Of an answer that was another than 200.
+    pub(super) status: Option<u16>,
+}
+
+impl From<SourceError> for Missed {
+    fn from(error: SourceError) -> Self {
+        Self { error, status: None }
+    }
 }
 
 impl Line {
@@ -31,7 +46,8 @@ impl Line {
         let base = options.url.trim_end_matches('/');
         let manifest = egress.check(&class, &format!("{base}/manifest"))?;
         let execute = egress.check(&class, &format!("{base}/execute"))?;
-        Ok(Self { options, egress, class, manifest, execute })
+        let health = egress.check(&class, &format!("{base}/health"))?;
+        Ok(Self { options, egress, class, manifest, execute, health })
     }
 
     pub(super) async fn send(
@@ -46,7 +62,8 @@ impl Line {
             .uri(uri.clone())
             .header(ACCEPT, HeaderValue::from_static("application/json"))
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let request = match &self.options.token {
+        // How it is, a module tells anyone.
+        let request = match self.options.token.as_ref().filter(|_| *uri != self.health) {
             None => request,
             Some(token) => {
                 let mut value = HeaderValue::from_str(&format!("Bearer {}", token.open()))
@@ -64,16 +81,27 @@ impl Line {
         EgressError::Settings(format!("module `{}`: {what}", self.options.name))
     }
 
-    pub(super) async fn manifest(&self) -> Result<Bytes, SourceError> {
+    pub(super) async fn health(&self) -> Health {
+        let limit = HEALTH_TIMEOUT;
+        let asked = self.send(Method::GET, &self.health, Bytes::new(), limit);
+        match tokio::time::timeout(limit, asked).await {
+            Ok(Ok(response)) if response.status() == StatusCode::OK => Health::Healthy,
+            Ok(Ok(response)) => Health::Unhealthy(response.status().as_u16()),
+            _ => Health::Unreachable,
+        }
+    }
+
+    pub(super) async fn manifest(&self) -> Result<Bytes, Missed> {
         // Who lists has a limit of its own, and says in words what it was: this one never comes first.
         let limit = MANIFEST_TIMEOUT * 2;
         let sent = self.send(Method::GET, &self.manifest, Bytes::new(), limit).await;
         let response = sent.map_err(|error| self.lost(&error))?;
         if response.status() != StatusCode::OK {
-            let message = refusal(response).await;
-            return Err(self.fault(SourceFault::Failed, message));
+            let status = Some(response.status().as_u16());
+            let error = self.fault(SourceFault::Failed, refusal(response).await);
+            return Err(Missed { error, status });
         }
-        response.into_body().bytes().await.map_err(|error| self.lost(&error))
+        Ok(response.into_body().bytes().await.map_err(|error| self.lost(&error))?)
     }
 
     fn lost(&self, error: &EgressError) -> SourceError {
@@ -97,6 +125,13 @@ impl Line {
         };
         SourceError { kind, problem: Problem::new(self.manifest.to_string(), message).fix(fix) }
     }
+}
+
+/// What went wrong on a call, in spec 0's words: the error and no advice, which is the operator's.
+pub(super) fn brief(error: &EgressError) -> String {
+    let said = said(error);
+    let said = said.split_once("; is it running").map_or(said.as_str(), |(said, _)| said);
+    said.split_once(" (os error").map_or(said, |(said, _)| said).to_owned()
 }
 
 /// What went wrong, without the address: callers need not know where a module lives.

@@ -107,17 +107,17 @@ impl Reader<'_> {
             description,
             input: schema::of_parameters(&parameters).map_err(wrong)?,
             output: None,
-            traits: self.traits(level(entry).map_err(wrong)?),
+            traits: self.traits(&place, level(entry).map_err(wrong)?),
             received: entry.clone(),
         })
     }
 
-    fn traits(&self, level: Level) -> Traits {
-        let read_only = self.options.read_only;
+    fn traits(&self, name: &str, level: Level) -> Traits {
+        let read_only = self.options.read_only.holds(name);
         Traits {
             level,
             effects: if read_only { Effects::read_only() } else { Effects::Unknown },
-            idempotent: self.options.idempotent || read_only,
+            idempotent: self.options.idempotent.holds(name) || read_only,
             timeout: Some(self.options.limit() + GRACE),
             ..Traits::default()
         }

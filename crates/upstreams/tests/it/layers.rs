@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
+
+use std::time::Duration;
 
 use serde_json::json;
-use tokio::sync::Semaphore;
+use testkit::source::{Answer, Scripted};
 use tool::executor::Sent;
 use tool::{
-    Boxed, Code, Context, Effect, Effects, ExecuteError, Executor, Granted, Json, Outcome, Step,
-    Tool, ToolName, Traits,
+    Boxed, Code, Context, Effect, Effects, ExecuteError, Executor, Granted, Item, Json, Listing,
+    Offer, Outcome, Source as _, Step, Tool, ToolName, Traits,
 };
-use upstreams::layers::{Concurrency, Gate, RetryOnce};
+use upstreams::layers::{RetryOnce, Retrying};
 
 use crate::fakes::{Switch, run, run_until};
 
@@ -96,10 +97,11 @@ async fn a_read_only_tool_is_tried_again_after_any_passing_failure() {
 }
 
 #[tokio::test]
-async fn an_idempotent_tool_is_tried_again_only_where_nothing_was_sent() {
-    assert!(retried(&repeats(), lost(Code::UpstreamLost, Sent::No)).await);
-    assert!(!retried(&repeats(), lost(Code::UpstreamLost, Sent::Maybe)).await);
-    assert!(!retried(&repeats(), Ok(Outcome::failed("try later"))).await);
+async fn an_idempotent_tool_is_tried_again_as_well() {
+    for sent in [Sent::No, Sent::Maybe] {
+        assert!(retried(&repeats(), lost(Code::UpstreamLost, sent)).await);
+    }
+    assert!(retried(&repeats(), Ok(Outcome::failed("try later"))).await);
 }
 
 #[tokio::test]
@@ -142,87 +144,37 @@ async fn a_second_failure_stands_and_a_call_given_up_is_not_repeated() {
     assert_eq!(*cancelled.attempts.lock().unwrap(), [1]);
 }
 
-/// Runs until it is let go; counts those that began.
-#[derive(Debug)]
-struct Held {
-    began: Semaphore,
-    leave: Semaphore,
-}
-
-impl Held {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { began: Semaphore::new(0), leave: Semaphore::new(0) })
-    }
-
-    /// Resolves when one more has begun.
-    async fn one_began(&self) {
-        self.began.acquire().await.unwrap().forget();
-    }
-}
-
-impl Executor for Held {
-    fn execute<'a>(
-        &'a self,
-        _: Granted<'a>,
-        _: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        self.began.add_permits(1);
-        Box::pin(async {
-            self.leave.acquire().await.unwrap().forget();
-            good().map(Step::Done)
-        })
-    }
-}
-
+/// `retry: once` of a source: only what may run twice is wrapped, and both tries have their time.
 #[tokio::test]
-async fn calls_wait_for_their_turn_and_those_beyond_are_busy() {
-    let held = Held::new();
-    let gate = Gate::new(1, 1);
-    let limited = Concurrency::new(Arc::<Held>::clone(&held), gate);
-    let tool = reads();
-    let (first, second) = (run(&tool, &limited, "{}"), run(&tool, &limited, "{}"));
-    let third = async {
-        held.one_began().await;
-        let mut third = Box::pin(run(&tool, &limited, "{}"));
-        let Poll::Ready(Err(error)) = futures_util::poll!(third.as_mut()) else {
-            panic!("it waits")
-        };
-        assert_eq!((error.code, error.sent), (Code::Busy, Sent::No));
-        assert_eq!(error.message, "1 calls of this source run and 1 wait; try again later");
-        assert_eq!(held.began.available_permits(), 0, "the second began before its turn");
-        held.leave.add_permits(2);
+async fn a_source_that_retries_wraps_only_what_may_run_twice() {
+    let script = |answers: Vec<Said>| {
+        let answers = Mutex::new(answers.into());
+        Arc::new(Script { answers, attempts: Mutex::default(), cancels: None })
     };
-    let (first, second, ()) = tokio::join!(first, second, third);
-    assert_eq!((first, second), (good(), good()));
-    held.leave.add_permits(1);
-    assert_eq!(run(&tool, &limited, "{}").await, good());
-}
-
-#[tokio::test]
-async fn whoever_gives_up_leaves_the_queue() {
-    let held = Held::new();
-    let limited = Concurrency::new(Arc::<Held>::clone(&held), Gate::new(1, 1));
-    let tool = reads();
-    let cancel = Switch::default();
-    let first = run(&tool, &limited, "{}");
-    let others = async {
-        held.one_began().await;
-        for _ in 0..3 {
-            let cancel = Switch::default();
-            let waiting = run_until(&tool, &limited, "{}", &cancel);
-            let giving_up = async { cancel.cancel() };
-            let (outcome, ()) = tokio::join!(waiting, giving_up);
-            assert_eq!(outcome.unwrap_err().code, Code::Cancelled);
-        }
-        // Dropped, not told: its place in the queue is free as well.
-        let mut dropped = Box::pin(run_until(&tool, &limited, "{}", &cancel));
-        assert!(futures_util::poll!(dropped.as_mut()).is_pending());
-        drop(dropped);
-        let mut waits = Box::pin(run(&tool, &limited, "{}"));
-        assert!(futures_util::poll!(waits.as_mut()).is_pending());
-        held.leave.add_permits(2);
-        assert_eq!(waits.await, good());
+    let limited = |tool: Arc<Tool>| {
+        let mut tool = Tool::clone(&tool);
+        tool.traits.timeout = Some(Duration::from_secs(32));
+        Arc::new(tool)
     };
-    let (first, ()) = tokio::join!(first, others);
-    assert_eq!(first, good());
+    let lost = || lost(Code::Timeout, Sent::Maybe);
+    let (reading, writing) = (script(vec![lost(), good()]), script(vec![lost()]));
+    let offer = |tool: Arc<Tool>, executor: &Arc<Script>| Offer {
+        item: Item::Tool(limited(tool)),
+        executor: Arc::<Script>::clone(executor),
+    };
+    let offers = vec![offer(reads(), &reading), offer(tool(Effects::Unknown, false), &writing)];
+    let listing = Listing { offers, ..Listing::default() };
+    let source = Retrying::new(Arc::new(Scripted::new("s", Answer::Listing(listing))));
+    let listing = source.list().await.unwrap();
+    let mut limits = Vec::new();
+    let mut outcomes = Vec::new();
+    for Offer { item, executor } in &listing.offers {
+        let Item::Tool(tool) = item else { panic!("no tool") };
+        limits.push(tool.traits.timeout.unwrap().as_secs());
+        outcomes.push(run(tool, executor.as_ref(), "{}").await);
+    }
+    assert_eq!(limits, [64, 32]);
+    assert_eq!(outcomes, [good(), lost()]);
+    assert_eq!(*reading.attempts.lock().unwrap(), [1, 2]);
+    assert_eq!(*writing.attempts.lock().unwrap(), [1]);
 }

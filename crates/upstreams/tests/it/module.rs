@@ -1,5 +1,8 @@
 //! HTTP modules that behave well, and modules that do not.
 
+mod events;
+mod kept;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +14,7 @@ use tool::{
     Code, ExecuteError, Executor, Level, Listing, Outcome, Secret, Source as _, SourceError,
     SourceName, Tool,
 };
+use upstreams::mcp::Marked;
 use upstreams::module::{Module, ModuleOptions};
 
 use crate::fakes::{Switch, names, offered, run, run_until, value};
@@ -87,7 +91,8 @@ async fn a_manifest_becomes_tools() {
 #[tokio::test]
 async fn the_operators_word_makes_traits() {
     let (_server, tool, _) =
-        ready(Answer::Hang, |options| (options.read_only, options.slow) = (true, true)).await;
+        ready(Answer::Hang, |options| (options.read_only, options.slow) = (Marked::All, true))
+            .await;
     assert!(!tool.traits.effects.any() && tool.traits.idempotent);
     // The module's own limit ends the call first.
     assert!(tool.traits.timeout.unwrap() > Duration::from_mins(2));
@@ -374,7 +379,7 @@ async fn a_module_that_dies_during_a_call_is_told_from_one_that_is_away() {
             break error;
         }
     };
-    assert!(error.message.starts_with("Tool execution error: "), "{error}");
+    assert_eq!(error.message, "Tool execution error: Connection refused");
     assert_eq!(error.code, Code::UpstreamLost);
 }
 
@@ -422,4 +427,22 @@ fn a_url_that_cannot_be_used_is_told_at_once() {
     assert!(told("http://user:pw@notes").contains("blocked"));
     assert!(told("http://notes/?x=1").contains("has a query or fragment"));
     assert!(!told("http://user:pw@notes").contains("pw"));
+}
+
+#[tokio::test]
+async fn how_a_module_is_stands_behind_its_health_route_without_a_token() {
+    let probe = async |answer: Answer| {
+        let server = Server::start(vec![answer]).await;
+        let mut options = options(&server);
+        options.token = Some(Secret::new("hunter2"));
+        let probe = module(options).probe().await.unwrap();
+        assert_eq!(probe.url, server.url());
+        let seen = server.seen();
+        assert_eq!(seen[0].line, "get /health http/1.1");
+        assert!(!seen[0].headers.iter().any(|header| header.contains("hunter2")));
+        probe.health.to_string()
+    };
+    assert_eq!(probe(Answer::Body(200, r#"{"status":"ok"}"#.into())).await, "healthy");
+    assert_eq!(probe(Answer::Body(503, String::new())).await, "unhealthy (503)");
+    assert_eq!(probe(Answer::Die).await, "unreachable");
 }

@@ -38,6 +38,8 @@ pub(crate) struct Setup {
     pub(crate) about: Option<tool::Json>,
     /// The installation's secret.
     pub(crate) secret: Option<Secret>,
+    /// What its source answers first, where that is no listing of the offers.
+    pub(crate) first: Option<Answer>,
 }
 
 pub(crate) struct Server {
@@ -64,7 +66,7 @@ impl Server {
     }
 
     pub(crate) async fn with(setup: Setup) -> Self {
-        let Setup { offers, hosts, options, open, files, kind, about, secret } = setup;
+        let Setup { offers, hosts, options, open, files, kind, about, secret, first } = setup;
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
         let kept: (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) = match files {
             Some(files) => (Arc::clone(&files) as _, files),
@@ -72,7 +74,8 @@ impl Server {
         };
         let counts = Counts::default();
         let listing = Listing { offers, about, ..Listing::default() };
-        let source = Arc::new(Scripted::new("s", Answer::Listing(listing)));
+        let first = first.unwrap_or(Answer::Listing(listing));
+        let source = Arc::new(Scripted::new("s", first));
         let sourced = Sourced {
             source: Arc::clone(&source) as Arc<dyn tool::Source>,
             kind: kind.unwrap_or("test"),
@@ -113,6 +116,19 @@ impl Server {
         });
         let (address, stop, listening) = listen(Front::new(&doors)).await;
         Self { address, gateway, ledger, source, clock, intake, doors, stop, listening, keys }
+    }
+
+    /// With a module of which nothing can be had.
+    pub(crate) async fn away(error: tool::SourceError) -> Self {
+        let setup =
+            Setup { kind: Some("module"), first: Some(Answer::Error(error)), ..Setup::default() };
+        Self::with(setup).await
+    }
+
+    /// Those who have no persona may use these sources alone.
+    pub(crate) async fn guests(&self, modules: Option<&[&str]>) {
+        let modules = modules.map(|all| all.iter().map(|&module| module.to_owned()).collect());
+        self.keys.set_guests(modules).await.unwrap();
     }
 
     /// Its source lists these from now on; resolves when the catalog has them.

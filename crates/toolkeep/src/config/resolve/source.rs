@@ -10,7 +10,7 @@ use url::Url;
 use super::Resolver;
 use crate::config::field::Field;
 use crate::config::high::{McpCommand, SourceConfig, SourceDurability, SourceKind, Tools, timeout};
-use crate::config::low::{self, DurabilityWord, Text, TrustWord, Which};
+use crate::config::low::{self, DurabilityWord, RetryWord, Text, TrustWord, Which};
 use crate::config::node::shorten;
 use crate::config::units;
 use crate::config::{Place, ReadFile};
@@ -29,6 +29,7 @@ pub(super) struct Common {
     pub(super) read_only: Tools,
     pub(super) idempotent: Tools,
     pub(super) timeout: Option<Duration>,
+    pub(super) retry: bool,
 }
 
 impl Common {
@@ -53,6 +54,7 @@ impl Common {
             read_only: self.read_only,
             idempotent: self.idempotent,
             timeout: timeout(self.timeout, self.slow),
+            retry: self.retry,
         }
     }
 }
@@ -149,6 +151,7 @@ impl Resolver<'_> {
             }),
             read_only: which(&low.read_only),
             idempotent: which(&low.idempotent),
+            retry: low.retry.get() == Some(&RetryWord::Once),
             timeout: low.timeout.given().and_then(|(text, place)| {
                 let wrong = |advice: String| {
                     let message = format!("`{}` is no time for a call", shorten(text));
@@ -179,8 +182,7 @@ impl Resolver<'_> {
             }
             (None, None) => return None,
         };
-        // RFC 6750, section 2.1: a b64token; anything else could not stand in the header.
-        if token.len() <= 8192 && token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        if is_token(token) {
             return Some(Secret::new(token));
         }
         let message = "a bearer token has only visible ASCII characters, at most 8192";
@@ -190,20 +192,19 @@ impl Resolver<'_> {
 
     /// An address of HTTP.
     pub(super) fn url(&self, text: &str, place: Place) -> Option<Url> {
-        let url = Url::parse(text).ok();
-        let Some(url) =
-            url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-        else {
-            let message = format!("`{}` is no URL of HTTP", shorten(text));
-            self.sink.tell(place, message, "write it as `http://HOST:PORT` or `https://HOST`");
-            return None;
-        };
-        if !url.username().is_empty() || url.password().is_some() {
-            let message = "a URL must not hold a user name or a password";
-            self.sink.tell_hidden(place, message, "use `credential: { bearer: ${VARIABLE} }`");
-            return None;
+        match http_url(text) {
+            Ok(url) => Some(url),
+            Err(message) if message == WITH_PASSWORD => {
+                let fix = "use `credential: { bearer: ${VARIABLE} }`";
+                self.sink.tell_hidden(place, message, fix);
+                None
+            }
+            Err(message) => {
+                let fix = "write it as `http://HOST:PORT` or `https://HOST`";
+                self.sink.tell(place, message, fix);
+                None
+            }
         }
-        Some(url)
     }
 
     /// An MCP server, as our own file writes it.
@@ -291,6 +292,24 @@ impl Resolver<'_> {
         };
         plain(map).into_iter().filter_map(header).collect()
     }
+}
+
+const WITH_PASSWORD: &str = "a URL must not hold a user name or a password";
+
+/// An address of HTTP; else what is wrong, without a password.
+pub(super) fn http_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok();
+    let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let url = url.ok_or_else(|| format!("`{}` is no URL of HTTP", shorten(text)))?;
+    if url.username().is_empty() && url.password().is_none() {
+        return Ok(url);
+    }
+    Err(WITH_PASSWORD.to_owned())
+}
+
+/// RFC 6750, section 2.1: a b64token; anything else could not stand in the header.
+pub(super) fn is_token(text: &str) -> bool {
+    text.len() <= 8192 && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// A variable or header that holds nothing holds the empty text.

@@ -132,6 +132,18 @@ impl Terminal {
         assert!(status.success(), "{status}");
     }
 
+    /// What a page started and did not come to end: it wrote its process id down.
+    fn end_what_pages_started(&self) {
+        for entry in fs::read_dir(self.work()).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let pid = text.trim().parse().ok().and_then(Pid::from_raw);
+            if let Some(pid) = pid.filter(|_| path.extension().is_some_and(|it| it == "pid")) {
+                let _ended = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+
     /// The text with the address that the server really has.
     fn real(&self, text: &str) -> String {
         self.server.as_ref().map_or_else(|| text.to_owned(), |server| server.real(text))
@@ -153,6 +165,7 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            self.end_what_pages_started();
             if let Some(server) = &mut self.server {
                 let _ended = server.child.kill();
                 let _status = server.child.wait();

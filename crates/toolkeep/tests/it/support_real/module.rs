@@ -109,6 +109,7 @@ fn serve(address: SocketAddr, shared: Shared) -> (SocketAddr, Running) {
             let router = axum::Router::new()
                 .route("/manifest", get(tell))
                 .route("/execute", post(execute))
+                .route("/health", get(|| async { Json(json!({ "status": "ok" })) }))
                 .with_state(shared);
             // Stopped hard, connections and all: as a module that dies is.
             tokio::select! {

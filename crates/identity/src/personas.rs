@@ -1,0 +1,190 @@
+//! The personas of an installation, and which one a key has.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tool::{Level, Problem};
+
+use crate::Persona;
+use crate::key::KeyRecord;
+
+/// All personas at one moment, with what holds for those who have none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Personas {
+    named: BTreeMap<String, Persona>,
+    default: Option<String>,
+    guests: Option<BTreeSet<String>>,
+}
+
+impl Personas {
+    /// What all names of personas in the store begin with.
+    pub const STORE_PREFIX: &str = "persona/";
+    /// Where the store has the name of the default persona.
+    pub const STORE_DEFAULT: &str = "default_persona";
+
+    /// A persona's name in the store.
+    pub fn store_key(name: &str) -> String {
+        format!("{}{name}", Self::STORE_PREFIX)
+    }
+
+    /// What the store holds, as pairs of name and JSON text. One that cannot be read is a problem beside
+    /// the others; keys that name it may use nothing.
+    pub fn read<'a>(stored: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> (Self, Vec<Problem>) {
+        let (mut named, mut problems) = (BTreeMap::new(), Vec::new());
+        for (key, text) in stored {
+            match serde_json::from_slice::<Persona>(text) {
+                Ok(persona) if Self::store_key(&persona.name) == key => {
+                    named.insert(persona.name.clone(), persona);
+                }
+                Ok(_) => problems.push(Problem::new(key, "the persona has another name")),
+                Err(error) => {
+                    let message = format!("the persona cannot be read: {error}");
+                    problems.push(Problem::new(key, message));
+                }
+            }
+        }
+        (Self { named, ..Self::default() }, problems)
+    }
+
+    /// With a default persona, by its name.
+    #[must_use]
+    pub fn with_default(mut self, name: Option<String>) -> Self {
+        self.default = name;
+        self
+    }
+
+    /// With the sources of those who have no persona (spec 0's `default_guest_modules`).
+    #[must_use]
+    pub fn guests(mut self, modules: Option<BTreeSet<String>>) -> Self {
+        self.guests = modules;
+        self
+    }
+
+    /// One of them.
+    pub fn get(&self, name: &str) -> Option<&Persona> {
+        self.named.get(name)
+    }
+
+    /// All of them, by name, and whether each is the default.
+    pub fn all(&self) -> impl Iterator<Item = (&Persona, bool)> {
+        self.named.values().map(|persona| (persona, self.default.as_ref() == Some(&persona.name)))
+    }
+
+    /// The persona of a key: its own list where it has one, else the persona it names. One that is not
+    /// there allows nothing.
+    pub(crate) fn of(&self, record: &KeyRecord) -> Option<Persona> {
+        match &record.persona {
+            Some(own) if own.allowed_modules.is_some() => Some(own.clone()),
+            Some(named) => Some(self.named(&named.name)),
+            None => self.of_none(record.level),
+        }
+    }
+
+    /// For those who have none: the default, else the guests' sources. The owner is not limited so.
+    pub(crate) fn of_none(&self, level: Level) -> Option<Persona> {
+        if level == Level::Owner {
+            return None;
+        }
+        if let Some(default) = &self.default {
+            return Some(self.named(default));
+        }
+        let guests = self.guests.clone()?;
+        Some(Persona { name: "default_guest_modules".to_owned(), allowed_modules: Some(guests) })
+    }
+
+    fn named(&self, name: &str) -> Persona {
+        let none = || Persona { name: name.to_owned(), allowed_modules: Some(BTreeSet::new()) };
+        self.named.get(name).cloned().unwrap_or_else(none)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use tool::{Level, Wall};
+
+    use super::Personas;
+    use crate::{KeyId, KeyRing, NewKey, Persona, Principal};
+
+    fn modules(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    fn persona(name: &str, allowed_modules: Option<BTreeSet<String>>) -> Persona {
+        Persona { name: name.to_owned(), allowed_modules }
+    }
+
+    fn personas() -> Personas {
+        let text = |name: &str, list: &str| {
+            (format!("persona/{name}"), format!(r#"{{"name":"{name}","allowed_modules":{list}}}"#))
+        };
+        let stored = [text("coder", r#"["code_executor"]"#), text("free", "null")];
+        let pairs = stored.iter().map(|(key, text)| (key.as_str(), text.as_bytes()));
+        let (personas, problems) = Personas::read(pairs);
+        assert_eq!(problems, []);
+        personas
+    }
+
+    fn principal(personas: &Personas, level: Level, own: Option<Persona>) -> Principal {
+        let new = NewKey { level, persona: own, ..NewKey::user(KeyId::new("k").unwrap(), "ann") };
+        let (secret, record) = new.issue([1; 32], Wall(1)).unwrap();
+        let ring = KeyRing::with([record], personas.clone());
+        ring.verify(Some(secret.open()), Wall(2)).unwrap()
+    }
+
+    fn allows(principal: &Principal, source: &str) -> bool {
+        principal.rights().allows_source(source)
+    }
+
+    #[test]
+    fn a_key_has_the_modules_of_the_persona_it_names() {
+        let ann = principal(&personas(), Level::User, Some(persona("coder", None)));
+        assert!(allows(&ann, "code_executor") && !allows(&ann, "research"));
+        let free = principal(&personas(), Level::User, Some(persona("free", None)));
+        assert!(allows(&free, "research"));
+        // A list of its own counts before the name.
+        let own =
+            principal(&personas(), Level::User, Some(persona("coder", Some(modules(&["a"])))));
+        assert!(allows(&own, "a") && !allows(&own, "code_executor"));
+    }
+
+    #[test]
+    fn a_persona_that_is_gone_or_cannot_be_read_allows_nothing() {
+        let ann = principal(&personas(), Level::Owner, Some(persona("gone", None)));
+        assert!(!allows(&ann, "research") && !allows(&ann, "code_executor"));
+        let stored = [("persona/a", "garbage".as_bytes()), ("persona/b", br#"{"name":"c"}"#)];
+        let (read, problems) = Personas::read(stored);
+        assert_eq!((read.all().count(), problems.len()), (0, 2));
+    }
+
+    #[test]
+    fn without_a_persona_the_guests_modules_count_except_for_the_owner() {
+        let limited = personas().guests(Some(modules(&["research", "builtin"])));
+        for level in [Level::Guest, Level::User, Level::Admin] {
+            let ann = principal(&limited, level, None);
+            assert!(allows(&ann, "research") && allows(&ann, "builtin"), "{level}");
+            assert!(!allows(&ann, "code_executor"), "{level}");
+        }
+        assert!(allows(&principal(&limited, Level::Owner, None), "code_executor"));
+        // Not configured, there is no limit.
+        assert!(allows(&principal(&personas(), Level::Guest, None), "code_executor"));
+    }
+
+    #[test]
+    fn the_default_persona_counts_before_the_guests_modules() {
+        let both =
+            personas().guests(Some(modules(&["research"]))).with_default(Some("coder".to_owned()));
+        let ann = principal(&both, Level::User, None);
+        assert!(allows(&ann, "code_executor") && !allows(&ann, "research"));
+        assert!(allows(&principal(&both, Level::Owner, None), "research"));
+        let gone = personas().with_default(Some("gone".to_owned()));
+        assert!(!allows(&principal(&gone, Level::User, None), "research"));
+    }
+
+    #[test]
+    fn who_comes_without_a_key_has_the_guests_modules_too() {
+        let ring = KeyRing::with([], personas().guests(Some(modules(&["research"]))));
+        let anyone = ring.open(Level::User).verify(None, Wall(1)).unwrap();
+        assert!(allows(&anyone, "research") && !allows(&anyone, "code_executor"));
+    }
+}

@@ -1,0 +1,33 @@
+//! The routes of other systems, in their shapes. They translate to the gateway and back; what they
+//! decide on is nothing.
+
+mod modules;
+
+use axum::extract::Request;
+use axum::http::header::AUTHORIZATION;
+
+use crate::error::ApiError;
+use crate::rest::route::Route;
+
+/// Routes that need no key.
+pub(crate) fn open() -> Vec<Route> {
+    modules::open()
+}
+
+/// All others.
+pub(crate) fn keyed() -> Vec<Route> {
+    modules::keyed()
+}
+
+/// On these routes a refusal has spec 0's words beside ours.
+pub(crate) fn unauthenticated(error: ApiError, request: &Request) -> ApiError {
+    if !modules::has(request.uri().path()) {
+        return error;
+    }
+    let given = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let bearer = given.and_then(|text| text.split_once(' ')).map(|(scheme, _)| scheme);
+    error.detail(match bearer {
+        Some(scheme) if scheme.eq_ignore_ascii_case("bearer") => "Invalid service auth token",
+        _ => "Missing service auth token",
+    })
+}

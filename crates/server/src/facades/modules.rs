@@ -1,0 +1,257 @@
+//! Spec 0's routes: modules, their tools, and calls of them.
+//!
+//! Who calls is the credential's to say here as everywhere: a `user_id` in a body is taken and not
+//! used, a `user_permission` can only lower.
+
+mod definition;
+mod result;
+
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::routing::{get, post};
+use axum::{Extension, Json as Reply};
+use catalog::{Shelf, State as Standing};
+use futures_util::future::join_all;
+use gateway::Request;
+use identity::{Principal, Right};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::source::Health;
+use tool::{CallerType, Code, Json, Level};
+
+use crate::error::ApiError;
+use crate::rest::body::{Body, Params};
+use crate::rest::route::{Param, Route};
+use crate::state::Doors;
+use definition::Definition;
+use result::{Asked as ToolAsked, ToolResult};
+
+/// What a shelf of an HTTP module is called.
+const KIND: &str = "module";
+/// The longest a listing of all modules is waited for: each has 10 s, and all are asked at once.
+const DISCOVERY: Duration = Duration::from_secs(12);
+
+const PERMISSION: &[Param] = &[Param {
+    name: "permission",
+    what: "guest, user, admin or owner; it can only lower the key's own level",
+    kind: "string",
+}];
+
+pub(super) fn open() -> Vec<Route> {
+    vec![
+        Route::new("get", "/health", "Whether the server lives (spec 0)", get(health))
+            .reply::<Status>()
+            .open(),
+    ]
+}
+
+pub(super) fn keyed() -> Vec<Route> {
+    vec![
+        Route::new("post", "/refresh-tools", "Discover all modules anew (spec 0)", post(refresh))
+            .reply::<Refreshed>(),
+        Route::new("get", "/tools", "The tools as spec 0 defines them", get(tools))
+            .query(PERMISSION)
+            .reply::<Tools>(),
+        Route::new("post", "/execute", "Call a tool (spec 0)", post(execute))
+            .body::<ToolCall>()
+            .reply::<ToolResult>(),
+        Route::new("get", "/api/modules", "The modules and how they are", get(list))
+            .reply::<Modules>(),
+        Route::new(
+            "post",
+            "/api/modules/{module}/execute",
+            "Call a tool of a module",
+            post(of_module),
+        )
+        .body::<ToolCall>()
+        .reply::<ToolResult>(),
+    ]
+}
+
+/// Whether this is one of them.
+pub(super) fn has(path: &str) -> bool {
+    matches!(path, "/refresh-tools" | "/tools" | "/execute") || path.starts_with("/api/modules")
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Status {
+    /// `ok`.
+    status: &'static str,
+}
+
+async fn health() -> Reply<Status> {
+    Reply(Status { status: "ok" })
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Refreshed {
+    /// `ok`.
+    status: &'static str,
+    /// The modules whose manifest is known.
+    modules: Vec<String>,
+}
+
+async fn refresh(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Reply<Refreshed>, ApiError> {
+    if !principal.may(Right::SourcesRefresh) {
+        return Err(ApiError::new(Code::Forbidden, "the key lacks the right `sources:refresh`"));
+    }
+    doors.parts.intake.refresh_kind(KIND, DISCOVERY).await;
+    let known = |shelf: &Shelf| matches!(shelf.state, Standing::Ok | Standing::Stale);
+    let modules = seen(&doors, &principal).into_iter().filter(|shelf| known(shelf));
+    let modules = modules.map(|shelf| shelf.source.to_string()).collect();
+    Ok(Reply(Refreshed { status: "ok", modules }))
+}
+
+/// The modules that the caller's persona has.
+fn seen(doors: &Doors, principal: &Principal) -> Vec<std::sync::Arc<Shelf>> {
+    let catalog = doors.parts.intake.catalog();
+    let rights = principal.rights();
+    let seen = |shelf: &&std::sync::Arc<Shelf>| {
+        shelf.kind == KIND && rights.allows_source(shelf.source.as_str())
+    };
+    catalog.shelves().iter().filter(seen).cloned().collect()
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Tools {
+    tools: Vec<Definition>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Filter {
+    #[serde(default)]
+    permission: Option<String>,
+}
+
+/// The first list finds out what there is, where nothing is known yet.
+async fn tools(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Params(filter): Params<Filter>,
+) -> Reply<Tools> {
+    doors.parts.intake.wake(KIND, DISCOVERY).await;
+    let principal = lowered(&principal, filter.permission.as_deref());
+    let view = doors.parts.gateway.view(&principal, CallerType::Direct);
+    Reply(Tools { tools: view.tools().map(|entry| Definition::of(&entry.tool)).collect() })
+}
+
+/// An unknown word is the lowest level (spec 0).
+fn lowered(principal: &Principal, word: Option<&str>) -> Principal {
+    match word {
+        Some(word) => principal.lowered(word.parse().unwrap_or(Level::Guest)),
+        None => principal.clone(),
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Modules {
+    modules: Vec<Module>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Module {
+    name: String,
+    /// Where it is; for keys with the right `sources:refresh`.
+    url: Option<String>,
+    /// `healthy`, `unhealthy (STATUS)` or `unreachable`, by its own `GET /health`; by its last manifest
+    /// for keys without that right.
+    health: String,
+    /// How many of its tools the caller may call.
+    tools: usize,
+    /// Whether its tools are only remembered.
+    stale: bool,
+    /// Since when.
+    stale_since: Option<String>,
+    /// What is wrong with it; for keys with the right `sources:refresh`.
+    problem: Option<String>,
+}
+
+async fn list(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+) -> Reply<Modules> {
+    let shelves = seen(&doors, &principal);
+    let modules = join_all(shelves.iter().map(|shelf| module(&doors, &principal, shelf))).await;
+    Reply(Modules { modules })
+}
+
+async fn module(doors: &Doors, principal: &Principal, shelf: &Shelf) -> Module {
+    let may = principal.may(Right::SourcesRefresh);
+    let probe = if may { doors.parts.intake.probe(&shelf.source).await } else { None };
+    let view = doors.parts.gateway.view(principal, CallerType::Direct);
+    let health = match (&probe, shelf.state) {
+        (Some(probe), _) => probe.health,
+        (None, Standing::Ok) => Health::Healthy,
+        (None, _) => Health::Unreachable,
+    };
+    let problem = doors.parts.intake.catalog().problems(&shelf.source).next().cloned();
+    Module {
+        name: shelf.source.to_string(),
+        url: probe.map(|probe| probe.url),
+        health: health.to_string(),
+        tools: view.tools().filter(|entry| entry.key.source == shelf.source).count(),
+        stale: shelf.stale_since.is_some(),
+        stale_since: shelf.stale_since.map(|since| since.to_string()),
+        problem: problem.filter(|_| may).map(|problem| problem.message),
+    }
+}
+
+/// Spec 0's call.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct ToolCall {
+    /// The tool, as `module.tool`.
+    tool_name: String,
+    /// Its arguments; none where absent.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    #[serde(default)]
+    arguments: Option<Json>,
+    /// A level to call as; it can only lower the key's own.
+    #[serde(default)]
+    user_permission: Option<String>,
+}
+
+async fn execute(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Body(call): Body<ToolCall>,
+) -> Reply<ToolResult> {
+    Reply(run(&doors, &principal, call).await)
+}
+
+async fn of_module(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Path(module): Path<String>,
+    Body(call): Body<ToolCall>,
+) -> Reply<ToolResult> {
+    let own =
+        call.tool_name.strip_prefix(module.as_str()).is_some_and(|rest| rest.starts_with('.'));
+    if own {
+        return Reply(run(&doors, &principal, call).await);
+    }
+    // The tool of another module is none of this one's.
+    let view = doors.parts.gateway.view(&principal, CallerType::Direct);
+    let name = format!("{module}.{}", call.tool_name);
+    let error = if view.has_source(&module) {
+        result::unknown_tool(&call.tool_name)
+    } else {
+        result::unknown(&view, &name)
+    };
+    Reply(ToolResult::failed(call.tool_name, error))
+}
+
+async fn run(doors: &Doors, principal: &Principal, call: ToolCall) -> ToolResult {
+    let ToolCall { tool_name, arguments, user_permission } = call;
+    let caller = lowered(principal, user_permission.as_deref());
+    let arguments = arguments.filter(|arguments| arguments.kind() != "null");
+    let arguments = arguments.unwrap_or_else(Json::empty);
+    let request = Request::new(tool_name.clone(), arguments.bytes().clone(), "modules");
+    let answer = doors.parts.gateway.call(&caller, request).await;
+    doors.metrics.ended("modules", &answer);
+    let asked = ToolAsked { doors, principal, caller: &caller, tool_name };
+    asked.told(answer)
+}

@@ -1,0 +1,128 @@
+//! A tool as spec 0 defines it: a list of parameters, not a schema.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tool::{Level, Tool};
+
+/// The types there are.
+const TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
+
+/// Spec 0's `ToolDefinition`.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Definition {
+    name: String,
+    description: String,
+    parameters: Vec<Parameter>,
+    #[schemars(with = "String")]
+    required_permission: Level,
+}
+
+/// Spec 0's `ToolParameter`.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+struct Parameter {
+    name: String,
+    r#type: &'static str,
+    description: String,
+    required: bool,
+    r#enum: Option<Vec<String>>,
+}
+
+impl Definition {
+    /// Of any tool. What the shape has no room for is left out: what is within arrays and objects.
+    pub(super) fn of(tool: &Tool) -> Self {
+        let schema = tool.input.value();
+        let empty = Map::new();
+        let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+        let required = schema.get("required").and_then(Value::as_array);
+        let is_required =
+            |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+        let parameter = |(name, property): (&String, &Value)| Parameter {
+            name: name.clone(),
+            r#type: kind(property),
+            description: text(property.get("description")),
+            required: is_required(name),
+            r#enum: property
+                .get("enum")
+                .and_then(Value::as_array)
+                .map(|all| all.iter().map(word).collect()),
+        };
+        Self {
+            name: tool.name.to_string(),
+            description: tool.description.clone(),
+            parameters: properties.iter().map(parameter).collect(),
+            required_permission: tool.traits.level,
+        }
+    }
+}
+
+fn text(value: Option<&Value>) -> String {
+    value.and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Of several types the first; of none, what the schema looks like.
+fn kind(property: &Value) -> &'static str {
+    let known = |word: &Value| TYPES.into_iter().find(|kind| word == kind);
+    let said = match property.get("type") {
+        Some(Value::Array(words)) => words.iter().find_map(known),
+        Some(word) => known(word),
+        None => None,
+    };
+    let looks = || match () {
+        () if property.get("properties").is_some() => "object",
+        () if property.get("items").is_some() => "array",
+        () => "string",
+    };
+    said.unwrap_or_else(looks)
+}
+
+/// The wire has texts only.
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tool::Level;
+
+    use super::Definition;
+
+    fn definition(schema: &serde_json::Value) -> serde_json::Value {
+        let mut tool = testkit::tool("m.t", "Does it.", schema);
+        tool.traits.level = Level::Admin;
+        serde_json::to_value(Definition::of(&tool)).unwrap()
+    }
+
+    #[test]
+    fn a_schema_becomes_parameters_in_its_order() {
+        let schema = json!({ "type": "object", "required": ["query"], "properties": {
+            "query": { "type": "string", "description": "Search query" },
+            "max_results": { "type": "integer", "description": "Max results", "enum": [1, 2] },
+        } });
+        let expected = json!({
+            "name": "m.t", "description": "Does it.", "required_permission": "admin",
+            "parameters": [
+                { "name": "query", "type": "string", "description": "Search query",
+                  "required": true, "enum": null },
+                { "name": "max_results", "type": "integer", "description": "Max results",
+                  "required": false, "enum": ["1", "2"] },
+            ],
+        });
+        assert_eq!(definition(&schema), expected);
+    }
+
+    #[test]
+    fn every_schema_gives_one_of_the_six_types() {
+        let kind = |property: serde_json::Value| {
+            let schema = json!({ "type": "object", "properties": { "a": property } });
+            definition(&schema)["parameters"][0]["type"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(kind(json!({ "type": ["null", "number"] })), "number");
+        assert_eq!(kind(json!({ "type": "null" })), "string");
+        assert_eq!(kind(json!({ "properties": {} })), "object");
+        assert_eq!(kind(json!({ "items": {} })), "array");
+        assert_eq!(kind(json!(true)), "string");
+        assert_eq!(definition(&json!({ "type": "object" }))["parameters"], json!([]));
+    }
+}

@@ -1,0 +1,148 @@
+//! `/v1/personas`: which sources belong to which persona (spec 0), for those with the right.
+
+use std::collections::BTreeSet;
+
+use axum::extract::{Path, State};
+use axum::routing::{get, post};
+use axum::{Extension, Json as Reply};
+use identity::{Persona, Principal, Right};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::{Code, SourceName};
+
+use super::body::Body;
+use super::route::Route;
+use crate::error::ApiError;
+use crate::state::Doors;
+
+/// The most sources of one persona.
+const MODULES: usize = 1_000;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::new("get", "/v1/personas", "The personas", get(list)).reply::<PersonasReply>(),
+        Route::new("post", "/v1/personas", "Make a persona", post(create))
+            .body::<NewPersona>()
+            .reply::<PersonaReply>(),
+        Route::new("post", "/v1/personas/{name}", "Change a persona", post(change))
+            .body::<Change>()
+            .reply::<PersonaReply>(),
+    ]
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct PersonasReply {
+    personas: Vec<PersonaReply>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct PersonaReply {
+    name: String,
+    /// The sources whose tools it may use, the built-ins among them by their name; null is no limit.
+    allowed_modules: Option<BTreeSet<String>>,
+    /// Whether it is that of all who have none, the owner apart.
+    default: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewPersona {
+    /// Its name: letters, digits, `_`, `.` and `-`.
+    name: String,
+    /// The sources whose tools it may use; none where empty.
+    #[serde(default)]
+    allowed_modules: BTreeSet<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Change {
+    /// The sources whose tools it may use from now on.
+    #[serde(default)]
+    allowed_modules: Option<BTreeSet<String>>,
+    /// True makes it that of all who have none.
+    #[serde(default)]
+    default: bool,
+}
+
+/// Who is himself limited to some sources gives nobody more.
+fn allowed(principal: &Principal) -> Result<(), ApiError> {
+    if !principal.may(Right::KeysWrite) {
+        return Err(ApiError::new(Code::Forbidden, "the key lacks the right `keys:write`")
+            .fix("use the owner's key"));
+    }
+    if principal.persona().is_some_and(|persona| persona.allowed_modules.is_some()) {
+        let told = "your own persona is limited to some modules, so you cannot change personas";
+        return Err(ApiError::new(Code::Forbidden, told));
+    }
+    Ok(())
+}
+
+async fn list(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Reply<PersonasReply>, ApiError> {
+    allowed(&principal)?;
+    let ring = doors.parts.keys.ring();
+    let personas = ring.personas().all().map(|(persona, default)| reply(persona, default));
+    Ok(Reply(PersonasReply { personas: personas.collect() }))
+}
+
+async fn create(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Body(body): Body<NewPersona>,
+) -> Result<Reply<PersonaReply>, ApiError> {
+    allowed(&principal)?;
+    SourceName::new(&body.name)
+        .map_err(|fault| ApiError::new(Code::InvalidRequest, fault.to_string()))?;
+    let modules = checked(body.allowed_modules)?;
+    let persona = Persona { name: body.name, allowed_modules: Some(modules) };
+    doors.parts.keys.keep_persona(&persona, true).await?;
+    tracing::info!(persona = persona.name, by = principal.key(), "persona made");
+    Ok(Reply(reply(&persona, false)))
+}
+
+async fn change(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Path(name): Path<String>,
+    Body(change): Body<Change>,
+) -> Result<Reply<PersonaReply>, ApiError> {
+    allowed(&principal)?;
+    let missing = || {
+        ApiError::new(Code::NotFound, format!("no persona `{}`", name.escape_debug()))
+            .fix("see `toolkeep persona list`")
+    };
+    let keys = &doors.parts.keys;
+    let mut persona = keys.ring().personas().get(&name).cloned().ok_or_else(missing)?;
+    if let Some(modules) = change.allowed_modules {
+        persona.allowed_modules = Some(checked(modules)?);
+        keys.keep_persona(&persona, false).await?;
+    }
+    if change.default {
+        keys.set_default_persona(&name).await?;
+    }
+    tracing::info!(persona = persona.name, by = principal.key(), "persona changed");
+    let ring = keys.ring();
+    let default = ring.personas().all().any(|(other, default)| default && other.name == name);
+    Ok(Reply(reply(&persona, default)))
+}
+
+/// A name of a source that there may be.
+fn checked(modules: BTreeSet<String>) -> Result<BTreeSet<String>, ApiError> {
+    if modules.len() > MODULES {
+        let told = format!("{} modules are too many; {MODULES} are allowed", modules.len());
+        return Err(ApiError::new(Code::InvalidRequest, told));
+    }
+    for module in &modules {
+        SourceName::new(module)
+            .map_err(|fault| ApiError::new(Code::InvalidRequest, fault.to_string()))?;
+    }
+    Ok(modules)
+}
+
+fn reply(persona: &Persona, default: bool) -> PersonaReply {
+    let allowed_modules = persona.allowed_modules.clone();
+    PersonaReply { name: persona.name.clone(), allowed_modules, default }
+}

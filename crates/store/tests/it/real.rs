@@ -1,0 +1,199 @@
+//! The cache against Debian's Redis: well, slow, gone and back.
+
+#![expect(clippy::disallowed_methods, reason = "a test starts programs and looks at the clock")]
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use guard::egress::{Egress, EgressSettings};
+use rustix::process::{Pid, Signal, kill_process};
+use store::RedisCache;
+use tool::{Cache as _, Clock, Mono, Secret, Wall};
+
+/// The time of this machine.
+#[derive(Debug)]
+struct Now(Instant);
+
+impl Clock for Now {
+    fn wall(&self) -> Wall {
+        Wall(0)
+    }
+    fn mono(&self) -> Mono {
+        Mono(self.0.elapsed())
+    }
+}
+
+/// A Redis that keeps nothing on the disk. Killed when dropped.
+struct Redis {
+    port: u16,
+    password: &'static str,
+    child: Child,
+}
+
+impl Redis {
+    fn start(password: &'static str) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self { port, password, child: serve(port, password) }
+    }
+
+    fn url(&self) -> String {
+        let login =
+            if self.password.is_empty() { String::new() } else { format!(":{}@", self.password) };
+        format!("redis://{login}127.0.0.1:{}/1", self.port)
+    }
+
+    fn again(&mut self) {
+        self.child = serve(self.port, self.password);
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn cli(&self, words: &[&str]) -> String {
+        let mut command = Command::new("redis-cli");
+        command.args(["-n", "1", "-p", &self.port.to_string()]);
+        if !self.password.is_empty() {
+            command.args(["--no-auth-warning", "-a", self.password]);
+        }
+        let told = command.args(words).output().expect("redis-cli of Debian's redis-tools");
+        String::from_utf8(told.stdout).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn serve(port: u16, password: &str) -> Child {
+    let mut command = Command::new("redis-server");
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+    command.args(["--appendonly", "no", "--requirepass", password]);
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("redis-server of Debian's redis-server")
+}
+
+fn cache(url: &str) -> RedisCache {
+    let egress = Egress::new(EgressSettings::default()).unwrap();
+    RedisCache::new(&Secret::new(url), egress, Arc::new(Now(Instant::now()))).unwrap()
+}
+
+const HOUR: Duration = Duration::from_hours(1);
+
+/// Writes until it is done; how long that took.
+async fn back(cache: &RedisCache) -> Duration {
+    let since = Instant::now();
+    while cache.put(&[("a", Bytes::from_static(b"x"))], HOUR).await.is_err() {
+        assert!(since.elapsed() < Duration::from_secs(5), "it does not come back");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    since.elapsed()
+}
+
+#[tokio::test]
+async fn values_stand_in_redis_as_they_are_with_their_time() {
+    let redis = Redis::start("hunter2");
+    let cache = cache(&redis.url());
+    assert!(!format!("{cache:?}").contains("hunter2"));
+    back(&cache).await;
+    assert_eq!(cache.get("none", 9).await.unwrap(), None);
+    let pairs = [("module_manifest:n", Bytes::from_static(b"{\"a\": 1}")), ("m", "é".into())];
+    cache.put(&pairs, HOUR).await.unwrap();
+    assert_eq!(redis.cli(&["GET", "module_manifest:n"]), "{\"a\": 1}");
+    let life: u64 = redis.cli(&["TTL", "module_manifest:n"]).parse().unwrap();
+    assert!((3_590..=3_600).contains(&life), "{life}");
+    assert_eq!(cache.get("m", 2).await.unwrap().unwrap(), "é");
+    assert_eq!(cache.get("m", 1).await.unwrap(), None, "larger than was asked for");
+    assert!(cache.has(&["m", "module_manifest:n"]).await.unwrap());
+    redis.cli(&["DEL", "m"]);
+    assert!(!cache.has(&["m", "module_manifest:n"]).await.unwrap());
+    // Another type is no value, and gives way to one.
+    redis.cli(&["LPUSH", "m", "1"]);
+    assert_eq!(cache.get("m", 9).await.unwrap(), None);
+    cache.put(&pairs, HOUR).await.unwrap();
+    assert!(cache.get("m", 9).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_without_it() {
+    let redis = Redis::start("hunter2");
+    back(&cache(&redis.url())).await;
+    let wrong = cache(&redis.url().replace("hunter2", "hunter3"));
+    let told = wrong.get("a", 9).await.unwrap_err().to_string();
+    assert!(told.starts_with("Redis: ") && !told.contains("hunter3"), "{told}");
+}
+
+/// Killed, stopped, restarted, emptied: each operation ends soon, and what came back is used.
+#[tokio::test]
+async fn a_redis_that_hangs_dies_and_comes_back_costs_no_more_than_its_limits() {
+    let mut redis = Redis::start("");
+    let cache = cache(&redis.url());
+    back(&cache).await;
+    redis.signal(Signal::STOP);
+    let since = Instant::now();
+    cache.get("a", 9).await.unwrap_err();
+    let first = since.elapsed();
+    // Half a second for the answer that did not come; the next caller does not wait at all.
+    assert!(first >= Duration::from_millis(400) && first < Duration::from_secs(5), "{first:?}");
+    let since = Instant::now();
+    assert_eq!(cache.get("a", 9).await.unwrap_err().to_string(), "Redis does not answer");
+    assert!(since.elapsed() < first);
+    redis.signal(Signal::CONT);
+    back(&cache).await;
+    assert_eq!(cache.get("a", 9).await.unwrap().unwrap(), "x");
+    redis.kill();
+    cache.get("a", 9).await.unwrap_err();
+    redis.again();
+    back(&cache).await;
+    redis.cli(&["FLUSHALL"]);
+    assert!(!cache.has(&["a"]).await.unwrap());
+    back(&cache).await;
+    assert_eq!(redis.cli(&["GET", "a"]), "x");
+}
+
+#[tokio::test]
+async fn what_is_no_redis_is_an_error() {
+    let clock = || Arc::new(Now(Instant::now()));
+    for url in ["http://h", "redis://", "redis+unix:///s", "x"] {
+        let egress = Egress::new(EgressSettings::default()).unwrap();
+        let told = RedisCache::new(&Secret::new(url), egress, clock()).unwrap_err().to_string();
+        assert_eq!(told, "the URL of the Redis cannot be used", "{url}");
+    }
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let since = Instant::now();
+    cache(&format!("redis://127.0.0.1:{port}")).get("a", 9).await.unwrap_err();
+    assert!(since.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn wrong_answers_are_errors_and_end_the_connection() {
+    let babbler = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = babbler.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        // One answer for each connection: none of Redis' words, a length without end, a wrong type.
+        for answer in ["HTTP/1.1 400 Bad Request\r\n\r\n", "$x\r\n", ":5\r\n", "*1\r\n*1\r\n"] {
+            let (mut stream, _) = babbler.accept().unwrap();
+            let mut asked = [0; 512];
+            let _some = stream.read(&mut asked).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    for _ in 0..4 {
+        let cache = cache(&format!("redis://127.0.0.1:{port}"));
+        let told = cache.get("a", 9).await.unwrap_err().to_string();
+        assert!(told.starts_with("Redis"), "{told}");
+    }
+}

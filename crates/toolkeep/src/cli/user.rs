@@ -1,0 +1,123 @@
+//! `toolkeep user`.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use tool::Level;
+
+use super::client::Path;
+use super::context::Context;
+use super::failure::{Exit, Failure};
+use super::ui::{Ui, table};
+use super::value;
+
+/// Make, list and promote users. A user is who keys stand for. Needs the right `keys:write`.
+#[derive(Debug, Subcommand)]
+pub(super) enum User {
+    Create(Create),
+    List(List),
+    Promote(Promote),
+}
+
+impl User {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        match self {
+            Self::Create(command) => command.run(context, ui).await,
+            Self::List(command) => command.run(context, ui).await,
+            Self::Promote(command) => command.run(context, ui).await,
+        }
+    }
+}
+
+/// Make a user, with a key that is shown once and not kept.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  toolkeep user create ann
+  toolkeep user create ann --level user --persona coder")]
+pub(super) struct Create {
+    /// The user, as it will be on record.
+    #[arg(value_name = "NAME")]
+    subject: String,
+    /// Its level: guest, user, admin.
+    #[arg(long, value_name = "LEVEL", default_value = "guest")]
+    level: Level,
+    /// The persona whose modules it may use.
+    #[arg(long, value_name = "NAME")]
+    persona: Option<String>,
+    /// Whether a person holds the key, rather than an agent.
+    #[arg(long)]
+    person: bool,
+}
+
+impl Create {
+    async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let body = json!({
+            "subject": self.subject, "level": self.level, "persona": self.persona,
+            "person": self.person,
+        });
+        let session = context.connect().await?;
+        let answer = session.client.post(&Path::new("/v1/users", &[]), &body).await;
+        session.end().await?;
+        let answer: Value = answer?;
+        ui.answer(&answer, || value::text(&answer, "key"))?;
+        ui.note(&format!("the key {} is shown this once", value::line(&answer, "id", 32)));
+        Ok(Exit::Done)
+    }
+}
+
+/// List the users: the level and the persona of each.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  toolkeep user list")]
+pub(super) struct List {}
+
+impl List {
+    async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let session = context.connect().await?;
+        let answer = session.client.get(&Path::new("/v1/users", &[])).await;
+        session.end().await?;
+        let answer = answer?;
+        ui.answer(&answer, || text(value::list(&answer, "users")))?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Give a user another level, with all its keys. Nobody is made an owner.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  toolkeep user promote ann --level admin")]
+pub(super) struct Promote {
+    /// The user.
+    #[arg(value_name = "NAME")]
+    subject: String,
+    /// Its level from now on: guest, user, admin.
+    #[arg(long, value_name = "LEVEL")]
+    level: Level,
+}
+
+impl Promote {
+    async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let path = Path::new("/v1/users", &[&self.subject, "level"]);
+        let session = context.connect().await?;
+        let answer = session.client.post(&path, &json!({ "level": self.level })).await;
+        session.end().await?;
+        let answer: Value = answer?;
+        ui.answer(&answer, || text(std::slice::from_ref(&answer)))?;
+        Ok(Exit::Done)
+    }
+}
+
+fn text(users: &[Value]) -> String {
+    let row = |user: &Value| {
+        [
+            value::line(user, "subject", 40),
+            value::line(user, "level", 8),
+            value::line(user, "persona", 40),
+            value::line(user, "keys", 8),
+        ]
+    };
+    let rows: Vec<_> = users.iter().map(row).collect();
+    table(["USER", "LEVEL", "PERSONA", "KEYS"], &rows)
+}

@@ -1,0 +1,204 @@
+//! Modules with a real Redis behind them: spec 0's keys, and a Redis that is slow, killed, stopped,
+//! restarted, emptied and lied to.
+
+use std::net::TcpListener;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::support::home::Home;
+use crate::support::server::{Server, serve};
+use crate::support_real::module::{Module, manifest};
+use crate::support_real::{Ran, cli, command, good, settled};
+
+const KEY: &str = "module_manifest:research";
+/// From its return on.
+const RECOVERY: Duration = Duration::from_secs(5);
+
+/// Debian's Redis, keeping nothing on the disk. Killed when dropped.
+struct Redis {
+    port: String,
+    child: Child,
+}
+
+impl Redis {
+    fn start() -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = port.to_string();
+        let redis = Self { child: run(&port), port };
+        while redis.try_cli(&["PING"]) != "PONG" {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        redis
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn again(&mut self) {
+        self.child = run(&self.port);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn try_cli(&self, words: &[&str]) -> String {
+        let ran = Ran::of(command("redis-cli").args(["-p", &self.port]).args(words));
+        ran.out.trim().to_owned()
+    }
+
+    /// Waits until the manifest stands there; how long that took.
+    async fn has_manifest(&self) -> Duration {
+        let since = Instant::now();
+        while !self.try_cli(&["GET", KEY]).contains("research.web_search") {
+            assert!(since.elapsed() < RECOVERY, "the cache is not filled");
+            sleep(Duration::from_millis(20)).await;
+        }
+        since.elapsed()
+    }
+}
+
+fn run(port: &str) -> Child {
+    let mut redis = command("redis-server");
+    redis.args(["--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    let redis = redis.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    redis.spawn().expect("redis-server: `cargo xtask provision` installs it")
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// A Redis, a module, and a home that has both.
+struct World {
+    redis: Redis,
+    research: Module,
+    home: Home,
+}
+
+impl World {
+    fn new() -> Self {
+        let redis = Redis::start();
+        let tools: [(&str, &str, &[&str]); 1] = [("research.web_search", "guest", &["query"])];
+        let research = Module::start(manifest("research", &tools));
+        let source = json!({ "name": "research", "module": research.url() });
+        let url = format!("redis://127.0.0.1:{}", redis.port);
+        let config = json!({ "version": 1, "redis": url, "sources": [source] });
+        let home = Home::new(&config.to_string());
+        Self { redis, research, home }
+    }
+
+    async fn served(&self) -> Server {
+        let server = serve(&self.home).await;
+        settled(&server.owner()).await;
+        server
+    }
+}
+
+async fn calls(server: &Server) {
+    let call = json!({ "tool_name": "research.web_search", "arguments": {} });
+    let result = good(server.agent().post("/execute", &call).await);
+    assert_eq!(result["success"], true, "{result}\n{}", server.said());
+}
+
+async fn module(server: &Server) -> Value {
+    good(server.owner().get("/api/modules").await)["modules"][0].clone()
+}
+
+#[tokio::test]
+async fn the_manifest_stands_in_redis_as_spec_0_has_it() {
+    let world = World::new();
+    let server = world.served().await;
+    world.redis.has_manifest().await;
+    let kept: Value = serde_json::from_str(&world.redis.try_cli(&["GET", KEY])).unwrap();
+    let tools: [(&str, &str, &[&str]); 1] = [("research.web_search", "guest", &["query"])];
+    assert_eq!(kept, manifest("research", &tools));
+    assert_eq!(world.redis.try_cli(&["KEYS", "module_manifest:*"]), KEY);
+    // What spec 0 advises: delete, then refresh.
+    world.redis.try_cli(&["DEL", KEY]);
+    cli(&server, &["module", "refresh"]).good();
+    let life: u64 = world.redis.try_cli(&["TTL", KEY]).parse().unwrap();
+    assert!((3_500..=3_600).contains(&life), "{life}");
+}
+
+#[tokio::test]
+async fn a_redis_that_hangs_dies_restarts_or_is_emptied_fails_no_call_and_is_filled_within_5_s() {
+    let mut world = World::new();
+    let server = world.served().await;
+    world.redis.has_manifest().await;
+    calls(&server).await;
+    world.redis.signal(Signal::STOP);
+    calls(&server).await;
+    cli(&server, &["module", "refresh"]).good();
+    calls(&server).await;
+    world.redis.signal(Signal::CONT);
+    world.redis.try_cli(&["FLUSHALL"]);
+    world.redis.has_manifest().await;
+    world.redis.kill();
+    calls(&server).await;
+    cli(&server, &["module", "refresh"]).good();
+    calls(&server).await;
+    world.redis.again();
+    world.redis.has_manifest().await;
+    world.redis.try_cli(&["FLUSHALL"]);
+    world.redis.has_manifest().await;
+    assert_eq!(module(&server).await["stale"], false);
+    let said = server.said();
+    assert!(said.contains("module_cache_unavailable") && said.contains("module_cache_available"));
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn without_redis_at_the_start_the_server_starts_and_uses_it_later() {
+    let mut world = World::new();
+    world.redis.kill();
+    let server = world.served().await;
+    calls(&server).await;
+    world.redis.again();
+    world.redis.has_manifest().await;
+}
+
+#[tokio::test]
+async fn a_module_that_is_down_is_served_from_redis_and_marked_stale() {
+    let mut world = World::new();
+    let server = world.served().await;
+    world.redis.has_manifest().await;
+    assert!(server.stop().await.success());
+    world.research.stop();
+    let server = world.served().await;
+    let shown = module(&server).await;
+    assert_eq!((&shown["tools"], &shown["stale"]), (&json!(1), &json!(true)), "{shown}");
+    assert!(shown["stale_since"].is_string());
+    world.research.again();
+    calls(&server).await;
+}
+
+/// The control is the test before this one: unchanged, the value is believed.
+#[tokio::test]
+async fn a_forged_manifest_is_refused_and_a_deleted_one_is_gone() {
+    let mut world = World::new();
+    let server = world.served().await;
+    world.redis.has_manifest().await;
+    assert!(server.stop().await.success());
+    world.research.stop();
+    let forged = world.redis.try_cli(&["GET", KEY]).replace("web_search", "run_shell");
+    for value in [forged.as_str(), "garbage"] {
+        world.redis.try_cli(&["SET", KEY, value]);
+        let server = world.served().await;
+        assert_eq!(module(&server).await["tools"], 0);
+        assert!(server.said().contains("module_cache_refused"), "{}", server.said());
+        assert!(server.stop().await.success());
+    }
+    world.redis.try_cli(&["DEL", KEY]);
+    let server = world.served().await;
+    assert_eq!(module(&server).await["tools"], 0);
+}

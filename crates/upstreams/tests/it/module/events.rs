@@ -1,0 +1,128 @@
+//! The lines of the log that spec 0 names, with their fields.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tool::{Source as _, SourceName};
+use tracing_subscriber::fmt::MakeWriter;
+use upstreams::layers::Retrying;
+use upstreams::mcp::Marked;
+use upstreams::module::ModuleOptions;
+
+use super::{append, manifest, module, options};
+use crate::fakes::{offered, run};
+use crate::server::{Answer, Server};
+
+/// A log, line by line.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+impl Log {
+    /// Takes what this thread tells from here on, until the guard is dropped.
+    fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Self::default();
+        let told = tracing_subscriber::fmt().json().flatten_event(true).without_time();
+        let told = told.with_target(false).with_writer(log.clone()).finish();
+        (log, tracing::subscriber::set_default(told))
+    }
+
+    /// All there is since the last look.
+    fn told(&self) -> Vec<Value> {
+        let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_discovered_module_is_told_with_its_tools() {
+    let (log, _told) = Log::start();
+    let server = Server::start(vec![manifest(&json!([append()]))]).await;
+    let module = module(options(&server));
+    module.list().await.unwrap();
+    let expected = json!({
+        "level": "INFO", "message": "module_discovered", "module": "notes", "tools": 1,
+    });
+    assert_eq!(log.told(), std::slice::from_ref(&expected));
+    // Asked again by itself it has nothing new to tell; asked by someone it tells.
+    module.list().await.unwrap();
+    assert_eq!(log.told(), [Value::Null; 0]);
+    module.refresh();
+    module.list().await.unwrap();
+    assert_eq!(log.told(), [expected]);
+}
+
+#[tokio::test]
+async fn another_status_is_told_as_an_error_of_the_manifest() {
+    let (log, _told) = Log::start();
+    let server = Server::start(vec![Answer::Body(503, String::new())]).await;
+    module(options(&server)).list().await.unwrap_err();
+    let expected = json!({
+        "level": "WARN", "message": "module_manifest_error", "module": "notes", "status": 503,
+    });
+    assert_eq!(log.told(), [expected]);
+}
+
+#[tokio::test]
+async fn a_manifest_that_does_not_parse_is_told_with_its_error() {
+    let (log, _told) = Log::start();
+    let server = Server::start(vec![Answer::Body(200, "<html>".into())]).await;
+    module(options(&server)).list().await.unwrap_err();
+    let expected = json!({
+        "level": "WARN", "message": "module_manifest_error", "module": "notes",
+        "error": "the manifest cannot be read: expected value at line 1 column 1",
+    });
+    assert_eq!(log.told(), [expected]);
+}
+
+#[tokio::test]
+async fn a_module_that_is_away_is_told_as_unreachable() {
+    let (log, _told) = Log::start();
+    let away = ModuleOptions::new(SourceName::new("notes").unwrap(), "http://127.0.0.1:9");
+    module(away).list().await.unwrap_err();
+    let told = log.told();
+    assert_eq!(told.len(), 1);
+    assert_eq!(
+        (&told[0]["level"], &told[0]["message"], &told[0]["module"]),
+        (&json!("WARN"), &json!("module_unreachable"), &json!("notes"))
+    );
+    assert!(told[0]["error"].as_str().unwrap().contains("refused"), "{}", told[0]);
+    assert_eq!(told[0].as_object().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn a_call_that_is_made_again_is_told_with_tool_and_error() {
+    let failed = json!({ "tool_name": "notes.append", "success": false, "error": "try later" });
+    let good = json!({ "tool_name": "notes.append", "success": true, "result": 1 });
+    let answers = vec![manifest(&json!([append()])), Answer::json(&failed), Answer::json(&good)];
+    let server = Server::start(answers).await;
+    let mut options = options(&server);
+    options.read_only = Marked::All;
+    let source = Retrying::new(Arc::new(module(options)));
+    let (tool, executor) = offered(&source.list().await.unwrap(), "notes.append");
+    let (log, _told) = Log::start();
+    let outcome = run(&tool, executor.as_ref(), r#"{"text":"hi"}"#).await.unwrap();
+    assert!(!outcome.is_error);
+    let expected = json!({
+        "level": "WARN", "message": "tool_call_failed_retrying", "tool": "notes.append",
+        "error": "try later",
+    });
+    assert_eq!(log.told(), [expected]);
+    assert_eq!(server.seen().len(), 3);
+}

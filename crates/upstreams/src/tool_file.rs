@@ -27,7 +27,7 @@ use tool::{
 
 use definition::{Definition, Fault};
 use document::{Document, Entry};
-pub use http::Web;
+pub use http::{Secrets, Web};
 pub use implementation::Handlers;
 use watch::Watch;
 pub use watch::{DEFAULT_POLL, Watching};

@@ -97,7 +97,7 @@ async fn a_person_logs_in_once_and_out_again() {
     let server = serve(&home).await;
     good(server.owner().call("guarded.read", &json!({})).await);
     let tokens =
-        resource.calls().into_iter().map(|it| it.header("authorization").unwrap()[7..].to_owned());
+        resource.calls().into_iter().map(|it| it.header("authorization").unwrap().split_off(7));
     let (tokens, written): (Vec<_>, _) = (tokens.collect(), written(&home));
     assert!(
         tokens.len() >= 3 && holds(&written, "oauth/guarded"),

@@ -49,13 +49,16 @@ const KEYS: [&str; 9] = [
 const RESERVED: [&str; 6] =
     ["connection", "content-length", "content-type", "host", "te", "transfer-encoding"];
 
+/// From the name of an environment variable to its value.
+pub type Secrets = Arc<dyn Fn(&str) -> Option<Secret> + Send + Sync>;
+
 /// What `http` tools are made with.
 #[derive(Clone)]
 pub struct Web {
     /// The way out.
     pub egress: Egress,
     /// Values for headers that must not stand in a file, by the name of an environment variable.
-    pub secret: Arc<dyn Fn(&str) -> Option<Secret> + Send + Sync>,
+    pub secret: Secrets,
 }
 
 impl fmt::Debug for Web {

@@ -84,6 +84,16 @@ fn what_cannot_be_meant_is_told_with_its_place_and_fix() {
             "{ url: 'https://h/', oauth: { client_metadata: 'https://as.example/' } }",
             "is no address for secrets and tokens",
         ),
+    ] {
+        told(mcp, words);
+    }
+    let two = "version: 1\nsources:\n  - { name: a, mcp: { url: 'https://h/', oauth: {} }, credential: { bearer: x } }\n";
+    assert!(faults(&reading(two, &[]))[0].contains("a source has one credential"));
+}
+
+#[test]
+fn secrets_of_callers_are_held_to_their_rules() {
+    for (mcp, words) in [
         (
             "{ url: 'https://h/', headers: { Authorization: x }, oauth: {} }",
             "so no token can be sent",
@@ -112,12 +122,14 @@ fn what_cannot_be_meant_is_told_with_its_place_and_fix() {
         ("{ command: x, oauth: {} }", "`oauth` belongs to a `url`"),
         ("{ url: 'https://h/', oauth: { client_idd: a } }", "client_idd"),
     ] {
-        let faults = bad(mcp);
-        assert!(faults.iter().any(|fault| fault.contains(words)), "{mcp}: {faults:#?}");
-        assert!(!faults.join("").contains("s3cret"));
+        told(mcp, words);
     }
-    let two = "version: 1\nsources:\n  - { name: a, mcp: { url: 'https://h/', oauth: {} }, credential: { bearer: x } }\n";
-    assert!(faults(&reading(two, &[]))[0].contains("a source has one credential"));
+}
+
+fn told(mcp: &str, words: &str) {
+    let faults = bad(mcp);
+    assert!(faults.iter().any(|fault| fault.contains(words)), "{mcp}: {faults:#?}");
+    assert!(!faults.join("").contains("s3cret"));
 }
 
 #[test]

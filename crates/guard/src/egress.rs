@@ -12,6 +12,7 @@ mod error;
 mod follow;
 mod pool;
 mod resolve;
+mod settings;
 mod target;
 mod tls;
 
@@ -39,6 +40,7 @@ pub use follow::Follow;
 pub use pool::Keep;
 pub use resolve::{MOST_ANSWERS, Resolve, SystemResolver};
 pub use rustls::pki_types::CertificateDer;
+pub use settings::{EgressSettings, HttpLimits};
 pub use target::{Origin, Rules};
 pub use tls::Roots;
 
@@ -60,62 +62,6 @@ pub enum Class {
     Caller,
     /// An answer of somebody else, such as a redirect or metadata: public addresses only.
     Upstream,
-}
-
-/// How long and how much.
-#[derive(Debug, Clone, Copy)]
-pub struct HttpLimits {
-    /// For a connection: place, look-up, TCP and TLS together, however many addresses there are.
-    pub connect: Duration,
-    /// From sending the request to the head of the response. [`Duration::MAX`]: the caller has a limit
-    /// of its own, and drops the request.
-    pub headers: Duration,
-    /// Between two parts of the body. [`Duration::MAX`] as before.
-    pub idle: Duration,
-    /// Largest body, in bytes.
-    pub body: usize,
-}
-
-impl Default for HttpLimits {
-    fn default() -> Self {
-        let second = Duration::from_secs(1);
-        Self {
-            connect: 10 * second,
-            headers: 30 * second,
-            idle: 30 * second,
-            body: 10 * 1024 * 1024,
-        }
-    }
-}
-
-/// What an [`Egress`] is made of. The defaults are for use; resolver and dialer change in tests.
-#[derive(Debug, Clone)]
-pub struct EgressSettings {
-    /// Hosts and ports of the public classes.
-    pub rules: Rules,
-    /// Trusted certificate authorities.
-    pub roots: Roots,
-    /// Most requests open at once; one more waits as long as it may wait for its connection.
-    pub open: usize,
-    /// Connections kept for the next request.
-    pub keep: Keep,
-    /// Names to addresses.
-    pub resolver: Arc<dyn Resolve>,
-    /// Addresses to connections.
-    pub dialer: Arc<dyn Dial>,
-}
-
-impl Default for EgressSettings {
-    fn default() -> Self {
-        Self {
-            rules: Rules::default(),
-            roots: Roots::default(),
-            open: 1024,
-            keep: Keep::default(),
-            resolver: Arc::new(SystemResolver::default()),
-            dialer: Arc::new(Tcp),
-        }
-    }
 }
 
 /// The way out. Clones share connections and limits.

@@ -96,8 +96,10 @@ async fn a_person_logs_in_once_and_out_again() {
     // What was given is there after a start, and readable to nobody who has the files.
     let server = serve(&home).await;
     good(server.owner().call("guarded.read", &json!({})).await);
-    let tokens =
-        resource.calls().into_iter().map(|it| it.header("authorization").unwrap().split_off(7));
+    let tokens = resource
+        .calls()
+        .into_iter()
+        .map(|it| it.header("authorization").unwrap().split_at(7).1.to_owned());
     let (tokens, written): (Vec<_>, _) = (tokens.collect(), written(&home));
     assert!(
         tokens.len() >= 3 && holds(&written, "oauth/guarded"),

@@ -44,16 +44,30 @@ pub const LAUNCH: &str = "__launch";
 /// Every tool an agent may use: in one registry, checked, on record.
 #[derive(Debug, Parser)]
 #[command(name = "toolkeep", version, max_term_width = 100)]
-#[command(after_help = "\
-Examples:
-  toolkeep serve                          start a server on 127.0.0.1:8080
-  toolkeep tool list                      the tools there are
-  toolkeep tool call calculator expression='6*7'")]
+#[command(after_help = after())]
 struct Line {
     #[command(flatten)]
     common: Common,
     #[command(subcommand)]
     command: Command,
+}
+
+/// What stands below the help of the whole: examples, and how a command ends.
+fn after() -> String {
+    let exits = Exit::ALL.map(|(exit, meaning)| format!("  {}  {meaning}", exit.number()));
+    format!(
+        "\
+Examples:
+  toolkeep serve                          start a server on 127.0.0.1:8080
+  toolkeep tool list                      the tools there are
+  toolkeep tool call calculator expression='6*7'
+
+Exit codes:
+{}
+
+Nothing is coloured, with NO_COLOR or without.",
+        exits.join("\n")
+    )
 }
 
 #[derive(Debug, Subcommand)]

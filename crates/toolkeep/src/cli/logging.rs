@@ -15,7 +15,7 @@ pub(super) fn start(server: bool, context: &Context<'_>) {
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // Where a log is there already, as in a test, it stays.
     let _there = match context.common.output {
-        Output::Json => log.json().try_init(),
-        Output::Text => log.with_ansi(false).try_init(),
+        Output::Json | Output::Yaml => log.json().try_init(),
+        Output::Text | Output::Table => log.with_ansi(false).try_init(),
     };
 }

@@ -39,6 +39,20 @@ b     y       guest  safe    Does it.
 }
 
 #[test]
+fn one_answer_in_every_form() {
+    let source = json!({ "name": "files", "kind": "mcp", "tools": 2, "problems": [] });
+    let played = Played::default().answers("GET /v1/sources", &json!({ "sources": [source] }));
+    let of = |form: &str| played.run(&["source", "list", "-o", form]).out;
+    assert_eq!(of("table"), "NAME   KIND  TOOLS\nfiles  mcp   2\n");
+    assert_eq!(of("yaml"), "sources:\n- name: files\n  kind: mcp\n  tools: 2\n  problems: []\n");
+    let yaml: serde_json::Value = serde_saphyr::from_str(&of("yaml")).unwrap();
+    assert_eq!(yaml, serde_json::from_str::<serde_json::Value>(&of("json")).unwrap());
+    assert!(of("text").starts_with("NAME   KIND  STATE"));
+    let ran = played.run(&["key", "list", "-o", "yaml"]);
+    assert!(ran.exit != 0 && ran.err.starts_with("error:\n  message: "), "{}", ran.err);
+}
+
+#[test]
 fn every_request_carries_the_owners_key_of_the_directory_or_the_one_given() {
     let played = Played::default().answers("GET /v1/sources", &json!({ "sources": [] }));
     assert_eq!(played.run(&["source", "list"]).exit, 0);

@@ -3,10 +3,14 @@
 //! Text from tools and servers is written so that it cannot move the cursor, colour the screen or turn
 //! the direction of writing.
 
+mod grid;
+mod yaml;
+
 use std::io::{self, Write};
 
 use clap::ValueEnum;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::failure::{Exit, Failure};
 
@@ -16,8 +20,12 @@ pub enum Output {
     /// For people.
     #[default]
     Text,
+    /// One row for each thing, one column for each plain value that it has.
+    Table,
     /// For programs: the server's own JSON.
     Json,
+    /// The same as YAML, with numbers of at most 64 bits.
+    Yaml,
 }
 
 /// Standard output and standard error.
@@ -49,9 +57,16 @@ impl Ui {
     ) -> Result<(), Failure> {
         let text = match self.output {
             Output::Text => text(),
-            Output::Json => serde_json::to_string_pretty(value)
-                .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?,
+            Output::Table => grid::grid(&value_of(value)?),
+            Output::Json => {
+                serde_json::to_string_pretty(value).map_err(|error| unwritten(&error))?
+            }
+            Output::Yaml => yaml::yaml(&value_of(value)?)?,
         };
+        self.write(text)
+    }
+
+    fn write(&mut self, text: String) -> Result<(), Failure> {
         let line = if text.is_empty() || text.ends_with('\n') { text } else { text + "\n" };
         told(self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush()))
     }
@@ -64,12 +79,11 @@ impl Ui {
 
     /// A failure.
     pub fn failure(&mut self, failure: &Failure) {
+        let envelope = || serde_json::json!({ "error": failure });
         let text = match self.output {
-            Output::Json => {
-                let envelope = serde_json::json!({ "error": failure });
-                serde_json::to_string_pretty(&envelope).unwrap_or_default()
-            }
-            Output::Text => match failure.faults() {
+            Output::Json => serde_json::to_string_pretty(&envelope()).unwrap_or_default(),
+            Output::Yaml => yaml::yaml(&envelope()).unwrap_or_default().trim_end().to_owned(),
+            Output::Text | Output::Table => match failure.faults() {
                 Some(faults) => format!("{faults}\n\n{}", failure.text()),
                 None => failure.text(),
             },
@@ -82,6 +96,14 @@ impl std::fmt::Debug for Ui {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ui").field("output", &self.output).finish_non_exhaustive()
     }
+}
+
+fn value_of<T: Serialize + ?Sized>(value: &T) -> Result<Value, Failure> {
+    serde_json::to_value(value).map_err(|error| unwritten(&error))
+}
+
+fn unwritten(error: &serde_json::Error) -> Failure {
+    Failure::new(Exit::Failed, format!("the answer cannot be written: {error}"))
 }
 
 fn told(written: io::Result<()>) -> Result<(), Failure> {
@@ -120,17 +142,23 @@ fn turns(c: char) -> bool {
 /// Rows in aligned columns, the last one as wide as it is.
 pub(super) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
     let head = head.map(str::to_owned);
-    let all: Vec<_> = std::iter::once(&head).chain(rows).collect();
+    let all: Vec<_> = std::iter::once(&head).chain(rows).map(|row| row.as_slice()).collect();
+    aligned(&all)
+}
+
+/// Lines of cells, each column as wide as its widest cell.
+fn aligned(rows: &[&[String]]) -> String {
+    let columns = rows.iter().map(|row| row.len()).max().unwrap_or(0);
     let width = |column: usize| {
-        let cells = all.iter().filter_map(|row| row.get(column));
+        let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
-    let widths: Vec<_> = (0..N).map(width).collect();
-    let write = |row: &&[String; N]| {
+    let widths: Vec<_> = (0..columns).map(width).collect();
+    let write = |row: &&[String]| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
-    all.iter().map(write).collect::<Vec<_>>().join("\n")
+    rows.iter().map(write).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -14,6 +14,25 @@ fn help_suffices_and_tells_nothing_hidden() {
 }
 
 #[test]
+fn help_lists_every_exit_code_and_nothing_is_coloured() {
+    let home = Home::new();
+    let help = home.run(&["help"]);
+    for line in
+        ["  0  done", "  1  failed", "  2  the command line", "  3  there is no", "  4  no server"]
+    {
+        assert!(help.code == 0 && help.out.contains(line), "{line}: {}", help.out);
+    }
+    for line in [&["--help"][..], &["tool", "lst"], &["tool", "show", "nope"], &["source", "list"]]
+    {
+        // This variable is how colours are forced through a pipe; there are none to be forced.
+        for variable in [("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")] {
+            let ran = home.run_with(line, variable);
+            assert!(!format!("{}{}", ran.out, ran.err).contains('\u{1b}'), "{line:?} {variable:?}");
+        }
+    }
+}
+
+#[test]
 fn a_wrong_line_is_told_with_the_nearest_right_one() {
     let home = Home::new();
     let wrong = home.run(&["tool", "lst"]);

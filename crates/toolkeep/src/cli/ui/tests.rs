@@ -62,6 +62,9 @@ fn failures_are_written_in_the_chosen_form() {
         written(Output::Text),
         "error[unknown_tool]: unknown tool `x`\n  call c1\n  = list them\n"
     );
+    assert_eq!(written(Output::Table), written(Output::Text));
+    let yaml: serde_json::Value = serde_saphyr::from_str(&written(Output::Yaml)).unwrap();
+    assert_eq!(yaml["error"]["fix"], "list them");
     let json: serde_json::Value = serde_json::from_str(&written(Output::Json)).unwrap();
     assert_eq!(json["error"]["code"], "unknown_tool");
     assert_eq!(json["error"]["call_id"], "c1");

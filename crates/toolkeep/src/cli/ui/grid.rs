@@ -1,0 +1,128 @@
+//! Any answer as a table: one row for each thing of its list, one column for each plain value.
+//!
+//! It knows no command: the fields of the server's JSON are the columns.
+
+use serde_json::{Map, Value};
+
+use super::{aligned, line};
+
+/// The widest cell, in characters.
+const CELL: usize = 48;
+
+/// The first list of an answer as rows, and below it what else the answer says; an answer without a list
+/// as one row for each of its fields.
+pub(super) fn grid(value: &Value) -> String {
+    let Value::Object(fields) = value else { return rows(value) };
+    let Some((name, list)) = fields.iter().find(|(_, field)| is_rows(field)) else {
+        return pairs(fields);
+    };
+    let rest = fields.iter().filter(|(key, _)| *key != name);
+    let rest = rest.flat_map(|(key, field)| flat(key, field));
+    let rest: Vec<_> = rest.map(|(key, text)| format!("{key}: {text}")).collect();
+    let rows = if list.as_array().is_some_and(Vec::is_empty) {
+        format!("{name}: none")
+    } else {
+        rows(list)
+    };
+    if rest.is_empty() { rows } else { format!("{rows}\n\n{}", rest.join("\n")) }
+}
+
+fn is_rows(field: &Value) -> bool {
+    field.as_array().is_some_and(|list| list.iter().all(Value::is_object))
+}
+
+fn pairs(fields: &Map<String, Value>) -> String {
+    let cells: Vec<_> = fields.iter().flat_map(|(key, field)| flat(key, field)).collect();
+    let cells: Vec<_> = cells.into_iter().map(|(key, text)| [key, text]).collect();
+    aligned(&cells.iter().map(<[String; 2]>::as_slice).collect::<Vec<_>>())
+}
+
+fn rows(list: &Value) -> String {
+    let things = list.as_array().map_or(std::slice::from_ref(list), Vec::as_slice);
+    let things = things.iter().map(|thing| match thing {
+        Value::Object(fields) => fields.iter().flat_map(|(key, field)| flat(key, field)).collect(),
+        other => flat("value", other),
+    });
+    let things: Vec<Vec<(String, String)>> = things.collect();
+    let mut columns: Vec<&str> = Vec::new();
+    for (key, _) in things.iter().flatten() {
+        if !columns.contains(&key.as_str()) {
+            columns.push(key);
+        }
+    }
+    let cell = |thing: &[(String, String)], column: &str| {
+        thing.iter().find(|(key, _)| key == column).map_or_else(String::new, |(_, t)| t.clone())
+    };
+    let head: Vec<_> = columns.iter().map(|column| column.to_uppercase()).collect();
+    let row = |thing: &Vec<_>| columns.iter().map(|column| cell(thing, column)).collect();
+    let body: Vec<Vec<String>> = things.iter().map(row).collect();
+    let all: Vec<_> = std::iter::once(&head).chain(&body).map(Vec::as_slice).collect();
+    aligned(&all)
+}
+
+/// The plain values of a field, also those one level down; what is empty or deeper is left out.
+fn flat(key: &str, field: &Value) -> Vec<(String, String)> {
+    let plain = |key: String, field: &Value| plain(field).map(|text| (key, text));
+    match field {
+        Value::Object(fields) => {
+            let key = |inner: &String| line(&format!("{key}.{inner}"), CELL);
+            fields.iter().filter_map(|(inner, field)| plain(key(inner), field)).collect()
+        }
+        field => plain(line(key, CELL), field).into_iter().collect(),
+    }
+}
+
+fn plain(field: &Value) -> Option<String> {
+    let text = match field {
+        Value::Null | Value::Object(_) => return None,
+        Value::String(text) => line(text, CELL),
+        Value::Array(list) => {
+            let words: Option<Vec<_>> = list.iter().map(word).collect();
+            line(&words?.join(","), CELL)
+        }
+        Value::Bool(_) | Value::Number(_) => field.to_string(),
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+/// An item of a list, where that is no list itself.
+fn word(item: &Value) -> Option<String> {
+    match item {
+        Value::Array(_) | Value::Object(_) => None,
+        Value::String(text) => Some(line(text, CELL)),
+        other => Some(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::grid;
+
+    #[test]
+    fn the_list_of_an_answer_is_its_rows_and_the_rest_stands_below() {
+        let answer = json!({ "tools": [
+            { "name": "a\u{1b}[2J", "traits": { "level": "guest", "scopes": ["x", "y"] },
+              "input_schema": { "properties": { "deep": {} } }, "title": null },
+            { "name": "b", "tries": 2, "traits": { "level": "user", "scopes": [] } },
+        ], "next_cursor": "c", "catalog": 7 });
+        let expected = "\
+NAME   TRAITS.LEVEL  TRAITS.SCOPES  TRIES
+a\u{fffd}[2J  guest         x,y
+b      user                         2
+
+next_cursor: c
+catalog: 7";
+        assert_eq!(grid(&answer), expected);
+    }
+
+    #[test]
+    fn answers_without_rows_are_pairs_and_an_empty_list_says_so() {
+        assert_eq!(grid(&json!({ "id": "k", "agent": false })), "id     k\nagent  false");
+        assert_eq!(grid(&json!({ "keys": [], "next_cursor": null })), "keys: none");
+        assert_eq!(grid(&json!([{ "code": "x" }])), "CODE\nx");
+        assert_eq!(grid(&json!("one\ntwo")), "VALUE\none");
+        assert_eq!(grid(&json!({})), "");
+    }
+}

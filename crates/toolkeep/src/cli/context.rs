@@ -62,6 +62,11 @@ pub(super) struct Session {
 type Own = Option<(CancellationToken, Running)>;
 
 impl Session {
+    /// Whether the server is in this process, and nobody else can speak to it.
+    pub(super) fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
     /// Ends the server, where it is this process's own, and waits until its children are gone.
     pub(super) async fn end(self) -> Result<(), Failure> {
         match self.own {

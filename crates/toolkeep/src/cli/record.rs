@@ -1,6 +1,8 @@
 //! `toolkeep record`.
 
 mod list;
+mod show;
+mod tail;
 mod verify;
 
 use clap::Subcommand;
@@ -9,10 +11,12 @@ use super::context::Context;
 use super::failure::{Exit, Failure};
 use super::ui::Ui;
 
-/// Read the record of all calls; check that nobody changed it.
+/// Read the record of all calls, or follow it; check that nobody changed it.
 #[derive(Debug, Subcommand)]
 pub(super) enum Record {
     List(list::List),
+    Show(show::Show),
+    Tail(tail::Tail),
     Verify(verify::Verify),
 }
 
@@ -20,6 +24,8 @@ impl Record {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         match self {
             Self::List(command) => command.run(context, ui).await,
+            Self::Show(command) => command.run(context, ui).await,
+            Self::Tail(command) => command.run(context, ui).await,
             Self::Verify(command) => command.run(context, ui),
         }
     }

@@ -7,6 +7,7 @@ mod grid;
 mod yaml;
 
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -66,6 +67,24 @@ impl Ui {
         self.write(text)
     }
 
+    /// One answer of many, in a form that can be read as it comes: a line of JSON, a document of YAML, or
+    /// the text. Breaks where the reader went away.
+    pub(super) fn stream(
+        &mut self,
+        value: &Value,
+        text: impl FnOnce() -> String,
+    ) -> Result<ControlFlow<()>, Failure> {
+        let text = match self.output {
+            Output::Text | Output::Table => text(),
+            Output::Json => value.to_string(),
+            Output::Yaml => format!("---\n{}", yaml::yaml(value)?.trim_end()),
+        };
+        match writeln!(self.out, "{text}").and_then(|()| self.out.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+            written => told(written).map(ControlFlow::Continue),
+        }
+    }
+
     fn write(&mut self, text: String) -> Result<(), Failure> {
         let line = if text.is_empty() || text.ends_with('\n') { text } else { text + "\n" };
         told(self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush()))
@@ -96,6 +115,11 @@ impl std::fmt::Debug for Ui {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ui").field("output", &self.output).finish_non_exhaustive()
     }
+}
+
+/// What an object says, one plain value a line, also those one level down.
+pub(super) fn facts(value: &Value) -> String {
+    grid::pairs(value)
 }
 
 fn value_of<T: Serialize + ?Sized>(value: &T) -> Result<Value, Failure> {

@@ -62,6 +62,13 @@ impl Home {
         ran(self.command(line).env(variable.0, variable.1).output().unwrap())
     }
 
+    /// Starts a command that goes on until it is interrupted.
+    pub(crate) fn follow(&self, line: &[&str]) -> Following {
+        let mut child = self.command(line).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Following { child, out }
+    }
+
     /// Starts a server on a free port, and waits until it says where.
     pub(crate) fn serve(&self, flags: &[&str]) -> Serving {
         let line = [&["serve", "--listen", "127.0.0.1:0", "-o", "json"], flags].concat();
@@ -83,6 +90,35 @@ impl Home {
 fn ran(output: std::process::Output) -> Ran {
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// A command that goes on; killed where a test leaves it.
+pub(crate) struct Following {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+}
+
+impl Following {
+    /// Its next line; waits for it.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert_ne!(self.out.read_line(&mut line).unwrap(), 0, "it ended");
+        line
+    }
+
+    /// As ctrl-c would; the exit code.
+    pub(crate) fn interrupt(mut self) -> i32 {
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::INT).unwrap();
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
 }
 
 /// A server that runs; killed where a test leaves it.

@@ -62,6 +62,39 @@ fn a_record_put_back_to_an_older_state_is_found_by_what_was_kept() {
     assert_eq!(home.run(&kept).code, 1);
 }
 
+#[test]
+fn one_call_is_shown_with_all_its_records() {
+    let home = with_calls();
+    let list = home.run(&["record", "list", "-o", "json"]).json();
+    let call = list["records"][0]["call"].as_str().unwrap().to_owned();
+    let ran = home.run(&["record", "show", &call]);
+    for part in
+        ["status      succeeded", "tool        echo", "  intent  ", "  outcome  ", "args_bytes"]
+    {
+        assert!(ran.code == 0 && ran.out.contains(part), "{part}: {}{}", ran.out, ran.err);
+    }
+    let ran = home.run(&["record", "show", "nope"]);
+    assert!(ran.code == 3 && ran.err.contains("`toolkeep record list`"), "{}", ran.err);
+}
+
+#[test]
+fn the_record_is_followed_until_it_is_interrupted() {
+    let home = Home::new();
+    let alone = home.run(&["record", "tail"]);
+    assert!(alone.code == 4 && alone.err.contains("no server runs here"), "{}", alone.err);
+    let _serving = home.serve(&[]);
+    assert_eq!(home.run(&["tool", "call", "echo", "message=old"]).code, 0);
+    let mut tail = home.follow(&["record", "tail", "-o", "json", "-n", "2", "--every-ms", "100"]);
+    let kind = |line: String| {
+        let record: serde_json::Value = serde_json::from_str(&line).unwrap();
+        record["kind"].as_str().unwrap().to_owned()
+    };
+    assert_eq!([kind(tail.line()), kind(tail.line())], ["intent", "outcome"]);
+    assert_eq!(home.run(&["tool", "call", "echo", "message=new"]).code, 0);
+    assert_eq!([kind(tail.line()), kind(tail.line())], ["intent", "outcome"]);
+    assert_eq!(tail.interrupt(), 0);
+}
+
 fn copy(home: &Home, old: &std::path::Path, out: bool) {
     let records = home.data("records");
     let (from, to) = if out { (records.as_path(), old) } else { (old, records.as_path()) };

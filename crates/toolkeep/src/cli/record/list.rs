@@ -67,7 +67,7 @@ fn text(answer: &Value) -> String {
 }
 
 /// One frame: an intent has a tool and a caller, an outcome how it ended.
-fn row(record: &Value) -> [String; 7] {
+pub(super) fn row(record: &Value) -> [String; 7] {
     let body = record.get("body").unwrap_or(&Value::Null);
     let time = body.get("at").and_then(Value::as_u64).map(|at| tool::Wall(at).to_string());
     let tool = body.get("tool").map_or_else(String::new, |tool| match tool {

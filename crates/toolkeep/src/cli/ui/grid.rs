@@ -2,7 +2,7 @@
 //!
 //! It knows no command: the fields of the server's JSON are the columns.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{aligned, line};
 
@@ -14,7 +14,7 @@ const CELL: usize = 48;
 pub(super) fn grid(value: &Value) -> String {
     let Value::Object(fields) = value else { return rows(value) };
     let Some((name, list)) = fields.iter().find(|(_, field)| is_rows(field)) else {
-        return pairs(fields);
+        return pairs(value);
     };
     let rest = fields.iter().filter(|(key, _)| *key != name);
     let rest = rest.flat_map(|(key, field)| flat(key, field));
@@ -31,8 +31,10 @@ fn is_rows(field: &Value) -> bool {
     field.as_array().is_some_and(|list| list.iter().all(Value::is_object))
 }
 
-fn pairs(fields: &Map<String, Value>) -> String {
-    let cells: Vec<_> = fields.iter().flat_map(|(key, field)| flat(key, field)).collect();
+/// An object as one row for each of its plain values.
+pub(super) fn pairs(value: &Value) -> String {
+    let fields = value.as_object().into_iter().flatten();
+    let cells: Vec<_> = fields.flat_map(|(key, field)| flat(key, field)).collect();
     let cells: Vec<_> = cells.into_iter().map(|(key, text)| [key, text]).collect();
     aligned(&cells.iter().map(<[String; 2]>::as_slice).collect::<Vec<_>>())
 }

@@ -2,6 +2,7 @@
 //! [`failure::Exit`]. It speaks REST to a server and holds no decision of its own.
 
 mod client;
+mod completions;
 mod config;
 mod context;
 pub mod data;
@@ -17,6 +18,7 @@ mod near;
 mod persona;
 mod record;
 mod reference;
+mod replace;
 mod serve;
 mod source;
 mod tool;
@@ -92,6 +94,7 @@ enum Command {
     Config(config::Config),
     Doctor(doctor::Doctor),
     Error(error::Error),
+    Completions(completions::Completions),
 }
 
 /// Runs the command line. To be called first thing in `main`: where the binary runs itself as a
@@ -154,6 +157,7 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::Config(command) => command.run(&context, ui),
             Command::Doctor(command) => command.run(&context, ui).await,
             Command::Error(command) => command.run(ui),
+            Command::Completions(command) => command.run(ui),
         }
     })
 }

@@ -53,6 +53,58 @@ fn one_answer_in_every_form() {
 }
 
 #[test]
+fn tools_are_counted_over_all_pages() {
+    let tool = |source: &str| json!({ "name": "t", "source": source });
+    let played = Played::default()
+        .answers("GET /v1/tools", &json!({ "tools": [tool("x"), tool("y")], "next_cursor": "c" }))
+        .answers("GET /v1/tools?cursor=c", &json!({ "tools": [tool("x")], "next_cursor": null }));
+    assert_eq!(played.run(&["tool", "count"]).out, "3\n");
+    assert_eq!(played.run(&["tool", "count", "--source", "y"]).out, "1\n");
+    assert_eq!(played.run(&["tool", "count", "--source", "none"]).out, "0\n");
+    let table = "NAME  TOOLS\nx     2\ny     1\n\ntools: 3\n";
+    assert_eq!(played.run(&["tool", "count", "-o", "table"]).out, table);
+}
+
+#[test]
+fn an_export_is_the_list_alone_and_tells_its_losses_beside_it() {
+    let listed = json!({ "tools": [{ "name": "a_b" }], "names": { "a_b": "a.b", "c": "c" },
+        "left_out": [{ "name": "d\u{1b}", "place": "/x", "keyword": "not", "why": "no word for it" }],
+        "losses": { "a.b": [{ "place": "/y", "keyword": "if", "why": "is dropped" }] },
+        "next_cursor": null });
+    let played = Played::default().answers("GET /v1/tools?format=anthropic&losses=true", &listed);
+    let export = ["tool", "export", "--format", "anthropic"];
+    let ran = played.run(&export);
+    assert_eq!((ran.exit, ran.json()), (0, json!([{ "name": "a_b" }])));
+    let told = "\
+left out: `d\u{fffd}`: at `/x`: no word for it
+not as its schema: `a.b`: at `/y`: is dropped
+renamed: `a_b` stands for `a.b`
+";
+    assert_eq!(ran.err, told);
+    let file = played.data().with_file_name("tools.json");
+    let onto = [&export[..], &[file.to_str().unwrap()]].concat();
+    fs::write(&file, "older, and longer than what comes: it is replaced whole").unwrap();
+    let ran = played.run(&onto);
+    assert_eq!((ran.exit, ran.out), (0, format!("{}: 2 tools as anthropic\n", file.display())));
+    assert_eq!(fs::read_to_string(&file).unwrap(), played.run(&export).out);
+    let answer = played.run(&[&onto[..], &["-o", "json"]].concat()).json();
+    assert_eq!(
+        (&answer["tools"], &answer["left_out"][0]["why"]),
+        (&json!(2), &json!("no word for it"))
+    );
+    let nowhere = [&export[..], &["/no/such/folder/x.json"]].concat();
+    let ran = played.run(&nowhere);
+    assert!(ran.exit == 1 && ran.err.contains("cannot be written"), "{}", ran.err);
+    let starts = played.starts();
+    let ran = played.run(&["tool", "export", "--format", "antropic"]);
+    assert!(
+        ran.exit == 2 && ran.err.contains("lists them") && played.starts() == starts,
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
 fn every_request_carries_the_owners_key_of_the_directory_or_the_one_given() {
     let played = Played::default().answers("GET /v1/sources", &json!({ "sources": [] }));
     assert_eq!(played.run(&["source", "list"]).exit, 0);

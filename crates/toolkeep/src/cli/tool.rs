@@ -2,6 +2,8 @@
 
 mod arguments;
 mod call;
+mod count;
+mod export;
 mod list;
 mod show;
 
@@ -11,10 +13,12 @@ use super::context::Context;
 use super::failure::{Exit, Failure};
 use super::ui::Ui;
 
-/// List tools, look at one, call one.
+/// List tools, count and export them, look at one, call one.
 #[derive(Debug, Subcommand)]
 pub(super) enum Tool {
     List(list::List),
+    Count(count::Count),
+    Export(export::Export),
     Show(show::Show),
     Call(call::Call),
 }
@@ -23,6 +27,8 @@ impl Tool {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         match self {
             Self::List(command) => command.run(context, ui).await,
+            Self::Count(command) => command.run(context, ui).await,
+            Self::Export(command) => command.run(context, ui).await,
             Self::Show(command) => command.run(context, ui).await,
             Self::Call(command) => command.run(context, ui).await,
         }

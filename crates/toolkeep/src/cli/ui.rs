@@ -67,6 +67,11 @@ impl Ui {
         self.write(text)
     }
 
+    /// Text as it is, whatever the form: what is no answer but a document of its own.
+    pub(super) fn document(&mut self, text: String) -> Result<(), Failure> {
+        self.write(text)
+    }
+
     /// One answer of many, in a form that can be read as it comes: a line of JSON, a document of YAML, or
     /// the text. Breaks where the reader went away.
     pub(super) fn stream(
@@ -166,7 +171,7 @@ fn turns(c: char) -> bool {
 /// Rows in aligned columns, the last one as wide as it is.
 pub(super) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
     let head = head.map(str::to_owned);
-    let all: Vec<_> = std::iter::once(&head).chain(rows).map(|row| row.as_slice()).collect();
+    let all: Vec<_> = std::iter::once(&head).chain(rows).map(<[String; N]>::as_slice).collect();
     aligned(&all)
 }
 

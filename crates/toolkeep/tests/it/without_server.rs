@@ -33,6 +33,44 @@ fn help_lists_every_exit_code_and_nothing_is_coloured() {
 }
 
 #[test]
+fn an_exported_list_is_the_one_that_is_listed() {
+    let home = Home::new();
+    for format in ["openai_chat", "gemini", "openai_responses_strict"] {
+        let listed = home.run(&["tool", "list", "--format", format]).json();
+        let ran = home.run(&["tool", "export", "--format", format, "tools.json"]);
+        assert!(
+            ran.code == 0 && ran.out == format!("tools.json: 4 tools as {format}\n"),
+            "{}",
+            ran.out
+        );
+        let file = std::fs::read(home.path("tools.json")).unwrap();
+        let file: serde_json::Value = serde_json::from_slice(&file).unwrap();
+        assert_eq!(file, listed["tools"]);
+        assert_eq!(ran.err.contains("not as its schema: `echo`"), format.ends_with("_strict"));
+    }
+    assert_eq!(home.run(&["tool", "count"]).out, "4\n");
+}
+
+#[test]
+fn a_shell_completes_with_the_printed_script() {
+    let home = Home::new();
+    for (shell, part) in [("zsh", "#compdef toolkeep"), ("fish", "complete -c toolkeep")] {
+        let ran = home.run(&["completions", shell]);
+        assert!(ran.code == 0 && ran.out.contains(part), "{shell}: {}", ran.out);
+        assert!(!ran.out.contains("__launch"), "{shell}");
+    }
+    assert_eq!(home.run(&["completions", "tcsh"]).code, 2);
+    home.write("script", &home.run(&["completions", "bash"]).out);
+    let ask = "source ./script; COMP_WORDS=(toolkeep record ta); COMP_CWORD=2; \
+               _toolkeep toolkeep ta record; echo \"${COMPREPLY[@]}\"";
+    #[expect(clippy::disallowed_methods, reason = "a shell reads the script as people's shells do")]
+    let ran =
+        std::process::Command::new("bash").args(["-c", ask]).current_dir(home.path("")).output();
+    let ran = ran.unwrap();
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "tail\n", "{ran:?}");
+}
+
+#[test]
 fn a_wrong_line_is_told_with_the_nearest_right_one() {
     let home = Home::new();
     let wrong = home.run(&["tool", "lst"]);

@@ -40,7 +40,7 @@ impl List {
             return Err(Failure::new(Exit::Usage, message).fix("leave `--format` out"));
         }
         let session = context.connect().await?;
-        let listed = self.all(&session.client).await;
+        let listed = all(&session.client, self.format.as_deref(), self.losses).await;
         session.end().await?;
         let mut answer = listed?;
         if self.format.is_some() {
@@ -53,35 +53,37 @@ impl List {
         Ok(Exit::Done)
     }
 
-    /// All pages as one.
-    async fn all(&self, client: &Client) -> Result<Value, Failure> {
-        let page = |cursor: Option<String>| {
-            let format = self.format.as_deref();
-            let losses = self.losses.then_some("true");
-            let path = Path::new("/v1/tools", &[]).with("format", format);
-            path.with("losses", losses).with("cursor", cursor)
-        };
-        let mut answer = client.get(&page(None)).await?;
-        for _ in 0..PAGES {
-            let Some(cursor) = answer.get("next_cursor").and_then(Value::as_str) else { break };
-            let mut next = client.get(&page(Some(cursor.to_owned()))).await?;
-            for part in ["tools", "left_out", "names", "losses"] {
-                join(answer.get_mut(part), next.get_mut(part).map(Value::take));
-            }
-            let cursor = next.get_mut("next_cursor").map_or(Value::Null, Value::take);
-            if let Some(fields) = answer.as_object_mut() {
-                fields.insert("next_cursor".to_owned(), cursor);
-            }
-        }
-        Ok(answer)
-    }
-
     fn narrow(&self, answer: &mut Value) {
         let Some(source) = &self.source else { return };
         if let Some(tools) = answer.get_mut("tools").and_then(Value::as_array_mut) {
             tools.retain(|tool| tool.get("source").and_then(Value::as_str) == Some(source));
         }
     }
+}
+
+/// The whole list, natively or in a provider's form: all pages as one.
+pub(super) async fn all(
+    client: &Client,
+    format: Option<&str>,
+    losses: bool,
+) -> Result<Value, Failure> {
+    let page = |cursor: Option<String>| {
+        let path = Path::new("/v1/tools", &[]).with("format", format);
+        path.with("losses", losses.then_some("true")).with("cursor", cursor)
+    };
+    let mut answer = client.get(&page(None)).await?;
+    for _ in 0..PAGES {
+        let Some(cursor) = answer.get("next_cursor").and_then(Value::as_str) else { break };
+        let mut next = client.get(&page(Some(cursor.to_owned()))).await?;
+        for part in ["tools", "left_out", "names", "losses"] {
+            join(answer.get_mut(part), next.get_mut(part).map(Value::take));
+        }
+        let cursor = next.get_mut("next_cursor").map_or(Value::Null, Value::take);
+        if let Some(fields) = answer.as_object_mut() {
+            fields.insert("next_cursor".to_owned(), cursor);
+        }
+    }
+    Ok(answer)
 }
 
 /// Adds one page's part of the answer to that of the pages before.

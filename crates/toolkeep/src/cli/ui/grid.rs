@@ -6,8 +6,10 @@ use serde_json::Value;
 
 use super::{aligned, line};
 
-/// The widest cell, in characters.
+/// The widest cell of rows, in characters.
 const CELL: usize = 48;
+/// The widest value where it stands alone on its line.
+const FACT: usize = 400;
 
 /// The first list of an answer as rows, and below it what else the answer says; an answer without a list
 /// as one row for each of its fields.
@@ -17,7 +19,7 @@ pub(super) fn grid(value: &Value) -> String {
         return pairs(value);
     };
     let rest = fields.iter().filter(|(key, _)| *key != name);
-    let rest = rest.flat_map(|(key, field)| flat(key, field));
+    let rest = rest.flat_map(|(key, field)| flat(key, field, CELL));
     let rest: Vec<_> = rest.map(|(key, text)| format!("{key}: {text}")).collect();
     let rows = if list.as_array().is_some_and(Vec::is_empty) {
         format!("{name}: none")
@@ -34,7 +36,7 @@ fn is_rows(field: &Value) -> bool {
 /// An object as one row for each of its plain values.
 pub(super) fn pairs(value: &Value) -> String {
     let fields = value.as_object().into_iter().flatten();
-    let cells: Vec<_> = fields.flat_map(|(key, field)| flat(key, field)).collect();
+    let cells: Vec<_> = fields.flat_map(|(key, field)| flat(key, field, FACT)).collect();
     let cells: Vec<_> = cells.into_iter().map(|(key, text)| [key, text]).collect();
     aligned(&cells.iter().map(<[String; 2]>::as_slice).collect::<Vec<_>>())
 }
@@ -42,8 +44,10 @@ pub(super) fn pairs(value: &Value) -> String {
 fn rows(list: &Value) -> String {
     let things = list.as_array().map_or(std::slice::from_ref(list), Vec::as_slice);
     let things = things.iter().map(|thing| match thing {
-        Value::Object(fields) => fields.iter().flat_map(|(key, field)| flat(key, field)).collect(),
-        other => flat("value", other),
+        Value::Object(fields) => {
+            fields.iter().flat_map(|(key, field)| flat(key, field, CELL)).collect()
+        }
+        other => flat("value", other, CELL),
     });
     let things: Vec<Vec<(String, String)>> = things.collect();
     let mut columns: Vec<&str> = Vec::new();
@@ -63,8 +67,8 @@ fn rows(list: &Value) -> String {
 }
 
 /// The plain values of a field, also those one level down; what is empty or deeper is left out.
-fn flat(key: &str, field: &Value) -> Vec<(String, String)> {
-    let plain = |key: String, field: &Value| plain(field).map(|text| (key, text));
+fn flat(key: &str, field: &Value, width: usize) -> Vec<(String, String)> {
+    let plain = |key: String, field: &Value| plain(field, width).map(|text| (key, text));
     match field {
         Value::Object(fields) => {
             let key = |inner: &String| line(&format!("{key}.{inner}"), CELL);
@@ -74,13 +78,13 @@ fn flat(key: &str, field: &Value) -> Vec<(String, String)> {
     }
 }
 
-fn plain(field: &Value) -> Option<String> {
+fn plain(field: &Value, width: usize) -> Option<String> {
     let text = match field {
         Value::Null | Value::Object(_) => return None,
-        Value::String(text) => line(text, CELL),
+        Value::String(text) => line(text, width),
         Value::Array(list) => {
             let words: Option<Vec<_>> = list.iter().map(word).collect();
-            line(&words?.join(","), CELL)
+            line(&words?.join(","), width)
         }
         Value::Bool(_) | Value::Number(_) => field.to_string(),
     };
@@ -91,7 +95,7 @@ fn plain(field: &Value) -> Option<String> {
 fn word(item: &Value) -> Option<String> {
     match item {
         Value::Array(_) | Value::Object(_) => None,
-        Value::String(text) => Some(line(text, CELL)),
+        Value::String(text) => Some(line(text, FACT)),
         other => Some(other.to_string()),
     }
 }

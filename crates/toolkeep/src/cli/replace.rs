@@ -31,7 +31,7 @@ pub(super) fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// A name in the same folder that nobody else uses.
-fn beside(file: &Path) -> io::Result<PathBuf> {
+pub(super) fn beside(file: &Path) -> io::Result<PathBuf> {
     let name = file.file_name().ok_or_else(|| io::Error::other("it is no file's name"))?;
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);

@@ -1,5 +1,6 @@
 //! `toolkeep source`.
 
+mod add;
 mod back;
 mod list;
 mod login;
@@ -14,10 +15,11 @@ use super::failure::{Exit, Failure};
 use super::ui::{Ui, table};
 use super::value;
 
-/// See how the sources of tools stand; have them list their tools anew; log in to them.
+/// Add a source of tools; see how they all stand; have them list their tools anew; log in to them.
 #[derive(Debug, Subcommand)]
 pub(super) enum Source {
     List(list::List),
+    Add(add::Add),
     Refresh(refresh::Refresh),
     Login(login::Login),
     Logout(logout::Logout),
@@ -27,6 +29,7 @@ impl Source {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         match self {
             Self::List(command) => command.run(context, ui).await,
+            Self::Add(command) => command.run(context, ui),
             Self::Refresh(command) => command.run(context, ui).await,
             Self::Login(command) => command.run(context, ui).await,
             Self::Logout(command) => command.run(context, ui).await,

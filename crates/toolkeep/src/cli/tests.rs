@@ -1,6 +1,6 @@
 //! Whole commands, from the line to the output, against a server that is played.
 
-mod played;
+pub(super) mod played;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -22,7 +22,7 @@ use crate::cli::wiring::{Running, Start, Wiring};
 use crate::cli::{Line, run};
 
 /// Answers by method and path, and a data directory of its own.
-pub(super) struct Played {
+pub(in crate::cli) struct Played {
     folder: tempfile::TempDir,
     script: Arc<Script>,
     starts: Mutex<usize>,
@@ -35,14 +35,14 @@ struct Script {
 }
 
 /// What a command did.
-pub(super) struct Ran {
-    pub(super) exit: u8,
-    pub(super) out: String,
-    pub(super) err: String,
+pub(in crate::cli) struct Ran {
+    pub(in crate::cli) exit: u8,
+    pub(in crate::cli) out: String,
+    pub(in crate::cli) err: String,
 }
 
 impl Ran {
-    pub(super) fn json(&self) -> Value {
+    pub(in crate::cli) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|_| panic!("{}{}", self.out, self.err))
     }
 }
@@ -55,26 +55,26 @@ impl Default for Played {
 }
 
 impl Played {
-    pub(super) fn answers(self, to: &str, body: &Value) -> Self {
+    pub(in crate::cli) fn answers(self, to: &str, body: &Value) -> Self {
         self.says(to, &body.to_string())
     }
 
-    pub(super) fn says(self, to: &str, body: &str) -> Self {
+    pub(in crate::cli) fn says(self, to: &str, body: &str) -> Self {
         self.script.answers.lock().unwrap().insert(to.to_owned(), (200, body.to_owned()));
         self
     }
 
-    pub(super) fn refuses(self, to: &str, status: u16, body: &Value) -> Self {
+    pub(in crate::cli) fn refuses(self, to: &str, status: u16, body: &Value) -> Self {
         self.script.answers.lock().unwrap().insert(to.to_owned(), (status, body.to_string()));
         self
     }
 
-    pub(super) fn data(&self) -> PathBuf {
+    pub(in crate::cli) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
     /// The `Authorization` headers of all requests.
-    pub(super) fn keys(&self) -> Vec<String> {
+    pub(in crate::cli) fn keys(&self) -> Vec<String> {
         let asked = self.script.asked.lock().unwrap();
         let key = |request: &Request<Bytes>| {
             request.headers()["authorization"].to_str().unwrap().to_owned()
@@ -83,22 +83,30 @@ impl Played {
     }
 
     /// The body of the last request.
-    pub(super) fn body(&self) -> String {
+    pub(in crate::cli) fn body(&self) -> String {
         let asked = self.script.asked.lock().unwrap();
         String::from_utf8(asked.last().unwrap().body().to_vec()).unwrap()
     }
 
-    pub(super) fn starts(&self) -> usize {
+    pub(in crate::cli) fn starts(&self) -> usize {
         *self.starts.lock().unwrap()
     }
 
-    pub(super) fn run(&self, line: &[&str]) -> Ran {
+    pub(in crate::cli) fn run(&self, line: &[&str]) -> Ran {
         let data = self.data();
         let line = ["toolkeep"]
             .into_iter()
             .chain(line.iter().copied())
             .chain(["--data", data.to_str().unwrap()]);
-        let line = Line::try_parse_from(line).unwrap();
+        self.run_line(Line::try_parse_from(line).unwrap())
+    }
+
+    /// A line that says itself where its data is.
+    pub(in crate::cli) fn run_whole(&self, line: &[&str]) -> Ran {
+        self.run_line(Line::try_parse_from(["toolkeep"].iter().chain(line)).unwrap())
+    }
+
+    fn run_line(&self, line: Line) -> Ran {
         let (out, err) = (Kept::default(), Kept::default());
         let mut ui = Ui::onto(line.common.output, out.clone(), err.clone());
         let exit = run(line, self, &mut ui).unwrap_or_else(|failure| {
@@ -160,7 +168,7 @@ impl Write for Kept {
 }
 
 /// A real socket that reads the head of one request, tells it, and answers nothing of use.
-pub(super) fn listener() -> (String, Receiver<String>) {
+pub(in crate::cli) fn listener() -> (String, Receiver<String>) {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", socket.local_addr().unwrap());
     let (tell, seen) = mpsc::channel();

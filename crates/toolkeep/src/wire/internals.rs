@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use catalog::State;
 use gateway::{Gateway, View};
 use identity::{Principal, Right};
 use serde_json::{Value, json};
@@ -113,12 +112,7 @@ fn sources(view: &View, principal: &Principal) -> Value {
     let seen = |name: &str| principal.rights().allows_source(name);
     let shelves = catalog.shelves().iter().filter(|shelf| seen(shelf.source.as_str()));
     let standing = shelves.map(|shelf| {
-        let state = match shelf.state {
-            State::Starting => "starting",
-            State::Ok => "ok",
-            State::Stale => "stale",
-            State::Failed(_) => "failed",
-        };
+        let state = shelf.state.as_str();
         let tools = view.tools().filter(|entry| entry.key.source == shelf.source).count();
         let mut told = json!({"name": shelf.source.as_str(), "kind": shelf.kind, "state": state, "tools": tools});
         if principal.may(Right::SourcesRefresh)

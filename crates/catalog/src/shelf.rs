@@ -24,6 +24,26 @@ pub enum State {
     Failed(SourceFault),
 }
 
+impl State {
+    /// The word, as it stands in answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ok => "ok",
+            Self::Stale => "stale",
+            Self::Failed(_) => "failed",
+        }
+    }
+
+    /// Why it failed.
+    pub const fn fault(self) -> Option<SourceFault> {
+        match self {
+            Self::Failed(fault) => Some(fault),
+            Self::Starting | Self::Ok | Self::Stale => None,
+        }
+    }
+}
+
 /// One source's part of the catalog. Immutable.
 #[derive(Debug, Clone)]
 pub struct Shelf {

@@ -1,7 +1,7 @@
 //! From a presented key to a principal.
 
 use subtle::ConstantTimeEq as _;
-use tool::{Digest, Level, Map, Problem, Wall};
+use tool::{Caller, Digest, Level, Map, Problem, Wall};
 
 use crate::error::{CredentialError, Reason};
 use crate::key::{KeyRecord, digest, id_of};
@@ -119,6 +119,14 @@ impl KeyRing {
     /// The personas.
     pub fn personas(&self) -> &Personas {
         &self.personas
+    }
+
+    /// Who made a call that is running: the holder of the key that its caller was told by, when the
+    /// credential was verified. For tools that look at what their caller may see.
+    pub fn holder(&self, caller: &Caller) -> Option<&Principal> {
+        let held = self.keys.get(&caller.key).map(|(_, principal)| principal);
+        let open = || self.anonymous.as_ref().filter(|open| open.caller() == caller);
+        held.filter(|principal| principal.caller() == caller).or_else(open)
     }
 
     /// One key's record.

@@ -8,10 +8,13 @@ use bytes::Bytes;
 use catalog::{Catalog, Entry};
 use formats::{AliasMap, Format};
 use gateway::View;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tool::Json;
 
 /// Bytes of whole lists that are kept; past that the cache starts anew.
 const CAP: usize = 64 << 20;
+/// Tools whose rendering takes about a millisecond: where there are more, other calls go on meanwhile.
+const MANY: usize = 500;
 /// The most tools of one page, at every door.
 pub(crate) const PAGE: usize = 1_000;
 
@@ -50,20 +53,35 @@ pub(crate) enum Names {
 #[derive(Debug)]
 pub(crate) struct Rendered {
     pub(crate) names: AliasMap,
-    tools: HashMap<String, formats::Rendered>,
+    tools: HashMap<String, Written>,
+}
+
+/// A tool, and how it was written.
+#[derive(Debug)]
+struct Written {
+    entry: Arc<Entry>,
+    rendered: Arc<formats::Rendered>,
 }
 
 impl Rendered {
-    fn new(catalog: &Catalog, format: Format, names: Names) -> Self {
+    /// What the catalog before had too, and under the same name, is not written again.
+    fn new(catalog: &Catalog, format: Format, names: Names, before: Option<&Self>) -> Self {
         let all = catalog.tools().iter().map(|entry| entry.key.name.as_str());
         let names = match names {
             Names::Safe => AliasMap::safe(all),
             Names::Native => AliasMap::native(all),
         };
+        let same = |entry: &Arc<Entry>, alias: &str| {
+            let name = entry.key.name.as_str();
+            let old = before?.tools.get(name).filter(|old| Arc::ptr_eq(&old.entry, entry))?;
+            (before?.names.alias(name) == Some(alias)).then(|| Arc::clone(&old.rendered))
+        };
         let render = |entry: &Arc<Entry>| {
             let name = entry.key.name.as_str();
-            let written = formats::render(format, &entry.tool, names.alias(name).unwrap_or(name));
-            (name.to_owned(), written)
+            let alias = names.alias(name).unwrap_or(name);
+            let rendered = same(entry, alias)
+                .unwrap_or_else(|| Arc::new(formats::render(format, &entry.tool, alias)));
+            (name.to_owned(), Written { entry: Arc::clone(entry), rendered })
         };
         let tools = catalog.tools().iter().map(render).collect();
         Self { names, tools }
@@ -71,13 +89,23 @@ impl Rendered {
 
     /// One tool with what its format does not say.
     pub(crate) fn tool(&self, name: &str) -> Option<&formats::Rendered> {
-        self.tools.get(name)
+        self.tools.get(name).map(|written| written.rendered.as_ref())
     }
 
     /// One tool; `None` where there is none, or the format cannot say it.
     pub(crate) fn fragment(&self, name: &str) -> Option<&Json> {
-        self.tools.get(name)?.json.as_ref()
+        self.tool(name)?.json.as_ref()
     }
+}
+
+/// Does what takes long for so many tools where no other call waits for it.
+fn aside<T>(tools: usize, work: impl FnOnce() -> T) -> T {
+    let many = tools > MANY;
+    let threads = |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
+    if many && Handle::try_current().is_ok_and(threads) {
+        return tokio::task::block_in_place(work);
+    }
+    work()
 }
 
 /// With the number of the catalog it was made of.
@@ -162,14 +190,17 @@ impl Lists {
         names: Names,
     ) -> Arc<Rendered> {
         let key = (format, names);
-        {
+        let before = {
             let cached = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, found)) = cached.get(&key).filter(|(of, _)| *of == catalog.number) {
-                return Arc::clone(found);
+            match cached.get(&key) {
+                Some((of, found)) if *of == catalog.number => return Arc::clone(found),
+                other => other.map(|(_, before)| Arc::clone(before)),
             }
-        }
+        };
         // Rendered outside the lock: two callers may do it at once after a change, and agree.
-        let rendered = Arc::new(Rendered::new(catalog, format, names));
+        let rendered = aside(catalog.tools().len(), || {
+            Arc::new(Rendered::new(catalog, format, names, before.as_deref()))
+        });
         let mut cached = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
         cached.insert(key, (catalog.number, Arc::clone(&rendered)));
         rendered

@@ -4,6 +4,7 @@ mod configuration;
 mod credentials;
 mod door;
 mod endpoint;
+mod internals;
 mod manifests;
 mod sources;
 mod unusable;
@@ -34,6 +35,7 @@ use crate::clock::SystemClock;
 use crate::config::{self, Config, Faults, Latest};
 use credentials::Configured;
 use door::RouterDoor;
+use internals::Inside;
 use sources::{Ways, Workshop};
 
 /// How long a server that listens waits for its sources before it says so. One that takes longer comes
@@ -163,11 +165,16 @@ async fn assemble(
         options: options(config),
     }));
     let keys = Arc::new(keys);
+    let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
+    let (own, behind) = (Arc::clone(&keys), Arc::downgrade(&gateway));
+    let inside = Inside { keys: own, gateway: behind, records: Arc::clone(&records) };
+    // It is set here and nowhere else.
+    drop(workshop.inside.set(inside));
     let doors = Doors::new(Parts {
         gateway: Arc::clone(&gateway),
         intake: Arc::clone(&intake),
         keys: Arc::clone(&keys),
-        records: Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>,
+        records,
         counts,
         clock,
         hosts: Hosts {

@@ -28,7 +28,7 @@ use tool::{
 use definition::{Definition, Fault};
 use document::{Document, Entry};
 pub use http::{Secrets, Web};
-pub use implementation::Handlers;
+pub use implementation::{Handlers, Internal, Internals};
 use watch::Watch;
 pub use watch::{DEFAULT_POLL, Watching};
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
-use catalog::{Shelf, State as Standing};
+use catalog::Shelf;
 use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -106,29 +106,17 @@ fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
     }
     let seen =
         |shelf: &&std::sync::Arc<Shelf>| principal.rights().allows_source(shelf.source.as_str());
-    let sources = catalog.shelves().iter().filter(seen).map(|shelf| {
-        let (state, fault) = match shelf.state {
-            Standing::Starting => ("starting", None),
-            Standing::Ok => ("ok", None),
-            Standing::Stale => ("stale", None),
-            Standing::Failed(fault) => ("failed", Some(fault)),
-        };
-        SourceReply {
-            name: shelf.source.to_string(),
-            kind: shelf.kind,
-            state,
-            fault,
-            tools: tools.get(&shelf.source).copied().unwrap_or_default(),
-            prompts: shelf.prompts.len(),
-            resources: shelf.resources.len(),
-            trust: shelf.trust,
-            stale_since: shelf.stale_since.map(|since| since.to_string()),
-            problems: if all {
-                catalog.problems(&shelf.source).cloned().collect()
-            } else {
-                Vec::new()
-            },
-        }
+    let sources = catalog.shelves().iter().filter(seen).map(|shelf| SourceReply {
+        name: shelf.source.to_string(),
+        kind: shelf.kind,
+        state: shelf.state.as_str(),
+        fault: shelf.state.fault(),
+        tools: tools.get(&shelf.source).copied().unwrap_or_default(),
+        prompts: shelf.prompts.len(),
+        resources: shelf.resources.len(),
+        trust: shelf.trust,
+        stale_since: shelf.stale_since.map(|since| since.to_string()),
+        problems: if all { catalog.problems(&shelf.source).cloned().collect() } else { Vec::new() },
     });
     SourcesReply { sources: sources.collect() }
 }

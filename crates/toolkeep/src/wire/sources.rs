@@ -19,6 +19,7 @@ use upstreams::tool_file::{Handlers, ToolFile, Web};
 use super::configuration;
 use super::credentials::Held;
 use super::endpoint;
+use super::internals::{self, Late};
 use super::unusable::Unusable;
 use crate::config::{
     Config, Environment, Faults, McpCommand, SourceConfig, SourceDurability, SourceKind, Tools,
@@ -42,6 +43,8 @@ pub(super) struct Workshop {
     manifests: Arc<Manifests>,
     clock: Arc<dyn Clock>,
     environment: Arc<Environment>,
+    /// What `internal` tools look at, once it is there.
+    pub(super) inside: Late,
     /// Where tokens are kept; it seals them.
     tokens: Arc<dyn Store>,
 }
@@ -53,7 +56,7 @@ impl Workshop {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let environment = Arc::new(Environment::of_process());
-        Self { launcher, egress, manifests, clock, environment, tokens }
+        Self { launcher, egress, manifests, clock, environment, inside: Late::default(), tokens }
     }
 
     /// All sources. The built-ins come first, so that nothing can take their names.
@@ -74,7 +77,7 @@ impl Workshop {
         let name = config.name.clone();
         let (source, kind, poll): (Arc<dyn Source>, _, _) = match &config.kind {
             SourceKind::ToolFile(path) => {
-                let internals = Arc::new(HashMap::new());
+                let internals = internals::all(&self.inside);
                 let environment = Arc::clone(&self.environment);
                 let secret = Arc::new(move |name: &str| environment.get(name).map(Secret::new));
                 let web = Web { egress: self.egress.clone(), secret };

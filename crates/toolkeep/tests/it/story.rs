@@ -3,6 +3,7 @@
 //! someone else.
 
 mod rules;
+mod tool_file;
 
 use std::collections::BTreeSet;
 

@@ -11,13 +11,25 @@ use super::document::Version;
 use super::fields::{Fault, Fields, Result, kind};
 use super::http::{self, Web};
 
+/// Executors of this program, by the name of their handler.
+pub type Internals = Arc<HashMap<String, Internal>>;
+
+/// An executor of this program, and the traits its tools have unless a file says otherwise.
+#[derive(Debug, Clone)]
+pub struct Internal {
+    /// What runs.
+    pub executor: Arc<dyn Executor>,
+    /// What it does.
+    pub traits: Traits,
+}
+
 /// What `builtin` and `internal` tools of a file may name.
 #[derive(Debug, Clone)]
 pub struct Handlers {
     /// For the built-ins that tell the time.
     pub clock: Arc<dyn Clock>,
-    /// Executors of this program, by the name of their handler.
-    pub internals: Arc<HashMap<String, Arc<dyn Executor>>>,
+    /// Executors of this program.
+    pub internals: Internals,
     /// The way out of `http` tools.
     pub web: Web,
 }
@@ -117,7 +129,7 @@ fn internal(handler: &str, handlers: &Handlers) -> Result<Implementation> {
         known.sort_unstable();
         not_found("Internal", handler, &known)
     })?;
-    Ok(Implementation { executor: Arc::clone(found), traits: Traits::default() })
+    Ok(Implementation { executor: Arc::clone(&found.executor), traits: found.traits.clone() })
 }
 
 fn not_found(what: &str, handler: &str, known: &[&str]) -> Fault {

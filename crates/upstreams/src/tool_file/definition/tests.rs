@@ -3,12 +3,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tool::{CallerType, Clock, Effect, Effects, Json, Level, Mono, Safety, Scope, Tool, Wall};
+use tool::{
+    CallerType, Clock, Effect, Effects, Json, Level, Mono, Safety, Scope, Tool, Traits, Wall,
+};
 
 use guard::egress::{Egress, EgressSettings};
 
 use super::{Definition, Entry, Handlers, Settings};
-use crate::tool_file::Web;
+use crate::tool_file::{Internal, Web};
 
 #[derive(Debug)]
 struct Still;
@@ -25,6 +27,7 @@ fn handlers() -> Handlers {
     let clock: Arc<dyn Clock> = Arc::new(Still);
     let egress = Egress::new(EgressSettings::default()).unwrap();
     let echo = builtins::handler("echo", Arc::clone(&clock)).unwrap().executor;
+    let echo = Internal { executor: echo, traits: Traits::default() };
     let internals = Arc::new(HashMap::from([("search".to_owned(), echo)]));
     Handlers { clock, internals, web: Web { egress, secret: Arc::new(|_| None) } }
 }

@@ -1,0 +1,88 @@
+//! The author of a tool file: what Toolkeep knows of itself, as each caller may see it.
+
+use serde_json::{Value, json};
+
+use crate::support::home::Home;
+use crate::support::server::serve;
+use crate::support_real::{good, settled};
+
+const FILE: &str = r"
+version: 2
+tools:
+  - name: what_is_there
+    description: The tools you may call.
+    parameters: {type: object, properties: {source: {type: string}, limit: {type: integer}}}
+    implementation: {type: internal, handler: catalog.list}
+  - name: how_are_sources
+    description: How the sources stand.
+    parameters: {type: object}
+    implementation: {type: internal, handler: source.status}
+  - name: what_happened
+    description: The newest records.
+    required_permission: guest
+    parameters: {type: object, properties: {limit: {type: integer}}}
+    implementation: {type: internal, handler: record.recent}
+  - name: for_owners
+    description: Not for everybody.
+    required_permission: owner
+    parameters: {type: object}
+    implementation: {type: mock, mock_response: 1}
+  - name: unknown
+    description: Nobody can run this.
+    parameters: {type: object}
+    implementation: {type: internal, handler: rag_query}
+  - name: later
+    description: A plugin's.
+    parameters: {path: {type: string, required: true}}
+    implementation: {type: python, module: a, function: b}
+";
+
+fn listed(answer: &Value) -> Vec<&str> {
+    let tools = answer["result"]["tools"].as_array().unwrap();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn internal_tools_tell_what_their_caller_may_see() {
+    let sources = json!([{ "name": "own", "tools": "./tools.yaml" }]);
+    let home = Home::new(&json!({ "version": 1, "sources": sources }).to_string());
+    home.write("tools.yaml", FILE);
+    let server = serve(&home).await;
+    let (owner, agent) = (server.owner(), server.agent());
+    settled(&owner).await;
+
+    // Handlers that are not there are refused when the file is read, and the others stay.
+    let source = owner.source("own").await.unwrap();
+    assert_eq!(source["tools"], 4, "{source}");
+    let problems = source["problems"].to_string();
+    assert!(problems.contains("Internal handler 'rag_query' not found"), "{problems}");
+    assert!(
+        problems.contains("use one of catalog.list, record.recent, source.status"),
+        "{problems}"
+    );
+    assert!(problems.contains("Tool \\\"later\\\" of type python needs a plugin"), "{problems}");
+
+    let all = good(owner.call("what_is_there", &json!({ "source": "own" })).await);
+    let own = ["what_is_there", "how_are_sources", "what_happened", "for_owners"];
+    assert_eq!(listed(&all), own);
+    let seen = good(agent.call("what_is_there", &json!({ "source": "own" })).await);
+    assert_eq!(listed(&seen), own[..3], "a tool that the agent may not call is shown to it");
+    let first = good(owner.call("what_is_there", &json!({ "limit": 2 })).await);
+    assert_eq!(listed(&first).len(), 2);
+    assert!(first["result"]["count"].as_u64().unwrap() > 4);
+
+    let standing = good(agent.call("how_are_sources", &json!({})).await);
+    let sources = standing["result"]["sources"].as_array().unwrap();
+    let own = sources.iter().find(|source| source["name"] == "own").unwrap();
+    assert_eq!((own["state"].as_str(), own["tools"].as_u64()), (Some("ok"), Some(3)));
+    assert!(own.get("problems").is_none(), "{own}");
+    let standing = good(owner.call("how_are_sources", &json!({})).await);
+    assert!(standing.to_string().contains("rag_query"), "{standing}");
+
+    // The record is for keys that may read it, whatever the tool's level.
+    let records = good(owner.call("what_happened", &json!({ "limit": 3 })).await);
+    assert_eq!(records["result"]["records"].as_array().unwrap().len(), 3);
+    let refused = agent.call("what_happened", &json!({})).await;
+    assert!(refused.body.to_string().contains("records:read"), "{:?}", refused.body);
+    server.stop().await;
+}

@@ -132,3 +132,28 @@ fn a_server_starts_with_the_sources_that_have_no_fault() {
     let refused = home.run(&["serve", "--config", "t.yaml", "--listen", "127.0.0.1:0"]);
     assert!(refused.code == 1 && refused.err.contains("did you mean `listen`?"), "{}", refused.err);
 }
+
+#[test]
+fn a_source_that_is_added_is_taken_up_by_the_server_that_runs() {
+    let home = Home::new();
+    home.write("t.yaml", "version: 1 # kept as it is\nlimits: { calls: 64 }\n");
+    home.write(
+        "tools/mine.yaml",
+        "tools:\n  - name: mine\n    description: Mine.\n    parameters: { type: object, properties: {} }\n    \
+         implementation: { type: mock, mock_response: { a: 1 } }\n",
+    );
+    let config = ["--config", "t.yaml"];
+    let _serving = home.serve(&config);
+    let add = [&["source", "add", "own", "--tools", "tools/mine.yaml"], &config[..]].concat();
+    let ran = home.run(&add);
+    assert!(ran.code == 0 && ran.out.starts_with("added at "), "{}{}", ran.out, ran.err);
+    until("the added source", || home.run(&["tool", "show", "mine"]).code == 0);
+    let text = std::fs::read_to_string(home.path("t.yaml")).unwrap();
+    assert!(text.starts_with("version: 1 # kept as it is\nlimits: { calls: 64 }\n"), "{text}");
+    let again = home.run(&add);
+    assert!(
+        again.code == 1 && again.err.contains("t.yaml:4:5: there is a source"),
+        "{}",
+        again.err
+    );
+}

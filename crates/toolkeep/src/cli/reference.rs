@@ -42,7 +42,7 @@ fn describe(command: &clap::Command, first: bool, text: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::{Line, reference};
 
@@ -78,6 +78,45 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// The words of an example, as a shell would split them; what is not this program's is cut off.
+    fn words(example: &str) -> Option<Vec<String>> {
+        let (_, own) = example.split_once("toolkeep ")?;
+        let own = own.split([')', '|']).next()?.split(" > ").next()?;
+        let mut words = vec!["toolkeep".to_owned()];
+        for (index, part) in own.split('\'').enumerate() {
+            if index % 2 == 1 {
+                words.last_mut()?.push_str(part);
+                continue;
+            }
+            for (index, piece) in part.split(' ').enumerate() {
+                if index > 0 || words.len() == 1 {
+                    words.push(String::new());
+                }
+                words.last_mut()?.push_str(piece);
+            }
+        }
+        Some(words.into_iter().filter(|word| !word.is_empty()).collect())
+    }
+
+    #[test]
+    fn every_example_is_a_line_that_is_understood() {
+        let mut found = Vec::new();
+        leaves(&Line::command(), &mut found);
+        let after = |command: &clap::Command| command.get_after_help().map(ToString::to_string);
+        let examples: Vec<_> = found.iter().filter_map(after).collect();
+        let lines = examples.iter().flat_map(|text| text.lines()).filter_map(words);
+        let mut count = 0;
+        for words in lines {
+            let read = Line::try_parse_from(&words);
+            assert!(read.is_ok(), "{words:?}: {}", read.unwrap_err());
+            count += 1;
+        }
+        assert!(count >= found.len(), "{count}");
+        // The control: a word that is none is not understood.
+        let wrong = words("  toolkeep tool export --fromat mcp").unwrap();
+        assert!(Line::try_parse_from(wrong).is_err());
     }
 
     #[test]

@@ -5,7 +5,9 @@
 
 use std::path::Path;
 
-use crate::cli::failure::{Exit, Failure};
+use tool::Code;
+
+use crate::cli::failure::Failure;
 
 /// The text with the entry.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,7 +31,9 @@ impl NoPlace {
         let place = format!("{}:{}", super::shown(file), self.line);
         let fix =
             format!("write the list as a line for each, or put this into it by hand:\n{lines}");
-        Failure::new(Exit::Failed, format!("{place}: {}", self.why)).fix(fix.trim_end())
+        let failure =
+            Failure::of_code(Code::InvalidConfig.as_str(), format!("{place}: {}", self.why));
+        failure.fix(fix.trim_end())
     }
 }
 

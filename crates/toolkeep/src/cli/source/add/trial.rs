@@ -4,7 +4,9 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use crate::cli::failure::{Exit, Failure};
+use tool::Code;
+
+use crate::cli::failure::Failure;
 use crate::cli::replace::beside;
 use crate::config::{self, Config, Faults, Setting, SourceConfig};
 
@@ -28,7 +30,8 @@ pub(super) fn free(config: &Config, name: &str) -> Result<(), Failure> {
     let (file, place) = &taken.written;
     let (file, line, column) = (super::shown(file), place.line, place.column);
     let message = format!("{file}:{line}:{column}: there is a source `{name}` already");
-    Err(Failure::new(Exit::Failed, message).fix("choose another name, or change that entry"))
+    let failure = Failure::of_code(Code::InvalidConfig.as_str(), message);
+    Err(failure.fix("choose another name, or change that entry"))
 }
 
 /// Reads the text as if it stood in the file: it must have no fault, all sources that there are, and
@@ -59,7 +62,7 @@ pub(super) fn fits(
     let new = new.map(|at| rest.remove(at));
     if new.is_none() || rest != names(&before.sources) {
         let message = "the list of sources is written in a way that cannot be added to";
-        return Err(Failure::new(Exit::Failed, message)
+        return Err(Failure::of_code(Code::InvalidConfig.as_str(), message)
             .fix("write it as a line for each source, or put the source in by hand"));
     }
     Ok(())

@@ -30,7 +30,7 @@ pub(super) fn args(asked: &Asked<'_>) -> Json {
     OURS.iter().fold(params, |params, key| params.without(key))
 }
 
-/// `logging/setLevel`: for this session here, and at the source where it takes levels.
+/// `logging/setLevel`: for the session here, and at the source where it takes levels.
 pub(super) async fn set_level(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let session = asked.session.as_ref().ok_or_else(|| asked.unknown())?;
     let [level] = asked.pick(["level"]);

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use tool::Code;
-use tool::Map;
 use tool::outcome::Failure;
+use tool::{Code, Map};
 
 /// Calls at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What a rights class sees: worked out once per catalog, policy and class.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -87,6 +87,15 @@ impl View {
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Entry>> {
         let seen = self.catalog.tools().iter().zip(&self.residuals);
         seen.filter_map(|(entry, residual)| residual.map(|_| entry))
+    }
+
+    /// How many tools it has of each source, in one pass.
+    pub fn count_by_source(&self) -> HashMap<&SourceName, usize> {
+        let mut counts = HashMap::new();
+        for entry in self.tools() {
+            *counts.entry(&entry.key.source).or_default() += 1;
+        }
+        counts
     }
 
     /// Whether it has a tool of this source.

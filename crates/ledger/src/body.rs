@@ -5,6 +5,7 @@
 
 use std::io::Write as _;
 
+use tool::json::is_plain;
 use tool::{CallId, CallerType, Digest, End, Intent};
 
 /// The body of an intent.
@@ -76,7 +77,7 @@ pub(crate) fn end(out: &mut Vec<u8>, end: &End) {
 
 fn text(out: &mut Vec<u8>, before: &str, text: &str) {
     out.extend_from_slice(before.as_bytes());
-    if text.bytes().any(|byte| matches!(byte, 0..=0x1f | b'"' | b'\\')) {
+    if !is_plain(text) {
         // A string is always written.
         serde_json::to_writer(out, text).unwrap_or_default();
         return;

@@ -2,8 +2,6 @@
 
 mod login;
 
-use std::collections::HashMap;
-
 use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
@@ -100,10 +98,7 @@ fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
     let view = doors.parts.gateway.view(principal, CallerType::Direct);
     let catalog = view.catalog();
     let all = principal.may(Right::SourcesRefresh);
-    let mut tools = HashMap::<&SourceName, usize>::new();
-    for entry in view.tools() {
-        *tools.entry(&entry.key.source).or_default() += 1;
-    }
+    let tools = view.count_by_source();
     let seen =
         |shelf: &&std::sync::Arc<Shelf>| principal.rights().allows_source(shelf.source.as_str());
     let sources = catalog.shelves().iter().filter(seen).map(|shelf| SourceReply {

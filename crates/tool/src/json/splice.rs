@@ -134,13 +134,18 @@ impl Json {
 
 /// Writes a string of JSON.
 pub fn quote(out: &mut String, text: &str) {
-    if text.bytes().any(|byte| matches!(byte, 0..=0x1f | b'"' | b'\\')) {
+    if !is_plain(text) {
         out.push_str(&Json::of(text).0);
         return;
     }
     out.push('"');
     out.push_str(text);
     out.push('"');
+}
+
+/// Whether `text` stands between the quotes of a string of JSON as it is.
+pub fn is_plain(text: &str) -> bool {
+    !text.bytes().any(|byte| matches!(byte, 0..=0x1f | b'"' | b'\\'))
 }
 
 #[cfg(test)]

@@ -108,12 +108,12 @@ fn tools(view: &View, source: Option<&str>, limit: usize) -> Value {
 
 /// The sources whose tools the caller may have; what is wrong with them, for those who may mend it.
 fn sources(view: &View, principal: &Principal) -> Value {
-    let catalog = view.catalog();
+    let (catalog, counts) = (view.catalog(), view.count_by_source());
     let seen = |name: &str| principal.rights().allows_source(name);
     let shelves = catalog.shelves().iter().filter(|shelf| seen(shelf.source.as_str()));
     let standing = shelves.map(|shelf| {
         let state = shelf.state.as_str();
-        let tools = view.tools().filter(|entry| entry.key.source == shelf.source).count();
+        let tools = counts.get(&shelf.source).copied().unwrap_or_default();
         let mut told = json!({"name": shelf.source.as_str(), "kind": shelf.kind, "state": state, "tools": tools});
         if principal.may(Right::SourcesRefresh)
             && let Some(members) = told.as_object_mut()

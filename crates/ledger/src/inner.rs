@@ -336,12 +336,24 @@ impl Inner {
         }
     }
 
-    /// Writes what could not be written when it came.
-    pub(crate) fn settle(&self, state: &mut State) {
+    /// Before the record is read: calls that were dropped while another thread wrote have ended, and
+    /// who reads must see that.
+    pub(crate) fn settle_late(&self) {
+        if !lock(&self.late).is_empty() {
+            self.abandon_late(&mut self.lock());
+        }
+    }
+
+    fn abandon_late(&self, state: &mut State) {
         let late = std::mem::take(&mut *lock(&self.late));
         for late in late {
             self.abandon_in(state, late);
         }
+    }
+
+    /// Writes what could not be written when it came.
+    pub(crate) fn settle(&self, state: &mut State) {
+        self.abandon_late(state);
         self.settle_gap(state);
         for _ in 0..state.owed.len() {
             let Some(draft) = state.owed.pop_front() else { return };

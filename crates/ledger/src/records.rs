@@ -35,7 +35,11 @@ impl FileLedger {
         let inner = Arc::clone(&self.inner);
         let stopped = |_| LedgerError::new("the record cannot be read: the server is stopping");
         let _turn = self.inner.searches.acquire().await.map_err(stopped)?;
-        let read = tokio::task::spawn_blocking(move || read(&inner)).await;
+        let settled = move || {
+            inner.settle_late();
+            read(&inner)
+        };
+        let read = tokio::task::spawn_blocking(settled).await;
         read.map_err(|_| LedgerError::new("a fault in Toolkeep while the record was read"))
     }
 

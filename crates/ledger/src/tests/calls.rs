@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tool::ledger::{Kind, Records as _};
 use tool::outcome::Status;
@@ -117,6 +118,20 @@ async fn a_call_without_its_ticket_is_unknown_after_the_next_start() {
     let error = ledger.finish(held, end_of(1), Durability::Written).await.unwrap_err();
     assert!(error.message.contains("was not issued by this ledger"), "{error}");
     assert_eq!(ledger.of_call(id(1)).await.unwrap().len(), 1);
+}
+
+/// The sync thread sleeps here: only the reader itself can have written it.
+#[tokio::test]
+async fn a_call_dropped_while_another_thread_writes_has_ended_for_the_next_reader() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { idle: Duration::from_secs(4), ..Options::default() };
+    let (ledger, _, _) = open(dir.path(), options);
+    let ticket = ledger.begin(intent(1), Durability::Written).await.unwrap();
+    let writing = ledger.inner.lock();
+    drop(ticket);
+    drop(writing);
+    assert_eq!(ledger.of_call(id(1)).await.unwrap().len(), 2);
+    assert_eq!(ledger.status(id(1)).await.unwrap(), Some(Status::Abandoned));
 }
 
 fn end_of(number: u64) -> End {

@@ -26,7 +26,6 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tool::{Boxed, Clock, Org, Store};
-use upstreams::module::Manifests;
 
 use crate::cli::LAUNCH;
 use crate::cli::failure::{Exit, Failure};
@@ -36,6 +35,7 @@ use crate::config::{self, Config, Faults, Latest};
 use credentials::Configured;
 use door::RouterDoor;
 use internals::Inside;
+use manifests::Kept;
 use sources::{Ways, Workshop};
 
 /// How long a server that listens waits for its sources before it says so. One that takes longer comes
@@ -61,7 +61,7 @@ struct App {
     credentials: Arc<Configured>,
     policy: Arc<ArcSwap<Policy>>,
     workshop: Workshop,
-    manifests: Arc<Manifests>,
+    manifests: Kept,
     keys: Arc<Keys>,
 }
 
@@ -104,7 +104,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
         tokio::select! {
             () = serving => {}
             () = follow(&app, news) => {}
-            () = app.manifests.tend() => {}
+            () = app.manifests.manifests.tend() => {}
         }
         app.end().await;
         drop(held);
@@ -145,9 +145,10 @@ async fn assemble(
     let tokens = keys.once("secret/tokens").await;
     let tokens = tokens.map_err(|error| fault("the tokens' key")(error.message()))?;
     let tokens = Arc::new(Sealed::new(Arc::clone(&store), &tokens, "upstream tokens"));
-    let manifests = manifests::kept(config, (&keys, store), &egress, &clock).await?;
-    let ways = Ways { egress, manifests: Arc::clone(&manifests), tokens };
-    let workshop = Workshop::new(launcher, ways, Arc::clone(&clock));
+    let manifests = Kept::new(config, (&keys, store), egress.clone(), Arc::clone(&clock)).await?;
+    let ways = Ways { egress, manifests: Arc::clone(&manifests.manifests), tokens };
+    let environment = Arc::clone(&start.setting.environment);
+    let workshop = Workshop::new(launcher, ways, environment, Arc::clone(&clock));
     let credentials = Arc::new(Configured::default());
     credentials.set(sources::secrets(config));
     let sources = workshop.build(config, &start.faults);
@@ -189,12 +190,15 @@ async fn assemble(
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.
 async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
+    let first = Arc::clone(&news.borrow());
     while news.changed().await.is_ok() {
         let latest = Arc::clone(&news.borrow_and_update());
         match latest.as_ref() {
             Ok(config) => {
                 tracing::info!("configuration taken");
+                configuration::told_of_restart(first.as_ref().as_ref().ok(), config);
                 app.credentials.set(sources::secrets(config));
+                app.manifests.follow(config);
                 let guests = config.default_guest_modules.clone();
                 if let Err(error) = app.keys.set_guests(guests).await {
                     tracing::error!(%error, "the personas are not read anew");

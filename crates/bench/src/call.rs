@@ -9,7 +9,7 @@ use crate::options::{Options, USAGE};
 use crate::report::Report;
 use crate::target::{Part, Series, Target, in_turn};
 use crate::toolkeep::Toolkeep;
-use crate::{lists, perf};
+use crate::{lists, peers, perf};
 
 /// Measures, prints, and writes where asked.
 pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
@@ -84,6 +84,14 @@ async fn calls(options: &Options, folder: &Path, count: bool) -> Result<Vec<Seri
             let message = Message::call(toolkeep.part.address, toolkeep.named(tool)?);
             targets.push(target(name, message.with(&toolkeep.headers), own, &[own, behind]));
         }
+    }
+    let peers = match &options.peers {
+        Some(installs) => peers::start(installs, upstream.address, folder).await?,
+        None => Vec::new(),
+    };
+    for peer in &peers {
+        let own = peer.part.pid();
+        targets.push(target(peer.name, peer.message.clone(), own, &[own, behind]));
     }
     let mut all = Vec::new();
     for callers in &options.callers {

@@ -20,6 +20,7 @@ mod machine;
 mod message;
 mod options;
 mod part;
+mod peers;
 mod perf;
 mod report;
 mod serve;

@@ -108,7 +108,8 @@ fn configuration(upstream: SocketAddr) -> String {
     )
 }
 
-fn free() -> std::io::Result<SocketAddr> {
+/// An address that nobody has.
+pub(crate) fn free() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 

@@ -6,8 +6,9 @@ use crate::children::shown;
 use crate::provision;
 use crate::workspace::{Workspace, cargo};
 
-/// Where `--write` writes.
+/// Where `--write` writes, and where it does with `--peers`.
 const REPORT: &str = "docs/reference/benchmarks.md";
+const PEERS: &str = "docs/reference/benchmarks-peers.md";
 
 /// Runs `bench` with `words`. `--write` names the report, and Toolkeep itself is built and measured
 /// unless `--around` leaves it out. `--peers` installs other gateways and names where they are. `bench formats` needs nothing but itself.
@@ -31,7 +32,8 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
             command.arg(provision::peers(workspace)?);
         }
         if *word == "--write" {
-            command.arg(workspace.root.join(REPORT));
+            let peers = words.contains(&"--peers");
+            command.arg(workspace.root.join(if peers { PEERS } else { REPORT }));
         }
     }
     release("bench")?;

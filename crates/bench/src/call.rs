@@ -21,7 +21,11 @@ pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
     let folder = Folder::make()?;
     let counting = perf::available();
     let calls = calls(&options, &folder.0, counting.is_ok()).await?;
-    let lists = lists::run(&options, &folder.0).await?;
+    // Lists are no matter of the others.
+    let lists = match &options.peers {
+        Some(_) => Vec::new(),
+        None => lists::run(&options, &folder.0).await?,
+    };
     let report = Report { options: &options, machine: machine::describe(), counting, calls, lists };
     let text = report.to_string();
     println!("\n{text}");

@@ -12,7 +12,8 @@ usage: cargo xtask bench call [OPTIONS]
   --around         without Toolkeep: only what stands around it
   --peers          other gateways beside it, which are installed for that (PyPI: fastmcp,
                    mcp-contextforge-gateway)
-  --write          also write the report, docs/reference/benchmarks.md";
+  --write          also write the report, docs/reference/benchmarks.md, and with --peers
+                   docs/reference/benchmarks-peers.md";
 
 /// The choices of one run.
 #[derive(Debug, Clone, PartialEq)]

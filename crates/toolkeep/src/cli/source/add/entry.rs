@@ -56,7 +56,7 @@ fn mcp(add: &Add) -> Result<Option<Value>, Failure> {
         if !args.is_empty() {
             mcp.insert("args".to_owned(), json!(args));
         }
-        put_all(&mut mcp, "env", &add.env, variable)?;
+        put_all(&mut mcp, "env", &add.env, |text| Some(variable(text)))?;
     }
     Ok((!mcp.is_empty()).then_some(Value::Object(mcp)))
 }
@@ -89,9 +89,9 @@ fn put_all(
     Ok(())
 }
 
-fn variable(text: &str) -> Option<(&str, Value)> {
+fn variable(text: &str) -> (&str, Value) {
     let own = || (text, json!(format!("${{{text}}}")));
-    Some(text.split_once('=').map_or_else(own, |(name, value)| (name, json!(value))))
+    text.split_once('=').map_or_else(own, |(name, value)| (name, json!(value)))
 }
 
 fn header(text: &str) -> Option<(&str, Value)> {

@@ -28,6 +28,10 @@ pub enum Reason {
     Expired,
     /// It was good until it was taken back.
     Revoked,
+    /// Its user or its organisation was disabled.
+    Disabled,
+    /// The key it was delegated from is not there, or may not delegate so any more.
+    Orphaned,
 }
 
 impl Reason {
@@ -40,6 +44,8 @@ impl Reason {
             Self::WrongSecret => "wrong_secret",
             Self::Expired => "expired",
             Self::Revoked => "revoked",
+            Self::Disabled => "disabled",
+            Self::Orphaned => "orphaned",
         }
     }
 }
@@ -130,6 +136,18 @@ pub enum KeyFault {
     /// A person's key, made by an agent.
     #[error("an agent cannot make a key for a person; mark the key as `agent`")]
     Person,
+    /// A key that went through too many hands.
+    #[error("the key went through {0} hands already; a key may go through no more")]
+    Hands(usize),
+    /// A list of patterns, too long or with a text that does not fit.
+    #[error("`{0}` cannot be a pattern of tools; use 1 to 256 printable characters")]
+    Pattern(String),
+    /// Acting on behalf of another, without the right.
+    #[error("your key lacks the right `act_as`, so it cannot act on behalf of `{}`", .0.escape_debug())]
+    ActAs(String),
+    /// It would end after the key it is delegated from.
+    #[error("your own key ends before the one it would make; ask for less time")]
+    Outlives,
     /// It would expire before it is made.
     #[error("the key would have expired already")]
     Expired,

@@ -4,6 +4,7 @@
 //! never from a body, a header or an argument that a caller can choose. This crate is pure: the time,
 //! the randomness and the table come in as arguments, and it keeps no secret, only hashes.
 
+mod directory;
 mod error;
 mod key;
 mod narrow;
@@ -11,9 +12,11 @@ mod personas;
 mod principal;
 mod rights;
 mod ring;
+mod standing;
 
+pub use directory::{Directory, OrgRecord, Role, User};
 pub use error::{CredentialError, KeyFault, Reason};
-pub use key::{KeyId, KeyRecord, NewKey};
+pub use key::{Hand, KeyId, KeyRecord, NewKey};
 pub use narrow::{Delegation, Narrowing};
 pub use personas::Personas;
 pub use principal::Principal;

@@ -7,11 +7,14 @@ mod frames;
 mod health;
 mod keys;
 pub(crate) mod openapi;
+mod orgs;
 mod personas;
 mod records;
+mod roles;
 pub(crate) mod route;
 mod sheet;
 mod sources;
+mod standing;
 mod tools;
 mod users;
 
@@ -50,6 +53,8 @@ fn keyed() -> Vec<route::Route> {
         keys::routes(),
         users::routes(),
         personas::routes(),
+        roles::routes(),
+        orgs::routes(),
         health::keyed(),
         facades::keyed(),
     ];

@@ -32,6 +32,22 @@ pub enum Reason {
     Disabled,
     /// The key it was delegated from is not there, or may not delegate so any more.
     Orphaned,
+    /// A token of an issuer that is not configured.
+    UnknownIssuer,
+    /// A token signed in a way that its issuer may not use, or that does not fit its key.
+    Algorithm,
+    /// A token for somebody else.
+    Audience,
+    /// A token that is no access token.
+    TokenKind,
+    /// A token without a user, or of an organisation that is not known.
+    Subject,
+    /// A token that does not say when it ends.
+    NoExpiry,
+    /// A token that does not hold yet.
+    NotYet,
+    /// A token that lives longer than its issuer's may.
+    TooLong,
 }
 
 impl Reason {
@@ -46,12 +62,21 @@ impl Reason {
             Self::Revoked => "revoked",
             Self::Disabled => "disabled",
             Self::Orphaned => "orphaned",
+            Self::UnknownIssuer => "unknown_issuer",
+            Self::Algorithm => "algorithm",
+            Self::Audience => "audience",
+            Self::TokenKind => "token_kind",
+            Self::Subject => "subject",
+            Self::NoExpiry => "no_expiry",
+            Self::NotYet => "not_yet",
+            Self::TooLong => "too_long",
         }
     }
 }
 
 impl CredentialError {
-    pub(crate) fn new(reason: Reason) -> Self {
+    /// With its true reason.
+    pub fn new(reason: Reason) -> Self {
         Self { reason }
     }
 

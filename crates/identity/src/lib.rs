@@ -6,6 +6,7 @@
 
 mod directory;
 mod error;
+mod jwt;
 mod key;
 mod narrow;
 mod personas;
@@ -16,6 +17,7 @@ mod standing;
 
 pub use directory::{Directory, OrgRecord, Role, User};
 pub use error::{CredentialError, KeyFault, Reason};
+pub use jwt::{Algorithm, Grant, Issuer, Jws, KeySet, KeySetError, Token, TokenFault};
 pub use key::{Hand, KeyId, KeyRecord, NewKey};
 pub use narrow::{Delegation, Narrowing};
 pub use personas::Personas;

@@ -56,7 +56,7 @@ impl Principal {
         Self::new(who, class)
     }
 
-    fn new(who: Who<'_>, rights: RightsClass) -> Self {
+    pub(crate) fn new(who: Who<'_>, rights: RightsClass) -> Self {
         let caller = Caller {
             org: rights.org().clone(),
             subject: who.subject.to_owned(),

@@ -17,6 +17,7 @@ mod sources;
 mod standing;
 mod tools;
 mod users;
+mod well_known;
 
 use std::collections::BTreeMap;
 
@@ -41,7 +42,8 @@ pub(crate) fn keyed_routes(doors: &Doors) -> Router {
 }
 
 fn open() -> Vec<route::Route> {
-    health::open().into_iter().chain(facades::open()).collect()
+    let parts = [health::open(), well_known::open(), facades::open()];
+    parts.into_iter().flatten().collect()
 }
 
 fn keyed() -> Vec<route::Route> {

@@ -9,6 +9,7 @@ use tool::{Clock, Secret};
 
 use crate::counts::Counts;
 use crate::hosts::Hosts;
+use crate::issuers::Issuers;
 use crate::keys::Keys;
 use crate::lists::Lists;
 use crate::mcp::Shared as Mcp;
@@ -26,6 +27,8 @@ pub struct Parts {
     pub intake: Arc<Intake>,
     /// The keys.
     pub keys: Arc<Keys>,
+    /// The issuers whose tokens are believed.
+    pub issuers: Arc<Issuers>,
     /// The record, for reading.
     pub records: Arc<dyn Records>,
     /// How calls ended: of the ledger that the gateway writes to.

@@ -5,6 +5,7 @@ mod credentials;
 mod door;
 mod endpoint;
 mod internals;
+mod issuers;
 mod manifests;
 mod sources;
 mod unusable;
@@ -20,7 +21,7 @@ use guard::process::Launcher;
 use intake::{Intake, Times};
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
-use server::{Counts, Doors, Front, Hosts, Keys, Parts};
+use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts};
 use store::{Sealed, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -63,6 +64,8 @@ struct App {
     workshop: Workshop,
     manifests: Arc<Manifests>,
     keys: Arc<Keys>,
+    tokens: Arc<Issuers>,
+    clock: Arc<dyn Clock>,
 }
 
 fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure {
@@ -86,6 +89,14 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let stop = start.stop.clone();
     let tasks = TaskTracker::new();
     let news = config::watch(start.setting, &start.reading, &tasks, stop.clone());
+    let (keys, clock) = (Arc::clone(&app.keys), Arc::clone(&app.clock));
+    let stopped = stop.clone();
+    drop(tasks.spawn(async move {
+        tokio::select! {
+            () = keys.tend(clock) => {}
+            () = stopped.cancelled() => {}
+        }
+    }));
     let held = start.held;
     let ended = Box::pin(async move {
         let serving = async {
@@ -167,16 +178,24 @@ async fn assemble(
     let keys = Arc::new(keys);
     let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
     let (own, behind) = (Arc::clone(&keys), Arc::downgrade(&gateway));
-    let inside = Inside { keys: own, gateway: behind, records: Arc::clone(&records) };
+    let tokens = Arc::new(Issuers::default());
+    tokens.set(issuers::trusted(config, &workshop.egress));
+    let inside = Inside {
+        keys: own,
+        issuers: Arc::clone(&tokens),
+        gateway: behind,
+        records: Arc::clone(&records),
+    };
     // It is set here and nowhere else.
     drop(workshop.inside.set(inside));
     let doors = Doors::new(Parts {
         gateway: Arc::clone(&gateway),
         intake: Arc::clone(&intake),
         keys: Arc::clone(&keys),
+        issuers: Arc::clone(&tokens),
         records,
         counts,
-        clock,
+        clock: Arc::clone(&clock),
         hosts: Hosts {
             names: config.server.allowed_hosts.clone(),
             origins: config.server.allowed_origins.clone(),
@@ -184,7 +203,19 @@ async fn assemble(
         max_body: config.server.max_body,
         secret: mac_key,
     });
-    Ok(App { doors, intake, gateway, ledger, credentials, policy, workshop, manifests, keys })
+    Ok(App {
+        doors,
+        intake,
+        gateway,
+        ledger,
+        credentials,
+        policy,
+        workshop,
+        manifests,
+        keys,
+        tokens,
+        clock,
+    })
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.
@@ -195,6 +226,7 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
             Ok(config) => {
                 tracing::info!("configuration taken");
                 app.credentials.set(sources::secrets(config));
+                app.believe(config);
                 let guests = config.default_guest_modules.clone();
                 if let Err(error) = app.keys.set_guests(guests).await {
                     tracing::error!(%error, "the personas are not read anew");
@@ -214,6 +246,11 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
 }
 
 impl App {
+    /// Whose tokens are believed from here on.
+    fn believe(&self, config: &Config) {
+        self.tokens.set(issuers::trusted(config, &self.workshop.egress));
+    }
+
     /// Ends: calls first, then sources with their children, then the record.
     async fn end(self) {
         self.gateway.drain().await;

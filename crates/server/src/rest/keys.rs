@@ -170,7 +170,7 @@ async fn revoke(
     let now = doors.parts.clock.wall();
     let record = doors.parts.keys.revoke(&id, now).await?;
     tracing::info!(key = %id, by = principal.key(), "key revoked");
-    Ok(Reply(reply(&record, None)))
+    Ok(Reply(reply(&record, Some(Reason::Revoked))))
 }
 
 /// `over` is why it does not hold, where that is not its own end.

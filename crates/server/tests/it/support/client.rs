@@ -153,6 +153,10 @@ impl Client {
     }
 
     /// A call through REST.
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Reply {
+        self.send(Method::PUT, path, Bytes::from(body.to_string())).await
+    }
+
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Reply {
         self.post("/v1/calls", &json!({"tool": tool, "arguments": arguments})).await
     }

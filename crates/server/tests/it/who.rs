@@ -1,0 +1,7 @@
+//! Who asks: keys that are handed on, roles, users, organisations, tokens, and how each ends.
+
+mod directory;
+mod handed;
+mod resource;
+mod revocation;
+mod tokens;

@@ -26,14 +26,14 @@ use store::{Sealed, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
-use tool::{Boxed, Clock, Org, Store};
+use tool::{Boxed, Clock, Org, Secret, Store};
 use upstreams::module::Manifests;
 
 use crate::cli::LAUNCH;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::wiring::{Running, Start, Wiring};
 use crate::clock::SystemClock;
-use crate::config::{self, Config, Faults, Latest};
+use crate::config::{self, Config, Faults, Latest, ServerConfig};
 use credentials::Configured;
 use door::RouterDoor;
 use internals::Inside;
@@ -64,8 +64,6 @@ struct App {
     workshop: Workshop,
     manifests: Arc<Manifests>,
     keys: Arc<Keys>,
-    tokens: Arc<Issuers>,
-    clock: Arc<dyn Clock>,
 }
 
 fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure {
@@ -89,11 +87,11 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let stop = start.stop.clone();
     let tasks = TaskTracker::new();
     let news = config::watch(start.setting, &start.reading, &tasks, stop.clone());
-    let (keys, clock) = (Arc::clone(&app.keys), Arc::clone(&app.clock));
-    let stopped = stop.clone();
+    // By itself, since a command without a server never waits for what follows here.
+    let (doors, stopped) = (app.doors.clone(), stop.clone());
     drop(tasks.spawn(async move {
         tokio::select! {
-            () = keys.tend(clock) => {}
+            () = doors.tend() => {}
             () = stopped.cancelled() => {}
         }
     }));
@@ -141,6 +139,10 @@ async fn read_keys(store: Arc<dyn Store>, start: &Start) -> Result<Keys, Failure
     Ok(keys)
 }
 
+async fn once(keys: &Keys, name: &str, what: &'static str) -> Result<Secret, Failure> {
+    keys.once(name).await.map_err(|error| fault(what)(error.message()))
+}
+
 async fn assemble(
     start: &Start,
     (keys, store): (Keys, Arc<dyn Store>),
@@ -148,13 +150,11 @@ async fn assemble(
 ) -> Result<App, Failure> {
     let config = &start.config;
     keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
-    let mac_key = keys.once("secret/records").await;
-    let mac_key = mac_key.map_err(|error| fault("the records' key")(error.message()))?;
+    let mac_key = once(&keys, "secret/records", "the records' key").await?;
     let ledger = open_ledger(start.held.data().records(), &clock).await?;
     let launcher = Launcher::this_binary(vec![LAUNCH.into()]);
     let egress = Egress::new(EgressSettings::default()).map_err(fault("the way out"))?;
-    let tokens = keys.once("secret/tokens").await;
-    let tokens = tokens.map_err(|error| fault("the tokens' key")(error.message()))?;
+    let tokens = once(&keys, "secret/tokens", "the tokens' key").await?;
     let tokens = Arc::new(Sealed::new(Arc::clone(&store), &tokens, "upstream tokens"));
     let manifests = manifests::kept(config, (&keys, store), &egress, &clock).await?;
     let ways = Ways { egress, manifests: Arc::clone(&manifests), tokens };
@@ -177,45 +177,28 @@ async fn assemble(
     }));
     let keys = Arc::new(keys);
     let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
-    let (own, behind) = (Arc::clone(&keys), Arc::downgrade(&gateway));
     let tokens = Arc::new(Issuers::default());
     tokens.set(issuers::trusted(config, &workshop.egress));
-    let inside = Inside {
-        keys: own,
-        issuers: Arc::clone(&tokens),
-        gateway: behind,
-        records: Arc::clone(&records),
-    };
     // It is set here and nowhere else.
-    drop(workshop.inside.set(inside));
+    drop(workshop.inside.set(Inside {
+        keys: Arc::clone(&keys),
+        issuers: Arc::clone(&tokens),
+        gateway: Arc::downgrade(&gateway),
+        records: Arc::clone(&records),
+    }));
     let doors = Doors::new(Parts {
         gateway: Arc::clone(&gateway),
         intake: Arc::clone(&intake),
         keys: Arc::clone(&keys),
-        issuers: Arc::clone(&tokens),
+        issuers: tokens,
         records,
         counts,
-        clock: Arc::clone(&clock),
-        hosts: Hosts {
-            names: config.server.allowed_hosts.clone(),
-            origins: config.server.allowed_origins.clone(),
-        },
+        clock,
+        hosts: hosts(config),
         max_body: config.server.max_body,
         secret: mac_key,
     });
-    Ok(App {
-        doors,
-        intake,
-        gateway,
-        ledger,
-        credentials,
-        policy,
-        workshop,
-        manifests,
-        keys,
-        tokens,
-        clock,
-    })
+    Ok(App { doors, intake, gateway, ledger, credentials, policy, workshop, manifests, keys })
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.
@@ -226,7 +209,7 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
             Ok(config) => {
                 tracing::info!("configuration taken");
                 app.credentials.set(sources::secrets(config));
-                app.believe(config);
+                app.doors.believe(issuers::trusted(config, &app.workshop.egress));
                 let guests = config.default_guest_modules.clone();
                 if let Err(error) = app.keys.set_guests(guests).await {
                     tracing::error!(%error, "the personas are not read anew");
@@ -246,11 +229,6 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
 }
 
 impl App {
-    /// Whose tokens are believed from here on.
-    fn believe(&self, config: &Config) {
-        self.tokens.set(issuers::trusted(config, &self.workshop.egress));
-    }
-
     /// Ends: calls first, then sources with their children, then the record.
     async fn end(self) {
         self.gateway.drain().await;
@@ -259,6 +237,11 @@ impl App {
         // Waits for the last sync.
         drop(tokio::task::spawn_blocking(move || ledger.close()).await);
     }
+}
+
+fn hosts(config: &Config) -> Hosts {
+    let ServerConfig { allowed_hosts, allowed_origins, .. } = config.server.clone();
+    Hosts { names: allowed_hosts, origins: allowed_origins }
 }
 
 fn options(config: &Config) -> Options {

@@ -82,21 +82,7 @@ impl Server {
         let listing = Listing { offers, about, ..Listing::default() };
         let first = first.unwrap_or(Answer::Listing(listing));
         let source = Arc::new(Scripted::new("s", first));
-        let sourced = Sourced {
-            source: Arc::clone(&source) as Arc<dyn tool::Source>,
-            kind: kind.unwrap_or("test"),
-            trust: Trust::Full,
-            durability: None,
-            poll: None,
-            fingerprint: 1,
-        };
-        let intake = Arc::new(Intake::start(
-            Org::default(),
-            vec![sourced],
-            Times::default(),
-            Arc::clone(&clock) as _,
-        ));
-        intake.settled().await;
+        let intake = listed(&source, kind, &clock).await;
         let gateway = Arc::new(Gateway::new(gateway::Parts {
             catalog: intake.cell(),
             policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
@@ -223,6 +209,25 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop.cancel();
     }
+}
+
+async fn listed(
+    source: &Arc<Scripted>,
+    kind: Option<&'static str>,
+    clock: &Arc<FakeClock>,
+) -> Arc<Intake> {
+    let sourced = Sourced {
+        source: Arc::clone(source) as Arc<dyn tool::Source>,
+        kind: kind.unwrap_or("test"),
+        trust: Trust::Full,
+        durability: None,
+        poll: None,
+        fingerprint: 1,
+    };
+    let (times, clock) = (Times::default(), Arc::clone(clock) as _);
+    let intake = Arc::new(Intake::start(Org::default(), vec![sourced], times, clock));
+    intake.settled().await;
+    intake
 }
 
 /// Serves on a port of its own.

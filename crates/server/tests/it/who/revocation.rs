@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::json;
 use server::Keys;
 use store::MemoryStore;
+use tokio::time::Instant;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tool::store::Expect;
 use tool::{Boxed, Clock, Level, Store, StoreError, Version, Versioned};

@@ -27,7 +27,8 @@ pub(in crate::config) struct Issuer {
     /// `NAME:USER`.
     pub(in crate::config) name: Field<String>,
     /// The `iss` of its tokens, letter by letter; its metadata are looked for there.
-    pub(in crate::config) issuer: Field<String>,
+    #[serde(rename = "issuer")]
+    pub(in crate::config) iss: Field<String>,
     /// The address of its keys. Default: what its metadata say.
     pub(in crate::config) jwks: Field<String>,
     /// How its tokens may be signed: any of EdDSA, ES256, ES384, ES512, RS256, RS384, RS512, PS256, PS384

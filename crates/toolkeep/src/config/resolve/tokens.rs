@@ -79,8 +79,8 @@ impl Resolver<'_> {
             let fix = "use 1 to 32 lower-case letters, digits, `_` and `-`";
             self.sink.tell(place, message, fix);
         }
-        let issuer = self.needed(&low.issuer, place, "issuer")?;
-        self.place_of(&low.issuer, |url| is_safe(url) && without_extras(url));
+        let issuer = self.needed(&low.iss, place, "issuer")?;
+        self.place_of(&low.iss, |url| is_safe(url) && without_extras(url));
         let jwks = self.place_of(&low.jwks, is_safe);
         let issuer = Issuer {
             name,

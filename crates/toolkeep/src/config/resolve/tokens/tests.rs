@@ -45,8 +45,16 @@ fn what_is_said_of_issuers_is_kept() {
 #[test]
 fn what_would_let_in_too_much_or_nobody_is_told() {
     for (from, to, told) in [
-        ("https://tools.example/mcp", "https://tools.example", "`https://tools.example` is no address of `/mcp`"),
-        ("https://tools.example/mcp", "http://tools.example/mcp", "is no address of `/mcp` that tokens can be for"),
+        (
+            "https://tools.example/mcp",
+            "https://tools.example",
+            "`https://tools.example` is no address of `/mcp`",
+        ),
+        (
+            "https://tools.example/mcp",
+            "http://tools.example/mcp",
+            "is no address of `/mcp` that tokens can be for",
+        ),
         ("https://login.example/", "http://login.example/", "is no address for secrets and tokens"),
         ("name: ci", "name: corp", "there is an issuer of this name or this address already"),
         ("name: ci", "name: Ci", "`Ci` is no name of an issuer"),

@@ -14,7 +14,6 @@ use crate::config::field::Field;
 use crate::config::high::{IssuerConfig, TokensConfig};
 use crate::config::low;
 use crate::config::node::shorten;
-use crate::config::units;
 
 /// Issuers of one installation.
 const ISSUERS: usize = 32;
@@ -144,16 +143,14 @@ impl Resolver<'_> {
     }
 
     fn life(&self, field: &Field<String>) -> u64 {
-        let given = field.given().map(|(text, place)| match units::duration(text) {
-            Ok(life) if life > Duration::ZERO && life <= LONGEST => life,
-            Ok(_) => {
-                self.sink.tell(place, "a token lives at most 168h", "write it as `1h`");
-                LIFE
-            }
-            Err(message) => {
-                self.sink.tell(place, message, "write it as `1h`");
-                LIFE
-            }
+        let given = field.given().map(|(text, place)| {
+            hours(text).filter(|life| *life > Duration::ZERO && *life <= LONGEST).unwrap_or_else(
+                || {
+                    let message = format!("`{}` is no life of a token", shorten(text));
+                    self.sink.tell(place, message, "write up to 168 hours, as `30m` or `1h`");
+                    LIFE
+                },
+            )
         });
         u64::try_from(given.unwrap_or(LIFE).as_millis()).unwrap_or(0)
     }
@@ -205,6 +202,17 @@ impl Resolver<'_> {
         };
         Some(Grant { claim, value, level, roles: roles.map(fits).collect() })
     }
+}
+
+/// Whole minutes or hours.
+fn hours(text: &str) -> Option<Duration> {
+    let (number, minutes) = match (text.strip_suffix('m'), text.strip_suffix('h')) {
+        (Some(number), _) => (number, 1),
+        (_, Some(number)) => (number, 60),
+        _ => return None,
+    };
+    let number: u64 = number.parse().ok()?;
+    Some(Duration::from_secs(number.checked_mul(minutes * 60)?))
 }
 
 /// RFC 8414, 2.

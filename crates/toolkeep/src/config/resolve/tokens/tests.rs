@@ -61,7 +61,7 @@ fn what_would_let_in_too_much_or_nobody_is_told() {
         ("[ES256]", "[HS256]", "`HS256` is no algorithm that tokens may be signed with"),
         ("[ES256]", "[none]", "`none` is no algorithm"),
         ("[ES256]", "[]", "with no algorithm no token can hold"),
-        ("max_lifetime: 2h", "max_lifetime: 8000h", "a token lives at most 168h"),
+        ("max_lifetime: 2h", "max_lifetime: 8000h", "`8000h` is no life of a token"),
         ("level: admin", "level: owner", "no token makes an owner"),
         ("level: admin", "level: root", "`root` is no level"),
         ("value: tools", "value: 'a b'", "`a b` is no scope"),

@@ -93,9 +93,10 @@ impl Org {
             Self::List(List {}) => client.get(&Path::new("/v1/orgs", &[])).await,
             Self::Tools(Tools { name, set, none }) => {
                 let path = Path::new("/v1/orgs", &[name, "tools"]);
-                match set.is_empty() && !none {
-                    true => client.get(&path).await,
-                    false => client.put(&path, &json!({"tools": set})).await,
+                if set.is_empty() && !none {
+                    client.get(&path).await
+                } else {
+                    client.put(&path, &json!({"tools": set})).await
                 }
             }
             Self::Disable(Disable { name }) => client.delete(&Path::new("/v1/orgs", &[name])).await,

@@ -180,6 +180,12 @@ impl Client {
         self.with("mcp-session-id", reply.header("mcp-session-id").unwrap())
     }
 
+    /// The id of its session.
+    pub(crate) fn session_id(&self) -> String {
+        let own = self.headers.iter().find(|(name, _)| name == "mcp-session-id");
+        own.map(|(_, id)| id.clone()).unwrap()
+    }
+
     /// The GET stream of its session.
     pub(crate) async fn listen(&self) -> Stream {
         let version = [("mcp-protocol-version", "2025-11-25")];

@@ -203,7 +203,7 @@ impl Inner {
         let judge = || {
             let keys = kept.keys(&self.keys, clock)?;
             let beside = (ring.directory(), clock.wall());
-            Some(kept.issuer.verify(&token, &keys, &audiences, beside))
+            Some(kept.issuer.verify(&token, &keys.0, &audiences, beside))
         };
         let first = judge();
         if !matches!(first, None | Some(Err(TokenFault::UnknownKey))) {

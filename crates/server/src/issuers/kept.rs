@@ -50,13 +50,13 @@ impl Kept {
         self: &Arc<Self>,
         from: &Arc<dyn KeySource>,
         clock: &Arc<dyn Clock>,
-    ) -> Option<KeySet> {
+    ) -> Option<Arc<(KeySet, Mono)>> {
         let kept = self.keys.load_full()?;
         let age = clock.mono().since(kept.1);
         if age > FRESH {
             self.ask(from, clock);
         }
-        (age <= OLDEST).then(|| kept.0.clone())
+        (age <= OLDEST).then_some(kept)
     }
 
     /// Asks for the keys anew, where that is not too soon, and waits; whether an asking ended.

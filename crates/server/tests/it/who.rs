@@ -2,6 +2,7 @@
 
 mod directory;
 mod handed;
+mod hazards;
 mod resource;
 mod revocation;
 mod tokens;

@@ -46,9 +46,8 @@ async fn tokens_of_a_real_issuer_hold_for_what_they_were_made() {
     let (program, told) = issuer();
     let home = home(told["issuer"].as_str().unwrap());
     let server = serve(&home).await;
-    let with = |name: &str| {
-        Client::open(&server.url).with_key(told["tokens"][name].as_str().unwrap())
-    };
+    let with =
+        |name: &str| Client::open(&server.url).with_key(told["tokens"][name].as_str().unwrap());
     let call = json!({"tool": "save", "arguments": {}});
     for name in ["tools", "admin", "rsa"] {
         let reply = with(name).post("/v1/calls", &call).await;

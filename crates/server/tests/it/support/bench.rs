@@ -10,7 +10,7 @@ use identity::{NewKey, Right};
 use intake::{Intake, Sourced, Times};
 use ledger::FileLedger;
 use policy::Policy;
-use server::{Counts, Doors, Front, Hosts, Keys, Parts};
+use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts};
 use store::MemoryStore;
 use testkit::clock::FakeClock;
 use testkit::ledger::MemoryLedger;
@@ -19,7 +19,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::ledger::Kind;
-use tool::{CallId, Clock as _, End, Intent, Level, Listing, Offer, Org, Refusal, Secret, Trust};
+use tool::{
+    CallId, Clock as _, End, Intent, Level, Listing, Offer, Org, Refusal, Secret, Store, Trust,
+};
 
 use super::Client;
 
@@ -40,6 +42,8 @@ pub(crate) struct Setup {
     pub(crate) secret: Option<Secret>,
     /// What its source answers first, where that is no listing of the offers.
     pub(crate) first: Option<Answer>,
+    /// Where its keys are kept, where that is not a store of its own.
+    pub(crate) store: Option<Arc<dyn Store>>,
 }
 
 pub(crate) struct Server {
@@ -52,7 +56,8 @@ pub(crate) struct Server {
     pub(crate) doors: Doors,
     pub(crate) stop: CancellationToken,
     pub(crate) listening: TaskTracker,
-    keys: Arc<Keys>,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) issuers: Arc<Issuers>,
 }
 
 impl Server {
@@ -66,7 +71,8 @@ impl Server {
     }
 
     pub(crate) async fn with(setup: Setup) -> Self {
-        let Setup { offers, hosts, options, open, files, kind, about, secret, first } = setup;
+        let Setup { offers, hosts, options, open, files, kind, about, secret, first, store } =
+            setup;
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
         let kept: (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) = match files {
             Some(files) => (Arc::clone(&files) as _, files),
@@ -76,21 +82,7 @@ impl Server {
         let listing = Listing { offers, about, ..Listing::default() };
         let first = first.unwrap_or(Answer::Listing(listing));
         let source = Arc::new(Scripted::new("s", first));
-        let sourced = Sourced {
-            source: Arc::clone(&source) as Arc<dyn tool::Source>,
-            kind: kind.unwrap_or("test"),
-            trust: Trust::Full,
-            durability: None,
-            poll: None,
-            fingerprint: 1,
-        };
-        let intake = Arc::new(Intake::start(
-            Org::default(),
-            vec![sourced],
-            Times::default(),
-            Arc::clone(&clock) as _,
-        ));
-        intake.settled().await;
+        let intake = listed(&source, kind, &clock).await;
         let gateway = Arc::new(Gateway::new(gateway::Parts {
             catalog: intake.cell(),
             policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
@@ -100,13 +92,16 @@ impl Server {
             mac_key: Secret::new("key"),
             options,
         }));
-        let (keys, problems) = Keys::read(Arc::new(MemoryStore::new()), open).await.unwrap();
+        let issuers = Arc::new(Issuers::default());
+        let store = store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        let (keys, problems) = Keys::read(store, open).await.unwrap();
         assert_eq!(problems, []);
         let keys = Arc::new(keys);
         let doors = Doors::new(Parts {
             gateway: Arc::clone(&gateway),
             intake: Arc::clone(&intake),
             keys: Arc::clone(&keys),
+            issuers: Arc::clone(&issuers),
             records: kept.1,
             counts,
             clock: Arc::clone(&clock) as _,
@@ -115,7 +110,19 @@ impl Server {
             hosts,
         });
         let (address, stop, listening) = listen(Front::new(&doors)).await;
-        Self { address, gateway, ledger, source, clock, intake, doors, stop, listening, keys }
+        Self {
+            address,
+            gateway,
+            ledger,
+            source,
+            clock,
+            intake,
+            doors,
+            stop,
+            listening,
+            keys,
+            issuers,
+        }
     }
 
     /// With a module of which nothing can be had.
@@ -202,6 +209,25 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop.cancel();
     }
+}
+
+async fn listed(
+    source: &Arc<Scripted>,
+    kind: Option<&'static str>,
+    clock: &Arc<FakeClock>,
+) -> Arc<Intake> {
+    let sourced = Sourced {
+        source: Arc::clone(source) as Arc<dyn tool::Source>,
+        kind: kind.unwrap_or("test"),
+        trust: Trust::Full,
+        durability: None,
+        poll: None,
+        fingerprint: 1,
+    };
+    let (times, clock) = (Times::default(), Arc::clone(clock) as _);
+    let intake = Arc::new(Intake::start(Org::default(), vec![sourced], times, clock));
+    intake.settled().await;
+    intake
 }
 
 /// Serves on a port of its own.

@@ -38,6 +38,8 @@ rights! {
     RecordsRead = "records:read",
     /// Have sources listed anew.
     SourcesRefresh = "sources:refresh",
+    /// Have decisions explained for other keys, and of tools that are hidden.
+    PolicyExplain = "policy:explain",
 }
 
 impl Right {
@@ -45,7 +47,7 @@ impl Right {
     pub const fn fits_agent(self) -> bool {
         match self {
             Self::Approve | Self::KeysWrite => false,
-            Self::RecordsRead | Self::SourcesRefresh => true,
+            Self::RecordsRead | Self::SourcesRefresh | Self::PolicyExplain => true,
         }
     }
 }

@@ -60,6 +60,7 @@ pub(crate) enum Test<'a> {
 
 /// Faults that tests put in, to see that they are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(not(test), expect(dead_code, reason = "only tests make them"))]
 pub(crate) enum Seeded {
     #[default]
     None,

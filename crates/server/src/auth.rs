@@ -8,6 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use identity::Principal;
 use tool::Code;
 
+use crate::context;
 use crate::error::ApiError;
 use crate::facades;
 use crate::state::Doors;
@@ -28,12 +29,16 @@ pub(crate) async fn credential(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match principal(&doors, request.headers()) {
+    let principal = match principal(&doors, request.headers()) {
+        Ok(principal) => principal,
+        Err(error) => return facades::unauthenticated(error, &request).into_response(),
+    };
+    match context::narrowed(&doors, principal, (request.headers(), request.uri())) {
         Ok(principal) => {
             request.extensions_mut().insert(principal);
             next.run(request).await
         }
-        Err(error) => facades::unauthenticated(error, &request).into_response(),
+        Err(error) => error.into_response(),
     }
 }
 

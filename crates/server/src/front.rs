@@ -6,11 +6,12 @@
 use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse as _;
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response, Uri};
 use identity::Principal;
 use tool::Boxed;
 use tower::ServiceExt as _;
 
+use crate::context;
 use crate::error::ApiError;
 use crate::mcp;
 use crate::state::Doors;
@@ -68,7 +69,7 @@ fn endpoint(path: &str) -> Option<&str> {
 }
 
 async fn message(doors: Doors, source: Option<String>, request: Request<Body>) -> Response<Body> {
-    let answered = match entered(&doors, request.headers()) {
+    let answered = match entered(&doors, (request.headers(), request.uri())) {
         Ok(principal) => mcp::message(&doors, &principal, source, request).await,
         Err(error) => Err(error),
     };
@@ -76,9 +77,9 @@ async fn message(doors: Doors, source: Option<String>, request: Request<Body>) -
 }
 
 /// What stands before every door, in this order.
-fn entered(doors: &Doors, headers: &HeaderMap) -> Result<Principal, ApiError> {
-    doors.parts.hosts.check(headers)?;
-    auth::principal(doors, headers)
+fn entered(doors: &Doors, asked: (&HeaderMap, &Uri)) -> Result<Principal, ApiError> {
+    doors.parts.hosts.check(asked.0)?;
+    context::narrowed(doors, auth::principal(doors, asked.0)?, asked)
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ use crate::cli::LAUNCH;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::wiring::{Running, Start, Wiring};
 use crate::clock::SystemClock;
-use crate::config::{self, Config, Faults, Latest};
+use crate::config::{self, Config, Fault, Faults, Latest, Place};
 use credentials::Configured;
 use door::RouterDoor;
 use internals::Inside;
@@ -41,6 +41,9 @@ use sources::{Ways, Workshop};
 /// How long a server that listens waits for its sources before it says so. One that takes longer comes
 /// when it comes: it does not hold up the others.
 const SETTLE: Duration = Duration::from_secs(1);
+
+/// Rules for tools that are not there, of which so many are told.
+const UNMET: usize = 20;
 
 /// The real parts.
 #[derive(Debug)]
@@ -84,7 +87,9 @@ async fn run(start: Start) -> Result<Running, Failure> {
         Some(_) => drop(tokio::time::timeout(SETTLE, app.intake.settled()).await),
     }
     let stop = start.stop.clone();
+    unmet(&app);
     let tasks = TaskTracker::new();
+    let mut said = start.config.policy_said;
     let news = config::watch(start.setting, &start.reading, &tasks, stop.clone());
     let held = start.held;
     let ended = Box::pin(async move {
@@ -103,7 +108,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
         };
         tokio::select! {
             () = serving => {}
-            () = follow(&app, news) => {}
+            () = follow(&app, news, &mut said) => {}
             () = app.manifests.tend() => {}
         }
         app.end().await;
@@ -154,7 +159,7 @@ async fn assemble(
     let intake =
         Arc::new(Intake::start(Org::default(), sources, Times::default(), Arc::clone(&clock)));
     let counts = Counts::default();
-    let policy = Arc::new(ArcSwap::from_pointee(Policy::new(config.policy.clone())));
+    let policy = Arc::new(ArcSwap::from_pointee(config.policy.clone()));
     let gateway = Arc::new(Gateway::new(gateway::Parts {
         catalog: intake.cell(),
         policy: Arc::clone(&policy),
@@ -188,11 +193,18 @@ async fn assemble(
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.
-async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
+async fn follow(app: &App, mut news: watch::Receiver<Latest>, said: &mut bool) {
     while news.changed().await.is_ok() {
         let latest = Arc::clone(&news.borrow_and_update());
         match latest.as_ref() {
+            // Half a file may be a whole one without the rules.
+            Ok(config) if *said && !config.policy_said => {
+                let faults = Faults::one(policy_is_gone(config));
+                tracing::warn!("configuration not taken, the last good one stays:\n{faults}");
+                app.intake.add(configuration::told(&faults));
+            }
             Ok(config) => {
+                *said = config.policy_said;
                 tracing::info!("configuration taken");
                 app.credentials.set(sources::secrets(config));
                 let guests = config.default_guest_modules.clone();
@@ -200,9 +212,10 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
                     tracing::error!(%error, "the personas are not read anew");
                 }
                 let sources = app.workshop.build(config, &Faults::default());
-                let rules = Arc::new(Policy::new(config.policy.clone()));
+                let rules = Arc::new(config.policy.clone());
                 // No tool of the old sources under the new rules, and none of the new under the old.
                 app.intake.set_and(sources, || app.policy.store(rules));
+                unmet(app);
             }
             Err(faults) => {
                 tracing::warn!("configuration not taken, the last good one stays:\n{faults}");
@@ -211,6 +224,24 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
         }
     }
     std::future::pending::<()>().await;
+}
+
+fn policy_is_gone(config: &Config) -> Fault {
+    let file = config.file.clone().unwrap_or_default();
+    let told = "the policy is gone from the file";
+    Fault::new(&file, Place::TOP, told).fix("write `policy: {}` to have none")
+}
+
+/// Tools come and go, so a rule that names one which is not there is no fault; but it may be a slip.
+fn unmet(app: &App) {
+    let (catalog, policy) = (app.intake.catalog(), app.policy.load());
+    let has = |name: &str| catalog.find(name).is_some();
+    for pattern in policy.unmet(has).take(UNMET) {
+        let place = pattern.place();
+        tracing::warn!(
+            "the policy names `{pattern}` at {place}, and no source has such a tool now"
+        );
+    }
 }
 
 impl App {

@@ -52,7 +52,8 @@ impl Resolver<'_> {
             sources: Vec::new(),
             server: server.map(|server| self.server(server)).unwrap_or_default(),
             limits: low.limits.get().map(|limits| self.limits(limits)).unwrap_or_default(),
-            policy: low.policy.get().map(|policy| self.policy(policy)).unwrap_or_default(),
+            policy: self.policy(low.policy.get()),
+            policy_said: !low.policy.is_absent(),
             redis: self.redis(low),
             default_guest_modules: self.guest_modules(low),
         }

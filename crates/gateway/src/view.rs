@@ -162,3 +162,6 @@ impl Gateway {
         Arc::clone(slot.get_or_init(new))
     }
 }
+
+#[cfg(test)]
+mod tests;

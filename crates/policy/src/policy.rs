@@ -7,7 +7,7 @@ use identity::RightsClass;
 use tool::{CallerType, Digest, Wall};
 
 use crate::at::shown;
-use crate::ready::{Reading, Ready};
+use crate::ready::{Reading, Ready, ReadyRule};
 use crate::select::Groups;
 use crate::{Layer, Lens, Pattern, Rules, Slip};
 
@@ -28,6 +28,8 @@ pub(crate) struct Parts {
     pub(crate) roles: BTreeMap<String, Ready>,
     pub(crate) personas: BTreeMap<String, Ready>,
     pub(crate) tasks: BTreeMap<String, Ready>,
+    /// Whether any rule hides by time: asked with every call.
+    times: bool,
 }
 
 impl Policy {
@@ -60,7 +62,10 @@ impl Policy {
             return Err(slips);
         }
         let digest = rules.digest();
-        Ok(Self(Arc::new(Parts { rules, digest, groups, global, orgs, roles, personas, tasks })))
+        let times = false;
+        let parts = Parts { rules, digest, groups, global, orgs, roles, personas, tasks, times };
+        let times = parts.hiding_changes(Wall(0)).next().is_some();
+        Ok(Self(Arc::new(Parts { times, ..parts })))
     }
 
     /// Names these rules in records.
@@ -89,19 +94,12 @@ impl Policy {
 
     /// Whether any rule hides by time: only then does what was admitted become old.
     pub fn has_times(&self) -> bool {
-        self.hiding_changes(Wall(0)).next().is_some()
+        self.0.times
     }
 
     /// Up to when what is admitted now holds; `None` for ever.
     pub fn valid_until(&self, now: Wall) -> Option<Wall> {
-        self.hiding_changes(now).min()
-    }
-
-    fn hiding_changes(&self, now: Wall) -> impl Iterator<Item = Wall> + '_ {
-        let Parts { global, orgs, roles, personas, tasks, .. } = &*self.0;
-        let named = [orgs, roles, personas, tasks].into_iter().flat_map(BTreeMap::values);
-        let rules = std::iter::once(global).chain(named).flat_map(|layer| &layer.rules);
-        rules.filter_map(move |rule| rule.changes(now))
+        self.0.hiding_changes(now).min()
     }
 
     /// Whether a caller may say that it does a task of this type.
@@ -126,10 +124,7 @@ impl Policy {
 
     /// Rules that ask for taint, which nothing sets yet.
     pub fn asks_for_taint(&self) -> bool {
-        let Parts { global, orgs, roles, personas, tasks, .. } = &*self.0;
-        let named = [orgs, roles, personas, tasks].into_iter().flat_map(BTreeMap::values);
-        let mut rules = std::iter::once(global).chain(named).flat_map(|layer| &layer.rules);
-        rules.any(|rule| rule.condition.as_ref().is_some_and(|condition| condition.taint))
+        self.0.ready().any(|rule| rule.condition.as_ref().is_some_and(|condition| condition.taint))
     }
 }
 
@@ -148,8 +143,22 @@ impl Policy {
         let digest = rules.digest();
         let (groups, global) = (Groups::default(), Ready::default());
         let none = BTreeMap::new;
-        let (orgs, roles, personas, tasks) = (none(), none(), none(), none());
-        Self(Arc::new(Parts { rules, digest, groups, global, orgs, roles, personas, tasks }))
+        let (orgs, roles, personas, tasks, times) = (none(), none(), none(), none(), false);
+        let parts = Parts { rules, digest, groups, global, orgs, roles, personas, tasks, times };
+        Self(Arc::new(parts))
+    }
+}
+
+impl Parts {
+    /// The rules of all layers.
+    fn ready(&self) -> impl Iterator<Item = &Arc<ReadyRule>> {
+        let Self { global, orgs, roles, personas, tasks, .. } = self;
+        let named = [orgs, roles, personas, tasks].into_iter().flat_map(BTreeMap::values);
+        std::iter::once(global).chain(named).flat_map(|layer| &layer.rules)
+    }
+
+    fn hiding_changes(&self, now: Wall) -> impl Iterator<Item = Wall> {
+        self.ready().filter_map(move |rule| rule.changes(now))
     }
 }
 

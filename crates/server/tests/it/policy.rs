@@ -239,7 +239,7 @@ async fn context_narrows_at_every_door_and_gives_nothing() {
     ] {
         let header = format!("toolkeep-{}", word.replace('_', "-"));
         let (by_header, by_query) =
-            (ann.with(&header, value), ann.query(&format!("{word}={value}")));
+            (ann.with(&header, value), ann.query(&format!("?{word}={value}")));
         for client in [&by_header, &by_query] {
             assert_eq!(seen(&client.get("/v1/tools").await.good()), set(left), "{word}");
             assert_eq!(
@@ -260,7 +260,7 @@ async fn context_narrows_at_every_door_and_gives_nothing() {
         assert_eq!(seen(&legacy["result"]), set(left), "{word} in _meta");
     }
     // In the body of a call.
-    let call = |body: Value| ann.post("/v1/calls", &body);
+    let call = async |body: Value| ann.post("/v1/calls", &body).await;
     assert_eq!(call(json!({ "tool": "change", "arguments": {} })).await.status, 200);
     let refused = call(json!({ "tool": "change", "arguments": {}, "read_only": true })).await;
     assert_eq!(refused.error().1, "unknown_tool");

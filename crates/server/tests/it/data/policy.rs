@@ -171,9 +171,9 @@ async fn checked(name: &str) -> bool {
             let slow = rule("args.a.all(x, args.b.all(y, x != y))");
             assert!(Policy::new(slow).unwrap_err()[0].message.contains("loop"));
             bench.under(rule("has(args.a) && size(args.a) > 5000"));
-            let call = |length: usize| {
+            let call = async |length: usize| {
                 let text = "x".repeat(length);
-                bench.ann.call(NOTES, json!({ "a": text }))
+                bench.ann.call(NOTES, json!({ "a": text })).await
             };
             assert_eq!(call(70_000).await.error().1, "denied");
             assert_eq!(call(1_000).await.status, 200);

@@ -117,7 +117,7 @@ async fn checked(name: &str) -> bool {
         | "error text tells denied from absent" => {
             bench.under(global(Layer { deny: patterns(&[NOTES]), ..Layer::default() }));
             let (hidden, unknown) =
-                (faces(&bench.ann, NOTES).await, faces(&bench.ann, "notez.append").await);
+                (faces(&bench.ann, NOTES).await, faces(&bench.ann, "notes.appenz").await);
             assert_eq!(hidden, unknown);
             let resolved = bench.ann.post("/resolve", &json!({ "tool": NOTES })).await;
             assert_eq!(resolved.status, 404);

@@ -8,7 +8,6 @@ macro_rules! features {
     ($($(#[$doc:meta])* $field:ident),+ $(,)?) => {
         /// The flags that are off.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-        #[expect(clippy::struct_excessive_bools, reason = "each flag stands for itself")]
         pub struct Off { $($(#[$doc])* pub $field: bool),+ }
 
         impl Off {

@@ -55,7 +55,7 @@ pub(crate) enum Test<'a> {
     ReadOnly,
     NoWeb,
     /// A delegation's lists.
-    Lists(Option<Select>, Select),
+    Lists(Box<(Option<Select>, Select)>),
 }
 
 /// Faults that tests put in, to see that they are found.
@@ -186,7 +186,7 @@ impl<'a> Lens<'a> {
             }
             let lists =
                 delegated(&self.parts.groups, delegation.allow.as_deref(), &delegation.deny);
-            self.add(name, Test::Lists(lists.0, lists.1));
+            self.add(name, Test::Lists(Box::new(lists)));
         }
     }
 
@@ -213,9 +213,9 @@ impl<'a> Lens<'a> {
             Test::Modules => when(!self.rights.allows_source(tool.source), Reason::PersonaModules),
             Test::ReadOnly => when(seen.marks & WRITE != 0, Reason::ReadOnly),
             Test::NoWeb => when(seen.marks & WEB != 0, Reason::NoWeb),
-            Test::Lists(_, deny) if deny.fits(seen) => Some(Reason::DenyRule),
-            Test::Lists(allow, _) => {
-                when(allow.as_ref().is_some_and(|allow| !allow.fits(seen)), Reason::NotAllowed)
+            Test::Lists(lists) if lists.1.fits(seen) => Some(Reason::DenyRule),
+            Test::Lists(lists) => {
+                when(lists.0.as_ref().is_some_and(|allow| !allow.fits(seen)), Reason::NotAllowed)
             }
             Test::Off(off) => {
                 let destructive = off.destructive() && traits.destructive;

@@ -80,7 +80,7 @@ fn is_path(text: &str) -> bool {
     let begins =
         |with: &str| text.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with));
     let one_line = !text.contains('\n');
-    one_line && (text.starts_with('/') || text.starts_with("~") || begins("file:") || climbs(text))
+    one_line && (text.starts_with('/') || text.starts_with('~') || begins("file:") || climbs(text))
 }
 
 fn climbs(text: &str) -> bool {

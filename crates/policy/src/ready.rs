@@ -53,7 +53,9 @@ impl Reading<'_> {
     pub(crate) fn layer(&mut self, layer: &Layer) -> Ready {
         let groups = self.groups;
         let lists = [layer.allow.as_deref().unwrap_or_default(), &layer.deny];
-        lists.iter().for_each(|list| groups.check(list, &mut self.slips));
+        for list in lists {
+            groups.check(list, &mut self.slips);
+        }
         let own = layer.permissions.as_ref().map(|permissions| self.permissions(permissions));
         let categories = layer.categories.as_deref().map(|words| self.categories(words));
         let mut names = BTreeSet::new();

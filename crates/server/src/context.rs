@@ -111,10 +111,8 @@ pub(crate) fn without(uri: &Uri) -> Cow<'_, Uri> {
         return Cow::Borrowed(uri);
     }
     let kept: Vec<_> = query.split('&').filter(|part| !of_ours(part)).collect();
-    let text = match kept.is_empty() {
-        true => uri.path().to_owned(),
-        false => format!("{}?{}", uri.path(), kept.join("&")),
-    };
+    let mark = if kept.is_empty() { "" } else { "?" };
+    let text = format!("{}{mark}{}", uri.path(), kept.join("&"));
     text.parse().map_or(Cow::Borrowed(uri), Cow::Owned)
 }
 

@@ -67,59 +67,17 @@ fn what_could_cost_or_mean_too_much_is_refused_when_it_is_read() {
     }
 }
 
+#[rustfmt::skip]
+const WORDS: &[&str] = &[
+    "args", ".a", ".b", "['a']", "[0]", "==", "!=", "<", ">", "&&", "||", "!", "-", "+", "*", "/", "%",
+    "1", "0", "9223372036854775807", "-9223372036854775808", "1.5", "2u", "'x'", "\"\\u00e9\"", "b'x'",
+    "true", "null", "(", ")", "[", "]", ",", "?", ":", "in", "size(", ".size()", ".contains(",
+    ".exists(x,", ".all(x,", "x", "has(args.a)", "int(", "double(", ".matches('a*')", " ", "principal",
+];
+
 /// Words that conditions are made of, put together at random: no text and no arguments make it panic.
 #[test]
 fn no_condition_breaks_anything() {
-    const WORDS: &[&str] = &[
-        "args",
-        ".a",
-        ".b",
-        "['a']",
-        "[0]",
-        "==",
-        "!=",
-        "<",
-        ">",
-        "&&",
-        "||",
-        "!",
-        "-",
-        "+",
-        "*",
-        "/",
-        "%",
-        "1",
-        "0",
-        "9223372036854775807",
-        "-9223372036854775808",
-        "1.5",
-        "2u",
-        "'x'",
-        "\"\\u00e9\"",
-        "b'x'",
-        "true",
-        "null",
-        "(",
-        ")",
-        "[",
-        "]",
-        ",",
-        "?",
-        ":",
-        "in",
-        "size(",
-        ".size()",
-        ".contains(",
-        ".exists(x,",
-        ".all(x,",
-        "x",
-        "has(args.a)",
-        "int(",
-        "double(",
-        ".matches('a*')",
-        " ",
-        "principal",
-    ];
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut next = move |below: usize| {
         state ^= state << 13;

@@ -241,7 +241,8 @@ fn a_further_layer_or_narrowing_never_gives_anything() {
             0 => more.global.deny.extend(further.global.deny),
             1 => more.global.rules.extend(further.global.rules),
             2 => {
-                more.personas.extend(further.personas.into_iter().filter(|_| p.personas.is_empty()))
+                more.personas
+                    .extend(further.personas.into_iter().filter(|_| p.personas.is_empty()));
             }
             3 => more.tasks.extend(further.tasks.into_iter().filter(|_| p.tasks.is_empty())),
             4 => q.delegations.extend(dice.request().delegations),

@@ -17,6 +17,9 @@ pub(super) struct P {
     pub(super) off: Vec<String>,
 }
 
+pub(super) type Flat = (bool, Vec<String>, Vec<String>, Vec<String>);
+pub(super) type Lent = (Option<Vec<String>>, Vec<String>, bool, bool);
+
 /// A layer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct L {
@@ -27,7 +30,7 @@ pub(super) struct L {
     pub(super) read_only: bool,
     pub(super) no_web: bool,
     /// Web access, categories, allowed, forbidden.
-    pub(super) flat: Option<(bool, Vec<String>, Vec<String>, Vec<String>)>,
+    pub(super) flat: Option<Flat>,
     pub(super) rules: Vec<R>,
 }
 
@@ -61,7 +64,7 @@ pub(super) struct Q {
     pub(super) roles: Vec<String>,
     pub(super) persona: Option<(String, Option<Vec<String>>)>,
     /// Allow, deny, read only, no web.
-    pub(super) delegations: Vec<(Option<Vec<String>>, Vec<String>, bool, bool)>,
+    pub(super) delegations: Vec<Lent>,
     pub(super) read_only: bool,
     pub(super) no_web: bool,
     pub(super) task: Option<String>,
@@ -91,8 +94,11 @@ pub(super) struct T {
 fn like(pattern: &str, text: &str) -> bool {
     match pattern.chars().next() {
         None => text.is_empty(),
-        Some('*') => (0..=text.len()).any(|cut| like(&pattern[1..], &text[cut..])),
-        Some(c) => text.starts_with(c) && like(&pattern[1..], &text[1..]),
+        Some('*') => {
+            let rest = pattern.split_at(1).1;
+            (0..=text.len()).any(|cut| like(rest, text.split_at(cut).1))
+        }
+        Some(c) => text.starts_with(c) && like(pattern.split_at(1).1, text.split_at(1).1),
     }
 }
 
@@ -215,7 +221,7 @@ fn visible(p: &P, q: &Q) -> bool {
     !off("tools")
         && !((off("side_effect_tracking") || off("structured_tool_output")) && t.destructive)
         && !(off("scripts") && q.chain)
-        && !(off("cascading_tool_policy") && !roles.iter().any(known))
+        && (!off("cascading_tool_policy") || roles.iter().any(known))
         && (t.org == "default" || t.org == q.org)
         && (q.org == "default" || listed)
         && q.level >= t.level

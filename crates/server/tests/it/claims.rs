@@ -137,9 +137,10 @@ pub(crate) async fn changes_nothing(server: &Server, guest: &Client, place: Plac
             let narrows =
                 matches!(place, Place::Query | Place::RestBody) && NARROWS.contains(&field);
             let known = ["tool", "arguments", "timeout_ms"].contains(&field);
-            let unread = match narrows {
-                true => value != json!(true) || field == "task_type",
-                false => place == Place::RestBody && !known,
+            let unread = if narrows {
+                value != json!(true) || field == "task_type"
+            } else {
+                place == Place::RestBody && !known
             };
             let expected = if unread { "refused as unreadable" } else { without };
             assert_eq!(came_to(&reply), expected, "{tool} {place:?} {field} = {value}");

@@ -1,6 +1,6 @@
 //! One decision at every door: random policies, keys and tools; context that narrows; explanations.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use identity::{Delegation, Narrowing, NewKey, Persona, Principal, Right};
@@ -71,9 +71,9 @@ impl Dice {
         let named = |dice: &mut Self, name: &str| [(name.to_owned(), dice.layer())].into();
         Policy::new(Rules {
             global: self.layer(),
-            roles: if self.once_in(2) { named(self, "dev") } else { Default::default() },
-            personas: if self.once_in(2) { named(self, "p") } else { Default::default() },
-            tasks: if self.once_in(2) { named(self, "math") } else { Default::default() },
+            roles: if self.once_in(2) { named(self, "dev") } else { BTreeMap::new() },
+            personas: if self.once_in(2) { named(self, "p") } else { BTreeMap::new() },
+            tasks: if self.once_in(2) { named(self, "math") } else { BTreeMap::new() },
             ..Rules::default()
         })
         .unwrap()
@@ -209,20 +209,25 @@ async fn list_show_and_call_are_one_decision_for_random_keys_and_tools() {
     assert!(pairs >= 20_000 && seen > keys / 4 && hidden > keys / 4);
 }
 
-#[tokio::test]
-async fn context_narrows_at_every_door_and_gives_nothing() {
+/// One tool that looks, one that changes, one that reaches the network.
+async fn three() -> Server {
     let effect = |name: &str, effects, scopes: Vec<Scope>| {
         let tool = tools::with(name, |tool| {
             (tool.traits.effects, tool.traits.scopes) = (effects, scopes);
         });
         tools::offer(tool, echo())
     };
-    let server = Server::of(vec![
+    Server::of(vec![
         effect("look", Effects::read_only(), vec![]),
         effect("change", Effects::Unknown, vec![]),
         effect("fetch", Effects::read_only(), vec![Scope::Network]),
     ])
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn context_narrows_at_every_door_and_gives_nothing() {
+    let server = three().await;
     let ann = server.agent("ann", Level::User).await;
     let seen = |list: &Value| -> BTreeSet<String> {
         let list = list["tools"].as_array().unwrap().iter();
@@ -259,6 +264,12 @@ async fn context_narrows_at_every_door_and_gives_nothing() {
         let legacy = ann.legacy(&message("tools/list", meta)).await.good();
         assert_eq!(seen(&legacy["result"]), set(left), "{word} in _meta");
     }
+}
+
+#[tokio::test]
+async fn context_in_a_body_narrows_and_what_cannot_be_read_is_refused() {
+    let server = three().await;
+    let ann = server.agent("ann", Level::User).await;
     // In the body of a call.
     let call = async |body: Value| ann.post("/v1/calls", &body).await;
     assert_eq!(call(json!({ "tool": "change", "arguments": {} })).await.status, 200);

@@ -77,20 +77,10 @@ impl Server {
         let listing = Listing { offers, about, ..Listing::default() };
         let first = first.unwrap_or(Answer::Listing(listing));
         let source = Arc::new(Scripted::new("s", first));
-        let sourced = Sourced {
-            source: Arc::clone(&source) as Arc<dyn tool::Source>,
-            kind: kind.unwrap_or("test"),
-            trust: Trust::Full,
-            durability: None,
-            poll: None,
-            fingerprint: 1,
-        };
-        let intake = Arc::new(Intake::start(
-            Org::default(),
-            vec![sourced],
-            Times::default(),
-            Arc::clone(&clock) as _,
-        ));
+        let sourced = sourced(&source, kind);
+        let now = Arc::clone(&clock) as _;
+        let intake = Intake::start(Org::default(), vec![sourced], Times::default(), now);
+        let intake = Arc::new(intake);
         intake.settled().await;
         let policy = Arc::new(ArcSwap::from_pointee(Policy::default()));
         let gateway = Arc::new(Gateway::new(gateway::Parts {
@@ -216,6 +206,17 @@ impl Server {
     /// Waits until no call runs. The server takes none from here on.
     pub(crate) async fn drained(&self) {
         soon(self.gateway.drain()).await;
+    }
+}
+
+fn sourced(source: &Arc<Scripted>, kind: Option<&'static str>) -> Sourced {
+    Sourced {
+        source: Arc::clone(source) as Arc<dyn tool::Source>,
+        kind: kind.unwrap_or("test"),
+        trust: Trust::Full,
+        durability: None,
+        poll: None,
+        fingerprint: 1,
     }
 }
 

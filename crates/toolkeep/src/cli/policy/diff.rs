@@ -42,9 +42,9 @@ fn text(changes: &[Change]) -> String {
     let line = |change: &Change| {
         let Change { path, was, is } = change;
         // A member of a list is its own name.
-        let shown = |value: &String| match path.ends_with(&format!("[{value}]")) {
-            true => String::new(),
-            false => format!(" {value}"),
+        let shown = |value: &String| {
+            let member = path.ends_with(&format!("[{value}]"));
+            if member { String::new() } else { format!(" {value}") }
         };
         match (was, is) {
             (None, Some(is)) => format!("+ {path}{}", shown(is)),

@@ -140,7 +140,7 @@ impl Resolver<'_> {
                 // It was tried just now.
                 Ok(()) => drop(off.switch_off(name)),
                 Err(told) => {
-                    self.sink.tell(place, told, &format!("use one of {}", Off::NAMES.join(", ")))
+                    self.sink.tell(place, told, &format!("use one of {}", Off::NAMES.join(", ")));
                 }
             }
         }

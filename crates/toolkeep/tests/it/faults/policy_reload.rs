@@ -98,7 +98,7 @@ async fn a_policy_that_changes_all_the_time_is_always_one_whole_policy() {
         let next = if now == ONE { OTHER } else { ONE };
         let (whole, broken) =
             (leaves(next), leaves(next).replace("deny: [", "deny: [group:nope, "));
-        let half = |cut: usize| whole[..whole.len() - cut].to_owned();
+        let half = |cut: usize| whole.split_at(whole.len() - cut).0.to_owned();
         let wrong = match n % 5 {
             1 => Some((broken, ":4:24\"", "unknown group `nope`")),
             // Half a line, and half a file that would be a whole one without the policy.
@@ -108,9 +108,9 @@ async fn a_policy_that_changes_all_the_time_is_always_one_whole_policy() {
         };
         if let Some((text, place, told)) = wrong {
             if n % 2 == 0 {
-                home.write("toolkeep.yaml", &text)
+                home.write("toolkeep.yaml", &text);
             } else {
-                put(&home, &text)
+                put(&home, &text);
             }
             until(told, async || {
                 let fault = fault(&owner).await;

@@ -25,7 +25,7 @@ type Told = (String, String);
 impl Resolver<'_> {
     pub(super) fn global(&self, low: &low::Policy) -> Layer {
         Layer {
-            safety_limit: low.safety_limit.get().map(safety),
+            safety_limit: low.safety_limit.get().copied().map(safety),
             categories: self.categories(&low.categories),
             allow: self.patterns(&low.allow),
             deny: self.patterns(&low.deny).unwrap_or_default(),
@@ -57,7 +57,7 @@ impl Resolver<'_> {
 
     fn layer(&self, low: &low::Layer, place: Place) -> Layer {
         Layer {
-            safety_limit: low.safety_limit.get().map(safety),
+            safety_limit: low.safety_limit.get().copied().map(safety),
             categories: self.categories(&low.categories),
             allow: self.patterns(&low.allow),
             deny: self.patterns(&low.deny).unwrap_or_default(),
@@ -121,7 +121,7 @@ impl Resolver<'_> {
     }
 }
 
-fn safety(word: &low::SafetyWord) -> Safety {
+fn safety(word: low::SafetyWord) -> Safety {
     match word {
         low::SafetyWord::Safe => Safety::Safe,
         low::SafetyWord::Cautious | low::SafetyWord::Moderate => Safety::Cautious,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tool::{Level, Org};
 
-use crate::{Delegation, Narrowing};
+use crate::{Delegation, Narrowing, ToolList};
 
 macro_rules! rights {
     ($($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)?) => {
@@ -40,14 +40,18 @@ rights! {
     SourcesRefresh = "sources:refresh",
     /// Have decisions explained for other keys, and of tools that are hidden.
     PolicyExplain = "policy:explain",
+    /// Make keys that act on behalf of other users, at the lesser of both.
+    ActAs = "act_as",
+    /// Make, change and disable organisations, with the tools they may use. Never an agent's.
+    OrgsWrite = "orgs:write",
 }
 
 impl Right {
     /// Whether a key marked `agent` may carry it: one who acts for a person does not decide for him.
     pub const fn fits_agent(self) -> bool {
         match self {
-            Self::Approve | Self::KeysWrite => false,
-            Self::RecordsRead | Self::SourcesRefresh | Self::PolicyExplain => true,
+            Self::Approve | Self::KeysWrite | Self::OrgsWrite => false,
+            Self::RecordsRead | Self::SourcesRefresh | Self::PolicyExplain | Self::ActAs => true,
         }
     }
 }
@@ -102,6 +106,8 @@ pub(crate) struct Facts {
     pub(crate) rights: BTreeSet<Right>,
     pub(crate) delegations: Vec<Delegation>,
     pub(crate) narrowing: Narrowing,
+    pub(crate) actor: Option<RightsClass>,
+    pub(crate) org_tools: Option<ToolList>,
 }
 
 #[derive(PartialEq, Eq)]
@@ -171,6 +177,18 @@ impl RightsClass {
     /// What the caller took from itself for this request.
     pub fn narrowing(&self) -> &Narrowing {
         &self.0.facts.narrowing
+    }
+
+    /// The patterns of the tools that the organisation may use, where it has a list in the store (spec 4).
+    /// An empty list allows none.
+    pub fn org_tools(&self) -> Option<&[String]> {
+        self.0.facts.org_tools.as_ref().map(ToolList::patterns)
+    }
+
+    /// The class of who acts on behalf of another, where someone does: what it may not do, this class may
+    /// not either.
+    pub fn actor(&self) -> Option<&Self> {
+        self.0.facts.actor.as_ref()
     }
 
     /// Whether tools of this source may be used at all.

@@ -12,6 +12,9 @@ use crate::ready::Ready;
 use crate::select::{Seen, Select, delegated};
 use crate::{Facts, Off, Reason, Residual, Rules};
 
+/// The most that act on behalf of one another.
+const ACTORS: usize = 16;
+
 /// Whether a tool exists for a rights class.
 #[derive(Debug, Clone)]
 pub enum Admission {
@@ -25,11 +28,12 @@ pub enum Admission {
 #[derive(Debug)]
 pub struct Lens<'a> {
     pub(crate) parts: &'a Parts,
-    pub(crate) rights: &'a RightsClass,
     by: CallerType,
     now: Wall,
     pub(crate) gates: Vec<Gate<'a>>,
     pub(crate) seeded: Seeded,
+    /// What the layers of this class are called before their names.
+    whose: &'static str,
 }
 
 /// One layer, as a class meets it.
@@ -42,8 +46,8 @@ pub(crate) struct Gate<'a> {
 
 #[derive(Debug)]
 pub(crate) enum Test<'a> {
-    /// The tool's own traits.
-    Tool,
+    /// The tool's own traits, and whose it is.
+    Tool(&'a RightsClass),
     /// Flags that are off.
     Off(Off),
     /// Nothing passes.
@@ -51,7 +55,7 @@ pub(crate) enum Test<'a> {
     /// Rules of the file.
     Layer(&'a Ready),
     /// The persona's modules.
-    Modules,
+    Modules(&'a RightsClass),
     ReadOnly,
     NoWeb,
     /// A delegation's lists.
@@ -87,45 +91,58 @@ impl<'a> Lens<'a> {
         by: CallerType,
         now: Wall,
     ) -> Self {
-        let mut lens = Self { parts, rights, by, now, gates: Vec::new(), seeded };
+        let mut lens = Self { parts, by, now, gates: Vec::new(), seeded, whose: "" };
         lens.global();
-        lens.org();
-        lens.roles();
-        lens.persona();
-        lens.task();
-        lens.delegations();
+        lens.class(rights);
+        // What someone may not do, he may not on behalf of another.
+        lens.whose = "actor's ";
+        let actors = std::iter::successors(rights.actor(), |actor| actor.actor());
+        actors.take(ACTORS).for_each(|actor| lens.class(actor));
         lens
     }
 
-    fn add(&mut self, name: impl Into<String>, test: Test<'a>) {
-        self.gates.push(Gate { name: name.into(), test });
+    fn class(&mut self, rights: &'a RightsClass) {
+        self.add("tool", Test::Tool(rights));
+        self.org(rights);
+        self.roles(rights);
+        self.persona(rights);
+        self.task(rights);
+        self.delegations(rights);
+    }
+
+    fn add(&mut self, name: impl AsRef<str>, test: Test<'a>) {
+        self.gates.push(Gate { name: format!("{}{}", self.whose, name.as_ref()), test });
     }
 
     fn global(&mut self) {
-        self.add("tool", Test::Tool);
         if self.parts.rules.off != Off::default() {
             self.add("features", Test::Off(self.parts.rules.off));
         }
         self.add("global", Test::Layer(&self.parts.global));
     }
 
-    fn org(&mut self) {
-        let org = self.rights.org();
+    fn org(&mut self, rights: &'a RightsClass) {
+        let org = rights.org();
         let name = format!("org `{org}`");
         let layer = self.parts.orgs.get(org.as_str());
-        let listed = layer.is_some_and(|layer| layer.written.allow.is_some());
+        let stored = rights.org_tools();
+        let listed = stored.is_some() || layer.is_some_and(|layer| layer.written.allow.is_some());
         if !listed && *org != Org::default() && self.seeded != Seeded::OtherOrgsAreFree {
             self.add(name.clone(), Test::Closed(Reason::OrgNotListed));
+        }
+        if let Some(stored) = stored {
+            let lists = delegated(&self.parts.groups, Some(stored), &[]);
+            self.add(name.clone(), Test::Lists(Box::new(lists)));
         }
         if let Some(layer) = layer {
             self.add(name, Test::Layer(layer));
         }
     }
 
-    fn roles(&mut self) {
+    fn roles(&mut self, rights: &'a RightsClass) {
         let parts = self.parts;
-        let fallback = parts.rules.default_role.as_ref().filter(|_| self.rights.roles().is_empty());
-        let names = self.rights.roles().iter().chain(fallback.map(|role| &role.text));
+        let fallback = parts.rules.default_role.as_ref().filter(|_| rights.roles().is_empty());
+        let names = rights.roles().iter().chain(fallback.map(|role| &role.text));
         let mut known = false;
         for role in names {
             let name = format!("role `{role}`");
@@ -143,17 +160,17 @@ impl<'a> Lens<'a> {
         }
     }
 
-    fn persona(&mut self) {
-        let Some(persona) = self.rights.persona() else { return };
+    fn persona(&mut self, rights: &'a RightsClass) {
+        let Some(persona) = rights.persona() else { return };
         let name = format!("persona `{}`", persona.name);
-        self.add(name.clone(), Test::Modules);
+        self.add(name.clone(), Test::Modules(rights));
         if let Some(layer) = self.parts.personas.get(&persona.name) {
             self.add(name, Test::Layer(layer));
         }
     }
 
-    fn task(&mut self) {
-        let narrowing = self.rights.narrowing();
+    fn task(&mut self, rights: &'a RightsClass) {
+        let narrowing = rights.narrowing();
         if narrowing.read_only {
             self.add("task", Test::ReadOnly);
         }
@@ -170,8 +187,8 @@ impl<'a> Lens<'a> {
         }
     }
 
-    fn delegations(&mut self) {
-        let all = self.rights.delegations();
+    fn delegations(&mut self, rights: &'a RightsClass) {
+        let all = rights.delegations();
         let skipped = match self.seeded {
             Seeded::LastDelegationOnly => all.len().saturating_sub(1),
             _ => 0,
@@ -210,7 +227,9 @@ impl<'a> Lens<'a> {
         match test {
             Test::Closed(reason) => Some(*reason),
             Test::Layer(layer) => layer.refuses(seen, self.now, self.seeded),
-            Test::Modules => when(!self.rights.allows_source(tool.source), Reason::PersonaModules),
+            Test::Modules(rights) => {
+                when(!rights.allows_source(tool.source), Reason::PersonaModules)
+            }
             Test::ReadOnly => when(seen.marks & WRITE != 0, Reason::ReadOnly),
             Test::NoWeb => when(seen.marks & WEB != 0, Reason::NoWeb),
             Test::Lists(lists) if lists.1.fits(seen) => Some(Reason::DenyRule),
@@ -222,11 +241,11 @@ impl<'a> Lens<'a> {
                 let chain = off.scripts && self.by == CallerType::Chain;
                 when(off.tools || destructive || chain, Reason::Feature)
             }
-            Test::Tool => {
-                let org = self.rights.org();
+            Test::Tool(rights) => {
+                let org = rights.org();
                 if *tool.org != *org && *tool.org != Org::default() {
                     Some(Reason::OtherOrg)
-                } else if self.rights.level() < traits.level {
+                } else if rights.level() < traits.level {
                     Some(Reason::Level)
                 } else {
                     when(!traits.callers.contains(&self.by), Reason::CallerType)

@@ -59,7 +59,7 @@ impl From<Router> for Front {
 
 /// The source of an endpoint of MCP's, empty for that of all; nothing for any other path. What is
 /// written in escapes takes the long way.
-fn endpoint(path: &str) -> Option<&str> {
+pub(crate) fn endpoint(path: &str) -> Option<&str> {
     let rest = path.strip_prefix("/mcp")?;
     if rest.is_empty() {
         return Some(rest);
@@ -69,7 +69,8 @@ fn endpoint(path: &str) -> Option<&str> {
 }
 
 async fn message(doors: Doors, source: Option<String>, request: Request<Body>) -> Response<Body> {
-    let answered = match entered(&doors, (request.headers(), request.uri())) {
+    let asked = (request.headers(), request.uri());
+    let answered = match entered(&doors, asked, source.as_deref()).await {
         Ok(principal) => mcp::message(&doors, &principal, source, request).await,
         Err(error) => Err(error),
     };
@@ -77,9 +78,13 @@ async fn message(doors: Doors, source: Option<String>, request: Request<Body>) -
 }
 
 /// What stands before every door, in this order.
-fn entered(doors: &Doors, asked: (&HeaderMap, &Uri)) -> Result<Principal, ApiError> {
+async fn entered(
+    doors: &Doors,
+    asked: (&HeaderMap, &Uri),
+    source: Option<&str>,
+) -> Result<Principal, ApiError> {
     doors.parts.hosts.check(asked.0)?;
-    context::narrowed(doors, auth::principal(doors, asked.0)?, asked)
+    context::narrowed(doors, auth::principal(doors, asked.0, source).await?, asked)
 }
 
 #[cfg(test)]

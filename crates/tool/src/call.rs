@@ -44,6 +44,18 @@ pub struct Caller {
     pub level: Level,
     /// Whether the credential belongs to an agent rather than a person.
     pub agent: bool,
+    /// Who acts on behalf of the subject, the nearest first; empty where the subject acts itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actors: Vec<Actor>,
+}
+
+/// One who acts on behalf of another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor {
+    /// The user, as its key names it.
+    pub subject: String,
+    /// Id of its key; never the key.
+    pub key: String,
 }
 
 /// Arguments: the text that was checked and the same text as a tree.
@@ -116,7 +128,19 @@ pub struct Resume {
 
 #[cfg(test)]
 mod tests {
-    use super::Args;
+    use super::{Actor, Args, Caller};
+
+    #[test]
+    fn a_caller_of_an_older_record_acts_for_nobody() {
+        let old = r#"{"org":"default","subject":"ann","key":"k","level":"user","agent":true}"#;
+        let mut caller: Caller = serde_json::from_str(old).unwrap();
+        assert_eq!(caller.actors, []);
+        // And one that acts for nobody is written as it was.
+        assert_eq!(serde_json::to_string(&caller).unwrap(), old);
+        caller.actors.push(Actor { subject: "core".to_owned(), key: "b".to_owned() });
+        let new = serde_json::to_string(&caller).unwrap();
+        assert_eq!(serde_json::from_str::<Caller>(&new).unwrap(), caller);
+    }
 
     #[test]
     fn arguments_are_an_object() {

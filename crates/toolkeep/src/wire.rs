@@ -5,6 +5,7 @@ mod credentials;
 mod door;
 mod endpoint;
 mod internals;
+mod issuers;
 mod manifests;
 mod sources;
 mod unusable;
@@ -20,19 +21,19 @@ use guard::process::Launcher;
 use intake::{Intake, Times};
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
-use server::{Counts, Doors, Front, Hosts, Keys, Parts, Workers};
+use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts, Workers};
 use store::{Sealed, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
-use tool::{Boxed, Clock, Org, Store};
+use tool::{Boxed, Clock, Org, Secret, Store};
 use upstreams::module::Manifests;
 
 use crate::cli::LAUNCH;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::wiring::{Running, Start, Wiring};
 use crate::clock::SystemClock;
-use crate::config::{self, Config, Fault, Faults, Latest, Place};
+use crate::config::{self, Config, Fault, Faults, Latest, Place, ServerConfig};
 use credentials::Configured;
 use door::RouterDoor;
 use internals::Inside;
@@ -93,6 +94,14 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let tasks = TaskTracker::new();
     let mut said = start.config.policy_said;
     let news = config::watch(start.setting, &start.reading, &tasks, stop.clone());
+    // By itself, since a command without a server never waits for what follows here.
+    let (doors, stopped) = (app.doors.clone(), stop.clone());
+    drop(tasks.spawn(async move {
+        tokio::select! {
+            () = doors.tend() => {}
+            () = stopped.cancelled() => {}
+        }
+    }));
     let held = start.held;
     let ended = Box::pin(async move {
         let serving = async {
@@ -140,6 +149,10 @@ async fn read_keys(store: Arc<dyn Store>, start: &Start) -> Result<Keys, Failure
     Ok(keys)
 }
 
+async fn once(keys: &Keys, name: &str, what: &'static str) -> Result<Secret, Failure> {
+    keys.once(name).await.map_err(|error| fault(what)(error.message()))
+}
+
 async fn assemble(
     start: &Start,
     (keys, store): (Keys, Arc<dyn Store>),
@@ -147,13 +160,11 @@ async fn assemble(
 ) -> Result<App, Failure> {
     let config = &start.config;
     keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
-    let mac_key = keys.once("secret/records").await;
-    let mac_key = mac_key.map_err(|error| fault("the records' key")(error.message()))?;
+    let mac_key = once(&keys, "secret/records", "the records' key").await?;
     let ledger = open_ledger(start.held.data().records(), &clock).await?;
     let launcher = Launcher::this_binary(vec![LAUNCH.into()]);
     let egress = Egress::new(EgressSettings::default()).map_err(fault("the way out"))?;
-    let tokens = keys.once("secret/tokens").await;
-    let tokens = tokens.map_err(|error| fault("the tokens' key")(error.message()))?;
+    let tokens = once(&keys, "secret/tokens", "the tokens' key").await?;
     let tokens = Arc::new(Sealed::new(Arc::clone(&store), &tokens, "upstream tokens"));
     let manifests = manifests::kept(config, (&keys, store), &egress, &clock).await?;
     let ways = Ways { egress, manifests: Arc::clone(&manifests), tokens };
@@ -176,21 +187,24 @@ async fn assemble(
     }));
     let keys = Arc::new(keys);
     let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
-    let (own, behind) = (Arc::clone(&keys), Arc::downgrade(&gateway));
-    let inside = Inside { keys: own, gateway: behind, records: Arc::clone(&records) };
+    let tokens = Arc::new(Issuers::default());
+    tokens.set(issuers::trusted(config, &workshop.egress));
     // It is set here and nowhere else.
-    drop(workshop.inside.set(inside));
+    drop(workshop.inside.set(Inside {
+        keys: Arc::clone(&keys),
+        issuers: Arc::clone(&tokens),
+        gateway: Arc::downgrade(&gateway),
+        records: Arc::clone(&records),
+    }));
     let doors = Doors::new(Parts {
         gateway: Arc::clone(&gateway),
         intake: Arc::clone(&intake),
         keys: Arc::clone(&keys),
+        issuers: tokens,
         records,
         counts,
         clock,
-        hosts: Hosts {
-            names: config.server.allowed_hosts.clone(),
-            origins: config.server.allowed_origins.clone(),
-        },
+        hosts: hosts(config),
         max_body: config.server.max_body,
         secret: mac_key,
     });
@@ -212,6 +226,7 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>, said: &mut bool) {
                 *said = config.policy_said;
                 tracing::info!("configuration taken");
                 app.credentials.set(sources::secrets(config));
+                app.doors.believe(issuers::trusted(config, &app.workshop.egress));
                 let guests = config.default_guest_modules.clone();
                 if let Err(error) = app.keys.set_guests(guests).await {
                     tracing::error!(%error, "the personas are not read anew");
@@ -258,6 +273,11 @@ impl App {
         // Waits for the last sync.
         drop(tokio::task::spawn_blocking(move || ledger.close()).await);
     }
+}
+
+fn hosts(config: &Config) -> Hosts {
+    let ServerConfig { allowed_hosts, allowed_origins, .. } = config.server.clone();
+    Hosts { names: allowed_hosts, origins: allowed_origins }
 }
 
 fn options(config: &Config) -> Options {

@@ -7,7 +7,7 @@ use identity::{Narrowing, Principal, Right};
 use policy::Explanation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tool::{Args, Caller, CallerType, Code, Json};
+use tool::{Args, CallerType, Code, Json};
 
 use super::body::Body;
 use super::route::Route;
@@ -141,12 +141,5 @@ fn another(doors: &Doors, asker: &Principal, key: &str) -> Result<Principal, Api
         let told = format!("the key `{}` does not hold any more", shown.escape_debug());
         return Err(ApiError::new(Code::Conflict, told));
     }
-    let caller = Caller {
-        org: record.org.clone(),
-        subject: record.subject.clone(),
-        key: record.id.to_string(),
-        level: record.level,
-        agent: record.agent,
-    };
-    ring.holder(&caller).cloned().ok_or_else(missing)
+    ring.principal(key).cloned().ok_or_else(missing)
 }

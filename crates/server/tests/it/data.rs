@@ -6,6 +6,8 @@ mod framing;
 mod origins;
 mod policy;
 mod results;
+mod sessions;
+mod tokens;
 
 use std::path::{Path, PathBuf};
 

@@ -24,3 +24,5 @@ mod policy;
 mod rest;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod who;

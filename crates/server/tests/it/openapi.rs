@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Server, Setup, tools};
+use crate::support::Server;
+use crate::support::issuer::{Signer, believing};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
 
@@ -28,9 +29,10 @@ async fn the_document_is_served_as_it_is() {
 
 #[tokio::test]
 async fn every_route_in_the_document_is_there() {
-    let setup = Setup { offers: tools::standard(), ..Setup::default() };
-    let server = Server::with(setup).await;
+    let (server, _) = believing(&Signer::new("k1")).await;
     let owner = server.owner().await;
+    owner.post("/v1/orgs", &json!({"name": "acme"})).await.good();
+    owner.put("/v1/roles/notes.append", &json!({})).await.good();
     let call = owner.call("notes.append", json!({})).await.good()["call_id"].clone();
     let key = owner.post("/v1/keys", &json!({"subject": "bob"})).await.good()["id"].clone();
     let body = |path: &str| match path {
@@ -39,6 +41,8 @@ async fn every_route_in_the_document_is_there() {
         "/v1/users" => json!({"subject": "carl"}),
         "/v1/users/{subject}/level" => json!({"level": "user"}),
         "/v1/personas" => json!({"name": "p"}),
+        "/v1/orgs" => json!({"name": "beta"}),
+        "/v1/orgs/{org}/tools" => json!({"tools": []}),
         "/execute" | "/api/modules/{module}/execute" => json!({"tool_name": "notes.append"}),
         "/v1/sources/login" => json!({"source": "s", "redirect_uri": "http://127.0.0.1:1/"}),
         "/v1/sources/login/finish" => json!({"source": "s", "query": "code=1"}),
@@ -49,7 +53,8 @@ async fn every_route_in_the_document_is_there() {
         let id = if path.starts_with("/v1/keys") { &key } else { &call };
         let name = if path.starts_with("/v1/personas") { "p" } else { "notes.append" };
         let path = path.replace("{name}", name).replace("{id}", id.as_str().unwrap());
-        path.replace("{subject}", "bob").replace("{module}", "notes")
+        let path = path.replace("{subject}", "bob").replace("{module}", "notes");
+        path.replace("{org}", "acme").replace("{source}", "s")
     };
     let document = server::openapi();
     let mut asked = 0;
@@ -59,6 +64,7 @@ async fn every_route_in_the_document_is_there() {
                 "get" => owner.get(&fill(path)).await,
                 "delete" => owner.delete(&fill(path)).await,
                 "post" => owner.post(&fill(path), &body(path)).await,
+                "put" => owner.put(&fill(path), &body(path)).await,
                 other => panic!("{other} {path}"),
             };
             assert_eq!(reply.status, 200, "{method} {path}: {}", reply.text());

@@ -329,3 +329,34 @@ async fn an_explanation_tells_those_with_the_right_and_nobody_else() {
     // Nothing of it leaves a record of a call.
     assert!(server.intents().is_empty() && server.refusals().is_empty());
 }
+
+#[tokio::test]
+async fn an_organisations_list_in_the_store_is_what_its_keys_see() {
+    let server = Server::new().await;
+    let owner = server.owner().await;
+    let made = owner.post("/v1/orgs", &json!({ "name": "acme" })).await.good();
+    let acme = server.anyone().key(made["key"].as_str().unwrap(), "first");
+    let seen = async || {
+        let list = acme.get("/v1/tools").await.good();
+        let names = list["tools"].as_array().unwrap().iter();
+        names.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(seen().await, [""; 0], "an organisation without a list has nothing");
+    let put = async |tools: Value| {
+        let body = json!({ "tools": tools }).to_string();
+        owner.send(hyper::Method::PUT, "/v1/orgs/acme/tools", body.into()).await.good()
+    };
+    put(json!(["notes.*"])).await;
+    assert_eq!(seen().await, ["notes.append"]);
+    assert_eq!(acme.call("notes.append", json!({})).await.status, 200);
+    assert_eq!(acme.call("says_error", json!({})).await.error().1, "unknown_tool");
+    // What the file says narrows it further, and an empty list is none.
+    let deny = vec![Pattern::new("notes.*").unwrap()];
+    let orgs = [("acme".to_owned(), Layer { deny, ..Layer::default() })];
+    let policy = Policy::new(Rules { orgs: orgs.into(), ..Rules::default() }).unwrap();
+    server.policy.store(Arc::new(policy));
+    assert_eq!(seen().await, [""; 0]);
+    server.policy.store(Arc::new(Policy::default()));
+    put(json!([])).await;
+    assert_eq!(seen().await, [""; 0]);
+}

@@ -6,6 +6,7 @@ mod mcp_servers;
 mod modules;
 mod policy;
 mod source;
+mod tokens;
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -55,6 +56,7 @@ impl Resolver<'_> {
             policy: self.policy(low.policy.get()),
             policy_said: !low.policy.is_absent(),
             redis: self.redis(low),
+            tokens: self.tokens(low),
             default_guest_modules: self.guest_modules(low),
         }
     }

@@ -10,7 +10,7 @@ use identity::{NewKey, Principal, Right};
 use intake::{Intake, Sourced, Times};
 use ledger::FileLedger;
 use policy::Policy;
-use server::{Counts, Doors, Front, Hosts, Keys, Parts};
+use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts};
 use store::MemoryStore;
 use testkit::clock::FakeClock;
 use testkit::ledger::MemoryLedger;
@@ -19,7 +19,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::ledger::Kind;
-use tool::{CallId, Clock as _, End, Intent, Level, Listing, Offer, Org, Refusal, Secret, Trust};
+use tool::{
+    CallId, Clock as _, End, Intent, Level, Listing, Offer, Org, Refusal, Secret, Store, Trust,
+};
 
 use super::Client;
 
@@ -40,6 +42,8 @@ pub(crate) struct Setup {
     pub(crate) secret: Option<Secret>,
     /// What its source answers first, where that is no listing of the offers.
     pub(crate) first: Option<Answer>,
+    /// Where its keys are kept, where that is not a store of its own.
+    pub(crate) store: Option<Arc<dyn Store>>,
 }
 
 pub(crate) struct Server {
@@ -53,7 +57,8 @@ pub(crate) struct Server {
     pub(crate) policy: Arc<ArcSwap<Policy>>,
     pub(crate) stop: CancellationToken,
     pub(crate) listening: TaskTracker,
-    keys: Arc<Keys>,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) issuers: Arc<Issuers>,
 }
 
 impl Server {
@@ -67,7 +72,8 @@ impl Server {
     }
 
     pub(crate) async fn with(setup: Setup) -> Self {
-        let Setup { offers, hosts, options, open, files, kind, about, secret, first } = setup;
+        let Setup { offers, hosts, options, open, files, kind, about, secret, first, store } =
+            setup;
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
         let kept: (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) = match files {
             Some(files) => (Arc::clone(&files) as _, files),
@@ -77,11 +83,7 @@ impl Server {
         let listing = Listing { offers, about, ..Listing::default() };
         let first = first.unwrap_or(Answer::Listing(listing));
         let source = Arc::new(Scripted::new("s", first));
-        let sourced = sourced(&source, kind);
-        let now = Arc::clone(&clock) as _;
-        let intake = Intake::start(Org::default(), vec![sourced], Times::default(), now);
-        let intake = Arc::new(intake);
-        intake.settled().await;
+        let intake = listed(&source, kind, &clock).await;
         let policy = Arc::new(ArcSwap::from_pointee(Policy::default()));
         let gateway = Arc::new(Gateway::new(gateway::Parts {
             catalog: intake.cell(),
@@ -92,13 +94,16 @@ impl Server {
             mac_key: Secret::new("key"),
             options,
         }));
-        let (keys, problems) = Keys::read(Arc::new(MemoryStore::new()), open).await.unwrap();
+        let issuers = Arc::new(Issuers::default());
+        let store = store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        let (keys, problems) = Keys::read(store, open).await.unwrap();
         assert_eq!(problems, []);
         let keys = Arc::new(keys);
         let doors = Doors::new(Parts {
             gateway: Arc::clone(&gateway),
             intake: Arc::clone(&intake),
             keys: Arc::clone(&keys),
+            issuers: Arc::clone(&issuers),
             records: kept.1,
             counts,
             clock: Arc::clone(&clock) as _,
@@ -119,6 +124,7 @@ impl Server {
             stop,
             listening,
             keys,
+            issuers,
         }
     }
 
@@ -209,21 +215,29 @@ impl Server {
     }
 }
 
-fn sourced(source: &Arc<Scripted>, kind: Option<&'static str>) -> Sourced {
-    Sourced {
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn listed(
+    source: &Arc<Scripted>,
+    kind: Option<&'static str>,
+    clock: &Arc<FakeClock>,
+) -> Arc<Intake> {
+    let sourced = Sourced {
         source: Arc::clone(source) as Arc<dyn tool::Source>,
         kind: kind.unwrap_or("test"),
         trust: Trust::Full,
         durability: None,
         poll: None,
         fingerprint: 1,
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
+    };
+    let (times, clock) = (Times::default(), Arc::clone(clock) as _);
+    let intake = Arc::new(Intake::start(Org::default(), vec![sourced], times, clock));
+    intake.settled().await;
+    intake
 }
 
 /// Serves on a port of its own.

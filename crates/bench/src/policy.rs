@@ -16,11 +16,15 @@ use catalog::{Catalog, Shelf};
 use gateway::{Gateway, Options, Parts, Request, View};
 use identity::{Delegation, KeyId, KeyRing, Narrowing, NewKey, Persona, Principal};
 use serde_json::json;
+use tool::executor::{Credential, Credentials};
 use tool::{
-    Args, Boxed, CallerType, Durability, Effects, End, Intent, Item, Ledger, LedgerError, Level,
-    Listing, Offer, Org, Refusal, Scope, Secret, SourceName, Ticket, Trust, Wall,
+    Args, Boxed, Caller, CallerType, Clock, Context, Durability, Effects, End, ExecuteError,
+    Executor, Granted, Intent, Item, Json, Ledger, LedgerError, Level, Listing, Mono, Offer, Org,
+    Outcome, Refusal, Scope, Secret, SourceName, Step, Ticket, Tool, ToolName, Traits, Trust, Wall,
 };
 
+/// When it is.
+const NOW: Wall = Wall(1_795_000_000_000);
 /// Tools of the catalog.
 const TOOLS: usize = 10_000;
 /// Rights classes that call in turn.
@@ -96,7 +100,7 @@ fn decided(view: &View, who: &Principal, names: &[String]) -> Result<(), String>
             by: CallerType::Direct,
             tool: Facts::of(&entry.key, &entry.tool),
             args: args.value(),
-            now: Wall(1_795_000_000_000),
+            now: NOW,
             taint: Taint::default(),
         };
         Some((residual, asking))
@@ -154,13 +158,10 @@ fn name(at: usize) -> String {
 
 fn gateway() -> Result<Gateway, String> {
     let offers = (0..TOOLS).map(|at| {
-        let mut tool = testkit::tool(&name(at), "A tool.", &json!({ "type": "object" }));
-        tool.traits.categories = vec![if at % 3 == 0 { "data" } else { "system" }.to_owned()];
-        tool.traits.scopes = if at % 7 == 0 { vec![Scope::Network] } else { vec![] };
-        tool.traits.effects = if at % 5 == 0 { Effects::Unknown } else { Effects::read_only() };
-        Offer { item: Item::Tool(Arc::new(tool)), executor: testkit::executor::echo() }
+        let item = Item::Tool(Arc::new(tool(at)?));
+        Ok(Offer { item, executor: Arc::new(Nothing) as Arc<dyn Executor> })
     });
-    let listing = Listing { offers: offers.collect(), ..Listing::default() };
+    let listing = Listing { offers: offers.collect::<Result<_, String>>()?, ..Listing::default() };
     let source = SourceName::new("s").map_err(|error| error.to_string())?;
     let shelf = Shelf::starting(source, "test", Trust::Full).listed(&Org::default(), listing);
     let catalog = Catalog::merge(1, vec![Arc::new(shelf)]);
@@ -168,8 +169,8 @@ fn gateway() -> Result<Gateway, String> {
         catalog: Arc::new(ArcSwap::from_pointee(catalog)),
         policy: Arc::new(ArcSwap::from_pointee(rules()?)),
         ledger: Arc::new(Nothing),
-        clock: Arc::new(testkit::clock::FakeClock::default()),
-        credentials: Arc::new(testkit::context::Quiet),
+        clock: Arc::new(Nothing),
+        credentials: Arc::new(Nothing),
         mac_key: Secret::new("key"),
         options: Options::default(),
     }))
@@ -238,9 +239,57 @@ fn caller(at: usize) -> Result<Principal, String> {
     Ok(who.narrowed(&Narrowing { task_type, ..Narrowing::default() }))
 }
 
-/// A record that is not kept: what it costs is measured elsewhere.
+fn tool(at: usize) -> Result<Tool, String> {
+    let input = json!({ "type": "object" });
+    let name = name(at);
+    let received = json!({ "name": name, "description": "A tool.", "inputSchema": input });
+    let traits = Traits {
+        categories: vec![if at % 3 == 0 { "data" } else { "system" }.to_owned()],
+        scopes: if at % 7 == 0 { vec![Scope::Network] } else { vec![] },
+        effects: if at % 5 == 0 { Effects::Unknown } else { Effects::read_only() },
+        ..Traits::default()
+    };
+    Ok(Tool {
+        name: ToolName::new(name).map_err(|error| error.to_string())?,
+        title: None,
+        description: "A tool.".to_owned(),
+        input: Json::of(&input),
+        output: None,
+        traits,
+        received: Json::of(&received),
+    })
+}
+
+/// All around a decision, of which nothing is measured: a record that is not kept, a clock that stands
+/// still, a tool that gives its arguments back.
 #[derive(Debug)]
 struct Nothing;
+
+impl Clock for Nothing {
+    fn wall(&self) -> Wall {
+        NOW
+    }
+    fn mono(&self) -> Mono {
+        Mono(Duration::ZERO)
+    }
+}
+
+impl Credentials for Nothing {
+    fn for_source<'a>(&'a self, _: &'a SourceName, _: &'a Caller) -> Boxed<'a, Credential> {
+        Box::pin(async { Credential::None })
+    }
+}
+
+impl Executor for Nothing {
+    fn execute<'a>(
+        &'a self,
+        call: Granted<'a>,
+        _: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        let args = call.call().args.raw().clone();
+        Box::pin(async move { Ok(Step::Done(Outcome::value(args))) })
+    }
+}
 
 impl Ledger for Nothing {
     fn begin(&self, intent: Intent, _: Durability) -> Boxed<'_, Result<Ticket, LedgerError>> {

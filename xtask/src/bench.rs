@@ -11,7 +11,8 @@ const REPORT: &str = "docs/reference/benchmarks.md";
 const PEERS: &str = "docs/reference/benchmarks-peers.md";
 
 /// Runs `bench` with `words`. `--write` names the report, and Toolkeep itself is built and measured
-/// unless `--around` leaves it out. `--peers` installs other gateways and names where they are. `bench formats` needs nothing but itself.
+/// unless `--around` leaves it out. `--peers` installs other gateways and names where they are.
+/// `bench formats` and `bench policy` need nothing but themselves.
 ///
 /// # Errors
 /// Where something does not build, or the measurement fails.
@@ -24,8 +25,8 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
     };
     let binaries = workspace.target.join("release");
     let mut command = Command::new(binaries.join("bench"));
-    let formats = words.first() == Some(&"formats");
-    let around = formats || words.contains(&"--around") || words.contains(&"--help");
+    let within = matches!(words.first(), Some(&"formats" | &"policy"));
+    let around = within || words.contains(&"--around") || words.contains(&"--help");
     for word in words.iter().filter(|word| **word != "--around") {
         command.arg(word);
         if *word == "--peers" {

@@ -1,8 +1,9 @@
-//! What a call costs: run as `cargo xtask bench call`; and what lists cost, `cargo xtask bench formats`.
+//! What a call costs: run as `cargo xtask bench call`; what lists cost, `cargo xtask bench formats`; and
+//! what a decision costs, `cargo xtask bench policy`.
 //!
 //! One program plays every part but Toolkeep's own: the MCP server behind, the bare proxy beside, the
-//! callers in front. Of our crates it sees `formats` alone, which is measured within the program; of a call
-//! what is measured is what is shipped.
+//! callers in front. Lists and decisions are measured within the program; of a call what is measured is
+//! what is shipped.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -22,6 +23,7 @@ mod options;
 mod part;
 mod peers;
 mod perf;
+mod policy;
 mod report;
 mod serve;
 mod start;
@@ -43,6 +45,7 @@ async fn main() -> ExitCode {
         ["catalog", flags @ ..] => catalog::run(flags).await,
         ["formats", flags @ ..] => formats::run(flags),
         ["start", flags @ ..] => start::run(flags).await,
+        ["policy", flags @ ..] => policy::run(flags).await,
         ["part", part @ ..] => part::run(part).await,
         ["load", rest @ ..] => perf::load(rest).await,
         _ => Err(options::USAGE.to_owned()),

@@ -67,7 +67,7 @@ impl Gateway {
         let Some((entry, residual)) = view.target(&request.target) else {
             return Err(unknown(request.target.name()).into());
         };
-        let entry = Arc::clone(entry);
+        let (entry, residual) = (Arc::clone(entry), residual.clone());
         let args = Args::check(request.args.clone()).map_err(|error| {
             Failure::new(Code::InvalidArguments, format!("the arguments: {error}"))
         })?;
@@ -75,7 +75,8 @@ impl Gateway {
             let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
             Failure::new(Code::InvalidArguments, told.join("; "))
         })?;
-        let reason = match policy::decide(residual) {
+        let reason = match self.decide((principal, request.caller_type), (&entry, &residual), &args)
+        {
             Decision::Allow(reason) => reason,
             Decision::Deny(reason) => return Err(denied(Code::Denied, reason)),
             // Until a call can be held, what would have to be held is refused.

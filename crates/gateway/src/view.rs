@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use catalog::{Catalog, Entry, Shelf};
 use identity::{Principal, RightsClass};
 use policy::{Admission, Facts, Policy, Residual};
-use tool::{CallerType, Digest, Map, SourceName, ToolName};
+use tool::{CallerType, Digest, Map, SourceName, ToolName, Wall};
 
 use crate::{Gateway, Target};
 
@@ -34,13 +34,10 @@ impl View {
         id: u64,
         catalog: Arc<Catalog>,
         policy: &Policy,
-        (rights, by): (&RightsClass, CallerType),
+        (rights, by, now): (&RightsClass, CallerType, Wall),
     ) -> Self {
-        let admit = |entry: &Arc<Entry>| match policy.admit(
-            rights,
-            by,
-            &Facts::of(&entry.key, &entry.tool),
-        ) {
+        let lens = policy.lens(rights, by, now);
+        let admit = |entry: &Arc<Entry>| match lens.admit(&Facts::of(&entry.key, &entry.tool)) {
             Admission::Visible(residual) => Some(residual),
             Admission::Hidden(_) => None,
         };
@@ -57,21 +54,21 @@ impl View {
     }
 
     /// A tool of this view; hidden and unknown are both nothing.
-    pub fn find(&self, name: &str) -> Option<(&Arc<Entry>, Residual)> {
+    pub fn find(&self, name: &str) -> Option<(&Arc<Entry>, &Residual)> {
         let (at, entry) = self.catalog.find(name)?;
-        let residual = (*self.residuals.get(at)?)?;
+        let residual = self.residuals.get(at)?.as_ref()?;
         Some((entry, residual))
     }
 
     /// A method of one source; hidden and unknown are both nothing.
-    pub fn method(&self, source: &str, name: &str) -> Option<(&Arc<Entry>, Residual)> {
+    pub fn method(&self, source: &str, name: &str) -> Option<(&Arc<Entry>, &Residual)> {
         let entry = self.catalog.method(source, name)?;
         let key = (entry.key.source.clone(), entry.key.name.clone());
-        Some((entry, *self.methods.get(&key)?))
+        Some((entry, self.methods.get(&key)?))
     }
 
     /// What a request is for.
-    pub(crate) fn target(&self, target: &Target) -> Option<(&Arc<Entry>, Residual)> {
+    pub(crate) fn target(&self, target: &Target) -> Option<(&Arc<Entry>, &Residual)> {
         match target {
             Target::Tool(name) => self.find(name),
             Target::Method { source, name } => self.method(source, name),
@@ -86,7 +83,7 @@ impl View {
     /// Its tools, in the catalog's order.
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Entry>> {
         let seen = self.catalog.tools().iter().zip(&self.residuals);
-        seen.filter_map(|(entry, residual)| residual.map(|_| entry))
+        seen.filter_map(|(entry, residual)| residual.as_ref().map(|_| entry))
     }
 
     /// How many tools it has of each source, in one pass.
@@ -124,7 +121,22 @@ pub(crate) struct Views {
 #[derive(Debug, Default)]
 struct Cached {
     of: Option<(u64, Digest)>,
-    views: Map<(RightsClass, CallerType), Arc<View>>,
+    /// From when to when it holds, where the policy goes by the time.
+    span: Option<(Wall, Wall)>,
+    /// Made by who asks first, outside of the lock: a class that is new holds up no other.
+    views: Map<(RightsClass, CallerType), Arc<OnceLock<Arc<View>>>>,
+}
+
+impl Cached {
+    /// A clock that was set back is a reason to look again, too.
+    fn holds(&self, of: (u64, Digest), now: Option<Wall>) -> bool {
+        let (of_these, room) = (self.of == Some(of), self.views.len() < CLASSES);
+        let in_time = match (self.span, now) {
+            (Some((from, until)), Some(now)) => from <= now && now < until,
+            (span, now) => span.is_none() && now.is_none(),
+        };
+        of_these && room && in_time
+    }
 }
 
 impl Gateway {
@@ -133,15 +145,23 @@ impl Gateway {
         let (catalog, policy) = (self.parts.catalog.load(), self.parts.policy.load());
         let of = (catalog.number, policy.digest());
         let key = (principal.rights().clone(), by);
-        let mut cached = self.views.cached.lock().unwrap_or_else(PoisonError::into_inner);
-        if cached.of != Some(of) || cached.views.len() >= CLASSES {
-            *cached = Cached { of: Some(of), views: Map::default() };
-        }
+        let now = policy.has_times().then(|| self.parts.clock.wall());
+        let slot = {
+            let mut cached = self.views.cached.lock().unwrap_or_else(PoisonError::into_inner);
+            if !cached.holds(of, now) {
+                let span = now.map(|now| (now, policy.valid_until(now).unwrap_or(Wall(u64::MAX))));
+                *cached = Cached { of: Some(of), span, views: Map::default() };
+            }
+            Arc::clone(cached.views.entry(key).or_default())
+        };
         let new = || {
             let id = self.views.ids.fetch_add(1, Ordering::Relaxed);
-            let who = (principal.rights(), by);
+            let who = (principal.rights(), by, now.unwrap_or(Wall(0)));
             Arc::new(View::new(id, Arc::clone(&catalog), &policy, who))
         };
-        Arc::clone(cached.views.entry(key).or_insert_with(new))
+        Arc::clone(slot.get_or_init(new))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,6 +38,8 @@ rights! {
     RecordsRead = "records:read",
     /// Have sources listed anew.
     SourcesRefresh = "sources:refresh",
+    /// Have decisions explained for other keys, and of tools that are hidden.
+    PolicyExplain = "policy:explain",
     /// Make keys that act on behalf of other users, at the lesser of both.
     ActAs = "act_as",
     /// Make, change and disable organisations, with the tools they may use. Never an agent's.
@@ -49,7 +51,7 @@ impl Right {
     pub const fn fits_agent(self) -> bool {
         match self {
             Self::Approve | Self::KeysWrite | Self::OrgsWrite => false,
-            Self::RecordsRead | Self::SourcesRefresh | Self::ActAs => true,
+            Self::RecordsRead | Self::SourcesRefresh | Self::PolicyExplain | Self::ActAs => true,
         }
     }
 }

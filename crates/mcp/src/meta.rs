@@ -18,10 +18,24 @@ pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Where progress is to be told.
 pub const PROGRESS_TOKEN: &str = "progressToken";
+/// Ours: `true` for only tools without effects.
+pub const READ_ONLY: &str = "toolkeep/read_only";
+/// Ours: `true` for no tool that reaches the network.
+pub const NO_WEB: &str = "toolkeep/no_web";
+/// Ours: the kind of task.
+pub const TASK_TYPE: &str = "toolkeep/task_type";
 
 /// What concerns only one hop and is never passed on: the next one has its own.
-const HOP: [&str; 5] =
-    [PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL, PROGRESS_TOKEN];
+const HOP: [&str; 8] = [
+    PROTOCOL_VERSION,
+    CLIENT_INFO,
+    CLIENT_CAPABILITIES,
+    LOG_LEVEL,
+    PROGRESS_TOKEN,
+    READ_ONLY,
+    NO_WEB,
+    TASK_TYPE,
+];
 
 /// The `_meta` of params or of a result.
 pub fn of(params: &Json) -> Option<Json> {

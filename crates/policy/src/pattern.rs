@@ -2,19 +2,37 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::Facts;
+use crate::At;
+use crate::at::shown;
 
 /// The most characters of a pattern: names have half as many, and each may stand beside a `*`.
 const MAX: usize = 256;
 /// What a pattern of a whole source begins with.
 const SOURCE: &str = "source:";
+/// What the name of a group begins with.
+const GROUP: &str = "group:";
 
-/// A tool's name, where `*` stands for any run of characters; or `source:NAME` for a whole source.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Pattern(String);
+/// A tool's name, where `*` stands for any run of characters; `source:NAME` for a whole source;
+/// `group:NAME` for a group.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(into = "String")]
+pub struct Pattern {
+    text: String,
+    at: At,
+}
+
+/// What a pattern is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of<'a> {
+    /// A tool by its name.
+    Name(&'a str),
+    /// A source by its name.
+    Source(&'a str),
+    /// A group.
+    Group(&'a str),
+}
 
 impl Pattern {
     /// Reads a pattern.
@@ -24,30 +42,53 @@ impl Pattern {
     /// nothing is a slip, and a slip in a deny rule lets through what it should stop.
     pub fn new(text: impl Into<String>) -> Result<Self, String> {
         let text = text.into();
-        let name = text.strip_prefix(SOURCE).unwrap_or(&text);
-        let fits = |c: char| c.is_ascii_alphanumeric() || "_.-*".contains(c);
+        let name = [SOURCE, GROUP].iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(&text);
+        let star = |c: char| c == '*' && !text.starts_with(GROUP);
+        let fits = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c) || star(c);
         if !(1..=MAX).contains(&name.len()) || !name.chars().all(fits) {
-            let shown: String = text.chars().take(60).collect();
-            let more = if shown.len() < text.len() { "…" } else { "" };
             return Err(format!(
-                "`{}{more}` is no pattern: use a tool's name, `*` for any characters, or `source:NAME`",
-                shown.escape_debug()
+                "{} is no pattern: use a tool's name, `*` for any characters, `source:NAME`, or \
+                 `group:NAME`",
+                shown(&text)
             ));
         }
-        Ok(Self(text))
+        Ok(Self { text, at: At::default() })
     }
 
-    /// Whether it speaks of this tool.
-    pub fn fits(&self, tool: &Facts<'_>) -> bool {
-        match self.0.strip_prefix(SOURCE) {
-            Some(source) => glob(source.as_bytes(), tool.source.as_bytes()),
-            None => glob(self.0.as_bytes(), tool.name.as_bytes()),
+    /// The same, with its place in the file.
+    #[must_use]
+    pub fn at(self, at: At) -> Self {
+        Self { at, ..self }
+    }
+
+    /// Its place in the file.
+    pub fn place(&self) -> At {
+        self.at
+    }
+
+    /// As it is written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The name it gives, where it names one tool and no other.
+    pub fn exact(&self) -> Option<&str> {
+        match self.of() {
+            Of::Name(name) if !name.contains('*') => Some(name),
+            _ => None,
         }
+    }
+
+    pub(crate) fn of(&self) -> Of<'_> {
+        let (text, kind) = (self.text.as_str(), |kind| self.text.strip_prefix(kind));
+        let source = kind(SOURCE).map(Of::Source);
+        source.or_else(|| kind(GROUP).map(Of::Group)).unwrap_or(Of::Name(text))
     }
 }
 
 /// Linear in the name for each star: the last star is the only one that is ever gone back to.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn glob(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
     while t < text.len() {
@@ -70,18 +111,12 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
 
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-impl TryFrom<String> for Pattern {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        Self::new(text)
+        f.write_str(&self.text)
     }
 }
 impl From<Pattern> for String {
     fn from(pattern: Pattern) -> Self {
-        pattern.0
+        pattern.text
     }
 }
 
@@ -101,7 +136,7 @@ mod tests {
             ("a*b*c", "aXbXb", false),
             ("**x", "x", true),
         ] {
-            assert_eq!(glob(pattern.as_bytes(), text.as_bytes()), fits, "{pattern} {text}");
+            assert_eq!(glob(pattern, text), fits, "{pattern} {text}");
         }
     }
 
@@ -109,11 +144,23 @@ mod tests {
     fn what_could_fit_nothing_is_refused() {
         let longest = "x".repeat(256);
         let long = format!("{longest}x");
-        for slip in ["", "a b", "source:", "sorce:a", "source:a:b", "a:b", "a/*", "é", &long] {
+        for slip in [
+            "",
+            "a b",
+            "source:",
+            "sorce:a",
+            "source:a:b",
+            "a:b",
+            "group:",
+            "group:a*",
+            "a/*",
+            "é",
+            &long,
+        ] {
             let told = Pattern::new(slip).unwrap_err();
             assert!(told.contains("is no pattern") && told.len() < 200, "{told}");
         }
-        for good in ["a.b", "*", "source:*", "source:a.b", "A_b-*.c", &longest] {
+        for good in ["a.b", "*", "source:*", "source:a.b", "group:web", "A_b-*.c", &longest] {
             assert!(Pattern::new(good).is_ok(), "{good}");
         }
     }

@@ -26,9 +26,26 @@ macro_rules! reasons {
 reasons! {
     Allowed = "allowed", "nothing stands against it";
     Caution = "caution", "allowed, and to be watched";
+    Feature = "feature", "a feature flag that is off takes the tool away";
+    OrgNotListed = "org_not_listed", "the organisation has no list of allowed tools";
+    UnknownRole = "unknown_role", "the policy knows roles, and not this one";
+    NoRole = "no_role", "the caller has no role, and needs one";
+    ReadOnly = "read_only", "only tools without effects are left";
+    NoWeb = "no_web", "only tools that do not reach the network are left";
+    Forbidden = "forbidden", "the role forbids the tool";
+    RoleCategory = "role_category", "the role has none of the tool's categories";
+    WebAccess = "web_access", "the role has no web access";
+    Rule = "rule", "a rule denies it";
+    RuleFault = "rule_fault", "a rule's condition could not be worked out, so the call is denied";
+    RuleHold = "rule_hold", "a rule wants an approval";
+    ScopeApproval = "scope_approval", "what the tool reaches for needs an approval";
+    Path = "path", "a path lies outside of the allowed ones";
+    NoPath = "no_path", "only some paths are allowed, and the call names none";
+    NoApprovals = "no_approvals", "the call needs an approval, and approvals are switched off";
+    Unknown = "unknown", "there is no such tool";
     OtherOrg = "other_org", "the tool belongs to another organisation";
     DenyRule = "deny_rule", "a deny rule names the tool";
-    NotAllowed = "not_allowed", "no allow rule names the tool";
+    NotAllowed = "not_allowed", "an allow list does not name the tool";
     Level = "level", "the caller's permission level is too low";
     PersonaModules = "persona_modules", "the persona does not have the tool's source";
     SafetyLimit = "safety_limit", "the tool is above the safety limit";

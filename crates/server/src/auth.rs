@@ -8,6 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use identity::{Principal, Token};
 use tool::Code;
 
+use crate::context;
 use crate::error::ApiError;
 use crate::state::{Doors, Parts};
 use crate::{facades, front};
@@ -29,12 +30,16 @@ pub(crate) async fn credential(
     next: Next,
 ) -> Response {
     let source = front::endpoint(request.uri().path()).filter(|source| !source.is_empty());
-    match principal(&doors, request.headers(), source).await {
+    let principal = match principal(&doors, request.headers(), source).await {
+        Ok(principal) => principal,
+        Err(error) => return facades::unauthenticated(error, &request).into_response(),
+    };
+    match context::narrowed(&doors, principal, (request.headers(), request.uri())) {
         Ok(principal) => {
             request.extensions_mut().insert(principal);
             next.run(request).await
         }
-        Err(error) => facades::unauthenticated(error, &request).into_response(),
+        Err(error) => error.into_response(),
     }
 }
 

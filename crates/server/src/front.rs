@@ -6,11 +6,12 @@
 use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse as _;
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response, Uri};
 use identity::Principal;
 use tool::Boxed;
 use tower::ServiceExt as _;
 
+use crate::context;
 use crate::error::ApiError;
 use crate::mcp;
 use crate::state::Doors;
@@ -68,7 +69,8 @@ pub(crate) fn endpoint(path: &str) -> Option<&str> {
 }
 
 async fn message(doors: Doors, source: Option<String>, request: Request<Body>) -> Response<Body> {
-    let answered = match entered(&doors, request.headers(), source.as_deref()).await {
+    let asked = (request.headers(), request.uri());
+    let answered = match entered(&doors, asked, source.as_deref()).await {
         Ok(principal) => mcp::message(&doors, &principal, source, request).await,
         Err(error) => Err(error),
     };
@@ -78,11 +80,11 @@ async fn message(doors: Doors, source: Option<String>, request: Request<Body>) -
 /// What stands before every door, in this order.
 async fn entered(
     doors: &Doors,
-    headers: &HeaderMap,
+    asked: (&HeaderMap, &Uri),
     source: Option<&str>,
 ) -> Result<Principal, ApiError> {
-    doors.parts.hosts.check(headers)?;
-    auth::principal(doors, headers, source).await
+    doors.parts.hosts.check(asked.0)?;
+    context::narrowed(doors, auth::principal(doors, asked.0, source).await?, asked)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod asked_for;
 pub(crate) mod body;
 pub(crate) mod calls;
+mod explain;
 mod frames;
 mod health;
 mod keys;
@@ -50,6 +51,7 @@ fn keyed() -> Vec<route::Route> {
     let parts = [
         tools::routes(),
         calls::routes(),
+        explain::routes(),
         records::routes(),
         sources::routes(),
         keys::routes(),

@@ -17,6 +17,7 @@ mod module;
 mod near;
 mod org;
 mod persona;
+mod policy;
 mod record;
 mod reference;
 mod replace;
@@ -97,6 +98,8 @@ enum Command {
     #[command(subcommand)]
     Key(key::Key),
     #[command(subcommand)]
+    Policy(policy::Policy),
+    #[command(subcommand)]
     Config(config::Config),
     Doctor(doctor::Doctor),
     Error(error::Error),
@@ -162,6 +165,7 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::User(command) => command.run(&context, ui).await,
             Command::Record(command) => command.run(&context, ui).await,
             Command::Key(command) => command.run(&context, ui).await,
+            Command::Policy(command) => command.run(&context, ui).await,
             Command::Config(command) => command.run(&context, ui),
             Command::Doctor(command) => command.run(&context, ui).await,
             Command::Error(command) => command.run(ui),

@@ -32,7 +32,7 @@ use crate::cli::LAUNCH;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::wiring::{Running, Start, Wiring};
 use crate::clock::SystemClock;
-use crate::config::{self, Config, Faults, Latest, ServerConfig};
+use crate::config::{self, Config, Fault, Faults, Latest, Place, ServerConfig};
 use credentials::Configured;
 use door::RouterDoor;
 use internals::Inside;
@@ -42,6 +42,9 @@ use sources::{Ways, Workshop};
 /// How long a server that listens waits for its sources before it says so. One that takes longer comes
 /// when it comes: it does not hold up the others.
 const SETTLE: Duration = Duration::from_secs(1);
+
+/// Rules for tools that are not there, of which so many are told.
+const UNMET: usize = 20;
 
 /// The real parts.
 #[derive(Debug)]
@@ -87,7 +90,9 @@ async fn run(start: Start) -> Result<Running, Failure> {
         Some(_) => drop(tokio::time::timeout(SETTLE, app.intake.settled()).await),
     }
     let stop = start.stop.clone();
+    unmet(&app);
     let tasks = TaskTracker::new();
+    let mut said = start.config.policy_said;
     let news = config::watch(start.setting, &start.reading, &tasks, stop.clone());
     // By itself, since a command without a server never waits for what follows here.
     let (doors, stopped) = (app.doors.clone(), stop.clone());
@@ -115,7 +120,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
         };
         tokio::select! {
             () = serving => {}
-            () = follow(&app, news) => {}
+            () = follow(&app, news, &mut said) => {}
             () = app.manifests.manifests.tend() => {}
         }
         app.end().await;
@@ -171,7 +176,7 @@ async fn assemble(
     let intake =
         Arc::new(Intake::start(Org::default(), sources, Times::default(), Arc::clone(&clock)));
     let counts = Counts::default();
-    let policy = Arc::new(ArcSwap::from_pointee(Policy::new(config.policy.clone())));
+    let policy = Arc::new(ArcSwap::from_pointee(config.policy.clone()));
     let gateway = Arc::new(Gateway::new(gateway::Parts {
         catalog: intake.cell(),
         policy: Arc::clone(&policy),
@@ -208,12 +213,19 @@ async fn assemble(
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.
-async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
+async fn follow(app: &App, mut news: watch::Receiver<Latest>, said: &mut bool) {
     let first = Arc::clone(&news.borrow());
     while news.changed().await.is_ok() {
         let latest = Arc::clone(&news.borrow_and_update());
         match latest.as_ref() {
+            // Half a file may be a whole one without the rules.
+            Ok(config) if *said && !config.policy_said => {
+                let faults = Faults::one(policy_is_gone(config));
+                tracing::warn!("configuration not taken, the last good one stays:\n{faults}");
+                app.intake.add(configuration::told(&faults));
+            }
             Ok(config) => {
+                *said = config.policy_said;
                 tracing::info!("configuration taken");
                 configuration::told_of_restart(first.as_ref().as_ref().ok(), config);
                 app.credentials.set(sources::secrets(config));
@@ -224,9 +236,10 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
                     tracing::error!(%error, "the personas are not read anew");
                 }
                 let sources = app.workshop.build(config, &Faults::default());
-                let rules = Arc::new(Policy::new(config.policy.clone()));
+                let rules = Arc::new(config.policy.clone());
                 // No tool of the old sources under the new rules, and none of the new under the old.
                 app.intake.set_and(sources, || app.policy.store(rules));
+                unmet(app);
             }
             Err(faults) => {
                 tracing::warn!("configuration not taken, the last good one stays:\n{faults}");
@@ -235,6 +248,24 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
         }
     }
     std::future::pending::<()>().await;
+}
+
+fn policy_is_gone(config: &Config) -> Fault {
+    let file = config.file.clone().unwrap_or_default();
+    let told = "the policy is gone from the file";
+    Fault::new(&file, Place::TOP, told).fix("write `policy: {}` to have none")
+}
+
+/// Tools come and go, so a rule that names one which is not there is no fault; but it may be a slip.
+fn unmet(app: &App) {
+    let (catalog, policy) = (app.intake.catalog(), app.policy.load());
+    let has = |name: &str| catalog.find(name).is_some();
+    for pattern in policy.unmet(has).take(UNMET) {
+        let place = pattern.place();
+        tracing::warn!(
+            "the policy names `{pattern}` at {place}, and no source has such a tool now"
+        );
+    }
 }
 
 impl App {

@@ -35,7 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("toolkeep", &["*"]),
     ("xtask", &[]),
-    ("bench", &["tool", "formats"]),
+    ("bench", &["tool", "identity", "catalog", "policy", "formats", "gateway"]),
 ];
 
 /// What a pure crate may not have, at any depth: it would bring a runtime, a socket or a file.

@@ -48,6 +48,9 @@ pub(crate) async fn answer(
 
 async fn requested(who: Who<'_>, heads: Heads<'_>, request: &Request) -> Result<Reply, Refused> {
     let asked = Asked::read(who, heads, request)?;
+    let narrowed = asked.narrowed()?;
+    let who = Who { principal: narrowed.as_ref().unwrap_or(who.principal), ..who };
+    let asked = Asked { who, ..asked };
     who.there()?;
     match (asked.method, asked.era) {
         ("tools/call", _) => call::tool(&asked).await,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gateway::View;
 use http::StatusCode;
-use identity::Principal;
+use identity::{Narrowing, Principal};
 use mcp::{Era, Id, Request, Revision, code, header, meta};
 use tool::executor::ClientCan;
 use tool::{CallerType, Json};
@@ -17,6 +17,7 @@ use super::refused::Refused;
 use super::result::Words;
 use super::scope::Scope;
 use super::session::Session;
+use crate::context;
 use crate::state::Doors;
 
 /// Who asks, and where.
@@ -128,6 +129,30 @@ impl<'a> Asked<'a> {
             Era::Handshake => who.session(heads)?,
         };
         Ok(Self { who, heads, id: &request.id, method, params, era, beside, meta, session, named })
+    }
+
+    /// The principal without what `_meta` gives up; nothing where it gives up nothing.
+    pub(super) fn narrowed(&self) -> Result<Option<Principal>, Refused> {
+        let [read_only, no_web, task_type] = &self.meta.narrows;
+        let wrong =
+            |key: &str, kind| Refused::params(format!("`params._meta.{key}` must be {kind}"));
+        let truth = |key, found: &Option<Json>| match found.as_ref().map(Json::as_str) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err(wrong(key, "`true` or `false`")),
+        };
+        let (read_only, no_web) =
+            (truth(meta::READ_ONLY, read_only)?, truth(meta::NO_WEB, no_web)?);
+        let task = |found: &Json| {
+            Ok(found.text().ok_or_else(|| wrong(meta::TASK_TYPE, "a text"))?.into_owned())
+        };
+        let task_type = task_type.as_ref().map(task).transpose()?;
+        let narrowing = Narrowing { read_only, no_web, task_type };
+        if narrowing == Narrowing::default() {
+            return Ok(None);
+        }
+        let narrowed = context::apply(self.who.doors, self.who.principal, &narrowing);
+        narrowed.map(Some).map_err(|error| Refused::params(error.message().to_owned()))
     }
 
     pub(super) fn pick<const N: usize>(&self, keys: [&str; N]) -> [Option<Json>; N] {

@@ -24,6 +24,8 @@ pub(super) struct Meta {
     pub(super) capabilities: Option<Json>,
     pub(super) level: Option<Json>,
     pub(super) token: Option<Json>,
+    /// What the caller takes from itself, where it does: as `read_only`, `no_web`, `task_type`.
+    pub(super) narrows: [Option<Json>; 3],
 }
 
 impl Meta {
@@ -33,11 +35,14 @@ impl Meta {
             meta::CLIENT_CAPABILITIES,
             meta::LOG_LEVEL,
             meta::PROGRESS_TOKEN,
+            meta::READ_ONLY,
+            meta::NO_WEB,
+            meta::TASK_TYPE,
         ];
-        let [version, capabilities, level, token] = meta.pick(keys);
+        let [version, capabilities, level, token, read_only, no_web, task] = meta.pick(keys);
         // MCP: a token is a text or a number.
         let token = token.filter(|token| matches!(token.kind(), "string" | "number"));
-        Self { version, capabilities, level, token }
+        Self { version, capabilities, level, token, narrows: [read_only, no_web, task] }
     }
 }
 

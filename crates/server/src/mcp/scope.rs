@@ -9,6 +9,7 @@ use http::Uri;
 use serde::Deserialize;
 use tool::Code;
 
+use crate::context;
 use crate::error::ApiError;
 use crate::lists::Names;
 
@@ -40,6 +41,7 @@ impl Scope {
         if uri.query().is_none_or(str::is_empty) {
             return Ok(all);
         }
+        let uri = &context::without(uri);
         let bad = |message: String| ApiError::new(Code::InvalidRequest, message);
         let Query(Asked { names }) = Query::try_from_uri(uri)
             .map_err(|rejection| bad(format!("the query: {}", rejection.body_text())))?;

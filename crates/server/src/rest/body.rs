@@ -10,6 +10,7 @@ use http_body_util::LengthLimitError;
 use serde::de::DeserializeOwned;
 use tool::{Code, Json, Limits};
 
+use crate::context;
 use crate::error::ApiError;
 use crate::state::Doors;
 
@@ -78,8 +79,8 @@ pub(crate) struct Params<T>(pub(crate) T);
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let read = Query::<T>::from_request_parts(parts, state).await;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let read = Query::<T>::try_from_uri(&context::without(&parts.uri));
         read.map(|Query(params)| Self(params)).map_err(|rejection| {
             ApiError::new(Code::InvalidRequest, format!("the query: {}", rejection.body_text()))
                 .fix("see /openapi.json for the parameters")

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
 use gateway::Request;
-use identity::{Principal, Right};
+use identity::{Narrowing, Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -17,6 +17,7 @@ use uuid::Uuid;
 use super::asked_for;
 use super::body::{Checked, Params};
 use super::route::{Param, Route};
+use crate::context;
 use crate::error::ApiError;
 use crate::state::Doors;
 
@@ -83,6 +84,15 @@ struct CallBody {
     /// A limit of your own in milliseconds; it can only shorten the tool's.
     #[serde(default)]
     timeout_ms: Option<u64>,
+    /// Only a tool without effects.
+    #[serde(default)]
+    read_only: bool,
+    /// No tool that reaches the network.
+    #[serde(default)]
+    no_web: bool,
+    /// The kind of task: `math`, `thinking`, `instruction_precision` or one of the policy's.
+    #[serde(default)]
+    task_type: Option<String>,
 }
 
 /// What came of it.
@@ -127,6 +137,10 @@ async fn one_call(
     principal: &Principal,
     body: CallBody,
 ) -> Result<Response, ApiError> {
+    let CallBody { read_only, no_web, task_type, .. } = &body;
+    let task_type = task_type.clone();
+    let narrowing = Narrowing { read_only: *read_only, no_web: *no_web, task_type };
+    let principal = &context::apply(doors, principal, &narrowing)?;
     let view = doors.parts.gateway.view(principal, CallerType::Direct);
     let tool = doors.lists.native(&view, &body.tool);
     let args = body.arguments.unwrap_or_else(Json::empty);

@@ -18,6 +18,7 @@ use tool::{CallerType, Code, Json, Level, Safety, Scope};
 use super::body::Params;
 use super::route::{Param, Route};
 use super::sheet::{self, Parts};
+use crate::context::{NO_WEB_PARAM, READ_ONLY_PARAM, TASK_TYPE_PARAM};
 use crate::error::ApiError;
 use crate::lists::{self, Key, Names, PAGE, Page, Rendered, What};
 use crate::state::Doors;
@@ -52,6 +53,9 @@ const QUERY: &[Param] = &[
         kind: "integer",
     },
     Param { name: "cursor", what: "next_cursor of the page before", kind: "string" },
+    READ_ONLY_PARAM,
+    NO_WEB_PARAM,
+    TASK_TYPE_PARAM,
 ];
 const ONE_QUERY: &[Param] = &[
     FORMAT,
@@ -61,6 +65,9 @@ const ONE_QUERY: &[Param] = &[
         what: "true: the tool, and beside it what the format does not say as its schema does",
         kind: "boolean",
     },
+    READ_ONLY_PARAM,
+    NO_WEB_PARAM,
+    TASK_TYPE_PARAM,
 ];
 
 pub(super) fn routes() -> Vec<Route> {

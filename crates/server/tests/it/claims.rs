@@ -120,6 +120,9 @@ async fn claim(client: &Client, tool: &str, place: Place, (field, value): (&str,
     }
 }
 
+/// What narrows, and is read in a query and in the body of a call.
+const NARROWS: [&str; 3] = ["read_only", "no_web", "task_type"];
+
 /// Every decision with the claim is the decision without it, and the record names the key's own
 /// subject and level.
 pub(crate) async fn changes_nothing(server: &Server, guest: &Client, place: Place, field: &str) {
@@ -130,8 +133,15 @@ pub(crate) async fn changes_nothing(server: &Server, guest: &Client, place: Plac
             ("dangerous", "approval_required"),
         ] {
             let reply = claim(guest, tool, place, (field, &value)).await;
-            let unread =
-                place == Place::RestBody && !["tool", "arguments", "timeout_ms"].contains(&field);
+            // What a caller may take from itself is read, and must be readable; it gives nothing.
+            let narrows =
+                matches!(place, Place::Query | Place::RestBody) && NARROWS.contains(&field);
+            let known = ["tool", "arguments", "timeout_ms"].contains(&field);
+            let unread = if narrows {
+                value != json!(true) || field == "task_type"
+            } else {
+                place == Place::RestBody && !known
+            };
             let expected = if unread { "refused as unreadable" } else { without };
             assert_eq!(came_to(&reply), expected, "{tool} {place:?} {field} = {value}");
         }

@@ -4,6 +4,7 @@ mod called;
 mod claimed;
 mod framing;
 mod origins;
+mod policy;
 mod results;
 mod sessions;
 mod tokens;

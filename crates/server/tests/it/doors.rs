@@ -10,10 +10,10 @@ use tool::{Level, Safety};
 use crate::support::client::message;
 use crate::support::{Client, Reply, Server, tools};
 
-type Names = BTreeSet<String>;
+pub(crate) type Names = BTreeSet<String>;
 
 /// Every door, with its list of names.
-async fn lists(client: &Client) -> Vec<Names> {
+pub(crate) async fn lists(client: &Client) -> Vec<Names> {
     let names = |list: &Value| -> Names {
         let tools = list["tools"].as_array().unwrap();
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
@@ -29,7 +29,7 @@ async fn lists(client: &Client) -> Vec<Names> {
 }
 
 /// What came of the same call at each door: its code, and what was told.
-async fn calls(client: &Client, tool: &str, arguments: &Value) -> Vec<(String, String)> {
+pub(crate) async fn calls(client: &Client, tool: &str, arguments: &Value) -> Vec<(String, String)> {
     let call = json!({"name": tool, "arguments": arguments});
     vec![
         of_rest(&client.call(tool, arguments.clone()).await),

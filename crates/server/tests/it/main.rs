@@ -19,6 +19,8 @@ mod metrics;
 #[cfg(test)]
 mod openapi;
 #[cfg(test)]
+mod policy;
+#[cfg(test)]
 mod rest;
 #[cfg(test)]
 mod support;

@@ -36,7 +36,7 @@ async fn every_route_in_the_document_is_there() {
     let call = owner.call("notes.append", json!({})).await.good()["call_id"].clone();
     let key = owner.post("/v1/keys", &json!({"subject": "bob"})).await.good()["id"].clone();
     let body = |path: &str| match path {
-        "/v1/calls" => json!({"tool": "notes.append"}),
+        "/v1/calls" | "/v1/explain" => json!({"tool": "notes.append"}),
         "/v1/keys" => json!({"subject": "bob"}),
         "/v1/users" => json!({"subject": "carl"}),
         "/v1/users/{subject}/level" => json!({"level": "user"}),

@@ -184,9 +184,11 @@ impl<'de> Deserializer<'de> for Reader<'de> {
             Kind::Broken => return Err(self.other_than("a value")),
             Kind::List(nodes) => visitor.visit_seq(Items { reader: self, nodes: nodes.iter() }),
             Kind::Map(entries) => visitor.visit_map(Entries::of(self, entries, None)),
-            Kind::Scalar(_) => match (self.truth(), self.number()) {
-                (Ok(truth), _) => visitor.visit_bool(truth),
-                (_, Ok(number)) => visitor.visit_u64(number),
+            Kind::Scalar(scalar) => match (self.truth(), self.number(), scalar.decimal()) {
+                (Ok(truth), ..) => visitor.visit_bool(truth),
+                (_, Ok(number), _) => visitor.visit_u64(number),
+                (.., Some((Some(number), _))) => visitor.visit_i64(number),
+                (.., Some((_, number))) => visitor.visit_f64(number),
                 _ => return self.deserialize_str(visitor),
             },
         };

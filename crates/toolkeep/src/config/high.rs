@@ -31,8 +31,10 @@ pub struct Config {
     pub server: ServerConfig,
     /// Limits on calls.
     pub limits: LimitsConfig,
-    /// Which tools there are at all.
-    pub policy: policy::Rules,
+    /// Who may call what.
+    pub policy: policy::Policy,
+    /// Whether the file has a policy at all, be it an empty one.
+    pub policy_said: bool,
     /// Where manifests of HTTP modules are kept. The URL may hold a password.
     pub redis: Option<Secret>,
     /// Whose tokens are believed.
@@ -44,7 +46,7 @@ pub struct Config {
 impl Config {
     /// The rules, where the operator has any.
     pub fn rules(&self) -> Option<&policy::Rules> {
-        Some(&self.policy).filter(|rules| **rules != policy::Rules::default())
+        Some(self.policy.rules()).filter(|rules| **rules != policy::Rules::default())
     }
 }
 

@@ -1,6 +1,8 @@
 //! The file as it is written: nothing resolved, nothing checked beyond its shape. The published JSON
 //! Schema is made from these types, and their comments are its descriptions.
 
+mod policy;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -9,6 +11,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
 use super::field::Field;
+pub(super) use policy::{EffectWord, Example, Layer, Policy, Rule, SafetyWord, ScopeRule, Time};
 
 mod authorization;
 mod tokens;
@@ -38,7 +41,7 @@ pub(super) struct File {
     /// URL of a Redis in which the manifests of HTTP modules are kept, such as `redis://HOST:6379/0`.
     /// Without it they are kept in the data directory.
     pub(super) redis: Field<String>,
-    /// Which tools there are at all, for every key alike.
+    /// Who may call what. Each rule only takes away.
     pub(super) policy: Field<Policy>,
     /// Whose tokens are believed, beside the keys of this program.
     pub(super) tokens: Field<Tokens>,
@@ -148,36 +151,6 @@ pub(super) struct Limits {
     pub(super) calls_per_source: Field<u64>,
     /// The largest result, such as `1MiB`.
     pub(super) result_bytes: Field<Size>,
-}
-
-/// Which tools there are at all, for every key alike: each rule only takes away. What it takes away is
-/// neither listed nor found, whatever level a key has.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Policy {
-    /// The most dangerous a tool may be.
-    pub(super) safety_limit: Field<SafetyWord>,
-    /// A tool must be in one of these categories; `[]`: none is.
-    pub(super) categories: Field<Vec<Field<String>>>,
-    /// A tool must fit one of these patterns; `[]`: none does. A pattern is a tool's name, in which `*`
-    /// stands for any characters, or `source:NAME` for all tools of a source.
-    pub(super) allow: Field<Vec<Field<String>>>,
-    /// A tool must fit none of these patterns. Wins over `allow`.
-    pub(super) deny: Field<Vec<Field<String>>>,
-}
-
-/// How much harm a call can do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum SafetyWord {
-    /// What runs at once.
-    Safe,
-    /// What runs, and says so in the log and the record.
-    Cautious,
-    /// The same as `cautious`.
-    Moderate,
-    /// What needs an approval.
-    Dangerous,
 }
 
 /// How far a source is trusted not to change its tools.

@@ -35,6 +35,16 @@ pub(super) struct Key {
     pub(super) place: Place,
 }
 
+impl Scalar {
+    /// The number it is, where it is one: whole, if it can be.
+    pub(super) fn decimal(&self) -> Option<(Option<i64>, f64)> {
+        let digits = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
+        let number = self.plain && self.text.chars().all(digits);
+        let value = number.then(|| self.text.parse::<f64>().ok()).flatten()?;
+        value.is_finite().then(|| (self.text.parse().ok(), value))
+    }
+}
+
 impl Node {
     /// What it is, in words; a text is shown where that is safe.
     pub(super) fn found(&self) -> String {

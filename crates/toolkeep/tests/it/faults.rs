@@ -3,6 +3,7 @@
 
 mod comings;
 mod orphans;
+mod policy_reload;
 mod reload;
 mod sources;
 mod storm;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use gateway::{Gateway, Options};
-use identity::{NewKey, Right};
+use identity::{NewKey, Principal, Right};
 use intake::{Intake, Sourced, Times};
 use ledger::FileLedger;
 use policy::Policy;
@@ -54,6 +54,7 @@ pub(crate) struct Server {
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) intake: Arc<Intake>,
     pub(crate) doors: Doors,
+    pub(crate) policy: Arc<ArcSwap<Policy>>,
     pub(crate) stop: CancellationToken,
     pub(crate) listening: TaskTracker,
     pub(crate) keys: Arc<Keys>,
@@ -83,9 +84,10 @@ impl Server {
         let first = first.unwrap_or(Answer::Listing(listing));
         let source = Arc::new(Scripted::new("s", first));
         let intake = listed(&source, kind, &clock).await;
+        let policy = Arc::new(ArcSwap::from_pointee(Policy::default()));
         let gateway = Arc::new(Gateway::new(gateway::Parts {
             catalog: intake.cell(),
-            policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
+            policy: Arc::clone(&policy),
             ledger: counts.over(kept.0),
             clock: Arc::clone(&clock) as _,
             credentials: Arc::new(testkit::context::Quiet),
@@ -118,6 +120,7 @@ impl Server {
             clock,
             intake,
             doors,
+            policy,
             stop,
             listening,
             keys,
@@ -170,6 +173,13 @@ impl Server {
         change(&mut key);
         let (secret, record) = self.keys.create(key, self.clock.wall()).await.unwrap();
         self.anyone().key(secret.open(), record.id.as_str())
+    }
+
+    /// Another key, with the principal that it makes.
+    pub(crate) async fn known(&self, key: NewKey) -> (Client, Principal) {
+        let (secret, record) = self.keys.create(key, self.clock.wall()).await.unwrap();
+        let principal = self.keys.ring().verify(Some(secret.open()), self.clock.wall()).unwrap();
+        (self.anyone().key(secret.open(), record.id.as_str()), principal)
     }
 
     pub(crate) async fn revoke(&self, client: &Client) {

@@ -1,0 +1,117 @@
+//! The second stage: what becomes of one call.
+
+use std::sync::Arc;
+
+use crate::condition::Given;
+use crate::ready::ReadyRule;
+use crate::{Asking, Effect, Reason, paths};
+
+/// What the first stage leaves to the second.
+#[derive(Debug, Clone)]
+pub struct Residual {
+    /// Why each call must be held, where it must.
+    pub hold: Option<Reason>,
+    /// Whether the call is noted as one to be careful with (spec 1's cautious).
+    pub caution: bool,
+    /// What only the call can answer.
+    pub(crate) later: Option<Arc<Later>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Later {
+    pub(crate) rules: Vec<Arc<ReadyRule>>,
+    pub(crate) paths: Option<Vec<String>>,
+    pub(crate) no_approvals: bool,
+}
+
+/// What becomes of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// It runs.
+    Allow(Reason),
+    /// It waits for a person.
+    Hold(Reason),
+    /// It does not run, and the caller is told so.
+    Deny(Reason),
+}
+
+/// A decision with what made it.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) decision: Decision,
+    pub(crate) rule: Option<Arc<ReadyRule>>,
+    /// Why a condition could not be worked out.
+    pub(crate) fault: Option<String>,
+}
+
+/// The second stage: a denial counts before a hold, a hold before leave.
+pub fn decide(residual: &Residual, asking: &Asking<'_>) -> Decision {
+    match &residual.later {
+        None => plain(residual),
+        Some(later) => later.judge(residual, asking).decision,
+    }
+}
+
+fn plain(residual: &Residual) -> Decision {
+    match residual.hold {
+        Some(reason) => Decision::Hold(reason),
+        None if residual.caution => Decision::Allow(Reason::Caution),
+        None => Decision::Allow(Reason::Allowed),
+    }
+}
+
+impl Residual {
+    pub(crate) fn verdict(&self, asking: &Asking<'_>) -> Verdict {
+        match &self.later {
+            None => Verdict { decision: plain(self), rule: None, fault: None },
+            Some(later) => later.judge(self, asking),
+        }
+    }
+}
+
+impl Later {
+    fn judge(&self, residual: &Residual, asking: &Asking<'_>) -> Verdict {
+        let plainly = |decision| Verdict { decision, rule: None, fault: None };
+        if let Some(reason) =
+            self.paths.as_deref().and_then(|paths| paths::outside(asking.args, paths))
+        {
+            return plainly(Decision::Deny(reason));
+        }
+        let mut held = None;
+        let mut given = None;
+        for rule in self.rules.iter().filter(|rule| rule.in_time(asking.now)) {
+            let applies = match &rule.condition {
+                None => Ok(true),
+                Some(condition) => match given.get_or_insert_with(|| Given::of(asking)) {
+                    Ok(given) => condition.holds(given.context()),
+                    Err(fault) => Err(fault.clone()),
+                },
+            };
+            let own = |reason, fault| Verdict {
+                decision: Decision::Deny(reason),
+                rule: Some(Arc::clone(rule)),
+                fault,
+            };
+            match (applies, rule.written.effect) {
+                (Ok(true), Effect::Deny) => return own(Reason::Rule, None),
+                (Err(fault), _) => return own(Reason::RuleFault, Some(fault.0)),
+                (Ok(true), Effect::Hold) => held = held.or(Some(rule)),
+                (Ok(false), _) => {}
+            }
+        }
+        let verdict = match (residual.hold, held) {
+            (None, Some(rule)) => Verdict {
+                decision: Decision::Hold(Reason::RuleHold),
+                rule: Some(Arc::clone(rule)),
+                fault: None,
+            },
+            _ => plainly(plain(residual)),
+        };
+        match verdict.decision {
+            Decision::Hold(_) if self.no_approvals => {
+                Verdict { decision: Decision::Deny(Reason::NoApprovals), ..verdict }
+            }
+            _ => verdict,
+        }
+    }
+}

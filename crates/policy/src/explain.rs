@@ -1,0 +1,106 @@
+//! Why a call would be decided as it would be. The decision is the lens's own; only what is told about
+//! it is looked for anew.
+
+use serde::Serialize;
+
+use crate::decide::Decision;
+use crate::lens::{Gate, Test};
+use crate::select::Seen;
+use crate::{Asking, At, Pattern, Policy, Reason};
+
+/// A decision with its reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// `hidden`, `allow`, `hold` or `deny`.
+    pub decision: &'static str,
+    /// Why, as a code.
+    pub reason: Reason,
+    /// Why, in words.
+    pub text: &'static str,
+    /// The layer that decided, such as ``role `worker` ``.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layer: Option<String>,
+    /// The rule: a pattern of a list, or the name of a rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Where it stands in the operator's file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<At>,
+    /// What could not be worked out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+}
+
+impl Explanation {
+    /// A bare one.
+    pub fn new(decision: &'static str, reason: Reason) -> Self {
+        let (layer, rule, place, fault) = (None, None, None, None);
+        Self { decision, reason, text: reason.text(), layer, rule, place, fault }
+    }
+
+    /// What is told of a tool that is not there, or that the asker may not know of.
+    pub fn unknown() -> Self {
+        Self::new("hidden", Reason::Unknown)
+    }
+}
+
+impl Policy {
+    /// What would become of a call, and why.
+    pub fn explain(&self, asking: &Asking<'_>) -> Explanation {
+        let lens = self.lens(asking.rights, asking.by, asking.now);
+        let seen = Seen::of(asking.tool);
+        if let Some((gate, reason)) = lens.refused(&seen) {
+            return self.hidden(gate, reason, (&seen, asking));
+        }
+        let verdict = lens.residual(&seen).verdict(asking);
+        let mut told = match verdict.decision {
+            Decision::Allow(reason) => Explanation::new("allow", reason),
+            Decision::Hold(reason) => Explanation::new("hold", reason),
+            Decision::Deny(reason) => Explanation::new("deny", reason),
+        };
+        if let Some(rule) = &verdict.rule {
+            let of_rule = |gate: &&Gate<'_>| match gate.test {
+                Test::Layer(layer) => {
+                    layer.rules.iter().any(|own| std::sync::Arc::ptr_eq(own, rule))
+                }
+                _ => false,
+            };
+            told.layer = lens.gates.iter().find(of_rule).map(|gate| gate.name.clone());
+            told.rule = Some(rule.written.name.clone());
+            told.place = rule.written.at.known();
+        }
+        told.fault = verdict.fault;
+        told
+    }
+
+    fn hidden(
+        &self,
+        gate: &Gate<'_>,
+        reason: Reason,
+        (seen, asking): (&Seen<'_>, &Asking<'_>),
+    ) -> Explanation {
+        let mut told = Explanation::new("hidden", reason);
+        told.layer = Some(gate.name.clone());
+        let Test::Layer(layer) = gate.test else { return told };
+        let written = &layer.written;
+        let own = written.permissions.as_ref();
+        let forbidden = own.map(|own| own.forbidden_tools.as_slice()).unwrap_or_default();
+        let which = |list: &[Pattern]| {
+            let found = self.groups().which(list, seen)?;
+            Some((found.to_string(), found.place()))
+        };
+        let named = match reason {
+            Reason::DenyRule => which(&written.deny),
+            Reason::Forbidden => which(forbidden),
+            Reason::Rule => {
+                let hiding = layer.rules.iter().find(|rule| rule.hides(seen, asking.now));
+                hiding.map(|rule| (rule.written.name.clone(), rule.written.at))
+            }
+            _ => None,
+        };
+        let (rule, at) = named.map_or((None, written.at), |(rule, at)| (Some(rule), at));
+        told.rule = rule;
+        told.place = at.known();
+        told
+    }
+}

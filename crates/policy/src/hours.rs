@@ -1,0 +1,262 @@
+//! When a rule holds. The time comes in as an argument; the table of time zones is in the binary.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use jiff::Timestamp;
+use jiff::civil::{Time, Weekday};
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+use serde::Serialize;
+use tool::Wall;
+
+/// Minutes of a day.
+const DAY: u16 = 24 * 60;
+/// How long what was admitted holds where the calendar cannot be asked, in milliseconds.
+const UNSURE: u64 = 60_000;
+/// Days as they are written, Monday first.
+const DAYS: [(&str, Weekday); 7] = [
+    ("mon", Weekday::Monday),
+    ("tue", Weekday::Tuesday),
+    ("wed", Weekday::Wednesday),
+    ("thu", Weekday::Thursday),
+    ("fri", Weekday::Friday),
+    ("sat", Weekday::Saturday),
+    ("sun", Weekday::Sunday),
+];
+
+/// A span of days and hours in one time zone. What is not said is no limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Hours {
+    days: BTreeSet<&'static str>,
+    /// In minutes of the day; it may go past midnight, and then ends before it begins.
+    minutes: Option<Range<u16>>,
+    #[serde(skip)]
+    zone: TimeZone,
+    named: String,
+    since: Option<Wall>,
+    until: Option<Wall>,
+}
+
+/// As the file has it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HoursText<'a> {
+    /// `mon` to `sun`.
+    pub days: &'a [&'a str],
+    /// Such as `22:00-06:00`.
+    pub hours: Option<&'a str>,
+    /// A name such as `Europe/Berlin`; UTC where absent.
+    pub zone: Option<&'a str>,
+    /// RFC 3339.
+    pub since: Option<&'a str>,
+    /// RFC 3339.
+    pub until: Option<&'a str>,
+}
+
+impl Hours {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn read(text: HoursText<'_>) -> Result<Self, String> {
+        let days = text.days.iter().map(|day| {
+            let known = DAYS.iter().find(|(word, _)| word == day).map(|(word, _)| *word);
+            known.ok_or_else(|| format!("`{day}` is no day: use mon, tue, wed, thu, fri, sat, sun"))
+        });
+        let named = text.zone.unwrap_or("UTC").to_owned();
+        let zone = TimeZoneDatabase::bundled().get(&named);
+        let zone = zone
+            .map_err(|_| format!("`{named}` is no time zone: use one such as `Europe/Berlin`"))?;
+        let (since, until) = (moment(text.since)?, moment(text.until)?);
+        if since.zip(until).is_some_and(|(since, until)| until <= since) {
+            return Err("`until` is not after `since`: the rule would never hold".to_owned());
+        }
+        let days = days.collect::<Result<_, _>>()?;
+        Ok(Self { days, minutes: text.hours.map(minutes).transpose()?, zone, named, since, until })
+    }
+
+    /// Whether it is now. Where the calendar cannot be asked it is: a rule only takes away.
+    pub fn holds(&self, now: Wall) -> bool {
+        if self.since.is_some_and(|since| now < since)
+            || self.until.is_some_and(|until| now >= until)
+        {
+            return false;
+        }
+        let Some(local) = self.local(now) else { return true };
+        let minute =
+            u16::from(local.hour().unsigned_abs()) * 60 + u16::from(local.minute().unsigned_abs());
+        let in_hours = self.minutes.as_ref().is_none_or(|span| within(span, minute));
+        in_hours && (self.days.is_empty() || self.days.contains(word(local.weekday())))
+    }
+
+    /// A moment after `now` up to which [`Hours::holds`] cannot change; `None` where it never does.
+    pub fn changes(&self, now: Wall) -> Option<Wall> {
+        let ends = [self.since, self.until].into_iter().flatten();
+        let calendar = self.minutes.is_some() || !self.days.is_empty();
+        let turns = if calendar { self.turns(now) } else { Vec::new() };
+        ends.chain(turns).filter(|moment| *moment > now).min()
+    }
+
+    /// Midnight and the ends of the hours, today and tomorrow.
+    fn turns(&self, now: Wall) -> Vec<Wall> {
+        let unsure = || vec![Wall(now.0.saturating_add(UNSURE))];
+        let Some(local) = self.local(now) else { return unsure() };
+        let span = self.minutes.clone().unwrap_or(0..DAY);
+        let times = [0, span.start, span.end % DAY];
+        let dates = [Some(local.date()), local.date().tomorrow().ok()];
+        let turns = dates.into_iter().flatten().flat_map(|date| {
+            times.iter().filter_map(move |minute| {
+                let (hour, minute) =
+                    (i8::try_from(minute / 60).ok()?, i8::try_from(minute % 60).ok()?);
+                Some(date.to_datetime(Time::new(hour, minute, 0, 0).ok()?))
+            })
+        });
+        let turns = turns.filter_map(|turn| {
+            let zoned = turn.to_zoned(self.zone.clone()).ok()?;
+            Some(Wall(u64::try_from(zoned.timestamp().as_millisecond()).ok()?))
+        });
+        // A clock that is set back may bring an hour again: no view is kept longer than that.
+        let hour = Wall(now.0.saturating_add(60 * UNSURE));
+        turns.chain([hour]).collect()
+    }
+
+    fn local(&self, now: Wall) -> Option<jiff::Zoned> {
+        let moment = Timestamp::from_millisecond(i64::try_from(now.0).ok()?).ok()?;
+        Some(moment.to_zoned(self.zone.clone()))
+    }
+}
+
+fn within(span: &Range<u16>, minute: u16) -> bool {
+    if span.start < span.end {
+        return span.contains(&minute);
+    }
+    minute >= span.start || minute < span.end
+}
+
+/// The word of a day.
+pub(crate) fn word(day: Weekday) -> &'static str {
+    DAYS.iter().find(|(_, known)| *known == day).map_or("", |(word, _)| word)
+}
+
+fn minutes(text: &str) -> Result<Range<u16>, String> {
+    let one = |text: &str| {
+        let (hour, minute) = text.trim().split_once(':')?;
+        let digits = |text: &str| text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        let (hour, minute) = (digits(hour).then_some(hour)?, digits(minute).then_some(minute)?);
+        let (hour, minute): (u16, u16) = (hour.parse().ok()?, minute.parse().ok()?);
+        let minutes = hour * 60 + minute;
+        (minute < 60 && minutes <= DAY).then_some(minutes)
+    };
+    let both = text.split_once('-').and_then(|(from, to)| Some(one(from)?..one(to)?));
+    let span = both.filter(|span| span.start < DAY && span.start != span.end);
+    span.ok_or_else(|| {
+        format!(
+            "`{}` are no hours: use a span such as `09:00-17:30` or `22:00-06:00`",
+            text.escape_debug()
+        )
+    })
+}
+
+fn moment(text: Option<&str>) -> Result<Option<Wall>, String> {
+    let Some(text) = text else { return Ok(None) };
+    read_moment(text).map(Some).ok_or_else(|| {
+        format!("`{}` is no time: use one such as `2026-12-24T18:00:00Z`", text.escape_debug())
+    })
+}
+
+/// Reads RFC 3339.
+pub(crate) fn read_moment(text: &str) -> Option<Wall> {
+    let moment: Timestamp = text.parse().ok()?;
+    Some(Wall(u64::try_from(moment.as_millisecond()).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::Wall;
+
+    use super::{Hours, HoursText, read_moment};
+
+    fn hours(text: HoursText<'_>) -> Hours {
+        Hours::read(text).unwrap()
+    }
+
+    fn at(text: &str) -> Wall {
+        read_moment(text).unwrap()
+    }
+
+    #[test]
+    fn days_and_hours_hold_in_their_zone() {
+        let night = HoursText {
+            days: &["sat", "sun"],
+            hours: Some("22:00-06:00"),
+            zone: Some("Europe/Berlin"),
+            ..HoursText::default()
+        };
+        let night = hours(night);
+        // 2026-11-21 is a Saturday; Berlin is one hour ahead of UTC.
+        assert!(night.holds(at("2026-11-21T21:00:00Z")));
+        assert!(!night.holds(at("2026-11-21T20:59:00Z")));
+        assert!(night.holds(at("2026-11-22T04:59:00Z")));
+        assert!(!night.holds(at("2026-11-22T05:00:00Z")));
+        assert!(!night.holds(at("2026-11-23T21:00:00Z")));
+    }
+
+    #[test]
+    fn nothing_changes_before_the_moment_that_is_told() {
+        let spans = [
+            HoursText {
+                hours: Some("09:00-17:30"),
+                zone: Some("America/New_York"),
+                ..HoursText::default()
+            },
+            HoursText { hours: Some("22:00-06:00"), days: &["mon"], ..HoursText::default() },
+            HoursText { days: &["sun"], zone: Some("Europe/Berlin"), ..HoursText::default() },
+            HoursText {
+                since: Some("2026-10-24T12:34:56Z"),
+                until: Some("2026-10-26T12:00:00Z"),
+                ..HoursText::default()
+            },
+        ];
+        // Over a change of the clocks in each of the zones.
+        let (begin, end) = (at("2026-10-23T00:00:00Z"), at("2026-11-03T00:00:00Z"));
+        for span in spans.map(hours) {
+            let mut now = begin;
+            let mut changes = 0;
+            while now < end {
+                let (state, next) = (span.holds(now), span.changes(now).unwrap_or(end).min(end));
+                assert!(next > now);
+                let mut within = now;
+                while within < next {
+                    assert_eq!(span.holds(within), state, "{span:?} {within}");
+                    within = Wall(within.0 + 7 * 60_000);
+                }
+                changes += usize::from(span.holds(next) != state);
+                now = next;
+            }
+            assert!(changes > 1, "{span:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        let none = HoursText::default();
+        for (text, told) in [
+            (HoursText { days: &["monday"], ..none }, "is no day"),
+            (HoursText { hours: Some("9-17"), ..none }, "are no hours"),
+            (HoursText { hours: Some("09:00-24:01"), ..none }, "are no hours"),
+            (HoursText { hours: Some("09:00-09:00"), ..none }, "are no hours"),
+            (HoursText { zone: Some("Mars/Base"), ..none }, "is no time zone"),
+            (HoursText { since: Some("tomorrow"), ..none }, "is no time"),
+            (
+                HoursText {
+                    since: Some("2026-01-02T00:00:00Z"),
+                    until: Some("2026-01-01T00:00:00Z"),
+                    ..none
+                },
+                "never hold",
+            ),
+        ] {
+            let error = Hours::read(text).unwrap_err();
+            assert!(error.contains(told), "{error}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The policy for one class: its layers found, its delegations compiled.
+
+use std::sync::Arc;
+
+use identity::RightsClass;
+use tool::{CallerType, Org, Safety, Scope, Wall};
+
+use crate::decide::Later;
+use crate::groups::{WEB, WRITE};
+use crate::policy::Parts;
+use crate::ready::Ready;
+use crate::select::{Seen, Select, delegated};
+use crate::{Facts, Off, Reason, Residual, Rules};
+
+/// The most that act on behalf of one another.
+const ACTORS: usize = 16;
+
+/// Whether a tool exists for a rights class.
+#[derive(Debug, Clone)]
+pub enum Admission {
+    /// It does not exist: same answer as an unknown name.
+    Hidden(Reason),
+    /// It exists; the residual is left for the call itself.
+    Visible(Residual),
+}
+
+/// A policy for one class and one way of calling, at one moment.
+#[derive(Debug)]
+pub struct Lens<'a> {
+    pub(crate) parts: &'a Parts,
+    by: CallerType,
+    now: Wall,
+    pub(crate) gates: Vec<Gate<'a>>,
+    pub(crate) seeded: Seeded,
+    /// What the layers of this class are called before their names.
+    whose: &'static str,
+}
+
+/// One layer, as a class meets it.
+#[derive(Debug)]
+pub(crate) struct Gate<'a> {
+    /// What it is called when a refusal is told.
+    pub(crate) name: String,
+    pub(crate) test: Test<'a>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Test<'a> {
+    /// The tool's own traits, and whose it is.
+    Tool(&'a RightsClass),
+    /// Flags that are off.
+    Off(Off),
+    /// Nothing passes.
+    Closed(Reason),
+    /// Rules of the file.
+    Layer(&'a Ready),
+    /// The persona's modules.
+    Modules(&'a RightsClass),
+    ReadOnly,
+    NoWeb,
+    /// A delegation's lists.
+    Lists(Box<(Option<Select>, Select)>),
+}
+
+/// Faults that tests put in, to see that they are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(not(test), expect(dead_code, reason = "only tests make them"))]
+pub(crate) enum Seeded {
+    #[default]
+    None,
+    AllowBeatsDeny,
+    EmptyAllowIsAll,
+    UnknownRoleIsFree,
+    LastDelegationOnly,
+    OtherOrgsAreFree,
+}
+
+impl<'a> Lens<'a> {
+    pub(crate) fn new(
+        parts: &'a Parts,
+        rights: &'a RightsClass,
+        by: CallerType,
+        now: Wall,
+    ) -> Self {
+        Self::seeded((parts, Seeded::None), rights, by, now)
+    }
+
+    pub(crate) fn seeded(
+        (parts, seeded): (&'a Parts, Seeded),
+        rights: &'a RightsClass,
+        by: CallerType,
+        now: Wall,
+    ) -> Self {
+        let mut lens = Self { parts, by, now, gates: Vec::new(), seeded, whose: "" };
+        lens.global();
+        lens.class(rights);
+        // What someone may not do, he may not on behalf of another.
+        lens.whose = "actor's ";
+        let actors = std::iter::successors(rights.actor(), |actor| actor.actor());
+        actors.take(ACTORS).for_each(|actor| lens.class(actor));
+        lens
+    }
+
+    fn class(&mut self, rights: &'a RightsClass) {
+        self.add("tool", Test::Tool(rights));
+        self.org(rights);
+        self.roles(rights);
+        self.persona(rights);
+        self.task(rights);
+        self.delegations(rights);
+    }
+
+    fn add(&mut self, name: impl AsRef<str>, test: Test<'a>) {
+        self.gates.push(Gate { name: format!("{}{}", self.whose, name.as_ref()), test });
+    }
+
+    fn global(&mut self) {
+        if self.parts.rules.off != Off::default() {
+            self.add("features", Test::Off(self.parts.rules.off));
+        }
+        self.add("global", Test::Layer(&self.parts.global));
+    }
+
+    fn org(&mut self, rights: &'a RightsClass) {
+        let org = rights.org();
+        let name = format!("org `{org}`");
+        let layer = self.parts.orgs.get(org.as_str());
+        let stored = rights.org_tools();
+        let listed = stored.is_some() || layer.is_some_and(|layer| layer.written.allow.is_some());
+        if !listed && *org != Org::default() && self.seeded != Seeded::OtherOrgsAreFree {
+            self.add(name.clone(), Test::Closed(Reason::OrgNotListed));
+        }
+        if let Some(stored) = stored {
+            let lists = delegated(&self.parts.groups, Some(stored), &[]);
+            self.add(name.clone(), Test::Lists(Box::new(lists)));
+        }
+        if let Some(layer) = layer {
+            self.add(name, Test::Layer(layer));
+        }
+    }
+
+    fn roles(&mut self, rights: &'a RightsClass) {
+        let parts = self.parts;
+        let fallback = parts.rules.default_role.as_ref().filter(|_| rights.roles().is_empty());
+        let names = rights.roles().iter().chain(fallback.map(|role| &role.text));
+        let mut known = false;
+        for role in names {
+            let name = format!("role `{role}`");
+            match parts.roles.get(role) {
+                Some(layer) => {
+                    known = true;
+                    self.add(name, Test::Layer(layer));
+                }
+                None if parts.roles.is_empty() || self.seeded == Seeded::UnknownRoleIsFree => {}
+                None => self.add(name, Test::Closed(Reason::UnknownRole)),
+            }
+        }
+        if parts.rules.off.cascading_tool_policy && !known {
+            self.add("role", Test::Closed(Reason::NoRole));
+        }
+    }
+
+    fn persona(&mut self, rights: &'a RightsClass) {
+        let Some(persona) = rights.persona() else { return };
+        let name = format!("persona `{}`", persona.name);
+        self.add(name.clone(), Test::Modules(rights));
+        if let Some(layer) = self.parts.personas.get(&persona.name) {
+            self.add(name, Test::Layer(layer));
+        }
+    }
+
+    fn task(&mut self, rights: &'a RightsClass) {
+        let narrowing = rights.narrowing();
+        if narrowing.read_only {
+            self.add("task", Test::ReadOnly);
+        }
+        if narrowing.no_web {
+            self.add("task", Test::NoWeb);
+        }
+        let Some(task) = &narrowing.task_type else { return };
+        let name = format!("task `{task}`");
+        if Rules::TASKS.contains(&task.as_str()) {
+            self.add(name.clone(), Test::NoWeb);
+        }
+        if let Some(layer) = self.parts.tasks.get(task) {
+            self.add(name, Test::Layer(layer));
+        }
+    }
+
+    fn delegations(&mut self, rights: &'a RightsClass) {
+        let all = rights.delegations();
+        let skipped = match self.seeded {
+            Seeded::LastDelegationOnly => all.len().saturating_sub(1),
+            _ => 0,
+        };
+        for delegation in all.iter().skip(skipped) {
+            let name = format!("delegation by `{}`", delegation.by);
+            if delegation.read_only {
+                self.add(name.clone(), Test::ReadOnly);
+            }
+            if delegation.no_web {
+                self.add(name.clone(), Test::NoWeb);
+            }
+            let lists =
+                delegated(&self.parts.groups, delegation.allow.as_deref(), &delegation.deny);
+            self.add(name, Test::Lists(Box::new(lists)));
+        }
+    }
+
+    /// The first stage. Every test can only hide; none takes back what another hid.
+    pub fn admit(&self, tool: &Facts<'_>) -> Admission {
+        let seen = Seen::of(*tool);
+        match self.refused(&seen) {
+            Some((_, reason)) => Admission::Hidden(reason),
+            None => Admission::Visible(self.residual(&seen)),
+        }
+    }
+
+    /// Which layer hides a tool, and why.
+    pub(crate) fn refused(&self, seen: &Seen<'_>) -> Option<(&Gate<'a>, Reason)> {
+        self.gates.iter().find_map(|gate| Some((gate, self.test(&gate.test, seen)?)))
+    }
+
+    fn test(&self, test: &Test<'_>, seen: &Seen<'_>) -> Option<Reason> {
+        let (tool, traits) = (&seen.tool, seen.tool.traits);
+        let when = |is: bool, reason| is.then_some(reason);
+        match test {
+            Test::Closed(reason) => Some(*reason),
+            Test::Layer(layer) => layer.refuses(seen, self.now, self.seeded),
+            Test::Modules(rights) => {
+                when(!rights.allows_source(tool.source), Reason::PersonaModules)
+            }
+            Test::ReadOnly => when(seen.marks & WRITE != 0, Reason::ReadOnly),
+            Test::NoWeb => when(seen.marks & WEB != 0, Reason::NoWeb),
+            Test::Lists(lists) if lists.1.fits(seen) => Some(Reason::DenyRule),
+            Test::Lists(lists) => {
+                when(lists.0.as_ref().is_some_and(|allow| !allow.fits(seen)), Reason::NotAllowed)
+            }
+            Test::Off(off) => {
+                let destructive = off.destructive() && traits.destructive;
+                let chain = off.scripts && self.by == CallerType::Chain;
+                when(off.tools || destructive || chain, Reason::Feature)
+            }
+            Test::Tool(rights) => {
+                let org = rights.org();
+                if *tool.org != *org && *tool.org != Org::default() {
+                    Some(Reason::OtherOrg)
+                } else if rights.level() < traits.level {
+                    Some(Reason::Level)
+                } else {
+                    when(!traits.callers.contains(&self.by), Reason::CallerType)
+                }
+            }
+        }
+    }
+
+    pub(crate) fn residual(&self, seen: &Seen<'_>) -> Residual {
+        let traits = seen.tool.traits;
+        let hold = if traits.safety == Safety::Dangerous {
+            Some(Reason::Dangerous)
+        } else if traits.destructive {
+            Some(Reason::Destructive)
+        } else {
+            self.scoped(seen)
+        };
+        let layers = self.gates.iter().filter_map(|gate| match gate.test {
+            Test::Layer(layer) => Some(layer),
+            _ => None,
+        });
+        let rules: Vec<_> = layers.flat_map(|layer| layer.later(seen)).map(Arc::clone).collect();
+        let filesystem = self.parts.rules.scopes.get(&Scope::Filesystem);
+        let paths = filesystem.and_then(|rule| rule.allowed_paths.as_deref());
+        let paths = paths.filter(|_| traits.scopes.contains(&Scope::Filesystem));
+        let no_approvals =
+            self.parts.rules.off.approvals() && (hold.is_some() || !rules.is_empty());
+        let later = (!rules.is_empty() || paths.is_some() || no_approvals)
+            .then(|| Arc::new(Later { rules, paths: paths.map(<[_]>::to_vec), no_approvals }));
+        Residual { hold, caution: traits.safety == Safety::Cautious, later }
+    }
+
+    /// Scopes that want an approval: as the file says, or as shipped.
+    fn scoped(&self, seen: &Seen<'_>) -> Option<Reason> {
+        let effects = seen.marks & WRITE != 0;
+        let wants = |scope: &Scope| {
+            let said = self.parts.rules.scopes.get(scope).and_then(|rule| rule.requires_approval);
+            said.unwrap_or(match scope {
+                Scope::Shell => true,
+                Scope::Filesystem => effects,
+                Scope::Network | Scope::Compute => false,
+            })
+        };
+        seen.tool.traits.scopes.iter().any(wants).then_some(Reason::ScopeApproval)
+    }
+}

@@ -1,0 +1,183 @@
+//! The rules in force.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use identity::RightsClass;
+use tool::{CallerType, Digest, Wall};
+
+use crate::at::shown;
+use crate::ready::{Reading, Ready, ReadyRule};
+use crate::select::Groups;
+use crate::{Layer, Lens, Pattern, Rules, Slip};
+
+/// The most rules that one list may have: each may be tried on every tool.
+const LIST: usize = 1_000;
+
+/// The rules in force, checked and ready, with their hash, which every record carries. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Policy(Arc<Parts>);
+
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) rules: Rules,
+    digest: Digest,
+    pub(crate) groups: Groups,
+    pub(crate) global: Ready,
+    pub(crate) orgs: BTreeMap<String, Ready>,
+    pub(crate) roles: BTreeMap<String, Ready>,
+    pub(crate) personas: BTreeMap<String, Ready>,
+    pub(crate) tasks: BTreeMap<String, Ready>,
+    /// Whether any rule hides by time: asked with every call.
+    times: bool,
+}
+
+impl Policy {
+    /// Checks rules and makes them ready: whole or not at all.
+    ///
+    /// # Errors
+    /// All that is wrong with them.
+    pub fn new(rules: Rules) -> Result<Self, Vec<Slip>> {
+        let mut slips = Vec::new();
+        let groups = Groups::read(&rules.groups, &mut slips);
+        let own_categories = rules.own_categories.as_slice();
+        let mut reading = Reading { groups: &groups, own_categories, slips };
+        let global = reading.layer(&rules.global);
+        let mut all = |layers: &BTreeMap<String, Layer>| -> BTreeMap<String, Ready> {
+            let ready = layers.iter().map(|(name, layer)| (name.clone(), reading.layer(layer)));
+            ready.collect()
+        };
+        let (orgs, roles) = (all(&rules.orgs), all(&rules.roles));
+        let (personas, tasks) = (all(&rules.personas), all(&rules.tasks));
+        let mut slips = reading.slips;
+        if let Some(role) =
+            rules.default_role.as_ref().filter(|role| !roles.contains_key(&role.text))
+        {
+            let told = format!("unknown role {}", shown(&role.text));
+            slips.push(Slip::new(role.at, told, "say it in `policy.roles`"));
+        }
+        bounds(&rules, &mut slips);
+        if !slips.is_empty() {
+            slips.sort_by_key(|slip| (slip.at.line, slip.at.column));
+            return Err(slips);
+        }
+        let digest = rules.digest();
+        let times = false;
+        let parts = Parts { rules, digest, groups, global, orgs, roles, personas, tasks, times };
+        let times = parts.hiding_changes(Wall(0)).next().is_some();
+        Ok(Self(Arc::new(Parts { times, ..parts })))
+    }
+
+    /// Names these rules in records.
+    pub fn digest(&self) -> Digest {
+        self.0.digest
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &Rules {
+        &self.0.rules
+    }
+
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.0.groups
+    }
+
+    #[cfg(test)]
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.0
+    }
+
+    /// These rules for one class and one way of calling, at one moment.
+    pub fn lens<'a>(&'a self, rights: &'a RightsClass, by: CallerType, now: Wall) -> Lens<'a> {
+        Lens::new(&self.0, rights, by, now)
+    }
+
+    /// Whether any rule hides by time: only then does what was admitted become old.
+    pub fn has_times(&self) -> bool {
+        self.0.times
+    }
+
+    /// Up to when what is admitted now holds; `None` for ever.
+    pub fn valid_until(&self, now: Wall) -> Option<Wall> {
+        self.0.hiding_changes(now).min()
+    }
+
+    /// Whether a caller may say that it does a task of this type.
+    pub fn knows_task(&self, word: &str) -> bool {
+        Rules::TASKS.contains(&word) || self.0.tasks.contains_key(word)
+    }
+
+    /// The task types there are.
+    pub fn tasks(&self) -> impl Iterator<Item = &str> {
+        let own = self.0.tasks.keys().map(String::as_str).filter(|own| !Rules::TASKS.contains(own));
+        Rules::TASKS.iter().copied().chain(own)
+    }
+
+    /// Tools that the rules name and that are not among `names`: a slip, or a tool that is yet to come.
+    pub fn unmet<'a>(
+        &'a self,
+        has: impl Fn(&str) -> bool + 'a,
+    ) -> impl Iterator<Item = &'a Pattern> {
+        let named = self.0.rules.layers().flat_map(|(_, layer)| lists(layer)).flatten();
+        named.filter(move |pattern| pattern.exact().is_some_and(|name| !has(name)))
+    }
+
+    /// Rules that ask for taint, which nothing sets yet.
+    pub fn asks_for_taint(&self) -> bool {
+        self.0.ready().any(|rule| rule.condition.as_ref().is_some_and(|condition| condition.taint))
+    }
+}
+
+impl Default for Policy {
+    /// No rules of the operator: levels, personas and what ships.
+    fn default() -> Self {
+        Self::new(Rules::default()).unwrap_or_else(|_| Self::closed())
+    }
+}
+
+impl Policy {
+    /// Nothing is allowed.
+    fn closed() -> Self {
+        let rules =
+            Rules { off: crate::Off { tools: true, ..Default::default() }, ..Rules::default() };
+        let digest = rules.digest();
+        let (groups, global) = (Groups::default(), Ready::default());
+        let none = BTreeMap::new;
+        let (orgs, roles, personas, tasks, times) = (none(), none(), none(), none(), false);
+        let parts = Parts { rules, digest, groups, global, orgs, roles, personas, tasks, times };
+        Self(Arc::new(parts))
+    }
+}
+
+impl Parts {
+    /// The rules of all layers.
+    fn ready(&self) -> impl Iterator<Item = &Arc<ReadyRule>> {
+        let Self { global, orgs, roles, personas, tasks, .. } = self;
+        let named = [orgs, roles, personas, tasks].into_iter().flat_map(BTreeMap::values);
+        std::iter::once(global).chain(named).flat_map(|layer| &layer.rules)
+    }
+
+    fn hiding_changes(&self, now: Wall) -> impl Iterator<Item = Wall> {
+        self.ready().filter_map(move |rule| rule.changes(now))
+    }
+}
+
+/// All lists of patterns of a layer.
+fn lists(layer: &Layer) -> impl Iterator<Item = &[Pattern]> {
+    let own = layer.permissions.iter();
+    let own = own.flat_map(|own| [own.allowed_tools.as_slice(), &own.forbidden_tools]);
+    let rules = layer.rules.iter().filter_map(|rule| rule.tools.as_deref());
+    let plain = [layer.allow.as_deref().unwrap_or_default(), layer.deny.as_slice()];
+    plain.into_iter().chain(own).chain(rules)
+}
+
+fn bounds(rules: &Rules, slips: &mut Vec<Slip>) {
+    for (name, layer) in rules.layers() {
+        let longest = lists(layer).map(<[Pattern]>::len).max().unwrap_or_default();
+        let most = longest.max(layer.rules.len());
+        if most > LIST {
+            let told = format!("{name}: these are {most} rules; {LIST} are allowed");
+            slips.push(Slip::new(layer.at, told, "`*` stands for many names at once"));
+        }
+    }
+}

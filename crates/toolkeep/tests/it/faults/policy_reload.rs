@@ -1,0 +1,136 @@
+//! A policy that changes all the time under load, is broken, or half written: what is seen is always one
+//! whole policy that was written, and never everything.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::client::Client;
+use crate::support::home::Home;
+use crate::support::server::serve;
+
+/// Callers that look and call all the time.
+const CALLERS: usize = 3;
+
+type Names = BTreeSet<String>;
+
+/// A whole file that leaves these tools.
+fn leaves(tools: [&str; 2]) -> String {
+    let [one, other] = tools;
+    format!(
+        "version: 1\npolicy:\n  allow: [{one}, {other}]\n  roles: {{ r: {{ deny: [{one}] }} }}\n"
+    )
+}
+
+const ONE: [&str; 2] = ["calculator", "echo"];
+const OTHER: [&str; 2] = ["get_current_datetime", "echo"];
+
+fn names(tools: [&str; 2]) -> Names {
+    tools.map(str::to_owned).into()
+}
+
+async fn listed(client: &Client) -> Names {
+    let list = client.get("/v1/tools").await.body["tools"].take();
+    let tools = list.as_array().cloned().unwrap_or_default();
+    tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
+}
+
+/// Looks until it is stopped; answers how often, and what should not have been seen.
+async fn look(client: Client, stop: CancellationToken) -> (usize, Vec<Names>) {
+    let (mut looks, mut wrong) = (0, Vec::new());
+    while !stop.is_cancelled() {
+        let seen = listed(&client).await;
+        if seen != names(ONE) && seen != names(OTHER) {
+            wrong.push(seen);
+        }
+        // What both leave is there at every moment.
+        let reply = client.call("echo", &json!({ "message": "x" })).await;
+        if reply.status != 200 {
+            wrong.push([reply.body.to_string()].into());
+        }
+        looks += 1;
+    }
+    (looks, wrong)
+}
+
+fn put(home: &Home, text: &str) {
+    home.write("toolkeep.new", text);
+    fs::rename(home.path("toolkeep.new"), home.config()).unwrap();
+}
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let since = Instant::now();
+    while !holds().await {
+        assert!(since.elapsed() < Duration::from_mins(1), "not within a minute: {what}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// The fault that is shown, where there is one.
+async fn fault(owner: &Client) -> String {
+    owner
+        .source("configuration")
+        .await
+        .map(|source| source["problems"].to_string())
+        .unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_that_changes_all_the_time_is_always_one_whole_policy() {
+    let deep = std::env::var_os("TOOLKEEP_DEEP").is_some();
+    let count = if deep { 1_000 } else { 200 };
+    let home = Home::new(&leaves(ONE));
+    let server = serve(&home).await;
+    let owner = server.owner();
+    until("the first policy", async || listed(&owner).await == names(ONE)).await;
+    let stop = CancellationToken::new();
+    let mut looking = JoinSet::new();
+    for _ in 0..CALLERS {
+        looking.spawn(look(server.agent(), stop.clone()));
+    }
+    let mut now = ONE;
+    for n in 0..count {
+        let next = if now == ONE { OTHER } else { ONE };
+        let (whole, broken) =
+            (leaves(next), leaves(next).replace("deny: [", "deny: [group:nope, "));
+        let half = |cut: usize| whole.split_at(whole.len() - cut).0.to_owned();
+        let wrong = match n % 5 {
+            1 => Some((broken, ":4:24\"", "unknown group `nope`")),
+            // Half a line, and half a file that would be a whole one without the policy.
+            2 => Some((half(6), "", "")),
+            3 => Some(("version: 1\n".to_owned(), ":1:1\"", "the policy is gone")),
+            _ => None,
+        };
+        if let Some((text, place, told)) = wrong {
+            if n % 2 == 0 {
+                home.write("toolkeep.yaml", &text);
+            } else {
+                put(&home, &text);
+            }
+            until(told, async || {
+                let fault = fault(&owner).await;
+                !fault.is_empty() && fault.contains(place) && fault.contains(told)
+            })
+            .await;
+            assert_eq!(listed(&owner).await, names(now), "a faulty policy was taken");
+        }
+        put(&home, &whole);
+        until("the new policy", async || listed(&owner).await == names(next)).await;
+        until("no fault", async || fault(&owner).await.is_empty()).await;
+        now = next;
+    }
+    stop.cancel();
+    let seen = looking.join_all().await;
+    let looks: usize = seen.iter().map(|(looks, _)| looks).sum();
+    println!("policy reload: {count} policies under {looks} looks");
+    assert!(seen.iter().all(|(looks, wrong)| *looks > 0 && wrong.is_empty()), "{seen:?}");
+    // Control: without the policy there is more to be seen.
+    put(&home, "version: 1\npolicy: {}\n");
+    until("no policy", async || listed(&owner).await.len() > 2).await;
+    assert!(server.stop().await.success());
+}

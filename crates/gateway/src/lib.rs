@@ -12,6 +12,7 @@ mod request;
 mod run;
 mod shape;
 mod view;
+mod waits;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,11 +27,16 @@ use tool::{Clock, Ledger, Secret};
 pub use limits::Bounds;
 pub use request::{Detached, Request, Target};
 pub use view::View;
+pub use waits::{
+    Decided, Event, Heard, Herald, Holder, Holders, Holding, LONGEST, Nobody, Page, Patience,
+    Shown, State,
+};
 
 use ids::Ids;
 use limits::Limits;
 use mac::Mac;
 use view::Views;
+use waits::Waits;
 
 /// What a gateway is made of.
 #[derive(Clone)]
@@ -47,6 +53,8 @@ pub struct Parts {
     pub credentials: Arc<dyn Credentials>,
     /// The installation's key for hashing arguments in records.
     pub mac_key: Secret,
+    /// Where calls are held; where nothing is said, what would have to be held is refused.
+    pub holding: Option<Holding>,
     /// Times and bounds.
     pub options: Options,
 }
@@ -87,6 +95,7 @@ pub struct Gateway {
     mac: Mac,
     ids: Ids,
     tasks: TaskTracker,
+    waits: Option<Waits>,
 }
 
 impl Gateway {
@@ -100,6 +109,7 @@ impl Gateway {
             mac,
             ids: Ids::default(),
             tasks: TaskTracker::new(),
+            waits: parts.holding.clone().map(Waits::new),
             parts,
         }
     }
@@ -117,6 +127,11 @@ impl Gateway {
     /// Why not.
     pub fn health(&self) -> Result<(), tool::LedgerError> {
         self.parts.ledger.health()
+    }
+
+    /// Calls that wait for a decision now.
+    pub fn waiting(&self) -> usize {
+        self.waits.as_ref().map_or(0, |waits| waits.index.waiting())
     }
 
     /// Calls running now.

@@ -27,6 +27,13 @@ pub trait Ledger: Send + Sync + fmt::Debug {
         need: Durability,
     ) -> Boxed<'_, Result<(), LedgerError>>;
 
+    /// Notes a step of a call that is held. Handed to the kernel when this returns; the intent that may
+    /// follow is synced, and with it this.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; the step must then not be taken.
+    fn wait(&self, waited: &Waited) -> Result<(), LedgerError>;
+
     /// Notes a call that was refused. Rate-capped and never synced: losing one loses no effect.
     fn refuse(&self, refusal: Refusal);
 
@@ -65,6 +72,10 @@ pub fn standing(records: &[Record], alive: bool) -> Option<Status> {
     let ended = |record: &Record| match record.kind {
         Kind::Outcome => Some(record.body.read::<End>().map_or(Status::Unknown, |end| end.status)),
         Kind::Refused => Some(Status::Refused),
+        Kind::Wait => {
+            let ends = record.body.read::<Waited>().is_ok_and(|waited| waited.step.ends());
+            ends.then_some(Status::Refused)
+        }
         _ => None,
     };
     let last = records.iter().rfind(|record| record.call.is_some())?;
@@ -164,6 +175,64 @@ pub struct Refusal {
     pub reason: Option<String>,
 }
 
+/// A step of a call that is held for a person's decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waited {
+    /// The call; its wait has the same id.
+    pub call: CallId,
+    /// Which step.
+    pub step: WaitStep,
+    /// When.
+    pub at: Wall,
+    /// Whose call it is.
+    pub caller: Caller,
+    /// By which door it came.
+    pub door: String,
+    /// What would run.
+    pub tool: ToolKey,
+    /// In which definition.
+    pub definition: Digest,
+    /// Under which policy it was held.
+    pub policy: Digest,
+    /// Why it was held: a reason code of the policy.
+    pub reason: String,
+    /// Keyed hash of the arguments as they stand after this step.
+    pub args: Digest,
+    /// When the wait ends by itself.
+    pub expires: Wall,
+    /// Who took the step, where a person did, and by which door.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<(Caller, String)>,
+    /// In words: why it was denied, or what had changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<String>,
+}
+
+/// The steps of a held call before its intent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitStep {
+    /// It is held.
+    Held,
+    /// A person changed its arguments; it is still held.
+    Edited,
+    /// A person agreed.
+    Approved,
+    /// A person refused.
+    Denied,
+    /// Nobody decided in time.
+    Expired,
+    /// What was approved is not what is there now, so it did not run.
+    Void,
+}
+
+impl WaitStep {
+    /// Whether the call has ended with it, without having run.
+    pub const fn ends(self) -> bool {
+        matches!(self, Self::Denied | Self::Expired | Self::Void)
+    }
+}
+
 /// Proof that a call's intent is on record. One is made for each intent, by the ledger; it ends in
 /// [`Ledger::finish`], or is noted as abandoned where it is dropped.
 pub struct Ticket {
@@ -213,7 +282,7 @@ pub struct Record {
     /// The call it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
-    /// [`Intent`], [`End`] or [`Refusal`], by kind.
+    /// [`Intent`], [`Waited`], [`End`] or [`Refusal`], by kind.
     pub body: Json,
 }
 

@@ -162,6 +162,7 @@ async fn assemble(
         clock: Arc::clone(&clock),
         credentials: Arc::clone(&credentials) as Arc<dyn tool::executor::Credentials>,
         mac_key: mac_key.clone(),
+        holding: None,
         options: options(config),
     }));
     let keys = Arc::new(keys);

@@ -98,6 +98,7 @@ impl Server {
             clock: Arc::clone(&clock) as _,
             credentials: Arc::new(testkit::context::Quiet),
             mac_key: Secret::new("key"),
+            holding: None,
             options,
         }));
         let (keys, problems) = Keys::read(Arc::new(MemoryStore::new()), open).await.unwrap();

@@ -129,6 +129,19 @@ impl KeyRing {
         held.filter(|principal| principal.caller() == caller).or_else(open)
     }
 
+    /// The principal that the key of a caller makes at `now`, without its secret: for what its holder
+    /// began while it held. `None`: the key is not one of these; `Some(None)`: it holds no more.
+    pub fn standing(&self, caller: &Caller, now: Wall) -> Option<Option<&Principal>> {
+        if let Some((record, principal)) = self.keys.get(&caller.key) {
+            let ended = record.expires.is_some_and(|expires| expires <= now);
+            let same = principal.subject() == caller.subject && *principal.org() == caller.org;
+            let holds = record.revoked.is_none() && !ended && same;
+            return Some(holds.then_some(principal));
+        }
+        let open = self.anonymous.as_ref()?;
+        (open.key() == caller.key).then_some(Some(open))
+    }
+
     /// One key's record.
     pub fn get(&self, id: &str) -> Option<&KeyRecord> {
         self.keys.get(id).map(|(record, _)| record)

@@ -8,6 +8,7 @@ mod counts;
 pub mod error;
 mod facades;
 mod front;
+mod held;
 pub mod hosts;
 pub mod keys;
 mod listen;
@@ -26,7 +27,7 @@ pub use hosts::Hosts;
 pub use keys::Keys;
 pub use listen::listen;
 pub use rest::openapi::document as openapi;
-pub use state::{Doors, MAX_BODY, Parts};
+pub use state::{Doors, MAX_BODY, Notices, Parts};
 pub use status::status;
 
 use axum::Router;

@@ -1,5 +1,6 @@
 //! The REST door. Each route is declared once: what is mounted is what is documented.
 
+mod approvals;
 mod asked_for;
 pub(crate) mod body;
 pub(crate) mod calls;
@@ -38,13 +39,14 @@ pub(crate) fn keyed_routes(doors: &Doors) -> Router {
 }
 
 fn open() -> Vec<route::Route> {
-    health::open().into_iter().chain(facades::open()).collect()
+    [health::open(), approvals::open(), facades::open()].into_iter().flatten().collect()
 }
 
 fn keyed() -> Vec<route::Route> {
     let parts = [
         tools::routes(),
         calls::routes(),
+        approvals::routes(),
         records::routes(),
         sources::routes(),
         keys::routes(),

@@ -1,6 +1,7 @@
 //! The command line: one file for each command, all output through [`ui::Ui`], all exits in
 //! [`failure::Exit`]. It speaks REST to a server and holds no decision of its own.
 
+mod approval;
 mod client;
 mod completions;
 mod config;
@@ -87,6 +88,8 @@ enum Command {
     #[command(subcommand)]
     User(user::User),
     #[command(subcommand)]
+    Approval(approval::Approval),
+    #[command(subcommand)]
     Record(record::Record),
     #[command(subcommand)]
     Key(key::Key),
@@ -152,6 +155,7 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::Module(command) => command.run(&context, ui).await,
             Command::Persona(command) => command.run(&context, ui).await,
             Command::User(command) => command.run(&context, ui).await,
+            Command::Approval(command) => command.run(&context, ui).await,
             Command::Record(command) => command.run(&context, ui).await,
             Command::Key(command) => command.run(&context, ui).await,
             Command::Config(command) => command.run(&context, ui),

@@ -4,10 +4,12 @@ mod configuration;
 mod credentials;
 mod door;
 mod endpoint;
+mod held;
 mod internals;
 mod manifests;
 mod sources;
 mod unusable;
+mod webhook;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,6 +39,7 @@ use credentials::Configured;
 use door::RouterDoor;
 use internals::Inside;
 use sources::{Ways, Workshop};
+use webhook::Teller;
 
 /// How long a server that listens waits for its sources before it says so. One that takes longer comes
 /// when it comes: it does not hold up the others.
@@ -63,6 +66,7 @@ struct App {
     workshop: Workshop,
     manifests: Arc<Manifests>,
     keys: Arc<Keys>,
+    teller: Option<Teller>,
 }
 
 fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure {
@@ -77,7 +81,18 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let store: Arc<dyn Store> = Arc::new(store);
     let keys = read_keys(Arc::clone(&store), &start).await?;
     let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
-    let app = assemble(&start, (keys, store), clock).await?;
+    let mut app = assemble(&start, (keys, store), clock).await?;
+    let held = app.gateway.restore().await.map_err(fault("the held calls"))?;
+    if held > 0 {
+        tracing::info!(held, "calls still wait for an approval");
+    }
+    let teller = app.teller.take();
+    let teller = async move {
+        match teller {
+            Some(teller) => teller.run().await,
+            None => std::future::pending().await,
+        }
+    };
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
     match &listener {
         None => app.intake.settled().await,
@@ -105,6 +120,8 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = serving => {}
             () = follow(&app, news) => {}
             () = app.manifests.tend() => {}
+            () = app.gateway.tend() => {}
+            () = teller => {}
         }
         app.end().await;
         drop(held);
@@ -144,9 +161,12 @@ async fn assemble(
     let egress = Egress::new(EgressSettings::default()).map_err(fault("the way out"))?;
     let tokens = keys.once("secret/tokens").await;
     let tokens = tokens.map_err(|error| fault("the tokens' key")(error.message()))?;
+    let sealed = Sealed::new(Arc::clone(&store), &tokens, "held calls");
     let tokens = Arc::new(Sealed::new(Arc::clone(&store), &tokens, "upstream tokens"));
     let manifests = manifests::kept(config, (&keys, store), &egress, &clock).await?;
     let ways = Ways { egress, manifests: Arc::clone(&manifests), tokens };
+    let keys = Arc::new(keys);
+    let (holding, teller) = held::holding(config, &keys, (sealed, &ways.egress), &clock)?;
     let workshop = Workshop::new(launcher, ways, Arc::clone(&clock));
     let credentials = Arc::new(Configured::default());
     credentials.set(sources::secrets(config));
@@ -162,10 +182,9 @@ async fn assemble(
         clock: Arc::clone(&clock),
         credentials: Arc::clone(&credentials) as Arc<dyn tool::executor::Credentials>,
         mac_key: mac_key.clone(),
-        holding: None,
+        holding: Some(holding),
         options: options(config),
     }));
-    let keys = Arc::new(keys);
     let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
     let (own, behind) = (Arc::clone(&keys), Arc::downgrade(&gateway));
     let inside = Inside { keys: own, gateway: behind, records: Arc::clone(&records) };
@@ -183,9 +202,24 @@ async fn assemble(
             origins: config.server.allowed_origins.clone(),
         },
         max_body: config.server.max_body,
+        notices: server::Notices {
+            page: config.approvals.page.clone(),
+            ..server::Notices::default()
+        },
         secret: mac_key,
     });
-    Ok(App { doors, intake, gateway, ledger, credentials, policy, workshop, manifests, keys })
+    Ok(App {
+        doors,
+        intake,
+        gateway,
+        ledger,
+        credentials,
+        policy,
+        workshop,
+        manifests,
+        keys,
+        teller,
+    })
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.

@@ -108,7 +108,8 @@ impl Waits {
         let wait = std::time::Duration::from_millis(kept.expires.0.saturating_sub(kept.created.0));
         let bytes = kept.args.bytes().len();
         let (id, caller, due) = (kept.id, &kept.caller, now.after(wait));
-        self.index.admit(&New { id, caller, bytes, due, phase: Phase::Pending }, now)?;
+        let (phase, mark) = (Phase::Pending, kept.mark());
+        self.index.admit(&New { id, caller, bytes, due, phase, mark }, now)?;
         let put = self.holding.store.put(&key(id), Expect::Absent, Some(kept.bytes())).await;
         if let Err(error) = put {
             self.index.forget(id);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tool::outcome::{Answer, Failure};
-use tool::{CallId, Caller, Code, Map, Mono, Org};
+use tool::{CallId, Caller, Code, Digest, Map, Mono, Org};
 
 use super::Patience;
 
@@ -50,6 +50,8 @@ struct Slot {
     bytes: usize,
     due: Mono,
     phase: Phase,
+    /// Tool and arguments, until somebody has fetched its answer.
+    mark: Option<Digest>,
     watched: Option<watch::Sender<Told>>,
 }
 
@@ -72,6 +74,8 @@ pub(crate) struct New<'a> {
     pub(crate) bytes: usize,
     pub(crate) due: Mono,
     pub(crate) phase: Phase,
+    /// Tool and arguments.
+    pub(crate) mark: Digest,
 }
 
 impl Index {
@@ -202,6 +206,29 @@ impl Index {
         ids
     }
 
+    /// Whether a call of this caller is there whose answer nobody has fetched.
+    pub(crate) fn has_unfetched(&self, caller: &Caller) -> bool {
+        let whose = whose(caller);
+        let inner = self.lock();
+        inner.keys.contains_key(whose.as_str())
+            && inner.slots.values().any(|slot| slot.mark.is_some() && *slot.whose == *whose)
+    }
+
+    /// The oldest of them that is the same call.
+    pub(crate) fn unfetched(&self, caller: &Caller, mark: Digest) -> Option<CallId> {
+        let whose = whose(caller);
+        let inner = self.lock();
+        let same = |slot: &Slot| slot.mark == Some(mark) && *slot.whose == *whose;
+        inner.slots.iter().filter(|(_, slot)| same(slot)).map(|(id, _)| *id).min()
+    }
+
+    /// Its caller has its answer.
+    pub(crate) fn fetched(&self, id: CallId) {
+        if let Some(slot) = self.lock().slots.get_mut(&id) {
+            slot.mark = None;
+        }
+    }
+
     /// How many are not decided.
     pub(crate) fn waiting(&self) -> usize {
         self.lock().slots.values().filter(|slot| slot.phase == Phase::Pending).count()
@@ -228,6 +255,8 @@ impl Inner {
             bytes: new.bytes,
             due: new.due,
             phase: new.phase,
+            // Whether the answer of one that had ended before this process was fetched, nobody knows.
+            mark: (new.phase != Phase::Ended).then_some(new.mark),
             watched: None,
         };
         self.slots.insert(new.id, slot);

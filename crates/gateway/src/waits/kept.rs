@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use identity::{Narrowing, Principal};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use tool::outcome::{Answer, Body, Failure, Outcome, Status};
 use tool::{
     CallId, Caller, CallerType, Code, Digest, Json, Level, Step, ToolKey, Wall, executor::Approval,
@@ -123,6 +124,11 @@ impl Kept {
         Json::of(self).bytes().clone()
     }
 
+    /// Tool and arguments in one.
+    pub(crate) fn mark(&self) -> Digest {
+        mark(self.tool.name.as_str(), self.hash)
+    }
+
     /// Whether this is its caller, by whichever credential the principal was made.
     pub(crate) fn is_of(&self, who: &Caller) -> bool {
         let Caller { org, subject, key, .. } = who;
@@ -206,6 +212,14 @@ impl Ended {
         let body = if answered.mcp { Body::Mcp(body) } else { Body::Value(body) };
         Ok(Step::Done(Outcome { body, is_error: answered.is_error }))
     }
+}
+
+/// Tool and arguments in one.
+pub(crate) fn mark(tool: &str, args: Digest) -> Digest {
+    let mut hash = Sha256::new();
+    hash.update(args.0);
+    hash.update(tool);
+    Digest(hash.finalize().into())
 }
 
 fn unknown() -> Failure {

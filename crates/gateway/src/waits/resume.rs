@@ -7,10 +7,10 @@ use identity::Principal;
 use policy::Decision;
 use tool::ledger::WaitStep;
 use tool::outcome::{Answer, Failure, Status};
-use tool::{CallId, Code, Refusal, StoreError};
+use tool::{Args, CallId, Code, Refusal, StoreError};
 
 use super::index::Phase;
-use super::kept::Kept;
+use super::kept::{Kept, mark};
 use super::{Read, State, Waits, left, unavailable};
 use crate::pipeline::{Ready, Refused};
 use crate::run::Ended;
@@ -70,7 +70,10 @@ impl Gateway {
                 }
                 (State::Pending | State::Approved, _) => {}
                 (State::Consumed, Some(Phase::Approved(true))) => {}
-                _ => return Ok(answer),
+                _ => {
+                    waits.index.fetched(id);
+                    return Ok(answer);
+                }
             }
             let time = left(until, self.parts.clock.mono());
             let Some(watched) = watched.as_mut().filter(|_| !time.is_zero()) else {
@@ -80,7 +83,10 @@ impl Gateway {
                 changed = watched.changed() => {
                     let told = watched.borrow_and_update().clone();
                     match (changed, told) {
-                        (_, Some(told)) => return Ok(Answer::clone(&told)),
+                        (_, Some(told)) => {
+                            waits.index.fetched(id);
+                            return Ok(Answer::clone(&told));
+                        }
                         (Ok(()), None) => {}
                         // Its line is gone; the store knows how it ended.
                         (Err(_), None) => tokio::task::yield_now().await,
@@ -89,6 +95,33 @@ impl Gateway {
                 () = tokio::time::sleep(time) => return Ok(answer),
             }
         }
+    }
+
+    /// A held call of this principal that equals `request`, and whose answer nobody has fetched: for
+    /// clients that can only call again.
+    pub fn earlier(&self, who: &Principal, request: &Request) -> Option<CallId> {
+        let index = &self.waits.as_ref()?.index;
+        // Nearly always there is none, and nothing is read then.
+        if !index.has_unfetched(who.caller()) {
+            return None;
+        }
+        let args = Args::check(request.args.clone()).ok()?;
+        let view = self.view(who, request.caller_type);
+        let (entry, _) = view.target(&request.target)?;
+        let hash = catalog::arguments::digest(args.raw());
+        index.unfetched(who.caller(), mark(entry.key.name.as_str(), hash))
+    }
+
+    /// How a held call stands, for its caller, without any effect.
+    ///
+    /// # Errors
+    /// As [`Gateway::settled`].
+    pub async fn standing(&self, who: &Principal, id: CallId) -> Result<Answer, Failure> {
+        let missing = || Failure::new(Code::NotFound, format!("no held call `{id}`"));
+        let waits = self.waits.as_ref().ok_or_else(missing)?;
+        let read = waits.read(id).await?.filter(|read| read.kept.is_of(who.caller()));
+        let here = waits.index.phase(id) == Some(Phase::Approved(true));
+        Ok(read.ok_or_else(missing)?.kept.answer(here))
     }
 
     /// Runs an approved call, and tries again while there is no room for it.

@@ -61,7 +61,8 @@ impl Gateway {
         };
         let bytes = kept.args.bytes().len();
         let due = mono.after(wait.min(super::LONGEST));
-        waits.index.restore(&New { id: kept.id, caller: &kept.caller, bytes, due, phase });
+        let (id, caller, mark) = (kept.id, &kept.caller, kept.mark());
+        waits.index.restore(&New { id, caller, bytes, due, phase, mark });
         matches!(phase, Phase::Pending | Phase::Approved(_))
     }
 

@@ -1,15 +1,17 @@
 //! `/v1/calls`: run a tool, and see what became of a call.
 
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
-use gateway::Request;
+use gateway::{Request, Shown};
 use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tool::ledger::{Kind, Record};
+use tool::executor::{Approval, Wait};
+use tool::ledger::{Kind, Record, WaitStep, Waited};
 use tool::outcome::{Answer, Body as Answered, Failure, Status};
 use tool::{CallId, CallerType, Code, End, Intent, Json, Outcome, Refusal, Step};
 use uuid::Uuid;
@@ -18,6 +20,7 @@ use super::asked_for;
 use super::body::{Checked, Params};
 use super::route::{Param, Route};
 use crate::error::ApiError;
+use crate::held;
 use crate::state::Doors;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -26,6 +29,14 @@ pub(super) fn routes() -> Vec<Route> {
             .query(QUERY)
             .body::<Asking>()
             .reply::<Answering>(),
+        Route::new(
+            "post",
+            "/v1/calls/{id}/resume",
+            "Wait for a held call, and go on",
+            post(resume),
+        )
+        .query(WAIT)
+        .reply::<Answering>(),
         Route::new("get", "/v1/calls/{id}", "What became of a call", get(one)).reply::<CallState>(),
     ]
 }
@@ -42,13 +53,33 @@ const QUERY: &[Param] = &[
         what: "with a format: a limit of your own for each call; it can only shorten the tool's",
         kind: "integer",
     },
+    Param {
+        name: "wait",
+        what: "how long a call that is held for an approval may be waited for, such as 30s: what came of it \
+               is the answer then, and else 202 with the id",
+        kind: "string",
+    },
 ];
+
+const WAIT: &[Param] = &[Param {
+    name: "wait",
+    what: "how long a call that is held may be waited for, such as 30s; not at all where absent",
+    kind: "string",
+}];
 
 /// Whatever else a caller says there changes nothing.
 #[derive(Debug, Deserialize)]
 struct Asked {
     format: Option<String>,
     timeout_ms: Option<u64>,
+    wait: Option<String>,
+}
+
+/// How long to wait.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Waiting {
+    wait: Option<String>,
 }
 
 /// One call, or a model's message.
@@ -67,6 +98,8 @@ enum Asking {
 #[expect(dead_code, reason = "it says what there is")]
 enum Answering {
     One(CallReply),
+    /// With status 202: a person has to agree first.
+    Held(HeldReply),
     All(asked_for::Messages),
 }
 
@@ -91,8 +124,9 @@ struct CallReply {
     /// Names the call in the record.
     #[schemars(with = "String")]
     call_id: CallId,
-    /// The tool's name.
-    tool: String,
+    /// The tool's name; absent where only the call's id was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<String>,
     /// `succeeded`, or `failed` where the tool itself says so.
     #[schemars(with = "String")]
     status: Status,
@@ -109,6 +143,50 @@ struct CallReply {
     elapsed_ms: u64,
 }
 
+/// A call that is held.
+#[derive(Debug, Serialize, JsonSchema)]
+struct HeldReply {
+    /// Names the call, and the approval it waits for.
+    #[schemars(with = "String")]
+    call_id: CallId,
+    /// The tool's name; absent where only the id was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<String>,
+    /// `waiting`, or `running` where it was approved and has not ended.
+    #[schemars(with = "String")]
+    status: Status,
+    /// What it waits for.
+    approval: HeldFor,
+}
+
+/// What a call waits for.
+#[derive(Debug, Serialize, JsonSchema)]
+struct HeldFor {
+    #[schemars(with = "String")]
+    id: CallId,
+    /// Why it is held.
+    reason: String,
+    /// When the wait ends by itself, RFC 3339.
+    expires: String,
+    /// The tool's declared side effects.
+    side_effects: Vec<String>,
+    /// Whether a person has agreed already.
+    approved: bool,
+    /// What to do.
+    fix: String,
+}
+
+impl HeldFor {
+    fn of(id: CallId, approval: Approval) -> Self {
+        let Approval { reason, expires, effects, approved } = approval;
+        let fix = format!(
+            "have it approved: `toolkeep approval approve {id}`; then `POST /v1/calls/{id}/resume?wait=30s` \
+             has the answer"
+        );
+        Self { id, reason, expires: expires.to_string(), side_effects: effects, approved, fix }
+    }
+}
+
 async fn call(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
@@ -116,8 +194,9 @@ async fn call(
     body: Checked,
 ) -> Result<Response, ApiError> {
     let timeout = asked.timeout_ms.map(std::time::Duration::from_millis);
+    let wait = asked.wait.as_deref().map(held::patience).transpose()?;
     match asked.format.as_deref() {
-        None | Some("native") => one_call(&doors, &principal, body.read()?).await,
+        None | Some("native") => one_call(&doors, &principal, (body.read()?, wait)).await,
         Some(word) => asked_for::run(&doors, &principal, (word, timeout), &body.0).await,
     }
 }
@@ -125,18 +204,53 @@ async fn call(
 async fn one_call(
     doors: &Doors,
     principal: &Principal,
-    body: CallBody,
+    (body, wait): (CallBody, Option<std::time::Duration>),
 ) -> Result<Response, ApiError> {
     let view = doors.parts.gateway.view(principal, CallerType::Direct);
     let tool = doors.lists.native(&view, &body.tool);
     let args = body.arguments.unwrap_or_else(Json::empty);
     let mut request = Request::new(tool.clone(), args.bytes().clone(), "rest");
     request.timeout = body.timeout_ms.map(std::time::Duration::from_millis);
-    let answer = doors.parts.gateway.call(principal, request).await;
+    let mut answer = doors.parts.gateway.call(principal, request).await;
     doors.metrics.ended("rest", &answer);
+    if let (Some(wait), Ok(Step::Wait(Wait::Approval(_)))) = (wait, &answer.result) {
+        answer = settled(doors, principal, (answer.call, wait)).await?;
+    }
+    told(answer, Some(tool))
+}
+
+async fn settled(
+    doors: &Doors,
+    principal: &Principal,
+    (call, wait): (CallId, std::time::Duration),
+) -> Result<Answer, ApiError> {
+    let settled = doors.parts.gateway.settled(principal, call, wait).await;
+    settled.map_err(|failure| ApiError::of(call, failure))
+}
+
+/// Waits for what becomes of a held call; one that was approved and that nobody runs goes on with this
+/// caller.
+async fn resume(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+    Params(asked): Params<Waiting>,
+) -> Result<Response, ApiError> {
+    let missing = || ApiError::new(Code::NotFound, format!("no call `{}`", id.escape_debug()));
+    let call = id.parse::<Uuid>().map(CallId).map_err(|_| missing())?;
+    let wait = asked.wait.as_deref().map(held::patience).transpose()?.unwrap_or_default();
+    told(settled(&doors, &principal, (call, wait)).await?, None)
+}
+
+fn told(answer: Answer, tool: Option<String>) -> Result<Response, ApiError> {
     let Answer { call: call_id, status, result, elapsed_ms } = answer;
     let outcome = match result.map_err(|failure| ApiError::of(call_id, failure))? {
         Step::Done(outcome) => outcome,
+        Step::Wait(Wait::Approval(approval)) => {
+            let approval = HeldFor::of(call_id, approval);
+            let reply = HeldReply { call_id, tool, status, approval };
+            return Ok((StatusCode::ACCEPTED, Reply(reply)).into_response());
+        }
         // The request declared no client that could be asked, so an upstream that asks is at fault.
         Step::Wait(_) => {
             let told = "the tool asks for input, which cannot be given through this door";
@@ -200,6 +314,14 @@ struct CallState {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     code: Option<Code>,
+    /// How it stands with a person's approval, where it needs one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
+    approval: Option<Shown>,
+    /// What a held call answered, for its caller, as long as that is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
+    result: Option<Json>,
     /// All frames of the call.
     #[schemars(with = "Vec<serde_json::Value>")]
     records: Vec<Record>,
@@ -219,7 +341,32 @@ async fn one(
     let own = state.caller.as_ref().is_some_and(|caller| caller.0 == *principal.org())
         && (principal.may(Right::RecordsRead)
             || state.caller.as_ref().is_some_and(|caller| caller.1 == principal.subject()));
-    if own { Ok(Reply(state.shown)) } else { Err(missing()) }
+    if !own {
+        return Err(missing());
+    }
+    Ok(Reply(state.shown.with_wait(&doors, &principal).await))
+}
+
+impl CallState {
+    /// The same with what is known of its wait, where it has one.
+    async fn with_wait(mut self, doors: &Doors, principal: &Principal) -> Self {
+        let held = self.records.iter().any(|record| record.kind == Kind::Wait);
+        if !held {
+            return self;
+        }
+        let gateway = &doors.parts.gateway;
+        self.approval = gateway.approval(principal, self.call_id).await.ok();
+        if let Ok(answer) = gateway.standing(principal, self.call_id).await {
+            // Its approval was used up, and its process ended before the intent.
+            if answer.status == Status::Unknown && self.status == Status::Waiting {
+                self.status = Status::Unknown;
+            }
+            if let Ok(Step::Done(outcome)) = answer.result {
+                self.result = Some(shown(outcome).0);
+            }
+        }
+        self
+    }
 }
 
 struct Found {
@@ -236,6 +383,8 @@ fn state_of(call_id: CallId, status: Status, records: Vec<Record>) -> Found {
         started: None,
         elapsed_ms: None,
         code: None,
+        approval: None,
+        result: None,
         records: Vec::new(),
     };
     let mut caller = None;
@@ -260,7 +409,16 @@ fn state_of(call_id: CallId, status: Status, records: Vec<Record>) -> Found {
                 shown.started = Some(refusal.at.to_string());
                 caller = Some((refusal.caller.org, refusal.caller.subject));
             }
-            Kind::Wait | Kind::Checkpoint | Kind::Tombstone | Kind::Gap => {}
+            Kind::Wait => {
+                let Ok(waited) = record.body.read::<Waited>() else { continue };
+                if waited.step == WaitStep::Held {
+                    shown.started = Some(waited.at.to_string());
+                }
+                shown.tool = Some(waited.tool.name.to_string());
+                shown.source = Some(waited.tool.source.to_string());
+                caller = Some((waited.caller.org, waited.caller.subject));
+            }
+            Kind::Checkpoint | Kind::Tombstone | Kind::Gap => {}
         }
     }
     shown.records = records;

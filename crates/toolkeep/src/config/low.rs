@@ -10,6 +10,10 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 
 use super::field::Field;
 
+mod approvals;
+
+pub(super) use approvals::{Approvals, Webhook};
+
 /// Configuration of Toolkeep. `${VAR}` and `${VAR:-default}` may stand in every value; `$${` stands
 /// for the characters `${`. Paths are relative to the file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -27,6 +31,8 @@ pub(super) struct File {
     pub(super) sources: Field<Vec<Field<Source>>>,
     /// The front doors.
     pub(super) server: Field<Server>,
+    /// Calls that are held until a person has agreed.
+    pub(super) approvals: Field<Approvals>,
     /// Limits on calls.
     pub(super) limits: Field<Limits>,
     /// URL of a Redis in which the manifests of HTTP modules are kept, such as `redis://HOST:6379/0`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use gateway::{Gateway, Options};
+use gateway::{Gateway, Holding, Options, Patience};
 use identity::{NewKey, Right};
 use intake::{Intake, Sourced, Times};
 use ledger::FileLedger;
@@ -38,6 +38,10 @@ pub(crate) struct Setup {
     pub(crate) about: Option<tool::Json>,
     /// The installation's secret.
     pub(crate) secret: Option<Secret>,
+    /// Whether calls can be held, and how.
+    pub(crate) patience: Option<Patience>,
+    /// How callers are told of them.
+    pub(crate) notices: server::Notices,
     /// What its source answers first, where that is no listing of the offers.
     pub(crate) first: Option<Answer>,
 }
@@ -66,7 +70,8 @@ impl Server {
     }
 
     pub(crate) async fn with(setup: Setup) -> Self {
-        let Setup { offers, hosts, options, open, files, kind, about, secret, first } = setup;
+        let Setup { offers, hosts, options, open, files, kind, about, secret, .. } = setup;
+        let (first, patience, notices) = (setup.first, setup.patience, setup.notices);
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
         let kept: (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) = match files {
             Some(files) => (Arc::clone(&files) as _, files),
@@ -91,6 +96,15 @@ impl Server {
             Arc::clone(&clock) as _,
         ));
         intake.settled().await;
+        let (keys, problems) = Keys::read(Arc::new(MemoryStore::new()), open).await.unwrap();
+        assert_eq!(problems, []);
+        let keys = Arc::new(keys);
+        let holding = patience.map(|patience| Holding {
+            store: Arc::new(MemoryStore::new()),
+            holders: Arc::clone(&keys) as _,
+            herald: Arc::new(gateway::Nobody),
+            patience,
+        });
         let gateway = Arc::new(Gateway::new(gateway::Parts {
             catalog: intake.cell(),
             policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
@@ -98,12 +112,9 @@ impl Server {
             clock: Arc::clone(&clock) as _,
             credentials: Arc::new(testkit::context::Quiet),
             mac_key: Secret::new("key"),
-            holding: None,
+            holding,
             options,
         }));
-        let (keys, problems) = Keys::read(Arc::new(MemoryStore::new()), open).await.unwrap();
-        assert_eq!(problems, []);
-        let keys = Arc::new(keys);
         let doors = Doors::new(Parts {
             gateway: Arc::clone(&gateway),
             intake: Arc::clone(&intake),
@@ -112,11 +123,23 @@ impl Server {
             counts,
             clock: Arc::clone(&clock) as _,
             max_body: server::MAX_BODY,
+            notices,
             secret: secret.unwrap_or_else(|| Secret::new("key")),
             hosts,
         });
         let (address, stop, listening) = listen(Front::new(&doors)).await;
-        Self { address, gateway, ledger, source, clock, intake, doors, stop, listening, keys }
+        Self {
+            address,
+            gateway,
+            ledger,
+            source,
+            clock,
+            intake,
+            doors,
+            stop,
+            listening,
+            keys,
+        }
     }
 
     /// With a module of which nothing can be had.

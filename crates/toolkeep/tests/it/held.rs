@@ -2,6 +2,7 @@
 //! others wrote, and killed at any point.
 
 mod clients;
+mod cost;
 mod crash;
 mod terminal;
 mod webhook;

@@ -19,6 +19,7 @@ mod rest;
 mod seal;
 mod state;
 mod status;
+mod workers;
 
 pub use counts::Counts;
 pub use error::ApiError;
@@ -29,6 +30,7 @@ pub use listen::listen;
 pub use rest::openapi::document as openapi;
 pub use state::{Doors, MAX_BODY, Notices, Parts};
 pub use status::status;
+pub use workers::Workers;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;

@@ -175,8 +175,10 @@ async fn play(name: &str) -> Came {
             }
         }
         "batch: 1 approved + 1 not" => {
-            let call = |id: &str, n: u64| json!({"id": id, "type": "function", "function":
-                {"name": "rm", "arguments": json!({"n": n}).to_string()}});
+            let call = |id: &str, n: u64| {
+                json!({"id": id, "type": "function", "function":
+                {"name": "rm", "arguments": json!({"n": n}).to_string()}})
+            };
             let both = json!({"role": "assistant", "tool_calls": [call("a", 1), call("b", 2)]});
             let asked = bench.agent.post("/v1/calls?format=openai_chat", &both).await.good();
             let id = asked["calls"][0]["call_id"].as_str().unwrap();
@@ -227,7 +229,10 @@ async fn no_case_of_the_family_gets_by_an_approval() {
             }
         }
     }
-    println!("authz_cases, approvals: {} rows, {played} played, {once} ran once as approved, 0 bypasses; {elsewhere:?}", rows.len());
+    println!(
+        "authz_cases, approvals: {} rows, {played} played, {once} ran once as approved, 0 bypasses; {elsewhere:?}",
+        rows.len()
+    );
     assert!(played >= 15 && once >= 3, "{played} {once}");
     // Positive control: the same calls do run where an approval is given, and the bench sees it.
     let bench = Bench::new().await;
@@ -292,6 +297,8 @@ async fn what_a_caller_says_of_its_own_approval_changes_nothing() {
         assert_eq!(bench.executed(), [""; 0], "{row}");
         played += 1;
     }
-    println!("authz_cases, own approvals: {played} played, 0 ran; {elsewhere} for gRPC, which is not there");
+    println!(
+        "authz_cases, own approvals: {played} played, 0 ran; {elsewhere} for gRPC, which is not there"
+    );
     assert!(played >= 10);
 }

@@ -128,18 +128,7 @@ impl Server {
             hosts,
         });
         let (address, stop, listening) = listen(Front::new(&doors)).await;
-        Self {
-            address,
-            gateway,
-            ledger,
-            source,
-            clock,
-            intake,
-            doors,
-            stop,
-            listening,
-            keys,
-        }
+        Self { address, gateway, ledger, source, clock, intake, doors, stop, listening, keys }
     }
 
     /// With a module of which nothing can be had.
@@ -235,7 +224,12 @@ pub(crate) async fn listen(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-    drop(tasks.spawn(server::listen(listener, front.into(), stop.clone())));
+    let (front, until) = (front.into(), stop.clone());
+    // On the test's own runtime, whose clock it may hold.
+    let serving = async move {
+        server::listen(listener, front, &server::Workers::here(), until).await;
+    };
+    drop(tasks.spawn(serving));
     tasks.close();
     (address, stop, tasks)
 }

@@ -44,7 +44,8 @@ async fn the_python_client_gets_what_a_person_decided() {
             let err = String::from_utf8_lossy(&ended.stderr).into_owned();
             assert!(ended.status.success(), "{mode} {can} {how}: {out}\n{err}");
             let seen: Value = serde_json::from_str(&out).unwrap();
-            let denied = seen["text"].as_str().unwrap().contains("approval_denied: the call was denied");
+            let denied =
+                seen["text"].as_str().unwrap().contains("approval_denied: the call was denied");
             assert_eq!((seen["error"] == true, denied), (how == "deny", how == "deny"), "{seen}");
             let ran = (bench.ran(n), bench.ran(n + 1));
             assert_eq!(ran, (usize::from(how == "approve"), usize::from(how == "edit")), "{seen}");

@@ -29,7 +29,8 @@ async fn take(State(came): State<Came>, headers: HeaderMap, body: String) -> Sta
 fn signed(time: &str, body: &str) -> String {
     let mut hmac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
     hmac.update(format!("{time}.{body}").as_bytes());
-    let hex: String = hmac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: String =
+        hmac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("v1={hex}")
 }
 
@@ -41,7 +42,8 @@ async fn a_webhook_is_told_signed_again_where_it_fails_and_never_of_arguments() 
     let router = axum::Router::new().route("/hook", post(take)).with_state(Arc::clone(&came));
     let mut serving = JoinSet::new();
     serving.spawn(async move { axum::serve(listener, router).await });
-    let bench = Bench::new(&format!("approvals: {{ webhook: {{ url: '{url}', secret: {SECRET} }} }}\n"));
+    let bench =
+        Bench::new(&format!("approvals: {{ webhook: {{ url: '{url}', secret: {SECRET} }} }}\n"));
     let server = serve(&bench.home).await;
     let (agent, owner) = (server.agent(), server.owner());
     let id = held(&agent, 4_242).await;

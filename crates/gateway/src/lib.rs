@@ -95,6 +95,8 @@ pub struct Gateway {
     mac: Mac,
     ids: Ids,
     tasks: TaskTracker,
+    /// Approved calls that have not got their room yet.
+    starting: TaskTracker,
     waits: Option<Waits>,
 }
 
@@ -109,13 +111,25 @@ impl Gateway {
             mac,
             ids: Ids::default(),
             tasks: TaskTracker::new(),
+            starting: TaskTracker::new(),
             waits: parts.holding.clone().map(Waits::new),
             parts,
         }
     }
 
-    /// Resolves when no call is running. New calls are refused from here on.
+    /// Those who wait for a decision are answered as it stands, from here on. For the end of the server:
+    /// their calls stay held.
+    pub fn release(&self) {
+        if let Some(waits) = &self.waits {
+            waits.closing.cancel();
+        }
+    }
+
+    /// Resolves when no call is running. New calls are refused from here on; what was approved before
+    /// still runs.
     pub async fn drain(&self) {
+        self.starting.close();
+        self.starting.wait().await;
         self.limits.close();
         self.tasks.close();
         self.tasks.wait().await;

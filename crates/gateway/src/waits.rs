@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use tool::outcome::{Answer, Failure};
 use tool::store::Expect;
 use tool::{CallId, Code, Mono, Store, StoreError, Version};
@@ -84,6 +85,8 @@ pub(crate) struct Waits {
     pub(crate) index: Index,
     /// Something is due earlier than what was waited for.
     pub(crate) news: Notify,
+    /// Nobody is kept waiting any more.
+    pub(crate) closing: CancellationToken,
 }
 
 /// A wait as it stood when it was read.
@@ -96,12 +99,12 @@ pub(crate) struct Read {
 impl Waits {
     pub(crate) fn new(holding: Holding) -> Self {
         let index = Index::new(&holding.patience);
-        Self { holding, index, news: Notify::new() }
+        Self { holding, index, news: Notify::new(), closing: CancellationToken::new() }
     }
 
     /// One wait; nothing where there is none.
     pub(crate) async fn read(&self, id: CallId) -> Result<Option<Read>, Failure> {
-        let found = self.holding.store.get(&key(id)).await.map_err(unavailable)?;
+        let found = self.holding.store.get(&key(id)).await.map_err(|error| unavailable(&error))?;
         let Some(found) = found else { return Ok(None) };
         let kept = Kept::read(&found.bytes).map_err(|error| {
             tracing::error!(%error, call = %id, "a held call cannot be read");
@@ -141,7 +144,7 @@ pub(crate) fn left(until: Mono, now: Mono) -> Duration {
     until.since(now)
 }
 
-pub(crate) fn unavailable(error: StoreError) -> Failure {
+pub(crate) fn unavailable(error: &StoreError) -> Failure {
     let code = match error {
         StoreError::Conflict { .. } => Code::Conflict,
         StoreError::Unavailable(_) => Code::StoreUnavailable,

@@ -87,6 +87,7 @@ impl Doors {
     /// server; calls that run are not touched.
     pub fn close(&self) {
         self.0.mcp.close();
+        self.0.parts.gateway.release();
     }
 
     pub(crate) fn weak(&self) -> Weak<Inner> {

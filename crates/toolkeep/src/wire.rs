@@ -27,7 +27,7 @@ use store::{Sealed, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
-use tool::{Boxed, Clock, Org, Store};
+use tool::{Boxed, Clock, Org, Secret, Store};
 use upstreams::module::Manifests;
 
 use crate::cli::LAUNCH;
@@ -84,17 +84,8 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let keys = read_keys(Arc::clone(&store), &start).await?;
     let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
     let mut app = assemble(&start, (keys, store), clock).await?;
-    let held = app.gateway.restore().await.map_err(fault("the held calls"))?;
-    if held > 0 {
-        tracing::info!(held, "calls still wait for an approval");
-    }
-    let teller = app.teller.take();
-    let teller = async move {
-        match teller {
-            Some(teller) => teller.run().await,
-            None => std::future::pending().await,
-        }
-    };
+    held::restored(&app.gateway).await?;
+    let teller = held::telling(app.teller.take());
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
     match &listener {
         None => app.intake.settled().await,
@@ -159,25 +150,23 @@ async fn assemble(
 ) -> Result<App, Failure> {
     let config = &start.config;
     keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
-    let mac_key = keys.once("secret/records").await;
-    let mac_key = mac_key.map_err(|error| fault("the records' key")(error.message()))?;
+    let mac_key = secret(&keys, "secret/records", "the records' key").await?;
     let ledger = open_ledger(start.held.data().records(), &clock).await?;
-    let launcher = Launcher::this_binary(vec![LAUNCH.into()]);
     let egress = Egress::new(EgressSettings::default()).map_err(fault("the way out"))?;
-    let tokens = keys.once("secret/tokens").await;
-    let tokens = tokens.map_err(|error| fault("the tokens' key")(error.message()))?;
+    let tokens = secret(&keys, "secret/tokens", "the tokens' key").await?;
     let sealed = Sealed::new(Arc::clone(&store), &tokens, "held calls");
     let tokens = Arc::new(Sealed::new(Arc::clone(&store), &tokens, "upstream tokens"));
     let manifests = manifests::kept(config, (&keys, store), &egress, &clock).await?;
     let ways = Ways { egress, manifests: Arc::clone(&manifests), tokens };
     let keys = Arc::new(keys);
     let (holding, teller) = held::holding(config, &keys, (sealed, &ways.egress), &clock)?;
-    let workshop = Workshop::new(launcher, ways, Arc::clone(&clock));
+    let workshop =
+        Workshop::new(Launcher::this_binary(vec![LAUNCH.into()]), ways, Arc::clone(&clock));
     let credentials = Arc::new(Configured::default());
     credentials.set(sources::secrets(config));
     let sources = workshop.build(config, &start.faults);
-    let intake =
-        Arc::new(Intake::start(Org::default(), sources, Times::default(), Arc::clone(&clock)));
+    let intake = Intake::start(Org::default(), sources, Times::default(), Arc::clone(&clock));
+    let intake = Arc::new(intake);
     let counts = Counts::default();
     let policy = Arc::new(ArcSwap::from_pointee(Policy::new(config.policy.clone())));
     let gateway = Arc::new(Gateway::new(gateway::Parts {
@@ -191,8 +180,8 @@ async fn assemble(
         options: options(config),
     }));
     let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
-    let (own, behind) = (Arc::clone(&keys), Arc::downgrade(&gateway));
-    let inside = Inside { keys: own, gateway: behind, records: Arc::clone(&records) };
+    let (own, shown) = (Arc::clone(&keys), Arc::clone(&records));
+    let inside = Inside { keys: own, gateway: Arc::downgrade(&gateway), records: shown };
     // It is set here and nowhere else.
     drop(workshop.inside.set(inside));
     let doors = Doors::new(Parts {
@@ -202,15 +191,9 @@ async fn assemble(
         records,
         counts,
         clock,
-        hosts: Hosts {
-            names: config.server.allowed_hosts.clone(),
-            origins: config.server.allowed_origins.clone(),
-        },
+        hosts: hosts(config),
         max_body: config.server.max_body,
-        notices: server::Notices {
-            page: config.approvals.page.clone(),
-            ..server::Notices::default()
-        },
+        notices: held::notices(config),
         secret: mac_key,
     });
     Ok(App {
@@ -225,6 +208,16 @@ async fn assemble(
         keys,
         teller,
     })
+}
+
+/// A secret of the installation, made where it is asked for first.
+async fn secret(keys: &Keys, name: &str, what: &'static str) -> Result<Secret, Failure> {
+    keys.once(name).await.map_err(|error| fault(what)(error.message()))
+}
+
+fn hosts(config: &Config) -> Hosts {
+    let server = &config.server;
+    Hosts { names: server.allowed_hosts.clone(), origins: server.allowed_origins.clone() }
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.

@@ -177,11 +177,10 @@ impl Gateway {
             waits.index.move_to(id, Phase::Approved(false), None);
             return Err(failure);
         }
-        let mut shown = self.changed(waits, &read.kept);
+        let mut shown = changed(waits, &read.kept);
         match holder {
             Holder::Holds(principal) => {
-                let gateway = Arc::clone(self);
-                drop(self.tasks.spawn(async move { gateway.run_approved(&principal, id).await }));
+                self.go_on_soon(principal, id);
             }
             Holder::Gone => {
                 let told = "the key that made the call does not hold any more";
@@ -225,7 +224,7 @@ impl Gateway {
         read.kept.decision = Some(self.decision(by, told.map(str::to_owned)));
         let read = self.close(waits, read, (State::Denied, failure)).await.map_err(late)?;
         self.note(&read.kept, WaitStep::Denied, Some(by), told)?;
-        Ok(self.changed(waits, &read.kept))
+        Ok(changed(waits, &read.kept))
     }
 
     /// Changes the arguments of a call, which still waits: it is bound to the new ones from here on.
@@ -258,18 +257,19 @@ impl Gateway {
         kept.edits = kept.edits.saturating_add(1);
         let read = waits.write(read).await.map_err(late)?;
         self.note(&read.kept, WaitStep::Edited, Some((who.caller(), door)), None)?;
-        Ok(self.changed(waits, &read.kept))
+        Ok(changed(waits, &read.kept))
     }
 
     fn decision(&self, (by, door): (&Caller, &str), told: Option<String>) -> Decision {
         Decision { by: by.clone(), door: door.to_owned(), at: self.parts.clock.wall(), told }
     }
+}
 
-    pub(crate) fn changed(&self, waits: &Waits, kept: &Kept) -> Shown {
-        let shown = Shown::of(kept);
-        waits.holding.herald.tell(&Event { heard: Heard::Changed, shown: shown.clone() });
-        shown
-    }
+/// Tells of a change.
+pub(crate) fn changed(waits: &Waits, kept: &Kept) -> Shown {
+    let shown = Shown::of(kept);
+    waits.holding.herald.tell(&Event { heard: Heard::Changed, shown: shown.clone() });
+    shown
 }
 
 /// Why a decision comes too late.
@@ -292,7 +292,7 @@ fn late(error: StoreError) -> Failure {
         StoreError::Conflict { .. } => {
             Failure::new(Code::Conflict, "someone else decided or changed it first; look again")
         }
-        error => unavailable(error),
+        error @ StoreError::Unavailable(_) => unavailable(&error),
     }
 }
 

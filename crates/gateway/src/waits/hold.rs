@@ -113,7 +113,7 @@ impl Waits {
         let put = self.holding.store.put(&key(id), Expect::Absent, Some(kept.bytes())).await;
         if let Err(error) = put {
             self.index.forget(id);
-            return Err(unavailable(error));
+            return Err(unavailable(&error));
         }
         if let Err(failure) = gateway.note(kept, WaitStep::Held, None, None) {
             self.forget(id).await;

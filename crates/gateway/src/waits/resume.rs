@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use identity::Principal;
 use policy::Decision;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use tool::ledger::WaitStep;
 use tool::outcome::{Answer, Failure, Status};
 use tool::{Args, CallId, Code, Refusal, StoreError};
 
+use super::decide::changed;
 use super::index::Phase;
 use super::kept::{Kept, mark};
 use super::{Read, State, Waits, left, unavailable};
@@ -64,12 +66,10 @@ impl Gateway {
                     let by = read.kept.decision.as_ref().map(|it| (&it.by, it.door.as_str()));
                     self.note(&read.kept, WaitStep::Approved, by, Some("its caller came back"))?;
                     waits.index.move_to(id, Phase::Approved(true), None);
-                    let gateway = Arc::clone(self);
-                    let who = who.clone();
-                    drop(self.tasks.spawn(async move { gateway.run_approved(&who, id).await }));
+                    self.go_on_soon(who.clone(), id);
                 }
-                (State::Pending | State::Approved, _) => {}
-                (State::Consumed, Some(Phase::Approved(true))) => {}
+                (State::Pending | State::Approved, _)
+                | (State::Consumed, Some(Phase::Approved(true))) => {}
                 _ => {
                     waits.index.fetched(id);
                     return Ok(answer);
@@ -93,6 +93,7 @@ impl Gateway {
                     }
                 }
                 () = tokio::time::sleep(time) => return Ok(answer),
+                () = waits.closing.cancelled() => return Ok(answer),
             }
         }
     }
@@ -124,12 +125,18 @@ impl Gateway {
         Ok(read.ok_or_else(missing)?.kept.answer(here))
     }
 
-    /// Runs an approved call, and tries again while there is no room for it.
-    pub(crate) async fn run_approved(self: Arc<Self>, who: &Principal, id: CallId) {
+    /// Runs an approved call in a task of its own. The end of the server waits for it to begin.
+    pub(crate) fn go_on_soon(self: &Arc<Self>, who: Principal, id: CallId) {
+        let (gateway, starting) = (Arc::clone(self), self.starting.token());
+        drop(self.tasks.spawn(async move { gateway.run_approved(&who, id, starting).await }));
+    }
+
+    /// Runs it, and tries again while there is no room for it.
+    async fn run_approved(self: Arc<Self>, who: &Principal, id: CallId, first: TaskTrackerToken) {
         let Some(waits) = &self.waits else { return };
-        let mut again = AGAIN;
+        let (mut again, mut first) = (AGAIN, Some(first));
         loop {
-            match Box::pin(self.go_on(waits, who, id)).await {
+            match Box::pin(self.go_on(waits, who, (id, first.take()))).await {
                 Ok(Went::To(answer)) => return waits.tell(id, Some(&answer)),
                 Ok(Went::Busy(failure)) if failure.code == Code::Busy => {
                     tokio::time::sleep(again).await;
@@ -148,7 +155,7 @@ impl Gateway {
         self: &Arc<Self>,
         waits: &Waits,
         who: &Principal,
-        id: CallId,
+        (id, starting): (CallId, Option<TaskTrackerToken>),
     ) -> Result<Went, Failure> {
         let gone = || Failure::new(Code::NotFound, format!("no held call `{id}`"));
         let read = waits.read(id).await?.ok_or_else(gone)?;
@@ -159,12 +166,13 @@ impl Gateway {
             return Ok(Went::To(self.expire(waits, read).await));
         }
         let who = read.kept.as_called(who);
-        let request = Box::new(read.kept.request(self.door(&read.kept)));
+        let request = Box::new(read.kept.request(door(&read.kept)));
         let ready = match self.again(&who, &request, &read.kept) {
             Ok(ready) => ready,
             Err(again) if again.passes => return Ok(Went::Busy(again.failure)),
             Err(again) => return Ok(Went::To(self.void(waits, read, again.failure).await)),
         };
+        drop(starting);
         let read = match self.consume(waits, read).await {
             Ok(read) => read,
             // Another one runs it, or ran it.
@@ -172,13 +180,15 @@ impl Gateway {
                 let read = waits.read(id).await?.ok_or_else(gone)?;
                 return Ok(Went::To(read.kept.answer(false)));
             }
-            Err(error) => return Err(unavailable(error)),
+            Err(error) => return Err(unavailable(&error)),
         };
         let started = self.parts.clock.mono();
         let (status, result) = self.recorded_run(&who, request, ready, &read.kept).await;
         let elapsed = self.parts.clock.mono().since(started);
         let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let answer = Answer { call: id, status, result, elapsed_ms };
+        // It has ended, and is on record; that it is kept for later need not be waited for.
+        waits.tell(id, Some(&answer));
         self.done(waits, read, &answer).await;
         Ok(Went::To(answer))
     }
@@ -244,7 +254,7 @@ impl Gateway {
         let now = self.parts.clock.wall();
         read.kept.ended(State::Done, now, answer);
         match waits.write(read).await {
-            Ok(read) => drop(self.changed(waits, &read.kept)),
+            Ok(read) => drop(changed(waits, &read.kept)),
             // The record has it; only its caller, if he comes later, gets no answer.
             Err(error) => tracing::error!(%error, call = %id, "what came of it is not kept"),
         }
@@ -306,7 +316,7 @@ impl Gateway {
             Ok(read) => {
                 // What cannot be recorded is told in the log; it has not run.
                 self.note(&read.kept, step, None, Some(told)).ok();
-                self.changed(waits, &read.kept);
+                changed(waits, &read.kept);
                 read.kept.answer(false)
             }
             Err(StoreError::Conflict { .. }) => match waits.read(id).await {
@@ -321,12 +331,12 @@ impl Gateway {
             }
         }
     }
+}
 
-    /// The door's word as a constant, which a call's is.
-    fn door(&self, kept: &Kept) -> &'static str {
-        const DOORS: &[&str] = &["rest", "mcp", "modules", "cli", "library"];
-        DOORS.iter().find(|door| **door == kept.door).copied().unwrap_or("library")
-    }
+/// The door's word as a constant, which a call's is.
+fn door(kept: &Kept) -> &'static str {
+    const DOORS: &[&str] = &["rest", "mcp", "modules", "cli", "library"];
+    DOORS.iter().find(|door| **door == kept.door).copied().unwrap_or("library")
 }
 
 /// Why an approved call does not go on.

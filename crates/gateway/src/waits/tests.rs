@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use catalog::{Catalog, Shelf};
@@ -13,6 +13,7 @@ use testkit::clock::FakeClock;
 use testkit::executor::Scripted;
 use testkit::ledger::MemoryLedger;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tool::ledger::Kind;
 use tool::outcome::{Answer, Body, Status};
 use tool::{
@@ -195,6 +196,7 @@ fn code(answer: &Answer) -> Option<Code> {
     answer.result.as_ref().err().map(|failure| failure.code)
 }
 
+#[expect(clippy::disallowed_methods, reason = "how many tries are asked for")]
 fn deep(usual: usize, deep: usize) -> usize {
     if std::env::var("TOOLKEEP_DEEP").is_ok_and(|it| it == "1") { deep } else { usual }
 }
@@ -228,12 +230,13 @@ async fn an_approved_call_runs_once_with_what_was_stored_and_every_step_is_on_re
 async fn a_denied_call_never_runs_and_its_caller_is_told_why() {
     let bench = Bench::new();
     let id = bench.held().await;
-    let waiting = tokio::spawn({
+    let mut waiting = JoinSet::new();
+    waiting.spawn({
         let gateway = Arc::clone(&bench.gateway);
         async move { gateway.settled(&agent(), id, Duration::from_mins(5)).await.unwrap() }
     });
     bench.gateway.deny((&owner(), "rest"), id, Some("not \u{200b}today")).await.unwrap();
-    let answer = waiting.await.unwrap();
+    let answer = waiting.join_next().await.unwrap().unwrap();
     assert_eq!((answer.status, code(&answer)), (Status::Refused, Some(Code::ApprovalDenied)));
     let told = answer.result.unwrap_err().message;
     assert_eq!(told, "the call was denied by a person: not \\u{200b}today");
@@ -275,7 +278,8 @@ async fn what_nobody_decides_expires_by_either_clock_and_is_forgotten_later() {
     assert_eq!(bench.steps(id), [WaitStep::Held, WaitStep::Expired]);
     // The sweep does it where nobody asks, and forgets in the end.
     let other = bench.held().await;
-    let tending = tokio::spawn({
+    let mut tending = JoinSet::new();
+    tending.spawn({
         let gateway = Arc::clone(&bench.gateway);
         async move { gateway.tend().await }
     });
@@ -286,7 +290,7 @@ async fn what_nobody_decides_expires_by_either_clock_and_is_forgotten_later() {
     assert!(bench.gateway.sweep().await);
     assert_eq!(bench.gateway.approval(&owner(), other).await.unwrap_err().code, Code::NotFound);
     assert_eq!(bench.store.scan("wait/", None, 9).await.unwrap(), []);
-    tending.abort();
+    tending.abort_all();
     assert_eq!(bench.ran.calls(), 0);
 }
 
@@ -333,10 +337,11 @@ async fn who_may_not_approve_does_not() {
     assert_eq!(other.unwrap_err().code, Code::NotFound);
 }
 
-#[tokio::test]
-async fn what_changed_while_it_was_held_is_honoured_when_it_goes_on() {
-    type Change = fn(&Bench);
-    let changes: [(&str, Change, Code); 6] = [
+/// What may change, and what the caller is told then.
+type Change = (&'static str, fn(&Bench), Code);
+
+fn changes() -> [Change; 6] {
+    [
         (
             "the definition",
             |b| {
@@ -383,8 +388,12 @@ async fn what_changed_while_it_was_held_is_honoured_when_it_goes_on() {
             },
             Code::UnknownTool,
         ),
-    ];
-    for (what, change, expected) in changes {
+    ]
+}
+
+#[tokio::test]
+async fn what_changed_while_it_was_held_is_honoured_when_it_goes_on() {
+    for (what, change, expected) in changes() {
         let bench = Bench::new();
         let id = bench.held().await;
         change(&bench);
@@ -580,14 +589,15 @@ async fn ten_thousand_waiting_calls_cost_little_and_going_on_is_soon_done() {
         ids.push(bench.call(r#"{"n": 1}"#).await.call);
     }
     let grown = resident().saturating_sub(before);
-    let tending = tokio::spawn({
+    let mut tending = JoinSet::new();
+    tending.spawn({
         let gateway = Arc::clone(&bench.gateway);
         async move { gateway.tend().await }
     });
     let spent = cpu();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let spent = cpu().saturating_sub(spent);
-    tending.abort();
+    tending.abort_all();
     let mut took = Vec::new();
     for id in ids.iter().rev().take(200) {
         let begun = Instant::now();

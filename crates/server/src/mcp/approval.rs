@@ -134,13 +134,12 @@ pub(super) async fn patiently(
 ) -> Answer {
     let gateway = Arc::clone(&doors.parts.gateway);
     let ask = request.ask.clone();
-    let answer = match gateway.earlier(principal, &request) {
-        Some(call) => settled(doors, principal, (call, std::time::Duration::ZERO)).await,
-        None => {
-            let answer = gateway.call(principal, request).await;
-            doors.metrics.ended("mcp", &answer);
-            answer
-        }
+    let answer = if let Some(call) = gateway.earlier(principal, &request) {
+        settled(doors, principal, (call, std::time::Duration::ZERO)).await
+    } else {
+        let answer = gateway.call(principal, request).await;
+        doors.metrics.ended("mcp", &answer);
+        answer
     };
     let Ok(Step::Wait(Wait::Approval(approval))) = &answer.result else { return answer };
     let call = answer.call;

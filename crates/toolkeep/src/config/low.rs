@@ -11,8 +11,10 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use super::field::Field;
 
 mod approvals;
+mod text;
 
 pub(super) use approvals::{Approvals, Webhook};
+pub(super) use text::Text;
 
 /// Configuration of Toolkeep. `${VAR}` and `${VAR:-default}` may stand in every value; `$${` stands
 /// for the characters `${`. Paths are relative to the file.
@@ -267,28 +269,6 @@ pub(super) enum DurabilityWord {
 /// A number of bytes: a number, or a text such as `2MiB`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Size(pub(super) String);
-
-/// A text in which a number or a truth value is taken as it is typed: `PORT: 8080`.
-#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
-pub(super) struct Text(pub(super) String);
-
-impl fmt::Debug for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Text(…)")
-    }
-}
-
-impl JsonSchema for Text {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Text".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": ["string", "number", "boolean"] })
-    }
-}
 
 impl JsonSchema for Size {
     fn schema_name() -> std::borrow::Cow<'static, str> {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use gateway::{Herald, Holding, Nobody, Patience};
+use gateway::{Gateway, Herald, Holding, Nobody, Patience};
 use guard::egress::Egress;
-use server::Keys;
+use server::{Keys, Notices};
 use store::Sealed;
 use tool::Clock;
 
@@ -12,6 +12,28 @@ use super::fault;
 use super::webhook::{self, Teller};
 use crate::cli::failure::Failure;
 use crate::config::Config;
+
+/// How callers are told of them.
+pub(super) fn notices(config: &Config) -> Notices {
+    Notices { page: config.approvals.page.clone(), ..Notices::default() }
+}
+
+/// Takes up what was held when the process before ended.
+pub(super) async fn restored(gateway: &Gateway) -> Result<(), Failure> {
+    let held = gateway.restore().await.map_err(fault("the held calls"))?;
+    if held > 0 {
+        tracing::info!(held, "calls still wait for an approval");
+    }
+    Ok(())
+}
+
+/// Tells the webhook, where there is one; never ends.
+pub(super) async fn telling(teller: Option<Teller>) {
+    match teller {
+        Some(teller) => teller.run().await,
+        None => std::future::pending().await,
+    }
+}
 
 /// From the configuration; with what tells the webhook, where there is one.
 pub(super) fn holding(

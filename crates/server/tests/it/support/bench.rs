@@ -99,12 +99,7 @@ impl Server {
         let (keys, problems) = Keys::read(Arc::new(MemoryStore::new()), open).await.unwrap();
         assert_eq!(problems, []);
         let keys = Arc::new(keys);
-        let holding = patience.map(|patience| Holding {
-            store: Arc::new(MemoryStore::new()),
-            holders: Arc::clone(&keys) as _,
-            herald: Arc::new(gateway::Nobody),
-            patience,
-        });
+        let holding = patience.map(|patience| holding(&keys, patience));
         let gateway = Arc::new(Gateway::new(gateway::Parts {
             catalog: intake.cell(),
             policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
@@ -214,6 +209,16 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+/// Calls are held in memory, and nobody is told.
+fn holding(keys: &Arc<Keys>, patience: Patience) -> Holding {
+    Holding {
+        store: Arc::new(MemoryStore::new()),
+        holders: Arc::clone(keys) as _,
+        herald: Arc::new(gateway::Nobody),
+        patience,
     }
 }
 

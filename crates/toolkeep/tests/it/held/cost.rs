@@ -1,9 +1,10 @@
 //! What a held call costs the program that ships: memory and processor while it waits, time when it goes on.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 
 use super::{Bench, decide, held, resume};
 use crate::support::server::{Server, serve};
@@ -63,14 +64,15 @@ async fn what_waits_costs_little_and_goes_on_soon() {
         good(agent.call("plain", &json!({})).await);
         plain.push(begun.elapsed());
         let id = agent.call("held", &json!({})).await.call_id().to_owned();
-        let waiting = tokio::spawn({
+        let mut waiting = JoinSet::new();
+        waiting.spawn({
             let (agent, id) = (agent.clone(), id.clone());
             async move { (resume(&agent, &id).await.status, Instant::now()) }
         });
         sleep(Duration::from_millis(5)).await;
         let begun = Instant::now();
         decide(&owner, &id, "approve", &json!({})).await;
-        let (status, ended) = waiting.await.unwrap();
+        let (status, ended) = waiting.join_next().await.unwrap().unwrap();
         assert_eq!(status, 200);
         went.push(ended.saturating_duration_since(begun));
     }

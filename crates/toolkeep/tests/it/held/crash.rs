@@ -6,40 +6,66 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{Bench, resume};
 use crate::support::client::Client;
 use crate::support::random::Random;
-use crate::support::server::serve;
+use crate::support::server::{SOON, Server, serve};
 use crate::support::tries;
 
 /// Callers at once.
 const LANES: u64 = 4;
-/// The longest load before a kill.
-const LOAD_MS: u64 = 150;
+/// Answers that the callers get before a kill, at most.
+const STEPS: u64 = 14;
+/// How long after the last of them it comes, at most.
+const AFTER_MS: u64 = 8;
 
 /// Calls by their argument: the id, once it was told, and whether the approval was acknowledged.
 type Calls = Arc<Mutex<BTreeMap<u64, (String, bool)>>>;
 
+/// Answers so far.
+type Steps = watch::Sender<u64>;
+
 /// Asks, approves and comes back, again and again, until no server answers.
-async fn lane((agent, owner): (Client, Client), calls: Calls, from: u64) {
+async fn lane((agent, owner): (Client, Client), (calls, steps): (Calls, Steps), from: u64) {
     for n in (from..).step_by(usize::try_from(LANES).unwrap()) {
         let Ok(held) = agent.try_call("wipe", &json!({ "n": n })).await else { return };
         assert_eq!(held.status, 202, "{:?}", held.body);
         let id = held.call_id().to_owned();
         calls.lock().unwrap().insert(n, (id.clone(), false));
+        steps.send_modify(|steps| *steps += 1);
         let path = format!("/v1/approvals/{id}/approve");
         let approved = owner.try_send(http::Method::POST, &path, "{}".to_owned()).await;
         if approved.is_err() {
             return;
         }
         calls.lock().unwrap().insert(n, (id.clone(), true));
+        steps.send_modify(|steps| *steps += 1);
         let path = format!("/v1/calls/{id}/resume?wait=30s");
         if agent.try_send(http::Method::POST, &path, "{}".to_owned()).await.is_err() {
             return;
         }
+        steps.send_modify(|steps| *steps += 1);
+    }
+}
+
+/// Callers at work until the server is killed, somewhere behind some answer.
+async fn load_and_kill(server: Server, calls: &Calls, (next, random): (u64, &mut Random)) {
+    let both = (server.agent(), server.owner());
+    let (mut lanes, steps) = (JoinSet::new(), Steps::new(0));
+    for from in 0..LANES {
+        lanes.spawn(lane(both.clone(), (Arc::clone(calls), steps.clone()), next + from));
+    }
+    let wanted = random.below(STEPS);
+    let mut told = steps.subscribe();
+    timeout(SOON, told.wait_for(|steps| *steps >= wanted)).await.unwrap().unwrap();
+    sleep(random.within_ms(AFTER_MS)).await;
+    server.kill().await;
+    while let Some(ended) = lanes.join_next().await {
+        ended.unwrap();
     }
 }
 
@@ -53,20 +79,11 @@ async fn killed_at_any_point_nothing_runs_twice_or_by_itself() {
     let (mut next, mut unknown, mut went_on, mut seen) = (0, 0, 0, 0);
     for _ in 0..points {
         let server = serve(&bench.home).await;
-        let both = (server.agent(), server.owner());
-        let mut lanes = JoinSet::new();
-        for lane_of in 0..LANES {
-            lanes.spawn(lane(both.clone(), Arc::clone(&calls), next + lane_of));
-        }
-        sleep(random.within_ms(LOAD_MS)).await;
-        server.kill().await;
-        while let Some(ended) = lanes.join_next().await {
-            ended.unwrap();
-        }
+        load_and_kill(server, &calls, (next, &mut random)).await;
         // Whatever was on its way to the service has arrived.
         sleep(Duration::from_millis(50)).await;
         let asked: Vec<_> = calls.lock().unwrap().clone().into_iter().collect();
-        let before: BTreeMap<u64, usize> = asked.iter().map(|(n, _)| (*n, bench.ran(*n))).collect();
+        let before = asked.iter().map(|(n, _)| (*n, bench.ran(*n))).collect::<BTreeMap<_, _>>();
         let server = serve(&bench.home).await;
         sleep(Duration::from_millis(100)).await;
         let (agent, owner) = (server.agent(), server.owner());

@@ -29,9 +29,8 @@ async fn take(State(came): State<Came>, headers: HeaderMap, body: String) -> Sta
 fn signed(time: &str, body: &str) -> String {
     let mut hmac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
     hmac.update(format!("{time}.{body}").as_bytes());
-    let hex: String =
-        hmac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("v1={hex}")
+    let bytes = hmac.finalize().into_bytes();
+    bytes.iter().fold("v1=".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 #[tokio::test(flavor = "multi_thread")]

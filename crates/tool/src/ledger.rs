@@ -339,7 +339,7 @@ impl LedgerError {
 mod tests {
     use super::{End, Kind, Record, standing};
     use crate::outcome::Status;
-    use crate::{CallId, Json, Wall};
+    use crate::{CallId, Digest, Json, Wall};
 
     fn record(kind: Kind) -> Record {
         let end = End {
@@ -365,6 +365,35 @@ mod tests {
         ] {
             let records = kinds.iter().map(|&kind| record(kind)).collect::<Vec<_>>();
             assert_eq!(standing(&records, alive), status, "{kinds:?}");
+        }
+    }
+
+    #[test]
+    fn a_held_call_that_never_ran_stands_as_refused_by_its_waits_alone() {
+        let wait = |step: &str| {
+            let body = serde_json::json!({
+                "call": uuid::Uuid::from_u128(7), "step": step, "at": 1, "door": "rest",
+                "caller": {"org": "default", "subject": "a", "key": "k", "level": "user", "agent": true},
+                "tool": {"org": "default", "source": "s", "name": "t"},
+                "definition": Digest([0; 32]), "policy": Digest([0; 32]), "args": Digest([0; 32]),
+                "reason": "dangerous", "expires": 2,
+            });
+            Record { body: Json::of(&body), ..record(Kind::Wait) }
+        };
+        for (step, status) in [
+            ("held", Status::Waiting),
+            ("edited", Status::Waiting),
+            ("approved", Status::Waiting),
+            ("denied", Status::Refused),
+            ("expired", Status::Refused),
+            ("void", Status::Refused),
+        ] {
+            let records = [wait("held"), wait(step)];
+            assert!(records[1].body.read::<super::Waited>().is_ok());
+            assert_eq!(standing(&records, false), Some(status), "{step}");
+            // What ran after it counts, and what began and has no end is unknown.
+            let begun = [wait("held"), wait("approved"), record(Kind::Intent)];
+            assert_eq!(standing(&begun, false), Some(Status::Unknown));
         }
     }
 }

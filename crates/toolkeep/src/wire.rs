@@ -182,7 +182,6 @@ async fn assemble(
     let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
     let (own, shown) = (Arc::clone(&keys), Arc::clone(&records));
     let inside = Inside { keys: own, gateway: Arc::downgrade(&gateway), records: shown };
-    // It is set here and nowhere else.
     drop(workshop.inside.set(inside));
     let doors = Doors::new(Parts {
         gateway: Arc::clone(&gateway),

@@ -8,13 +8,17 @@ mod frames;
 mod health;
 mod keys;
 pub(crate) mod openapi;
+mod orgs;
 mod personas;
 mod records;
+mod roles;
 pub(crate) mod route;
 mod sheet;
 mod sources;
+mod standing;
 mod tools;
 mod users;
+mod well_known;
 
 use std::collections::BTreeMap;
 
@@ -39,7 +43,8 @@ pub(crate) fn keyed_routes(doors: &Doors) -> Router {
 }
 
 fn open() -> Vec<route::Route> {
-    [health::open(), approvals::open(), facades::open()].into_iter().flatten().collect()
+    let parts = [health::open(), well_known::open(), approvals::open(), facades::open()];
+    parts.into_iter().flatten().collect()
 }
 
 fn keyed() -> Vec<route::Route> {
@@ -52,6 +57,8 @@ fn keyed() -> Vec<route::Route> {
         keys::routes(),
         users::routes(),
         personas::routes(),
+        roles::routes(),
+        orgs::routes(),
         health::keyed(),
         facades::keyed(),
     ];

@@ -16,10 +16,12 @@ mod logging;
 mod mcp;
 mod module;
 mod near;
+mod org;
 mod persona;
 mod record;
 mod reference;
 mod replace;
+mod role;
 mod serve;
 mod source;
 mod tool;
@@ -85,6 +87,10 @@ enum Command {
     Module(module::Module),
     #[command(subcommand)]
     Persona(persona::Persona),
+    #[command(subcommand)]
+    Role(role::Role),
+    #[command(subcommand)]
+    Org(org::Org),
     #[command(subcommand)]
     User(user::User),
     #[command(subcommand)]
@@ -154,6 +160,8 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::Source(command) => command.run(&context, ui).await,
             Command::Module(command) => command.run(&context, ui).await,
             Command::Persona(command) => command.run(&context, ui).await,
+            Command::Role(command) => command.run(&context, ui).await,
+            Command::Org(command) => command.run(&context, ui).await,
             Command::User(command) => command.run(&context, ui).await,
             Command::Approval(command) => command.run(&context, ui).await,
             Command::Record(command) => command.run(&context, ui).await,

@@ -27,8 +27,9 @@ use std::path::{Path, PathBuf};
 pub use environment::Environment;
 pub use fault::{Fault, Faults, Place};
 pub use high::{
-    ApprovalsConfig, Config, LimitsConfig, McpCommand, OAuthConfig, OAuthProof, PerCallerConfig,
-    ServerConfig, SourceConfig, SourceDurability, SourceKind, Tools, WebhookConfig,
+    ApprovalsConfig, Config, IssuerConfig, LimitsConfig, McpCommand, OAuthConfig, OAuthProof,
+    PerCallerConfig, ServerConfig, SourceConfig, SourceDurability, SourceKind, TokensConfig, Tools,
+    WebhookConfig,
 };
 pub(crate) use nearest::nearest;
 pub use schema::schema;

@@ -6,6 +6,7 @@ mod door;
 mod endpoint;
 mod held;
 mod internals;
+mod issuers;
 mod manifests;
 mod sources;
 mod unusable;
@@ -22,7 +23,7 @@ use guard::process::Launcher;
 use intake::{Intake, Times};
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
-use server::{Counts, Doors, Front, Hosts, Keys, Parts, Workers};
+use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts, Workers};
 use store::{Sealed, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -34,7 +35,7 @@ use crate::cli::LAUNCH;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::wiring::{Running, Start, Wiring};
 use crate::clock::SystemClock;
-use crate::config::{self, Config, Faults, Latest};
+use crate::config::{self, Config, Faults, Latest, ServerConfig};
 use credentials::Configured;
 use door::RouterDoor;
 use internals::Inside;
@@ -94,6 +95,14 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let stop = start.stop.clone();
     let tasks = TaskTracker::new();
     let news = config::watch(start.setting, &start.reading, &tasks, stop.clone());
+    // By itself, since a command without a server never waits for what follows here.
+    let (doors, stopped) = (app.doors.clone(), stop.clone());
+    drop(tasks.spawn(async move {
+        tokio::select! {
+            () = doors.tend() => {}
+            () = stopped.cancelled() => {}
+        }
+    }));
     let held = start.held;
     let ended = Box::pin(async move {
         let serving = async {
@@ -143,6 +152,10 @@ async fn read_keys(store: Arc<dyn Store>, start: &Start) -> Result<Keys, Failure
     Ok(keys)
 }
 
+async fn once(keys: &Keys, name: &str, what: &'static str) -> Result<Secret, Failure> {
+    keys.once(name).await.map_err(|error| fault(what)(error.message()))
+}
+
 async fn assemble(
     start: &Start,
     (keys, store): (Keys, Arc<dyn Store>),
@@ -150,10 +163,10 @@ async fn assemble(
 ) -> Result<App, Failure> {
     let config = &start.config;
     keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
-    let mac_key = secret(&keys, "secret/records", "the records' key").await?;
+    let mac_key = once(&keys, "secret/records", "the records' key").await?;
     let ledger = open_ledger(start.held.data().records(), &clock).await?;
     let egress = Egress::new(EgressSettings::default()).map_err(fault("the way out"))?;
-    let tokens = secret(&keys, "secret/tokens", "the tokens' key").await?;
+    let tokens = once(&keys, "secret/tokens", "the tokens' key").await?;
     let sealed = Sealed::new(Arc::clone(&store), &tokens, "held calls");
     let tokens = Arc::new(Sealed::new(Arc::clone(&store), &tokens, "upstream tokens"));
     let manifests = manifests::kept(config, (&keys, store), &egress, &clock).await?;
@@ -180,13 +193,20 @@ async fn assemble(
         options: options(config),
     }));
     let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
-    let (own, shown) = (Arc::clone(&keys), Arc::clone(&records));
-    let inside = Inside { keys: own, gateway: Arc::downgrade(&gateway), records: shown };
-    drop(workshop.inside.set(inside));
+    let tokens = Arc::new(Issuers::default());
+    tokens.set(issuers::trusted(config, &workshop.egress));
+    // It is set here and nowhere else.
+    drop(workshop.inside.set(Inside {
+        keys: Arc::clone(&keys),
+        issuers: Arc::clone(&tokens),
+        gateway: Arc::downgrade(&gateway),
+        records: Arc::clone(&records),
+    }));
     let doors = Doors::new(Parts {
         gateway: Arc::clone(&gateway),
         intake: Arc::clone(&intake),
         keys: Arc::clone(&keys),
+        issuers: tokens,
         records,
         counts,
         clock,
@@ -209,16 +229,6 @@ async fn assemble(
     })
 }
 
-/// A secret of the installation, made where it is asked for first.
-async fn secret(keys: &Keys, name: &str, what: &'static str) -> Result<Secret, Failure> {
-    keys.once(name).await.map_err(|error| fault(what)(error.message()))
-}
-
-fn hosts(config: &Config) -> Hosts {
-    let server = &config.server;
-    Hosts { names: server.allowed_hosts.clone(), origins: server.allowed_origins.clone() }
-}
-
 /// Takes each new configuration as it comes, whole or not at all; never ends.
 async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
     while news.changed().await.is_ok() {
@@ -227,6 +237,7 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
             Ok(config) => {
                 tracing::info!("configuration taken");
                 app.credentials.set(sources::secrets(config));
+                app.doors.believe(issuers::trusted(config, &app.workshop.egress));
                 let guests = config.default_guest_modules.clone();
                 if let Err(error) = app.keys.set_guests(guests).await {
                     tracing::error!(%error, "the personas are not read anew");
@@ -254,6 +265,11 @@ impl App {
         // Waits for the last sync.
         drop(tokio::task::spawn_blocking(move || ledger.close()).await);
     }
+}
+
+fn hosts(config: &Config) -> Hosts {
+    let ServerConfig { allowed_hosts, allowed_origins, .. } = config.server.clone();
+    Hosts { names: allowed_hosts, origins: allowed_origins }
 }
 
 fn options(config: &Config) -> Options {

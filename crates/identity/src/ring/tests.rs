@@ -69,6 +69,8 @@ fn all_refusals_show_one_face() {
     let cases = [
         ("", NOW, Reason::Malformed),
         ("Bearer", NOW, Reason::Malformed),
+        (&format!("{}\n", secret.open()), NOW, Reason::Malformed),
+        (&format!(" {}", secret.open()), NOW, Reason::Malformed),
         (wrong.as_str(), NOW, Reason::Malformed),
         (&secret.open().replace("k1", "k9"), NOW, Reason::UnknownId),
         (&other, NOW, Reason::WrongSecret),
@@ -111,9 +113,8 @@ fn what_a_holder_began_stands_with_the_key_as_it_is_now() {
     let (secret, record) = key("k1");
     let ring = KeyRing::new([record.clone()]);
     let caller = ring.verify(Some(secret.open()), NOW).unwrap().caller().clone();
-    let level = |ring: &KeyRing, now| {
-        ring.standing(&caller, now).map(|holds| holds.map(Principal::level))
-    };
+    let level =
+        |ring: &KeyRing, now| ring.standing(&caller, now).map(|holds| holds.map(Principal::level));
     assert_eq!(level(&ring, NOW), Some(Some(Level::User)));
     assert_eq!(level(&ring, Wall(2_000)), Some(None), "it has expired");
     let lowered = KeyRecord { level: Level::Guest, ..record.clone() };

@@ -6,6 +6,8 @@ mod claimed;
 mod framing;
 mod origins;
 mod results;
+mod sessions;
+mod tokens;
 
 use std::path::{Path, PathBuf};
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::support::issuer::{Signer, believes};
 use crate::support::{Server, Setup, tools};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
@@ -31,7 +32,10 @@ async fn every_route_in_the_document_is_there() {
     let patience = Some(gateway::Patience::default());
     let setup = Setup { offers: tools::standard(), patience, ..Setup::default() };
     let server = Server::with(setup).await;
+    believes(&server, &Signer::new("k1"));
     let owner = server.owner().await;
+    owner.post("/v1/orgs", &json!({"name": "acme"})).await.good();
+    owner.put("/v1/roles/notes.append", &json!({})).await.good();
     let call = owner.call("notes.append", json!({})).await.good()["call_id"].clone();
     let key = owner.post("/v1/keys", &json!({"subject": "bob"})).await.good()["id"].clone();
     // What decides gets a held call of its own.
@@ -47,6 +51,8 @@ async fn every_route_in_the_document_is_there() {
         "/v1/users" => json!({"subject": "carl"}),
         "/v1/users/{subject}/level" => json!({"level": "user"}),
         "/v1/personas" => json!({"name": "p"}),
+        "/v1/orgs" => json!({"name": "beta"}),
+        "/v1/orgs/{org}/tools" => json!({"tools": []}),
         "/execute" | "/api/modules/{module}/execute" => json!({"tool_name": "notes.append"}),
         "/v1/sources/login" => json!({"source": "s", "redirect_uri": "http://127.0.0.1:1/"}),
         "/v1/sources/login/finish" => json!({"source": "s", "query": "code=1"}),
@@ -64,7 +70,8 @@ async fn every_route_in_the_document_is_there() {
         };
         let name = if path.starts_with("/v1/personas") { "p" } else { "notes.append" };
         let path = path.replace("{name}", name).replace("{id}", id.as_str().unwrap());
-        path.replace("{subject}", "bob").replace("{module}", "notes")
+        let path = path.replace("{subject}", "bob").replace("{module}", "notes");
+        path.replace("{org}", "acme").replace("{source}", "s")
     };
     let document = server::openapi();
     let mut asked = 0;
@@ -74,6 +81,7 @@ async fn every_route_in_the_document_is_there() {
                 "get" => owner.get(&fill(path)).await,
                 "delete" => owner.delete(&fill(path)).await,
                 "post" => owner.post(&fill(path), &body(path)).await,
+                "put" => owner.put(&fill(path), &body(path)).await,
                 other => panic!("{other} {path}"),
             };
             // Of a call that was never held.

@@ -7,6 +7,7 @@ mod mcp_servers;
 mod modules;
 mod policy;
 mod source;
+mod tokens;
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -56,6 +57,7 @@ impl Resolver<'_> {
             limits: low.limits.get().map(|limits| self.limits(limits)).unwrap_or_default(),
             policy: low.policy.get().map(|policy| self.policy(policy)).unwrap_or_default(),
             redis: self.redis(low),
+            tokens: self.tokens(low),
             default_guest_modules: self.guest_modules(low),
         }
     }

@@ -10,7 +10,7 @@ use identity::{NewKey, Right};
 use intake::{Intake, Sourced, Times};
 use ledger::FileLedger;
 use policy::Policy;
-use server::{Counts, Doors, Front, Hosts, Keys, Parts};
+use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts};
 use store::MemoryStore;
 use testkit::clock::FakeClock;
 use testkit::ledger::MemoryLedger;
@@ -19,7 +19,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::ledger::Kind;
-use tool::{CallId, Clock as _, End, Intent, Level, Listing, Offer, Org, Refusal, Secret, Trust};
+use tool::{
+    CallId, Clock as _, End, Intent, Level, Listing, Offer, Org, Refusal, Secret, Store, Trust,
+};
 
 use super::Client;
 
@@ -44,6 +46,8 @@ pub(crate) struct Setup {
     pub(crate) notices: server::Notices,
     /// What its source answers first, where that is no listing of the offers.
     pub(crate) first: Option<Answer>,
+    /// Where its keys are kept, where that is not a store of its own.
+    pub(crate) store: Option<Arc<dyn Store>>,
 }
 
 pub(crate) struct Server {
@@ -56,7 +60,8 @@ pub(crate) struct Server {
     pub(crate) doors: Doors,
     pub(crate) stop: CancellationToken,
     pub(crate) listening: TaskTracker,
-    keys: Arc<Keys>,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) issuers: Arc<Issuers>,
 }
 
 impl Server {
@@ -70,7 +75,7 @@ impl Server {
     }
 
     pub(crate) async fn with(setup: Setup) -> Self {
-        let Setup { offers, hosts, options, open, files, kind, about, secret, .. } = setup;
+        let Setup { offers, hosts, options, open, files, kind, about, secret, store, .. } = setup;
         let (first, patience, notices) = (setup.first, setup.patience, setup.notices);
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
         let kept: (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) = match files {
@@ -81,22 +86,9 @@ impl Server {
         let listing = Listing { offers, about, ..Listing::default() };
         let first = first.unwrap_or(Answer::Listing(listing));
         let source = Arc::new(Scripted::new("s", first));
-        let sourced = Sourced {
-            source: Arc::clone(&source) as Arc<dyn tool::Source>,
-            kind: kind.unwrap_or("test"),
-            trust: Trust::Full,
-            durability: None,
-            poll: None,
-            fingerprint: 1,
-        };
-        let intake = Arc::new(Intake::start(
-            Org::default(),
-            vec![sourced],
-            Times::default(),
-            Arc::clone(&clock) as _,
-        ));
-        intake.settled().await;
-        let (keys, problems) = Keys::read(Arc::new(MemoryStore::new()), open).await.unwrap();
+        let intake = listed(&source, kind, &clock).await;
+        let store = store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        let (keys, problems) = Keys::read(store, open).await.unwrap();
         assert_eq!(problems, []);
         let keys = Arc::new(keys);
         let holding = patience.map(|patience| holding(&keys, patience));
@@ -110,10 +102,12 @@ impl Server {
             holding,
             options,
         }));
+        let issuers = Arc::new(Issuers::default());
         let doors = Doors::new(Parts {
             gateway: Arc::clone(&gateway),
             intake: Arc::clone(&intake),
             keys: Arc::clone(&keys),
+            issuers: Arc::clone(&issuers),
             records: kept.1,
             counts,
             clock: Arc::clone(&clock) as _,
@@ -123,7 +117,19 @@ impl Server {
             hosts,
         });
         let (address, stop, listening) = listen(Front::new(&doors)).await;
-        Self { address, gateway, ledger, source, clock, intake, doors, stop, listening, keys }
+        Self {
+            address,
+            gateway,
+            ledger,
+            source,
+            clock,
+            intake,
+            doors,
+            stop,
+            listening,
+            keys,
+            issuers,
+        }
     }
 
     /// With a module of which nothing can be had.
@@ -220,6 +226,25 @@ fn holding(keys: &Arc<Keys>, patience: Patience) -> Holding {
         herald: Arc::new(gateway::Nobody),
         patience,
     }
+}
+
+async fn listed(
+    source: &Arc<Scripted>,
+    kind: Option<&'static str>,
+    clock: &Arc<FakeClock>,
+) -> Arc<Intake> {
+    let sourced = Sourced {
+        source: Arc::clone(source) as Arc<dyn tool::Source>,
+        kind: kind.unwrap_or("test"),
+        trust: Trust::Full,
+        durability: None,
+        poll: None,
+        fingerprint: 1,
+    };
+    let (times, clock) = (Times::default(), Arc::clone(clock) as _);
+    let intake = Arc::new(Intake::start(Org::default(), vec![sourced], times, clock));
+    intake.settled().await;
+    intake
 }
 
 /// Serves on a port of its own.

@@ -61,14 +61,14 @@ impl Resolver<'_> {
     }
 
     fn webhook(&self, low: &low::Webhook, place: crate::config::Place) -> Option<WebhookConfig> {
-        let (url, at) = self.needed(&low.url, place, "url")?;
+        let (url, at) = self.hooked(&low.url, place, "url")?;
         let web = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
         let url = Url::parse(url).ok().filter(web);
         if url.is_none() {
             let fix = "write it as `https://HOST/PATH`";
             self.sink.tell_hidden(at, "this is no address of a webhook", fix);
         }
-        let (secret, at) = self.needed(&low.secret, place, "secret")?;
+        let (secret, at) = self.hooked(&low.secret, place, "secret")?;
         if secret.0.len() < KEY {
             let message = format!("a webhook's secret has at least {KEY} bytes");
             self.sink.tell_hidden(at, &message, "make one: `openssl rand -hex 32`");
@@ -77,7 +77,7 @@ impl Resolver<'_> {
         Some(WebhookConfig { url: url?, secret: Secret::new(secret.0.clone()) })
     }
 
-    fn needed<'a, T>(
+    fn hooked<'a, T>(
         &self,
         field: &'a Field<T>,
         place: crate::config::Place,

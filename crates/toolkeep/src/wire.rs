@@ -20,7 +20,7 @@ use arc_swap::ArcSwap;
 use gateway::{Bounds, Gateway, Options};
 use guard::egress::{Egress, EgressSettings};
 use guard::process::Launcher;
-use intake::{Intake, Times};
+use intake::{Intake, Sourced, Times};
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
 use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts, Workers};
@@ -156,6 +156,25 @@ async fn once(keys: &Keys, name: &str, what: &'static str) -> Result<Secret, Fai
     keys.once(name).await.map_err(|error| fault(what)(error.message()))
 }
 
+/// The sources, supervised.
+fn intake(sources: Vec<Sourced>, clock: &Arc<dyn Clock>) -> Arc<Intake> {
+    Arc::new(Intake::start(Org::default(), sources, Times::default(), Arc::clone(clock)))
+}
+
+/// What internal tools look at.
+fn inside(
+    gateway: &Arc<Gateway>,
+    (keys, issuers): (&Arc<Keys>, &Arc<Issuers>),
+    records: &Arc<dyn tool::ledger::Records>,
+) -> Inside {
+    Inside {
+        keys: Arc::clone(keys),
+        issuers: Arc::clone(issuers),
+        gateway: Arc::downgrade(gateway),
+        records: Arc::clone(records),
+    }
+}
+
 async fn assemble(
     start: &Start,
     (keys, store): (Keys, Arc<dyn Store>),
@@ -177,9 +196,7 @@ async fn assemble(
         Workshop::new(Launcher::this_binary(vec![LAUNCH.into()]), ways, Arc::clone(&clock));
     let credentials = Arc::new(Configured::default());
     credentials.set(sources::secrets(config));
-    let sources = workshop.build(config, &start.faults);
-    let intake = Intake::start(Org::default(), sources, Times::default(), Arc::clone(&clock));
-    let intake = Arc::new(intake);
+    let intake = intake(workshop.build(config, &start.faults), &clock);
     let counts = Counts::default();
     let policy = Arc::new(ArcSwap::from_pointee(Policy::new(config.policy.clone())));
     let gateway = Arc::new(Gateway::new(gateway::Parts {
@@ -196,12 +213,7 @@ async fn assemble(
     let tokens = Arc::new(Issuers::default());
     tokens.set(issuers::trusted(config, &workshop.egress));
     // It is set here and nowhere else.
-    drop(workshop.inside.set(Inside {
-        keys: Arc::clone(&keys),
-        issuers: Arc::clone(&tokens),
-        gateway: Arc::downgrade(&gateway),
-        records: Arc::clone(&records),
-    }));
+    drop(workshop.inside.set(inside(&gateway, (&keys, &tokens), &records)));
     let doors = Doors::new(Parts {
         gateway: Arc::clone(&gateway),
         intake: Arc::clone(&intake),

@@ -27,6 +27,25 @@ async fn the_document_is_served_as_it_is() {
     assert_eq!(server.anyone().get("/openapi.json").await.good(), server::openapi());
 }
 
+/// A body that each route takes.
+fn body(path: &str) -> Value {
+    match path {
+        "/v1/approvals/{id}/edit" => json!({"arguments": {}}),
+        "/v1/calls" => json!({"tool": "notes.append"}),
+        "/v1/keys" => json!({"subject": "bob"}),
+        "/v1/users" => json!({"subject": "carl"}),
+        "/v1/users/{subject}/level" => json!({"level": "user"}),
+        "/v1/personas" => json!({"name": "p"}),
+        "/v1/orgs" => json!({"name": "beta"}),
+        "/v1/orgs/{org}/tools" => json!({"tools": []}),
+        "/execute" | "/api/modules/{module}/execute" => json!({"tool_name": "notes.append"}),
+        "/v1/sources/login" => json!({"source": "s", "redirect_uri": "http://127.0.0.1:1/"}),
+        "/v1/sources/login/finish" => json!({"source": "s", "query": "code=1"}),
+        "/v1/sources/logout" => json!({"source": "s"}),
+        _ => json!({}),
+    }
+}
+
 #[tokio::test]
 async fn every_route_in_the_document_is_there() {
     let patience = Some(gateway::Patience::default());
@@ -44,21 +63,6 @@ async fn every_route_in_the_document_is_there() {
     for _ in 0..4 {
         held.push(agent.call("dangerous", json!({})).await.json()["call_id"].clone());
     }
-    let body = |path: &str| match path {
-        "/v1/approvals/{id}/edit" => json!({"arguments": {}}),
-        "/v1/calls" => json!({"tool": "notes.append"}),
-        "/v1/keys" => json!({"subject": "bob"}),
-        "/v1/users" => json!({"subject": "carl"}),
-        "/v1/users/{subject}/level" => json!({"level": "user"}),
-        "/v1/personas" => json!({"name": "p"}),
-        "/v1/orgs" => json!({"name": "beta"}),
-        "/v1/orgs/{org}/tools" => json!({"tools": []}),
-        "/execute" | "/api/modules/{module}/execute" => json!({"tool_name": "notes.append"}),
-        "/v1/sources/login" => json!({"source": "s", "redirect_uri": "http://127.0.0.1:1/"}),
-        "/v1/sources/login/finish" => json!({"source": "s", "query": "code=1"}),
-        "/v1/sources/logout" => json!({"source": "s"}),
-        _ => json!({}),
-    };
     let fill = |path: &str| {
         let id = match path {
             "/v1/approvals/{id}/approve" => &held[0],

@@ -4,6 +4,7 @@
 //! numbered, swapped whole, so that a call that began on one ends on it. This crate does no I/O and
 //! knows neither sources nor policy.
 
+pub mod arguments;
 pub mod canonical;
 pub mod diff;
 pub mod entry;

@@ -13,6 +13,7 @@ mod request;
 mod run;
 mod shape;
 mod view;
+mod waits;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +28,16 @@ use tool::{Clock, Ledger, Secret};
 pub use limits::Bounds;
 pub use request::{Detached, Request, Target};
 pub use view::View;
+pub use waits::{
+    Decided, Event, Heard, Herald, Holder, Holders, Holding, LONGEST, Nobody, Page, Patience,
+    Shown, State,
+};
 
 use ids::Ids;
 use limits::Limits;
 use mac::Mac;
 use view::Views;
+use waits::Waits;
 
 /// What a gateway is made of.
 #[derive(Clone)]
@@ -48,6 +54,8 @@ pub struct Parts {
     pub credentials: Arc<dyn Credentials>,
     /// The installation's key for hashing arguments in records.
     pub mac_key: Secret,
+    /// Where calls are held; where nothing is said, what would have to be held is refused.
+    pub holding: Option<Holding>,
     /// Times and bounds.
     pub options: Options,
 }
@@ -88,6 +96,9 @@ pub struct Gateway {
     mac: Mac,
     ids: Ids,
     tasks: TaskTracker,
+    /// Approved calls that have not got their room yet.
+    starting: TaskTracker,
+    waits: Option<Waits>,
 }
 
 impl Gateway {
@@ -101,12 +112,25 @@ impl Gateway {
             mac,
             ids: Ids::default(),
             tasks: TaskTracker::new(),
+            starting: TaskTracker::new(),
+            waits: parts.holding.clone().map(Waits::new),
             parts,
         }
     }
 
-    /// Resolves when no call is running. New calls are refused from here on.
+    /// Those who wait for a decision are answered as it stands, from here on. For the end of the server:
+    /// their calls stay held.
+    pub fn release(&self) {
+        if let Some(waits) = &self.waits {
+            waits.closing.cancel();
+        }
+    }
+
+    /// Resolves when no call is running. New calls are refused from here on; what was approved before
+    /// still runs.
     pub async fn drain(&self) {
+        self.starting.close();
+        self.starting.wait().await;
         self.limits.close();
         self.tasks.close();
         self.tasks.wait().await;
@@ -118,6 +142,11 @@ impl Gateway {
     /// Why not.
     pub fn health(&self) -> Result<(), tool::LedgerError> {
         self.parts.ledger.health()
+    }
+
+    /// Calls that wait for a decision now.
+    pub fn waiting(&self) -> usize {
+        self.waits.as_ref().map_or(0, |waits| waits.index.waiting())
     }
 
     /// Calls running now.

@@ -17,14 +17,35 @@ pub(crate) struct Ready {
     pub(crate) call: Call,
     pub(crate) entry: Arc<Entry>,
     view: Arc<View>,
-    reason: Reason,
+    /// Why it may run: a reason code.
+    reason: &'static str,
     _permit: Permit,
 }
 
+/// A call that was looked at in one snapshot.
+pub(crate) struct Looked {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) view: Arc<View>,
+    pub(crate) args: Args,
+    pub(crate) decision: Decision,
+}
+
+/// What becomes of a call that is not refused.
+enum Prepared {
+    Runs(Box<Ready>),
+    Waits(Box<(Looked, Reason)>),
+}
+
 /// A call that will not run.
-struct Refused {
-    failure: Failure,
+pub(crate) struct Refused {
+    pub(crate) failure: Failure,
     reason: Option<Reason>,
+}
+
+impl Refused {
+    pub(crate) fn of(failure: Failure, reason: Reason) -> Self {
+        Self { failure, reason: Some(reason) }
+    }
 }
 
 impl From<Failure> for Refused {
@@ -44,10 +65,16 @@ impl Gateway {
         let id = self.ids.make(self.parts.clock.wall());
         let result = match self.prepare(id, principal, &request) {
             Err(refused) => self.refuse(id, principal, &request, refused),
-            Ok(ready) => match self.intent(principal, &request, &ready).await {
+            Ok(Prepared::Runs(ready)) => match self.intent(principal, &request, &ready).await {
                 Err(failure) => (Status::Refused, Err(failure)),
                 Ok(ticket) => self.run(principal, request, ready, ticket).await,
             },
+            Ok(Prepared::Waits(held)) => {
+                match Box::pin(self.hold(id, principal, &request, *held)).await {
+                    Err(refused) => self.refuse(id, principal, &request, refused),
+                    Ok(wait) => (Status::Waiting, Ok(wait)),
+                }
+            }
         };
         let elapsed = self.parts.clock.mono().since(started);
         let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
@@ -60,7 +87,18 @@ impl Gateway {
         id: CallId,
         principal: &Principal,
         request: &Request,
-    ) -> Result<Box<Ready>, Refused> {
+    ) -> Result<Prepared, Refused> {
+        let looked = self.look(principal, request)?;
+        let reason = match looked.decision {
+            Decision::Allow(reason) => reason.as_str(),
+            Decision::Deny(reason) => return Err(denied(Code::Denied, reason)),
+            Decision::Hold(reason) => return Ok(Prepared::Waits(Box::new((looked, reason)))),
+        };
+        Ok(Prepared::Runs(self.permitted((id, reason), principal, request, looked)?))
+    }
+
+    /// Finds, checks and decides: the same for a call that comes and for one that was held.
+    pub(crate) fn look(&self, principal: &Principal, request: &Request) -> Result<Looked, Refused> {
         // One snapshot, to the end of the call.
         let view = self.view(principal, request.caller_type);
         // Hidden and unknown get the same answer, and get it before their arguments are looked at.
@@ -71,17 +109,21 @@ impl Gateway {
         let args = Args::check(request.args.clone()).map_err(|error| {
             Failure::new(Code::InvalidArguments, format!("the arguments: {error}"))
         })?;
-        entry.check(&args).map_err(|faults| {
-            let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
-            Failure::new(Code::InvalidArguments, told.join("; "))
-        })?;
-        let reason = match self.decide((principal, request.caller_type), (&entry, &residual), &args)
-        {
-            Decision::Allow(reason) => reason,
-            Decision::Deny(reason) => return Err(denied(Code::Denied, reason)),
-            // Until a call can be held, what would have to be held is refused.
-            Decision::Hold(reason) => return Err(denied(Code::ApprovalRequired, reason)),
-        };
+        fits(&entry, &args)?;
+        let who = (principal, request.caller_type);
+        let decision = self.decide(who, (&entry, &residual), &args);
+        Ok(Looked { entry, view, args, decision })
+    }
+
+    /// Takes the room that a call needs.
+    pub(crate) fn permitted(
+        &self,
+        (id, reason): (CallId, &'static str),
+        principal: &Principal,
+        request: &Request,
+        looked: Looked,
+    ) -> Result<Box<Ready>, Failure> {
+        let Looked { entry, view, args, .. } = looked;
         let permit =
             self.limits.enter((principal.key(), entry.key.source.as_str()), self.tasks.token())?;
         let call = Call {
@@ -97,7 +139,7 @@ impl Gateway {
     }
 
     /// No intent on record, no execution.
-    async fn intent(
+    pub(crate) async fn intent(
         &self,
         principal: &Principal,
         request: &Request,
@@ -118,12 +160,12 @@ impl Gateway {
             definition: entry.definition,
             catalog: view.catalog().number,
             policy: view.policy(),
-            reason: reason.as_str().to_owned(),
+            reason: (*reason).to_owned(),
             args: self.mac.of(args),
             args_bytes: args.len(),
             effects,
         };
-        if *reason == Reason::Caution {
+        if *reason == Reason::Caution.as_str() {
             tracing::warn!(tool = %call.key.name, call = %call.id, "caution");
         }
         self.parts.ledger.begin(intent, entry.need()).await.map_err(|error| {
@@ -137,7 +179,7 @@ impl Gateway {
 
     /// Executes, shapes, and writes the outcome. A call with effects does so in a task of its own, so
     /// that a caller who goes away cannot leave it half done and unrecorded.
-    async fn run(
+    pub(crate) async fn run(
         self: &Arc<Self>,
         principal: &Principal,
         request: Box<Request>,
@@ -182,11 +224,19 @@ impl Gateway {
     }
 }
 
+/// The arguments against the tool's schema.
+pub(crate) fn fits(entry: &Entry, args: &Args) -> Result<(), Failure> {
+    entry.check(args).map_err(|faults| {
+        let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
+        Failure::new(Code::InvalidArguments, told.join("; "))
+    })
+}
+
 fn unknown(name: &str) -> Failure {
     let shown: String = name.chars().take(tool::name::MAX).collect();
     Failure::new(Code::UnknownTool, format!("unknown tool `{}`", shown.escape_debug()))
 }
 
-fn denied(code: Code, reason: Reason) -> Refused {
+pub(crate) fn denied(code: Code, reason: Reason) -> Refused {
     Refused { failure: Failure::new(code, reason.text()), reason: Some(reason) }
 }

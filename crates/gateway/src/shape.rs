@@ -34,6 +34,11 @@ pub(crate) fn rpc(rpc: Rpc) -> Rpc {
     Rpc { message, data: rpc.data.map(fit), ..rpc }
 }
 
+/// One text with hidden characters made visible and nothing taken out: for a person who decides on it.
+pub(crate) fn visible(json: &Json) -> Json {
+    json.made_visible().unwrap_or_else(|| json.clone())
+}
+
 /// One text, shaped; the same bytes where nothing is found.
 pub(crate) fn fit(json: Json) -> Json {
     let json = json.made_visible().unwrap_or(json);

@@ -55,6 +55,7 @@ fn bench_with(options: Options, offers: Vec<Offer>) -> Bench {
         clock: Arc::new(FakeClock::default()),
         credentials: Arc::new(testkit::context::Quiet),
         mac_key: Secret::new("key"),
+        holding: None,
         options,
     }));
     Bench { gateway, ledger, catalog }

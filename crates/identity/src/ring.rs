@@ -172,6 +172,19 @@ impl KeyRing {
         held.filter(|principal| principal.caller() == caller).or_else(open)
     }
 
+    /// The principal that the key of a caller makes at `now`, without its secret: for what its holder
+    /// began while it held. `None`: the key is not one of these; `Some(None)`: it holds no more.
+    pub fn standing(&self, caller: &Caller, now: Wall) -> Option<Option<&Principal>> {
+        if let Some(held) = self.keys.get(&caller.key) {
+            let own = held.principal.caller();
+            let same = own.subject == caller.subject && own.org == caller.org;
+            let holds = same && own.actors == caller.actors && held.over(now).is_none();
+            return Some(holds.then_some(&held.principal));
+        }
+        let open = self.anonymous.as_ref()?;
+        (open.key() == caller.key).then_some(Some(open))
+    }
+
     /// One key's record.
     pub fn get(&self, id: &str) -> Option<&KeyRecord> {
         self.keys.get(id).map(|held| &held.record)

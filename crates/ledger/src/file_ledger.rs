@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use tool::{Boxed, Clock, Durability, End, Intent, Ledger, LedgerError, Refusal, Ticket};
+use tool::{Boxed, Clock, Durability, End, Intent, Ledger, LedgerError, Refusal, Ticket, Waited};
 
 use crate::chain::Checkpoint;
 use crate::disk::Disk;
@@ -126,6 +126,10 @@ impl Ledger for FileLedger {
         need: Durability,
     ) -> Boxed<'_, Result<(), LedgerError>> {
         Box::pin(self.finish_call(ticket, end, need))
+    }
+
+    fn wait(&self, waited: &Waited) -> Result<(), LedgerError> {
+        self.inner.waited(waited)
     }
 
     fn refuse(&self, refusal: Refusal) {

@@ -11,7 +11,8 @@ use tokio::sync::{Semaphore, oneshot};
 use tool::ledger::Kind;
 use tool::outcome::Status;
 use tool::{
-    CallId, Clock, Code, Durability, End, Intent, LedgerError, Mono, Org, Refusal, Ticket, Wall,
+    CallId, Clock, Code, Durability, End, Intent, LedgerError, Mono, Org, Refusal, Ticket, Waited,
+    Wall,
 };
 
 use crate::chain::Checkpoint;
@@ -302,6 +303,17 @@ impl Inner {
             }
             Err(error) => tracing::error!(%error, call = %late.call, "an abandoned call"),
         }
+    }
+
+    /// Writes a step of a held call: as an intent that need not be synced.
+    pub(crate) fn waited(&self, waited: &Waited) -> Result<(), LedgerError> {
+        let mut draft = Draft::new(Kind::Wait, Some(waited.call), waited)?;
+        let label = self.label(waited.caller.org.as_str(), waited.tool.name.as_str());
+        let mut state = self.lock();
+        state.admits_intent(Durability::Written, draft.len(), &self.site.dir)?;
+        self.append(&mut state, &mut draft, Some(label))?;
+        self.nudge(&state);
+        Ok(())
     }
 
     /// Notes a refusal, or counts it.

@@ -35,10 +35,11 @@ struct Refusal<'b> {
     tool: Cow<'b, str>,
 }
 
-/// The organisation of the caller and the tool's name; intents and refusals have them.
+/// The organisation of the caller and the tool's name; intents, waits and refusals have them.
 pub(crate) fn names<'b>(frame: &Frame<'b>) -> Option<(Cow<'b, str>, Cow<'b, str>)> {
     match frame.kind {
-        Kind::Intent => serde_json::from_slice::<Intent<'b>>(frame.body)
+        // A step of a held call says both in the same words.
+        Kind::Intent | Kind::Wait => serde_json::from_slice::<Intent<'b>>(frame.body)
             .ok()
             .map(|intent| (intent.caller.org, intent.tool.name)),
         Kind::Refused => serde_json::from_slice::<Refusal<'b>>(frame.body)

@@ -193,7 +193,7 @@ impl<'a> Reading<'a> {
         let call = frame.call?;
         match frame.kind {
             Kind::Outcome => self.open.remove(&call)?.1,
-            Kind::Intent | Kind::Refused => {
+            Kind::Intent | Kind::Refused | Kind::Wait => {
                 let names = (frame.seq >= self.labelled).then(|| names(frame)).flatten();
                 let label = names.map(|(org, tool)| self.inner.label(&org, &tool));
                 if frame.kind == Kind::Intent {

@@ -141,7 +141,7 @@ impl<'a> Search<'a> {
             return Some(true);
         }
         let Some(call) = frame.call else { return Some(false) };
-        if !begins(frame.kind) {
+        if !begins(frame.kind) && frame.kind != Kind::Wait {
             return calls.get(&call).copied();
         }
         let fits = self.fits_names(frame);

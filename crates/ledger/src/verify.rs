@@ -295,9 +295,8 @@ impl Calls {
         match kind {
             Kind::Intent if self.ended.contains(&id) => Some("a second intent"),
             Kind::Intent if self.open.insert(call, seq).is_some() => Some("a second intent"),
-            Kind::Wait if !self.open.contains_key(&call) => {
-                Some("a wait and no intent that is open")
-            }
+            // It comes before the intent, and so before the call is known here.
+            Kind::Wait if self.ended.contains(&id) => Some("a wait after its end"),
             Kind::Outcome if self.open.remove(&call).is_some() => {
                 if self.ended.len() < MAX_ENDED {
                     self.ended.insert(id);

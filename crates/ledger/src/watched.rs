@@ -7,7 +7,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tool::outcome::Status;
-use tool::{Boxed, CallId, Durability, End, Intent, Ledger, LedgerError, Map, Refusal, Ticket};
+use tool::{
+    Boxed, CallId, Durability, End, Intent, Ledger, LedgerError, Map, Refusal, Ticket, Waited,
+};
 
 /// Is told the door of a call and how it ended; called on the path of the call, so it must not wait.
 type Hear = Arc<dyn Fn(&str, Status) + Send + Sync>;
@@ -103,6 +105,10 @@ impl Ledger for Watched {
         need: Durability,
     ) -> Boxed<'_, Result<(), LedgerError>> {
         Box::pin(self.finish_call(ticket, end, need))
+    }
+
+    fn wait(&self, waited: &Waited) -> Result<(), LedgerError> {
+        self.ledger.wait(waited)
     }
 
     fn refuse(&self, refusal: Refusal) {

@@ -209,6 +209,17 @@ impl Keys {
     }
 }
 
+/// Held calls go on for whoever their caller is when they do.
+impl gateway::Holders for Keys {
+    fn holder(&self, caller: &tool::Caller, now: Wall) -> gateway::Holder {
+        match self.ring().standing(caller, now) {
+            Some(Some(principal)) => gateway::Holder::Holds(principal.clone()),
+            Some(None) => gateway::Holder::Gone,
+            None => gateway::Holder::Elsewhere,
+        }
+    }
+}
+
 fn random<const N: usize>() -> Result<[u8; N], ApiError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)

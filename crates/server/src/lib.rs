@@ -9,6 +9,7 @@ mod counts;
 pub mod error;
 mod facades;
 mod front;
+mod held;
 pub mod hosts;
 pub mod issuers;
 pub mod keys;
@@ -30,7 +31,7 @@ pub use issuers::{Issuers, KeySource, Trusted};
 pub use keys::Keys;
 pub use listen::listen;
 pub use rest::openapi::document as openapi;
-pub use state::{Doors, MAX_BODY, Parts};
+pub use state::{Doors, MAX_BODY, Notices, Parts};
 pub use status::status;
 pub use workers::Workers;
 

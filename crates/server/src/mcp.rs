@@ -6,6 +6,7 @@
 
 mod about;
 mod answer;
+mod approval;
 mod ask;
 mod asked;
 mod body;

@@ -1,5 +1,6 @@
 //! The REST door. Each route is declared once: what is mounted is what is documented.
 
+mod approvals;
 mod asked_for;
 pub(crate) mod body;
 pub(crate) mod calls;
@@ -43,7 +44,7 @@ pub(crate) fn keyed_routes(doors: &Doors) -> Router {
 }
 
 fn open() -> Vec<route::Route> {
-    let parts = [health::open(), well_known::open(), facades::open()];
+    let parts = [health::open(), well_known::open(), approvals::open(), facades::open()];
     parts.into_iter().flatten().collect()
 }
 
@@ -52,6 +53,7 @@ fn keyed() -> Vec<route::Route> {
         tools::routes(),
         calls::routes(),
         explain::routes(),
+        approvals::routes(),
         records::routes(),
         sources::routes(),
         keys::routes(),

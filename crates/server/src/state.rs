@@ -1,6 +1,7 @@
 //! What the doors share.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use gateway::Gateway;
 use intake::Intake;
@@ -39,8 +40,29 @@ pub struct Parts {
     pub hosts: Hosts,
     /// Bytes of a request's body.
     pub max_body: usize,
+    /// How callers are told of calls that are held.
+    pub notices: Notices,
     /// The installation's secret: keys for what clients carry for us are derived from it.
     pub secret: Secret,
+}
+
+/// How callers are told of calls that are held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notices {
+    /// The page that a person is sent to, with `{id}` where the call's id belongs; this server's own
+    /// where nothing is said.
+    pub page: Option<String>,
+    /// How long a stateless MCP client that asks again is kept waiting.
+    pub poll: Duration,
+    /// How long a call of a client that cannot ask again stays open.
+    pub open: Duration,
+}
+
+impl Default for Notices {
+    /// This server's page, 20 s and 50 s: clients give a request up after a minute.
+    fn default() -> Self {
+        Self { page: None, poll: Duration::from_secs(20), open: Duration::from_secs(50) }
+    }
 }
 
 /// The doors' state; cheap to clone.
@@ -68,6 +90,7 @@ impl Doors {
     /// server; calls that run are not touched.
     pub fn close(&self) {
         self.0.mcp.close();
+        self.0.parts.gateway.release();
     }
 
     /// Looks for ever whether others changed the keys. Without it only what is changed here counts.

@@ -10,14 +10,18 @@ pub const fn status(code: Code) -> StatusCode {
         Code::InvalidArguments | Code::InvalidRequest | Code::InvalidConfig => {
             StatusCode::BAD_REQUEST
         }
-        Code::Denied | Code::ApprovalRequired | Code::Forbidden | Code::ForbiddenOrigin => {
-            StatusCode::FORBIDDEN
-        }
+        Code::Denied
+        | Code::ApprovalRequired
+        | Code::ApprovalDenied
+        | Code::Forbidden
+        | Code::ForbiddenOrigin => StatusCode::FORBIDDEN,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::RateLimited | Code::Busy => StatusCode::TOO_MANY_REQUESTS,
         Code::Timeout => StatusCode::GATEWAY_TIMEOUT,
-        Code::Cancelled | Code::Conflict => StatusCode::CONFLICT,
+        Code::Cancelled | Code::Conflict | Code::ApprovalExpired | Code::ApprovalVoid => {
+            StatusCode::CONFLICT
+        }
         Code::UpstreamFailed | Code::UpstreamLost | Code::Blocked | Code::CredentialMissing => {
             StatusCode::BAD_GATEWAY
         }

@@ -7,21 +7,32 @@ use tool::{Clock, Mono, Wall};
 
 /// Both times in milliseconds; wall time begins at 1,000,000,000,000.
 #[derive(Debug, Default)]
-pub struct FakeClock(AtomicU64);
+pub struct FakeClock {
+    ms: AtomicU64,
+    /// How far the wall's time was set back.
+    back: AtomicU64,
+}
 
 impl FakeClock {
     /// Moves both times on.
     pub fn advance(&self, by: Duration) {
         let ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
-        self.0.fetch_add(ms, Ordering::SeqCst);
+        self.ms.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    /// Sets the wall's time back, and not the other.
+    pub fn step_back(&self, by: Duration) {
+        let ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.back.fetch_add(ms, Ordering::SeqCst);
     }
 }
 
 impl Clock for FakeClock {
     fn wall(&self) -> Wall {
-        Wall(1_000_000_000_000 + self.0.load(Ordering::SeqCst))
+        let on = 1_000_000_000_000 + self.ms.load(Ordering::SeqCst);
+        Wall(on - self.back.load(Ordering::SeqCst))
     }
     fn mono(&self) -> Mono {
-        Mono(Duration::from_millis(self.0.load(Ordering::SeqCst)))
+        Mono(Duration::from_millis(self.ms.load(Ordering::SeqCst)))
     }
 }

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tool::ledger::{Kind, Query, Record, Records};
 use tool::{
-    Boxed, CallId, Durability, End, Intent, Json, Ledger, LedgerError, Refusal, Ticket, Wall,
+    Boxed, CallId, Durability, End, Intent, Json, Ledger, LedgerError, Refusal, Ticket, Waited,
+    Wall,
 };
 
 type Frames = Arc<Mutex<Vec<Record>>>;
@@ -66,6 +67,12 @@ impl Ledger for MemoryLedger {
     ) -> Boxed<'_, Result<(), LedgerError>> {
         push(&self.frames, Kind::Outcome, ticket.redeem(), Json::of(&end));
         Box::pin(async { Ok(()) })
+    }
+
+    fn wait(&self, waited: &Waited) -> Result<(), LedgerError> {
+        self.health()?;
+        push(&self.frames, Kind::Wait, waited.call, Json::of(waited));
+        Ok(())
     }
 
     fn refuse(&self, refusal: Refusal) {

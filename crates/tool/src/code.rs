@@ -41,6 +41,9 @@ codes! {
     InvalidArguments = "invalid_arguments", "The arguments do not fit the tool's schema.";
     Denied = "denied", "The policy refuses this call.";
     ApprovalRequired = "approval_required", "The call needs an approval, and none can be given here.";
+    ApprovalDenied = "approval_denied", "A person was asked to approve the call, and refused.";
+    ApprovalExpired = "approval_expired", "Nobody approved the call in time.";
+    ApprovalVoid = "approval_void", "What was approved is not what is there now.";
     InvalidRequest = "invalid_request", "The request itself cannot be read.";
     NotFound = "not_found", "There is nothing at this address.";
     Unauthenticated = "unauthenticated", "No credential, or one that does not hold.";

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{Boxed, Call, CallId, Caller, Code, Json, Mono, Outcome, Secret, SourceName, Ticket};
+use crate::{
+    Boxed, Call, CallId, Caller, Code, Json, Mono, Outcome, Secret, SourceName, Ticket, Wall,
+};
 
 /// Runs one call. Only the pipeline calls it, and only with a [`Granted`].
 pub trait Executor: Send + Sync + fmt::Debug {
@@ -59,10 +61,23 @@ pub enum Wait {
         /// The executor's own state.
         resume: Bytes,
     },
-    /// A decision of a person.
-    Approval(String),
+    /// A decision of a person. The wait has the call's own id.
+    Approval(Approval),
     /// Another call.
     Nested(CallId),
+}
+
+/// What a call waits for that a person has to agree to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approval {
+    /// Why, as the policy says it in words.
+    pub reason: String,
+    /// When the wait ends by itself.
+    pub expires: Wall,
+    /// The tool's declared side effects.
+    pub effects: Vec<String>,
+    /// Whether a person has agreed already, and the call only has to go on.
+    pub approved: bool,
 }
 
 /// What an executor may use besides its call.

@@ -27,6 +27,13 @@ pub trait Ledger: Send + Sync + fmt::Debug {
         need: Durability,
     ) -> Boxed<'_, Result<(), LedgerError>>;
 
+    /// Notes a step of a call that is held. Handed to the kernel when this returns; the intent that may
+    /// follow is synced, and with it this.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; the step must then not be taken.
+    fn wait(&self, waited: &Waited) -> Result<(), LedgerError>;
+
     /// Notes a call that was refused. Rate-capped and never synced: losing one loses no effect.
     fn refuse(&self, refusal: Refusal);
 
@@ -65,6 +72,10 @@ pub fn standing(records: &[Record], alive: bool) -> Option<Status> {
     let ended = |record: &Record| match record.kind {
         Kind::Outcome => Some(record.body.read::<End>().map_or(Status::Unknown, |end| end.status)),
         Kind::Refused => Some(Status::Refused),
+        Kind::Wait => {
+            let ends = record.body.read::<Waited>().is_ok_and(|waited| waited.step.ends());
+            ends.then_some(Status::Refused)
+        }
         _ => None,
     };
     let last = records.iter().rfind(|record| record.call.is_some())?;
@@ -164,6 +175,64 @@ pub struct Refusal {
     pub reason: Option<String>,
 }
 
+/// A step of a call that is held for a person's decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waited {
+    /// The call; its wait has the same id.
+    pub call: CallId,
+    /// Which step.
+    pub step: WaitStep,
+    /// When.
+    pub at: Wall,
+    /// Whose call it is.
+    pub caller: Caller,
+    /// By which door it came.
+    pub door: String,
+    /// What would run.
+    pub tool: ToolKey,
+    /// In which definition.
+    pub definition: Digest,
+    /// Under which policy it was held.
+    pub policy: Digest,
+    /// Why it was held: a reason code of the policy.
+    pub reason: String,
+    /// Keyed hash of the arguments as they stand after this step.
+    pub args: Digest,
+    /// When the wait ends by itself.
+    pub expires: Wall,
+    /// Who took the step, where a person did, and by which door.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<(Caller, String)>,
+    /// In words: why it was denied, or what had changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<String>,
+}
+
+/// The steps of a held call before its intent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitStep {
+    /// It is held.
+    Held,
+    /// A person changed its arguments; it is still held.
+    Edited,
+    /// A person agreed.
+    Approved,
+    /// A person refused.
+    Denied,
+    /// Nobody decided in time.
+    Expired,
+    /// What was approved is not what is there now, so it did not run.
+    Void,
+}
+
+impl WaitStep {
+    /// Whether the call has ended with it, without having run.
+    pub const fn ends(self) -> bool {
+        matches!(self, Self::Denied | Self::Expired | Self::Void)
+    }
+}
+
 /// Proof that a call's intent is on record. One is made for each intent, by the ledger; it ends in
 /// [`Ledger::finish`], or is noted as abandoned where it is dropped.
 pub struct Ticket {
@@ -213,7 +282,7 @@ pub struct Record {
     /// The call it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
-    /// [`Intent`], [`End`] or [`Refusal`], by kind.
+    /// [`Intent`], [`Waited`], [`End`] or [`Refusal`], by kind.
     pub body: Json,
 }
 
@@ -270,7 +339,7 @@ impl LedgerError {
 mod tests {
     use super::{End, Kind, Record, standing};
     use crate::outcome::Status;
-    use crate::{CallId, Json, Wall};
+    use crate::{CallId, Digest, Json, Wall};
 
     fn record(kind: Kind) -> Record {
         let end = End {
@@ -296,6 +365,35 @@ mod tests {
         ] {
             let records = kinds.iter().map(|&kind| record(kind)).collect::<Vec<_>>();
             assert_eq!(standing(&records, alive), status, "{kinds:?}");
+        }
+    }
+
+    #[test]
+    fn a_held_call_that_never_ran_stands_as_refused_by_its_waits_alone() {
+        let wait = |step: &str| {
+            let body = serde_json::json!({
+                "call": uuid::Uuid::from_u128(7), "step": step, "at": 1, "door": "rest",
+                "caller": {"org": "default", "subject": "a", "key": "k", "level": "user", "agent": true},
+                "tool": {"org": "default", "source": "s", "name": "t"},
+                "definition": Digest([0; 32]), "policy": Digest([0; 32]), "args": Digest([0; 32]),
+                "reason": "dangerous", "expires": 2,
+            });
+            Record { body: Json::of(&body), ..record(Kind::Wait) }
+        };
+        for (step, status) in [
+            ("held", Status::Waiting),
+            ("edited", Status::Waiting),
+            ("approved", Status::Waiting),
+            ("denied", Status::Refused),
+            ("expired", Status::Refused),
+            ("void", Status::Refused),
+        ] {
+            let records = [wait("held"), wait(step)];
+            assert!(records[1].body.read::<super::Waited>().is_ok());
+            assert_eq!(standing(&records, false), Some(status), "{step}");
+            // What ran after it counts, and what began and has no end is unknown.
+            let begun = [wait("held"), wait("approved"), record(Kind::Intent)];
+            assert_eq!(standing(&begun, false), Some(Status::Unknown));
         }
     }
 }

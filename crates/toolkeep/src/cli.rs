@@ -1,6 +1,7 @@
 //! The command line: one file for each command, all output through [`ui::Ui`], all exits in
 //! [`failure::Exit`]. It speaks REST to a server and holds no decision of its own.
 
+mod approval;
 mod client;
 mod completions;
 mod config;
@@ -94,6 +95,8 @@ enum Command {
     #[command(subcommand)]
     User(user::User),
     #[command(subcommand)]
+    Approval(approval::Approval),
+    #[command(subcommand)]
     Record(record::Record),
     #[command(subcommand)]
     Key(key::Key),
@@ -163,6 +166,7 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::Role(command) => command.run(&context, ui).await,
             Command::Org(command) => command.run(&context, ui).await,
             Command::User(command) => command.run(&context, ui).await,
+            Command::Approval(command) => command.run(&context, ui).await,
             Command::Record(command) => command.run(&context, ui).await,
             Command::Key(command) => command.run(&context, ui).await,
             Command::Policy(command) => command.run(&context, ui).await,

@@ -28,8 +28,9 @@ use std::sync::Arc;
 pub use environment::Environment;
 pub use fault::{Fault, Faults, Place};
 pub use high::{
-    Config, IssuerConfig, LimitsConfig, McpCommand, OAuthConfig, OAuthProof, PerCallerConfig,
-    ServerConfig, SourceConfig, SourceDurability, SourceKind, TokensConfig, Tools,
+    ApprovalsConfig, Config, IssuerConfig, LimitsConfig, McpCommand, OAuthConfig, OAuthProof,
+    PerCallerConfig, ServerConfig, SourceConfig, SourceDurability, SourceKind, TokensConfig, Tools,
+    WebhookConfig,
 };
 pub(crate) use nearest::nearest;
 pub use schema::schema;

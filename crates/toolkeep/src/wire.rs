@@ -4,11 +4,13 @@ mod configuration;
 mod credentials;
 mod door;
 mod endpoint;
+mod held;
 mod internals;
 mod issuers;
 mod manifests;
 mod sources;
 mod unusable;
+mod webhook;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use arc_swap::ArcSwap;
 use gateway::{Bounds, Gateway, Options};
 use guard::egress::{Egress, EgressSettings};
 use guard::process::Launcher;
-use intake::{Intake, Times};
+use intake::{Intake, Sourced, Times};
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
 use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts, Workers};
@@ -38,6 +40,7 @@ use door::RouterDoor;
 use internals::Inside;
 use manifests::Kept;
 use sources::{Ways, Workshop};
+use webhook::Teller;
 
 /// How long a server that listens waits for its sources before it says so. One that takes longer comes
 /// when it comes: it does not hold up the others.
@@ -67,6 +70,7 @@ struct App {
     workshop: Workshop,
     manifests: Kept,
     keys: Arc<Keys>,
+    teller: Option<Teller>,
 }
 
 fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure {
@@ -83,7 +87,9 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let store: Arc<dyn Store> = Arc::new(store);
     let keys = read_keys(Arc::clone(&store), &start).await?;
     let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
-    let app = assemble(&start, (keys, store), clock).await?;
+    let mut app = assemble(&start, (keys, store), clock).await?;
+    held::restored(&app.gateway).await?;
+    let teller = held::telling(app.teller.take());
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
     match &listener {
         None => app.intake.settled().await,
@@ -122,6 +128,8 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = serving => {}
             () = follow(&app, news, &mut said) => {}
             () = app.manifests.manifests.tend() => {}
+            () = app.gateway.tend() => {}
+            () = teller => {}
         }
         app.end().await;
         // Sources may have something that runs there: theirs comes to its end first.
@@ -153,6 +161,25 @@ async fn once(keys: &Keys, name: &str, what: &'static str) -> Result<Secret, Fai
     keys.once(name).await.map_err(|error| fault(what)(error.message()))
 }
 
+/// The sources, supervised.
+fn intake(sources: Vec<Sourced>, clock: &Arc<dyn Clock>) -> Arc<Intake> {
+    Arc::new(Intake::start(Org::default(), sources, Times::default(), Arc::clone(clock)))
+}
+
+/// What internal tools look at.
+fn inside(
+    gateway: &Arc<Gateway>,
+    (keys, issuers): (&Arc<Keys>, &Arc<Issuers>),
+    records: &Arc<dyn tool::ledger::Records>,
+) -> Inside {
+    Inside {
+        keys: Arc::clone(keys),
+        issuers: Arc::clone(issuers),
+        gateway: Arc::downgrade(gateway),
+        records: Arc::clone(records),
+    }
+}
+
 async fn assemble(
     start: &Start,
     (keys, store): (Keys, Arc<dyn Store>),
@@ -162,19 +189,20 @@ async fn assemble(
     keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
     let mac_key = once(&keys, "secret/records", "the records' key").await?;
     let ledger = open_ledger(start.held.data().records(), &clock).await?;
-    let launcher = Launcher::this_binary(vec![LAUNCH.into()]);
     let egress = Egress::new(EgressSettings::default()).map_err(fault("the way out"))?;
     let tokens = once(&keys, "secret/tokens", "the tokens' key").await?;
+    let sealed = Sealed::new(Arc::clone(&store), &tokens, "held calls");
     let tokens = Arc::new(Sealed::new(Arc::clone(&store), &tokens, "upstream tokens"));
     let manifests = Kept::new(config, (&keys, store), egress.clone(), Arc::clone(&clock)).await?;
     let ways = Ways { egress, manifests: Arc::clone(&manifests.manifests), tokens };
+    let keys = Arc::new(keys);
+    let (holding, teller) = held::holding(config, &keys, (sealed, &ways.egress), &clock)?;
     let environment = Arc::clone(&start.setting.environment);
+    let launcher = Launcher::this_binary(vec![LAUNCH.into()]);
     let workshop = Workshop::new(launcher, ways, environment, Arc::clone(&clock));
     let credentials = Arc::new(Configured::default());
     credentials.set(sources::secrets(config));
-    let sources = workshop.build(config, &start.faults);
-    let intake =
-        Arc::new(Intake::start(Org::default(), sources, Times::default(), Arc::clone(&clock)));
+    let intake = intake(workshop.build(config, &start.faults), &clock);
     let counts = Counts::default();
     let policy = Arc::new(ArcSwap::from_pointee(config.policy.clone()));
     let gateway = Arc::new(Gateway::new(gateway::Parts {
@@ -184,19 +212,14 @@ async fn assemble(
         clock: Arc::clone(&clock),
         credentials: Arc::clone(&credentials) as Arc<dyn tool::executor::Credentials>,
         mac_key: mac_key.clone(),
+        holding: Some(holding),
         options: options(config),
     }));
-    let keys = Arc::new(keys);
     let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
     let tokens = Arc::new(Issuers::default());
     tokens.set(issuers::trusted(config, &workshop.egress));
     // It is set here and nowhere else.
-    drop(workshop.inside.set(Inside {
-        keys: Arc::clone(&keys),
-        issuers: Arc::clone(&tokens),
-        gateway: Arc::downgrade(&gateway),
-        records: Arc::clone(&records),
-    }));
+    drop(workshop.inside.set(inside(&gateway, (&keys, &tokens), &records)));
     let doors = Doors::new(Parts {
         gateway: Arc::clone(&gateway),
         intake: Arc::clone(&intake),
@@ -207,9 +230,21 @@ async fn assemble(
         clock,
         hosts: hosts(config),
         max_body: config.server.max_body,
+        notices: held::notices(config),
         secret: mac_key,
     });
-    Ok(App { doors, intake, gateway, ledger, credentials, policy, workshop, manifests, keys })
+    Ok(App {
+        doors,
+        intake,
+        gateway,
+        ledger,
+        credentials,
+        policy,
+        workshop,
+        manifests,
+        keys,
+        teller,
+    })
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.

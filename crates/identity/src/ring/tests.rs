@@ -109,6 +109,24 @@ fn only_an_opened_ring_takes_no_credential() {
 }
 
 #[test]
+fn what_a_holder_began_stands_with_the_key_as_it_is_now() {
+    let (secret, record) = key("k1");
+    let ring = KeyRing::new([record.clone()]);
+    let caller = ring.verify(Some(secret.open()), NOW).unwrap().caller().clone();
+    let level =
+        |ring: &KeyRing, now| ring.standing(&caller, now).map(|holds| holds.map(Principal::level));
+    assert_eq!(level(&ring, NOW), Some(Some(Level::User)));
+    assert_eq!(level(&ring, Wall(2_000)), Some(None), "it has expired");
+    let lowered = KeyRecord { level: Level::Guest, ..record.clone() };
+    assert_eq!(level(&KeyRing::new([lowered]), NOW), Some(Some(Level::Guest)));
+    let revoked = KeyRecord { revoked: Some(NOW), ..record.clone() };
+    assert_eq!(level(&KeyRing::new([revoked]), NOW), Some(None));
+    let anothers = KeyRecord { subject: "bob".to_owned(), ..record };
+    assert_eq!(level(&KeyRing::new([anothers]), NOW), Some(None));
+    assert_eq!(level(&KeyRing::new([]).open(Level::User), NOW), None, "it is kept elsewhere");
+}
+
+#[test]
 fn one_bad_record_leaves_the_others() {
     let (secret, record) = key("k1");
     let good = serde_json::to_vec(&record).unwrap();

@@ -5,7 +5,7 @@ use testkit::ledger::MemoryLedger;
 use tool::outcome::Status;
 use tool::{
     Boxed, CallId, CallerType, Digest, Durability, End, Intent, Ledger, LedgerError, Org, Refusal,
-    SourceName, Ticket, ToolKey, ToolName, Wall,
+    SourceName, Ticket, ToolKey, ToolName, Waited, Wall,
 };
 use uuid::Uuid;
 
@@ -33,6 +33,9 @@ impl Ledger for Slow {
             std::future::pending().await
         })
     }
+    fn wait(&self, waited: &Waited) -> Result<(), LedgerError> {
+        self.0.wait(waited)
+    }
     fn refuse(&self, refusal: Refusal) {
         self.0.refuse(refusal);
     }
@@ -56,6 +59,9 @@ impl Ledger for SlowEnd {
         need: Durability,
     ) -> Boxed<'_, Result<(), LedgerError>> {
         self.0.finish(ticket, end, need)
+    }
+    fn wait(&self, waited: &Waited) -> Result<(), LedgerError> {
+        self.0.wait(waited)
     }
     fn refuse(&self, refusal: Refusal) {
         self.0.refuse(refusal);

@@ -252,6 +252,6 @@ async fn run(doors: &Doors, principal: &Principal, call: ToolCall) -> ToolResult
     let request = Request::new(tool_name.clone(), arguments.bytes().clone(), "modules");
     let answer = doors.parts.gateway.call(&caller, request).await;
     doors.metrics.ended("modules", &answer);
-    let asked = ToolAsked { doors, principal, caller: &caller, tool_name };
+    let asked = ToolAsked { doors, principal, caller: &caller, tool_name, arguments };
     asked.told(answer)
 }

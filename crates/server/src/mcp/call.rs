@@ -25,7 +25,7 @@ pub(super) async fn tool(asked: &Asked<'_>) -> Result<Reply, Refused> {
     if asked.era == Era::Stateless {
         mirrored(asked, &view, (&native, &args))?;
     }
-    let finish = Finish::tool(asked, (&native, name), &args);
+    let mut finish = Finish::tool(asked, (&native, name), &args);
     let continues = finish.continues(asked)?;
     let mut request = Request::new(native, args.bytes().clone(), "mcp");
     request.unasked = continues.is_none().then(|| asked.unasked()).flatten();

@@ -16,7 +16,7 @@ const OURS: [&str; 3] = ["_meta", "requestState", "inputResponses"];
 pub(super) async fn called(asked: &Asked<'_>, name: &'static str) -> Result<Reply, Refused> {
     let target = of_source(asked, name)?;
     let args = args(asked);
-    let finish = Finish::method(asked, &args);
+    let mut finish = Finish::method(asked, &args);
     let continues = finish.continues(asked)?;
     let mut request = Request::to(target, args.bytes().clone(), "mcp");
     request.unasked = continues.is_none().then(|| asked.unasked()).flatten();

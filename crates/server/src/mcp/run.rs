@@ -7,13 +7,15 @@ use gateway::{Request, Target};
 use http::StatusCode;
 use identity::Principal;
 use mcp::{Era, Id, RpcError, code, meta};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tool::call::Resume;
-use tool::executor::ClientCan;
+use tool::executor::{Approval, ClientCan};
 use tool::outcome::{Answer, Failure, Status};
-use tool::{Code, Json, Step, Wait};
+use tool::{CallId, Code, Json, Step, Wait};
 
+use super::approval::{self, Held};
 use super::ask::Questions;
 use super::asked::Asked;
 use super::body::{self, Events, Reply};
@@ -26,6 +28,7 @@ use super::running::Entered;
 use super::task::Task;
 use super::told::Told;
 use super::waiting::Bound;
+use crate::held::sentence;
 use crate::state::Doors;
 
 /// What is left to do when a call has ended.
@@ -42,6 +45,8 @@ pub(super) struct Finish {
     client: ClientCan,
     /// What a question is bound to, where the client may come back with its answers.
     bound: Option<Bound>,
+    /// What it has to do with approvals.
+    held: Option<Held>,
     /// Where the call can go on, for a client that follows tasks.
     task: Option<Arc<Task>>,
 }
@@ -51,7 +56,8 @@ impl Finish {
     pub(super) fn tool(asked: &Asked<'_>, (native, name): (&str, String), args: &Json) -> Self {
         let bound = (asked.era == Era::Stateless).then(|| Bound::new(asked, native, args));
         let called = asked.who.scope.source().map(|_| name);
-        let finish = Self { called, bound, ..Self::new(asked) };
+        let held = Some(Held::of(asked, native));
+        let finish = Self { called, bound, held, ..Self::new(asked) };
         let follows = finish.client.tasks && asked.era == Era::Stateless;
         let task = follows.then(|| asked.who.doors.mcp.kept.offer(asked));
         Self { task, ..finish }
@@ -77,13 +83,20 @@ impl Finish {
             dated: false,
             client: asked.client(),
             bound: None,
+            held: None,
             task: None,
         }
     }
 
-    /// The wait that this request ends, where it says so.
-    pub(super) fn continues(&self, asked: &Asked<'_>) -> Result<Option<Resume>, Refused> {
+    /// The wait that this request ends, where it says so. One that waits for a person is only pointed at.
+    pub(super) fn continues(&mut self, asked: &Asked<'_>) -> Result<Option<Resume>, Refused> {
         let Some(bound) = &self.bound else { return Ok(None) };
+        let waits = &asked.who.doors.mcp.waits;
+        let pointed = waits.pointed(&self.principal, bound, asked.named.state.as_ref())?;
+        if let (Some(call), Some(held)) = (pointed, &mut self.held) {
+            held.again = Some((call, asked.named.answers.clone()));
+            return Ok(None);
+        }
         let (state, answers) = (asked.named.state.clone(), asked.named.answers.clone());
         asked.who.doors.mcp.waits.resume(asked.who, bound, (state, answers))
     }
@@ -92,17 +105,30 @@ impl Finish {
         if let Some(task) = self.task.take() {
             return Box::pin(super::task::run(self, task, request)).await;
         }
-        let gateway = Arc::clone(&self.doors.parts.gateway);
-        let answer = gateway.call(&self.principal, request).await;
-        self.doors.metrics.ended("mcp", &answer);
+        let answer = self.call(request).await;
         self.written(answer)
+    }
+
+    async fn call(&self, request: Request) -> Answer {
+        match &self.held {
+            Some(Held { again: Some(again), .. }) => {
+                Box::pin(approval::again(&self.doors, &self.principal, again.clone())).await
+            }
+            Some(held) if self.era == Era::Handshake => {
+                let (who, client) = ((&self.doors, &self.principal), (held, &self.client));
+                Box::pin(approval::patiently(who, client, request)).await
+            }
+            _ => {
+                let answer = self.doors.parts.gateway.call(&self.principal, request).await;
+                self.doors.metrics.ended("mcp", &answer);
+                answer
+            }
+        }
     }
 
     /// The same, with how it was recorded. Apart from it, because what waits for a call is to be small.
     pub(super) async fn answered(self, request: Request) -> (Written, Status) {
-        let gateway = Arc::clone(&self.doors.parts.gateway);
-        let answer = gateway.call(&self.principal, request).await;
-        self.doors.metrics.ended("mcp", &answer);
+        let answer = self.call(request).await;
         let status = answer.status;
         (self.written(answer), status)
     }
@@ -144,8 +170,38 @@ impl Finish {
                     ),
                 }
             }
+            (Step::Wait(Wait::Approval(approval)), bound) => {
+                self.held_back(words, bound.as_ref(), (call, &approval))
+            }
             _ => words.failure(&Failure::new(Code::UpstreamFailed, told), self.method),
         }
+    }
+}
+
+impl Finish {
+    /// A call that a person has to agree to: the client comes back with a state, or is told in words.
+    fn held_back(
+        &self,
+        words: Words<'_>,
+        bound: Option<&Bound>,
+        (call, approval): (CallId, &Approval),
+    ) -> Written {
+        let waits = &self.doors.mcp.waits;
+        let state = bound.and_then(|bound| waits.point(&self.principal, bound, call));
+        let Some(state) = state else {
+            let typed = self.held.as_ref().is_some_and(|held| held.typed);
+            let text = json!({"type": "text", "text": sentence(call, approval)});
+            return words.result(&Json::of(&json!({"content": [text], "isError": typed})));
+        };
+        let (kind, state) = (Json::of("input_required"), Json::of(&state));
+        let confirms = self.doors.parts.gateway.client_confirms(&self.principal);
+        let client = (&self.client, confirms);
+        let requests = self.held.as_ref().and_then(|held| held.requests(client, (call, approval)));
+        let result = Json::fields([("resultType", &kind), ("requestState", &state)]);
+        words.result(&match requests {
+            Some(requests) => result.with("inputRequests", &requests),
+            None => result,
+        })
     }
 }
 

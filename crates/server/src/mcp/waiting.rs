@@ -61,6 +61,7 @@ impl Bound {
 #[derive(Debug)]
 pub(super) struct Waits {
     seal: Seal,
+    approvals: Seal,
     taken: Mutex<Taken>,
 }
 
@@ -72,7 +73,42 @@ struct Taken {
 
 impl Waits {
     pub(super) fn new(secret: &Secret) -> Self {
-        Self { seal: Seal::new(secret, "toolkeep mcp request state"), taken: Mutex::default() }
+        let seal = |label| Seal::new(secret, label);
+        Self {
+            seal: seal("toolkeep mcp request state"),
+            approvals: seal("toolkeep mcp approval state"),
+            taken: Mutex::default(),
+        }
+    }
+
+    /// The state of a call that is held for a person. It only points: what is true of the call stands in
+    /// the store, so it may be shown as often as it likes.
+    pub(super) fn point(
+        &self,
+        principal: &Principal,
+        bound: &Bound,
+        call: CallId,
+    ) -> Option<String> {
+        let plain = [&call.0.as_bytes()[..], &bound.hash()].concat();
+        self.approvals.close(&whose(principal), &plain)
+    }
+
+    /// The held call that a state points to; nothing where it is another kind of state.
+    pub(super) fn pointed(
+        &self,
+        principal: &Principal,
+        bound: &Bound,
+        state: Option<&Json>,
+    ) -> Result<Option<CallId>, Refused> {
+        let text = state.and_then(Json::text);
+        let plain = text.and_then(|text| self.approvals.open(&whose(principal), &text));
+        let Some(plain) = plain else { return Ok(None) };
+        match plain.split_first_chunk::<CALL>() {
+            Some((call, hash)) if *hash == bound.hash() => {
+                Ok(Some(CallId(Uuid::from_bytes(*call))))
+            }
+            _ => Err(wrong("belongs to another call; call again without it")),
+        }
     }
 
     /// The state of a call that waits; nothing where it is too large or there is no randomness.

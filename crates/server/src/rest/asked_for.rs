@@ -13,9 +13,10 @@ use identity::Principal;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tool::outcome::{Answer, Failure, Status};
-use tool::{Body, CallId, CallerType, Code, Json, Outcome, Step};
+use tool::{Body, CallId, CallerType, Code, Json, Limits, Outcome, Step, Wait};
 
 use crate::error::ApiError;
+use crate::held;
 use crate::lists::Names;
 use crate::state::Doors;
 
@@ -39,7 +40,7 @@ struct Done {
     id: Option<String>,
     /// The tool's name.
     tool: String,
-    /// `succeeded`, `failed` or `refused`.
+    /// `succeeded`, `failed`, `refused`, or `waiting` for an approval.
     #[schemars(with = "String")]
     status: Status,
     /// Why it was refused, or failed.
@@ -69,13 +70,20 @@ pub(super) async fn run(
     let (mut answered, mut done) = (Vec::with_capacity(calls.len()), Vec::new());
     for call in calls {
         let tool = doors.lists.native(&view, &call.name);
-        let mut request =
-            Request::new(tool.clone(), args(doors, &view, (format, &tool), &call), "rest");
+        let args = args(doors, &view, (format, &tool), &call);
+        let mut request = Request::new(tool.clone(), args.clone(), "rest");
         request.timeout = timeout;
         let answer = doors.parts.gateway.call(principal, request).await;
         doors.metrics.ended("rest", &answer);
         let Answer { call: call_id, status, result, elapsed_ms } = answer;
-        let (outcome, code) = told(result);
+        let (outcome, code) = match result {
+            Ok(Step::Wait(Wait::Approval(approval))) => {
+                let args = Json::check(args, Limits::ARGUMENTS).unwrap_or_else(|_| Json::empty());
+                let pending = held::pending(&tool, &args, (call_id, &approval));
+                (Outcome::value(pending), None)
+            }
+            result => told(result),
+        };
         let (is_error, id) = (outcome.is_error, call.id.clone());
         done.push(Done { call_id, id, tool, status, code, is_error, elapsed_ms });
         answered.push(Answered { id: call.id, name: call.name, outcome });

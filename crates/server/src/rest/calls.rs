@@ -1,17 +1,20 @@
 //! `/v1/calls`: run a tool, and see what became of a call.
 
+mod state;
+
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
 use gateway::Request;
-use identity::{Narrowing, Principal, Right};
+use identity::{Narrowing, Principal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tool::ledger::{Kind, Record};
+use tool::executor::{Approval, Wait};
 use tool::outcome::{Answer, Body as Answered, Failure, Status};
-use tool::{CallId, CallerType, Code, End, Intent, Json, Outcome, Refusal, Step};
+use tool::{CallId, CallerType, Code, Json, Outcome, Step};
 use uuid::Uuid;
 
 use super::asked_for;
@@ -19,7 +22,9 @@ use super::body::{Checked, Params};
 use super::route::{Param, Route};
 use crate::context;
 use crate::error::ApiError;
+use crate::held;
 use crate::state::Doors;
+use state::{CallState, one};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -27,6 +32,14 @@ pub(super) fn routes() -> Vec<Route> {
             .query(QUERY)
             .body::<Asking>()
             .reply::<Answering>(),
+        Route::new(
+            "post",
+            "/v1/calls/{id}/resume",
+            "Wait for a held call, and go on",
+            post(resume),
+        )
+        .query(WAIT)
+        .reply::<Answering>(),
         Route::new("get", "/v1/calls/{id}", "What became of a call", get(one)).reply::<CallState>(),
     ]
 }
@@ -43,13 +56,33 @@ const QUERY: &[Param] = &[
         what: "with a format: a limit of your own for each call; it can only shorten the tool's",
         kind: "integer",
     },
+    Param {
+        name: "wait",
+        what: "how long a call that is held for an approval may be waited for, such as 30s: what came of it \
+               is the answer then, and else 202 with the id",
+        kind: "string",
+    },
 ];
+
+const WAIT: &[Param] = &[Param {
+    name: "wait",
+    what: "how long a call that is held may be waited for, such as 30s; not at all where absent",
+    kind: "string",
+}];
 
 /// Whatever else a caller says there changes nothing.
 #[derive(Debug, Deserialize)]
 struct Asked {
     format: Option<String>,
     timeout_ms: Option<u64>,
+    wait: Option<String>,
+}
+
+/// How long to wait.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Waiting {
+    wait: Option<String>,
 }
 
 /// One call, or a model's message.
@@ -68,6 +101,8 @@ enum Asking {
 #[expect(dead_code, reason = "it says what there is")]
 enum Answering {
     One(CallReply),
+    /// With status 202: a person has to agree first.
+    Held(HeldReply),
     All(asked_for::Messages),
 }
 
@@ -101,8 +136,9 @@ struct CallReply {
     /// Names the call in the record.
     #[schemars(with = "String")]
     call_id: CallId,
-    /// The tool's name.
-    tool: String,
+    /// The tool's name; absent where only the call's id was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<String>,
     /// `succeeded`, or `failed` where the tool itself says so.
     #[schemars(with = "String")]
     status: Status,
@@ -119,6 +155,50 @@ struct CallReply {
     elapsed_ms: u64,
 }
 
+/// A call that is held.
+#[derive(Debug, Serialize, JsonSchema)]
+struct HeldReply {
+    /// Names the call, and the approval it waits for.
+    #[schemars(with = "String")]
+    call_id: CallId,
+    /// The tool's name; absent where only the id was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<String>,
+    /// `waiting`, or `running` where it was approved and has not ended.
+    #[schemars(with = "String")]
+    status: Status,
+    /// What it waits for.
+    approval: HeldFor,
+}
+
+/// What a call waits for.
+#[derive(Debug, Serialize, JsonSchema)]
+struct HeldFor {
+    #[schemars(with = "String")]
+    id: CallId,
+    /// Why it is held.
+    reason: String,
+    /// When the wait ends by itself, RFC 3339.
+    expires: String,
+    /// The tool's declared side effects.
+    side_effects: Vec<String>,
+    /// Whether a person has agreed already.
+    approved: bool,
+    /// What to do.
+    fix: String,
+}
+
+impl HeldFor {
+    fn of(id: CallId, approval: Approval) -> Self {
+        let Approval { reason, expires, effects, approved } = approval;
+        let fix = format!(
+            "have it approved: `toolkeep approval approve {id}`; then `POST /v1/calls/{id}/resume?wait=30s` \
+             has the answer"
+        );
+        Self { id, reason, expires: expires.to_string(), side_effects: effects, approved, fix }
+    }
+}
+
 async fn call(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
@@ -126,8 +206,9 @@ async fn call(
     body: Checked,
 ) -> Result<Response, ApiError> {
     let timeout = asked.timeout_ms.map(std::time::Duration::from_millis);
+    let wait = asked.wait.as_deref().map(held::patience).transpose()?;
     match asked.format.as_deref() {
-        None | Some("native") => one_call(&doors, &principal, body.read()?).await,
+        None | Some("native") => one_call(&doors, &principal, (body.read()?, wait)).await,
         Some(word) => asked_for::run(&doors, &principal, (word, timeout), &body.0).await,
     }
 }
@@ -135,7 +216,7 @@ async fn call(
 async fn one_call(
     doors: &Doors,
     principal: &Principal,
-    body: CallBody,
+    (body, wait): (CallBody, Option<std::time::Duration>),
 ) -> Result<Response, ApiError> {
     let CallBody { read_only, no_web, task_type, .. } = &body;
     let task_type = task_type.clone();
@@ -146,11 +227,46 @@ async fn one_call(
     let args = body.arguments.unwrap_or_else(Json::empty);
     let mut request = Request::new(tool.clone(), args.bytes().clone(), "rest");
     request.timeout = body.timeout_ms.map(std::time::Duration::from_millis);
-    let answer = doors.parts.gateway.call(principal, request).await;
+    let mut answer = doors.parts.gateway.call(principal, request).await;
     doors.metrics.ended("rest", &answer);
+    if let (Some(wait), Ok(Step::Wait(Wait::Approval(_)))) = (wait, &answer.result) {
+        answer = settled(doors, principal, (answer.call, wait)).await?;
+    }
+    told(answer, Some(tool))
+}
+
+async fn settled(
+    doors: &Doors,
+    principal: &Principal,
+    (call, wait): (CallId, std::time::Duration),
+) -> Result<Answer, ApiError> {
+    let settled = doors.parts.gateway.settled(principal, call, wait).await;
+    settled.map_err(|failure| ApiError::of(call, failure))
+}
+
+/// Waits for what becomes of a held call; one that was approved and that nobody runs goes on with this
+/// caller.
+async fn resume(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+    Params(asked): Params<Waiting>,
+) -> Result<Response, ApiError> {
+    let missing = || ApiError::new(Code::NotFound, format!("no call `{}`", id.escape_debug()));
+    let call = id.parse::<Uuid>().map(CallId).map_err(|_| missing())?;
+    let wait = asked.wait.as_deref().map(held::patience).transpose()?.unwrap_or_default();
+    told(settled(&doors, &principal, (call, wait)).await?, None)
+}
+
+fn told(answer: Answer, tool: Option<String>) -> Result<Response, ApiError> {
     let Answer { call: call_id, status, result, elapsed_ms } = answer;
     let outcome = match result.map_err(|failure| ApiError::of(call_id, failure))? {
         Step::Done(outcome) => outcome,
+        Step::Wait(Wait::Approval(approval)) => {
+            let approval = HeldFor::of(call_id, approval);
+            let reply = HeldReply { call_id, tool, status, approval };
+            return Ok((StatusCode::ACCEPTED, Reply(reply)).into_response());
+        }
         // The request declared no client that could be asked, so an upstream that asks is at fault.
         Step::Wait(_) => {
             let told = "the tool asks for input, which cannot be given through this door";
@@ -197,86 +313,4 @@ pub(crate) fn shown(outcome: Outcome) -> (Json, Option<Json>) {
     });
     let value = result.structured.map(Json::of).or(text).or_else(|| content.clone());
     (value.unwrap_or(json), content)
-}
-
-/// A call in the record.
-#[derive(Debug, Serialize, JsonSchema)]
-struct CallState {
-    #[schemars(with = "String")]
-    call_id: CallId,
-    #[schemars(with = "String")]
-    status: Status,
-    tool: Option<String>,
-    source: Option<String>,
-    /// When it began, RFC 3339.
-    started: Option<String>,
-    elapsed_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
-    code: Option<Code>,
-    /// All frames of the call.
-    #[schemars(with = "Vec<serde_json::Value>")]
-    records: Vec<Record>,
-}
-
-async fn one(
-    State(doors): State<Doors>,
-    Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
-) -> Result<Reply<CallState>, ApiError> {
-    let missing = || ApiError::new(Code::NotFound, format!("no call `{}`", id.escape_debug()));
-    let call = id.parse::<Uuid>().map(CallId).map_err(|_| missing())?;
-    let records = doors.parts.records.of_call(call).await?;
-    let status = doors.parts.records.status(call).await?.ok_or_else(missing)?;
-    let state = state_of(call, status, records);
-    // Another's call looks like none at all.
-    let own = state.caller.as_ref().is_some_and(|caller| caller.0 == *principal.org())
-        && (principal.may(Right::RecordsRead)
-            || state.caller.as_ref().is_some_and(|caller| caller.1 == principal.subject()));
-    if own { Ok(Reply(state.shown)) } else { Err(missing()) }
-}
-
-struct Found {
-    caller: Option<(tool::Org, String)>,
-    shown: CallState,
-}
-
-fn state_of(call_id: CallId, status: Status, records: Vec<Record>) -> Found {
-    let mut shown = CallState {
-        call_id,
-        status,
-        tool: None,
-        source: None,
-        started: None,
-        elapsed_ms: None,
-        code: None,
-        records: Vec::new(),
-    };
-    let mut caller = None;
-    for record in &records {
-        match record.kind {
-            Kind::Intent => {
-                let Ok(intent) = record.body.read::<Intent>() else { continue };
-                shown.tool = Some(intent.tool.name.to_string());
-                shown.source = Some(intent.tool.source.to_string());
-                shown.started = Some(intent.at.to_string());
-                caller = Some((intent.caller.org, intent.caller.subject));
-            }
-            Kind::Outcome => {
-                let Ok(end) = record.body.read::<End>() else { continue };
-                shown.code = end.code;
-                shown.elapsed_ms = Some(end.elapsed_ms);
-            }
-            Kind::Refused => {
-                let Ok(refusal) = record.body.read::<Refusal>() else { continue };
-                shown.code = Some(refusal.code);
-                shown.tool = Some(refusal.tool);
-                shown.started = Some(refusal.at.to_string());
-                caller = Some((refusal.caller.org, refusal.caller.subject));
-            }
-            Kind::Wait | Kind::Checkpoint | Kind::Tombstone | Kind::Gap => {}
-        }
-    }
-    shown.records = records;
-    Found { caller, shown }
 }

@@ -1,5 +1,6 @@
 //! Attack inputs from shared data, where they are there.
 
+mod approvals;
 mod called;
 mod claimed;
 mod framing;

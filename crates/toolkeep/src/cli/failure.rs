@@ -51,6 +51,9 @@ impl Exit {
             | Code::NotFound
             | Code::Denied
             | Code::ApprovalRequired
+            | Code::ApprovalDenied
+            | Code::ApprovalExpired
+            | Code::ApprovalVoid
             | Code::Unauthenticated
             | Code::Forbidden
             | Code::ForbiddenOrigin => Self::Refused,

@@ -1,7 +1,7 @@
 //! The configuration as it is used: resolved, typed, checked. No variable, no relative path and no
 //! default is left open.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,6 +29,8 @@ pub struct Config {
     pub sources: Vec<SourceConfig>,
     /// The front doors.
     pub server: ServerConfig,
+    /// Calls that are held.
+    pub approvals: ApprovalsConfig,
     /// Limits on calls.
     pub limits: LimitsConfig,
     /// Who may call what.
@@ -239,6 +241,40 @@ pub struct ServerConfig {
 impl Default for ServerConfig {
     fn default() -> Self {
         Self { allowed_hosts: Vec::new(), allowed_origins: Vec::new(), max_body: 2 << 20 }
+    }
+}
+
+/// Calls that are held until a person has agreed.
+#[derive(Debug, Clone)]
+pub struct ApprovalsConfig {
+    /// How long a decision is waited for.
+    pub expires: Duration,
+    /// Calls of one key that wait at once.
+    pub pending: usize,
+    /// Calls that one key may have held within a minute.
+    pub per_minute: usize,
+    /// Ids of the keys whose client may give the approval itself.
+    pub client_confirm: HashSet<String>,
+    /// The page that a person is sent to.
+    pub page: Option<String>,
+    /// Who is told.
+    pub webhook: Option<WebhookConfig>,
+}
+
+/// An address that is told of held calls. Both may hold secrets.
+#[derive(Debug, Clone)]
+pub struct WebhookConfig {
+    /// Where.
+    pub url: Url,
+    /// The key of the signature.
+    pub secret: Secret,
+}
+
+impl Default for ApprovalsConfig {
+    fn default() -> Self {
+        let gateway::Patience { expires, pending, per_minute, client_confirm, .. } =
+            gateway::Patience::default();
+        Self { expires, pending, per_minute, client_confirm, page: None, webhook: None }
     }
 }
 

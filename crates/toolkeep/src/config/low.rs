@@ -13,10 +13,14 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use super::field::Field;
 pub(super) use policy::{EffectWord, Example, Layer, Policy, Rule, SafetyWord, ScopeRule, Time};
 
+mod approvals;
 mod authorization;
+mod text;
 mod tokens;
 
+pub(super) use approvals::{Approvals, Webhook};
 pub(super) use authorization::{GrantWord, OAuth, PerCaller};
+pub(super) use text::Text;
 pub(super) use tokens::{Grant, Issuer, Tokens};
 
 /// Configuration of Toolkeep. `${VAR}` and `${VAR:-default}` may stand in every value; `$${` stands
@@ -36,6 +40,8 @@ pub(super) struct File {
     pub(super) sources: Field<Vec<Field<Source>>>,
     /// The front doors.
     pub(super) server: Field<Server>,
+    /// Calls that are held until a person has agreed.
+    pub(super) approvals: Field<Approvals>,
     /// Limits on calls.
     pub(super) limits: Field<Limits>,
     /// URL of a Redis in which the manifests of HTTP modules are kept, such as `redis://HOST:6379/0`.
@@ -190,28 +196,6 @@ pub(super) enum DurabilityWord {
 /// A number of bytes: a number, or a text such as `2MiB`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Size(pub(super) String);
-
-/// A text in which a number or a truth value is taken as it is typed: `PORT: 8080`.
-#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
-pub(super) struct Text(pub(super) String);
-
-impl fmt::Debug for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Text(…)")
-    }
-}
-
-impl JsonSchema for Text {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Text".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": ["string", "number", "boolean"] })
-    }
-}
 
 impl JsonSchema for Size {
     fn schema_name() -> std::borrow::Cow<'static, str> {

@@ -1,6 +1,7 @@
 //! From what is written to what is used: defaults, paths, addresses, and every rule that needs more
 //! than one value.
 
+mod approvals;
 mod authorization;
 mod mcp_servers;
 mod modules;
@@ -52,6 +53,7 @@ impl Resolver<'_> {
             data: self.data(low, setting),
             sources: Vec::new(),
             server: server.map(|server| self.server(server)).unwrap_or_default(),
+            approvals: low.approvals.get().map(|it| self.approvals(it)).unwrap_or_default(),
             limits: low.limits.get().map(|limits| self.limits(limits)).unwrap_or_default(),
             policy: self.policy(low.policy.get()),
             policy_said: !low.policy.is_absent(),

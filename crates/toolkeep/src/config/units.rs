@@ -7,6 +7,11 @@ const LONGEST: Duration = Duration::from_mins(10);
 
 /// `500ms`, `30s`, `2m`; from 1 ms to 10 minutes.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    time(text, LONGEST)
+}
+
+/// The same, from 1 ms to `longest`.
+pub(super) fn time(text: &str, longest: Duration) -> Result<Duration, String> {
     let advice = "write a number and its unit, such as `500ms`, `30s` or `2m`";
     let (number, unit) = split(text).ok_or(advice)?;
     let milliseconds = match unit {
@@ -17,8 +22,8 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         _ => return Err(advice.to_owned()),
     };
     let time = Duration::from_millis(number.saturating_mul(milliseconds));
-    if time.is_zero() || time > LONGEST {
-        return Err("use a time from `1ms` to `10m`".to_owned());
+    if time.is_zero() || time > longest {
+        return Err(format!("use a time from `1ms` to `{}m`", longest.as_secs() / 60));
     }
     Ok(time)
 }

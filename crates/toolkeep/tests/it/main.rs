@@ -11,6 +11,8 @@ mod crash;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod held;
+#[cfg(test)]
 mod makefile;
 #[cfg(test)]
 mod modules;

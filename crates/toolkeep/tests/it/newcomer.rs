@@ -58,7 +58,12 @@ fn the_commands_of_the_guide_print_what_it_says() {
 
 #[test]
 fn the_configurations_and_settings_shown_are_sound() {
-    let pages = ["README.md", "docs/guide/getting-started.md", "docs/guide/modules.md"];
+    let pages = [
+        "README.md",
+        "docs/guide/getting-started.md",
+        "docs/guide/modules.md",
+        "docs/guide/approvals.md",
+    ];
     for (language, text) in pages.iter().flat_map(|path| page(path).others()) {
         match language.as_str() {
             "yaml" => {

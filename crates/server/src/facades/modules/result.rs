@@ -5,8 +5,9 @@ use identity::Principal;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tool::outcome::{Answer, Failure};
-use tool::{CallerType, Code, Json, Step};
+use tool::{CallerType, Code, Json, Step, Wait};
 
+use crate::held;
 use crate::rest::calls::shown;
 use crate::state::Doors;
 
@@ -38,12 +39,24 @@ pub(super) struct Asked<'a> {
     /// The same, lowered as the call asks for.
     pub(super) caller: &'a Principal,
     pub(super) tool_name: String,
+    pub(super) arguments: Json,
 }
 
 impl Asked<'_> {
     pub(super) fn told(self, answer: Answer) -> ToolResult {
         let outcome = match answer.result {
             Ok(Step::Done(outcome)) => outcome,
+            // Spec 0 has no word for it, and retries what failed: so it is told as spec 3 does.
+            Ok(Step::Wait(Wait::Approval(approval))) => {
+                let held = (answer.call, &approval);
+                let result = held::pending(&self.tool_name, &self.arguments, held);
+                return ToolResult {
+                    tool_name: self.tool_name,
+                    success: true,
+                    result,
+                    error: None,
+                };
+            }
             Ok(Step::Wait(_)) => {
                 let told = "the tool asks for input, which cannot be given through this door";
                 return ToolResult::failed(self.tool_name, told.to_owned());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use gateway::{Gateway, Options};
+use gateway::{Gateway, Holding, Options, Patience};
 use identity::{NewKey, Principal, Right};
 use intake::{Intake, Sourced, Times};
 use ledger::FileLedger;
@@ -40,6 +40,10 @@ pub(crate) struct Setup {
     pub(crate) about: Option<tool::Json>,
     /// The installation's secret.
     pub(crate) secret: Option<Secret>,
+    /// Whether calls can be held, and how.
+    pub(crate) patience: Option<Patience>,
+    /// How callers are told of them.
+    pub(crate) notices: server::Notices,
     /// What its source answers first, where that is no listing of the offers.
     pub(crate) first: Option<Answer>,
     /// Where its keys are kept, where that is not a store of its own.
@@ -72,8 +76,8 @@ impl Server {
     }
 
     pub(crate) async fn with(setup: Setup) -> Self {
-        let Setup { offers, hosts, options, open, files, kind, about, secret, first, store } =
-            setup;
+        let Setup { offers, hosts, options, open, files, kind, about, secret, store, .. } = setup;
+        let (first, patience, notices) = (setup.first, setup.patience, setup.notices);
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
         let kept: (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) = match files {
             Some(files) => (Arc::clone(&files) as _, files),
@@ -85,6 +89,11 @@ impl Server {
         let source = Arc::new(Scripted::new("s", first));
         let intake = listed(&source, kind, &clock).await;
         let policy = Arc::new(ArcSwap::from_pointee(Policy::default()));
+        let store = store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        let (keys, problems) = Keys::read(store, open).await.unwrap();
+        assert_eq!(problems, []);
+        let keys = Arc::new(keys);
+        let holding = patience.map(|patience| holding(&keys, patience));
         let gateway = Arc::new(Gateway::new(gateway::Parts {
             catalog: intake.cell(),
             policy: Arc::clone(&policy),
@@ -92,13 +101,10 @@ impl Server {
             clock: Arc::clone(&clock) as _,
             credentials: Arc::new(testkit::context::Quiet),
             mac_key: Secret::new("key"),
+            holding,
             options,
         }));
         let issuers = Arc::new(Issuers::default());
-        let store = store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
-        let (keys, problems) = Keys::read(store, open).await.unwrap();
-        assert_eq!(problems, []);
-        let keys = Arc::new(keys);
         let doors = Doors::new(Parts {
             gateway: Arc::clone(&gateway),
             intake: Arc::clone(&intake),
@@ -108,6 +114,7 @@ impl Server {
             counts,
             clock: Arc::clone(&clock) as _,
             max_body: server::MAX_BODY,
+            notices,
             secret: secret.unwrap_or_else(|| Secret::new("key")),
             hosts,
         });
@@ -218,6 +225,16 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+/// Calls are held in memory, and nobody is told.
+fn holding(keys: &Arc<Keys>, patience: Patience) -> Holding {
+    Holding {
+        store: Arc::new(MemoryStore::new()),
+        holders: Arc::clone(keys) as _,
+        herald: Arc::new(gateway::Nobody),
+        patience,
     }
 }
 

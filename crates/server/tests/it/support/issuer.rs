@@ -87,6 +87,12 @@ pub(crate) fn claims() -> Value {
 /// A server that believes an issuer, whose tokens of the scope `tools` are guests', of `admin` admins'.
 pub(crate) async fn believing(signer: &Signer) -> (Server, Arc<Published>) {
     let server = Server::new().await;
+    let published = believes(&server, signer);
+    (server, published)
+}
+
+/// From here on this one does.
+pub(crate) fn believes(server: &Server, signer: &Signer) -> Arc<Published> {
     let published = Arc::new(Published::default());
     published.keys.lock().unwrap().push(signer.jwk());
     let grant = |value: &str, level, roles: &[&str]| Grant {
@@ -109,7 +115,7 @@ pub(crate) async fn believing(signer: &Signer) -> (Server, Arc<Published>) {
     let keys = Arc::clone(&published) as Arc<dyn KeySource>;
     let (resource, issuers) = (HERE.to_owned(), vec![issuer]);
     server.issuers.set(Some(Trusted { resource, issuers, keys }));
-    (server, published)
+    published
 }
 
 pub(crate) fn bearing(server: &Server, token: &str) -> Client {

@@ -75,7 +75,7 @@ pub(super) fn row(record: &Value) -> [String; 7] {
         _ => value::line(body, "tool", 60),
     });
     let who = body.get("caller").map(|caller| value::line(caller, "subject", 24));
-    let how = ["status", "code", "reason"].map(|key| value::line(body, key, 40));
+    let how = ["step", "status", "code", "reason"].map(|key| value::line(body, key, 40));
     let how: Vec<_> = how.into_iter().filter(|word| !word.is_empty()).collect();
     [
         value::line(record, "seq", 20),

@@ -42,11 +42,13 @@ impl Show {
 }
 
 fn text(answer: &Value) -> String {
-    let facts_of_call = ["call_id", "status", "code", "tool", "source", "started", "elapsed_ms"]
-        .map(|key| {
-            let fact = value::line(answer, key, 200);
-            (key, fact)
-        });
+    let facts_of_call =
+        ["call_id", "status", "code", "tool", "source", "started", "elapsed_ms", "result"].map(
+            |key| {
+                let fact = value::line(answer, key, 200);
+                (key, fact)
+            },
+        );
     let told = facts_of_call.iter().filter(|(_, fact)| !fact.is_empty());
     let told: Vec<_> = told.map(|(key, fact)| format!("{key:<11} {fact}")).collect();
     let records = value::list(answer, "records").iter().map(record);

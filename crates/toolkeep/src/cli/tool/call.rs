@@ -10,12 +10,15 @@ use serde_json::value::RawValue;
 use super::arguments;
 use crate::cli::client::{Client, Path};
 use crate::cli::context::Context;
+use crate::cli::data::FirstKey;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::near;
 use crate::cli::ui::{Ui, clean};
 
 /// The largest arguments that are read, in bytes: what the server takes.
 const ARGUMENTS: u64 = 1 << 20;
+/// How long one request waits for a decision; then it is asked again.
+const WAIT: &str = "20s";
 
 /// Call a tool.
 ///
@@ -23,13 +26,17 @@ const ARGUMENTS: u64 = 1 << 20;
 /// where a number is wanted and a text where a text is. `key:=JSON` is JSON whatever the schema says.
 /// A single `-` reads all arguments as JSON from standard input.
 ///
-/// Exits with 1 where the tool itself reports a failure.
+/// A tool that could do harm is not run before a person has agreed: the call is held then, and its id
+/// told. With `--wait` this waits for the decision, and for what comes of it.
+///
+/// Exits with 1 where the tool itself reports a failure, and with 3 where the call is held.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep tool call calculator expression='6*7'
   toolkeep tool call echo --args '{\"message\": \"hello\"}'
-  echo '{\"message\": \"hello\"}' | toolkeep tool call echo -")]
+  echo '{\"message\": \"hello\"}' | toolkeep tool call echo -
+  toolkeep tool call rm path=old --agent --wait")]
 pub(in crate::cli) struct Call {
     /// The tool's name or alias.
     #[arg(value_name = "NAME")]
@@ -43,6 +50,12 @@ pub(in crate::cli) struct Call {
     /// A time of your own for the call, in milliseconds; it can only shorten the tool's.
     #[arg(long, value_name = "MS")]
     timeout_ms: Option<u64>,
+    /// Wait until a person has decided, where the call is held for an approval.
+    #[arg(long)]
+    wait: bool,
+    /// Call with agent.key instead of owner.key, so that the owner can approve the call.
+    #[arg(long)]
+    agent: bool,
 }
 
 #[derive(Serialize)]
@@ -55,28 +68,59 @@ struct Body<'a> {
 
 #[derive(Deserialize)]
 struct Answer<'a> {
-    #[serde(borrow)]
-    result: &'a RawValue,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
     #[serde(default)]
     is_error: bool,
+    #[serde(default)]
+    call_id: String,
+    #[serde(default)]
+    approval: Option<Held>,
+}
+
+/// What a call waits for.
+#[derive(Deserialize)]
+struct Held {
+    reason: String,
+    expires: String,
+    approved: bool,
 }
 
 impl Call {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         // Read before anything is started: a faulty line costs nothing.
         let whole = self.whole()?;
-        let session = context.connect().await?;
+        let key = if self.agent { FirstKey::Agent } else { FirstKey::Owner };
+        let session = context.connect_as(key).await?;
         let mut called = self.call(&session.client, whole).await;
         if let Err(failure) = called {
             called = Err(near::named(near::TOOL, &session.client, &self.name, failure).await);
         }
         session.end().await?;
         let answer = called?;
-        let read: Answer<'_> = serde_json::from_str(answer.get()).map_err(|error| {
-            Failure::new(Exit::Failed, format!("the server's answer cannot be read: {error}"))
-        })?;
-        ui.answer(&answer, || text(read.result))?;
+        let read = read(&answer)?;
+        if let Some(approval) = &read.approval {
+            ui.answer(&answer, || held(&read.call_id, approval))?;
+            return Ok(Exit::Refused);
+        }
+        ui.answer(&answer, || read.result.map(text).unwrap_or_default())?;
         Ok(if read.is_error { Exit::Failed } else { Exit::Done })
+    }
+
+    /// Comes back for a held call until it has ended.
+    async fn patiently(
+        &self,
+        client: &Client,
+        mut answer: Box<RawValue>,
+    ) -> Result<Box<RawValue>, Failure> {
+        loop {
+            let read = read(&answer)?;
+            if read.approval.is_none() || !self.wait {
+                return Ok(answer);
+            }
+            let path = Path::new("/v1/calls", &[&read.call_id, "resume"]);
+            answer = client.post(&path.with("wait", Some(WAIT)), &serde_json::json!({})).await?;
+        }
     }
 
     /// The arguments, where they were given as one. They are passed on as they were written: no digit
@@ -110,7 +154,10 @@ impl Call {
                 .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?
         };
         let body = Body { tool: &self.name, arguments: &arguments, timeout_ms: self.timeout_ms };
-        client.post(&Path::new("/v1/calls", &[]), &body).await
+        let wait = self.wait.then_some(WAIT);
+        let path = Path::new("/v1/calls", &[]).with("wait", wait);
+        let answer = client.post(&path, &body).await?;
+        self.patiently(client, answer).await
     }
 
     /// The schema by which the arguments are read; none is needed where there are none.
@@ -134,6 +181,26 @@ fn stdin() -> Result<String, Failure> {
         return Err(Failure::new(Exit::Usage, message));
     }
     Ok(text)
+}
+
+fn read(answer: &RawValue) -> Result<Answer<'_>, Failure> {
+    serde_json::from_str(answer.get()).map_err(|error| {
+        Failure::new(Exit::Failed, format!("the server's answer cannot be read: {error}"))
+    })
+}
+
+/// What a held call waits for, and what to do.
+fn held(id: &str, held: &Held) -> String {
+    let id = clean(id);
+    if held.approved {
+        return format!("approved: call {id} runs\n  toolkeep record show {id}");
+    }
+    format!(
+        "held: call {id} waits for an approval until {}: {}\n  \
+         toolkeep approval approve {id}\n  toolkeep record show {id}",
+        clean(&held.expires),
+        clean(&held.reason)
+    )
 }
 
 /// The tool's answer alone: a text as it is, anything else as the JSON that came.

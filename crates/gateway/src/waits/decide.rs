@@ -1,0 +1,303 @@
+//! A person decides. Each decision is one compare-and-set: of two that come at once one counts.
+
+use std::sync::Arc;
+
+use identity::{Principal, Right};
+use tool::ledger::WaitStep;
+use tool::outcome::Failure;
+use tool::{Args, CallId, Caller, Code, Digest, Json, StoreError};
+
+use super::index::Phase;
+use super::kept::{Decision, Kept};
+use super::shown::same;
+use super::{Event, Heard, Holder, Page, Read, Shown, State, Waits, unavailable};
+use crate::{Gateway, shape};
+
+/// Characters of a reason.
+const REASON: usize = 1_000;
+/// Held calls of one page at most.
+const PAGE: usize = 200;
+
+impl Gateway {
+    /// Held calls that this principal may see: those of its organisation, with the right to approve,
+    /// and else its own. The newest first, after `before`.
+    ///
+    /// # Errors
+    /// Where the store does not answer.
+    pub async fn approvals(
+        &self,
+        who: &Principal,
+        pending: bool,
+        (before, limit): (Option<CallId>, usize),
+    ) -> Result<Page, Failure> {
+        let Some(waits) = &self.waits else {
+            return Ok(Page { approvals: Vec::new(), next: None });
+        };
+        let own = (!who.may(Right::Approve)).then(|| who.caller());
+        let ids = waits.index.list((who.org(), own), pending, before);
+        let (mut approvals, mut last, limit) = (Vec::new(), None, limit.clamp(1, PAGE));
+        for id in ids {
+            if approvals.len() >= limit {
+                return Ok(Page { approvals, next: last });
+            }
+            last = Some(id);
+            // It may have been forgotten meanwhile.
+            if let Some(read) = waits.read(id).await? {
+                approvals.push(Shown::of(&read.kept));
+            }
+        }
+        Ok(Page { approvals, next: None })
+    }
+
+    /// One held call, as this principal may see it.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`] for what is not there and for what is another's alike.
+    pub async fn approval(&self, who: &Principal, id: CallId) -> Result<Shown, Failure> {
+        let read = self.seen(who, id).await?.1;
+        Ok(Shown::of(&read.kept))
+    }
+
+    async fn seen(&self, who: &Principal, id: CallId) -> Result<(&Waits, Read), Failure> {
+        let missing = || Failure::new(Code::NotFound, format!("no approval `{id}`"));
+        let waits = self.waits.as_ref().ok_or_else(missing)?;
+        let read = waits.read(id).await?.ok_or_else(missing)?;
+        let caller = &read.kept.caller;
+        let sees = caller.org == *who.org() && who.may(Right::Approve);
+        if sees || read.kept.is_of(who.caller()) { Ok((waits, read)) } else { Err(missing()) }
+    }
+
+    /// What a person may decide about now.
+    async fn open(
+        &self,
+        who: &Principal,
+        id: CallId,
+        seen: Option<Digest>,
+    ) -> Result<(&Waits, Read), Failure> {
+        let (waits, read) = self.seen(who, id).await?;
+        if !who.may(Right::Approve) {
+            let told = "the key lacks the right `approve`; an agent's key never has it";
+            return Err(Failure::new(Code::Forbidden, told));
+        }
+        let kept = &read.kept;
+        if who.level() < kept.level {
+            let told = format!(
+                "the tool is for the level `{}` and above, and the key has `{}`",
+                kept.level,
+                who.level()
+            );
+            return Err(Failure::new(Code::Forbidden, told));
+        }
+        let read = self.undecided(waits, read).await?;
+        if seen.is_some_and(|seen| seen != read.kept.hash) {
+            let told = "the arguments were changed meanwhile; look at them again";
+            return Err(Failure::new(Code::Conflict, told));
+        }
+        Ok((waits, read))
+    }
+
+    /// Only what waits can be decided, and only in time.
+    async fn undecided(&self, waits: &Waits, read: Read) -> Result<Read, Failure> {
+        let id = read.kept.id;
+        if read.kept.state != State::Pending {
+            return Err(decided(&read.kept));
+        }
+        if self.is_over(waits, &read.kept) {
+            self.expire(waits, read).await;
+            return Err(Failure::new(Code::Conflict, format!("the approval `{id}` has expired")));
+        }
+        Ok(read)
+    }
+
+    /// Agrees to a call, which then runs once: at once, where its caller's credential is kept here.
+    /// `seen` is the hash of the arguments that were looked at, where the approver says.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`], [`Code::Forbidden`] without the right or for an own call by the same door,
+    /// [`Code::Conflict`] where it is decided, expired or changed.
+    pub async fn approve(
+        self: &Arc<Self>,
+        (who, door): (&Principal, &str),
+        id: CallId,
+        seen: Option<Digest>,
+    ) -> Result<Shown, Failure> {
+        let (waits, read) = self.open(who, id, seen).await?;
+        if same(who.caller(), &read.kept.caller) && read.kept.door == door {
+            let told = "it is your own call, and came by this same door; let another person approve \
+                        it, or make the call with your agent's key";
+            return Err(Failure::new(Code::Forbidden, told));
+        }
+        self.approved(waits, read, (who.caller(), door)).await
+    }
+
+    /// The caller's own client agrees or refuses, where the operator lets this key do so.
+    ///
+    /// # Errors
+    /// [`Code::Forbidden`] where not, and as [`Gateway::approve`].
+    pub async fn confirm(
+        self: &Arc<Self>,
+        (who, door): (&Principal, &str),
+        id: CallId,
+        agrees: bool,
+    ) -> Result<Shown, Failure> {
+        let (waits, read) = self.seen(who, id).await?;
+        if !self.client_confirms(who) || !read.kept.is_of(who.caller()) {
+            let told = "this key's client may not give an approval; a person has to";
+            return Err(Failure::new(Code::Forbidden, told));
+        }
+        let read = self.undecided(waits, read).await?;
+        let by = (who.caller(), door);
+        if agrees {
+            return self.approved(waits, read, by).await;
+        }
+        self.refused(waits, read, (by, "the client refused")).await
+    }
+
+    /// Whether this key's client may give the approval itself.
+    pub fn client_confirms(&self, who: &Principal) -> bool {
+        let waits = self.waits.as_ref();
+        waits.is_some_and(|it| it.holding.patience.client_confirm.contains(who.key()))
+    }
+
+    async fn approved(
+        self: &Arc<Self>,
+        waits: &Waits,
+        mut read: Read,
+        by: (&Caller, &str),
+    ) -> Result<Shown, Failure> {
+        let id = read.kept.id;
+        read.kept.state = State::Approved;
+        read.kept.decision = Some(self.decision(by, None));
+        let read = waits.write(read).await.map_err(late)?;
+        let now = self.parts.clock.wall();
+        let holder = waits.holding.holders.holder(&read.kept.caller, now);
+        let runs = matches!(holder, Holder::Holds(_));
+        waits.index.move_to(id, Phase::Approved(runs), None);
+        if let Err(failure) = self.note(&read.kept, WaitStep::Approved, Some(by), None) {
+            waits.index.move_to(id, Phase::Approved(false), None);
+            return Err(failure);
+        }
+        let mut shown = changed(waits, &read.kept);
+        match holder {
+            Holder::Holds(principal) => {
+                self.go_on_soon(principal, id);
+            }
+            Holder::Gone => {
+                let told = "the key that made the call does not hold any more";
+                self.void(waits, read, Failure::new(Code::ApprovalVoid, told)).await;
+                if let Some(read) = waits.read(id).await? {
+                    shown = Shown::of(&read.kept);
+                }
+            }
+            Holder::Elsewhere => waits.tell(id, None),
+        }
+        Ok(shown)
+    }
+
+    /// Refuses a call, which then never runs.
+    ///
+    /// # Errors
+    /// As [`Gateway::approve`].
+    pub async fn deny(
+        &self,
+        (who, door): (&Principal, &str),
+        id: CallId,
+        reason: Option<&str>,
+    ) -> Result<Shown, Failure> {
+        let (waits, read) = self.open(who, id, None).await?;
+        let reason = reason.map(words).unwrap_or_default();
+        self.refused(waits, read, ((who.caller(), door), &reason)).await
+    }
+
+    async fn refused(
+        &self,
+        waits: &Waits,
+        mut read: Read,
+        (by, reason): ((&Caller, &str), &str),
+    ) -> Result<Shown, Failure> {
+        let told = Some(reason).filter(|reason| !reason.is_empty());
+        let message = match told {
+            Some(reason) => format!("the call was denied by a person: {reason}"),
+            None => "the call was denied by a person".to_owned(),
+        };
+        let failure = Failure::new(Code::ApprovalDenied, message);
+        read.kept.decision = Some(self.decision(by, told.map(str::to_owned)));
+        let read = self.close(waits, read, (State::Denied, failure)).await.map_err(late)?;
+        self.note(&read.kept, WaitStep::Denied, Some(by), told)?;
+        Ok(changed(waits, &read.kept))
+    }
+
+    /// Changes the arguments of a call, which still waits: it is bound to the new ones from here on.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArguments`] where they do not fit, and as [`Gateway::approve`].
+    pub async fn edit(
+        &self,
+        (who, door): (&Principal, &str),
+        id: CallId,
+        args: Json,
+    ) -> Result<Shown, Failure> {
+        let (waits, mut read) = self.open(who, id, None).await?;
+        let catalog = self.parts.catalog.load();
+        let found = catalog.find(read.kept.tool.name.as_str()).map(|(_, entry)| entry);
+        let entry = found.filter(|entry| {
+            entry.key == read.kept.tool && entry.definition == read.kept.definition
+        });
+        let entry = entry.ok_or_else(|| {
+            let told = "the tool is not the one that was called any more; deny the call";
+            Failure::new(Code::Conflict, told)
+        })?;
+        let args = Args::check(args.bytes().clone()).map_err(|error| {
+            Failure::new(Code::InvalidArguments, format!("the arguments: {error}"))
+        })?;
+        crate::pipeline::fits(entry, &args)?;
+        let kept = &mut read.kept;
+        kept.hash = catalog::arguments::digest(args.raw());
+        kept.args = args.raw().clone();
+        kept.edits = kept.edits.saturating_add(1);
+        let read = waits.write(read).await.map_err(late)?;
+        self.note(&read.kept, WaitStep::Edited, Some((who.caller(), door)), None)?;
+        Ok(changed(waits, &read.kept))
+    }
+
+    fn decision(&self, (by, door): (&Caller, &str), told: Option<String>) -> Decision {
+        Decision { by: by.clone(), door: door.to_owned(), at: self.parts.clock.wall(), told }
+    }
+}
+
+/// Tells of a change.
+pub(crate) fn changed(waits: &Waits, kept: &Kept) -> Shown {
+    let shown = Shown::of(kept);
+    waits.holding.herald.tell(&Event { heard: Heard::Changed, shown: shown.clone() });
+    shown
+}
+
+/// Why a decision comes too late.
+fn decided(kept: &Kept) -> Failure {
+    let who = kept.decision.as_ref().map(|decision| decision.by.subject.escape_debug());
+    let by = who.map(|who| format!(" by `{who}`")).unwrap_or_default();
+    let told = match kept.state {
+        State::Pending => "was changed by someone else".to_owned(),
+        State::Expired => "has expired".to_owned(),
+        State::Void => "is void: what was approved was not there any more".to_owned(),
+        State::Denied => format!("was denied{by}"),
+        State::Approved | State::Consumed | State::Done => format!("was approved{by}"),
+    };
+    Failure::new(Code::Conflict, format!("the approval `{}` {told} already", kept.id))
+}
+
+/// Another decision came first.
+fn late(error: StoreError) -> Failure {
+    match error {
+        StoreError::Conflict { .. } => {
+            Failure::new(Code::Conflict, "someone else decided or changed it first; look again")
+        }
+        error @ StoreError::Unavailable(_) => unavailable(&error),
+    }
+}
+
+/// A person's words, fit for records and answers.
+fn words(text: &str) -> String {
+    let cut: String = text.chars().take(REASON).collect();
+    shape::fit(Json::of(&cut)).read().unwrap_or_default()
+}

@@ -1,0 +1,275 @@
+//! Which waits there are, whose, and when each is due: in memory, made again at every start.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tool::outcome::{Answer, Failure};
+use tool::{CallId, Caller, Code, Digest, Map, Mono, Org};
+
+use super::Patience;
+
+/// The time in which asks are counted.
+const MINUTE: Duration = Duration::from_mins(1);
+/// Keys whose asks are remembered.
+const KEYS: usize = 10_000;
+
+/// What those who wait see: at its end, what came of it.
+pub(crate) type Told = Option<Arc<Answer>>;
+
+/// The index.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pending: usize,
+    per_minute: usize,
+    total: usize,
+    bytes: usize,
+    state: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    slots: Map<CallId, Slot>,
+    /// What is to be done next, and when.
+    due: BTreeSet<(Mono, CallId)>,
+    keys: Map<Arc<str>, Counts>,
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    pending: usize,
+    asks: VecDeque<Mono>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    whose: Arc<str>,
+    org: Org,
+    bytes: usize,
+    due: Mono,
+    phase: Phase,
+    /// Tool and arguments, until somebody has fetched its answer.
+    mark: Option<Digest>,
+    watched: Option<watch::Sender<Told>>,
+}
+
+/// How far a wait came, for those who count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nobody decided yet.
+    Pending,
+    /// It was approved; `true` where this process is about to run it or does.
+    Approved(bool),
+    /// Over: it is kept for its caller.
+    Ended,
+}
+
+/// A new line of the index.
+#[derive(Debug)]
+pub(crate) struct New<'a> {
+    pub(crate) id: CallId,
+    pub(crate) caller: &'a Caller,
+    pub(crate) bytes: usize,
+    pub(crate) due: Mono,
+    pub(crate) phase: Phase,
+    /// Tool and arguments.
+    pub(crate) mark: Digest,
+}
+
+impl Index {
+    pub(crate) fn new(patience: &Patience) -> Self {
+        let Patience { pending, per_minute, total, bytes, .. } = *patience;
+        Self { pending, per_minute, total, bytes, state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a call that is to be held, or says why there are too many.
+    pub(crate) fn admit(&self, new: &New<'_>, now: Mono) -> Result<(), Failure> {
+        let mut inner = self.lock();
+        if inner.slots.len() >= self.total || inner.bytes + new.bytes > self.bytes {
+            let told = "too many calls wait for an approval; have some decided, and try again";
+            return Err(Failure::new(Code::Busy, told));
+        }
+        let counts = inner.counts(new.caller);
+        while counts.asks.front().is_some_and(|at| now.since(*at) >= MINUTE) {
+            counts.asks.pop_front();
+        }
+        if counts.pending >= self.pending {
+            let told = format!(
+                "{} calls of this key wait for an approval, which is its limit; have them decided",
+                counts.pending
+            );
+            return Err(Failure::new(Code::RateLimited, told));
+        }
+        if counts.asks.len() >= self.per_minute {
+            let told = format!(
+                "this key asked for {} approvals within a minute, which is its limit; try later",
+                counts.asks.len()
+            );
+            return Err(Failure::new(Code::RateLimited, told));
+        }
+        counts.asks.push_back(now);
+        inner.insert(new);
+        Ok(())
+    }
+
+    /// Takes what was held when the process before ended.
+    pub(crate) fn restore(&self, new: &New<'_>) {
+        self.lock().insert(new);
+    }
+
+    /// Moves a wait on; nothing where it is not known.
+    pub(crate) fn move_to(&self, id: CallId, phase: Phase, due: Option<Mono>) {
+        let mut inner = self.lock();
+        let Some(slot) = inner.slots.get_mut(&id) else { return };
+        let (before, whose) = (slot.phase, Arc::clone(&slot.whose));
+        let old = slot.due;
+        slot.phase = phase;
+        slot.due = due.unwrap_or(old);
+        let new = slot.due;
+        inner.due.remove(&(old, id));
+        inner.due.insert((new, id));
+        if before == Phase::Pending && phase != Phase::Pending {
+            inner.decided(&whose);
+        }
+    }
+
+    pub(crate) fn phase(&self, id: CallId) -> Option<Phase> {
+        self.lock().slots.get(&id).map(|slot| slot.phase)
+    }
+
+    /// Whether its time is over by the clock that does not jump.
+    pub(crate) fn is_over(&self, id: CallId, now: Mono) -> bool {
+        let inner = self.lock();
+        inner.slots.get(&id).is_some_and(|slot| slot.phase != Phase::Ended && slot.due <= now)
+    }
+
+    pub(crate) fn forget(&self, id: CallId) {
+        let mut inner = self.lock();
+        let Some(slot) = inner.slots.remove(&id) else { return };
+        inner.due.remove(&(slot.due, id));
+        inner.bytes = inner.bytes.saturating_sub(slot.bytes);
+        if slot.phase == Phase::Pending {
+            inner.decided(&slot.whose);
+        }
+    }
+
+    /// The next that is due.
+    pub(crate) fn next(&self) -> Option<(Mono, CallId)> {
+        self.lock().due.first().copied()
+    }
+
+    /// Hears of what becomes of it.
+    pub(crate) fn watch(&self, id: CallId) -> Option<watch::Receiver<Told>> {
+        let mut inner = self.lock();
+        let slot = inner.slots.get_mut(&id)?;
+        Some(slot.watched.get_or_insert_with(|| watch::Sender::new(None)).subscribe())
+    }
+
+    pub(crate) fn tell(&self, id: CallId, answer: Option<&Answer>) {
+        let mut inner = self.lock();
+        let Some(slot) = inner.slots.get_mut(&id) else { return };
+        let Some(watched) = &slot.watched else { return };
+        watched.send_replace(answer.cloned().map(Arc::new));
+        // Who waits has it by now, and a large answer is not kept for nobody.
+        if answer.is_some() || watched.receiver_count() == 0 {
+            slot.watched = None;
+        }
+    }
+
+    /// Ids of one organisation, or of one caller there, the newest first; `pending` alone or all.
+    pub(crate) fn list(
+        &self,
+        (org, caller): (&Org, Option<&Caller>),
+        pending: bool,
+        before: Option<CallId>,
+    ) -> Vec<CallId> {
+        let whose = caller.map(whose);
+        let inner = self.lock();
+        let mut ids: Vec<_> = inner
+            .slots
+            .iter()
+            .filter(|(id, slot)| {
+                slot.org == *org
+                    && whose.as_deref().is_none_or(|whose| *slot.whose == *whose)
+                    && (!pending || slot.phase == Phase::Pending)
+                    && before.is_none_or(|before| **id < before)
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        ids.sort_unstable_by(|a, b| b.cmp(a));
+        ids
+    }
+
+    /// Whether a call of this caller is there whose answer nobody has fetched.
+    pub(crate) fn has_unfetched(&self, caller: &Caller) -> bool {
+        let whose = whose(caller);
+        let inner = self.lock();
+        inner.keys.contains_key(whose.as_str())
+            && inner.slots.values().any(|slot| slot.mark.is_some() && *slot.whose == *whose)
+    }
+
+    /// The oldest of them that is the same call.
+    pub(crate) fn unfetched(&self, caller: &Caller, mark: Digest) -> Option<CallId> {
+        let whose = whose(caller);
+        let inner = self.lock();
+        let same = |slot: &Slot| slot.mark == Some(mark) && *slot.whose == *whose;
+        inner.slots.iter().filter(|(_, slot)| same(slot)).map(|(id, _)| *id).min()
+    }
+
+    /// Its caller has its answer.
+    pub(crate) fn fetched(&self, id: CallId) {
+        if let Some(slot) = self.lock().slots.get_mut(&id) {
+            slot.mark = None;
+        }
+    }
+
+    /// How many are not decided.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lock().slots.values().filter(|slot| slot.phase == Phase::Pending).count()
+    }
+}
+
+impl Inner {
+    fn counts(&mut self, caller: &Caller) -> &mut Counts {
+        if self.keys.len() >= KEYS {
+            self.keys.retain(|_, counts| counts.pending > 0);
+        }
+        self.keys.entry(whose(caller).into()).or_default()
+    }
+
+    fn insert(&mut self, new: &New<'_>) {
+        let whose: Arc<str> = whose(new.caller).into();
+        let counts = self.keys.entry(Arc::clone(&whose)).or_default();
+        counts.pending += usize::from(new.phase == Phase::Pending);
+        self.bytes += new.bytes;
+        self.due.insert((new.due, new.id));
+        let slot = Slot {
+            whose,
+            org: new.caller.org.clone(),
+            bytes: new.bytes,
+            due: new.due,
+            phase: new.phase,
+            // Whether the answer of one that had ended before this process was fetched, nobody knows.
+            mark: (new.phase != Phase::Ended).then_some(new.mark),
+            watched: None,
+        };
+        self.slots.insert(new.id, slot);
+    }
+
+    fn decided(&mut self, whose: &str) {
+        if let Some(counts) = self.keys.get_mut(whose) {
+            counts.pending = counts.pending.saturating_sub(1);
+        }
+    }
+}
+
+/// A caller as one word. Keys have no `/`.
+fn whose(caller: &Caller) -> String {
+    format!("{}/{}/{}", caller.org.as_str(), caller.key, caller.subject)
+}

@@ -1,0 +1,359 @@
+//! An approved call goes on: looked at anew in a new snapshot, its approval used up, and run once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use identity::Principal;
+use policy::Decision;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use tool::ledger::WaitStep;
+use tool::outcome::{Answer, Failure, Status};
+use tool::{Args, CallId, Code, Refusal, StoreError};
+
+use super::decide::changed;
+use super::index::Phase;
+use super::kept::{Kept, mark};
+use super::{Read, State, Waits, left, unavailable};
+use crate::pipeline::{Ready, Refused};
+use crate::run::Ended;
+use crate::{Gateway, Request};
+
+/// Between two tries where there is no room for the call.
+const AGAIN: Duration = Duration::from_millis(50);
+const LONGEST_AGAIN: Duration = Duration::from_secs(2);
+
+/// How a try to go on ended.
+enum Went {
+    /// Here is what came of it.
+    To(Answer),
+    /// There is no room now; the approval is as it was.
+    Busy(Failure),
+}
+
+impl Gateway {
+    /// What has come of a held call, for its caller; waits for it up to `wait`. Where the call was
+    /// approved and nobody runs it, it goes on here, with this principal.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`] for what is not there and for another's alike, and where the store does not
+    /// answer.
+    pub async fn settled(
+        self: &Arc<Self>,
+        who: &Principal,
+        id: CallId,
+        wait: Duration,
+    ) -> Result<Answer, Failure> {
+        let until = self.parts.clock.mono().after(wait.min(super::LONGEST));
+        let missing = || Failure::new(Code::NotFound, format!("no held call `{id}`"));
+        let waits = self.waits.as_ref().ok_or_else(missing)?;
+        loop {
+            // Before it is read, so that no change is missed.
+            let mut watched = waits.index.watch(id);
+            let read = waits.read(id).await?.ok_or_else(missing)?;
+            if !read.kept.is_of(who.caller()) {
+                return Err(missing());
+            }
+            let phase = waits.index.phase(id);
+            let answer = read.kept.answer(phase == Some(Phase::Approved(true)));
+            match (read.kept.state, phase) {
+                (State::Pending | State::Approved, _) if self.is_over(waits, &read.kept) => {
+                    self.expire(waits, read).await;
+                    continue;
+                }
+                (State::Approved, Some(Phase::Approved(false))) => {
+                    // Whoever agreed stands on record before the intent, even where the process ended
+                    // in between.
+                    let by = read.kept.decision.as_ref().map(|it| (&it.by, it.door.as_str()));
+                    self.note(&read.kept, WaitStep::Approved, by, Some("its caller came back"))?;
+                    waits.index.move_to(id, Phase::Approved(true), None);
+                    self.go_on_soon(who.clone(), id);
+                }
+                (State::Pending | State::Approved, _)
+                | (State::Consumed, Some(Phase::Approved(true))) => {}
+                _ => {
+                    waits.index.fetched(id);
+                    return Ok(answer);
+                }
+            }
+            let time = left(until, self.parts.clock.mono());
+            let Some(watched) = watched.as_mut().filter(|_| !time.is_zero()) else {
+                return Ok(answer);
+            };
+            tokio::select! {
+                changed = watched.changed() => {
+                    let told = watched.borrow_and_update().clone();
+                    match (changed, told) {
+                        (_, Some(told)) => {
+                            waits.index.fetched(id);
+                            return Ok(Answer::clone(&told));
+                        }
+                        (Ok(()), None) => {}
+                        // Its line is gone; the store knows how it ended.
+                        (Err(_), None) => tokio::task::yield_now().await,
+                    }
+                }
+                () = tokio::time::sleep(time) => return Ok(answer),
+                () = waits.closing.cancelled() => return Ok(answer),
+            }
+        }
+    }
+
+    /// A held call of this principal that equals `request`, and whose answer nobody has fetched: for
+    /// clients that can only call again.
+    pub fn earlier(&self, who: &Principal, request: &Request) -> Option<CallId> {
+        let index = &self.waits.as_ref()?.index;
+        // Nearly always there is none, and nothing is read then.
+        if !index.has_unfetched(who.caller()) {
+            return None;
+        }
+        let args = Args::check(request.args.clone()).ok()?;
+        let view = self.view(who, request.caller_type);
+        let (entry, _) = view.target(&request.target)?;
+        let hash = catalog::arguments::digest(args.raw());
+        index.unfetched(who.caller(), mark(entry.key.name.as_str(), hash))
+    }
+
+    /// How a held call stands, for its caller, without any effect.
+    ///
+    /// # Errors
+    /// As [`Gateway::settled`].
+    pub async fn standing(&self, who: &Principal, id: CallId) -> Result<Answer, Failure> {
+        let missing = || Failure::new(Code::NotFound, format!("no held call `{id}`"));
+        let waits = self.waits.as_ref().ok_or_else(missing)?;
+        let read = waits.read(id).await?.filter(|read| read.kept.is_of(who.caller()));
+        let here = waits.index.phase(id) == Some(Phase::Approved(true));
+        Ok(read.ok_or_else(missing)?.kept.answer(here))
+    }
+
+    /// Runs an approved call in a task of its own. The end of the server waits for it to begin.
+    pub(crate) fn go_on_soon(self: &Arc<Self>, who: Principal, id: CallId) {
+        let (gateway, starting) = (Arc::clone(self), self.starting.token());
+        drop(self.tasks.spawn(async move { gateway.run_approved(&who, id, starting).await }));
+    }
+
+    /// Runs it, and tries again while there is no room for it.
+    async fn run_approved(self: Arc<Self>, who: &Principal, id: CallId, first: TaskTrackerToken) {
+        let Some(waits) = &self.waits else { return };
+        let (mut again, mut first) = (AGAIN, Some(first));
+        loop {
+            match Box::pin(self.go_on(waits, who, (id, first.take()))).await {
+                Ok(Went::To(answer)) => return waits.tell(id, Some(&answer)),
+                Ok(Went::Busy(failure)) if failure.code == Code::Busy => {
+                    tokio::time::sleep(again).await;
+                    again = (again * 2).min(LONGEST_AGAIN);
+                }
+                Ok(Went::Busy(failure)) | Err(failure) => {
+                    tracing::warn!(call = %id, "an approved call did not go on: {}", failure.message);
+                    waits.index.move_to(id, Phase::Approved(false), None);
+                    return waits.tell(id, None);
+                }
+            }
+        }
+    }
+
+    async fn go_on(
+        self: &Arc<Self>,
+        waits: &Waits,
+        who: &Principal,
+        (id, starting): (CallId, Option<TaskTrackerToken>),
+    ) -> Result<Went, Failure> {
+        let gone = || Failure::new(Code::NotFound, format!("no held call `{id}`"));
+        let read = waits.read(id).await?.ok_or_else(gone)?;
+        if read.kept.state != State::Approved {
+            return Ok(Went::To(read.kept.answer(false)));
+        }
+        if self.is_over(waits, &read.kept) {
+            return Ok(Went::To(self.expire(waits, read).await));
+        }
+        let who = read.kept.as_called(who);
+        let request = Box::new(read.kept.request(door(&read.kept)));
+        let ready = match self.again(&who, &request, &read.kept) {
+            Ok(ready) => ready,
+            Err(again) if again.passes => return Ok(Went::Busy(again.failure)),
+            Err(again) => return Ok(Went::To(self.void(waits, read, again.failure).await)),
+        };
+        drop(starting);
+        let read = match self.consume(waits, read).await {
+            Ok(read) => read,
+            // Another one runs it, or ran it.
+            Err(StoreError::Conflict { .. }) => {
+                let read = waits.read(id).await?.ok_or_else(gone)?;
+                return Ok(Went::To(read.kept.answer(false)));
+            }
+            Err(error) => return Err(unavailable(&error)),
+        };
+        let started = self.parts.clock.mono();
+        let (status, result) = self.recorded_run(&who, request, ready, &read.kept).await;
+        let elapsed = self.parts.clock.mono().since(started);
+        let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        let answer = Answer { call: id, status, result, elapsed_ms };
+        // It has ended, and is on record; that it is kept for later need not be waited for.
+        waits.tell(id, Some(&answer));
+        self.done(waits, read, &answer).await;
+        Ok(Went::To(answer))
+    }
+
+    /// Everything that stands before a call, once more; the approval lifts the hold it was given for,
+    /// and nothing else.
+    fn again(&self, who: &Principal, request: &Request, kept: &Kept) -> Result<Box<Ready>, Again> {
+        let void = |told: String| Again::ends(Failure::new(Code::ApprovalVoid, told));
+        let looked = self.look(who, request).map_err(|refused| {
+            let told = format!("since the call was held: {}", refused.failure.message);
+            Again::ends(Failure::new(refused.failure.code, told))
+        })?;
+        if looked.entry.key != kept.tool {
+            return Err(void("another tool has taken the name since the call was held".to_owned()));
+        }
+        if looked.entry.definition != kept.definition {
+            let told = "the tool's definition has changed since the call was held; call again";
+            return Err(void(told.to_owned()));
+        }
+        if catalog::arguments::digest(looked.args.raw()) != kept.hash {
+            return Err(void("the stored arguments are not those that were approved".to_owned()));
+        }
+        match looked.decision {
+            Decision::Allow(_) => {}
+            Decision::Hold(reason) if reason.as_str() == kept.reason.0 => {}
+            Decision::Hold(reason) => {
+                let told = format!("the call is held for another reason now: {}", reason.text());
+                return Err(void(told));
+            }
+            Decision::Deny(reason) => {
+                let told = format!("since the call was held: {}", reason.text());
+                return Err(Again::ends(Failure::new(Code::Denied, told)));
+            }
+        }
+        let id = (kept.id, "approved");
+        self.permitted(id, who, request, looked).map_err(|failure| Again { failure, passes: true })
+    }
+
+    /// The approval is used up, before anything of the call begins.
+    async fn consume(&self, waits: &Waits, mut read: Read) -> Result<Read, StoreError> {
+        read.kept.state = State::Consumed;
+        waits.write(read).await
+    }
+
+    async fn recorded_run(
+        self: &Arc<Self>,
+        who: &Principal,
+        request: Box<Request>,
+        ready: Box<Ready>,
+        kept: &Kept,
+    ) -> Ended {
+        match self.intent(who, &request, &ready).await {
+            Err(failure) => {
+                tracing::error!(call = %kept.id, "an approval is used up, and the call did not run");
+                (Status::Refused, Err(failure))
+            }
+            Ok(ticket) => self.run(who, request, ready, ticket).await,
+        }
+    }
+
+    async fn done(&self, waits: &Waits, mut read: Read, answer: &Answer) {
+        let id = read.kept.id;
+        let now = self.parts.clock.wall();
+        read.kept.ended(State::Done, now, answer);
+        match waits.write(read).await {
+            Ok(read) => drop(changed(waits, &read.kept)),
+            // The record has it; only its caller, if he comes later, gets no answer.
+            Err(error) => tracing::error!(%error, call = %id, "what came of it is not kept"),
+        }
+        self.keep_ended(waits, id);
+    }
+
+    pub(crate) fn keep_ended(&self, waits: &Waits, id: CallId) {
+        let due = self.parts.clock.mono().after(waits.holding.patience.kept);
+        waits.index.move_to(id, Phase::Ended, Some(due));
+    }
+
+    /// Ends a call that does not run, and leaves its one `refused` record.
+    pub(crate) async fn close(
+        &self,
+        waits: &Waits,
+        mut read: Read,
+        (state, failure): (State, Failure),
+    ) -> Result<Read, StoreError> {
+        let code = failure.code;
+        let answer = Answer {
+            call: read.kept.id,
+            status: Status::Refused,
+            result: Err(failure),
+            elapsed_ms: 0,
+        };
+        read.kept.ended(state, self.parts.clock.wall(), &answer);
+        let read = waits.write(read).await?;
+        let kept = &read.kept;
+        self.parts.ledger.refuse(Refusal {
+            call: kept.id,
+            at: self.parts.clock.wall(),
+            caller: kept.caller.clone(),
+            door: kept.door.clone(),
+            tool: kept.tool.name.to_string(),
+            code,
+            reason: Some(kept.reason.0.clone()),
+        });
+        self.keep_ended(waits, kept.id);
+        waits.tell(kept.id, Some(&answer));
+        Ok(read)
+    }
+
+    /// What was approved is not what is there.
+    pub(crate) async fn void(&self, waits: &Waits, read: Read, failure: Failure) -> Answer {
+        let told = failure.message.clone();
+        self.closed(waits, read, (State::Void, failure), (WaitStep::Void, &told)).await
+    }
+
+    /// Closes it, and says where it stands then, whoever closed it.
+    pub(crate) async fn closed(
+        &self,
+        waits: &Waits,
+        read: Read,
+        how: (State, Failure),
+        (step, told): (WaitStep, &str),
+    ) -> Answer {
+        let (id, before) = (read.kept.id, read.kept.answer(false));
+        match self.close(waits, read, how).await {
+            Ok(read) => {
+                // What cannot be recorded is told in the log; it has not run.
+                self.note(&read.kept, step, None, Some(told)).ok();
+                changed(waits, &read.kept);
+                read.kept.answer(false)
+            }
+            Err(StoreError::Conflict { .. }) => match waits.read(id).await {
+                Ok(Some(read)) => {
+                    read.kept.answer(waits.index.phase(id) == Some(Phase::Approved(true)))
+                }
+                _ => before,
+            },
+            Err(error) => {
+                tracing::error!(%error, call = %id, "a held call is not closed");
+                before
+            }
+        }
+    }
+}
+
+/// The door's word as a constant, which a call's is.
+fn door(kept: &Kept) -> &'static str {
+    const DOORS: &[&str] = &["rest", "mcp", "modules", "cli", "library"];
+    DOORS.iter().find(|door| **door == kept.door).copied().unwrap_or("library")
+}
+
+/// Why an approved call does not go on.
+struct Again {
+    failure: Failure,
+    /// Whether it may later.
+    passes: bool,
+}
+
+impl Again {
+    fn ends(failure: Failure) -> Self {
+        Self { failure, passes: false }
+    }
+}
+
+impl From<Refused> for Again {
+    fn from(refused: Refused) -> Self {
+        Self::ends(refused.failure)
+    }
+}

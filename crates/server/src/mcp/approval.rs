@@ -1,0 +1,163 @@
+//! Calls of MCP clients that are held for a person: how a client is told, and how it comes back.
+//!
+//! What a client answers is no approval. Only where the operator names its key does the gateway take its
+//! word, and then the record says whose word it was.
+
+use std::sync::Arc;
+
+use gateway::Request;
+use identity::Principal;
+use serde_json::{Value, json};
+use tool::executor::{Approval, Ask, ClientCan};
+use tool::outcome::{Answer, Status};
+use tool::{CallId, Json, Step, Wait};
+
+use super::asked::Asked;
+use super::client;
+use crate::held::sentence;
+use crate::state::Doors;
+
+/// The key of our one question.
+const KEY: &str = "approval";
+const METHOD: &str = "elicitation/create";
+/// This door, as records name it.
+const DOOR: &str = "mcp";
+
+/// What a request has to do with approvals.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// The call that it comes back for, with what the client answered.
+    pub(super) again: Option<(CallId, Option<Json>)>,
+    /// Where a person is sent; with `{id}` where the call's belongs.
+    page: Option<String>,
+    /// Whether the tool promises a shape for its results, which a pending one has not.
+    pub(super) typed: bool,
+}
+
+impl Held {
+    pub(super) fn of(asked: &Asked<'_>, native: &str) -> Self {
+        let configured = asked.who.doors.parts.notices.page.clone();
+        let host = asked.heads.0.get(http::header::HOST).and_then(|host| host.to_str().ok());
+        let own = host.map(|host| format!("http://{host}/approvals/{{id}}"));
+        let found = asked.who.view();
+        let typed = found.find(native).is_some_and(|(entry, _)| entry.tool.output.is_some());
+        Self { again: None, page: configured.or(own), typed }
+    }
+
+    /// The question that goes with a held call: the approval itself, where this client may give it, or a
+    /// notice with the page where a person can.
+    pub(super) fn question(
+        &self,
+        (can, confirms): (&ClientCan, bool),
+        (call, approval): (CallId, &Approval),
+    ) -> Option<Json> {
+        let (form, url) = (json!({"mode": "form"}), json!({"mode": "url"}));
+        let answers = |mode: &Value| client::answers(can, METHOD, &Json::of(mode));
+        if confirms && answers(&form) {
+            let told = format!("{} Let call {call} run?", approval.reason);
+            return Some(Json::of(&json!({
+                "mode": "form", "message": told,
+                "requestedSchema": {
+                    "type": "object",
+                    "properties": {"approve": {"type": "boolean", "title": "Approve"}},
+                    "required": ["approve"],
+                },
+            })));
+        }
+        let page = self.page.as_ref().filter(|_| answers(&url))?;
+        let page = page.replace("{id}", &call.to_string());
+        Some(Json::of(&json!({
+            "mode": "url", "elicitationId": call.to_string(), "url": page,
+            "message": sentence(call, approval),
+        })))
+    }
+
+    /// The same as 2026-07-28 has it: with the first answer only, so that nobody is asked twice.
+    pub(super) fn requests(
+        &self,
+        client: (&ClientCan, bool),
+        held: (CallId, &Approval),
+    ) -> Option<Json> {
+        let question = self.again.is_none().then(|| self.question(client, held))??;
+        let request = Json::of(&json!({"method": METHOD, "params": question}));
+        Some(Json::fields([(KEY, &request)]))
+    }
+}
+
+/// A client comes back for its call; it is kept waiting for a while.
+pub(super) async fn again(
+    doors: &Doors,
+    principal: &Principal,
+    (call, answers): (CallId, Option<Json>),
+) -> Answer {
+    let gateway = &doors.parts.gateway;
+    let word = answers.and_then(|answers| agrees(&answers.get(KEY)?));
+    if let Some(agrees) = word.filter(|_| gateway.client_confirms(principal)) {
+        // Where a person was sooner, that counts.
+        gateway.confirm((principal, DOOR), call, agrees).await.ok();
+    }
+    let wait = doors.parts.notices.poll;
+    settled(doors, principal, (call, wait)).await
+}
+
+async fn settled(
+    doors: &Doors,
+    principal: &Principal,
+    (call, wait): (CallId, std::time::Duration),
+) -> Answer {
+    let answered = doors.parts.gateway.settled(principal, call, wait).await;
+    answered.unwrap_or_else(|failure| Answer {
+        call,
+        status: Status::Refused,
+        result: Err(failure),
+        elapsed_ms: 0,
+    })
+}
+
+/// Whether the client's answer to our question says yes, or no; nothing where it says neither.
+fn agrees(answer: &Json) -> Option<bool> {
+    let [action, content] = answer.pick(["action", "content"]);
+    match action?.text()?.as_ref() {
+        "accept" => content?.get("approve")?.read().ok(),
+        "decline" => Some(false),
+        _ => None,
+    }
+}
+
+/// A call of a client of the older era: held, it stays open for a while, and the client is shown where a
+/// person can decide. A call that equals one which is held, or was and whose answer nobody has fetched,
+/// is that one: such a client can only call again.
+pub(super) async fn patiently(
+    (doors, principal): (&Doors, &Principal),
+    (held, can): (&Held, &ClientCan),
+    request: Request,
+) -> Answer {
+    let gateway = Arc::clone(&doors.parts.gateway);
+    let ask = request.ask.clone();
+    let answer = if let Some(call) = gateway.earlier(principal, &request) {
+        settled(doors, principal, (call, std::time::Duration::ZERO)).await
+    } else {
+        let answer = gateway.call(principal, request).await;
+        doors.metrics.ended("mcp", &answer);
+        answer
+    };
+    let Ok(Step::Wait(Wait::Approval(approval))) = &answer.result else { return answer };
+    let call = answer.call;
+    let confirms = gateway.client_confirms(principal);
+    let question = held.question((can, confirms), (call, approval));
+    let waiting = settled(doors, principal, (call, doors.parts.notices.open));
+    let asking = async {
+        let Some((ask, question)) = ask.zip(question) else { return };
+        let answered = Ask::ask(ask.as_ref(), METHOD, question).await;
+        let word = answered.ok().and_then(|answer| agrees(&answer)).filter(|_| confirms);
+        if let Some(agrees) = word {
+            gateway.confirm((principal, DOOR), call, agrees).await.ok();
+        }
+    };
+    tokio::pin!(waiting);
+    tokio::select! {
+        biased;
+        answer = &mut waiting => answer,
+        () = asking => waiting.await,
+    }
+}

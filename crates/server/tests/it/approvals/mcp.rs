@@ -1,0 +1,152 @@
+use std::time::Duration;
+
+use gateway::Patience;
+use serde_json::{Value, json};
+
+use super::{Bench, confirming, nothing, text};
+use crate::support::client::{message, modern_message};
+
+fn call(args: &Value) -> Value {
+    json!({"name": "rm", "arguments": args})
+}
+
+async fn modern(bench: &Bench, mut params: Value, state: Option<&Value>, can: Value) -> Value {
+    if let Some(state) = state {
+        params["requestState"] = state.clone();
+    }
+    let mut message = modern_message("tools/call", params);
+    message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = can;
+    bench.agent.modern_message(&message).await.json()
+}
+
+#[tokio::test]
+async fn a_stateless_client_polls_with_the_state_it_was_given() {
+    let bench = Bench::new().await;
+    let held = modern(&bench, call(&json!({"n": 1})), None, nothing()).await;
+    let result = &held["result"];
+    assert_eq!(result["resultType"], "input_required", "{held}");
+    assert_eq!(result.get("inputRequests"), None, "it said that it can answer nothing");
+    let state = &result["requestState"];
+    // Nobody decided: it is held once more, as often as it likes.
+    for _ in 0..2 {
+        let again = modern(&bench, call(&json!({"n": 1})), Some(state), nothing()).await;
+        assert_eq!(again["result"]["resultType"], "input_required");
+    }
+    assert_eq!(
+        bench.owner.get("/v1/approvals").await.good()["approvals"].as_array().unwrap().len(),
+        1
+    );
+    // The same arguments written in another way are the same; others, another key and a changed state not.
+    let other = modern(&bench, call(&json!({"n": 2})), Some(state), nothing()).await;
+    assert_eq!(other["error"]["code"], -32_602);
+    let broken = json!(format!("{}A", state.as_str().unwrap()));
+    let bent = modern(&bench, call(&json!({"n": 1})), Some(&broken), nothing()).await;
+    assert_eq!(bent["error"]["code"], -32_602);
+    let stranger = Bench { agent: bench.server.agent("bob", tool::Level::User).await, ..bench };
+    let taken = modern(&stranger, call(&json!({"n": 1})), Some(state), nothing()).await;
+    assert_eq!(taken["error"]["code"], -32_602);
+    assert_eq!(stranger.ran.calls(), 0);
+}
+
+#[tokio::test]
+async fn a_stateless_client_gets_what_became_of_its_call() {
+    type Case = (&'static str, Value, &'static str);
+    let cases: [Case; 3] = [
+        ("approve", json!({}), r#"{"n":1}"#),
+        ("edit", json!({"arguments": {"n": 5}, "approve": true}), r#"{"n":5}"#),
+        ("deny", json!({"reason": "no"}), "approval_denied: the call was denied by a person: no"),
+    ];
+    for (how, body, expected) in cases {
+        let bench = Bench::with(Patience::default(), Duration::from_secs(30)).await;
+        let held = modern(&bench, call(&json!({"n": 1})), None, nothing()).await;
+        let state = &held["result"]["requestState"];
+        let id = bench.waiting().await;
+        let again = modern(&bench, call(&json!({"n": 1})), Some(state), nothing());
+        let decide = bench.decide(&id, how, body);
+        let (again, _) = tokio::join!(again, decide);
+        assert_eq!(text(&again), expected, "{how}: {again}");
+        assert_eq!(bench.ran.calls(), usize::from(how != "deny"));
+    }
+}
+
+#[tokio::test]
+async fn what_a_client_answers_is_no_approval_unless_the_operator_says_so() {
+    let form = json!({"elicitation": {"form": {}, "url": {}}});
+    let yes = json!({"approval": {"action": "accept", "content": {"approve": true}}});
+    let bench = Bench::new().await;
+    let held = modern(&bench, call(&nothing()), None, form.clone()).await;
+    let asked = &held["result"]["inputRequests"]["approval"];
+    let id = bench.waiting().await;
+    assert_eq!(
+        (&asked["method"], &asked["params"]["mode"]),
+        (&json!("elicitation/create"), &json!("url"))
+    );
+    let url = asked["params"]["url"].as_str().unwrap();
+    assert!(
+        url.starts_with("http://127.0.0.1:") && url.ends_with(&format!("/approvals/{id}")),
+        "{url}"
+    );
+    let mut answered = call(&nothing());
+    answered["inputResponses"] = yes.clone();
+    let state = held["result"]["requestState"].clone();
+    let again = modern(&bench, answered.clone(), Some(&state), form.clone()).await;
+    assert_eq!(again["result"]["resultType"], "input_required", "{again}");
+    assert_eq!(again["result"].get("inputRequests"), None, "nobody is asked twice");
+    assert_eq!(bench.ran.calls(), 0);
+    // Where the operator names the key, it is.
+    let bench = Bench::with(confirming(), Duration::from_secs(30)).await;
+    for (word, ran) in [(yes, 1), (json!({"approval": {"action": "decline"}}), 1)] {
+        let held = modern(&bench, call(&nothing()), None, form.clone()).await;
+        let asked = &held["result"]["inputRequests"]["approval"];
+        assert_eq!(asked["params"]["mode"], "form");
+        answered["inputResponses"] = word;
+        let state = held["result"]["requestState"].clone();
+        let again = modern(&bench, answered.clone(), Some(&state), form.clone()).await;
+        assert_eq!(again["result"]["resultType"], "complete", "{again}");
+        assert_eq!(bench.ran.calls(), ran);
+    }
+    let all = bench.owner.get("/v1/approvals?state=all").await.good();
+    let decided = &all["approvals"][1]["decided"];
+    assert_eq!((&decided["own"], &decided["door"]), (&json!(true), &json!("mcp")));
+}
+
+#[tokio::test]
+async fn an_older_client_waits_and_is_shown_the_page_where_it_can() {
+    let bench = Bench::with(Patience::default(), Duration::from_secs(30)).await;
+    let agent = bench.agent.session(json!({"elicitation": {"url": {}}})).await;
+    let mut stream = agent.stream(&message("tools/call", call(&json!({"n": 4})))).await;
+    let question = stream.next().await;
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    assert_eq!(question["params"]["mode"], "url");
+    let id = question["params"]["elicitationId"].as_str().unwrap().to_owned();
+    let accepted = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept",
+        "content": {"approve": true}}});
+    assert_eq!(agent.legacy(&accepted).await.status, 202);
+    assert_eq!(bench.owner.get(&format!("/v1/approvals/{id}")).await.good()["state"], "pending");
+    assert_eq!(bench.ran.calls(), 0, "its answer is no approval");
+    bench.decide(&id, "approve", nothing()).await;
+    let answer = stream.next().await;
+    assert_eq!(text(&answer), r#"{"n":4}"#, "{answer}");
+    assert_eq!(bench.ran.calls(), 1);
+}
+
+#[tokio::test]
+async fn an_older_client_that_can_nothing_gets_the_id_and_calls_again() {
+    let bench = Bench::new().await;
+    let agent = bench.agent.session(nothing()).await;
+    let again = message("tools/call", call(&json!({"n": 6})));
+    let ask = || agent.legacy(&again);
+    let held = ask().await.json();
+    let id = bench.waiting().await;
+    assert!(text(&held).contains(&id) && text(&held).contains("waits for a person"), "{held}");
+    assert_eq!(held["result"]["isError"], false);
+    // The same call again is that one, before and after the decision.
+    assert!(text(&ask().await.json()).contains(&id));
+    bench.decide(&id, "approve", nothing()).await;
+    assert_eq!(text(&ask().await.json()), r#"{"n":6}"#);
+    assert_eq!(bench.ran.calls(), 1);
+    // With its answer it is over: the next is another.
+    let next = ask().await.json();
+    assert!(text(&next).contains("waits") && !text(&next).contains(&id), "{next}");
+    assert_eq!(bench.ran.calls(), 1);
+}

@@ -1,0 +1,225 @@
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use serde_json::{Value, json};
+use tool::ledger::Kind;
+
+use super::{Bench, nothing};
+
+#[tokio::test]
+async fn an_approval_from_end_to_end() {
+    let bench = Bench::new().await;
+    let id = bench.held(json!({"n": 3})).await;
+    let list = bench.owner.get("/v1/approvals").await.good();
+    let shown = &list["approvals"][0];
+    for (key, expected) in [
+        ("id", json!(id)),
+        ("state", json!("pending")),
+        ("tool", json!("rm")),
+        ("arguments", json!({"n": 3})),
+        ("reason", json!("dangerous")),
+        ("door", json!("rest")),
+    ] {
+        assert_eq!(shown[key], expected, "{key}");
+    }
+    assert_eq!(shown["asked_by"]["subject"], "ann");
+    assert_eq!(bench.agent.get(&format!("/v1/calls/{id}")).await.good()["status"], "waiting");
+    assert_eq!(bench.ran.calls(), 0);
+    let seen = json!({"arguments_sha256": shown["arguments_sha256"]});
+    let approved = bench.decide(&id, "approve", seen).await;
+    assert_eq!(
+        (&approved["state"], &approved["decided"]["subject"]),
+        (&json!("approved"), &json!("owner"))
+    );
+    let resume = format!("/v1/calls/{id}/resume?wait=30s");
+    let answer = bench.agent.post(&resume, &nothing()).await.good();
+    assert_eq!((&answer["status"], &answer["result"]), (&json!("succeeded"), &json!({"n": 3})));
+    // Looked at again, it is the same, and ran once. That it is kept is not waited for.
+    while bench.owner.get(&format!("/v1/approvals/{id}")).await.good()["state"] != "done" {
+        tokio::task::yield_now().await;
+    }
+    let state = bench.agent.get(&format!("/v1/calls/{id}")).await.good();
+    assert_eq!((&state["status"], &state["result"]), (&json!("succeeded"), &json!({"n": 3})));
+    assert_eq!(state["records"].as_array().unwrap().len(), 4);
+    assert_eq!(bench.agent.post(&resume, &nothing()).await.good()["result"], json!({"n": 3}));
+    assert_eq!(bench.ran.calls(), 1);
+}
+
+#[tokio::test]
+async fn who_waits_gets_what_becomes_of_the_call() {
+    type Case = (&'static str, Value, u16, &'static str);
+    let cases: [Case; 3] = [
+        ("approve", json!({}), 200, r#"{"n":1}"#),
+        ("edit", json!({"arguments": {"n": 9}, "approve": true}), 200, r#"{"n":9}"#),
+        ("deny", json!({"reason": "no"}), 403, "approval_denied"),
+    ];
+    for (how, body, status, expected) in cases {
+        let bench = Bench::new().await;
+        let agent = bench.agent.clone();
+        let mut call = JoinSet::new();
+        call.spawn(async move {
+            let body = json!({"tool": "rm", "arguments": {"n": 1}});
+            agent.post("/v1/calls?wait=30s", &body).await
+        });
+        let id = bench.waiting().await;
+        bench.decide(&id, how, body).await;
+        let reply = call.join_next().await.unwrap().unwrap();
+        assert_eq!(reply.status, status, "{how}: {}", reply.text());
+        if status == 200 {
+            assert_eq!(reply.json()["result"].to_string(), expected, "{how}");
+        } else {
+            let (_, code, told) = reply.error();
+            assert_eq!(code, expected);
+            assert_eq!(told, "the call was denied by a person: no");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_wait_that_ends_first_is_told_as_held_and_an_expired_call_as_expired() {
+    let bench = Bench::new().await;
+    let body = json!({"tool": "rm", "arguments": {}});
+    let reply = bench.agent.post("/v1/calls?wait=50ms", &body).await;
+    assert_eq!(reply.status, 202, "{}", reply.text());
+    let id = reply.json()["approval"]["id"].as_str().unwrap().to_owned();
+    bench.server.clock.advance(Duration::from_mins(10));
+    let resume = format!("/v1/calls/{id}/resume");
+    let (status, code, _) = bench.agent.post(&resume, &nothing()).await.error();
+    assert_eq!((status, code.as_str()), (409, "approval_expired"));
+    let approve = format!("/v1/approvals/{id}/approve");
+    assert_eq!(bench.owner.post(&approve, &nothing()).await.status, 409);
+    assert_eq!(bench.agent.get(&format!("/v1/calls/{id}")).await.good()["status"], "refused");
+    for bad in ["x", "1h", "-1s", ""] {
+        let reply = bench.agent.post(&format!("/v1/calls?wait={bad}"), &body).await;
+        assert_eq!(reply.status, 400, "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn only_who_may_decide_decides_and_to_others_the_call_is_not_there() {
+    let bench = Bench::new().await;
+    let id = bench.held(json!({"n": 1})).await;
+    let stranger = bench.server.agent("bob", tool::Level::User).await;
+    let foreign = bench
+        .server
+        .client(|key| {
+            (key.agent, key.level) = (false, tool::Level::Owner);
+            key.org = tool::Org::new("other").unwrap();
+            key.rights = identity::Right::ALL.iter().copied().collect();
+        })
+        .await;
+    for (client, expected) in [(&stranger, 404), (&foreign, 404), (&bench.agent, 403)] {
+        for how in ["approve", "deny"] {
+            let path = format!("/v1/approvals/{id}/{how}");
+            assert_eq!(client.post(&path, &nothing()).await.status, expected, "{how}");
+        }
+        let edit = format!("/v1/approvals/{id}/edit");
+        assert_eq!(client.post(&edit, &json!({"arguments": {}})).await.status, expected);
+    }
+    for client in [&stranger, &foreign] {
+        assert_eq!(client.get(&format!("/v1/approvals/{id}")).await.status, 404);
+        assert_eq!(client.get("/v1/approvals?state=all").await.good()["approvals"], json!([]));
+        let resume = format!("/v1/calls/{id}/resume");
+        assert_eq!(client.post(&resume, &nothing()).await.status, 404);
+    }
+    // What is no id is told as what is not there.
+    let unknown = bench.owner.get("/v1/approvals/01980000-0000-7000-8000-000000000000").await;
+    let none = bench.owner.get("/v1/approvals/..").await;
+    assert_eq!((unknown.error().1, none.error().1), ("not_found".into(), "not_found".into()));
+    // Its own caller may look.
+    assert_eq!(bench.agent.get(&format!("/v1/approvals/{id}")).await.good()["state"], "pending");
+    // The owner's own call, by this same door, is another's to decide.
+    let own = bench.owner.call("rm", json!({})).await.json();
+    let path = format!("/v1/approvals/{}/approve", own["call_id"].as_str().unwrap());
+    assert_eq!(bench.owner.post(&path, &nothing()).await.status, 403);
+    assert_eq!((bench.ran.calls(), bench.server.intents().len()), (0, 0));
+    bench.decide(&id, "approve", nothing()).await;
+    let resume = format!("/v1/calls/{id}/resume?wait=30s");
+    bench.agent.post(&resume, &nothing()).await.good();
+    assert_eq!(bench.ran.calls(), 1);
+}
+
+#[tokio::test]
+async fn an_edit_that_does_not_fit_changes_nothing() {
+    let bench = Bench::new().await;
+    let id = bench.held(json!({"n": 1})).await;
+    let before = bench.owner.get(&format!("/v1/approvals/{id}")).await.good();
+    let edit = format!("/v1/approvals/{id}/edit");
+    for bad in [json!({"arguments": {"n": 99}}), json!({"arguments": []}), json!({})] {
+        let reply = bench.owner.post(&edit, &bad).await;
+        assert_eq!(reply.status, 400, "{bad}: {}", reply.text());
+    }
+    assert_eq!(bench.owner.get(&format!("/v1/approvals/{id}")).await.good(), before);
+    bench.decide(&id, "edit", json!({"arguments": {"n": 2}})).await;
+    let stale = json!({"arguments_sha256": before["arguments_sha256"]});
+    let approve = format!("/v1/approvals/{id}/approve");
+    assert_eq!(bench.owner.post(&approve, &stale).await.status, 409);
+    assert_eq!(bench.ran.calls(), 0);
+}
+
+/// Spec 3's pending result, on spec 0's route and as a model's tool result.
+#[tokio::test]
+async fn doors_without_words_for_it_tell_the_pending_result_of_spec_3() {
+    let bench = Bench::new().await;
+    let body = json!({"tool_name": "rm", "arguments": {"n": 1}});
+    let held = bench.agent.post("/execute", &body).await.good();
+    assert_eq!((&held["success"], &held["error"]), (&json!(true), &Value::Null));
+    let pending = &held["result"];
+    for (key, expected) in [
+        ("protocol_version", json!(1)),
+        ("ok", json!(true)),
+        ("status", json!("pending_approval")),
+        ("output", Value::Null),
+        ("requires_approval", json!(true)),
+        ("side_effects_declared", json!(["read_only"])),
+    ] {
+        assert_eq!(pending[key], expected, "{key}");
+    }
+    assert_eq!(pending["metadata"]["tool_name"], "rm");
+    assert_eq!(pending["metadata"]["args"], json!({"n": 1}));
+    let message = json!({"role": "assistant", "tool_calls": [{"id": "c1", "type": "function",
+        "function": {"name": "rm", "arguments": "{\"n\": 2}"}}]});
+    let asked = bench.agent.post("/v1/calls?format=openai_chat", &message).await.good();
+    assert_eq!(asked["calls"][0]["status"], "waiting");
+    let told = asked["messages"][0]["content"].as_str().unwrap();
+    let pending: Value = serde_json::from_str(told).unwrap();
+    assert_eq!(
+        (&pending["status"], &pending["metadata"]["args"]),
+        (&json!("pending_approval"), &json!({"n": 2}))
+    );
+    // Both can be approved, and their caller has the answers.
+    for id in [&held["result"]["metadata"]["approval_id"], &asked["calls"][0]["call_id"]] {
+        let id = id.as_str().unwrap();
+        bench.decide(id, "approve", nothing()).await;
+        let path = format!("/v1/calls/{id}/resume?wait=30s");
+        assert_eq!(bench.agent.post(&path, &nothing()).await.good()["status"], "succeeded");
+    }
+    assert_eq!(bench.ran.calls(), 2);
+}
+
+#[tokio::test]
+async fn a_key_that_was_revoked_while_its_call_was_held_runs_nothing() {
+    let bench = Bench::new().await;
+    let id = bench.held(json!({})).await;
+    bench.server.revoke(&bench.agent).await;
+    assert_eq!(bench.decide(&id, "approve", nothing()).await["state"], "void");
+    let frames = bench.server.ledger.frames();
+    assert!(frames.iter().all(|frame| frame.kind != Kind::Intent));
+    assert_eq!(bench.ran.calls(), 0);
+}
+
+#[tokio::test]
+async fn the_page_knows_nothing_and_takes_only_ids() {
+    let bench = Bench::new().await;
+    let id = bench.held(json!({"n": 7})).await;
+    let page = bench.server.anyone().get(&format!("/approvals/{id}")).await;
+    assert_eq!(page.status, 200);
+    assert!(page.text().contains(&id) && !page.text().contains("rm<"), "{}", page.text());
+    let other = "01980000-0000-7000-8000-000000000000";
+    let none = bench.server.anyone().get(&format!("/approvals/{other}")).await;
+    assert_eq!(none.text().replace(other, &id), page.text());
+    let markup = bench.server.anyone().get("/approvals/%3Cscript%3E").await;
+    assert_eq!(markup.header("content-type"), Some("application/json"));
+    assert_eq!(markup.status, 404);
+}

@@ -1,0 +1,139 @@
+//! `toolkeep approval approve`, `deny` and `edit`.
+
+use clap::Args;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::cli::client::{Client, Path};
+use crate::cli::context::Context;
+use crate::cli::failure::{Exit, Failure};
+use crate::cli::ui::Ui;
+use crate::cli::value;
+
+/// Let a held call run, once, as it stands.
+///
+/// It is decided anew before it runs: what has changed since is honoured. An own call has to be approved
+/// by another person, or through another door than it came by.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  toolkeep approval approve 01980000-0000-7000-8000-000000000000")]
+pub(in crate::cli) struct Approve {
+    /// Its id.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Only where the arguments still have this hash, as `toolkeep approval show` told it.
+    #[arg(long, value_name = "HASH")]
+    sha256: Option<String>,
+}
+
+/// Refuse a held call, which then never runs.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  toolkeep approval deny 01980000-0000-7000-8000-000000000000 --reason 'not on a Friday'")]
+pub(in crate::cli) struct Deny {
+    /// Its id.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Why; the caller is told.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Change the arguments of a held call, which then waits on with these.
+///
+/// They are checked against the tool's schema, and whoever approved what was there before has approved
+/// nothing.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  toolkeep approval edit 01980000-0000-7000-8000-000000000000 --args '{\"path\": \"tmp\"}'
+  toolkeep approval edit 01980000-0000-7000-8000-000000000000 --args '{}' --approve")]
+pub(in crate::cli) struct Edit {
+    /// Its id.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// All its arguments, as they shall be, as one JSON object.
+    #[arg(long, value_name = "JSON")]
+    args: String,
+    /// Let it run with these at once.
+    #[arg(long)]
+    approve: bool,
+}
+
+impl Approve {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let body = match &self.sha256 {
+            Some(hash) => json!({ "arguments_sha256": hash }),
+            None => json!({}),
+        };
+        decide(context, ui, (&self.id, "approve"), &body).await
+    }
+}
+
+impl Deny {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let body = match &self.reason {
+            Some(reason) => json!({ "reason": reason }),
+            None => json!({}),
+        };
+        decide(context, ui, (&self.id, "deny"), &body).await
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Change<'a> {
+    arguments: &'a RawValue,
+    approve: bool,
+}
+
+impl Edit {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        // As they were written: no digit of a number is lost.
+        let arguments: Box<RawValue> = serde_json::from_str(&self.args).map_err(|error| {
+            Failure::new(Exit::Usage, format!("the arguments are no JSON: {error}"))
+        })?;
+        let body = Change { arguments: &arguments, approve: self.approve };
+        decide(context, ui, (&self.id, "edit"), &body).await
+    }
+}
+
+async fn decide(
+    context: &Context<'_>,
+    ui: &mut Ui,
+    (id, how): (&str, &str),
+    body: &impl serde::Serialize,
+) -> Result<Exit, Failure> {
+    let session = context.connect().await?;
+    let answer = post(&session.client, (id, how), body).await;
+    // A server of this process's own ends what was approved before it goes.
+    session.end().await?;
+    let answer = answer?;
+    ui.answer(&answer, || text(&answer, how))?;
+    Ok(Exit::Done)
+}
+
+async fn post(
+    client: &Client,
+    (id, how): (&str, &str),
+    body: &impl serde::Serialize,
+) -> Result<Value, Failure> {
+    client.post(&Path::new("/v1/approvals", &[id, how]), body).await
+}
+
+fn text(answer: &Value, how: &str) -> String {
+    let (id, tool) = (value::line(answer, "id", 36), value::line(answer, "tool", 60));
+    let state = value::line(answer, "state", 12);
+    match (how, state.as_str()) {
+        ("edit", "pending") => {
+            let hash = value::line(answer, "arguments_sha256", 80);
+            format!("changed: {tool} waits on with {hash}\n  toolkeep approval approve {id}")
+        }
+        (_, "void") => {
+            let why = answer.get("ended").map(|ended| value::line(ended, "message", 200));
+            format!("void: {tool} does not run: {}", why.unwrap_or_default())
+        }
+        _ => format!("{state}: {tool}\n  toolkeep record show {id}"),
+    }
+}

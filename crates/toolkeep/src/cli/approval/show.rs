@@ -1,0 +1,34 @@
+//! `toolkeep approval show`.
+
+use clap::Args;
+
+use super::text;
+use crate::cli::client::Path;
+use crate::cli::context::Context;
+use crate::cli::failure::{Exit, Failure};
+use crate::cli::ui::Ui;
+
+/// Show a held call: what would run, for whom, and why it is held.
+///
+/// What cannot be seen of its arguments, such as characters without width, is written out.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  toolkeep approval show 01980000-0000-7000-8000-000000000000
+  toolkeep approval show 01980000-0000-7000-8000-000000000000 -o json")]
+pub(in crate::cli) struct Show {
+    /// Its id, as `toolkeep approval list` shows it.
+    #[arg(value_name = "ID")]
+    id: String,
+}
+
+impl Show {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let session = context.connect().await?;
+        let answer = session.client.get(&Path::new("/v1/approvals", &[&self.id])).await;
+        session.end().await?;
+        let answer = answer?;
+        ui.answer(&answer, || text(&answer))?;
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,59 @@
+//! Clients that others wrote: the `mcp` package for Python in both eras.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use testkit::keyed;
+use tokio::process::Command;
+
+use super::{Bench, decide, waiting};
+use crate::conformance::suite::installed;
+use crate::support::server::serve;
+use crate::support_real::{command, files};
+
+/// Mode of the client, and whether it can open a page.
+const MODES: [(&str, &str); 4] =
+    [("2026-07-28", "url"), ("2026-07-28", "plain"), ("legacy", "url"), ("legacy", "plain")];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_python_client_gets_what_a_person_decided() {
+    let bench = Bench::new("approvals: { per_minute: 1000 }\n");
+    let server = serve(&bench.home).await;
+    let owner = server.owner();
+    let key = std::fs::read_to_string(server.data.join("agent.key")).unwrap();
+    let door = keyed::start(&format!("{}/mcp", server.url), key.trim()).await.unwrap();
+    let mut n = 0;
+    for (mode, can) in MODES {
+        for how in ["approve", "deny", "edit"] {
+            n += 10;
+            let mut client: Command = command(installed("venv-mcp/bin/python")).into();
+            client.arg(files().with_file_name("clients").join("held.py"));
+            client.args([&door.url, mode, can, &n.to_string()]).current_dir(std::env::temp_dir());
+            client.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let client = client.kill_on_drop(true).spawn().unwrap();
+            let id = waiting(&owner).await;
+            assert_eq!(bench.ran(n), 0, "{mode} {can}: it ran before anybody agreed");
+            let body = match how {
+                "edit" => json!({ "arguments": { "n": n + 1 }, "approve": true }),
+                "deny" => json!({ "reason": "not today" }),
+                _ => json!({}),
+            };
+            decide(&owner, &id, how, &body).await;
+            let ended = client.wait_with_output().await.unwrap();
+            let out = String::from_utf8_lossy(&ended.stdout).into_owned();
+            let err = String::from_utf8_lossy(&ended.stderr).into_owned();
+            assert!(ended.status.success(), "{mode} {can} {how}: {out}\n{err}");
+            let seen: Value = serde_json::from_str(&out).unwrap();
+            let denied =
+                seen["text"].as_str().unwrap().contains("approval_denied: the call was denied");
+            assert_eq!((seen["error"] == true, denied), (how == "deny", how == "deny"), "{seen}");
+            let ran = (bench.ran(n), bench.ran(n + 1));
+            assert_eq!(ran, (usize::from(how == "approve"), usize::from(how == "edit")), "{seen}");
+            let opened = seen["opened"].as_array().unwrap();
+            assert_eq!(opened.len(), usize::from(can == "url"), "{mode} {can}: {seen}");
+            assert!(opened.iter().all(|url| url.as_str().unwrap().ends_with(&id)), "{seen}");
+            println!("python {mode} {can}: {how}: {}", seen["text"]);
+        }
+    }
+    assert!(server.stop().await.success());
+}

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tool::{Digest, Level, Org, Secret, Wall};
 
-use crate::{KeyFault, Persona, Principal, Right};
+use crate::{Delegation, KeyFault, Persona, Principal, Right};
 
 /// What every key begins with, so that scanners for leaked secrets find it.
 const PREFIX: &str = "tk_";
@@ -105,6 +105,9 @@ pub struct KeyRecord {
     /// Rights beside calling tools.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub rights: BTreeSet<Right>,
+    /// What was lost on the way from the first key to this one, the eldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delegations: Vec<Delegation>,
     /// Whether an agent holds it, rather than a person. A record that does not say is an agent's.
     #[serde(default = "yes")]
     pub agent: bool,
@@ -152,6 +155,8 @@ pub struct NewKey {
     pub persona: Option<Persona>,
     /// Rights beside calling tools.
     pub rights: BTreeSet<Right>,
+    /// What is lost on the way from the first key to this one, the eldest first.
+    pub delegations: Vec<Delegation>,
     /// Whether an agent will hold it.
     pub agent: bool,
     /// A line for people; may be empty.
@@ -171,6 +176,7 @@ impl NewKey {
             roles: Vec::new(),
             persona: None,
             rights: BTreeSet::new(),
+            delegations: Vec::new(),
             agent: true,
             label: String::new(),
             expires: None,
@@ -231,22 +237,21 @@ impl NewKey {
     pub fn issue(self, random: [u8; 32], now: Wall) -> Result<(Secret, KeyRecord), KeyFault> {
         self.check(now)?;
         let text = format!("{PREFIX}{}_{}", self.id, base64url(&random));
-        let Self { id, org, subject, level, roles, persona, rights, agent, label, expires } = self;
-        let (hash, created, revoked) = (digest(&text), now, None);
         let record = KeyRecord {
-            id,
-            hash,
-            org,
-            subject,
-            level,
-            roles,
-            persona,
-            rights,
-            agent,
-            label,
-            created,
-            expires,
-            revoked,
+            hash: digest(&text),
+            id: self.id,
+            org: self.org,
+            subject: self.subject,
+            level: self.level,
+            roles: self.roles,
+            persona: self.persona,
+            rights: self.rights,
+            delegations: self.delegations,
+            agent: self.agent,
+            label: self.label,
+            created: now,
+            expires: self.expires,
+            revoked: None,
         };
         Ok((Secret::new(text), record))
     }

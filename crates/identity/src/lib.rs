@@ -6,6 +6,7 @@
 
 mod error;
 mod key;
+mod narrow;
 mod personas;
 mod principal;
 mod rights;
@@ -13,6 +14,7 @@ mod ring;
 
 pub use error::{CredentialError, KeyFault, Reason};
 pub use key::{KeyId, KeyRecord, NewKey};
+pub use narrow::{Delegation, Narrowing};
 pub use personas::Personas;
 pub use principal::Principal;
 pub use rights::{Persona, Right, RightsClass};

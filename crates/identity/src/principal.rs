@@ -1,11 +1,13 @@
 //! Who asks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tool::{Caller, Level, Org};
 
 use crate::key::KeyRecord;
-use crate::{Persona, Right, RightsClass};
+use crate::rights::Facts;
+use crate::{Narrowing, Persona, Right, RightsClass};
 
 /// Who asks, with the rights the credential carries. It cannot be built from outside this crate and
 /// cannot be read from JSON: having one is the proof that a credential was verified. Cheap to clone.
@@ -21,16 +23,32 @@ struct Parts {
 impl Principal {
     /// What a record says, once its secret was presented, with the persona it has.
     pub(crate) fn of(record: &KeyRecord, persona: Option<Persona>) -> Self {
-        let KeyRecord { id, org, subject, level, roles, rights, agent, .. } = record;
-        let class =
-            RightsClass::new((org.clone(), *level, *agent), roles.clone(), persona, rights.clone());
-        Self::new(subject, id.as_str(), class)
+        let class = RightsClass::new(Facts {
+            org: record.org.clone(),
+            level: record.level,
+            roles: record.roles.clone(),
+            persona,
+            agent: record.agent,
+            rights: record.rights.clone(),
+            delegations: record.delegations.clone(),
+            narrowing: Narrowing::default(),
+        });
+        Self::new(&record.subject, record.id.as_str(), class)
     }
 
     /// Whoever comes without a credential, where the operator opened the door.
     pub(crate) fn anonymous(level: Level, persona: Option<Persona>) -> Self {
         // Nothing shows that a person is there, so it counts as an agent.
-        let class = RightsClass::new((Org::default(), level, true), vec![], persona, [].into());
+        let class = RightsClass::new(Facts {
+            org: Org::default(),
+            level,
+            roles: Vec::new(),
+            persona,
+            agent: true,
+            rights: BTreeSet::new(),
+            delegations: Vec::new(),
+            narrowing: Narrowing::default(),
+        });
         Self::new("anonymous", "open", class)
     }
 
@@ -102,13 +120,20 @@ impl Principal {
         if to >= self.level() {
             return self.clone();
         }
-        let rights = &self.0.rights;
-        let class = RightsClass::new(
-            (rights.org().clone(), to, rights.agent()),
-            rights.roles().to_vec(),
-            rights.persona().cloned(),
-            rights.rights().collect(),
-        );
-        Self::new(self.subject(), self.key(), class)
+        let facts = Facts { level: to, ..self.0.rights.facts().clone() };
+        Self::new(self.subject(), self.key(), RightsClass::new(facts))
+    }
+
+    /// The same asker with less, where it takes so much from itself for one request. What is taken
+    /// already stays taken.
+    #[must_use]
+    pub fn narrowed(&self, by: &Narrowing) -> Self {
+        let own = self.0.rights.narrowing();
+        let narrowing = own.and(by);
+        if narrowing == *own {
+            return self.clone();
+        }
+        let facts = Facts { narrowing, ..self.0.rights.facts().clone() };
+        Self::new(self.subject(), self.key(), RightsClass::new(facts))
     }
 }

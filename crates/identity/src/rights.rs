@@ -9,6 +9,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tool::{Level, Org};
 
+use crate::{Delegation, Narrowing};
+
 macro_rules! rights {
     ($($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)?) => {
         /// What a key may do beside calling tools. Levels decide about tools; rights about the server.
@@ -85,9 +87,10 @@ impl Persona {
 /// Everything of a principal that a decision may use, and nothing of who it is: principals of one
 /// class see and may do the same, so that the class keys the caches. Cheap to clone, hash and compare.
 #[derive(Clone)]
-pub struct RightsClass(Arc<Facts>);
+pub struct RightsClass(Arc<Class>);
 
-#[derive(PartialEq, Eq, Hash)]
+/// The facts of a class, as they are put together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Facts {
     pub(crate) org: Org,
     pub(crate) level: Level,
@@ -95,66 +98,82 @@ pub(crate) struct Facts {
     pub(crate) persona: Option<Persona>,
     pub(crate) agent: bool,
     pub(crate) rights: BTreeSet<Right>,
-    /// Over all the fields above; no part of what is compared beyond its value.
+    pub(crate) delegations: Vec<Delegation>,
+    pub(crate) narrowing: Narrowing,
+}
+
+#[derive(PartialEq, Eq)]
+struct Class {
+    /// Over all the facts, made once.
     hash: u64,
+    facts: Facts,
 }
 
 impl RightsClass {
     /// Sorts what has no order and takes from an agent what an agent never has.
-    pub(crate) fn new(
-        (org, level, agent): (Org, Level, bool),
-        mut roles: Vec<String>,
-        persona: Option<Persona>,
-        mut rights: BTreeSet<Right>,
-    ) -> Self {
-        roles.sort_unstable();
-        roles.dedup();
-        rights.retain(|right| !agent || right.fits_agent());
-        let mut facts = Facts { org, level, roles, persona, agent, rights, hash: 0 };
+    pub(crate) fn new(mut facts: Facts) -> Self {
+        facts.roles.sort_unstable();
+        facts.roles.dedup();
+        let agent = facts.agent;
+        facts.rights.retain(|right| !agent || right.fits_agent());
         let mut hasher = DefaultHasher::new();
         facts.hash(&mut hasher);
-        facts.hash = hasher.finish();
-        Self(Arc::new(facts))
+        Self(Arc::new(Class { hash: hasher.finish(), facts }))
+    }
+
+    /// The facts, to make another class of them.
+    pub(crate) fn facts(&self) -> &Facts {
+        &self.0.facts
     }
 
     /// Organisation.
     pub fn org(&self) -> &Org {
-        &self.0.org
+        &self.0.facts.org
     }
 
     /// Permission level.
     pub fn level(&self) -> Level {
-        self.0.level
+        self.0.facts.level
     }
 
     /// Roles, sorted, each once.
     pub fn roles(&self) -> &[String] {
-        &self.0.roles
+        &self.0.facts.roles
     }
 
     /// The persona, where the key has one.
     pub fn persona(&self) -> Option<&Persona> {
-        self.0.persona.as_ref()
+        self.0.facts.persona.as_ref()
     }
 
     /// Whether the key belongs to an agent rather than a person.
     pub fn agent(&self) -> bool {
-        self.0.agent
+        self.0.facts.agent
     }
 
     /// The rights, in order.
     pub fn rights(&self) -> impl Iterator<Item = Right> + '_ {
-        self.0.rights.iter().copied()
+        self.0.facts.rights.iter().copied()
     }
 
     /// Whether this right is among them.
     pub fn may(&self, right: Right) -> bool {
-        self.0.rights.contains(&right)
+        self.0.facts.rights.contains(&right)
+    }
+
+    /// What was lost on the way from the first key to this one, the eldest first.
+    pub fn delegations(&self) -> &[Delegation] {
+        &self.0.facts.delegations
+    }
+
+    /// What the caller took from itself for this request.
+    pub fn narrowing(&self) -> &Narrowing {
+        &self.0.facts.narrowing
     }
 
     /// Whether tools of this source may be used at all.
     pub fn allows_source(&self, source: &str) -> bool {
-        self.0.persona.as_ref().is_none_or(|persona| persona.allows(source))
+        self.0.facts.persona.as_ref().is_none_or(|persona| persona.allows(source))
     }
 }
 
@@ -173,13 +192,6 @@ impl Hash for RightsClass {
 
 impl fmt::Debug for RightsClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RightsClass")
-            .field("org", &self.0.org)
-            .field("level", &self.0.level)
-            .field("roles", &self.0.roles)
-            .field("persona", &self.0.persona)
-            .field("agent", &self.0.agent)
-            .field("rights", &self.0.rights)
-            .finish()
+        f.debug_tuple("RightsClass").field(&self.0.facts).finish()
     }
 }

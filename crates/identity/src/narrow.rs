@@ -1,0 +1,97 @@
+//! What a caller has lost: by delegation, and by its own word for one request. Nothing here gives.
+
+use serde::{Deserialize, Serialize};
+
+/// What a key lost when it was delegated; each of its parts only narrows. What is kept of it is read
+/// strictly: a record with a part this program does not know does not hold, rather than hold too much.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Delegation {
+    /// Id of the key that delegated.
+    pub by: String,
+    /// Patterns and groups of the tools that are left; `None` is no limit, an empty list allows none.
+    pub allow: Option<Vec<String>>,
+    /// Patterns and groups of the tools that were taken away.
+    pub deny: Vec<String>,
+    /// Whether tools with effects were taken away.
+    pub read_only: bool,
+    /// Whether tools that reach the network were taken away.
+    pub no_web: bool,
+}
+
+/// What a caller takes from itself for one request; it only narrows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Narrowing {
+    /// No tool with effects.
+    pub read_only: bool,
+    /// No tool that reaches the network.
+    pub no_web: bool,
+    /// The kind of task, for the policy's task layer (spec 3).
+    pub task_type: Option<String>,
+}
+
+impl Narrowing {
+    /// Both at once: a flag of either counts, and the task type that is there already stays.
+    #[must_use]
+    pub fn and(&self, further: &Self) -> Self {
+        Self {
+            read_only: self.read_only || further.read_only,
+            no_web: self.no_web || further.no_web,
+            task_type: self.task_type.clone().or_else(|| further.task_type.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::Wall;
+
+    use super::{Delegation, Narrowing};
+    use crate::{KeyId, KeyRing, NewKey, Principal};
+
+    fn ann() -> Principal {
+        let new = NewKey::user(KeyId::new("k").unwrap(), "ann");
+        let (secret, record) = new.issue([1; 32], Wall(1)).unwrap();
+        KeyRing::new([record]).verify(Some(secret.open()), Wall(2)).unwrap()
+    }
+
+    fn narrowing(read_only: bool, no_web: bool, task_type: Option<&str>) -> Narrowing {
+        Narrowing { read_only, no_web, task_type: task_type.map(str::to_owned) }
+    }
+
+    #[test]
+    fn what_a_caller_took_from_itself_stays_taken() {
+        let chat = ann().narrowed(&narrowing(true, false, Some("chat")));
+        assert_eq!(chat.rights().narrowing(), &narrowing(true, false, Some("chat")));
+        let more = chat.narrowed(&narrowing(false, true, Some("coding")));
+        assert_eq!(more.rights().narrowing(), &narrowing(true, true, Some("chat")));
+        let same = more.narrowed(&Narrowing::default());
+        assert_eq!(same, more);
+    }
+
+    #[test]
+    fn a_narrowed_caller_is_the_same_caller_of_another_class() {
+        let (ann, narrowed) = (ann(), ann().narrowed(&narrowing(true, false, None)));
+        assert_eq!(ann.caller(), narrowed.caller());
+        assert_ne!(ann.rights(), narrowed.rights());
+        assert!(ann.rights().delegations().is_empty());
+        // Lowering keeps what was taken.
+        let lowered = narrowed.lowered(tool::Level::Guest);
+        assert!(lowered.rights().narrowing().read_only);
+    }
+
+    #[test]
+    fn a_record_with_a_delegation_that_is_not_understood_does_not_hold() {
+        let (secret, mut record) =
+            NewKey::user(KeyId::new("k").unwrap(), "ann").issue([1; 32], Wall(1)).unwrap();
+        record.delegations = vec![Delegation { by: "p".to_owned(), ..Delegation::default() }];
+        let good = serde_json::to_string(&record).unwrap();
+        let bad = good.replace(r#""no_web":false"#, r#""no_web":false,"no_shell":true"#);
+        let verify = |text: &str| {
+            let (ring, _) = KeyRing::read([("key/k", text.as_bytes())], crate::Personas::default());
+            ring.verify(Some(secret.open()), Wall(2))
+        };
+        assert_eq!(verify(&good).unwrap().rights().delegations(), record.delegations);
+        assert!(good != bad && verify(&bad).is_err());
+    }
+}

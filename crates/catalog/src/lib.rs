@@ -7,7 +7,9 @@
 pub mod canonical;
 pub mod diff;
 pub mod entry;
+pub mod looks;
 pub mod merge;
+pub mod pin;
 pub mod registry;
 pub mod schema;
 pub mod shelf;
@@ -15,6 +17,7 @@ pub mod shelf;
 pub use diff::Diff;
 pub use entry::Entry;
 pub use merge::Catalog;
+pub use pin::{Pin, PinState};
 pub use registry::{OnConflict, Registry};
 pub use schema::{ArgumentFault, Schema};
-pub use shelf::{Shelf, State};
+pub use shelf::{Held, Shelf, State};

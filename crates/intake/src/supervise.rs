@@ -10,6 +10,7 @@ use tool::source::SourceFault;
 use tool::{Clock, Listing, Problem, SourceError};
 
 use crate::keeper::{Keeper, Wires};
+use crate::pins::Looked;
 use crate::{Sourced, Times};
 
 pub(crate) struct Supervised {
@@ -36,10 +37,16 @@ impl Supervised {
                 () = taken_away(&self.wires) => break,
             };
             failures = if listing.is_ok() { 0 } else { failures + 1 };
+            let fresh = listing.is_ok();
             shelf = self.shelved(&shelf, listing);
+            let looked = tokio::select! {
+                looked = self.look(&mut shelf), if fresh => looked,
+                () = taken_away(&self.wires), if fresh => break,
+                else => Looked::Whole,
+            };
             self.keeper.put(shelf.clone(), &self.wires.done);
             self.wires.done.send_replace(asked);
-            if !self.wait(&shelf, failures).await {
+            if !self.wait(&shelf, failures, looked).await {
                 break;
             }
         }
@@ -63,6 +70,14 @@ impl Supervised {
                 let said = format!("no listing within {} s", limit.as_secs());
                 Err(self.fault(SourceFault::TimedOut, said))
             }
+        }
+    }
+
+    /// Has the pins look at a listing, before anyone else does.
+    async fn look(&self, shelf: &mut Shelf) -> Looked {
+        match &self.keeper.pins {
+            Some(pins) => pins.look(shelf).await,
+            None => Looked::Whole,
         }
     }
 
@@ -92,10 +107,11 @@ impl Supervised {
     }
 
     /// Until it is worth listing again; `false` when the source was taken away.
-    async fn wait(&mut self, shelf: &Shelf, failures: usize) -> bool {
+    async fn wait(&mut self, shelf: &Shelf, failures: usize, looked: Looked) -> bool {
         let failed = failures > 0;
         let retry = self.times.retry.get(failures.saturating_sub(1)).or(self.times.retry.last());
-        let again = if failed { retry.copied() } else { self.sourced.poll };
+        let again =
+            if failed || looked == Looked::Again { retry.copied() } else { self.sourced.poll };
         let source = Arc::clone(&self.sourced.source);
         tokio::select! {
             asked = self.wires.asked.changed() => {

@@ -4,6 +4,7 @@
 mod body;
 mod chain;
 mod disk;
+mod events;
 mod failure;
 mod file_ledger;
 mod finding;

@@ -35,7 +35,15 @@ struct Refusal<'b> {
     tool: Cow<'b, str>,
 }
 
-/// The organisation of the caller and the tool's name; intents and refusals have them.
+#[derive(Deserialize)]
+struct Event<'b> {
+    #[serde(borrow)]
+    org: Cow<'b, str>,
+    #[serde(borrow, default)]
+    tool: Cow<'b, str>,
+}
+
+/// The organisation of the caller and the tool's name; intents, refusals and events have them.
 pub(crate) fn names<'b>(frame: &Frame<'b>) -> Option<(Cow<'b, str>, Cow<'b, str>)> {
     match frame.kind {
         Kind::Intent => serde_json::from_slice::<Intent<'b>>(frame.body)
@@ -44,6 +52,9 @@ pub(crate) fn names<'b>(frame: &Frame<'b>) -> Option<(Cow<'b, str>, Cow<'b, str>
         Kind::Refused => serde_json::from_slice::<Refusal<'b>>(frame.body)
             .ok()
             .map(|refusal| (refusal.caller.org, refusal.tool)),
+        Kind::Event => serde_json::from_slice::<Event<'b>>(frame.body)
+            .ok()
+            .map(|event| (event.org, event.tool)),
         _ => None,
     }
 }

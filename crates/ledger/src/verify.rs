@@ -69,6 +69,9 @@ pub struct WriterReport {
     pub checkpoints: u64,
     /// Of them, gaps.
     pub gaps: u64,
+    /// Of them, events.
+    #[serde(default)]
+    pub events: u64,
     /// Intents without an outcome: running, or unknown.
     pub open: u64,
     /// Of them, those of processes that are no more: unknown.
@@ -220,6 +223,7 @@ impl<'a> Check<'a> {
             Kind::Outcome => &mut numbers.outcomes,
             Kind::Refused => &mut numbers.refused,
             Kind::Checkpoint => &mut numbers.checkpoints,
+            Kind::Event => &mut numbers.events,
             Kind::Tombstone | Kind::Gap => &mut numbers.gaps,
         } += 1;
         if let Some(call) = frame.call

@@ -260,7 +260,7 @@ fn state_of(call_id: CallId, status: Status, records: Vec<Record>) -> Found {
                 shown.started = Some(refusal.at.to_string());
                 caller = Some((refusal.caller.org, refusal.caller.subject));
             }
-            Kind::Wait | Kind::Checkpoint | Kind::Tombstone | Kind::Gap => {}
+            Kind::Wait | Kind::Checkpoint | Kind::Tombstone | Kind::Gap | Kind::Event => {}
         }
     }
     shown.records = records;

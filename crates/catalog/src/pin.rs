@@ -3,8 +3,12 @@
 //! Pure: one function from a pin, the source's trust and what was seen to the next pin. Whoever keeps
 //! pins asks here and writes down the answer; nothing is callable that is not active.
 
+mod changes;
+
 use serde::{Deserialize, Serialize};
 use tool::{Digest, Json, Trust, Wall};
+
+pub use changes::{Difference, between};
 
 /// So many rejected definitions are remembered of one tool; the oldest is forgotten first.
 const REJECTED: usize = 16;

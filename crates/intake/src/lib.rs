@@ -204,6 +204,11 @@ impl Intake {
         self.keeper.pins.as_ref()
     }
 
+    /// How many tools of a source wait for a person.
+    pub fn waiting(&self, source: &SourceName) -> usize {
+        self.pins().map_or(0, |pins| pins.waiting(source))
+    }
+
     /// Decides on a definition that was looked at; the catalog has it when this resolves.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ mod refusals;
 mod scan;
 mod search;
 mod segment;
+pub mod signed;
 mod state;
 mod survey;
 mod sync;

@@ -8,6 +8,7 @@ mod health;
 mod keys;
 pub(crate) mod openapi;
 mod personas;
+mod pins;
 mod records;
 pub(crate) mod route;
 mod sheet;
@@ -47,6 +48,7 @@ fn keyed() -> Vec<route::Route> {
         calls::routes(),
         records::routes(),
         sources::routes(),
+        pins::routes(),
         keys::routes(),
         users::routes(),
         personas::routes(),

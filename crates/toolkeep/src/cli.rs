@@ -16,6 +16,7 @@ mod mcp;
 mod module;
 mod near;
 mod persona;
+mod pin;
 mod record;
 mod reference;
 mod replace;
@@ -80,6 +81,8 @@ enum Command {
     Tool(tool::Tool),
     #[command(subcommand)]
     Source(source::Source),
+    #[command(subcommand)]
+    Pin(pin::Pin),
     #[command(subcommand)]
     Module(module::Module),
     #[command(subcommand)]
@@ -149,6 +152,7 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::Mcp(command) => command.run(&context).await,
             Command::Tool(command) => command.run(&context, ui).await,
             Command::Source(command) => command.run(&context, ui).await,
+            Command::Pin(command) => command.run(&context, ui).await,
             Command::Module(command) => command.run(&context, ui).await,
             Command::Persona(command) => command.run(&context, ui).await,
             Command::User(command) => command.run(&context, ui).await,

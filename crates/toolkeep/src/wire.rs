@@ -17,7 +17,7 @@ use arc_swap::ArcSwap;
 use gateway::{Bounds, Gateway, Options};
 use guard::egress::{Egress, EgressSettings};
 use guard::process::Launcher;
-use intake::{Intake, Times};
+use intake::{Intake, Pins, Times};
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
 use server::{Counts, Doors, Front, Hosts, Keys, Parts};
@@ -145,14 +145,15 @@ async fn assemble(
     let tokens = keys.once("secret/tokens").await;
     let tokens = tokens.map_err(|error| fault("the tokens' key")(error.message()))?;
     let tokens = Arc::new(Sealed::new(Arc::clone(&store), &tokens, "upstream tokens"));
-    let manifests = manifests::kept(config, (&keys, store), &egress, &clock).await?;
+    let manifests = manifests::kept(config, (&keys, Arc::clone(&store)), &egress, &clock).await?;
     let ways = Ways { egress, manifests: Arc::clone(&manifests), tokens };
     let workshop = Workshop::new(launcher, ways, Arc::clone(&clock));
     let credentials = Arc::new(Configured::default());
     credentials.set(sources::secrets(config));
     let sources = workshop.build(config, &start.faults);
-    let intake =
-        Arc::new(Intake::start(Org::default(), sources, Times::default(), Arc::clone(&clock)));
+    let pins = pins(start, (&ledger, &store), &clock)?;
+    let at = (Org::default(), pins);
+    let intake = Arc::new(Intake::pinned(at, sources, Times::default(), Arc::clone(&clock)));
     let counts = Counts::default();
     let policy = Arc::new(ArcSwap::from_pointee(Policy::new(config.policy.clone())));
     let gateway = Arc::new(Gateway::new(gateway::Parts {
@@ -185,6 +186,18 @@ async fn assemble(
         secret: mac_key,
     });
     Ok(App { doors, intake, gateway, ledger, credentials, policy, workshop, manifests, keys })
+}
+
+/// Pins are sealed with a key that is not in the store: who can write there alone makes none active.
+fn pins(
+    start: &Start,
+    (ledger, store): (&Arc<FileLedger>, &Arc<dyn Store>),
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<Pins>, Failure> {
+    let key = start.held.record_key()?;
+    let sealed = Arc::new(Sealed::new(Arc::clone(store), &key.text(), "pins"));
+    let events = Arc::clone(ledger) as Arc<dyn tool::ledger::Events>;
+    Ok(Arc::new(Pins::new(Org::default(), sealed, events, Arc::clone(clock))))
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.

@@ -4,6 +4,7 @@ mod calls;
 mod credentials;
 mod formats;
 mod keys;
+mod pins;
 mod records;
 mod sources;
 mod tools;

@@ -52,15 +52,18 @@ fn text(answer: &Value) -> String {
             value::line(source, "kind", 16),
             state,
             value::line(source, "tools", 8),
+            value::line(source, "waiting", 8),
             value::line(source, "prompts", 8),
             value::line(source, "resources", 8),
             value::line(source, "trust", 12),
         ]
     };
     let rows: Vec<_> = sources.iter().map(row).collect();
-    let head = ["NAME", "KIND", "STATE", "TOOLS", "PROMPTS", "RESOURCES", "TRUST"];
+    let head = ["NAME", "KIND", "STATE", "TOOLS", "WAITING", "PROMPTS", "RESOURCES", "TRUST"];
     let below: String = sources.iter().map(problems).collect();
-    format!("{}{below}", table(head, &rows))
+    let waits = sources.iter().any(|source| !value::line(source, "waiting", 8).is_empty());
+    let look = if waits { "\n\nwaiting to be looked at: `toolkeep pin list`" } else { "" };
+    format!("{}{below}{look}", table(head, &rows))
 }
 
 fn problems(source: &Value) -> String {

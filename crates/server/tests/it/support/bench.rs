@@ -7,7 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use gateway::{Gateway, Options};
 use identity::{NewKey, Right};
-use intake::{Intake, Sourced, Times};
+use intake::{Intake, Pins, Sourced, Times};
 use ledger::FileLedger;
 use policy::Policy;
 use server::{Counts, Doors, Front, Hosts, Keys, Parts};
@@ -40,6 +40,8 @@ pub(crate) struct Setup {
     pub(crate) secret: Option<Secret>,
     /// What its source answers first, where that is no listing of the offers.
     pub(crate) first: Option<Answer>,
+    /// How far its source is trusted, with pins that hold it to that; without pins where absent.
+    pub(crate) trust: Option<Trust>,
 }
 
 pub(crate) struct Server {
@@ -66,7 +68,8 @@ impl Server {
     }
 
     pub(crate) async fn with(setup: Setup) -> Self {
-        let Setup { offers, hosts, options, open, files, kind, about, secret, first } = setup;
+        let Setup { offers, hosts, options, open, files, kind, about, secret, first, trust } =
+            setup;
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
         let kept: (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) = match files {
             Some(files) => (Arc::clone(&files) as _, files),
@@ -79,17 +82,21 @@ impl Server {
         let sourced = Sourced {
             source: Arc::clone(&source) as Arc<dyn tool::Source>,
             kind: kind.unwrap_or("test"),
-            trust: Trust::Full,
+            trust: trust.unwrap_or(Trust::Full),
             durability: None,
             poll: None,
             fingerprint: 1,
         };
-        let intake = Arc::new(Intake::start(
-            Org::default(),
-            vec![sourced],
-            Times::default(),
-            Arc::clone(&clock) as _,
-        ));
+        let pins = trust.map(|_| {
+            let store = Arc::new(MemoryStore::new()) as _;
+            let events = Arc::clone(&ledger) as _;
+            Arc::new(Pins::new(Org::default(), store, events, Arc::clone(&clock) as _))
+        });
+        let (sources, times, time) = (vec![sourced], Times::default(), Arc::clone(&clock) as _);
+        let intake = Arc::new(match pins {
+            Some(pins) => Intake::pinned((Org::default(), pins), sources, times, time),
+            None => Intake::start(Org::default(), sources, times, time),
+        });
         intake.settled().await;
         let gateway = Arc::new(Gateway::new(gateway::Parts {
             catalog: intake.cell(),

@@ -31,7 +31,7 @@ pub(in crate::cli) struct Create {
     /// Whether a person holds it, rather than an agent.
     #[arg(long)]
     person: bool,
-    /// A right beside calling tools: approve, keys:write, records:read, sources:refresh. May be
+    /// A right beside calling tools: approve, keys:write, pins:write, records:read, sources:refresh. May be
     /// given several times.
     #[arg(long = "right", value_name = "RIGHT")]
     rights: Vec<identity::Right>,

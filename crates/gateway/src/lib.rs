@@ -4,6 +4,7 @@
 //! writes the outcome. Only here is an executor called. It knows no protocol and no provider.
 
 mod cancel;
+pub mod facade;
 mod ids;
 mod limits;
 mod mac;

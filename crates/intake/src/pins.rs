@@ -211,7 +211,9 @@ fn step(
         let before = old.and_then(|pin| pin.active.as_ref()).map(|active| active.digest);
         let Some((pin, change)) = pin::see(old, trust, sight.clone(), first) else { continue };
         let after = Some(sight.digest);
-        told.extend(change.map(|change| Told { change, name: Some(name.clone()), before, after }));
+        // What is trusted in full is no news when it comes, only when it changes.
+        let news = change.filter(|change| trust != Trust::Full || *change != Change::Activated);
+        told.extend(news.map(|change| Told { change, name: Some(name.clone()), before, after }));
         pins.insert(name.clone(), pin);
         changed = true;
     }

@@ -14,6 +14,7 @@
 //! A signature tells whose word a checkpoint is. It proves something about the record only where the
 //! checkpoint, or the key, was kept where the record's files are not.
 
+mod kept;
 mod key;
 
 use base64::Engine as _;
@@ -22,6 +23,7 @@ use tool::{Digest, Wall};
 
 use crate::chain::Checkpoint;
 
+pub use kept::Seals;
 pub use key::{BadKey, RecordKey, VerifyKey};
 
 /// The largest note that is read, in bytes.

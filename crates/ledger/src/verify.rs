@@ -81,6 +81,9 @@ pub struct WriterReport {
     pub unsealed: u64,
     /// Checkpoints kept elsewhere that fit.
     pub kept: u64,
+    /// The last record that the latest of them speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_through: Option<u64>,
     /// The last checkpoint: keep it elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
@@ -238,6 +241,7 @@ impl<'a> Check<'a> {
         while let Some(kept) = self.kept.next_if(|kept| kept.through < seq) {
             if self.chain.agrees(kept) {
                 self.numbers.kept += 1;
+                self.numbers.kept_through = Some(kept.through);
             } else {
                 let text = format!(
                     "the records up to {} are not those that the kept checkpoint sealed",

@@ -1,5 +1,6 @@
 //! Puts the program together: the only place that names concrete types.
 
+mod checkpoints;
 mod configuration;
 mod credentials;
 mod door;
@@ -18,6 +19,7 @@ use gateway::{Bounds, Gateway, Options};
 use guard::egress::{Egress, EgressSettings};
 use guard::process::Launcher;
 use intake::{Intake, Pins, Times};
+use ledger::signed::RecordKey;
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
 use server::{Counts, Doors, Front, Hosts, Keys, Parts};
@@ -33,6 +35,7 @@ use crate::cli::failure::{Exit, Failure};
 use crate::cli::wiring::{Running, Start, Wiring};
 use crate::clock::SystemClock;
 use crate::config::{self, Config, Faults, Latest};
+use checkpoints::Sealing;
 use credentials::Configured;
 use door::RouterDoor;
 use internals::Inside;
@@ -63,6 +66,7 @@ struct App {
     workshop: Workshop,
     manifests: Arc<Manifests>,
     keys: Arc<Keys>,
+    seals: Sealing,
 }
 
 fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure {
@@ -105,6 +109,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = serving => {}
             () = follow(&app, news) => {}
             () = app.manifests.tend() => {}
+            () = app.seals.tend() => {}
         }
         app.end().await;
         drop(held);
@@ -151,7 +156,10 @@ async fn assemble(
     let credentials = Arc::new(Configured::default());
     credentials.set(sources::secrets(config));
     let sources = workshop.build(config, &start.faults);
-    let pins = pins(start, (&ledger, &store), &clock)?;
+    let key = start.held.record_key()?;
+    let pins = pins(&key, (&ledger, &store), &clock);
+    let places = (start.held.data().records(), config.checkpoints_also.clone());
+    let seals = Sealing::new(Arc::clone(&ledger), key, places, Arc::clone(&clock));
     let at = (Org::default(), pins);
     let intake = Arc::new(Intake::pinned(at, sources, Times::default(), Arc::clone(&clock)));
     let counts = Counts::default();
@@ -185,19 +193,29 @@ async fn assemble(
         max_body: config.server.max_body,
         secret: mac_key,
     });
-    Ok(App { doors, intake, gateway, ledger, credentials, policy, workshop, manifests, keys })
+    Ok(App {
+        doors,
+        intake,
+        gateway,
+        ledger,
+        credentials,
+        policy,
+        workshop,
+        manifests,
+        keys,
+        seals,
+    })
 }
 
 /// Pins are sealed with a key that is not in the store: who can write there alone makes none active.
 fn pins(
-    start: &Start,
+    key: &RecordKey,
     (ledger, store): (&Arc<FileLedger>, &Arc<dyn Store>),
     clock: &Arc<dyn Clock>,
-) -> Result<Arc<Pins>, Failure> {
-    let key = start.held.record_key()?;
+) -> Arc<Pins> {
     let sealed = Arc::new(Sealed::new(Arc::clone(store), &key.text(), "pins"));
     let events = Arc::clone(ledger) as Arc<dyn tool::ledger::Events>;
-    Ok(Arc::new(Pins::new(Org::default(), sealed, events, Arc::clone(clock))))
+    Arc::new(Pins::new(Org::default(), sealed, events, Arc::clone(clock)))
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.
@@ -208,6 +226,7 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
             Ok(config) => {
                 tracing::info!("configuration taken");
                 app.credentials.set(sources::secrets(config));
+                app.seals.set_also(config.checkpoints_also.clone());
                 let guests = config.default_guest_modules.clone();
                 if let Err(error) = app.keys.set_guests(guests).await {
                     tracing::error!(%error, "the personas are not read anew");
@@ -234,6 +253,7 @@ impl App {
         let ledger = self.ledger;
         // Waits for the last sync.
         drop(tokio::task::spawn_blocking(move || ledger.close()).await);
+        self.seals.end().await;
     }
 }
 

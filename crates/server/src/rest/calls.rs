@@ -5,6 +5,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
 use gateway::Request;
+use gateway::facade::ToolOutput;
 use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,11 @@ const QUERY: &[Param] = &[
         kind: "string",
     },
     Param {
+        name: "envelope",
+        what: "tool_output: the answer as spec 3's ToolOutput; not with a format",
+        kind: "string",
+    },
+    Param {
         name: "timeout_ms",
         what: "with a format: a limit of your own for each call; it can only shorten the tool's",
         kind: "integer",
@@ -49,6 +55,7 @@ const QUERY: &[Param] = &[
 struct Asked {
     format: Option<String>,
     timeout_ms: Option<u64>,
+    envelope: Option<String>,
 }
 
 /// One call, or a model's message.
@@ -67,6 +74,8 @@ enum Asking {
 #[expect(dead_code, reason = "it says what there is")]
 enum Answering {
     One(CallReply),
+    /// With `envelope=tool_output`.
+    Enveloped(serde_json::Map<String, serde_json::Value>),
     All(asked_for::Messages),
 }
 
@@ -116,8 +125,19 @@ async fn call(
     body: Checked,
 ) -> Result<Response, ApiError> {
     let timeout = asked.timeout_ms.map(std::time::Duration::from_millis);
+    let envelope = match asked.envelope.as_deref() {
+        None => false,
+        Some("tool_output") => true,
+        Some(word) => {
+            let told = format!("unknown envelope `{}`; use tool_output", word.escape_debug());
+            return Err(ApiError::new(Code::InvalidRequest, told));
+        }
+    };
     match asked.format.as_deref() {
-        None | Some("native") => one_call(&doors, &principal, body.read()?).await,
+        None | Some("native") => one_call(&doors, &principal, (body.read()?, envelope)).await,
+        Some(_) if envelope => {
+            Err(ApiError::new(Code::InvalidRequest, "`envelope` goes with no other `format`"))
+        }
         Some(word) => asked_for::run(&doors, &principal, (word, timeout), &body.0).await,
     }
 }
@@ -125,7 +145,7 @@ async fn call(
 async fn one_call(
     doors: &Doors,
     principal: &Principal,
-    body: CallBody,
+    (body, envelope): (CallBody, bool),
 ) -> Result<Response, ApiError> {
     let view = doors.parts.gateway.view(principal, CallerType::Direct);
     let tool = doors.lists.native(&view, &body.tool);
@@ -134,6 +154,12 @@ async fn one_call(
     request.timeout = body.timeout_ms.map(std::time::Duration::from_millis);
     let answer = doors.parts.gateway.call(principal, request).await;
     doors.metrics.ended("rest", &answer);
+    if envelope
+        && let Some((entry, _)) = view.find(&tool)
+        && let Some(output) = ToolOutput::of(entry, &args.value(), &answer)
+    {
+        return Ok(Reply(output).into_response());
+    }
     let Answer { call: call_id, status, result, elapsed_ms } = answer;
     let outcome = match result.map_err(|failure| ApiError::of(call_id, failure))? {
         Step::Done(outcome) => outcome,

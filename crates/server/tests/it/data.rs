@@ -4,6 +4,7 @@ mod called;
 mod claimed;
 mod framing;
 mod origins;
+mod pinned;
 mod results;
 
 use std::path::{Path, PathBuf};

@@ -28,10 +28,15 @@ async fn the_document_is_served_as_it_is() {
 
 #[tokio::test]
 async fn every_route_in_the_document_is_there() {
-    let setup = Setup { offers: tools::standard(), ..Setup::default() };
+    let trust = Some(tool::Trust::Full);
+    let setup = Setup { offers: tools::standard(), trust, ..Setup::default() };
     let server = Server::with(setup).await;
     let owner = server.owner().await;
     let call = owner.call("notes.append", json!({})).await.good()["call_id"].clone();
+    // Of a tool that nothing else here needs, something waits.
+    let pin = owner.get("/v1/pins/s/needs.guest").await.good();
+    let definition = json!({"definition": pin["active"]["definition"]});
+    owner.post("/v1/pins/s/needs.guest/reject", &definition).await.good();
     let key = owner.post("/v1/keys", &json!({"subject": "bob"})).await.good()["id"].clone();
     let body = |path: &str| match path {
         "/v1/calls" => json!({"tool": "notes.append"}),
@@ -43,13 +48,15 @@ async fn every_route_in_the_document_is_there() {
         "/v1/sources/login" => json!({"source": "s", "redirect_uri": "http://127.0.0.1:1/"}),
         "/v1/sources/login/finish" => json!({"source": "s", "query": "code=1"}),
         "/v1/sources/logout" => json!({"source": "s"}),
+        path if path.starts_with("/v1/pins/") => definition.clone(),
         _ => json!({}),
     };
     let fill = |path: &str| {
         let id = if path.starts_with("/v1/keys") { &key } else { &call };
         let name = if path.starts_with("/v1/personas") { "p" } else { "notes.append" };
         let path = path.replace("{name}", name).replace("{id}", id.as_str().unwrap());
-        path.replace("{subject}", "bob").replace("{module}", "notes")
+        let path = path.replace("{subject}", "bob").replace("{module}", "notes");
+        path.replace("{source}", "s").replace("{tool}", "needs.guest")
     };
     let document = server::openapi();
     let mut asked = 0;

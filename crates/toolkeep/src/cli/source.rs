@@ -52,17 +52,24 @@ fn text(answer: &Value) -> String {
             value::line(source, "kind", 16),
             state,
             value::line(source, "tools", 8),
-            value::line(source, "waiting", 8),
             value::line(source, "prompts", 8),
             value::line(source, "resources", 8),
             value::line(source, "trust", 12),
         ]
     };
     let rows: Vec<_> = sources.iter().map(row).collect();
-    let head = ["NAME", "KIND", "STATE", "TOOLS", "WAITING", "PROMPTS", "RESOURCES", "TRUST"];
+    let head = ["NAME", "KIND", "STATE", "TOOLS", "PROMPTS", "RESOURCES", "TRUST"];
     let below: String = sources.iter().map(problems).collect();
-    let waits = sources.iter().any(|source| !value::line(source, "waiting", 8).is_empty());
-    let look = if waits { "\n\nwaiting to be looked at: `toolkeep pin list`" } else { "" };
+    let waits = sources.iter().filter_map(|source| {
+        let count = source.get("waiting").and_then(Value::as_u64).filter(|count| *count > 0)?;
+        Some(format!("{count} of {}", value::line(source, "name", 40)))
+    });
+    let waits: Vec<_> = waits.collect();
+    let look = if waits.is_empty() {
+        String::new()
+    } else {
+        format!("\n\nwaiting to be looked at: {}; `toolkeep pin list`", waits.join(", "))
+    };
     format!("{}{below}{look}", table(head, &rows))
 }
 

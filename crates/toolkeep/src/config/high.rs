@@ -31,6 +31,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// Limits on calls.
     pub limits: LimitsConfig,
+    /// A second place for signed checkpoints, absolute.
+    pub checkpoints_also: Option<PathBuf>,
     /// Which tools there are at all.
     pub policy: policy::Rules,
     /// Where manifests of HTTP modules are kept. The URL may hold a password.

@@ -34,6 +34,8 @@ pub(super) struct File {
     pub(super) redis: Field<String>,
     /// Which tools there are at all, for every key alike.
     pub(super) policy: Field<Policy>,
+    /// The record of all calls.
+    pub(super) records: Field<Records>,
     /// Names of the sources whose tools those may use who have no persona, the owner apart: a list, or
     /// a text with commas. Default: all.
     pub(super) default_guest_modules: Field<Names>,
@@ -192,6 +194,23 @@ pub(super) struct Limits {
     pub(super) calls_per_source: Field<u64>,
     /// The largest result, such as `1MiB`.
     pub(super) result_bytes: Field<Size>,
+}
+
+/// The record of all calls.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Records {
+    /// Signed checkpoints, by which changes of the record are found.
+    pub(super) checkpoints: Field<Checkpoints>,
+}
+
+/// Signed checkpoints.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Checkpoints {
+    /// A file to which they are appended as well, once a minute at most: on another disk, or a mount of
+    /// another machine. An end that was cut off the record is found against it alone.
+    pub(super) also: Field<String>,
 }
 
 /// Which tools there are at all, for every key alike: each rule only takes away. What it takes away is

@@ -71,8 +71,7 @@ async fn who_decides_is_a_person_with_the_right() {
     let server = server(Trust::Review, &[("a", "Adds.")]).await;
     let word = json!({"definition": format!("sha256:{}", "0".repeat(64))});
     let agent = server.agent("ann", Level::Owner).await;
-    let reader =
-        server.client(|key| key.rights = [identity::Right::SourcesRefresh].into()).await;
+    let reader = server.client(|key| key.rights = [identity::Right::SourcesRefresh].into()).await;
     for client in [&agent, &reader] {
         for verb in ["approve", "reject"] {
             let answer = client.post(&format!("/v1/pins/s/a/{verb}"), &word).await.error();

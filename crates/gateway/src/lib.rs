@@ -21,6 +21,7 @@ use arc_swap::ArcSwap;
 use catalog::Catalog;
 use policy::Policy;
 use tokio_util::task::TaskTracker;
+use tool::artefact::Artefacts;
 use tool::executor::Credentials;
 use tool::{Clock, Ledger, Secret};
 
@@ -88,6 +89,7 @@ pub struct Gateway {
     mac: Mac,
     ids: Ids,
     tasks: TaskTracker,
+    pub(crate) artefacts: Option<Arc<dyn Artefacts>>,
 }
 
 impl Gateway {
@@ -101,8 +103,21 @@ impl Gateway {
             mac,
             ids: Ids::default(),
             tasks: TaskTracker::new(),
+            artefacts: None,
             parts,
         }
+    }
+
+    /// With a place for answers that are too large: they get a preview and a handle instead of a failure.
+    #[must_use]
+    pub fn with_artefacts(mut self, artefacts: Arc<dyn Artefacts>) -> Self {
+        self.artefacts = Some(artefacts);
+        self
+    }
+
+    /// Where answers that are too large are kept.
+    pub fn artefacts(&self) -> Option<&Arc<dyn Artefacts>> {
+        self.artefacts.as_ref()
     }
 
     /// Resolves when no call is running. New calls are refused from here on.

@@ -1,5 +1,6 @@
 //! The REST door. Each route is declared once: what is mounted is what is documented.
 
+mod artefacts;
 mod asked_for;
 pub(crate) mod body;
 pub(crate) mod calls;
@@ -46,6 +47,7 @@ fn keyed() -> Vec<route::Route> {
     let parts = [
         tools::routes(),
         calls::routes(),
+        artefacts::routes(),
         records::routes(),
         sources::routes(),
         pins::routes(),

@@ -23,10 +23,11 @@ use ledger::signed::RecordKey;
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
 use server::{Counts, Doors, Front, Hosts, Keys, Parts};
-use store::{Sealed, SqliteStore};
+use store::{ArtefactBounds, FileArtefacts, Sealed, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
+use tool::artefact::Artefacts;
 use tool::{Boxed, Clock, Org, Store};
 use upstreams::module::Manifests;
 
@@ -152,7 +153,8 @@ async fn assemble(
     let tokens = Arc::new(Sealed::new(Arc::clone(&store), &tokens, "upstream tokens"));
     let manifests = manifests::kept(config, (&keys, Arc::clone(&store)), &egress, &clock).await?;
     let ways = Ways { egress, manifests: Arc::clone(&manifests), tokens };
-    let workshop = Workshop::new(launcher, ways, Arc::clone(&clock));
+    let artefacts = artefacts(start, &clock);
+    let workshop = Workshop::new(launcher, ways, (Arc::clone(&clock), artefacts.clone()));
     let credentials = Arc::new(Configured::default());
     credentials.set(sources::secrets(config));
     let sources = workshop.build(config, &start.faults);
@@ -164,7 +166,7 @@ async fn assemble(
     let intake = Arc::new(Intake::pinned(at, sources, Times::default(), Arc::clone(&clock)));
     let counts = Counts::default();
     let policy = Arc::new(ArcSwap::from_pointee(Policy::new(config.policy.clone())));
-    let gateway = Arc::new(Gateway::new(gateway::Parts {
+    let gateway = Gateway::new(gateway::Parts {
         catalog: intake.cell(),
         policy: Arc::clone(&policy),
         ledger: counts.over(Arc::clone(&ledger) as Arc<dyn tool::Ledger>),
@@ -172,7 +174,11 @@ async fn assemble(
         credentials: Arc::clone(&credentials) as Arc<dyn tool::executor::Credentials>,
         mac_key: mac_key.clone(),
         options: options(config),
-    }));
+    });
+    let gateway = Arc::new(match artefacts {
+        Some(artefacts) => gateway.with_artefacts(artefacts),
+        None => gateway,
+    });
     let keys = Arc::new(keys);
     let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
     let (own, behind) = (Arc::clone(&keys), Arc::downgrade(&gateway));
@@ -205,6 +211,16 @@ async fn assemble(
         keys,
         seals,
     })
+}
+
+/// Without a place for them, answers that are too large fail, and all else goes on.
+fn artefacts(start: &Start, clock: &Arc<dyn Clock>) -> Option<Arc<dyn Artefacts>> {
+    let dir = start.held.data().path().join("artefacts");
+    let opened = FileArtefacts::open(&dir, ArtefactBounds::default(), Arc::clone(clock));
+    let opened = opened.inspect_err(|error| {
+        tracing::warn!(%error, dir = %dir.display(), "no place for large answers");
+    });
+    opened.ok().map(|artefacts| Arc::new(artefacts) as Arc<dyn Artefacts>)
 }
 
 /// Pins are sealed with a key that is not in the store: who can write there alone makes none active.

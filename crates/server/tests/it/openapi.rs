@@ -1,6 +1,11 @@
 //! The document that describes the routes, and the routes it describes.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use store::{ArtefactBounds, FileArtefacts};
+use testkit::clock::FakeClock;
+use tool::artefact::Artefacts;
 
 use crate::support::{Server, Setup, tools};
 
@@ -29,9 +34,16 @@ async fn the_document_is_served_as_it_is() {
 #[tokio::test]
 async fn every_route_in_the_document_is_there() {
     let trust = Some(tool::Trust::Full);
-    let setup = Setup { offers: tools::standard(), trust, ..Setup::default() };
+    let dir = tempfile::tempdir().unwrap();
+    let kept =
+        FileArtefacts::open(dir.path(), ArtefactBounds::default(), Arc::new(FakeClock::default()))
+            .unwrap();
+    let artefacts: Option<Arc<dyn Artefacts>> = Some(Arc::new(kept));
+    let setup = Setup { offers: tools::standard(), trust, artefacts, ..Setup::default() };
     let server = Server::with(setup).await;
     let owner = server.owner().await;
+    let who = tool::Caller { subject: "owner".to_owned(), ..testkit::context::caller() };
+    let kept = server.gateway.artefacts().unwrap().keep(&who, "1".into()).await.unwrap();
     let call = owner.call("notes.append", json!({})).await.good()["call_id"].clone();
     // Of a tool that nothing else here needs, something waits.
     let pin = owner.get("/v1/pins/s/needs.guest").await.good();
@@ -52,9 +64,11 @@ async fn every_route_in_the_document_is_there() {
         _ => json!({}),
     };
     let fill = |path: &str| {
-        let id = if path.starts_with("/v1/keys") { &key } else { &call };
+        let of = |start: &str| path.starts_with(start);
+        let id = if of("/v1/keys") { &key } else { &call };
+        let id = if of("/v1/artefacts") { kept.id.as_str() } else { id.as_str().unwrap() };
         let name = if path.starts_with("/v1/personas") { "p" } else { "notes.append" };
-        let path = path.replace("{name}", name).replace("{id}", id.as_str().unwrap());
+        let path = path.replace("{name}", name).replace("{id}", id);
         let path = path.replace("{subject}", "bob").replace("{module}", "notes");
         path.replace("{source}", "s").replace("{tool}", "needs.guest")
     };

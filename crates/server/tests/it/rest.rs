@@ -1,5 +1,6 @@
 //! The REST door: every route, its answers and its errors.
 
+mod artefacts;
 mod calls;
 mod credentials;
 mod formats;

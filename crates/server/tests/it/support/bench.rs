@@ -42,6 +42,8 @@ pub(crate) struct Setup {
     pub(crate) first: Option<Answer>,
     /// How far its source is trusted, with pins that hold it to that; without pins where absent.
     pub(crate) trust: Option<Trust>,
+    /// Where large answers are kept.
+    pub(crate) artefacts: Option<Arc<dyn tool::artefact::Artefacts>>,
 }
 
 pub(crate) struct Server {
@@ -98,7 +100,7 @@ impl Server {
             None => Intake::start(Org::default(), sources, times, time),
         });
         intake.settled().await;
-        let gateway = Arc::new(Gateway::new(gateway::Parts {
+        let gateway = Gateway::new(gateway::Parts {
             catalog: intake.cell(),
             policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
             ledger: counts.over(kept.0),
@@ -106,7 +108,11 @@ impl Server {
             credentials: Arc::new(testkit::context::Quiet),
             mac_key: Secret::new("key"),
             options,
-        }));
+        });
+        let gateway = Arc::new(match artefacts {
+            Some(artefacts) => gateway.with_artefacts(artefacts),
+            None => gateway,
+        });
         let (keys, problems) = Keys::read(Arc::new(MemoryStore::new()), open).await.unwrap();
         assert_eq!(problems, []);
         let keys = Arc::new(keys);

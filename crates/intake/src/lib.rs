@@ -221,7 +221,9 @@ impl Intake {
     ) -> Result<Pin, DecideError> {
         let missing = || DecideError::Missing { source_name: at.0.clone(), tool: at.1.clone() };
         let pin = self.pins().ok_or_else(missing)?.decide(at, what, who).await?;
-        self.keeper.divide_anew(at.0);
+        let (keeper, source) = (Arc::clone(&self.keeper), at.0.clone());
+        // A whole catalog is made: not on a thread that others wait for.
+        drop(tokio::task::spawn_blocking(move || keeper.divide_anew(&source)).await);
         Ok(pin)
     }
 

@@ -17,7 +17,7 @@ const FOUND: (u64, u64) = (10, 100);
 /// Bytes shown on each side of a place.
 const AROUND: usize = 120;
 /// Bytes that are looked through at a time, and the longest text that is looked for.
-const CHUNK: usize = 1 << 20;
+const CHUNK: usize = 64 << 10;
 const QUERY: usize = 1_000;
 
 /// Both tools.

@@ -142,10 +142,14 @@ async fn list(
     }
     let source = asked.source.as_deref().map(source).transpose()?;
     let states = states(asked.state.as_deref())?;
-    let mut all = match doors.parts.intake.pins() {
-        Some(pins) => pins.list(source.as_ref(), None),
-        None => Vec::new(),
-    };
+    let pins = doors.parts.intake.pins().cloned();
+    // There may be 100,000: not on a thread that others wait for.
+    let all = tokio::task::spawn_blocking(move || {
+        pins.map(|pins| pins.list(source.as_ref(), None)).unwrap_or_default()
+    });
+    let mut all = all
+        .await
+        .map_err(|_| ApiError::new(Code::Internal, "a fault in Toolkeep while pins were listed"))?;
     all.retain(|pinned| {
         let seen = principal.rights().allows_source(pinned.source.as_str());
         seen && states.contains(&pinned.pin.state)

@@ -1,6 +1,9 @@
 //! The file as it is written: nothing resolved, nothing checked beyond its shape. The published JSON
 //! Schema is made from these types, and their comments are its descriptions.
 
+mod records;
+mod which;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -9,6 +12,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
 use super::field::Field;
+
+pub(super) use records::Records;
+pub(super) use which::Which;
 
 /// Configuration of Toolkeep. `${VAR}` and `${VAR:-default}` may stand in every value; `$${` stands
 /// for the characters `${`. Paths are relative to the file.
@@ -196,23 +202,6 @@ pub(super) struct Limits {
     pub(super) result_bytes: Field<Size>,
 }
 
-/// The record of all calls.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Records {
-    /// Signed checkpoints, by which changes of the record are found.
-    pub(super) checkpoints: Field<Checkpoints>,
-}
-
-/// Signed checkpoints.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Checkpoints {
-    /// A file to which they are appended as well, once a minute at most: on another disk, or a mount of
-    /// another machine. An end that was cut off the record is found against it alone.
-    pub(super) also: Field<String>,
-}
-
 /// Which tools there are at all, for every key alike: each rule only takes away. What it takes away is
 /// neither listed nor found, whatever level a key has.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -364,53 +353,6 @@ impl JsonSchema for Names {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }]
-        })
-    }
-}
-
-/// All tools of a source, none, or some by name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Which {
-    All(bool),
-    Named(Vec<String>),
-}
-
-impl<'de> Deserialize<'de> for Which {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(WhichVisitor)
-    }
-}
-
-struct WhichVisitor;
-
-impl<'de> Visitor<'de> for WhichVisitor {
-    type Value = Which;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("`true`, `false` or a list of tool names")
-    }
-    fn visit_bool<E>(self, all: bool) -> Result<Which, E> {
-        Ok(Which::All(all))
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Which, A::Error> {
-        let mut names = Vec::new();
-        while let Some(name) = list.next_element()? {
-            names.push(name);
-        }
-        Ok(Which::Named(names))
-    }
-}
-
-impl JsonSchema for Which {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Which".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "anyOf": [{ "type": "boolean" }, { "type": "array", "items": { "type": "string" } }]
         })
     }
 }

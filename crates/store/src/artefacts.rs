@@ -106,8 +106,7 @@ impl FileArtefacts {
         }
         let mut random = [0; 16];
         rand::fill(&mut random).map_err(|_| told("the system gives no random numbers".into()))?;
-        let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let id = format!("art_{hex}");
+        let id = format!("art_{:032x}", u128::from_be_bytes(random));
         let mut index = self.lock();
         self.make_room(&mut index, bytes);
         let path = self.dir.join(&id);

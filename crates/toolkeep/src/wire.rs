@@ -19,7 +19,6 @@ use gateway::{Bounds, Gateway, Options};
 use guard::egress::{Egress, EgressSettings};
 use guard::process::Launcher;
 use intake::{Intake, Pins, Times};
-use ledger::signed::RecordKey;
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
 use server::{Counts, Doors, Front, Hosts, Keys, Parts, Workers};
@@ -163,10 +162,7 @@ async fn assemble(
     let credentials = Arc::new(Configured::default());
     credentials.set(sources::secrets(config));
     let sources = workshop.build(config, &start.faults);
-    let key = start.held.record_key()?;
-    let pins = pins(&key, (&ledger, &store), &clock);
-    let places = (start.held.data().records(), config.checkpoints_also.clone());
-    let seals = Sealing::new(Arc::clone(&ledger), key, places, Arc::clone(&clock));
+    let (pins, seals) = pins(start, (&ledger, &store), &clock)?;
     let at = (Org::default(), pins);
     let intake = Arc::new(Intake::pinned(at, sources, Times::default(), Arc::clone(&clock)));
     let counts = Counts::default();
@@ -180,10 +176,7 @@ async fn assemble(
         mac_key: mac_key.clone(),
         options: options(config),
     });
-    let gateway = Arc::new(match artefacts {
-        Some(artefacts) => gateway.with_artefacts(artefacts),
-        None => gateway,
-    });
+    let gateway = Arc::new(keeping(gateway, artefacts));
     let keys = Arc::new(keys);
     let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
     let (own, behind) = (Arc::clone(&keys), Arc::downgrade(&gateway));
@@ -197,10 +190,7 @@ async fn assemble(
         records,
         counts,
         clock,
-        hosts: Hosts {
-            names: config.server.allowed_hosts.clone(),
-            origins: config.server.allowed_origins.clone(),
-        },
+        hosts: hosts(config),
         max_body: config.server.max_body,
         secret: mac_key,
     });
@@ -229,14 +219,30 @@ fn artefacts(start: &Start, clock: &Arc<dyn Clock>) -> Option<Arc<dyn Artefacts>
 }
 
 /// Pins are sealed with a key that is not in the store: who can write there alone makes none active.
+/// Checkpoints are signed with the same.
 fn pins(
-    key: &RecordKey,
+    start: &Start,
     (ledger, store): (&Arc<FileLedger>, &Arc<dyn Store>),
     clock: &Arc<dyn Clock>,
-) -> Arc<Pins> {
+) -> Result<(Arc<Pins>, Sealing), Failure> {
+    let key = start.held.record_key()?;
     let sealed = Arc::new(Sealed::new(Arc::clone(store), &key.text(), "pins"));
     let events = Arc::clone(ledger) as Arc<dyn tool::ledger::Events>;
-    Arc::new(Pins::new(Org::default(), sealed, events, Arc::clone(clock)))
+    let pins = Arc::new(Pins::new(Org::default(), sealed, events, Arc::clone(clock)));
+    let places = (start.held.data().records(), start.config.checkpoints_also.clone());
+    Ok((pins, Sealing::new(Arc::clone(ledger), key, places, Arc::clone(clock))))
+}
+
+fn keeping(gateway: Gateway, artefacts: Option<Arc<dyn Artefacts>>) -> Gateway {
+    match artefacts {
+        Some(artefacts) => gateway.with_artefacts(artefacts),
+        None => gateway,
+    }
+}
+
+fn hosts(config: &Config) -> Hosts {
+    let server = &config.server;
+    Hosts { names: server.allowed_hosts.clone(), origins: server.allowed_origins.clone() }
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.

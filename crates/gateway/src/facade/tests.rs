@@ -27,8 +27,8 @@ fn answer(result: Result<Step, Failure>) -> Answer {
     Answer { call: CallId(uuid::Uuid::nil()), status: Status::Succeeded, result, elapsed_ms: 12 }
 }
 
-fn done(body: Body, is_error: bool) -> Result<Step, Failure> {
-    Ok(Step::Done(Outcome { body, is_error }))
+fn done(body: Body, is_error: bool) -> Step {
+    Step::Done(Outcome { body, is_error })
 }
 
 /// All states of spec 3's envelope, with both ways to read it.
@@ -42,11 +42,11 @@ fn golden_tool_output_has_spec_3s_fields_in_every_state() {
     let mcp = json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]});
     let null = Body::Value(Json::of(&Value::Null));
     let states = [
-        ("success", done(Body::Value(Json::of("plain")), false)),
-        ("success, null", done(null, false)),
-        ("success, object", done(Body::Value(Json::of(&json!({"a": [1, 2]}))), false)),
-        ("success, MCP", done(Body::Mcp(Json::of(&mcp)), false)),
-        ("error by the tool", done(Body::Value(Json::of("no such file")), true)),
+        ("success", Ok(done(Body::Value(Json::of("plain")), false))),
+        ("success, null", Ok(done(null, false))),
+        ("success, object", Ok(done(Body::Value(Json::of(&json!({"a": [1, 2]}))), false))),
+        ("success, MCP", Ok(done(Body::Mcp(Json::of(&mcp)), false))),
+        ("error by the tool", Ok(done(Body::Value(Json::of("no such file")), true))),
         (
             "error by its source",
             Err(Failure::new(Code::Timeout, "Tool execution timed out (30s).")),
@@ -112,7 +112,9 @@ async fn golden_results_have_spec_1s_object_and_texts() {
         args: "{}".into(),
     });
     let mut results = runner.execute_all(asked.collect()).await;
-    results.iter_mut().for_each(|result| result.metadata.execution_time_ms = 0);
+    for result in &mut results {
+        result.metadata.execution_time_ms = 0;
+    }
     for (result, id) in results.iter().zip(1..) {
         assert_eq!(result.id, format!("call_{id}"));
         assert_eq!(result.success, result.error.is_none());

@@ -1,6 +1,6 @@
 //! The installation's key for its record, and what others check it with.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
@@ -11,6 +11,14 @@ use tool::Secret;
 
 /// Ed25519 in `signed-note`.
 const ALGORITHM: u8 = 1;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string does not fail.
+        write!(text, "{byte:02x}").unwrap_or_default();
+        text
+    })
+}
 
 /// A key that does not read as one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,14 +68,13 @@ impl RecordKey {
 
     /// The text of its file.
     pub fn text(&self) -> Secret {
-        let hex: String = self.seed.iter().map(|byte| format!("{byte:02x}")).collect();
-        Secret::new(hex)
+        Secret::new(hex(&self.seed))
     }
 
     /// Names the installation: the same as long as the key is.
     pub fn installation(&self) -> String {
         let hash = Sha256::digest(self.pair.public_key().as_ref());
-        hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        hex(hash.get(..8).unwrap_or_default())
     }
 
     /// What others check a writer's checkpoints with.
@@ -127,7 +134,7 @@ impl fmt::Display for VerifyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut key = vec![ALGORITHM];
         key.extend(&self.public);
-        let id: String = self.id().iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = hex(&self.id());
         write!(f, "{}+{id}+{}", self.name, BASE64.encode(key))
     }
 }
@@ -147,7 +154,7 @@ impl FromStr for VerifyKey {
             _ => return Err(BadKey("the key is none of Ed25519")),
         };
         let read = Self { name: name.to_owned(), public };
-        let told: String = read.id().iter().map(|byte| format!("{byte:02x}")).collect();
+        let told = hex(&read.id());
         if told == id {
             Ok(read)
         } else {

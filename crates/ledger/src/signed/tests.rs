@@ -36,7 +36,7 @@ fn a_checkpoint_reads_back_by_its_key_alone() {
     let note = key.note(&checkpoint);
     let public: VerifyKey = key.of_writer("main").to_string().parse().unwrap();
     let noted = public.checkpoint(&note).unwrap();
-    assert_eq!(noted.checkpoint, Checkpoint { peaks: Vec::new(), ..checkpoint.clone() });
+    assert_eq!(noted.checkpoint, Checkpoint { peaks: Vec::new(), ..checkpoint });
     assert_eq!(unproved(&note).unwrap(), noted);
     let other = RecordKey::fresh().unwrap();
     assert!(matches!(other.of_writer("main").checkpoint(&note), Err(BadNote::Unsigned(_))));
@@ -82,7 +82,7 @@ fn notes_of_a_file_come_one_by_one() {
     let read: Vec<_> = notes(&all).map(|n| unproved(n).unwrap().checkpoint.count).collect();
     assert_eq!(read, [1, 2, 3, 4]);
     // A line that was being written when the power went.
-    let cut: Vec<_> = notes(&all[..all.len() - 40]).collect();
+    let cut: Vec<_> = notes(all.get(..all.len() - 40).unwrap()).collect();
     assert_eq!(cut.len(), 4);
     assert!(key().of_writer("main").checkpoint(cut[3]).is_err());
 }

@@ -130,7 +130,10 @@ fn a_signed_checkpoint_shows_an_older_record_put_back_and_a_forged_one_is_refuse
     let report = home.run(&own).json();
     assert_eq!(report["writers"][0]["kept"], 1, "{report}");
     // A key from beside the record proves less, and that is said.
-    assert!(report["not_proved"].to_string().contains("the key lies beside the record"), "{report}");
+    assert!(
+        report["not_proved"].to_string().contains("the key lies beside the record"),
+        "{report}"
+    );
     let given = ["record", "verify", "--checkpoint", "kept.txt", "--signer", "key", "-o", "json"];
     let report = home.run(&given).json();
     assert!(!report["not_proved"].to_string().contains("beside the record"), "{report}");

@@ -100,16 +100,7 @@ impl Server {
             poll: None,
             fingerprint: 1,
         };
-        let pins = trust.map(|_| {
-            let store = Arc::new(MemoryStore::new()) as _;
-            let events = Arc::clone(&ledger) as _;
-            Arc::new(Pins::new(Org::default(), store, events, Arc::clone(&clock) as _))
-        });
-        let (sources, times, time) = (vec![sourced], Times::default(), Arc::clone(&clock) as _);
-        let intake = Arc::new(match pins {
-            Some(pins) => Intake::pinned((Org::default(), pins), sources, times, time),
-            None => Intake::start(Org::default(), sources, times, time),
-        });
+        let intake = Arc::new(intake(sourced, trust.map(|_| &ledger), &clock));
         intake.settled().await;
         let gateway = Gateway::new(gateway::Parts {
             catalog: intake.cell(),
@@ -226,6 +217,15 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop.cancel();
     }
+}
+
+/// With pins, where there is a ledger to tell of them.
+fn intake(sourced: Sourced, told: Option<&Arc<MemoryLedger>>, clock: &Arc<FakeClock>) -> Intake {
+    let (sources, times, time) = (vec![sourced], Times::default(), Arc::clone(clock) as _);
+    let Some(ledger) = told else { return Intake::start(Org::default(), sources, times, time) };
+    let (store, events) = (Arc::new(MemoryStore::new()) as _, Arc::clone(ledger) as _);
+    let pins = Arc::new(Pins::new(Org::default(), store, events, Arc::clone(clock) as _));
+    Intake::pinned((Org::default(), pins), sources, times, time)
 }
 
 /// Serves on a port of its own.

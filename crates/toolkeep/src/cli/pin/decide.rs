@@ -58,12 +58,11 @@ struct Word {
 impl Approve {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        let done = match &self.source {
-            Some(source) => every(&session.client, source, &self.word).await,
-            None => {
-                let tool = self.tool.as_deref().unwrap_or_default();
-                one(&session.client, (tool, "approve"), &self.word).await
-            }
+        let done = if let Some(source) = &self.source {
+            every(&session.client, source, &self.word).await
+        } else {
+            let tool = self.tool.as_deref().unwrap_or_default();
+            one(&session.client, (tool, "approve"), &self.word).await
         };
         session.end().await?;
         told(ui, &done?)

@@ -47,7 +47,7 @@ fn text(pin: &Value) -> String {
     match (changes.is_empty(), part(pin, "active"), part(waiting, "received")) {
         (false, ..) => lines.extend(changes.iter().map(change)),
         (true, None, Some(received)) => {
-            lines.push(format!("all of it is new:\n{}", pretty(received)))
+            lines.push(format!("all of it is new:\n{}", pretty(received)));
         }
         (true, Some(active), _) if active.get("definition") == waiting.get("definition") => {
             lines

@@ -29,6 +29,8 @@ pub(crate) const NPM: &[(&str, &[(&str, &str)])] = &[
     // A scripted model that speaks as every provider does.
     ("npm-aimock", &[("@copilotkit/aimock", "1.43.0")]),
     ("npm-inspector", &[("@modelcontextprotocol/inspector", "2.12.0")]),
+    // An authorization server, for tokens that others made.
+    ("npm-oidc", &[("oidc-provider", "9.13.3")]),
 ];
 
 /// Node itself, as the npm registry carries it: Debian's is too old for some of the servers.

@@ -65,6 +65,7 @@ async fn run(name: &str, args: &str) -> Outcome {
         key: "k".into(),
         level: Level::Guest,
         agent: true,
+        actors: Vec::new(),
     };
     let ctx = Context {
         caller: &caller,

@@ -28,6 +28,26 @@ pub enum Reason {
     Expired,
     /// It was good until it was taken back.
     Revoked,
+    /// Its user or its organisation was disabled.
+    Disabled,
+    /// The key it was delegated from is not there, or may not delegate so any more.
+    Orphaned,
+    /// A token of an issuer that is not configured.
+    UnknownIssuer,
+    /// A token signed in a way that its issuer may not use, or that does not fit its key.
+    Algorithm,
+    /// A token for somebody else.
+    Audience,
+    /// A token that is no access token.
+    TokenKind,
+    /// A token without a user, or of an organisation that is not known.
+    Subject,
+    /// A token that does not say when it ends.
+    NoExpiry,
+    /// A token that does not hold yet.
+    NotYet,
+    /// A token that lives longer than its issuer's may.
+    TooLong,
 }
 
 impl Reason {
@@ -40,12 +60,23 @@ impl Reason {
             Self::WrongSecret => "wrong_secret",
             Self::Expired => "expired",
             Self::Revoked => "revoked",
+            Self::Disabled => "disabled",
+            Self::Orphaned => "orphaned",
+            Self::UnknownIssuer => "unknown_issuer",
+            Self::Algorithm => "algorithm",
+            Self::Audience => "audience",
+            Self::TokenKind => "token_kind",
+            Self::Subject => "subject",
+            Self::NoExpiry => "no_expiry",
+            Self::NotYet => "not_yet",
+            Self::TooLong => "too_long",
         }
     }
 }
 
 impl CredentialError {
-    pub(crate) fn new(reason: Reason) -> Self {
+    /// With its true reason.
+    pub fn new(reason: Reason) -> Self {
         Self { reason }
     }
 
@@ -130,6 +161,18 @@ pub enum KeyFault {
     /// A person's key, made by an agent.
     #[error("an agent cannot make a key for a person; mark the key as `agent`")]
     Person,
+    /// A key that went through too many hands.
+    #[error("the key went through {0} hands already; a key may go through no more")]
+    Hands(usize),
+    /// A list of patterns, too long or with a text that does not fit.
+    #[error("`{0}` cannot be a pattern of tools; use 1 to 256 printable characters")]
+    Pattern(String),
+    /// Acting on behalf of another, without the right.
+    #[error("your key lacks the right `act_as`, so it cannot act on behalf of `{}`", .0.escape_debug())]
+    ActAs(String),
+    /// It would end after the key it is delegated from.
+    #[error("your own key ends before the one it would make; ask for less time")]
+    Outlives,
     /// It would expire before it is made.
     #[error("the key would have expired already")]
     Expired,

@@ -8,7 +8,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tool::{Digest, Level, Org, Secret, Wall};
 
-use crate::{Delegation, KeyFault, Persona, Principal, Right};
+use crate::{Delegation, Directory, KeyFault, Persona, Principal, Right};
+
+mod hand;
+
+pub use hand::Hand;
 
 /// What every key begins with, so that scanners for leaked secrets find it.
 const PREFIX: &str = "tk_";
@@ -203,7 +207,7 @@ impl NewKey {
     ///
     /// # Errors
     /// [`KeyFault`] with the first thing it lacks.
-    pub fn within(&self, maker: &Principal) -> Result<(), KeyFault> {
+    pub fn within(&self, maker: &Principal, directory: &Directory) -> Result<(), KeyFault> {
         if self.org != *maker.org() {
             return Err(KeyFault::Org { own: maker.org().clone(), asked: self.org.clone() });
         }
@@ -213,7 +217,10 @@ impl NewKey {
         if maker.agent() && !self.agent {
             return Err(KeyFault::Person);
         }
-        if let Some(right) = self.rights.iter().find(|right| !maker.may(**right)) {
+        let given = directory.rights_of(&self.roles);
+        // A role's rights that no agent has are not given with it.
+        let given = given.iter().filter(|right| !self.agent || right.fits_agent());
+        if let Some(right) = self.rights.iter().chain(given).find(|right| !maker.may(**right)) {
             return Err(KeyFault::Right(*right));
         }
         let lacks = |role: &&String| !maker.roles().contains(role) && maker.level() < Level::Owner;

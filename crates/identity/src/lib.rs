@@ -4,16 +4,21 @@
 //! never from a body, a header or an argument that a caller can choose. This crate is pure: the time,
 //! the randomness and the table come in as arguments, and it keeps no secret, only hashes.
 
+mod directory;
 mod error;
+mod jwt;
 mod key;
 mod narrow;
 mod personas;
 mod principal;
 mod rights;
 mod ring;
+mod standing;
 
+pub use directory::{Directory, OrgRecord, Role, User};
 pub use error::{CredentialError, KeyFault, Reason};
-pub use key::{KeyId, KeyRecord, NewKey};
+pub use jwt::{Algorithm, Grant, Issuer, Jws, KeySet, KeySetError, Token, TokenFault};
+pub use key::{Hand, KeyId, KeyRecord, NewKey};
 pub use narrow::{Delegation, Narrowing};
 pub use personas::Personas;
 pub use principal::Principal;

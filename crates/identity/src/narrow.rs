@@ -87,8 +87,11 @@ mod tests {
         record.delegations = vec![Delegation { by: "p".to_owned(), ..Delegation::default() }];
         let good = serde_json::to_string(&record).unwrap();
         let bad = good.replace(r#""no_web":false"#, r#""no_web":false,"no_shell":true"#);
+        let by = NewKey::user(KeyId::new("p").unwrap(), "ann").issue([2; 32], Wall(1)).unwrap().1;
+        let by = serde_json::to_string(&by).unwrap();
         let verify = |text: &str| {
-            let (ring, _) = KeyRing::read([("key/k", text.as_bytes())], crate::Personas::default());
+            let stored = [("key/k", text.as_bytes()), ("key/p", by.as_bytes())];
+            let (ring, _) = KeyRing::read(stored, crate::Personas::default());
             ring.verify(Some(secret.open()), Wall(2))
         };
         assert_eq!(verify(&good).unwrap().rights().delegations(), record.delegations);

@@ -91,7 +91,8 @@ impl Personas {
         Some(Persona { name: "default_guest_modules".to_owned(), allowed_modules: Some(guests) })
     }
 
-    fn named(&self, name: &str) -> Persona {
+    /// One by its name; one that is not there allows nothing.
+    pub(crate) fn named(&self, name: &str) -> Persona {
         let none = || Persona { name: name.to_owned(), allowed_modules: Some(BTreeSet::new()) };
         self.named.get(name).cloned().unwrap_or_else(none)
     }

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tool::{Caller, Level, Org};
+use tool::{Actor, Caller, Level, Org, Wall};
 
 use crate::key::KeyRecord;
 use crate::rights::Facts;
+use crate::standing::Standing;
 use crate::{Narrowing, Persona, Right, RightsClass};
 
 /// Who asks, with the rights the credential carries. It cannot be built from outside this crate and
@@ -18,22 +19,23 @@ pub struct Principal(Arc<Parts>);
 struct Parts {
     caller: Caller,
     rights: RightsClass,
+    until: Option<Wall>,
+}
+
+/// Who asks, without what it may do.
+pub(crate) struct Who<'a> {
+    pub(crate) subject: &'a str,
+    pub(crate) key: &'a str,
+    pub(crate) actors: Vec<Actor>,
+    pub(crate) until: Option<Wall>,
 }
 
 impl Principal {
-    /// What a record says, once its secret was presented, with the persona it has.
-    pub(crate) fn of(record: &KeyRecord, persona: Option<Persona>) -> Self {
-        let class = RightsClass::new(Facts {
-            org: record.org.clone(),
-            level: record.level,
-            roles: record.roles.clone(),
-            persona,
-            agent: record.agent,
-            rights: record.rights.clone(),
-            delegations: record.delegations.clone(),
-            narrowing: Narrowing::default(),
-        });
-        Self::new(&record.subject, record.id.as_str(), class)
+    /// What a record comes to, once its secret was presented.
+    pub(crate) fn of(record: &KeyRecord, standing: Standing) -> Self {
+        let Standing { facts, actors, until, .. } = standing;
+        let who = Who { subject: &record.subject, key: record.id.as_str(), actors, until };
+        Self::new(who, RightsClass::new(facts))
     }
 
     /// Whoever comes without a credential, where the operator opened the door.
@@ -48,19 +50,40 @@ impl Principal {
             rights: BTreeSet::new(),
             delegations: Vec::new(),
             narrowing: Narrowing::default(),
+            actor: None,
         });
-        Self::new("anonymous", "open", class)
+        let who = Who { subject: "anonymous", key: "open", actors: Vec::new(), until: None };
+        Self::new(who, class)
     }
 
-    fn new(subject: &str, key: &str, rights: RightsClass) -> Self {
+    pub(crate) fn new(who: Who<'_>, rights: RightsClass) -> Self {
         let caller = Caller {
             org: rights.org().clone(),
-            subject: subject.to_owned(),
-            key: key.to_owned(),
+            subject: who.subject.to_owned(),
+            key: who.key.to_owned(),
             level: rights.level(),
             agent: rights.agent(),
+            actors: who.actors,
         };
-        Self(Arc::new(Parts { caller, rights }))
+        Self(Arc::new(Parts { caller, rights, until: who.until }))
+    }
+
+    /// The same asker with other rights.
+    fn with(&self, facts: Facts) -> Self {
+        let Caller { subject, key, actors, .. } = &self.0.caller;
+        let who = Who { subject, key, actors: actors.clone(), until: self.0.until };
+        Self::new(who, RightsClass::new(facts))
+    }
+
+    /// Whether a token of an issuer was its credential, rather than a key of this program.
+    pub fn is_token(&self) -> bool {
+        // No key's id has a colon.
+        self.key().contains(':')
+    }
+
+    /// From when on the credential does not hold.
+    pub fn until(&self) -> Option<Wall> {
+        self.0.until
     }
 
     /// The facts that executors and records may see.
@@ -121,7 +144,7 @@ impl Principal {
             return self.clone();
         }
         let facts = Facts { level: to, ..self.0.rights.facts().clone() };
-        Self::new(self.subject(), self.key(), RightsClass::new(facts))
+        self.with(facts)
     }
 
     /// The same asker with less, where it takes so much from itself for one request. What is taken
@@ -134,6 +157,6 @@ impl Principal {
             return self.clone();
         }
         let facts = Facts { narrowing, ..self.0.rights.facts().clone() };
-        Self::new(self.subject(), self.key(), RightsClass::new(facts))
+        self.with(facts)
     }
 }

@@ -40,14 +40,18 @@ rights! {
     RecordsRead = "records:read",
     /// Have sources listed anew.
     SourcesRefresh = "sources:refresh",
+    /// Make keys that act on behalf of other users, at the lesser of both.
+    ActAs = "act_as",
+    /// Make, change and disable organisations, with the tools they may use. Never an agent's.
+    OrgsWrite = "orgs:write",
 }
 
 impl Right {
     /// Whether a key marked `agent` may carry it: one who acts for a person does not decide for him.
     pub const fn fits_agent(self) -> bool {
         match self {
-            Self::Approve | Self::KeysWrite | Self::PinsWrite => false,
-            Self::RecordsRead | Self::SourcesRefresh => true,
+            Self::Approve | Self::KeysWrite | Self::OrgsWrite | Self::PinsWrite => false,
+            Self::RecordsRead | Self::SourcesRefresh | Self::ActAs => true,
         }
     }
 }
@@ -102,6 +106,7 @@ pub(crate) struct Facts {
     pub(crate) rights: BTreeSet<Right>,
     pub(crate) delegations: Vec<Delegation>,
     pub(crate) narrowing: Narrowing,
+    pub(crate) actor: Option<RightsClass>,
 }
 
 #[derive(PartialEq, Eq)]
@@ -171,6 +176,12 @@ impl RightsClass {
     /// What the caller took from itself for this request.
     pub fn narrowing(&self) -> &Narrowing {
         &self.0.facts.narrowing
+    }
+
+    /// The class of who acts on behalf of another, where someone does: what it may not do, this class may
+    /// not either.
+    pub fn actor(&self) -> Option<&Self> {
+        self.0.facts.actor.as_ref()
     }
 
     /// Whether tools of this source may be used at all.

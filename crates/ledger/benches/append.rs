@@ -43,6 +43,7 @@ fn intent() -> Intent {
             key: "key-1".to_owned(),
             level: Level::User,
             agent: true,
+            actors: Vec::new(),
         },
         door: "mcp".to_owned(),
         caller_type: CallerType::Direct,

@@ -6,7 +6,7 @@
 use std::io::Write as _;
 
 use tool::json::is_plain;
-use tool::{CallId, CallerType, Digest, End, Intent};
+use tool::{Actor, CallId, CallerType, Digest, End, Intent};
 
 /// The body of an intent.
 pub(crate) fn intent(out: &mut Vec<u8>, intent: &Intent) {
@@ -40,6 +40,7 @@ pub(crate) fn intent(out: &mut Vec<u8>, intent: &Intent) {
     text(out, ",\"key\":", &caller.key);
     text(out, ",\"level\":", caller.level.as_str());
     truth(out, ",\"agent\":", caller.agent);
+    actors(out, &caller.actors);
     text(out, "},\"door\":", door);
     let by = match caller_type {
         CallerType::Direct => "direct",
@@ -57,6 +58,20 @@ pub(crate) fn intent(out: &mut Vec<u8>, intent: &Intent) {
     number(out, ",\"args_bytes\":", *args_bytes as u64);
     truth(out, ",\"effects\":", *effects);
     out.push(b'}');
+}
+
+/// Who acts on behalf of the subject; nothing for most calls.
+fn actors(out: &mut Vec<u8>, actors: &[Actor]) {
+    let mut before = ",\"actors\":[{\"subject\":";
+    for Actor { subject, key } in actors {
+        text(out, before, subject);
+        text(out, ",\"key\":", key);
+        out.push(b'}');
+        before = ",{\"subject\":";
+    }
+    if !actors.is_empty() {
+        out.push(b']');
+    }
 }
 
 /// The body of an outcome.
@@ -114,8 +129,8 @@ fn digest(out: &mut Vec<u8>, before: &str, digest: &Digest) {
 mod tests {
     use proptest::prelude::*;
     use tool::{
-        CallId, Caller, CallerType, Code, Digest, End, Intent, Level, Org, SourceName, ToolKey,
-        ToolName, Wall, outcome::Status,
+        Actor, CallId, Caller, CallerType, Code, Digest, End, Intent, Level, Org, SourceName,
+        ToolKey, ToolName, Wall, outcome::Status,
     };
     use uuid::Uuid;
 
@@ -130,9 +145,14 @@ mod tests {
     fn caller() -> impl Strategy<Value = Caller> {
         let level =
             prop::sample::select(vec![Level::Guest, Level::User, Level::Admin, Level::Owner]);
-        ("\\PC{0,12}", ".{0,12}", level, any::<bool>()).prop_map(|(subject, key, level, agent)| {
-            Caller { org: Org::default(), subject, key, level, agent }
-        })
+        let actor = ("\\PC{0,6}", ".{0,6}").prop_map(|(subject, key)| Actor { subject, key });
+        let actors = prop::collection::vec(actor, 0..3);
+        ("\\PC{0,12}", ".{0,12}", level, any::<bool>(), actors).prop_map(
+            |(subject, key, level, agent, actors)| {
+                let org = Org::default();
+                Caller { org, subject, key, level, agent, actors }
+            },
+        )
     }
 
     prop_compose! {

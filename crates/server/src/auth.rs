@@ -5,12 +5,12 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use identity::Principal;
+use identity::{Principal, Token};
 use tool::Code;
 
 use crate::error::ApiError;
-use crate::facades;
-use crate::state::Doors;
+use crate::state::{Doors, Parts};
+use crate::{facades, front};
 
 pub(crate) async fn host_and_origin(
     State(doors): State<Doors>,
@@ -28,7 +28,8 @@ pub(crate) async fn credential(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match principal(&doors, request.headers()) {
+    let source = front::endpoint(request.uri().path()).filter(|source| !source.is_empty());
+    match principal(&doors, request.headers(), source).await {
         Ok(principal) => {
             request.extensions_mut().insert(principal);
             next.run(request).await
@@ -37,17 +38,30 @@ pub(crate) async fn credential(
     }
 }
 
-/// Who asks, by the credential alone.
+/// Who asks, by the credential alone; `source` is that of the endpoint, which a token may be for.
 ///
 /// # Errors
-/// [`Code::Unauthenticated`].
-pub(crate) fn principal(doors: &Doors, headers: &HeaderMap) -> Result<Principal, ApiError> {
-    let presented = presented(headers)?;
-    let now = doors.parts.clock.wall();
-    doors.parts.keys.ring().verify(presented, now).map_err(|error| {
-        tracing::info!(reason = ?error.reason(), "credential refused");
-        ApiError::new(Code::Unauthenticated, error.to_string())
-            .fix("send `Authorization: Bearer KEY` with a key of `toolkeep key create`")
+/// [`Code::Unauthenticated`]; [`Code::Forbidden`] for a token for which nothing is granted;
+/// [`Code::StoreUnavailable`] and [`Code::UpstreamLost`] where nobody can tell.
+pub(crate) async fn principal(
+    doors: &Doors,
+    headers: &HeaderMap,
+    source: Option<&str>,
+) -> Result<Principal, ApiError> {
+    let Parts { keys, clock, issuers, .. } = &doors.parts;
+    let presented = presented(headers).map_err(|error| issuers.challenged(error, source, None))?;
+    keys.fresh(clock.as_ref())?;
+    let ring = keys.ring();
+    if let Some(token) = presented.filter(|presented| Token::is_one(presented)) {
+        // Few come with one, and all would carry about what it takes.
+        return Box::pin(issuers.verify(token, source, (&ring, clock))).await;
+    }
+    ring.verify(presented, clock.wall()).map_err(|error| {
+        tracing::info!(reason = error.reason().as_str(), "credential refused");
+        let fault = presented.map(|_| "invalid_token");
+        let error = ApiError::new(Code::Unauthenticated, error.to_string())
+            .fix("send `Authorization: Bearer KEY` with a key of `toolkeep key create`");
+        issuers.challenged(error, source, fault)
     })
 }
 

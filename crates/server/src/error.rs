@@ -18,6 +18,9 @@ pub struct ApiError {
     /// The same in the words of spec 0, on its routes.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<&'static str>,
+    /// What `WWW-Authenticate` says.
+    #[serde(skip)]
+    challenge: Option<Box<str>>,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -40,7 +43,7 @@ impl ApiError {
     /// With a code and words.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let error = Envelope { code, message: message.into(), fix: None, call_id: None };
-        Self { error, detail: None }
+        Self { error, detail: None, challenge: None }
     }
 
     /// Adds what to do.
@@ -54,6 +57,13 @@ impl ApiError {
     #[must_use]
     pub(crate) fn detail(mut self, detail: &'static str) -> Self {
         self.detail = Some(detail);
+        self
+    }
+
+    /// Says how to come by a credential.
+    #[must_use]
+    pub(crate) fn challenge(mut self, value: String) -> Self {
+        self.challenge = Some(value.into());
         self
     }
 
@@ -93,7 +103,7 @@ impl From<tool::StoreError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let code = self.error.code;
+        let (code, challenge) = (self.error.code, self.challenge.clone());
         let mut response = (status(code), Json(self)).into_response();
         let header = match code {
             Code::Unauthenticated => Some((WWW_AUTHENTICATE, "Bearer realm=\"toolkeep\"")),
@@ -102,6 +112,10 @@ impl IntoResponse for ApiError {
         };
         if let Some((name, value)) = header {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        let challenge = challenge.and_then(|value| HeaderValue::from_str(&value).ok());
+        if let Some(value) = challenge {
+            response.headers_mut().insert(WWW_AUTHENTICATE, value);
         }
         response
     }

@@ -58,7 +58,7 @@ impl From<Router> for Front {
 
 /// The source of an endpoint of MCP's, empty for that of all; nothing for any other path. What is
 /// written in escapes takes the long way.
-fn endpoint(path: &str) -> Option<&str> {
+pub(crate) fn endpoint(path: &str) -> Option<&str> {
     let rest = path.strip_prefix("/mcp")?;
     if rest.is_empty() {
         return Some(rest);
@@ -68,7 +68,7 @@ fn endpoint(path: &str) -> Option<&str> {
 }
 
 async fn message(doors: Doors, source: Option<String>, request: Request<Body>) -> Response<Body> {
-    let answered = match entered(&doors, request.headers()) {
+    let answered = match entered(&doors, request.headers(), source.as_deref()).await {
         Ok(principal) => mcp::message(&doors, &principal, source, request).await,
         Err(error) => Err(error),
     };
@@ -76,9 +76,13 @@ async fn message(doors: Doors, source: Option<String>, request: Request<Body>) -
 }
 
 /// What stands before every door, in this order.
-fn entered(doors: &Doors, headers: &HeaderMap) -> Result<Principal, ApiError> {
+async fn entered(
+    doors: &Doors,
+    headers: &HeaderMap,
+    source: Option<&str>,
+) -> Result<Principal, ApiError> {
     doors.parts.hosts.check(headers)?;
-    auth::principal(doors, headers)
+    auth::principal(doors, headers, source).await
 }
 
 #[cfg(test)]

@@ -1,11 +1,17 @@
-//! The keys in the store, and the ring that is verified against.
+//! The keys in the store with all that stands beside them, and the ring that is verified against.
+
+mod directory;
+mod look;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
-use identity::{KeyId, KeyRecord, KeyRing, NewKey, Persona, Personas};
+use identity::{Hand, KeyId, KeyRecord, KeyRing, NewKey, Principal};
+use tokio::sync::watch;
 use tool::store::Expect;
 use tool::{Code, Json, Level, Problem, Secret, Store, StoreError, Wall};
 
@@ -15,14 +21,25 @@ use crate::error::ApiError;
 const KEYS: usize = 10_000;
 /// Personas read at once.
 const PERSONAS: usize = 1_000;
+/// Roles, users, organisations and their lists read at once, of each.
+const BESIDE: usize = 10_000;
+/// Keys that hold, of those that came of one.
+const HANDED_ON: usize = 256;
+/// How long the store may fail before nobody is let in any more.
+pub const STALE: Duration = Duration::from_mins(1);
 
-/// Keys and personas, kept in the store and held as a ring.
+/// Keys and all that stands beside them, kept in the store and held as a ring.
 #[derive(Debug)]
 pub struct Keys {
     store: Arc<dyn Store>,
     ring: ArcSwap<KeyRing>,
     open: Option<Level>,
     guests: ArcSwapOption<BTreeSet<String>>,
+    /// Numbers the readings as they begin.
+    begun: AtomicU64,
+    /// The latest begun of those that ended, told to who listens.
+    read: watch::Sender<u64>,
+    seen: Mutex<look::Seen>,
 }
 
 impl Keys {
@@ -34,8 +51,15 @@ impl Keys {
         store: Arc<dyn Store>,
         open: Option<Level>,
     ) -> Result<(Self, Vec<Problem>), StoreError> {
-        let (ring, guests) = (ArcSwap::default(), ArcSwapOption::empty());
-        let keys = Self { store, ring, open, guests };
+        let keys = Self {
+            store,
+            ring: ArcSwap::default(),
+            open,
+            guests: ArcSwapOption::empty(),
+            begun: AtomicU64::new(1),
+            read: watch::Sender::new(0),
+            seen: Mutex::default(),
+        };
         let problems = keys.reload().await?;
         Ok((keys, problems))
     }
@@ -48,30 +72,6 @@ impl Keys {
     pub async fn set_guests(&self, modules: Option<BTreeSet<String>>) -> Result<(), StoreError> {
         self.guests.store(modules.map(Arc::new));
         self.reload().await.map(drop)
-    }
-
-    /// Reads them again.
-    ///
-    /// # Errors
-    /// Where the store does not answer; the ring then stays as it is.
-    pub async fn reload(&self) -> Result<Vec<Problem>, StoreError> {
-        let stored = self.store.scan(Personas::STORE_PREFIX, None, PERSONAS).await?;
-        let pairs = stored.iter().map(|one| (one.key.as_str(), one.bytes.as_ref()));
-        let (personas, mut problems) = Personas::read(pairs);
-        let default = self.store.get(Personas::STORE_DEFAULT).await?;
-        let default = default.map(|kept| String::from_utf8_lossy(&kept.bytes).into_owned());
-        let guests = self.guests.load_full().map(|guests| BTreeSet::clone(&guests));
-        let personas = personas.with_default(default).guests(guests);
-        let stored = self.store.scan(KeyRecord::STORE_PREFIX, None, KEYS).await?;
-        let pairs = stored.iter().map(|one| (one.key.as_str(), one.bytes.as_ref()));
-        let (ring, of_keys) = KeyRing::read(pairs, personas);
-        problems.extend(of_keys);
-        let ring = match self.open {
-            Some(level) => ring.open(level),
-            None => ring,
-        };
-        self.ring.store(Arc::new(ring));
-        Ok(problems)
     }
 
     /// Where they are kept.
@@ -92,21 +92,61 @@ impl Keys {
         let (secret, record) = new
             .issue(random()?, now)
             .map_err(|fault| ApiError::new(Code::InvalidRequest, fault.to_string()))?;
+        if self.ring().records().len() >= KEYS {
+            return Err(ApiError::new(Code::TooLarge, format!("there are {KEYS} keys already")));
+        }
         self.write(&record, Expect::Absent).await?;
         Ok((secret, record))
     }
 
-    /// Revokes a key; it does not hold from here on.
+    /// Hands the key of `maker` on, narrower.
+    ///
+    /// # Errors
+    /// Where its credential is no key, it has not what is asked for, too many keys came of it already, or
+    /// the store does not answer.
+    pub async fn delegate(
+        &self,
+        maker: &Principal,
+        hand: Hand,
+        now: Wall,
+    ) -> Result<(Secret, KeyRecord), ApiError> {
+        let ring = self.ring();
+        let own = ring.get(maker.key()).ok_or_else(|| {
+            ApiError::new(Code::Forbidden, "only a key of this program can be handed on")
+                .fix("ask with a key of `toolkeep key create`")
+        })?;
+        if let Some(subject) = &hand.subject
+            && *subject != own.subject
+            && ring.directory().user(&own.org, subject).is_none()
+            && maker.may(identity::Right::ActAs)
+        {
+            let told = format!("no user `{}`", subject.escape_debug());
+            return Err(ApiError::new(Code::NotFound, told).fix("see `toolkeep user list`"));
+        }
+        let first = own.delegations.first().map_or(own.id.as_str(), |hand| hand.by.as_str());
+        let came_of =
+            |record: &&KeyRecord| record.delegations.first().is_some_and(|hand| hand.by == first);
+        let records = ring.records();
+        let came: Vec<_> = records.into_iter().filter(came_of).collect();
+        let (over, hold): (Vec<_>, Vec<_>) =
+            came.into_iter().partition(|record| ring.over(record.id.as_str(), now).is_some());
+        if hold.len() >= HANDED_ON {
+            let told = format!("{HANDED_ON} keys came of this one already");
+            return Err(ApiError::new(Code::TooLarge, told)
+                .fix("revoke some of them, or wait until they end"));
+        }
+        self.forget(&over).await?;
+        let new = NewKey::delegated(Self::fresh_id()?, (own, maker), hand, now)
+            .map_err(|fault| ApiError::new(Code::Forbidden, fault.to_string()))?;
+        self.create(new, now).await
+    }
+
+    /// Revokes a key; it does not hold from here on, nor does any that came of it.
     ///
     /// # Errors
     /// Where there is no such key, or the store does not answer.
     pub async fn revoke(&self, id: &str, now: Wall) -> Result<KeyRecord, ApiError> {
-        let missing = || ApiError::new(Code::NotFound, format!("no key `{}`", id.escape_debug()));
-        let mut record = self.ring().get(id).cloned().ok_or_else(missing)?;
-        let stored = self.store.get(&record.store_key()).await?.ok_or_else(missing)?;
-        record.revoked = record.revoked.or(Some(now));
-        self.write(&record, Expect::Version(stored.version)).await?;
-        Ok(record)
+        self.change(id, |record| record.revoked = record.revoked.or(Some(now))).await
     }
 
     /// Gives a key another level.
@@ -114,52 +154,22 @@ impl Keys {
     /// # Errors
     /// Where there is no such key, or the store does not answer.
     pub async fn set_level(&self, id: &str, level: Level) -> Result<(), ApiError> {
+        self.change(id, |record| record.level = level).await.map(drop)
+    }
+
+    async fn change(
+        &self,
+        id: &str,
+        change: impl FnOnce(&mut KeyRecord),
+    ) -> Result<KeyRecord, ApiError> {
         let missing = || ApiError::new(Code::NotFound, format!("no key `{}`", id.escape_debug()));
-        let mut record = self.ring().get(id).cloned().ok_or_else(missing)?;
-        let stored = self.store.get(&record.store_key()).await?.ok_or_else(missing)?;
-        record.level = level;
-        self.write(&record, Expect::Version(stored.version)).await
-    }
-
-    /// Keeps a persona. `new`: there must be none of its name yet; otherwise there must be one.
-    ///
-    /// # Errors
-    /// Where that does not hold, there are too many, or the store does not answer.
-    pub async fn keep_persona(&self, persona: &Persona, new: bool) -> Result<(), ApiError> {
-        let key = Personas::store_key(&persona.name);
-        let name = persona.name.escape_debug();
-        let there = self.store.get(&key).await?;
-        let expect = match there {
-            Some(_) if new => {
-                let told = format!("there is a persona `{name}` already");
-                return Err(ApiError::new(Code::Conflict, told).fix("give it another name"));
-            }
-            None if !new => {
-                return Err(ApiError::new(Code::NotFound, format!("no persona `{name}`")));
-            }
-            Some(there) => Expect::Version(there.version),
-            None if self.ring().personas().all().count() >= PERSONAS => {
-                let told = format!("there are {PERSONAS} personas already");
-                return Err(ApiError::new(Code::TooLarge, told));
-            }
-            None => Expect::Absent,
-        };
-        self.store.put(&key, expect, Some(Json::of(persona).bytes().clone())).await?;
-        self.reload().await?;
-        Ok(())
-    }
-
-    /// Makes a persona that of all who have none.
-    ///
-    /// # Errors
-    /// Where the store does not answer.
-    pub async fn set_default_persona(&self, name: &str) -> Result<(), ApiError> {
-        let there = self.store.get(Personas::STORE_DEFAULT).await?;
-        let expect = there.map_or(Expect::Absent, |there| Expect::Version(there.version));
-        let name = Bytes::copy_from_slice(name.as_bytes());
-        self.store.put(Personas::STORE_DEFAULT, expect, Some(name)).await?;
-        self.reload().await?;
-        Ok(())
+        let key = self.ring().get(id).map(KeyRecord::store_key).ok_or_else(missing)?;
+        let stored = self.store.get(&key).await?.ok_or_else(missing)?;
+        // What stands there now, not what was read before.
+        let mut record: KeyRecord = serde_json::from_slice(&stored.bytes).map_err(|_| missing())?;
+        change(&mut record);
+        self.write(&record, Expect::Version(stored.version)).await?;
+        Ok(record)
     }
 
     async fn write(&self, record: &KeyRecord, expect: Expect) -> Result<(), ApiError> {

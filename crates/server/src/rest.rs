@@ -8,14 +8,18 @@ mod frames;
 mod health;
 mod keys;
 pub(crate) mod openapi;
+mod orgs;
 mod personas;
 mod pins;
 mod records;
+mod roles;
 pub(crate) mod route;
 mod sheet;
 mod sources;
+mod standing;
 mod tools;
 mod users;
+mod well_known;
 
 use std::collections::BTreeMap;
 
@@ -40,7 +44,8 @@ pub(crate) fn keyed_routes(doors: &Doors) -> Router {
 }
 
 fn open() -> Vec<route::Route> {
-    health::open().into_iter().chain(facades::open()).collect()
+    let parts = [health::open(), well_known::open(), facades::open()];
+    parts.into_iter().flatten().collect()
 }
 
 fn keyed() -> Vec<route::Route> {
@@ -54,6 +59,8 @@ fn keyed() -> Vec<route::Route> {
         keys::routes(),
         users::routes(),
         personas::routes(),
+        roles::routes(),
+        orgs::routes(),
         health::keyed(),
         facades::keyed(),
     ];

@@ -9,6 +9,7 @@ use tool::{Clock, Secret};
 
 use crate::counts::Counts;
 use crate::hosts::Hosts;
+use crate::issuers::{Issuers, Trusted};
 use crate::keys::Keys;
 use crate::lists::Lists;
 use crate::mcp::Shared as Mcp;
@@ -26,6 +27,8 @@ pub struct Parts {
     pub intake: Arc<Intake>,
     /// The keys.
     pub keys: Arc<Keys>,
+    /// The issuers whose tokens are believed.
+    pub issuers: Arc<Issuers>,
     /// The record, for reading.
     pub records: Arc<dyn Records>,
     /// How calls ended: of the ledger that the gateway writes to.
@@ -65,6 +68,16 @@ impl Doors {
     /// server; calls that run are not touched.
     pub fn close(&self) {
         self.0.mcp.close();
+    }
+
+    /// Looks for ever whether others changed the keys. Without it only what is changed here counts.
+    pub async fn tend(&self) {
+        self.0.parts.keys.tend(Arc::clone(&self.0.parts.clock)).await;
+    }
+
+    /// Whose tokens are believed from here on.
+    pub fn believe(&self, trusted: Option<Trusted>) {
+        self.0.parts.issuers.set(trusted);
     }
 
     pub(crate) fn weak(&self) -> Weak<Inner> {

@@ -197,19 +197,13 @@ mod tests {
     use std::time::Duration;
 
     use testkit::clock::FakeClock;
+    use tool::Caller;
     use tool::artefact::{ArtefactError, Artefacts as _};
-    use tool::{Caller, Level, Org};
 
     use super::{ArtefactBounds, FileArtefacts};
 
     fn caller(subject: &str) -> Caller {
-        Caller {
-            org: Org::default(),
-            subject: subject.to_owned(),
-            key: "k".to_owned(),
-            level: Level::User,
-            agent: true,
-        }
+        Caller { subject: subject.to_owned(), ..testkit::context::caller() }
     }
 
     fn bounds(bytes: u64) -> ArtefactBounds {

@@ -32,6 +32,7 @@ pub fn caller() -> Caller {
         key: "k1".to_owned(),
         level: Level::User,
         agent: false,
+        actors: Vec::new(),
     }
 }
 

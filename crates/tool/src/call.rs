@@ -44,6 +44,18 @@ pub struct Caller {
     pub level: Level,
     /// Whether the credential belongs to an agent rather than a person.
     pub agent: bool,
+    /// Who acts on behalf of the subject, the nearest first; empty where the subject acts itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actors: Vec<Actor>,
+}
+
+/// One who acts on behalf of another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor {
+    /// The user, as its key names it.
+    pub subject: String,
+    /// Id of its key; never the key.
+    pub key: String,
 }
 
 /// Arguments: the text that was checked and the same text as a tree.

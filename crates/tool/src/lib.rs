@@ -19,7 +19,7 @@ pub mod source;
 pub mod store;
 pub mod traits;
 
-pub use call::{Args, Call, CallId, Caller, CallerType};
+pub use call::{Actor, Args, Call, CallId, Caller, CallerType};
 pub use clock::{Clock, Mono, Wall};
 pub use code::Code;
 pub use executor::{Context, ExecuteError, Executor, Granted, Step, Wait};

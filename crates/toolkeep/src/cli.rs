@@ -15,11 +15,13 @@ mod logging;
 mod mcp;
 mod module;
 mod near;
+mod org;
 mod persona;
 mod pin;
 mod record;
 mod reference;
 mod replace;
+mod role;
 mod serve;
 mod source;
 mod tool;
@@ -88,6 +90,10 @@ enum Command {
     #[command(subcommand)]
     Persona(persona::Persona),
     #[command(subcommand)]
+    Role(role::Role),
+    #[command(subcommand)]
+    Org(org::Org),
+    #[command(subcommand)]
     User(user::User),
     #[command(subcommand)]
     Record(record::Record),
@@ -155,6 +161,8 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::Pin(command) => command.run(&context, ui).await,
             Command::Module(command) => command.run(&context, ui).await,
             Command::Persona(command) => command.run(&context, ui).await,
+            Command::Role(command) => command.run(&context, ui).await,
+            Command::Org(command) => command.run(&context, ui).await,
             Command::User(command) => command.run(&context, ui).await,
             Command::Record(command) => command.run(&context, ui).await,
             Command::Key(command) => command.run(&context, ui).await,

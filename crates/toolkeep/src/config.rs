@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 pub use environment::Environment;
 pub use fault::{Fault, Faults, Place};
 pub use high::{
-    Config, LimitsConfig, McpCommand, OAuthConfig, OAuthProof, PerCallerConfig, ServerConfig,
-    SourceConfig, SourceDurability, SourceKind, Tools,
+    Config, IssuerConfig, LimitsConfig, McpCommand, OAuthConfig, OAuthProof, PerCallerConfig,
+    ServerConfig, SourceConfig, SourceDurability, SourceKind, TokensConfig, Tools,
 };
 pub(crate) use nearest::nearest;
 pub use schema::schema;

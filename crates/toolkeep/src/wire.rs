@@ -6,6 +6,7 @@ mod credentials;
 mod door;
 mod endpoint;
 mod internals;
+mod issuers;
 mod manifests;
 mod sources;
 mod unusable;
@@ -21,20 +22,20 @@ use guard::process::Launcher;
 use intake::{Intake, Pins, Times};
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
-use server::{Counts, Doors, Front, Hosts, Keys, Parts, Workers};
+use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts, Workers};
 use store::{ArtefactBounds, FileArtefacts, Sealed, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tool::artefact::Artefacts;
-use tool::{Boxed, Clock, Org, Store};
+use tool::{Boxed, Clock, Org, Secret, Store};
 use upstreams::module::Manifests;
 
 use crate::cli::LAUNCH;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::wiring::{Running, Start, Wiring};
 use crate::clock::SystemClock;
-use crate::config::{self, Config, Faults, Latest};
+use crate::config::{self, Config, Faults, Latest, ServerConfig};
 use checkpoints::Sealing;
 use credentials::Configured;
 use door::RouterDoor;
@@ -92,6 +93,14 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let stop = start.stop.clone();
     let tasks = TaskTracker::new();
     let news = config::watch(start.setting, &start.reading, &tasks, stop.clone());
+    // By itself, since a command without a server never waits for what follows here.
+    let (doors, stopped) = (app.doors.clone(), stop.clone());
+    drop(tasks.spawn(async move {
+        tokio::select! {
+            () = doors.tend() => {}
+            () = stopped.cancelled() => {}
+        }
+    }));
     let held = start.held;
     let ended = Box::pin(async move {
         let serving = async {
@@ -140,6 +149,10 @@ async fn read_keys(store: Arc<dyn Store>, start: &Start) -> Result<Keys, Failure
     Ok(keys)
 }
 
+async fn once(keys: &Keys, name: &str, what: &'static str) -> Result<Secret, Failure> {
+    keys.once(name).await.map_err(|error| fault(what)(error.message()))
+}
+
 async fn assemble(
     start: &Start,
     (keys, store): (Keys, Arc<dyn Store>),
@@ -147,23 +160,16 @@ async fn assemble(
 ) -> Result<App, Failure> {
     let config = &start.config;
     keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
-    let mac_key = keys.once("secret/records").await;
-    let mac_key = mac_key.map_err(|error| fault("the records' key")(error.message()))?;
+    let mac_key = once(&keys, "secret/records", "the records' key").await?;
     let ledger = open_ledger(start.held.data().records(), &clock).await?;
     let launcher = Launcher::this_binary(vec![LAUNCH.into()]);
-    let egress = Egress::new(EgressSettings::default()).map_err(fault("the way out"))?;
-    let tokens = keys.once("secret/tokens").await;
-    let tokens = tokens.map_err(|error| fault("the tokens' key")(error.message()))?;
-    let tokens = Arc::new(Sealed::new(Arc::clone(&store), &tokens, "upstream tokens"));
-    let manifests = manifests::kept(config, (&keys, Arc::clone(&store)), &egress, &clock).await?;
-    let ways = Ways { egress, manifests: Arc::clone(&manifests), tokens };
+    let ways = ways(config, (&keys, &store), &clock).await?;
+    let manifests = Arc::clone(&ways.manifests);
     let artefacts = artefacts(start, &clock);
     let workshop = Workshop::new(launcher, ways, (Arc::clone(&clock), artefacts.clone()));
-    let credentials = Arc::new(Configured::default());
-    credentials.set(sources::secrets(config));
+    let credentials = held(config);
     let sources = workshop.build(config, &start.faults);
-    let (pins, seals) = pins(start, (&ledger, &store), &clock)?;
-    let at = (Org::default(), pins);
+    let (at, seals) = pins(start, (&ledger, &store), &clock)?;
     let intake = Arc::new(Intake::pinned(at, sources, Times::default(), Arc::clone(&clock)));
     let counts = Counts::default();
     let policy = Arc::new(ArcSwap::from_pointee(Policy::new(config.policy.clone())));
@@ -179,14 +185,19 @@ async fn assemble(
     let gateway = Arc::new(keeping(gateway, artefacts));
     let keys = Arc::new(keys);
     let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
-    let (own, behind) = (Arc::clone(&keys), Arc::downgrade(&gateway));
-    let inside = Inside { keys: own, gateway: behind, records: Arc::clone(&records) };
+    let tokens = believed(config, &workshop);
     // It is set here and nowhere else.
-    drop(workshop.inside.set(inside));
+    drop(workshop.inside.set(Inside {
+        keys: Arc::clone(&keys),
+        issuers: Arc::clone(&tokens),
+        gateway: Arc::downgrade(&gateway),
+        records: Arc::clone(&records),
+    }));
     let doors = Doors::new(Parts {
         gateway: Arc::clone(&gateway),
         intake: Arc::clone(&intake),
         keys: Arc::clone(&keys),
+        issuers: tokens,
         records,
         counts,
         clock,
@@ -208,6 +219,30 @@ async fn assemble(
     })
 }
 
+async fn ways(
+    config: &Config,
+    (keys, store): (&Keys, &Arc<dyn Store>),
+    clock: &Arc<dyn Clock>,
+) -> Result<Ways, Failure> {
+    let egress = Egress::new(EgressSettings::default()).map_err(fault("the way out"))?;
+    let tokens = once(keys, "secret/tokens", "the tokens' key").await?;
+    let tokens = Arc::new(Sealed::new(Arc::clone(store), &tokens, "upstream tokens"));
+    let manifests = manifests::kept(config, (keys, Arc::clone(store)), &egress, clock).await?;
+    Ok(Ways { egress, manifests, tokens })
+}
+
+fn held(config: &Config) -> Arc<Configured> {
+    let credentials = Configured::default();
+    credentials.set(sources::secrets(config));
+    Arc::new(credentials)
+}
+
+fn believed(config: &Config, workshop: &Workshop) -> Arc<Issuers> {
+    let tokens = Issuers::default();
+    tokens.set(issuers::trusted(config, &workshop.egress));
+    Arc::new(tokens)
+}
+
 /// Without a place for them, answers that are too large fail, and all else goes on.
 fn artefacts(start: &Start, clock: &Arc<dyn Clock>) -> Option<Arc<dyn Artefacts>> {
     let dir = start.held.data().path().join("artefacts");
@@ -224,13 +259,14 @@ fn pins(
     start: &Start,
     (ledger, store): (&Arc<FileLedger>, &Arc<dyn Store>),
     clock: &Arc<dyn Clock>,
-) -> Result<(Arc<Pins>, Sealing), Failure> {
+) -> Result<((Org, Arc<Pins>), Sealing), Failure> {
     let key = start.held.record_key()?;
     let sealed = Arc::new(Sealed::new(Arc::clone(store), &key.text(), "pins"));
     let events = Arc::clone(ledger) as Arc<dyn tool::ledger::Events>;
     let pins = Arc::new(Pins::new(Org::default(), sealed, events, Arc::clone(clock)));
     let places = (start.held.data().records(), start.config.checkpoints_also.clone());
-    Ok((pins, Sealing::new(Arc::clone(ledger), key, places, Arc::clone(clock))))
+    let at = (Org::default(), pins);
+    Ok((at, Sealing::new(Arc::clone(ledger), key, places, Arc::clone(clock))))
 }
 
 fn keeping(gateway: Gateway, artefacts: Option<Arc<dyn Artefacts>>) -> Gateway {
@@ -238,11 +274,6 @@ fn keeping(gateway: Gateway, artefacts: Option<Arc<dyn Artefacts>>) -> Gateway {
         Some(artefacts) => gateway.with_artefacts(artefacts),
         None => gateway,
     }
-}
-
-fn hosts(config: &Config) -> Hosts {
-    let server = &config.server;
-    Hosts { names: server.allowed_hosts.clone(), origins: server.allowed_origins.clone() }
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.
@@ -254,6 +285,7 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
                 tracing::info!("configuration taken");
                 app.credentials.set(sources::secrets(config));
                 app.seals.set_also(config.checkpoints_also.clone());
+                app.doors.believe(issuers::trusted(config, &app.workshop.egress));
                 let guests = config.default_guest_modules.clone();
                 if let Err(error) = app.keys.set_guests(guests).await {
                     tracing::error!(%error, "the personas are not read anew");
@@ -282,6 +314,11 @@ impl App {
         drop(tokio::task::spawn_blocking(move || ledger.close()).await);
         self.seals.end().await;
     }
+}
+
+fn hosts(config: &Config) -> Hosts {
+    let ServerConfig { allowed_hosts, allowed_origins, .. } = config.server.clone();
+    Hosts { names: allowed_hosts, origins: allowed_origins }
 }
 
 fn options(config: &Config) -> Options {

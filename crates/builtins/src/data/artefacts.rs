@@ -231,6 +231,7 @@ mod tests {
             key: "k".to_owned(),
             level: Level::User,
             agent: true,
+            actors: Vec::new(),
         }
     }
 

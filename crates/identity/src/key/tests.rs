@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use tool::{Level, Wall};
 
 use super::{KeyId, KeyRecord, NewKey, base64url, digest, id_of};
-use crate::{KeyFault, KeyRing, Persona, Principal, Right};
+use crate::{Directory, KeyFault, KeyRing, Persona, Principal, Right};
 
 const NOW: Wall = Wall(1_000);
 
@@ -90,7 +90,7 @@ fn nobody_gives_more_than_he_has() {
     let rights = [Right::KeysWrite, Right::RecordsRead].into();
     let maker = principal(NewKey { agent: false, rights, ..limited });
     let base = NewKey { persona: persona(&["web"]), ..NewKey::user(id("n"), "new") };
-    assert_eq!(base.within(&maker), Ok(()));
+    assert_eq!(base.within(&maker, &Directory::default()), Ok(()));
     let faults = [
         NewKey { level: Level::Admin, ..base.clone() },
         NewKey { org: "other".parse().unwrap(), ..base.clone() },
@@ -99,7 +99,7 @@ fn nobody_gives_more_than_he_has() {
         NewKey { persona: None, ..base.clone() },
         NewKey { persona: persona(&["web", "shell"]), ..base },
     ]
-    .map(|new| new.within(&maker).unwrap_err().to_string());
+    .map(|new| new.within(&maker, &Directory::default()).unwrap_err().to_string());
     assert_eq!(
         faults,
         [
@@ -113,7 +113,7 @@ fn nobody_gives_more_than_he_has() {
     );
     let agent = principal(NewKey::agent(id("g")));
     let person = NewKey { agent: false, ..NewKey::user(id("n"), "new") };
-    assert_eq!(person.within(&agent), Err(KeyFault::Person));
+    assert_eq!(person.within(&agent, &Directory::default()), Err(KeyFault::Person));
 }
 
 proptest! {

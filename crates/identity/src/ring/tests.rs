@@ -69,6 +69,8 @@ fn all_refusals_show_one_face() {
     let cases = [
         ("", NOW, Reason::Malformed),
         ("Bearer", NOW, Reason::Malformed),
+        (&format!("{}\n", secret.open()), NOW, Reason::Malformed),
+        (&format!(" {}", secret.open()), NOW, Reason::Malformed),
         (wrong.as_str(), NOW, Reason::Malformed),
         (&secret.open().replace("k1", "k9"), NOW, Reason::UnknownId),
         (&other, NOW, Reason::WrongSecret),

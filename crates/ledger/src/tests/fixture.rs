@@ -179,6 +179,7 @@ pub(super) fn caller(number: u64) -> Caller {
         key: "key-1".to_owned(),
         level: Level::User,
         agent: true,
+        actors: Vec::new(),
     }
 }
 

@@ -77,7 +77,7 @@ impl Listener {
     /// worked out for it.
     fn look(&mut self, doors: &Inner, worked: &mut HashMap<(u64, Scope), Seen>) {
         let ring = doors.parts.keys.ring();
-        if ring.get(self.principal.key()).is_some_and(|record| record.revoked.is_some()) {
+        if !ring.holds(&self.principal, doors.parts.clock.wall()) {
             self.outlet.close();
             return;
         }
@@ -148,7 +148,8 @@ impl Watch {
     pub(super) fn add(&self, doors: &Doors, mut listener: Listener) -> Listening {
         if !self.begun.swap(true, Ordering::Relaxed) {
             let numbers = doors.parts.intake.numbers();
-            drop(doors.mcp.tasks.spawn(watch(doors.weak(), numbers)));
+            let readings = doors.parts.keys.readings();
+            drop(doors.mcp.tasks.spawn(watch(doors.weak(), numbers, readings)));
         }
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let mut listeners = locked(&self.listeners);
@@ -171,9 +172,18 @@ impl Watch {
     }
 }
 
-async fn watch(doors: Weak<Inner>, mut numbers: tokio::sync::watch::Receiver<u64>) {
-    while numbers.changed().await.is_ok() {
-        let Some(doors) = doors.upgrade() else { return };
+async fn watch(
+    doors: Weak<Inner>,
+    mut numbers: tokio::sync::watch::Receiver<u64>,
+    mut readings: tokio::sync::watch::Receiver<u64>,
+) {
+    loop {
+        // A key that was revoked ends its streams, as a catalog that changed tells them.
+        let changed = tokio::select! {
+            changed = numbers.changed() => changed,
+            changed = readings.changed() => changed,
+        };
+        let (Ok(()), Some(doors)) = (changed, doors.upgrade()) else { return };
         doors.mcp.watch.look(&doors);
     }
 }

@@ -1,11 +1,14 @@
-//! `/v1/keys`: making, listing and revoking keys, for those with the right.
+//! `/v1/keys`: making, listing and revoking keys, for those with the right; handing one's own key on, for
+//! all.
+
+mod delegate;
 
 use std::collections::BTreeSet;
 
 use axum::extract::{Path, State};
 use axum::routing::{delete, get};
 use axum::{Extension, Json as Reply};
-use identity::{KeyRecord, NewKey, Persona, Principal, Right};
+use identity::{KeyRecord, NewKey, Persona, Principal, Reason, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{Code, Level, Wall};
@@ -23,7 +26,14 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new("post", "/v1/keys", "Make a key; it is shown once", axum::routing::post(create))
             .body::<KeyBody>()
             .reply::<NewKeyReply>(),
-        Route::new("delete", "/v1/keys/{id}", "Revoke a key", delete(revoke)).reply::<KeyReply>(),
+        delegate::route(),
+        Route::new(
+            "delete",
+            "/v1/keys/{id}",
+            "Revoke a key, and all that came of it",
+            delete(revoke),
+        )
+        .reply::<KeyReply>(),
     ]
 }
 
@@ -47,6 +57,9 @@ struct KeyBody {
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     rights: BTreeSet<Right>,
+    /// Its roles.
+    #[serde(default)]
+    roles: Vec<String>,
     /// The sources whose tools it may use; all where absent, none where empty.
     #[serde(default)]
     persona_modules: Option<BTreeSet<String>>,
@@ -78,7 +91,12 @@ struct KeyReply {
     agent: bool,
     #[schemars(with = "Vec<String>")]
     rights: BTreeSet<Right>,
+    roles: Vec<String>,
     persona_modules: Option<BTreeSet<String>>,
+    /// The keys it came of by being handed on, the eldest first.
+    came_of: Vec<String>,
+    /// Why it does not hold, where it does not: `revoked`, `expired`, `disabled` or `orphaned`.
+    over: Option<String>,
     created: String,
     expires: Option<String>,
     revoked: Option<String>,
@@ -99,7 +117,9 @@ async fn list(
     allowed(&principal)?;
     let ring = doors.parts.keys.ring();
     let own = |record: &&&KeyRecord| record.org == *principal.org();
-    let keys = ring.records().iter().filter(own).map(|record| reply(record)).collect();
+    let now = doors.parts.clock.wall();
+    let over = |record: &KeyRecord| ring.over(record.id.as_str(), now);
+    let keys = ring.records().iter().filter(own).map(|one| reply(one, over(one))).collect();
     Ok(Reply(KeysReply { keys }))
 }
 
@@ -114,12 +134,14 @@ async fn create(
     new.org = principal.org().clone();
     new.level = body.level.unwrap_or(Level::User);
     new.agent = body.agent.unwrap_or(true);
-    (new.label, new.rights) = (body.label, body.rights);
+    (new.label, new.rights, new.roles) = (body.label, body.rights, body.roles);
     new.persona = body
         .persona_modules
         .map(|modules| Persona { name: "key".to_owned(), allowed_modules: Some(modules) });
     new.expires = body.expires_in.map(|s| Wall(now.0.saturating_add(s.saturating_mul(1_000))));
-    new.within(&principal).map_err(|fault| ApiError::new(Code::Forbidden, fault.to_string()))?;
+    let ring = doors.parts.keys.ring();
+    new.within(&principal, ring.directory())
+        .map_err(|fault| ApiError::new(Code::Forbidden, fault.to_string()))?;
     let (secret, record) = doors.parts.keys.create(new, now).await?;
     let id = record.id.to_string();
     tracing::info!(key = %id, subject = record.subject, by = principal.key(), "key made");
@@ -131,21 +153,28 @@ async fn revoke(
     Extension(principal): Extension<Principal>,
     Path(id): Path<String>,
 ) -> Result<Reply<KeyReply>, ApiError> {
-    allowed(&principal)?;
     let ring = doors.parts.keys.ring();
     let target = ring.get(&id).filter(|record| record.org == *principal.org());
+    let came_of_own = |record: &KeyRecord| {
+        record.delegations.iter().any(|hand| hand.by == principal.key()) && !principal.is_token()
+    };
+    if !target.is_some_and(came_of_own) {
+        allowed(&principal)?;
+    }
     let Some(target) = target else {
         return Err(ApiError::new(Code::NotFound, format!("no key `{}`", id.escape_debug())));
     };
     if target.level > principal.level() {
         return Err(ApiError::new(Code::Forbidden, "the key is of a higher level than yours"));
     }
-    let record = doors.parts.keys.revoke(&id, doors.parts.clock.wall()).await?;
+    let now = doors.parts.clock.wall();
+    let record = doors.parts.keys.revoke(&id, now).await?;
     tracing::info!(key = %id, by = principal.key(), "key revoked");
-    Ok(Reply(reply(&record)))
+    Ok(Reply(reply(&record, Some(Reason::Revoked))))
 }
 
-fn reply(record: &KeyRecord) -> KeyReply {
+/// `over` is why it does not hold, where that is not its own end.
+fn reply(record: &KeyRecord, over: Option<Reason>) -> KeyReply {
     KeyReply {
         id: record.id.to_string(),
         subject: record.subject.clone(),
@@ -153,6 +182,9 @@ fn reply(record: &KeyRecord) -> KeyReply {
         label: record.label.clone(),
         agent: record.agent,
         rights: record.rights.clone(),
+        roles: record.roles.clone(),
+        came_of: record.delegations.iter().map(|hand| hand.by.clone()).collect(),
+        over: over.map(|reason| reason.as_str().to_owned()),
         persona_modules: record.persona.as_ref().and_then(|p| p.allowed_modules.clone()),
         created: record.created.to_string(),
         expires: record.expires.map(|wall| wall.to_string()),

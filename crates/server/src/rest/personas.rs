@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
-use identity::{Persona, Principal, Right};
+use identity::{Persona, Principal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{Code, SourceName};
 
 use super::body::Body;
 use super::route::Route;
+use super::standing::of_installation;
 use crate::error::ApiError;
 use crate::state::Doors;
 
@@ -67,10 +68,7 @@ struct Change {
 
 /// Who is himself limited to some sources gives nobody more.
 fn allowed(principal: &Principal) -> Result<(), ApiError> {
-    if !principal.may(Right::KeysWrite) {
-        return Err(ApiError::new(Code::Forbidden, "the key lacks the right `keys:write`")
-            .fix("use the owner's key"));
-    }
+    of_installation(principal)?;
     if principal.persona().is_some_and(|persona| persona.allowed_modules.is_some()) {
         let told = "your own persona is limited to some modules, so you cannot change personas";
         return Err(ApiError::new(Code::Forbidden, told));

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use axum::extract::{Path, State};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use axum::{Extension, Json as Reply};
-use identity::{KeyRecord, NewKey, Persona, Principal, Right};
+use identity::{KeyFault, KeyRecord, NewKey, Persona, Principal, Right, User};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{Code, Level};
 
 use super::body::Body;
 use super::route::Route;
+use super::standing::has;
 use crate::error::ApiError;
 use crate::keys::Keys;
 use crate::state::Doors;
@@ -25,6 +26,15 @@ pub(super) fn routes() -> Vec<Route> {
             .reply::<NewUserReply>(),
         Route::new("post", "/v1/users/{subject}/level", "Give a user another level", post(promote))
             .body::<Promotion>()
+            .reply::<UserReply>(),
+        Route::new(
+            "delete",
+            "/v1/users/{subject}",
+            "Disable a user: none of its keys holds",
+            delete(disable),
+        )
+        .reply::<UserReply>(),
+        Route::new("post", "/v1/users/{subject}/enable", "Enable a user again", post(enable))
             .reply::<UserReply>(),
     ]
 }
@@ -42,8 +52,12 @@ struct UserReply {
     level: Level,
     /// The persona its keys name.
     persona: Option<String>,
+    /// Its roles, which count where others act for it.
+    roles: Vec<String>,
     /// How many keys it has that are not revoked.
     keys: usize,
+    /// Since when none of its keys holds.
+    disabled: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -57,6 +71,9 @@ struct NewUser {
     /// The name of a persona.
     #[serde(default)]
     persona: Option<String>,
+    /// Its roles, and those of its key.
+    #[serde(default)]
+    roles: Vec<String>,
     /// Whether a person holds the key, rather than an agent.
     #[serde(default)]
     person: bool,
@@ -82,11 +99,7 @@ struct Promotion {
 }
 
 fn allowed(principal: &Principal) -> Result<(), ApiError> {
-    if principal.may(Right::KeysWrite) {
-        return Ok(());
-    }
-    Err(ApiError::new(Code::Forbidden, "the key lacks the right `keys:write`")
-        .fix("use the owner's key"))
+    has(principal, Right::KeysWrite)
 }
 
 fn never_owner(level: Level) -> Result<(), ApiError> {
@@ -118,15 +131,28 @@ async fn list(
     for record in records.iter().filter(own) {
         users.entry(record.subject.as_str()).or_default().push(record);
     }
-    let users = users.into_iter().map(|(subject, keys)| reply(subject, &keys)).collect();
+    // Those too that have no key any more.
+    let directory = ring.directory();
+    for user in directory.users().filter(|user| user.org == *principal.org()) {
+        users.entry(user.subject.as_str()).or_default();
+    }
+    let record = |subject: &str| directory.user(principal.org(), subject);
+    let users = users.into_iter().map(|(name, keys)| reply((name, record(name)), &keys)).collect();
     Ok(Reply(UsersReply { users }))
 }
 
-fn reply(subject: &str, keys: &[&KeyRecord]) -> UserReply {
-    let level = keys.iter().map(|key| key.level).max().unwrap_or(Level::Guest);
+fn reply((subject, user): (&str, Option<&User>), keys: &[&KeyRecord]) -> UserReply {
+    let level = keys.iter().map(|key| key.level).max();
     let persona = keys.iter().find_map(|key| key.persona.as_ref());
     let persona = persona.map(|persona| persona.name.clone());
-    UserReply { subject: subject.to_owned(), level, persona, keys: keys.len() }
+    UserReply {
+        subject: subject.to_owned(),
+        level: level.or(user.map(|user| user.level)).unwrap_or(Level::Guest),
+        persona: persona.or_else(|| user.and_then(|user| user.persona.clone())),
+        roles: user.map(|user| user.roles.clone()).unwrap_or_default(),
+        keys: keys.len(),
+        disabled: user.and_then(|user| user.disabled).map(|wall| wall.to_string()),
+    }
 }
 
 async fn create(
@@ -137,7 +163,9 @@ async fn create(
     allowed(&principal)?;
     let level = body.level.unwrap_or(Level::Guest);
     never_owner(level)?;
-    if !keys_of(&doors, &principal, &body.subject).is_empty() {
+    let there = doors.parts.keys.ring();
+    let there = there.directory().user(principal.org(), &body.subject);
+    if there.is_some() || !keys_of(&doors, &principal, &body.subject).is_empty() {
         let told = format!("there is a user `{}` already", body.subject.escape_debug());
         let fix = "`toolkeep key create` makes another key for it";
         return Err(ApiError::new(Code::Conflict, told).fix(fix));
@@ -145,21 +173,97 @@ async fn create(
     let keys = &doors.parts.keys;
     let mut new = NewKey::user(Keys::fresh_id()?, body.subject);
     (new.org, new.level, new.agent) = (principal.org().clone(), level, !body.person);
+    new.roles = body.roles;
+    let ring = keys.ring();
     if let Some(name) = body.persona {
         let missing =
             || ApiError::new(Code::NotFound, format!("no persona `{}`", name.escape_debug()));
-        let named = keys.ring().personas().get(&name).cloned().ok_or_else(missing)?;
+        let named = ring.personas().get(&name).cloned().ok_or_else(missing)?;
         // Judged by what it allows, kept by its name.
         new.persona = Some(named);
     }
-    new.within(&principal).map_err(|fault| ApiError::new(Code::Forbidden, fault.to_string()))?;
+    let forbidden = |fault: KeyFault| ApiError::new(Code::Forbidden, fault.to_string());
+    new.within(&principal, ring.directory()).map_err(forbidden)?;
     let named = new.persona.map(|persona| Persona { allowed_modules: None, ..persona });
+    let user = User {
+        org: new.org.clone(),
+        subject: new.subject.clone(),
+        level,
+        roles: new.roles.clone(),
+        persona: named.as_ref().map(|persona| persona.name.clone()),
+        disabled: None,
+    };
     let new = NewKey { persona: named, ..new };
     let (secret, record) = keys.create(new, doors.parts.clock.wall()).await?;
+    // After the key, which is checked more strictly: no user without a key that fits.
+    keys.keep_user(&user).await?;
     let id = record.id.to_string();
     tracing::info!(key = %id, subject = record.subject, by = principal.key(), "user made");
     let key = secret.open().to_owned();
     Ok(Reply(NewUserReply { subject: record.subject, level, key, id }))
+}
+
+async fn disable(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Path(subject): Path<String>,
+) -> Result<Reply<UserReply>, ApiError> {
+    if subject == principal.subject() {
+        let told = "that is your own user, and your key would not hold either";
+        return Err(ApiError::new(Code::Conflict, told));
+    }
+    let now = doors.parts.clock.wall();
+    change(&doors, &principal, &subject, |user| user.disabled = user.disabled.or(Some(now))).await
+}
+
+async fn enable(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Path(subject): Path<String>,
+) -> Result<Reply<UserReply>, ApiError> {
+    change(&doors, &principal, &subject, |user| user.disabled = None).await
+}
+
+/// Changes a user that is not above the one who asks.
+async fn change(
+    doors: &Doors,
+    principal: &Principal,
+    subject: &str,
+    change: impl FnOnce(&mut User),
+) -> Result<Reply<UserReply>, ApiError> {
+    allowed(principal)?;
+    let keys = keys_of(doors, principal, subject);
+    let mut user = user_of(doors, principal, subject, &keys)?;
+    if user.level > principal.level() || keys.iter().any(|key| key.level > principal.level()) {
+        let told = format!("your own level is `{}`, and that is not enough", principal.level());
+        return Err(ApiError::new(Code::Forbidden, told));
+    }
+    change(&mut user);
+    doors.parts.keys.keep_user(&user).await?;
+    let disabled = user.disabled.is_some();
+    tracing::info!(subject, disabled, by = principal.key(), "user changed");
+    Ok(Reply(reply((subject, Some(&user)), &keys.iter().collect::<Vec<_>>())))
+}
+
+/// A user's record, or what its keys say where it has none yet.
+fn user_of(
+    doors: &Doors,
+    principal: &Principal,
+    subject: &str,
+    keys: &[KeyRecord],
+) -> Result<User, ApiError> {
+    let ring = doors.parts.keys.ring();
+    if let Some(user) = ring.directory().user(principal.org(), subject) {
+        return Ok(user.clone());
+    }
+    let level = keys.iter().map(|key| key.level).max().ok_or_else(|| {
+        let told = format!("no user `{}`", subject.escape_debug());
+        ApiError::new(Code::NotFound, told).fix("see `toolkeep user list`")
+    })?;
+    let persona = keys.iter().find_map(|key| key.persona.as_ref());
+    let persona = persona.map(|persona| persona.name.clone());
+    let (org, subject) = (principal.org().clone(), subject.to_owned());
+    Ok(User { org, subject, level, roles: Vec::new(), persona, disabled: None })
 }
 
 async fn promote(
@@ -188,6 +292,9 @@ async fn promote(
     }
     let (level, by) = (body.level, principal.key());
     tracing::info!(subject, %level, by, keys = keys.len(), "user promoted");
+    let mut user = user_of(&doors, &principal, &subject, &keys)?;
+    user.level = body.level;
+    doors.parts.keys.keep_user(&user).await?;
     let keys = keys_of(&doors, &principal, &subject);
-    Ok(Reply(reply(&subject, &keys.iter().collect::<Vec<_>>())))
+    Ok(Reply(reply((&subject, Some(&user)), &keys.iter().collect::<Vec<_>>())))
 }

@@ -6,6 +6,8 @@ mod framing;
 mod origins;
 mod pinned;
 mod results;
+mod sessions;
+mod tokens;
 
 use std::path::{Path, PathBuf};
 

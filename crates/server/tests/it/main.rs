@@ -22,3 +22,5 @@ mod openapi;
 mod rest;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod who;

@@ -7,6 +7,7 @@ use store::{ArtefactBounds, FileArtefacts};
 use testkit::clock::FakeClock;
 use tool::artefact::Artefacts;
 
+use crate::support::issuer::{Signer, believing_of};
 use crate::support::{Server, Setup, tools};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
@@ -31,17 +32,21 @@ async fn the_document_is_served_as_it_is() {
     assert_eq!(server.anyone().get("/openapi.json").await.good(), server::openapi());
 }
 
+fn artefacts(dir: &std::path::Path) -> Arc<dyn Artefacts> {
+    let clock = Arc::new(FakeClock::default());
+    Arc::new(FileArtefacts::open(dir, ArtefactBounds::default(), clock).unwrap())
+}
+
 #[tokio::test]
 async fn every_route_in_the_document_is_there() {
     let trust = Some(tool::Trust::Full);
     let dir = tempfile::tempdir().unwrap();
-    let kept =
-        FileArtefacts::open(dir.path(), ArtefactBounds::default(), Arc::new(FakeClock::default()))
-            .unwrap();
-    let artefacts: Option<Arc<dyn Artefacts>> = Some(Arc::new(kept));
+    let artefacts = Some(artefacts(dir.path()));
     let setup = Setup { offers: tools::standard(), trust, artefacts, ..Setup::default() };
-    let server = Server::with(setup).await;
+    let (server, _) = believing_of(setup, &Signer::new("k1")).await;
     let owner = server.owner().await;
+    owner.post("/v1/orgs", &json!({"name": "acme"})).await.good();
+    owner.put("/v1/roles/notes.append", &json!({})).await.good();
     let who = tool::Caller { subject: "owner".to_owned(), ..testkit::context::caller() };
     let kept = server.gateway.artefacts().unwrap().keep(&who, "1".into()).await.unwrap();
     let call = owner.call("notes.append", json!({})).await.good()["call_id"].clone();
@@ -56,6 +61,8 @@ async fn every_route_in_the_document_is_there() {
         "/v1/users" => json!({"subject": "carl"}),
         "/v1/users/{subject}/level" => json!({"level": "user"}),
         "/v1/personas" => json!({"name": "p"}),
+        "/v1/orgs" => json!({"name": "beta"}),
+        "/v1/orgs/{org}/tools" => json!({"tools": []}),
         "/execute" | "/api/modules/{module}/execute" => json!({"tool_name": "notes.append"}),
         "/v1/sources/login" => json!({"source": "s", "redirect_uri": "http://127.0.0.1:1/"}),
         "/v1/sources/login/finish" => json!({"source": "s", "query": "code=1"}),
@@ -70,7 +77,8 @@ async fn every_route_in_the_document_is_there() {
         let name = if path.starts_with("/v1/personas") { "p" } else { "notes.append" };
         let path = path.replace("{name}", name).replace("{id}", id);
         let path = path.replace("{subject}", "bob").replace("{module}", "notes");
-        path.replace("{source}", "s").replace("{tool}", "needs.guest")
+        let path = path.replace("{org}", "acme").replace("{source}", "s");
+        path.replace("{tool}", "needs.guest")
     };
     let document = server::openapi();
     let mut asked = 0;
@@ -80,6 +88,7 @@ async fn every_route_in_the_document_is_there() {
                 "get" => owner.get(&fill(path)).await,
                 "delete" => owner.delete(&fill(path)).await,
                 "post" => owner.post(&fill(path), &body(path)).await,
+                "put" => owner.put(&fill(path), &body(path)).await,
                 other => panic!("{other} {path}"),
             };
             assert_eq!(reply.status, 200, "{method} {path}: {}", reply.text());

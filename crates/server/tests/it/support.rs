@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod client;
 pub(crate) mod executors;
+pub(crate) mod issuer;
 pub(crate) mod peer;
 pub(crate) mod tools;
 

@@ -59,6 +59,16 @@ impl Client {
         self.send(Method::POST, path, Some(body)).await
     }
 
+    pub(super) async fn put<T: DeserializeOwned>(
+        &self,
+        path: &Path,
+        body: &impl Serialize,
+    ) -> Result<T, Failure> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+        self.send(Method::PUT, path, Some(body)).await
+    }
+
     pub(super) async fn delete(&self, path: &Path) -> Result<Value, Failure> {
         self.send(Method::DELETE, path, None).await
     }

@@ -12,7 +12,8 @@ use super::failure::{Exit, Failure};
 use super::ui::{Ui, table};
 use super::value;
 
-/// Make, list and revoke keys. Needs a key with the right `keys:write`, as owner.key has it.
+/// Make, list and revoke keys. Needs a key with the right `keys:write`, as owner.key has it; any key may
+/// make narrower ones of itself.
 #[derive(Debug, Subcommand)]
 pub(super) enum Key {
     Create(create::Create),
@@ -39,8 +40,11 @@ fn text(keys: &[Value]) -> String {
         };
         let revoked = value::line(key, "revoked", 24);
         let expires = value::line(key, "expires", 24);
+        let over = value::line(key, "over", 24);
         let until = match (revoked.is_empty(), expires.is_empty()) {
             (false, _) => format!("revoked {revoked}"),
+            // By a key it came of, its user or its organisation.
+            _ if !over.is_empty() => over,
             (true, false) => expires,
             (true, true) => "for ever".to_owned(),
         };

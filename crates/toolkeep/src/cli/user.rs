@@ -10,12 +10,14 @@ use super::failure::{Exit, Failure};
 use super::ui::{Ui, table};
 use super::value;
 
-/// Make, list and promote users. A user is who keys stand for. Needs the right `keys:write`.
+/// Make, list, promote and disable users. A user is who keys stand for. Needs the right `keys:write`.
 #[derive(Debug, Subcommand)]
 pub(super) enum User {
     Create(Create),
     List(List),
     Promote(Promote),
+    Disable(Disable),
+    Enable(Enable),
 }
 
 impl User {
@@ -24,8 +26,48 @@ impl User {
             Self::Create(command) => command.run(context, ui).await,
             Self::List(command) => command.run(context, ui).await,
             Self::Promote(command) => command.run(context, ui).await,
+            Self::Disable(Disable { subject }) => {
+                let session = context.connect().await?;
+                let answer = session.client.delete(&Path::new("/v1/users", &[&subject])).await;
+                session.end().await?;
+                shown(ui, &answer?)
+            }
+            Self::Enable(Enable { subject }) => {
+                let path = Path::new("/v1/users", &[&subject, "enable"]);
+                let session = context.connect().await?;
+                let answer = session.client.post(&path, &json!({})).await;
+                session.end().await?;
+                shown(ui, &answer?)
+            }
         }
     }
+}
+
+fn shown(ui: &mut Ui, user: &Value) -> Result<Exit, Failure> {
+    ui.answer(user, || text(std::slice::from_ref(user)))?;
+    Ok(Exit::Done)
+}
+
+/// Disable a user: none of its keys holds from here on.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  toolkeep user disable ann")]
+pub(super) struct Disable {
+    /// The user.
+    #[arg(value_name = "NAME")]
+    subject: String,
+}
+
+/// Enable a user again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  toolkeep user enable ann")]
+pub(super) struct Enable {
+    /// The user.
+    #[arg(value_name = "NAME")]
+    subject: String,
 }
 
 /// Make a user, with a key that is shown once and not kept.
@@ -44,6 +86,9 @@ pub(super) struct Create {
     /// The persona whose modules it may use.
     #[arg(long, value_name = "NAME")]
     persona: Option<String>,
+    /// A role of the user and of its key. May be given several times.
+    #[arg(long = "role", value_name = "NAME")]
+    roles: Vec<String>,
     /// Whether a person holds the key, rather than an agent.
     #[arg(long)]
     person: bool,
@@ -53,7 +98,7 @@ impl Create {
     async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let body = json!({
             "subject": self.subject, "level": self.level, "persona": self.persona,
-            "person": self.person,
+            "person": self.person, "roles": self.roles,
         });
         let session = context.connect().await?;
         let answer = session.client.post(&Path::new("/v1/users", &[]), &body).await;
@@ -115,9 +160,11 @@ fn text(users: &[Value]) -> String {
             value::line(user, "subject", 40),
             value::line(user, "level", 8),
             value::line(user, "persona", 40),
+            value::line(user, "roles", 40),
             value::line(user, "keys", 8),
+            value::line(user, "disabled", 24),
         ]
     };
     let rows: Vec<_> = users.iter().map(row).collect();
-    table(["USER", "LEVEL", "PERSONA", "KEYS"], &rows)
+    table(["USER", "LEVEL", "PERSONA", "ROLES", "KEYS", "DISABLED"], &rows)
 }

@@ -37,6 +37,8 @@ pub struct Config {
     pub policy: policy::Rules,
     /// Where manifests of HTTP modules are kept. The URL may hold a password.
     pub redis: Option<Secret>,
+    /// Whose tokens are believed.
+    pub tokens: Option<TokensConfig>,
     /// Sources whose tools those may use who have no persona; `None` is no limit.
     pub default_guest_modules: Option<BTreeSet<String>>,
 }
@@ -46,6 +48,24 @@ impl Config {
     pub fn rules(&self) -> Option<&policy::Rules> {
         Some(&self.policy).filter(|rules| **rules != policy::Rules::default())
     }
+}
+
+/// Whose tokens are believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokensConfig {
+    /// The address of `/mcp` as clients see it.
+    pub resource: String,
+    /// The issuers; no two have one name or one address.
+    pub issuers: Vec<IssuerConfig>,
+}
+
+/// One issuer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IssuerConfig {
+    /// What it is believed in.
+    pub issuer: identity::Issuer,
+    /// The address of its keys; `None` where its metadata say.
+    pub jwks: Option<String>,
 }
 
 /// One source.

@@ -1,7 +1,9 @@
 //! The file as it is written: nothing resolved, nothing checked beyond its shape. The published JSON
 //! Schema is made from these types, and their comments are its descriptions.
 
+mod authorization;
 mod records;
+mod tokens;
 mod which;
 
 use std::collections::BTreeMap;
@@ -13,7 +15,9 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 
 use super::field::Field;
 
+pub(super) use authorization::{GrantWord, OAuth, PerCaller};
 pub(super) use records::Records;
+pub(super) use tokens::{Grant, Issuer, Tokens};
 pub(super) use which::Which;
 
 /// Configuration of Toolkeep. `${VAR}` and `${VAR:-default}` may stand in every value; `$${` stands
@@ -42,6 +46,8 @@ pub(super) struct File {
     pub(super) policy: Field<Policy>,
     /// The record of all calls.
     pub(super) records: Field<Records>,
+    /// Whose tokens are believed, beside the keys of this program.
+    pub(super) tokens: Field<Tokens>,
     /// Names of the sources whose tools those may use who have no persona, the owner apart: a list, or
     /// a text with commas. Default: all.
     pub(super) default_guest_modules: Field<Names>,
@@ -109,58 +115,6 @@ pub(super) struct Mcp {
     pub(super) oauth: Field<OAuth>,
     /// A secret of its own for each caller. A caller without one gets an error.
     pub(super) per_caller: Field<PerCaller>,
-}
-
-/// How tokens are asked for (OAuth 2.1). A secret stands in a variable or in a file, better than here.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct OAuth {
-    /// On whose behalf. Default: `authorization_code`.
-    pub(super) grant: Field<GrantWord>,
-    /// The client's id, where it is registered by hand.
-    pub(super) client_id: Field<String>,
-    /// Its secret.
-    pub(super) client_secret: Field<Text>,
-    /// Name of the environment variable that holds its secret.
-    pub(super) client_secret_env: Field<String>,
-    /// File that holds its secret; read with the configuration.
-    pub(super) client_secret_file: Field<String>,
-    /// File that holds its private key instead of a secret: PKCS#8 in PEM, of P-256, P-384, Ed25519 or
-    /// RSA.
-    pub(super) private_key_file: Field<String>,
-    /// Name of the environment variable that holds its private key.
-    pub(super) private_key_env: Field<String>,
-    /// https address of a document that describes this installation as a client.
-    pub(super) client_metadata: Field<String>,
-    /// Scopes to ask for, and with `client_credentials` no others. Default: those that the server names.
-    pub(super) scopes: Field<Vec<Field<String>>>,
-    /// The only authorization server that is asked, as its metadata name it. Needed where it lies in a
-    /// private network.
-    pub(super) issuer: Field<String>,
-    /// Its token endpoint, where its metadata are not to be asked for.
-    pub(super) token_endpoint: Field<String>,
-}
-
-/// On whose behalf tokens are asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum GrantWord {
-    /// A person's, who logs in once.
-    AuthorizationCode,
-    /// The installation's own.
-    ClientCredentials,
-}
-
-/// A secret of its own for each caller.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct PerCaller {
-    /// The header that carries it. Default: `Authorization`, with `Bearer ` before the secret.
-    pub(super) header: Field<String>,
-    /// The secrets, by the subject of the caller's key.
-    pub(super) secrets: Field<BTreeMap<String, Field<Text>>>,
-    /// The subject whose secret lists the tools. Default: they are listed without one.
-    pub(super) list_as: Field<String>,
 }
 
 /// A credential: exactly one of these.

@@ -6,6 +6,7 @@ mod mcp_servers;
 mod modules;
 mod policy;
 mod source;
+mod tokens;
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -55,6 +56,7 @@ impl Resolver<'_> {
             checkpoints_also: self.checkpoints_also(low),
             policy: low.policy.get().map(|policy| self.policy(policy)).unwrap_or_default(),
             redis: self.redis(low),
+            tokens: self.tokens(low),
             default_guest_modules: self.guest_modules(low),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use gateway::{Gateway, View};
 use identity::{Principal, Right};
 use serde_json::{Value, json};
-use server::Keys;
+use server::{Issuers, Keys};
 use tool::ledger::{Query, Records};
 use tool::{
     Boxed, CallerType, Code, Context, Effects, ExecuteError, Executor, Granted, Json, Outcome,
@@ -19,6 +19,7 @@ const ITEMS: (usize, usize) = (100, 1_000);
 /// What the handlers look at. Sources are made before it is there.
 pub(super) struct Inside {
     pub(super) keys: Arc<Keys>,
+    pub(super) issuers: Arc<Issuers>,
     /// Weak: the gateway holds the catalog, which holds the tools.
     pub(super) gateway: Weak<Gateway>,
     pub(super) records: Arc<dyn Records>,
@@ -77,7 +78,8 @@ impl Handler {
         let inside = self.inside.get().ok_or_else(starting)?;
         let gateway = inside.gateway.upgrade().ok_or_else(starting)?;
         let ring = inside.keys.ring();
-        let principal = ring.holder(ctx.caller).ok_or_else(|| {
+        let token = inside.issuers.holder(ctx.caller);
+        let principal = ring.holder(ctx.caller).or(token.as_ref()).ok_or_else(|| {
             ExecuteError::before(Code::Denied, "the key of this call does not hold any more")
         })?;
         let args = call.call().args.value();

@@ -9,3 +9,4 @@ mod mcp_file;
 mod providers;
 mod record;
 mod redis;
+mod tokens;

@@ -72,6 +72,7 @@ pub(crate) fn caller() -> Caller {
         key: "key-1".into(),
         level: Level::User,
         agent: true,
+        actors: Vec::new(),
     }
 }
 

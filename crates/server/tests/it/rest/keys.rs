@@ -24,9 +24,9 @@ async fn a_key_is_made_used_listed_and_revoked() {
     let listed = keys["keys"].as_array().unwrap();
     let record = listed.iter().find(|key| key["id"] == bob.key_id.as_str()).unwrap();
     let expected = json!({"id": bob.key_id, "subject": "bob", "level": "admin",
-        "label": "for tests", "agent": true, "rights": ["records:read"], "persona_modules": ["s"],
-        "created": "2001-09-09T01:46:40.000Z", "expires": "2001-09-09T01:47:40.000Z",
-        "revoked": null});
+        "label": "for tests", "agent": true, "rights": ["records:read"], "roles": [],
+        "persona_modules": ["s"], "came_of": [], "over": null, "created": "2001-09-09T01:46:40.000Z",
+        "expires": "2001-09-09T01:47:40.000Z", "revoked": null});
     assert_eq!(*record, expected);
     assert!(!keys.to_string().contains("tk_") && !keys.to_string().contains("sha256"));
     let revoked = owner.delete(&format!("/v1/keys/{}", bob.key_id)).await.good();

@@ -28,7 +28,8 @@ async fn a_user_is_made_listed_and_promoted() {
         let promoted = owner.post(path, &json!({ "level": level })).await.good();
         assert_eq!(
             promoted,
-            json!({ "subject": "bob", "level": level, "persona": null, "keys": 1 })
+            json!({ "subject": "bob", "level": level, "persona": null, "roles": [], "keys": 1,
+                "disabled": null })
         );
         assert_eq!(names(&bob).await.contains(&"needs.admin".to_owned()), sees, "{level}");
     }

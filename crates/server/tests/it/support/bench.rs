@@ -10,7 +10,7 @@ use identity::{NewKey, Right};
 use intake::{Intake, Pins, Sourced, Times};
 use ledger::FileLedger;
 use policy::Policy;
-use server::{Counts, Doors, Front, Hosts, Keys, Parts};
+use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts};
 use store::MemoryStore;
 use testkit::clock::FakeClock;
 use testkit::ledger::MemoryLedger;
@@ -19,7 +19,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::ledger::Kind;
-use tool::{CallId, Clock as _, End, Intent, Level, Listing, Offer, Org, Refusal, Secret, Trust};
+use tool::{
+    CallId, Clock as _, End, Intent, Level, Listing, Offer, Org, Refusal, Secret, Store, Trust,
+};
 
 use super::Client;
 
@@ -44,6 +46,8 @@ pub(crate) struct Setup {
     pub(crate) trust: Option<Trust>,
     /// Where large answers are kept.
     pub(crate) artefacts: Option<Arc<dyn tool::artefact::Artefacts>>,
+    /// Where its keys are kept, where that is not a store of its own.
+    pub(crate) store: Option<Arc<dyn Store>>,
 }
 
 pub(crate) struct Server {
@@ -56,7 +60,8 @@ pub(crate) struct Server {
     pub(crate) doors: Doors,
     pub(crate) stop: CancellationToken,
     pub(crate) listening: TaskTracker,
-    keys: Arc<Keys>,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) issuers: Arc<Issuers>,
 }
 
 impl Server {
@@ -70,38 +75,17 @@ impl Server {
     }
 
     pub(crate) async fn with(setup: Setup) -> Self {
-        let Setup {
-            offers,
-            hosts,
-            options,
-            open,
-            files,
-            kind,
-            about,
-            secret,
-            first,
-            trust,
-            artefacts,
-        } = setup;
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
-        let kept: (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) = match files {
+        let kept: (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) = match setup.files {
             Some(files) => (Arc::clone(&files) as _, files),
             None => (Arc::clone(&ledger) as _, Arc::clone(&ledger) as _),
         };
         let counts = Counts::default();
+        let (offers, about) = (setup.offers, setup.about);
         let listing = Listing { offers, about, ..Listing::default() };
-        let first = first.unwrap_or(Answer::Listing(listing));
+        let first = setup.first.unwrap_or(Answer::Listing(listing));
         let source = Arc::new(Scripted::new("s", first));
-        let sourced = Sourced {
-            source: Arc::clone(&source) as Arc<dyn tool::Source>,
-            kind: kind.unwrap_or("test"),
-            trust: trust.unwrap_or(Trust::Full),
-            durability: None,
-            poll: None,
-            fingerprint: 1,
-        };
-        let intake = Arc::new(intake(sourced, trust.map(|_| &ledger), &clock));
-        intake.settled().await;
+        let intake = listed(&source, (setup.kind, setup.trust), (&ledger, &clock)).await;
         let gateway = Gateway::new(gateway::Parts {
             catalog: intake.cell(),
             policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
@@ -109,28 +93,43 @@ impl Server {
             clock: Arc::clone(&clock) as _,
             credentials: Arc::new(testkit::context::Quiet),
             mac_key: Secret::new("key"),
-            options,
+            options: setup.options,
         });
-        let gateway = Arc::new(match artefacts {
+        let gateway = Arc::new(match setup.artefacts {
             Some(artefacts) => gateway.with_artefacts(artefacts),
             None => gateway,
         });
-        let (keys, problems) = Keys::read(Arc::new(MemoryStore::new()), open).await.unwrap();
+        let issuers = Arc::new(Issuers::default());
+        let store = setup.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        let (keys, problems) = Keys::read(store, setup.open).await.unwrap();
         assert_eq!(problems, []);
         let keys = Arc::new(keys);
         let doors = Doors::new(Parts {
             gateway: Arc::clone(&gateway),
             intake: Arc::clone(&intake),
             keys: Arc::clone(&keys),
+            issuers: Arc::clone(&issuers),
             records: kept.1,
             counts,
             clock: Arc::clone(&clock) as _,
             max_body: server::MAX_BODY,
-            secret: secret.unwrap_or_else(|| Secret::new("key")),
-            hosts,
+            secret: setup.secret.unwrap_or_else(|| Secret::new("key")),
+            hosts: setup.hosts,
         });
         let (address, stop, listening) = listen(Front::new(&doors)).await;
-        Self { address, gateway, ledger, source, clock, intake, doors, stop, listening, keys }
+        Self {
+            address,
+            gateway,
+            ledger,
+            source,
+            clock,
+            intake,
+            doors,
+            stop,
+            listening,
+            keys,
+            issuers,
+        }
     }
 
     /// With a module of which nothing can be had.
@@ -219,13 +218,30 @@ impl Drop for Server {
     }
 }
 
-/// With pins, where there is a ledger to tell of them.
-fn intake(sourced: Sourced, told: Option<&Arc<MemoryLedger>>, clock: &Arc<FakeClock>) -> Intake {
+/// With pins, where it is said how far the source is trusted.
+async fn listed(
+    source: &Arc<Scripted>,
+    (kind, trust): (Option<&'static str>, Option<Trust>),
+    (ledger, clock): (&Arc<MemoryLedger>, &Arc<FakeClock>),
+) -> Arc<Intake> {
+    let sourced = Sourced {
+        source: Arc::clone(source) as Arc<dyn tool::Source>,
+        kind: kind.unwrap_or("test"),
+        trust: trust.unwrap_or(Trust::Full),
+        durability: None,
+        poll: None,
+        fingerprint: 1,
+    };
     let (sources, times, time) = (vec![sourced], Times::default(), Arc::clone(clock) as _);
-    let Some(ledger) = told else { return Intake::start(Org::default(), sources, times, time) };
-    let (store, events) = (Arc::new(MemoryStore::new()) as _, Arc::clone(ledger) as _);
-    let pins = Arc::new(Pins::new(Org::default(), store, events, Arc::clone(clock) as _));
-    Intake::pinned((Org::default(), pins), sources, times, time)
+    let intake = if trust.is_some() {
+        let (store, events) = (Arc::new(MemoryStore::new()) as _, Arc::clone(ledger) as _);
+        let pins = Arc::new(Pins::new(Org::default(), store, events, Arc::clone(clock) as _));
+        Intake::pinned((Org::default(), pins), sources, times, time)
+    } else {
+        Intake::start(Org::default(), sources, times, time)
+    };
+    intake.settled().await;
+    Arc::new(intake)
 }
 
 /// Serves on a port of its own.

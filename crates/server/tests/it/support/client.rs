@@ -153,6 +153,10 @@ impl Client {
     }
 
     /// A call through REST.
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Reply {
+        self.send(Method::PUT, path, Bytes::from(body.to_string())).await
+    }
+
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Reply {
         self.post("/v1/calls", &json!({"tool": tool, "arguments": arguments})).await
     }
@@ -174,6 +178,12 @@ impl Client {
             "clientInfo": {"name": "test", "version": "1"}});
         let reply = self.legacy(&message("initialize", params)).await;
         self.with("mcp-session-id", reply.header("mcp-session-id").unwrap())
+    }
+
+    /// The id of its session.
+    pub(crate) fn session_id(&self) -> String {
+        let own = self.headers.iter().find(|(name, _)| name == "mcp-session-id");
+        own.map(|(_, id)| id.clone()).unwrap()
     }
 
     /// The GET stream of its session.

@@ -9,7 +9,7 @@ use crate::cli::context::Context;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
 
-/// Revoke a key: it does not hold from here on.
+/// Revoke a key: it does not hold from here on, nor does any that came of it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:

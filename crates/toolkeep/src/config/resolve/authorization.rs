@@ -73,7 +73,11 @@ impl Resolver<'_> {
     }
 
     /// Kept as it is written: an issuer is compared letter by letter.
-    fn place_of(&self, field: &Field<String>, fits: impl Fn(&Url) -> bool) -> Option<String> {
+    pub(super) fn place_of(
+        &self,
+        field: &Field<String>,
+        fits: impl Fn(&Url) -> bool,
+    ) -> Option<String> {
         let (text, place) = field.given()?;
         let url = self.url(text, place)?;
         if !fits(&url) {
@@ -217,7 +221,7 @@ impl Resolver<'_> {
 }
 
 /// Encrypted, or this machine itself.
-fn is_safe(url: &Url) -> bool {
+pub(super) fn is_safe(url: &Url) -> bool {
     url.scheme() == "https"
         || match url.host() {
             Some(Host::Ipv4(address)) => address.is_loopback(),

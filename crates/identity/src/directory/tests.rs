@@ -1,0 +1,312 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use serde::Serialize;
+use tool::{Actor, Level, Org, Secret, Wall};
+
+use super::{Directory, OrgRecord, Role, User};
+use crate::{
+    Delegation, Hand, KeyFault, KeyId, KeyRecord, KeyRing, NewKey, Persona, Personas, Principal,
+    Reason, Right,
+};
+
+const NOW: Wall = Wall(1_000);
+
+fn id(text: &str) -> KeyId {
+    KeyId::new(text).unwrap()
+}
+
+fn issue(new: NewKey) -> (Secret, KeyRecord) {
+    new.issue([3; 32], NOW).unwrap()
+}
+
+fn directory(stored: &[(String, String)]) -> Directory {
+    let pairs = stored.iter().map(|(key, text)| (key.as_str(), text.as_bytes()));
+    Directory::read(Personas::default(), pairs).0
+}
+
+fn entry<T: Serialize>(key: String, one: &T) -> (String, String) {
+    (key, serde_json::to_string(one).unwrap())
+}
+
+fn role(name: &str, level: Option<Level>, rights: &[Right]) -> Role {
+    let rights = rights.iter().copied().collect();
+    Role { name: name.to_owned(), description: String::new(), level, rights, revoked: None }
+}
+
+fn user(subject: &str, level: Level) -> User {
+    let subject = subject.to_owned();
+    User { org: Org::default(), subject, level, roles: vec![], persona: None, disabled: None }
+}
+
+fn stored_user(user: &User) -> (String, String) {
+    entry(User::store_key(&user.org, &user.subject), user)
+}
+
+fn verify(ring: &KeyRing, secret: &Secret) -> Result<Principal, Reason> {
+    ring.verify(Some(secret.open()), NOW).map_err(|error| error.reason())
+}
+
+/// A key handed on by the one of `maker`.
+fn handed(
+    ring: &KeyRing,
+    maker: &str,
+    name: &str,
+    hand: Hand,
+) -> Result<(Secret, KeyRecord), KeyFault> {
+    let (own, principal) = (ring.get(maker).unwrap(), ring.principal(maker).unwrap());
+    NewKey::delegated(id(name), (own, principal), hand, NOW)?.issue([3; 32], NOW)
+}
+
+fn modules(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+#[test]
+fn a_role_gives_its_rights_and_takes_its_levels() {
+    let ops = role("ops", Some(Level::User), &[Right::RecordsRead, Right::KeysWrite]);
+    let stored = directory(&[entry(Role::store_key("ops"), &ops)]);
+    let new = NewKey {
+        level: Level::Admin,
+        roles: vec!["ops".to_owned()],
+        ..NewKey::user(id("k"), "ann")
+    };
+    let (secret, record) = issue(new);
+    let ann = verify(&KeyRing::with([record.clone()], stored), &secret).unwrap();
+    assert_eq!((ann.level(), ann.roles()), (Level::User, ["ops".to_owned()].as_slice()));
+    // What no agent has does not come by a role either.
+    assert!(ann.may(Right::RecordsRead) && !ann.may(Right::KeysWrite));
+    // A name that only the policy knows gives nothing here.
+    let ann = verify(&KeyRing::new([record]), &secret).unwrap();
+    assert!(ann.level() == Level::Admin && !ann.may(Right::RecordsRead));
+}
+
+#[test]
+fn a_key_of_a_role_that_was_revoked_or_cannot_be_read_may_use_nothing() {
+    let new = NewKey { roles: vec!["ops".to_owned()], ..NewKey::user(id("k"), "ann") };
+    let (secret, record) = issue(new);
+    let with = |text: String| {
+        let stored = directory(&[(Role::store_key("ops"), text)]);
+        verify(&KeyRing::with([record.clone()], stored), &secret).unwrap()
+    };
+    let good = role("ops", None, &[]);
+    let revoked = Role { revoked: Some(NOW), ..good.clone() };
+    let text = |role: &Role| serde_json::to_string(role).unwrap();
+    assert!(with(text(&good)).rights().allows_source("web"));
+    assert!(!with(text(&revoked)).rights().allows_source("web"));
+    assert!(!with("{".to_owned()).rights().allows_source("web"));
+}
+
+#[test]
+fn keys_of_a_disabled_user_or_organisation_do_not_hold() {
+    let (secret, record) = issue(NewKey::user(id("k"), "ann"));
+    let verdict = |stored: (String, String)| {
+        verify(&KeyRing::with([record.clone()], directory(&[stored])), &secret)
+    };
+    let ann = user("ann", Level::User);
+    assert!(verdict(stored_user(&ann)).is_ok());
+    assert!(
+        verdict(stored_user(&User { disabled: Some(NOW), ..user("bob", Level::User) })).is_ok()
+    );
+    let gone = stored_user(&User { disabled: Some(NOW), ..ann });
+    assert_eq!(verdict(gone), Err(Reason::Disabled));
+    assert_eq!(verdict(("user/default/ann".to_owned(), "[]".to_owned())), Err(Reason::Disabled));
+    let org = |disabled| OrgRecord { name: Org::default(), description: String::new(), disabled };
+    let key = || OrgRecord::store_key(&Org::default());
+    assert!(verdict(entry(key(), &org(None))).is_ok());
+    assert_eq!(verdict(entry(key(), &org(Some(NOW)))), Err(Reason::Disabled));
+    assert_eq!(verdict((key(), "x".to_owned())), Err(Reason::Disabled));
+}
+
+#[test]
+fn the_tools_of_an_organisation_are_its_list_and_a_broken_list_is_empty() {
+    let acme: Org = "acme".parse().unwrap();
+    let read = |text: &str| directory(&[(OrgRecord::tools_key(&acme), text.to_owned())]);
+    assert_eq!(Directory::default().org_tools(&acme), None);
+    assert_eq!(read(r#"["web.*"]"#).org_tools(&acme), Some(["web.*".to_owned()].as_slice()));
+    assert_eq!(read("{}").org_tools(&acme), Some([].as_slice()));
+    assert_eq!(OrgRecord::tools_key(&acme), "org/acme/tools");
+}
+
+#[test]
+fn a_delegated_key_ends_with_each_key_before_it() {
+    let (_, root) = issue(NewKey { expires: Some(Wall(9_000)), ..NewKey::user(id("root"), "ann") });
+    let ring = KeyRing::new([root.clone()]);
+    let (_, mid) = handed(&ring, "root", "mid", Hand::default()).unwrap();
+    assert_eq!(mid.expires, Some(Wall(9_000)));
+    let ring = KeyRing::new([root.clone(), mid.clone()]);
+    let hand = Hand { allow: Some(vec!["web.*".to_owned()]), no_web: true, ..Hand::default() };
+    let (secret, leaf) = handed(&ring, "mid", "leaf", hand).unwrap();
+    let holds = |records: Vec<KeyRecord>| verify(&KeyRing::new(records), &secret);
+    let ann = holds(vec![root.clone(), mid.clone(), leaf.clone()]).unwrap();
+    let by: Vec<_> = ann.rights().delegations().iter().map(|one| one.by.as_str()).collect();
+    assert_eq!(by, ["root", "mid"]);
+    let revoked = |record: &KeyRecord| KeyRecord { revoked: Some(NOW), ..record.clone() };
+    let expired = |record: &KeyRecord| KeyRecord { expires: Some(NOW), ..record.clone() };
+    for (records, reason) in [
+        (vec![revoked(&root), mid.clone(), leaf.clone()], Reason::Revoked),
+        (vec![root.clone(), revoked(&mid), leaf.clone()], Reason::Revoked),
+        (vec![expired(&root), mid.clone(), leaf.clone()], Reason::Expired),
+        (vec![root.clone(), leaf.clone()], Reason::Orphaned),
+        (vec![mid.clone(), leaf.clone()], Reason::Orphaned),
+    ] {
+        assert_eq!(holds(records), Err(reason));
+    }
+    // A record that leaves out what a hand before it took is no key.
+    let delegations = vec![Delegation { by: "mid".to_owned(), ..Delegation::default() }];
+    let forged = KeyRecord { delegations, ..leaf };
+    assert_eq!(holds(vec![root, mid, forged]), Err(Reason::Orphaned));
+}
+
+#[test]
+fn a_chain_of_hands_is_bounded() {
+    let mut records = vec![issue(NewKey::user(id("k0"), "ann")).1];
+    for number in 0..8 {
+        let ring = KeyRing::new(records.clone());
+        let (from, to) = (format!("k{number}"), format!("k{}", number + 1));
+        let (secret, record) = handed(&ring, &from, &to, Hand::default()).unwrap();
+        records.push(record);
+        assert!(verify(&KeyRing::new(records.clone()), &secret).is_ok());
+    }
+    let ring = KeyRing::new(records);
+    assert_eq!(handed(&ring, "k8", "k9", Hand::default()).unwrap_err(), KeyFault::Hands(8));
+}
+
+#[test]
+fn nobody_hands_on_what_he_has_not() {
+    let persona = Some(Persona { name: "p".to_owned(), allowed_modules: Some(modules(&["web"])) });
+    let rights = [Right::RecordsRead].into();
+    let new =
+        NewKey { persona, rights, expires: Some(Wall(5_000)), ..NewKey::user(id("k"), "ann") };
+    let ring = KeyRing::new([issue(new).1]);
+    let wrong = [
+        (
+            Hand { level: Some(Level::Admin), ..Hand::default() },
+            "your own level is `user`, so the key's cannot be `admin`",
+        ),
+        (
+            Hand { rights: [Right::SourcesRefresh].into(), ..Hand::default() },
+            "your own key lacks the right `sources:refresh`, so it cannot give it",
+        ),
+        (
+            Hand { modules: Some(modules(&["shell"])), ..Hand::default() },
+            "your persona does not allow the module `shell`, so your key cannot give it",
+        ),
+        (
+            Hand { person: true, ..Hand::default() },
+            "an agent cannot make a key for a person; mark the key as `agent`",
+        ),
+        (
+            Hand { expires: Some(Wall(5_001)), ..Hand::default() },
+            "your own key ends before the one it would make; ask for less time",
+        ),
+        (
+            Hand { subject: Some("bob".to_owned()), ..Hand::default() },
+            "your key lacks the right `act_as`, so it cannot act on behalf of `bob`",
+        ),
+        (
+            Hand { deny: vec!["a\nb".to_owned()], ..Hand::default() },
+            "`a\\nb` cannot be a pattern of tools; use 1 to 256 printable characters",
+        ),
+    ];
+    for (hand, told) in wrong {
+        assert_eq!(handed(&ring, "k", "n", hand).unwrap_err().to_string(), told);
+    }
+    let right = Hand {
+        rights: [Right::RecordsRead].into(),
+        modules: Some(modules(&["web"])),
+        ..Hand::default()
+    };
+    assert!(handed(&ring, "k", "n", right).is_ok());
+}
+
+/// Who acts for ann, with the right or without, and what of ann the directory says.
+fn acting(may: bool, ann: Option<&User>) -> Result<Principal, Reason> {
+    let rights = if may { [Right::ActAs, Right::RecordsRead].into() } else { BTreeSet::new() };
+    let roles = vec!["bot".to_owned()];
+    let actor = NewKey { level: Level::Admin, rights, roles, ..NewKey::user(id("bot"), "core") };
+    let with_right = NewKey { rights: [Right::ActAs].into(), ..actor.clone() };
+    let ring = KeyRing::new([issue(with_right).1]);
+    let hand = Hand { subject: Some("ann".to_owned()), ..Hand::default() };
+    let (secret, record) = handed(&ring, "bot", "forann", hand).unwrap();
+    let stored: Vec<_> = ann.into_iter().map(stored_user).collect();
+    verify(&KeyRing::with([issue(actor).1, record], directory(&stored)), &secret)
+}
+
+#[test]
+fn on_behalf_of_another_counts_the_lesser_of_both() {
+    let ann = User { roles: vec!["staff".to_owned()], ..user("ann", Level::User) };
+    let acting_for = acting(true, Some(&ann)).unwrap();
+    assert_eq!((acting_for.subject(), acting_for.level()), ("ann", Level::User));
+    assert_eq!(acting_for.roles(), ["bot", "staff"]);
+    assert_eq!(acting_for.rights().rights().count(), 0);
+    let actor = Actor { subject: "core".to_owned(), key: "bot".to_owned() };
+    assert_eq!(acting_for.caller().actors, [actor]);
+    assert_eq!(acting_for.rights().actor().unwrap().level(), Level::Admin);
+    // A user above the actor lends it nothing.
+    assert_eq!(acting(true, Some(&user("ann", Level::Owner))).unwrap().level(), Level::Admin);
+}
+
+#[test]
+fn without_the_right_or_the_user_nobody_acts_for_another() {
+    assert_eq!(acting(true, None), Err(Reason::Orphaned));
+    assert_eq!(acting(false, Some(&user("ann", Level::User))), Err(Reason::Orphaned));
+    let gone = User { disabled: Some(NOW), ..user("ann", Level::User) };
+    assert_eq!(acting(true, Some(&gone)), Err(Reason::Disabled));
+}
+
+fn level() -> impl Strategy<Value = Level> {
+    prop::sample::select(vec![Level::Guest, Level::User, Level::Admin, Level::Owner])
+}
+
+fn list() -> impl Strategy<Value = Option<BTreeSet<String>>> {
+    prop::option::of(prop::collection::btree_set("[abc]", 0..3))
+}
+
+fn rights() -> impl Strategy<Value = BTreeSet<Right>> {
+    prop::collection::btree_set(prop::sample::select(Right::ALL.to_vec()), 0..4)
+}
+
+prop_compose! {
+    fn hand()(level in prop::option::of(level()), rights in rights(), modules in list(),
+        (person, read_only, no_web) in any::<(bool, bool, bool)>(),
+        expires in prop::option::of(1_001..9_000_u64)) -> Hand {
+        let expires = expires.map(Wall);
+        Hand { level, rights, modules, read_only, no_web, person, expires, ..Hand::default() }
+    }
+}
+
+proptest! {
+    /// Whatever is asked for: what comes of it is refused, or no wider than what it came from.
+    #[test]
+    fn no_key_is_wider_than_the_one_before_it(
+        level in level(), own in rights(), list in list(), agent: bool, hands in prop::collection::vec(hand(), 1..4),
+        later in level(),
+    ) {
+        let persona = list.map(|all| Persona { name: "p".to_owned(), allowed_modules: Some(all) });
+        let own = own.into_iter().filter(|right| !agent || right.fits_agent()).collect();
+        let new = NewKey { level, rights: own, persona, agent, expires: Some(Wall(8_000)), ..NewKey::user(id("k0"), "ann") };
+        let mut records = vec![issue(new).1];
+        for (number, hand) in hands.into_iter().enumerate() {
+            let ring = KeyRing::new(records.clone());
+            let (from, to) = (format!("k{number}"), format!("k{}", number + 1));
+            let Ok((_, record)) = handed(&ring, &from, &to, hand) else { break };
+            records.push(record);
+        }
+        // The first is lowered after the fact: all that came of it are.
+        records[0].level = records[0].level.min(later);
+        let ring = KeyRing::new(records.clone());
+        for pair in records.windows(2) {
+            let (above, below) = (ring.principal(pair[0].id.as_str()).unwrap(), ring.principal(pair[1].id.as_str()).unwrap());
+            prop_assert!(below.level() <= above.level());
+            prop_assert!(below.rights().rights().all(|right| above.may(right)));
+            prop_assert!(!above.agent() || below.agent());
+            prop_assert!(below.until() <= above.until());
+            prop_assert!(above.roles().iter().all(|role| below.roles().contains(role)));
+            for source in ["a", "b", "c"] {
+                prop_assert!(!below.rights().allows_source(source) || above.rights().allows_source(source));
+            }
+            prop_assert!(below.rights().delegations().starts_with(above.rights().delegations()));
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What a key comes to: its own record, that of every hand it went through, and the directory.
+
+use std::collections::{BTreeSet, HashMap};
+
+use tool::{Actor, Wall};
+
+use crate::error::Reason;
+use crate::key::KeyRecord;
+use crate::rights::{Facts, RightsClass};
+use crate::{Directory, Narrowing, Persona, Right};
+
+/// How many hands a key may go through.
+pub(crate) const HANDS: usize = 8;
+
+/// What a key comes to at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Standing {
+    pub(crate) facts: Facts,
+    pub(crate) actors: Vec<Actor>,
+    /// Why it does not hold, where it does not.
+    pub(crate) ended: Option<Reason>,
+    /// From when on it does not hold.
+    pub(crate) until: Option<Wall>,
+}
+
+/// All records, by id.
+pub(crate) type Records = HashMap<String, KeyRecord>;
+
+/// What `record` comes to. Each hand it went through still counts: what the first lost, the last has
+/// lost too.
+pub(crate) fn of(record: &KeyRecord, all: &Records, directory: &Directory) -> Standing {
+    let own = first(record, directory);
+    let Some(hand) = record.delegations.last() else { return own };
+    let before = record.delegations.len() - 1;
+    // The chain of the key before this one is this one's without its last, so that chains end.
+    let parent = all.get(&hand.by).filter(|parent| {
+        before < HANDS && record.delegations.get(..before) == Some(parent.delegations.as_slice())
+    });
+    let Some(parent) = parent else { return Standing { ended: Some(Reason::Orphaned), ..own } };
+    let above = of(parent, all, directory);
+    if parent.subject == record.subject {
+        return below(own, above);
+    }
+    on_behalf((record, own), (parent, above), directory)
+}
+
+/// By its own record alone.
+fn first(record: &KeyRecord, directory: &Directory) -> Standing {
+    let delegated = !record.delegations.is_empty();
+    let persona = if delegated { record.persona.clone() } else { directory.personas.of(record) };
+    let given = if delegated { BTreeSet::new() } else { directory.rights_of(&record.roles) };
+    let ended = if record.revoked.is_some() {
+        Some(Reason::Revoked)
+    } else {
+        directory.disables(&record.org, &record.subject).then_some(Reason::Disabled)
+    };
+    let facts = Facts {
+        org: record.org.clone(),
+        level: directory.capped(&record.roles, record.level),
+        roles: record.roles.clone(),
+        persona: barred(persona, &record.roles, directory),
+        agent: record.agent,
+        rights: record.rights.union(&given).copied().collect(),
+        delegations: record.delegations.clone(),
+        narrowing: Narrowing::default(),
+        actor: None,
+    };
+    Standing { facts, actors: Vec::new(), ended, until: record.expires }
+}
+
+/// Nothing is left to a key one of whose roles was revoked.
+pub(crate) fn barred(
+    persona: Option<Persona>,
+    roles: &[String],
+    directory: &Directory,
+) -> Option<Persona> {
+    if !directory.bars(roles) {
+        return persona;
+    }
+    let name = persona.map_or_else(|| "revoked_role".to_owned(), |persona| persona.name);
+    Some(Persona { name, allowed_modules: Some(BTreeSet::new()) })
+}
+
+/// The lesser of both, of one user.
+fn below(own: Standing, above: Standing) -> Standing {
+    let mut facts = own.facts;
+    let same_org = facts.org == above.facts.org;
+    facts.level = facts.level.min(above.facts.level);
+    facts.agent |= above.facts.agent;
+    facts.rights = facts.rights.intersection(&above.facts.rights).copied().collect();
+    facts.persona = both(above.facts.persona, facts.persona);
+    // More roles are never more: policy has a caller pass all of them.
+    facts.roles.extend(above.facts.roles);
+    facts.actor = above.facts.actor;
+    let until = own.until.into_iter().chain(above.until).min();
+    let ended = own.ended.or(above.ended).or((!same_org).then_some(Reason::Orphaned));
+    Standing { facts, actors: above.actors, ended, until }
+}
+
+/// The lesser of the user acted for and of who acts, who must still have the right to.
+fn on_behalf(
+    (record, own): (&KeyRecord, Standing),
+    (parent, above): (&KeyRecord, Standing),
+    directory: &Directory,
+) -> Standing {
+    let may = above.facts.rights.contains(&Right::ActAs);
+    let user = directory.user(&record.org, &record.subject).filter(|_| may);
+    let class = RightsClass::new(above.facts.clone());
+    let mut chain = vec![Actor { subject: parent.subject.clone(), key: parent.id.to_string() }];
+    chain.extend(above.actors.iter().cloned());
+    let mut both_of = below(own, above);
+    both_of.actors = chain;
+    let Some(user) = user else {
+        both_of.ended = both_of.ended.or(Some(Reason::Orphaned));
+        return both_of;
+    };
+    let facts = &mut both_of.facts;
+    facts.level = directory.capped(&user.roles, facts.level.min(user.level));
+    facts.rights = BTreeSet::new();
+    let named = match &user.persona {
+        Some(name) => Some(directory.personas.named(name)),
+        None => directory.personas.of_none(user.level),
+    };
+    let theirs = barred(named, &user.roles, directory);
+    facts.persona = both(theirs, facts.persona.take());
+    facts.roles.extend(user.roles.iter().cloned());
+    facts.actor = Some(class);
+    both_of
+}
+
+/// A persona with what both allow, under the name of the first.
+fn both(first: Option<Persona>, second: Option<Persona>) -> Option<Persona> {
+    let (Some(first), Some(second)) = (&first, &second) else { return first.or(second) };
+    let allowed_modules = match (&first.allowed_modules, &second.allowed_modules) {
+        (Some(a), Some(b)) => Some(a.intersection(b).cloned().collect()),
+        (one, other) => one.as_ref().or(other.as_ref()).cloned(),
+    };
+    Some(Persona { name: first.name.clone(), allowed_modules })
+}

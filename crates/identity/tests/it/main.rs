@@ -1,0 +1,4 @@
+//! The crate as others see it, on inputs that others wrote.
+
+#[cfg(test)]
+mod data;

@@ -1,0 +1,121 @@
+//! What stands beside the keys: writing personas, roles, users, organisations and their tools.
+
+use bytes::Bytes;
+use identity::{KeyRecord, OrgRecord, Persona, Personas, Role, User};
+use serde::Serialize;
+use tool::store::Expect;
+use tool::{Code, Json, Org, StoreError};
+
+use super::{BESIDE, Keys, PERSONAS};
+use crate::error::ApiError;
+
+impl Keys {
+    /// Keeps a persona. `new`: there must be none of its name yet; otherwise there must be one.
+    ///
+    /// # Errors
+    /// Where that does not hold, there are too many, or the store does not answer.
+    pub async fn keep_persona(&self, persona: &Persona, new: bool) -> Result<(), ApiError> {
+        let key = Personas::store_key(&persona.name);
+        let name = persona.name.escape_debug();
+        let there = self.store.get(&key).await?;
+        let expect = match there {
+            Some(_) if new => {
+                let told = format!("there is a persona `{name}` already");
+                return Err(ApiError::new(Code::Conflict, told).fix("give it another name"));
+            }
+            None if !new => {
+                return Err(ApiError::new(Code::NotFound, format!("no persona `{name}`")));
+            }
+            Some(there) => Expect::Version(there.version),
+            None if self.ring().personas().all().count() >= PERSONAS => {
+                let told = format!("there are {PERSONAS} personas already");
+                return Err(ApiError::new(Code::TooLarge, told));
+            }
+            None => Expect::Absent,
+        };
+        self.store.put(&key, expect, Some(Json::of(persona).bytes().clone())).await?;
+        self.reload().await?;
+        Ok(())
+    }
+
+    /// Makes a persona that of all who have none.
+    ///
+    /// # Errors
+    /// Where the store does not answer.
+    pub async fn set_default_persona(&self, name: &str) -> Result<(), ApiError> {
+        let there = self.store.get(Personas::STORE_DEFAULT).await?;
+        let expect = there.map_or(Expect::Absent, |there| Expect::Version(there.version));
+        let name = Bytes::copy_from_slice(name.as_bytes());
+        self.store.put(Personas::STORE_DEFAULT, expect, Some(name)).await?;
+        self.reload().await?;
+        Ok(())
+    }
+
+    /// Keeps a role, in the place of what stands there.
+    ///
+    /// # Errors
+    /// Where there are too many, somebody else wrote it at the same moment, or the store does not answer.
+    pub async fn keep_role(&self, role: &Role) -> Result<(), ApiError> {
+        let many = self.ring().directory().roles().count();
+        self.keep(&Role::store_key(&role.name), role, (many, "roles")).await
+    }
+
+    /// Keeps a user, in the place of what stands there.
+    ///
+    /// # Errors
+    /// As [`Keys::keep_role`].
+    pub async fn keep_user(&self, user: &User) -> Result<(), ApiError> {
+        let many = self.ring().directory().users().count();
+        self.keep(&User::store_key(&user.org, &user.subject), user, (many, "users")).await
+    }
+
+    /// Keeps an organisation, in the place of what stands there.
+    ///
+    /// # Errors
+    /// As [`Keys::keep_role`].
+    pub async fn keep_org(&self, org: &OrgRecord) -> Result<(), ApiError> {
+        // Each may have a list of tools beside its record.
+        let many = self.ring().directory().orgs().count().saturating_mul(2);
+        self.keep(&OrgRecord::store_key(&org.name), org, (many, "organisations")).await
+    }
+
+    /// Keeps the patterns of the tools that an organisation may use.
+    ///
+    /// # Errors
+    /// As [`Keys::keep_role`].
+    pub async fn keep_org_tools(&self, org: &Org, tools: &[String]) -> Result<(), ApiError> {
+        self.keep(&OrgRecord::tools_key(org), tools, (0, "lists")).await
+    }
+
+    async fn keep<T: Serialize + ?Sized>(
+        &self,
+        key: &str,
+        one: &T,
+        (many, what): (usize, &str),
+    ) -> Result<(), ApiError> {
+        let there = self.store.get(key).await?;
+        if there.is_none() && many >= BESIDE {
+            return Err(ApiError::new(
+                Code::TooLarge,
+                format!("there are too many {what} already"),
+            ));
+        }
+        let expect = there.map_or(Expect::Absent, |there| Expect::Version(there.version));
+        self.store.put(key, expect, Some(Json::of(one).bytes().clone())).await?;
+        self.reload().await?;
+        Ok(())
+    }
+
+    /// Takes the records of keys that ended for good out of the store.
+    pub(super) async fn forget(&self, over: &[&KeyRecord]) -> Result<(), ApiError> {
+        for record in over {
+            let key = record.store_key();
+            let Some(there) = self.store.get(&key).await? else { continue };
+            match self.store.put(&key, Expect::Version(there.version), None).await {
+                Ok(_) | Err(StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,31 @@
+//! Who may change who is who.
+
+use identity::{Principal, Right};
+use tool::{Code, Org};
+
+use crate::error::ApiError;
+
+/// Who has this right.
+///
+/// # Errors
+/// [`Code::Forbidden`].
+pub(super) fn has(principal: &Principal, right: Right) -> Result<(), ApiError> {
+    if principal.may(right) {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Forbidden, format!("the key lacks the right `{right}`"))
+        .fix("use the owner's key"))
+}
+
+/// Roles and personas are the installation's, so keys of other organisations see and change none.
+///
+/// # Errors
+/// [`Code::Forbidden`].
+pub(super) fn of_installation(principal: &Principal) -> Result<(), ApiError> {
+    has(principal, Right::KeysWrite)?;
+    if *principal.org() == Org::default() {
+        return Ok(());
+    }
+    let told = "roles and personas belong to the installation, not to an organisation";
+    Err(ApiError::new(Code::Forbidden, told).fix("use a key of the organisation `default`"))
+}

@@ -1,0 +1,108 @@
+//! Sessions and handles that are another's.
+
+use serde_json::json;
+use tool::Level;
+
+use super::rows;
+use crate::support::client::{message, raw};
+use crate::support::{Client, Server};
+
+/// What a caller with the id of another's session gets.
+async fn with_session(client: &Client, session: &str) -> u16 {
+    let client = client.with("mcp-session-id", session);
+    client.legacy(&message("tools/list", json!({}))).await.status.as_u16()
+}
+
+/// Rows that other tests of this crate cover, by the names of those.
+const ELSEWHERE: [(&str, &str); 8] = [
+    ("task handle of user A read by user B", "mcp::tasks"),
+    ("cursor of user A used by B", "mcp::lists"),
+    ("cacheScope private result served to B", "mcp::modern"),
+    ("resource subscription leak", "mcp::source"),
+    ("progress token of another", "mcp::streams"),
+    ("completion leaks tool names denied", "mcp::source"),
+    ("id collision across clients", "mcp::sessions"),
+    ("notifications to all sessions carry private data", "mcp::streams"),
+];
+
+/// Tries what a row says; whether it is tried here at all.
+async fn tried_here(name: &str, server: &Server, eve: &Client, id: &str) -> bool {
+    match name {
+        "session id of user A used by user B" => assert_eq!(with_session(eve, id).await, 404),
+        "session id guess (128-bit random)" => {
+            for guess in
+                ["", "1", "00000000000000000000000000000000", &id.chars().rev().collect::<String>()]
+            {
+                assert_ne!(with_session(eve, guess).await, 200, "{guess}");
+            }
+        }
+        "session id in URL" => {
+            let client = eve.query(&format!("?mcp-session-id={id}&sessionId={id}"));
+            assert_ne!(
+                client
+                    .with("mcp-session-id", "x")
+                    .legacy(&message("tools/list", json!({})))
+                    .await
+                    .status,
+                200
+            );
+        }
+        "session id with CRLF" => {
+            let request = format!(
+                "POST /mcp HTTP/1.1\r\nHost: localhost\r\n{}Mcp-Session-Id: {id}\r\n x: y\r\n\r\n",
+                eve.credential()
+            );
+            let answer = raw(server.address, request.as_bytes()).await;
+            assert!(!answer.starts_with("HTTP/1.1 200"), "{answer}");
+        }
+        _ => return at_length(name, eve, id).await,
+    }
+    true
+}
+
+async fn at_length(name: &str, eve: &Client, id: &str) -> bool {
+    match name {
+        "10,000 sessions by one caller" => {
+            for _ in 0..10_000_usize / if deep() { 1 } else { 20 } {
+                drop(eve.session(json!({})).await);
+            }
+        }
+        "GET SSE stream of another session" => {
+            assert_eq!(eve.with("mcp-session-id", id).listen().await.status, 404);
+        }
+        "DELETE other's session" => {
+            assert_ne!(eve.with("mcp-session-id", id).delete("/mcp").await.status, 200);
+        }
+        _ => return false,
+    }
+    true
+}
+
+#[tokio::test]
+async fn a_session_is_its_callers_alone() {
+    let Some(rows) = rows("attacks/authz_cases.jsonl") else { return };
+    let server = Server::new().await;
+    let (ann, eve) =
+        (server.agent("ann", Level::User).await, server.agent("eve", Level::User).await);
+    let id = ann.session(json!({})).await.session_id();
+    let (mut tried, mut elsewhere) = (0, 0);
+    for row in rows.iter().filter(|row| row["family"] == "mcp-session") {
+        let name = row["name"].as_str().unwrap();
+        if tried_here(name, &server, &eve, &id).await {
+            tried += 1;
+        } else {
+            let known = ELSEWHERE.iter().any(|(row, _)| *row == name);
+            assert!(known, "a row that this test does not know: {name}");
+            elsewhere += 1;
+        }
+    }
+    println!("{tried} tried here, {elsewhere} by other tests");
+    assert_eq!((tried, elsewhere), (7, 8));
+    // Positive control: it is there, and its own caller's.
+    assert_eq!(with_session(&ann, &id).await, 200);
+}
+
+#[expect(clippy::disallowed_methods, reason = "whether full counts are asked for")]
+fn deep() -> bool {
+    std::env::var("TOOLKEEP_DEEP").is_ok_and(|word| word == "1")
+}

@@ -1,0 +1,215 @@
+//! How fast what was taken back is gone, and what holds while the store does not answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::json;
+use server::Keys;
+use store::MemoryStore;
+use tokio::time::Instant;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tool::store::Expect;
+use tool::{Boxed, Clock, Level, Store, StoreError, Version, Versioned};
+
+use super::handed::names;
+use crate::support::{Client, Server, Setup, tools};
+
+/// A store that can fail, or not answer at all.
+#[derive(Debug, Default)]
+struct Failing {
+    inner: MemoryStore,
+    down: AtomicBool,
+    silent: AtomicBool,
+}
+
+impl Failing {
+    async fn up(&self) -> Result<(), StoreError> {
+        if self.silent.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        let down = self.down.load(Ordering::SeqCst);
+        if down { Err(StoreError::Unavailable("down".to_owned())) } else { Ok(()) }
+    }
+}
+
+impl Store for Failing {
+    fn get<'a>(&'a self, key: &'a str) -> Boxed<'a, Result<Option<Versioned>, StoreError>> {
+        Box::pin(async {
+            self.up().await?;
+            self.inner.get(key).await
+        })
+    }
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        expect: Expect,
+        bytes: Option<Bytes>,
+    ) -> Boxed<'a, Result<Version, StoreError>> {
+        Box::pin(async move {
+            self.up().await?;
+            self.inner.put(key, expect, bytes).await
+        })
+    }
+    fn scan<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> Boxed<'a, Result<Vec<Versioned>, StoreError>> {
+        Box::pin(async move {
+            self.up().await?;
+            self.inner.scan(prefix, after, limit).await
+        })
+    }
+    fn news(&self, since: Version) -> Boxed<'_, Result<Vec<Versioned>, StoreError>> {
+        Box::pin(async move {
+            self.up().await?;
+            self.inner.news(since).await
+        })
+    }
+}
+
+async fn over(store: &Arc<Failing>) -> Server {
+    let store = Some(Arc::clone(store) as Arc<dyn Store>);
+    Server::with(Setup { offers: tools::standard(), store, ..Setup::default() }).await
+}
+
+/// Looks as the program does, for as long as what it gives lives.
+fn tended(server: &Server) -> AbortOnDropHandle<()> {
+    let (keys, clock) = (Arc::clone(&server.keys), Arc::clone(&server.clock) as Arc<dyn Clock>);
+    AbortOnDropHandle::new(TaskTracker::new().spawn(async move { keys.tend(clock).await }))
+}
+
+/// Calls on and on; counts those that ran.
+fn calling(client: &Client, ran: &Arc<AtomicUsize>) -> AbortOnDropHandle<()> {
+    let (client, ran) = (client.clone(), Arc::clone(ran));
+    AbortOnDropHandle::new(TaskTracker::new().spawn(async move {
+        loop {
+            if client.call("needs.guest", json!({})).await.status == 200 {
+                ran.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    }))
+}
+
+/// Until `client` gets `status`; how long it took.
+async fn until(client: &Client, status: u16) -> Duration {
+    let begun = Instant::now();
+    while client.call("needs.guest", json!({})).await.status != status {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it never came");
+    }
+    begun.elapsed()
+}
+
+#[tokio::test]
+async fn what_is_revoked_here_is_gone_with_the_answer_while_calls_run() {
+    let server = Server::new().await;
+    let owner = server.owner().await;
+    owner.put("/v1/roles/r", &json!({})).await.good();
+    owner.post("/v1/personas", &json!({"name": "p", "allowed_modules": ["s"]})).await.good();
+    let ann = server.agent("ann", Level::User).await;
+    let with_role = server.client(|key| key.roles = vec!["r".to_owned()]).await;
+    let named = identity::Persona { name: "p".to_owned(), allowed_modules: None };
+    let with_persona = server.client(|key| key.persona = Some(named)).await;
+    let ran = Arc::new(AtomicUsize::new(0));
+    let calls: Vec<_> =
+        [&ann, &with_role, &with_persona].map(|client| calling(client, &ran)).into();
+    for client in [&ann, &with_role, &with_persona] {
+        assert!(until(client, 200).await < Duration::from_secs(30));
+    }
+    owner.delete(&format!("/v1/keys/{}", ann.key_id)).await.good();
+    assert_eq!(ann.call("needs.guest", json!({})).await.status, 401);
+    owner.delete("/v1/roles/r").await.good();
+    assert_eq!(with_role.call("needs.guest", json!({})).await.error().1, "unknown_tool");
+    owner.post("/v1/personas/p", &json!({"allowed_modules": []})).await.good();
+    assert_eq!(with_persona.call("needs.guest", json!({})).await.error().1, "unknown_tool");
+    assert!(ran.load(Ordering::SeqCst) >= 3);
+    drop(calls);
+    // Nothing ran after: the records' last intents are older than the answers above.
+    let before = server.intents().len();
+    for client in [&ann, &with_role, &with_persona] {
+        assert_ne!(client.call("needs.guest", json!({})).await.status, 200);
+    }
+    assert_eq!(server.intents().len(), before);
+}
+
+#[tokio::test]
+async fn what_another_process_takes_back_is_gone_within_a_second() {
+    let store = Arc::new(Failing::default());
+    let server = over(&store).await;
+    let _tended = tended(&server);
+    let ann = server.agent("ann", Level::User).await;
+    let with_role = server.client(|key| key.roles = vec!["r".to_owned()]).await;
+    until(&ann, 200).await;
+    // The same store through other hands.
+    let (other, _) = Keys::read(Arc::clone(&store) as Arc<dyn Store>, None).await.unwrap();
+    other.revoke(&ann.key_id, server.clock.wall()).await.unwrap();
+    let took = until(&ann, 401).await;
+    let role = identity::Role {
+        name: "r".to_owned(),
+        description: String::new(),
+        level: None,
+        rights: [].into(),
+        revoked: Some(server.clock.wall()),
+    };
+    other.keep_role(&role).await.unwrap();
+    let role_took = until(&with_role, 404).await;
+    println!("key {took:?}, role {role_took:?}");
+    // The machine may be slow: what is looked at twice a second comes with the second look at the latest,
+    // and a generous bound still tells it from never.
+    assert!(took.max(role_took) < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_for_a_minute_lets_nobody_in() {
+    let store = Arc::new(Failing::default());
+    let server = over(&store).await;
+    let (ann, owner) = (server.agent("ann", Level::User).await, server.owner().await);
+    let look = async || server.keys.look(server.clock.as_ref()).await;
+    look().await.unwrap();
+    store.down.store(true, Ordering::SeqCst);
+    assert!(look().await.is_err());
+    ann.call("needs.guest", json!({})).await.good();
+    let revoke = owner.delete(&format!("/v1/keys/{}", ann.key_id)).await.error();
+    assert_eq!((revoke.0, revoke.1.as_str()), (503, "store_unavailable"));
+    server.clock.advance(Duration::from_secs(59));
+    assert!(look().await.is_err());
+    ann.call("needs.guest", json!({})).await.good();
+    server.clock.advance(Duration::from_secs(1));
+    for client in [&ann, &owner] {
+        let error = client.call("needs.guest", json!({})).await.error();
+        assert_eq!((error.0, error.1.as_str()), (503, "store_unavailable"));
+    }
+    let mcp = crate::support::client::message("tools/list", json!({}));
+    assert_eq!(ann.legacy(&mcp).await.status, 503);
+    // A good key and a bad one look alike meanwhile.
+    let bad = server.anyone().with("authorization", "Bearer tk_x");
+    assert_eq!(bad.get("/v1/tools").await.error().1, "store_unavailable");
+    store.down.store(false, Ordering::SeqCst);
+    look().await.unwrap();
+    assert!(!names(&ann).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_never_answers_counts_as_one_that_is_down() {
+    let store = Arc::new(Failing::default());
+    let (keys, _) = Keys::read(Arc::clone(&store) as Arc<dyn Store>, None).await.unwrap();
+    let clock = testkit::clock::FakeClock::default();
+    keys.look(&clock).await.unwrap();
+    store.silent.store(true, Ordering::SeqCst);
+    let error = keys.look(&clock).await.unwrap_err();
+    assert_eq!(error.to_string(), "no answer within 5s");
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_key() {
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    let session = ann.session(json!({})).await;
+    let mut stream = session.listen().await;
+    assert_eq!(stream.status, 200);
+    server.revoke(&ann).await;
+    assert_eq!(stream.event().await, None);
+}

@@ -1,0 +1,78 @@
+//! Tokens of an authorization server that others wrote: npm's `oidc-provider`.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::installed::{client, file};
+use crate::support::client::Client;
+use crate::support::home::{Home, TOOLS};
+use crate::support::server::serve;
+use crate::support_real::program::Program;
+use crate::support_real::{command, files};
+
+/// What the tokens are for.
+const HERE: &str = "https://tools.example/mcp";
+
+fn issuer() -> (Program, Value) {
+    let mut node = command(file("bin/node"));
+    node.arg(files().join("issuer.mjs")).arg(file("npm-oidc/node_modules")).arg(HERE);
+    let program = Program::start(node.stderr(Stdio::null()));
+    let told = program.json();
+    (program, told)
+}
+
+fn home(issuer: &str) -> Home {
+    let home = Home::new(&format!(
+        "version: 1
+sources: [{{ name: local, tools: ./tools.yaml }}]
+tokens:
+  resource: {HERE}
+  issuers:
+    - name: op
+      issuer: {issuer}
+      algorithms: [RS256, ES256]
+      grants:
+        - {{ claim: scope, value: tools, level: user }}
+        - {{ claim: scope, value: admin, level: admin }}
+"
+    ));
+    home.write("tools.yaml", TOOLS);
+    home
+}
+
+#[tokio::test]
+async fn tokens_of_a_real_issuer_hold_for_what_they_were_made() {
+    let (program, told) = issuer();
+    let home = home(told["issuer"].as_str().unwrap());
+    let server = serve(&home).await;
+    let with =
+        |name: &str| Client::open(&server.url).with_key(told["tokens"][name].as_str().unwrap());
+    let call = json!({"tool": "save", "arguments": {}});
+    for name in ["tools", "admin", "rsa"] {
+        let reply = with(name).post("/v1/calls", &call).await;
+        assert_eq!(reply.status, 200, "{name}: {reply:?}\n{}", server.said());
+    }
+    assert_eq!(with("elsewhere").post("/v1/calls", &call).await.status, 401);
+    let bad = format!("{}A", told["tokens"]["tools"].as_str().unwrap());
+    let bad = Client::open(&server.url).with_key(&bad);
+    assert_eq!(bad.post("/v1/calls", &call).await.status, 401);
+    let records = server.owner().get("/v1/records").await.body["records"].clone();
+    let subjects: Vec<_> = records.as_array().unwrap().iter().map(subject).collect();
+    assert!(subjects.contains(&"op:bot") && subjects.contains(&"op:rsa"), "{records}");
+    let path = "/.well-known/oauth-protected-resource/mcp";
+    let metadata = Client::open(&server.url).get(path).await.body;
+    assert_eq!(metadata["authorization_servers"], json!([told["issuer"]]));
+    assert_eq!(metadata["resource"], HERE);
+    // A client that others wrote lists and calls with one; the issuer need not be there for it.
+    drop(program);
+    let token = told["tokens"]["tools"].as_str().unwrap();
+    let url = format!("{}/mcp", server.url);
+    let seen = client(&["http", &url, "legacy"], Some(token), &[("save", json!({}))]);
+    assert!(seen.names().contains(&"save".to_owned()), "{:?}", seen.names());
+    assert!(server.stop().await.success());
+}
+
+fn subject(record: &Value) -> &str {
+    record.pointer("/body/caller/subject").and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,7 +1,10 @@
 //! Has signed checkpoints written down, beside the ledger: its own threads know nothing of it.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ledger::FileLedger;
@@ -11,12 +14,18 @@ use tool::Clock;
 /// How often it looks for a new checkpoint.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Signs and writes down what the ledger seals.
-#[derive(Clone)]
+/// Signs and writes down what the ledger seals, on a thread of its own: it waits for the disk.
 pub(super) struct Sealing {
+    work: Arc<Work>,
+    ticks: SyncSender<bool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Work {
     ledger: Arc<FileLedger>,
-    seals: Arc<Mutex<Seals>>,
+    seals: Mutex<Seals>,
     clock: Arc<dyn Clock>,
+    failed: AtomicBool,
 }
 
 impl Sealing {
@@ -26,46 +35,68 @@ impl Sealing {
         (dir, also): (PathBuf, Option<PathBuf>),
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let seals = Arc::new(Mutex::new(Seals::new(key, dir, also)));
-        Self { ledger, seals, clock }
+        let seals = Mutex::new(Seals::new(key, dir, also));
+        let work = Arc::new(Work { ledger, seals, clock, failed: AtomicBool::new(false) });
+        let (ticks, due) = sync_channel(1);
+        let thread = std::thread::Builder::new().name("record-checkpoints".to_owned()).spawn({
+            let work = Arc::clone(&work);
+            move || work.run(&due)
+        });
+        let thread = thread.inspect_err(|error| {
+            tracing::error!(%error, "no thread for checkpoints: none are signed");
+        });
+        Self { work, ticks, thread: Mutex::new(thread.ok()) }
     }
 
     pub(super) fn set_also(&self, also: Option<PathBuf>) {
-        self.seals.lock().unwrap_or_else(PoisonError::into_inner).set_also(also);
+        self.work.seals.lock().unwrap_or_else(PoisonError::into_inner).set_also(also);
     }
 
     /// Never ends.
     pub(super) async fn tend(&self) {
-        let (mut seen, mut failed) = (0, false);
+        let mut seen = 0;
         loop {
             tokio::time::sleep(LOOK).await;
-            let Some(checkpoint) = self.ledger.checkpoint() else { continue };
-            // Nothing is written where nothing was called.
-            if checkpoint.count != seen || failed {
+            let Some(checkpoint) = self.work.ledger.checkpoint() else { continue };
+            // Nothing is written where nothing was called. Where one is being written, the next look
+            // finds what came meanwhile.
+            let news = checkpoint.count != seen || self.work.failed.load(Ordering::Relaxed);
+            if news && self.ticks.try_send(false).is_ok() {
                 seen = checkpoint.count;
-                failed = !self.keep(false).await;
             }
         }
     }
 
-    /// Writes the last one down.
+    /// Writes the last one down. Waits for the disk.
     pub(super) async fn end(&self) {
-        self.keep(true).await;
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ticks = self.ticks.clone();
+        let ended = tokio::task::spawn_blocking(move || {
+            // Where the thread is gone there is nobody to tell.
+            ticks.send(true).ok();
+            thread.map(JoinHandle::join)
+        });
+        drop(ended.await);
+    }
+}
+
+impl Work {
+    fn run(&self, due: &Receiver<bool>) {
+        while let Ok(last) = due.recv() {
+            self.keep(last);
+            if last {
+                return;
+            }
+        }
     }
 
-    async fn keep(&self, last: bool) -> bool {
-        let Self { ledger, seals, clock } = self.clone();
-        let kept = tokio::task::spawn_blocking(move || {
-            let Some(checkpoint) = ledger.checkpoint() else { return Ok(()) };
-            let mut seals = seals.lock().unwrap_or_else(PoisonError::into_inner);
-            seals.keep(&checkpoint, clock.mono(), last)
-        });
-        match kept.await {
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "checkpoint not kept");
-                false
-            }
-            Ok(Ok(())) | Err(_) => true,
+    fn keep(&self, last: bool) {
+        let Some(checkpoint) = self.ledger.checkpoint() else { return };
+        let mut seals = self.seals.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = seals.keep(&checkpoint, self.clock.mono(), last);
+        if let Err(error) = &kept {
+            tracing::warn!(%error, "checkpoint not kept");
         }
+        self.failed.store(kept.is_err(), Ordering::Relaxed);
     }
 }

@@ -1,10 +1,13 @@
 //! What stands beside the keys: personas, roles, users and organisations, all at one moment.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tool::{Level, Org, Problem, Wall};
+use sha2::{Digest as _, Sha256};
+use tool::{Digest, Level, Org, Problem, Wall};
 
 use crate::{Personas, Right};
 
@@ -104,6 +107,40 @@ impl OrgRecord {
     }
 }
 
+/// Patterns and groups of the tools that an organisation may use. Cheap to clone, hash and compare: what
+/// decides is a digest.
+#[derive(Debug, Clone)]
+pub struct ToolList(Arc<(Digest, Vec<String>)>);
+
+impl ToolList {
+    pub(crate) fn new(patterns: Vec<String>) -> Self {
+        let mut hasher = Sha256::new();
+        for pattern in &patterns {
+            hasher.update(pattern.len().to_le_bytes());
+            hasher.update(pattern.as_bytes());
+        }
+        Self(Arc::new((Digest(hasher.finalize().into()), patterns)))
+    }
+
+    /// The patterns, as the list has them.
+    pub fn patterns(&self) -> &[String] {
+        &self.0.1
+    }
+}
+
+impl PartialEq for ToolList {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.0 == other.0.0
+    }
+}
+impl Eq for ToolList {}
+
+impl Hash for ToolList {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.0.hash(state);
+    }
+}
+
 /// All that stands beside the keys. What cannot be read is there, and good for nothing: a record that
 /// took something away must not give it back by breaking.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -112,7 +149,7 @@ pub struct Directory {
     roles: BTreeMap<String, Option<Role>>,
     users: BTreeMap<String, Option<User>>,
     orgs: BTreeMap<String, Option<OrgRecord>>,
-    tools: BTreeMap<String, Vec<String>>,
+    tools: BTreeMap<String, ToolList>,
 }
 
 impl From<Personas> for Directory {
@@ -152,7 +189,7 @@ impl Directory {
         let read = serde_json::from_slice::<Vec<String>>(text);
         let told = read.as_ref().err().map(|error| unreadable(key, error));
         // A list that cannot be read allows nothing.
-        self.tools.insert(org.to_owned(), read.unwrap_or_default());
+        self.tools.insert(org.to_owned(), ToolList::new(read.unwrap_or_default()));
         told.map_or(Ok(()), Err)
     }
 
@@ -191,15 +228,9 @@ impl Directory {
         self.orgs.values().flatten()
     }
 
-    /// The patterns of the tools that an organisation may use, where it has a list of its own. An empty
-    /// list allows none.
-    pub fn org_tools(&self, org: &Org) -> Option<&[String]> {
-        self.tools.get(org.as_str()).map(Vec::as_slice)
-    }
-
-    /// All such lists, by organisation.
-    pub fn all_org_tools(&self) -> impl Iterator<Item = (&str, &[String])> {
-        self.tools.iter().map(|(org, tools)| (org.as_str(), tools.as_slice()))
+    /// The tools that an organisation may use, where it has a list of its own. An empty list allows none.
+    pub fn org_tools(&self, org: &Org) -> Option<&ToolList> {
+        self.tools.get(org.as_str())
     }
 
     /// The rights that come with these roles.

@@ -118,6 +118,7 @@ impl Issuer {
         let level = directory.capped(&roles, level);
         let persona = standing::barred(directory.personas.of_none(level), &roles, directory);
         let rights = RightsClass::new(Facts {
+            org_tools: directory.org_tools(&org).cloned(),
             org,
             level,
             rights: directory.rights_of(&roles),

@@ -15,7 +15,7 @@ mod rights;
 mod ring;
 mod standing;
 
-pub use directory::{Directory, OrgRecord, Role, User};
+pub use directory::{Directory, OrgRecord, Role, ToolList, User};
 pub use error::{CredentialError, KeyFault, Reason};
 pub use jwt::{Algorithm, Grant, Issuer, Jws, KeySet, KeySetError, Token, TokenFault};
 pub use key::{Hand, KeyId, KeyRecord, NewKey};

@@ -8,7 +8,7 @@ use tool::{Actor, Caller, Level, Org, Wall};
 use crate::key::KeyRecord;
 use crate::rights::Facts;
 use crate::standing::Standing;
-use crate::{Narrowing, Persona, Right, RightsClass};
+use crate::{Directory, Narrowing, Persona, Right, RightsClass};
 
 /// Who asks, with the rights the credential carries. It cannot be built from outside this crate and
 /// cannot be read from JSON: having one is the proof that a credential was verified. Cheap to clone.
@@ -39,10 +39,12 @@ impl Principal {
     }
 
     /// Whoever comes without a credential, where the operator opened the door.
-    pub(crate) fn anonymous(level: Level, persona: Option<Persona>) -> Self {
+    pub(crate) fn anonymous(level: Level, directory: &Directory) -> Self {
+        let (org, persona) = (Org::default(), directory.personas.of_none(level));
         // Nothing shows that a person is there, so it counts as an agent.
         let class = RightsClass::new(Facts {
-            org: Org::default(),
+            org_tools: directory.org_tools(&org).cloned(),
+            org,
             level,
             roles: Vec::new(),
             persona,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tool::{Level, Org};
 
-use crate::{Delegation, Narrowing};
+use crate::{Delegation, Narrowing, ToolList};
 
 macro_rules! rights {
     ($($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)?) => {
@@ -107,6 +107,7 @@ pub(crate) struct Facts {
     pub(crate) delegations: Vec<Delegation>,
     pub(crate) narrowing: Narrowing,
     pub(crate) actor: Option<RightsClass>,
+    pub(crate) org_tools: Option<ToolList>,
 }
 
 #[derive(PartialEq, Eq)]
@@ -176,6 +177,12 @@ impl RightsClass {
     /// What the caller took from itself for this request.
     pub fn narrowing(&self) -> &Narrowing {
         &self.0.facts.narrowing
+    }
+
+    /// The patterns of the tools that the organisation may use, where it has a list in the store (spec 4).
+    /// An empty list allows none.
+    pub fn org_tools(&self) -> Option<&[String]> {
+        self.0.facts.org_tools.as_ref().map(ToolList::patterns)
     }
 
     /// The class of who acts on behalf of another, where someone does: what it may not do, this class may

@@ -117,8 +117,7 @@ impl KeyRing {
     /// for loopback, and only where the operator said so. A credential that is brought must still hold.
     #[must_use]
     pub fn open(mut self, level: Level) -> Self {
-        let persona = self.directory.personas.of_none(level);
-        self.anonymous = Some(Principal::anonymous(level, persona));
+        self.anonymous = Some(Principal::anonymous(level, &self.directory));
         self
     }
 

@@ -64,6 +64,7 @@ fn first(record: &KeyRecord, directory: &Directory) -> Standing {
         delegations: record.delegations.clone(),
         narrowing: Narrowing::default(),
         actor: None,
+        org_tools: directory.org_tools(&record.org).cloned(),
     };
     Standing { facts, actors: Vec::new(), ended, until: record.expires }
 }

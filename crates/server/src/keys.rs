@@ -40,6 +40,8 @@ pub struct Keys {
     /// The latest begun of those that ended, told to who listens.
     read: watch::Sender<u64>,
     seen: Mutex<look::Seen>,
+    /// Since when the store fails, in milliseconds of the clock; 0 where it does not.
+    failing: AtomicU64,
 }
 
 impl Keys {
@@ -59,6 +61,7 @@ impl Keys {
             begun: AtomicU64::new(1),
             read: watch::Sender::new(0),
             seen: Mutex::default(),
+            failing: AtomicU64::new(0),
         };
         let problems = keys.reload().await?;
         Ok((keys, problems))

@@ -128,7 +128,19 @@ pub struct Resume {
 
 #[cfg(test)]
 mod tests {
-    use super::Args;
+    use super::{Actor, Args, Caller};
+
+    #[test]
+    fn a_caller_of_an_older_record_acts_for_nobody() {
+        let old = r#"{"org":"default","subject":"ann","key":"k","level":"user","agent":true}"#;
+        let mut caller: Caller = serde_json::from_str(old).unwrap();
+        assert_eq!(caller.actors, []);
+        // And one that acts for nobody is written as it was.
+        assert_eq!(serde_json::to_string(&caller).unwrap(), old);
+        caller.actors.push(Actor { subject: "core".to_owned(), key: "b".to_owned() });
+        let new = serde_json::to_string(&caller).unwrap();
+        assert_eq!(serde_json::from_str::<Caller>(&new).unwrap(), caller);
+    }
 
     #[test]
     fn arguments_are_an_object() {

@@ -121,10 +121,20 @@ fn keys_of_a_disabled_user_or_organisation_do_not_hold() {
 #[test]
 fn the_tools_of_an_organisation_are_its_list_and_a_broken_list_is_empty() {
     let acme: Org = "acme".parse().unwrap();
-    let read = |text: &str| directory(&[(OrgRecord::tools_key(&acme), text.to_owned())]);
-    assert_eq!(Directory::default().org_tools(&acme), None);
-    assert_eq!(read(r#"["web.*"]"#).org_tools(&acme), Some(["web.*".to_owned()].as_slice()));
-    assert_eq!(read("{}").org_tools(&acme), Some([].as_slice()));
+    let (secret, record) = issue(NewKey { org: acme.clone(), ..NewKey::user(id("k"), "ann") });
+    let class = |text: Option<&str>| {
+        let stored: Vec<_> =
+            text.into_iter().map(|text| (OrgRecord::tools_key(&acme), text.to_owned())).collect();
+        let ring = KeyRing::with([record.clone()], directory(&stored));
+        verify(&ring, &secret).unwrap().rights().clone()
+    };
+    assert_eq!(class(None).org_tools(), None);
+    let list = class(Some(r#"["web.*"]"#));
+    assert_eq!(list.org_tools(), Some(["web.*".to_owned()].as_slice()));
+    assert_eq!(class(Some("{}")).org_tools(), Some([].as_slice()));
+    // Another list is another class: no cache outlives a change.
+    assert_eq!(list, class(Some(r#"["web.*"]"#)));
+    assert_ne!(list, class(Some(r#"["web.", "*"]"#)));
     assert_eq!(OrgRecord::tools_key(&acme), "org/acme/tools");
 }
 

@@ -25,8 +25,6 @@ pub(super) struct Seen {
     version: Version,
     /// The reading that the ring is of.
     reading: u64,
-    /// Since when the store fails.
-    failing: Option<Mono>,
 }
 
 impl Keys {
@@ -85,11 +83,16 @@ impl Keys {
         let late = || StoreError::Unavailable(format!("no answer within {LONG:?}"));
         let looked =
             tokio::time::timeout(LONG, self.looked()).await.unwrap_or_else(|_| Err(late()));
-        let mut seen = self.seen();
-        seen.failing = match &looked {
-            Ok(()) => None,
-            Err(_) => seen.failing.or_else(|| Some(clock.mono())),
-        };
+        match &looked {
+            Ok(()) => self.failing.store(0, Ordering::Release),
+            // The first of several counts.
+            Err(_) => drop(self.failing.compare_exchange(
+                0,
+                millis(clock.mono()),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            )),
+        }
         looked
     }
 
@@ -127,8 +130,10 @@ impl Keys {
     /// # Errors
     /// [`Code::StoreUnavailable`] once the store has failed for [`STALE`].
     pub(crate) fn fresh(&self, clock: &dyn Clock) -> Result<(), ApiError> {
-        let Some(since) = self.seen().failing else { return Ok(()) };
-        if clock.mono().since(since) < STALE {
+        // Every request comes by here.
+        let since = self.failing.load(Ordering::Acquire);
+        let stale = u64::try_from(STALE.as_millis()).unwrap_or(u64::MAX);
+        if since == 0 || millis(clock.mono()).saturating_sub(since) < stale {
             return Ok(());
         }
         let told = "the store of the keys does not answer, so nobody can be let in";
@@ -140,6 +145,11 @@ impl Keys {
     pub(crate) fn readings(&self) -> watch::Receiver<u64> {
         self.read.subscribe()
     }
+}
+
+/// Milliseconds and one: 0 stands for none.
+fn millis(at: Mono) -> u64 {
+    u64::try_from(at.0.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
 }
 
 fn is_ours(key: &str) -> bool {

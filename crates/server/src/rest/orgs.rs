@@ -183,7 +183,8 @@ async fn tools_of(
 ) -> Result<Reply<ToolsReply>, ApiError> {
     has(&principal, Right::OrgsWrite)?;
     let org = known(&doors, &org)?.name;
-    let tools = doors.parts.keys.ring().directory().org_tools(&org).map(<[String]>::to_vec);
+    let tools =
+        doors.parts.keys.ring().directory().org_tools(&org).map(|list| list.patterns().to_vec());
     Ok(Reply(ToolsReply { org: org.to_string(), tools }))
 }
 
@@ -230,7 +231,7 @@ fn reply(doors: &Doors, org: &OrgRecord) -> OrgReply {
         org: org.name.to_string(),
         description: org.description.clone(),
         keys: ring.records().iter().filter(own).count(),
-        tools: ring.directory().org_tools(&org.name).map(<[String]>::len),
+        tools: ring.directory().org_tools(&org.name).map(|list| list.patterns().len()),
         disabled: org.disabled.map(|wall| wall.to_string()),
     }
 }

@@ -15,14 +15,22 @@ async fn with_session(client: &Client, session: &str) -> u16 {
 
 /// Rows that other tests of this crate cover, by the names of those.
 const ELSEWHERE: [(&str, &str); 8] = [
-    ("task handle of user A read by user B", "mcp::tasks"),
-    ("cursor of user A used by B", "mcp::lists"),
+    ("task handle of user A read by user B", "mcp::tasks::a_task_is_nobody_elses"),
+    // A cursor is the name of a tool that the caller's own view must have.
+    ("cursor of user A used by B", "rest::tools"),
+    // Nothing is said to be for all: what a view shows is private.
     ("cacheScope private result served to B", "mcp::modern"),
-    ("resource subscription leak", "mcp::source"),
-    ("progress token of another", "mcp::streams"),
-    ("completion leaks tool names denied", "mcp::source"),
-    ("id collision across clients", "mcp::sessions"),
-    ("notifications to all sessions carry private data", "mcp::streams"),
+    ("resource subscription leak", "mcp::source::unknown_and_unseen_sources_are_one_answer"),
+    ("progress token of another", "mcp::questions::nobody_else_answers"),
+    (
+        "completion leaks tool names denied",
+        "mcp::source::unknown_and_unseen_sources_are_one_answer",
+    ),
+    ("id collision across clients", "mcp::cancel::the_same_id_in_two_sessions_is_two_calls"),
+    (
+        "notifications to all sessions carry private data",
+        "mcp::streams::a_listener_hears_of_changes_of_its_own_list_only",
+    ),
 ];
 
 /// Tries what a row says; whether it is tried here at all.

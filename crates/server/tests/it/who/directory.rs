@@ -121,7 +121,7 @@ async fn the_tools_of_an_organisation_are_kept() {
     assert_eq!(owner.get(path).await.good()["tools"], list["tools"]);
     let ring = server.keys.ring();
     let acme = "acme".parse().unwrap();
-    assert_eq!(ring.directory().org_tools(&acme).unwrap(), ["web.*", "notes.append"]);
+    assert_eq!(ring.directory().org_tools(&acme).unwrap().patterns(), ["web.*", "notes.append"]);
     assert_eq!(owner.get("/v1/orgs").await.good()["orgs"][0]["tools"], 2);
     assert_eq!(owner.put("/v1/orgs/nobody/tools", &list).await.status, 404);
     assert_eq!(owner.put(path, &json!({"tools": ["a\nb"]})).await.status, 400);

@@ -1,6 +1,7 @@
 //! Tokens of an authorization server that others wrote: npm's `oidc-provider`.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use crate::support::client::Client;
 use crate::support::home::{Home, TOOLS};
 use crate::support::server::serve;
 use crate::support_real::program::Program;
-use crate::support_real::{command, files};
+use crate::support_real::{Ran, command, files};
 
 /// What the tokens are for.
 const HERE: &str = "https://tools.example/mcp";
@@ -22,12 +23,18 @@ fn issuer() -> (Program, Value) {
     (program, told)
 }
 
-fn home(issuer: &str) -> Home {
-    let home = Home::new(&format!(
-        "version: 1
-sources: [{{ name: local, tools: ./tools.yaml }}]
-tokens:
-  resource: {HERE}
+const PLAIN: &str = "version: 1\nsources: [{ name: local, tools: ./tools.yaml }]\n";
+
+fn home(config: &str) -> Home {
+    let home = Home::new(config);
+    home.write("tools.yaml", TOOLS);
+    home
+}
+
+fn believing(resource: &str, issuer: &str) -> String {
+    format!(
+        "{PLAIN}tokens:
+  resource: {resource}
   issuers:
     - name: op
       issuer: {issuer}
@@ -36,15 +43,13 @@ tokens:
         - {{ claim: scope, value: tools, level: user }}
         - {{ claim: scope, value: admin, level: admin }}
 "
-    ));
-    home.write("tools.yaml", TOOLS);
-    home
+    )
 }
 
 #[tokio::test]
 async fn tokens_of_a_real_issuer_hold_for_what_they_were_made() {
     let (program, told) = issuer();
-    let home = home(told["issuer"].as_str().unwrap());
+    let home = home(&believing(HERE, told["issuer"].as_str().unwrap()));
     let server = serve(&home).await;
     let with =
         |name: &str| Client::open(&server.url).with_key(told["tokens"][name].as_str().unwrap());
@@ -70,6 +75,31 @@ async fn tokens_of_a_real_issuer_hold_for_what_they_were_made() {
     let url = format!("{}/mcp", server.url);
     let seen = client(&["http", &url, "legacy"], Some(token), &[("save", json!({}))]);
     assert!(seen.names().contains(&"save".to_owned()), "{:?}", seen.names());
+    assert!(server.stop().await.success());
+}
+
+/// A client that others wrote comes without a token and finds its way to one.
+#[tokio::test]
+async fn a_client_without_a_token_finds_its_way_to_one() {
+    let (_program, told) = issuer();
+    let home = home(PLAIN);
+    let server = serve(&home).await;
+    let url = format!("{}/mcp", server.url);
+    // The address is known only now; the configuration is read anew.
+    home.write("toolkeep.yaml", &believing(&url, told["issuer"].as_str().unwrap()));
+    let anyone = Client::open(&server.url);
+    let path = "/.well-known/oauth-protected-resource/mcp";
+    while anyone.get(path).await.status != 200 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut python = command(file("venv-mcp/bin/python"));
+    python.arg(files().join("oauth_client.py")).args([url.as_str(), "save"]);
+    let seen = tokio::task::spawn_blocking(move || Ran::of(&mut python)).await.unwrap();
+    let seen: Value = serde_json::from_str(&seen.good()).unwrap();
+    assert!(seen["tools"].as_array().unwrap().contains(&json!("save")), "{seen}");
+    assert_eq!(seen["error"], false);
+    let records = server.owner().get("/v1/records").await.body["records"].clone();
+    assert!(records.as_array().unwrap().iter().any(|record| subject(record) == "op:bot"));
     assert!(server.stop().await.success());
 }
 

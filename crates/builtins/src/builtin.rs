@@ -57,6 +57,11 @@ impl Declaration {
     /// Binds the declaration to what computes it: read-only, idempotent and safe, for everyone, alone
     /// or in a chain, because that is what computing without effect is.
     pub(crate) fn pure(self, compute: impl Compute + 'static) -> Builtin {
+        self.run_by(Pure(compute))
+    }
+
+    /// The same with an executor that reads and changes nothing.
+    pub(crate) fn run_by(self, executor: impl Executor + 'static) -> Builtin {
         let traits = Traits {
             categories: vec![self.category.to_owned()],
             effects: Effects::read_only(),
@@ -81,8 +86,7 @@ impl Declaration {
             traits,
             received: Json::of(&received),
         };
-        let executor: Arc<dyn Executor> = Arc::new(Pure(compute));
-        Builtin { tool: Arc::new(tool), executor, handler: self.handler }
+        Builtin { tool: Arc::new(tool), executor: Arc::new(executor), handler: self.handler }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tool::artefact::Artefacts;
 use tool::{Boxed, Clock, Item, Listing, Offer, Revision, Source, SourceError, SourceName};
 
 use crate::{Builtin, all};
@@ -17,6 +18,13 @@ impl BuiltinSource {
     /// The source `builtin`, with `clock` for the tools that tell the time.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { name: name(), builtins: all(clock) }
+    }
+
+    /// With the tools that read what is kept of large answers.
+    #[must_use]
+    pub fn with_artefacts(mut self, artefacts: &Arc<dyn Artefacts>) -> Self {
+        self.builtins.extend(crate::data::artefacts::builtins(artefacts));
+        self
     }
 
     fn offers(&self) -> Listing {

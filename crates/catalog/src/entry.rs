@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tool::{Args, Digest, Durability, Executor, Org, SourceName, Tool, ToolKey};
+use tool::json::made_visible;
+use tool::{Args, Digest, Durability, Executor, Json, Org, SourceName, Tool, ToolKey};
 
 use crate::canonical;
 use crate::schema::{ArgumentFault, Schema};
@@ -18,6 +19,8 @@ pub struct Entry {
     pub executor: Arc<dyn Executor>,
     /// The hash of its definition as received.
     pub definition: Digest,
+    /// Whether that holds characters that nobody sees. In `tool` they are written out.
+    pub hidden: bool,
     /// How sure its records must be, where the operator says; otherwise its effects decide.
     pub durability: Option<Durability>,
     schema: Schema,
@@ -34,10 +37,12 @@ impl Entry {
         tool: Arc<Tool>,
         executor: Arc<dyn Executor>,
     ) -> Result<Self, String> {
-        let schema = Schema::compile(&tool.input)?;
         let definition = canonical::digest(&tool.received);
+        let seen = visible(&tool);
+        let (hidden, tool) = (seen.is_some(), seen.map_or(tool, Arc::new));
+        let schema = Schema::compile(&tool.input)?;
         let key = ToolKey { org, source, name: tool.name.clone() };
-        Ok(Self { key, tool, executor, definition, durability: None, schema })
+        Ok(Self { key, tool, executor, definition, hidden, durability: None, schema })
     }
 
     /// The same with the operator's word on its records.
@@ -61,4 +66,24 @@ impl Entry {
     pub fn check(&self, args: &Args) -> Result<(), Vec<ArgumentFault>> {
         self.schema.check(args.value())
     }
+}
+
+/// The same definition with hidden characters written out; `None` where there are none.
+fn visible(tool: &Tool) -> Option<Tool> {
+    let json = Json::definition_made_visible;
+    let (received, input) = (json(&tool.received), json(&tool.input));
+    let output = tool.output.as_ref().and_then(json);
+    let description = made_visible(&tool.description);
+    let title = tool.title.as_deref().and_then(made_visible);
+    let parts = [received.is_some(), input.is_some(), output.is_some(), description.is_some()];
+    if !parts.contains(&true) && title.is_none() {
+        return None;
+    }
+    let mut seen = tool.clone();
+    seen.received = received.unwrap_or(seen.received);
+    seen.input = input.unwrap_or(seen.input);
+    seen.output = output.or(seen.output);
+    seen.description = description.unwrap_or(seen.description);
+    seen.title = title.or(seen.title);
+    Some(seen)
 }

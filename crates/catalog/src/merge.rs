@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tool::{Map, Problem, SourceName};
 
 use crate::entry::Entry;
+use crate::looks::{look, looks};
 use crate::shelf::Shelf;
 
 /// All items now. Immutable and numbered; a call holds on to the one it began with.
@@ -23,21 +24,26 @@ impl Catalog {
     /// name, or names that look the same, the first keeps it and the other's is refused and shown.
     pub fn merge(number: u64, shelves: Vec<Arc<Shelf>>) -> Self {
         let mut catalog = Self { number, ..Self::default() };
-        let mut looks: Map<String, usize> = Map::default();
+        let mut taken = Taken::default();
         for shelf in &shelves {
             for entry in &shelf.tools {
-                let look = skeleton(entry.key.name.as_str());
-                let taken = looks.get(&look).and_then(|&at| catalog.tools.get(at));
-                let other = taken.filter(|first| first.key.source != entry.key.source);
-                if let Some(first) = other {
-                    let problem = conflict(entry, first);
-                    catalog.refused.push((shelf.source.clone(), problem));
-                    continue;
+                match taken.take(entry) {
+                    Ok(()) => {
+                        catalog.by_name.insert(entry.key.name.to_string(), catalog.tools.len());
+                        catalog.tools.push(Arc::clone(entry));
+                    }
+                    Err(problem) => catalog.refused.push((shelf.source.clone(), problem)),
                 }
-                looks.entry(look).or_insert(catalog.tools.len());
-                catalog.by_name.insert(entry.key.name.to_string(), catalog.tools.len());
-                catalog.tools.push(Arc::clone(entry));
             }
+            for held in shelf.held.iter().filter(|held| !held.method) {
+                if let Err(problem) = taken.take(&held.entry) {
+                    catalog.refused.push((shelf.source.clone(), problem));
+                }
+            }
+        }
+        for shelf in &shelves {
+            let told = shelf.tools.iter().filter_map(|entry| taken.title(entry));
+            catalog.refused.extend(told.map(|problem| (shelf.source.clone(), problem)));
         }
         catalog.shelves = shelves;
         catalog
@@ -88,14 +94,38 @@ fn conflict(entry: &Entry, first: &Entry) -> Problem {
         .fix("rename one of the two, or put the source that should have it first")
 }
 
-/// What a name looks like. Names are ASCII, so that case and two pairs of digits are all there is.
-fn skeleton(name: &str) -> String {
-    let look = |c: char| match c.to_ascii_lowercase() {
-        '0' => 'o',
-        '1' => 'l',
-        other => other,
-    };
-    name.chars().map(look).collect()
+/// Whose names are taken, by what they look like.
+#[derive(Default)]
+struct Taken<'a>(Map<String, &'a Arc<Entry>>);
+
+impl<'a> Taken<'a> {
+    /// Takes a tool's name, unless another source has one that looks like it. One that is held back
+    /// has its name too: nobody comes into its place.
+    fn take(&mut self, entry: &'a Arc<Entry>) -> Result<(), Problem> {
+        let name = entry.key.name.as_str();
+        let other = looks(name).find_map(|look| {
+            self.0.get(&look).filter(|first| first.key.source != entry.key.source)
+        });
+        if let Some(first) = other {
+            return Err(conflict(entry, first));
+        }
+        for look in looks(name) {
+            self.0.entry(look).or_insert(entry);
+        }
+        Ok(())
+    }
+
+    /// A title in other letters that reads as another source's tool. Plain titles may: "Search" is no
+    /// disguise.
+    fn title(&self, entry: &Entry) -> Option<Problem> {
+        let title = entry.tool.title.as_deref().filter(|title| !title.is_ascii())?;
+        let other = self.0.get(&look(title))?;
+        (other.key.source != entry.key.source).then(|| {
+            let (name, source) = (&other.key.name, &other.key.source);
+            let told = format!("its title looks like the tool `{name}` of source `{source}`");
+            Problem::new(entry.key.name.to_string(), told).fix("look at it: `toolkeep pin show`")
+        })
+    }
 }
 
 #[cfg(test)]

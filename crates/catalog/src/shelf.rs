@@ -44,6 +44,15 @@ impl State {
     }
 }
 
+/// Something that is offered and not to be had: its pin does not let it.
+#[derive(Debug, Clone)]
+pub struct Held {
+    /// It.
+    pub entry: Arc<Entry>,
+    /// Whether it is one of the methods.
+    pub method: bool,
+}
+
 /// One source's part of the catalog. Immutable.
 #[derive(Debug, Clone)]
 pub struct Shelf {
@@ -67,6 +76,8 @@ pub struct Shelf {
     pub resources: Vec<Resource>,
     /// Methods of MCP's that it answers beside the calls of its tools.
     pub methods: Vec<Arc<Entry>>,
+    /// What it offers and pins hold back: in no list and no call, but its names are taken.
+    pub held: Vec<Held>,
     /// What it says of itself, in MCP's words.
     pub about: Option<Json>,
     /// What is wrong with it.
@@ -89,6 +100,7 @@ impl Shelf {
             prompts: Vec::new(),
             resources: Vec::new(),
             methods: Vec::new(),
+            held: Vec::new(),
             about: None,
             problems: Vec::new(),
             stale_since: None,
@@ -110,17 +122,22 @@ impl Shelf {
         let state = if stale_since.is_some() { State::Stale } else { State::Ok };
         let empty = Self::starting(self.source.clone(), self.kind, self.trust);
         let durability = self.durability;
+        let about = about.map(|about| about.definition_made_visible().unwrap_or(about));
         let mut next = Self { durability, state, revision, about, problems, stale_since, ..empty };
         let mut seen: HashMap<ToolName, Arc<Entry>> = HashMap::new();
         for offer in offers {
             let (tool, method) = match offer.item {
                 Item::Tool(tool) => (tool, false),
                 Item::Method(tool) => (tool, true),
-                Item::Prompt(prompt) => {
+                Item::Prompt(mut prompt) => {
+                    prompt.received =
+                        prompt.received.definition_made_visible().unwrap_or(prompt.received);
                     next.prompts.push(prompt);
                     continue;
                 }
-                Item::Resource(resource) => {
+                Item::Resource(mut resource) => {
+                    resource.received =
+                        resource.received.definition_made_visible().unwrap_or(resource.received);
                     next.resources.push(resource);
                     continue;
                 }
@@ -150,6 +167,19 @@ impl Shelf {
                 Problem::new(name.to_string(), format!("Tool {name} already registered"))
                     .fix("the first definition stays; rename or remove the second"),
             ),
+        }
+    }
+
+    /// Divides all that is offered into what is to be had and what is held back.
+    pub fn divide(&mut self, callable: impl Fn(&Entry) -> bool) {
+        let back = std::mem::take(&mut self.held);
+        for Held { entry, method } in back {
+            let list = if method { &mut self.methods } else { &mut self.tools };
+            list.push(entry);
+        }
+        for (list, method) in [(&mut self.tools, false), (&mut self.methods, true)] {
+            let out = list.extract_if(.., |entry| !callable(entry));
+            self.held.extend(out.map(|entry| Held { entry, method }));
         }
     }
 

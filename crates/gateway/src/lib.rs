@@ -5,6 +5,7 @@
 
 mod cancel;
 mod decide;
+pub mod facade;
 mod ids;
 mod limits;
 mod mac;
@@ -22,6 +23,7 @@ use arc_swap::ArcSwap;
 use catalog::Catalog;
 use policy::Policy;
 use tokio_util::task::TaskTracker;
+use tool::artefact::Artefacts;
 use tool::executor::Credentials;
 use tool::{Clock, Ledger, Secret};
 
@@ -99,6 +101,7 @@ pub struct Gateway {
     /// Approved calls that have not got their room yet.
     starting: TaskTracker,
     waits: Option<Waits>,
+    pub(crate) artefacts: Option<Arc<dyn Artefacts>>,
 }
 
 impl Gateway {
@@ -114,6 +117,7 @@ impl Gateway {
             tasks: TaskTracker::new(),
             starting: TaskTracker::new(),
             waits: parts.holding.clone().map(Waits::new),
+            artefacts: None,
             parts,
         }
     }
@@ -124,6 +128,18 @@ impl Gateway {
         if let Some(waits) = &self.waits {
             waits.closing.cancel();
         }
+    }
+
+    /// With a place for answers that are too large: they get a preview and a handle instead of a failure.
+    #[must_use]
+    pub fn with_artefacts(mut self, artefacts: Arc<dyn Artefacts>) -> Self {
+        self.artefacts = Some(artefacts);
+        self
+    }
+
+    /// Where answers that are too large are kept.
+    pub fn artefacts(&self) -> Option<&Arc<dyn Artefacts>> {
+        self.artefacts.as_ref()
     }
 
     /// Resolves when no call is running. New calls are refused from here on; what was approved before

@@ -50,7 +50,7 @@ impl Run {
         let clock = &self.gateway.parts.clock;
         let started = clock.mono();
         let stepped = self.execute(&ticket).await;
-        let ended = self.shape(stepped);
+        let ended = self.shape(stepped).await;
         let elapsed = clock.mono().since(started);
         let body = ended.1.as_ref().ok().and_then(answered);
         let end = End {
@@ -161,13 +161,17 @@ impl Run {
         held.unwrap_or_default().saturating_sub(limit)
     }
 
-    fn shape(&self, stepped: Result<Step, ExecuteError>) -> Ended {
+    async fn shape(&self, stepped: Result<Step, ExecuteError>) -> Ended {
         let step = match stepped {
             Ok(step) => step,
             Err(error) => return failed(error),
         };
         let (size, cap) = (size(&step), self.gateway.parts.options.result_bytes);
         if size > cap {
+            if let Some(kept) = self.kept(&step).await {
+                let failed = matches!(&kept, Step::Done(outcome) if outcome.is_error);
+                return (if failed { Status::Failed } else { Status::Succeeded }, Ok(kept));
+            }
             let told =
                 format!("the tool ran, but its answer has {size} bytes and {cap} are allowed");
             return (Status::Failed, Err(Failure::new(Code::TooLarge, told)));
@@ -179,6 +183,24 @@ impl Run {
             Step::Wait(_) => Status::Waiting,
         };
         (status, Ok(step))
+    }
+}
+
+impl Run {
+    /// An answer that is too large, kept whole for its caller: its beginning, and where the rest is.
+    async fn kept(&self, step: &Step) -> Option<Step> {
+        let (artefacts, Step::Done(outcome)) = (self.gateway.artefacts.as_ref()?, step) else {
+            return None;
+        };
+        // Secrets are out of it before it is on the disk.
+        let Step::Done(outcome) = shape::step(Step::Done(outcome.clone())) else { return None };
+        match shape::large(artefacts.as_ref(), &self.caller, &outcome).await {
+            Ok(outcome) => Some(Step::Done(outcome)),
+            Err(error) => {
+                tracing::warn!(%error, call = %self.ready.call.id, "a large answer is not kept");
+                None
+            }
+        }
     }
 }
 

@@ -3,12 +3,14 @@
 //! Text is data. Nothing found here changes a decision; bytes that need no change are passed on as they
 //! came.
 
+mod large;
 mod secrets;
 mod words;
 
 use tool::executor::Rpc;
 use tool::{Body, Json, Outcome, Step, Wait};
 
+pub(crate) use large::large;
 pub(crate) use words::Words;
 
 /// An answer, shaped.

@@ -18,13 +18,13 @@ use tool::{
 
 use super::{Bounds, Gateway, Options, Parts, Request};
 
-struct Bench {
-    gateway: Arc<Gateway>,
+pub(crate) struct Bench {
+    pub(crate) gateway: Arc<Gateway>,
     ledger: Arc<MemoryLedger>,
     catalog: Arc<ArcSwap<Catalog>>,
 }
 
-fn offer(tool: Tool, executor: Arc<dyn Executor>) -> Offer {
+pub(crate) fn offer(tool: Tool, executor: Arc<dyn Executor>) -> Offer {
     Offer { item: Item::Tool(Arc::new(tool)), executor }
 }
 
@@ -61,11 +61,11 @@ fn bench_with(options: Options, offers: Vec<Offer>) -> Bench {
     Bench { gateway, ledger, catalog }
 }
 
-fn bench(offers: Vec<Offer>) -> Bench {
+pub(crate) fn bench(offers: Vec<Offer>) -> Bench {
     bench_with(Options::default(), offers)
 }
 
-fn principal(level: Level) -> Principal {
+pub(crate) fn principal(level: Level) -> Principal {
     let mut key = NewKey::user(KeyId::random([1; 6]), "ann");
     key.level = level;
     let (secret, record) = key.issue([7; 32], Wall(0)).unwrap();

@@ -34,6 +34,8 @@ rights! {
     Approve = "approve",
     /// Make and revoke keys. Never an agent's.
     KeysWrite = "keys:write",
+    /// Approve and reject definitions of tools. Never an agent's.
+    PinsWrite = "pins:write",
     /// Read the record of other subjects' calls.
     RecordsRead = "records:read",
     /// Have sources listed anew.
@@ -50,7 +52,7 @@ impl Right {
     /// Whether a key marked `agent` may carry it: one who acts for a person does not decide for him.
     pub const fn fits_agent(self) -> bool {
         match self {
-            Self::Approve | Self::KeysWrite | Self::OrgsWrite => false,
+            Self::Approve | Self::KeysWrite | Self::OrgsWrite | Self::PinsWrite => false,
             Self::RecordsRead | Self::SourcesRefresh | Self::PolicyExplain | Self::ActAs => true,
         }
     }

@@ -8,7 +8,7 @@ use catalog::{Catalog, Shelf};
 use tokio::sync::watch;
 use tool::{Org, Source, SourceName};
 
-use crate::Sourced;
+use crate::{Pins, Sourced};
 
 /// What a supervising task listens to and tells.
 #[derive(Debug)]
@@ -41,15 +41,17 @@ pub(crate) struct Keeper {
     sources: Mutex<Sources>,
     catalog: Arc<ArcSwap<Catalog>>,
     numbers: watch::Sender<u64>,
+    pub(crate) pins: Option<Arc<Pins>>,
 }
 
 impl Keeper {
     pub(crate) fn new(
         org: Org,
+        pins: Option<Arc<Pins>>,
         catalog: Arc<ArcSwap<Catalog>>,
         numbers: watch::Sender<u64>,
     ) -> Self {
-        Self { org, sources: Mutex::default(), catalog, numbers }
+        Self { org, sources: Mutex::default(), catalog, numbers, pins }
     }
 
     fn lock(&self) -> MutexGuard<'_, Sources> {
@@ -98,12 +100,30 @@ impl Keeper {
     }
 
     /// Puts a shelf in its place, unless its source was taken away or started anew meanwhile.
-    pub(crate) fn put(&self, shelf: Shelf, of: &watch::Sender<u64>) {
+    pub(crate) fn put(&self, mut shelf: Shelf, of: &watch::Sender<u64>) {
         let mut sources = self.lock();
+        // Under the lock: a decision made meanwhile is not undone by a shelf that knew nothing of it.
+        self.divide(&mut shelf);
         let Some(running) = sources.running.get_mut(&shelf.source) else { return };
         if !running.done.same_channel(&of.subscribe()) {
             return;
         }
+        running.shelf = Arc::new(shelf);
+        self.publish(&sources);
+    }
+
+    fn divide(&self, shelf: &mut Shelf) {
+        if let Some(pins) = &self.pins {
+            pins.divide(shelf);
+        }
+    }
+
+    /// Asks the pins of a source again and swaps the catalog.
+    pub(crate) fn divide_anew(&self, source: &SourceName) {
+        let mut sources = self.lock();
+        let Some(running) = sources.running.get_mut(source) else { return };
+        let mut shelf = Shelf::clone(&running.shelf);
+        self.divide(&mut shelf);
         running.shelf = Arc::new(shelf);
         self.publish(&sources);
     }

@@ -5,19 +5,22 @@
 //! knows no kind of source and decides nothing about callers.
 
 mod keeper;
+mod pins;
 mod supervise;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use catalog::{Catalog, Shelf, State};
+use catalog::{Catalog, Pin, Shelf, State};
 use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tool::source::Probe;
-use tool::{Clock, Durability, Mono, Org, Source, SourceName, Trust};
+use tool::{Caller, Clock, Digest, Durability, Mono, Org, Source, SourceName, ToolName, Trust};
+
+pub use pins::{DecideError, Decision, Pinned, Pins};
 
 use keeper::{Keeper, Wires};
 
@@ -75,10 +78,30 @@ const WAKE: Duration = Duration::from_secs(5);
 impl Intake {
     /// Starts listing `sources`; returns at once. Their order is that of the configuration, which
     /// settles who keeps a name.
+    /// Nothing is held back: see [`Intake::pinned`].
     pub fn start(org: Org, sources: Vec<Sourced>, times: Times, clock: Arc<dyn Clock>) -> Self {
+        Self::begun((org, None), sources, times, clock)
+    }
+
+    /// The same, with pins that say which definitions may be called.
+    pub fn pinned(
+        (org, pins): (Org, Arc<Pins>),
+        sources: Vec<Sourced>,
+        times: Times,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self::begun((org, Some(pins)), sources, times, clock)
+    }
+
+    fn begun(
+        (org, pins): (Org, Option<Arc<Pins>>),
+        sources: Vec<Sourced>,
+        times: Times,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let catalog = Arc::new(ArcSwap::from_pointee(Catalog::default()));
         let (numbers, number) = watch::channel(0);
-        let keeper = Arc::new(Keeper::new(org, Arc::clone(&catalog), numbers));
+        let keeper = Arc::new(Keeper::new(org, pins, Arc::clone(&catalog), numbers));
         let (tasks, woken) = (TaskTracker::new(), Mutex::default());
         let intake = Self { catalog, keeper, number, tasks, times, clock, woken };
         intake.set(sources);
@@ -174,6 +197,34 @@ impl Intake {
         let catalog = self.catalog();
         let fitting = catalog.shelves().iter().filter(|shelf| shelf.kind == kind && fits(shelf));
         fitting.map(|shelf| shelf.source.clone()).collect()
+    }
+
+    /// The pins, where there are any.
+    pub fn pins(&self) -> Option<&Arc<Pins>> {
+        self.keeper.pins.as_ref()
+    }
+
+    /// How many tools of a source wait for a person.
+    pub fn waiting(&self, source: &SourceName) -> usize {
+        self.pins().map_or(0, |pins| pins.waiting(source))
+    }
+
+    /// Decides on a definition that was looked at; the catalog has it when this resolves.
+    ///
+    /// # Errors
+    /// As [`Pins::decide`].
+    pub async fn decide(
+        &self,
+        at: (&SourceName, &ToolName),
+        what: (Decision, Digest),
+        who: (&Caller, Option<String>),
+    ) -> Result<Pin, DecideError> {
+        let missing = || DecideError::Missing { source_name: at.0.clone(), tool: at.1.clone() };
+        let pin = self.pins().ok_or_else(missing)?.decide(at, what, who).await?;
+        let (keeper, source) = (Arc::clone(&self.keeper), at.0.clone());
+        // A whole catalog is made: not on a thread that others wait for.
+        drop(tokio::task::spawn_blocking(move || keeper.divide_anew(&source)).await);
+        Ok(pin)
     }
 
     /// Asks a source where it is and whether it answers. Nothing of one that is not there, or that has no

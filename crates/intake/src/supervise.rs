@@ -11,6 +11,7 @@ use tool::source::SourceFault;
 use tool::{Clock, Listing, Problem, Revision, SourceError};
 
 use crate::keeper::{Keeper, Wires};
+use crate::pins::Looked;
 use crate::{Sourced, Times};
 
 /// Tools whose compiling is left to a thread on which nobody else waits.
@@ -41,11 +42,17 @@ impl Supervised {
                 () = taken_away(&self.wires) => break,
             };
             failures = if listing.is_ok() { 0 } else { failures + 1 };
+            let fresh = listing.is_ok();
             shelf = self.shelved(shelf, listing).await;
+            let looked = tokio::select! {
+                looked = self.look(&mut shelf), if fresh => looked,
+                () = taken_away(&self.wires), if fresh => break,
+                else => Looked::Whole,
+            };
             let seen = if failures > 0 { before } else { Some(shelf.revision) };
             self.keeper.put(shelf.clone(), &self.wires.done);
             self.wires.done.send_replace(asked);
-            if !self.wait(seen, failures).await {
+            if !self.wait(seen, failures, looked).await {
                 break;
             }
         }
@@ -77,6 +84,14 @@ impl Supervised {
                 let said = format!("no listing within {} s", limit.as_secs());
                 Err(self.fault(SourceFault::TimedOut, said))
             }
+        }
+    }
+
+    /// Has the pins look at a listing, before anyone else does.
+    async fn look(&self, shelf: &mut Shelf) -> Looked {
+        match &self.keeper.pins {
+            Some(pins) => pins.look(shelf).await,
+            None => Looked::Whole,
         }
     }
 
@@ -118,10 +133,11 @@ impl Supervised {
 
     /// Until it is worth listing again; `false` when the source was taken away. `seen` is the state of
     /// the source that is known, where a change of it is worth listing for.
-    async fn wait(&mut self, seen: Option<Revision>, failures: usize) -> bool {
+    async fn wait(&mut self, seen: Option<Revision>, failures: usize, looked: Looked) -> bool {
         let failed = failures > 0;
         let retry = self.times.retry.get(failures.saturating_sub(1)).or(self.times.retry.last());
-        let again = if failed { retry.copied() } else { self.sourced.poll };
+        let again =
+            if failed || looked == Looked::Again { retry.copied() } else { self.sourced.poll };
         let source = Arc::clone(&self.sourced.source);
         tokio::select! {
             asked = self.wires.asked.changed() => {

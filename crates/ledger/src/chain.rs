@@ -3,8 +3,8 @@
 //!
 //! The tree is that of RFC 6962, section 2.1, with the frames as leaves: `leaf = SHA-256(0, frame)`. The
 //! chain is `head = SHA-256(head before, leaf)`, so that each frame is hashed once; it begins with the
-//! writer's name. No signature yet: a checkpoint proves
-//! something to the degree that it is kept where the ledger's files are not.
+//! writer's name. A checkpoint proves something to the degree that it, or the key that signed it
+//! ([`crate::signed`]), is kept where the ledger's files are not.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -101,12 +101,14 @@ impl Chain {
         }
     }
 
-    /// Whether it stands where `checkpoint` says.
+    /// Whether it stands where `checkpoint` says. One that was read from a note has no peaks; its root
+    /// is over them.
     pub(crate) fn agrees(&self, checkpoint: &Checkpoint) -> bool {
         self.count == checkpoint.count
             && self.head == checkpoint.head.0
             && self.root() == checkpoint.root.0
-            && self.peaks.iter().eq(checkpoint.peaks.iter().map(|peak| &peak.0))
+            && (checkpoint.peaks.is_empty()
+                || self.peaks.iter().eq(checkpoint.peaks.iter().map(|peak| &peak.0)))
     }
 }
 

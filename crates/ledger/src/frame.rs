@@ -74,6 +74,7 @@ fn kind_of(byte: u8) -> Option<Kind> {
         5 => Kind::Checkpoint,
         6 => Kind::Tombstone,
         7 => Kind::Gap,
+        8 => Kind::Event,
         _ => return None,
     })
 }

@@ -4,6 +4,8 @@
 mod body;
 mod chain;
 mod disk;
+mod events;
+mod export;
 mod failure;
 mod file_ledger;
 mod finding;
@@ -19,6 +21,7 @@ mod refusals;
 mod scan;
 mod search;
 mod segment;
+pub mod signed;
 mod state;
 mod survey;
 mod sync;
@@ -28,6 +31,7 @@ mod watched;
 
 pub use chain::Checkpoint;
 pub use disk::{Disk, DiskFile, Held, Open, RealDisk};
+pub use export::export;
 pub use file_ledger::FileLedger;
 pub use finding::{Cut, CutWhy, Fault, Finding};
 pub use open::Recovery;

@@ -35,7 +35,16 @@ struct Refusal<'b> {
     tool: Cow<'b, str>,
 }
 
-/// The organisation of the caller and the tool's name; intents, waits and refusals have them.
+#[derive(Deserialize)]
+struct Event<'b> {
+    #[serde(borrow)]
+    org: Cow<'b, str>,
+    #[serde(borrow, default)]
+    tool: Cow<'b, str>,
+}
+
+/// The organisation of the caller and the tool's name; intents, waits, refusals and events have
+/// them.
 pub(crate) fn names<'b>(frame: &Frame<'b>) -> Option<(Cow<'b, str>, Cow<'b, str>)> {
     match frame.kind {
         // A step of a held call says both in the same words.
@@ -45,6 +54,9 @@ pub(crate) fn names<'b>(frame: &Frame<'b>) -> Option<(Cow<'b, str>, Cow<'b, str>
         Kind::Refused => serde_json::from_slice::<Refusal<'b>>(frame.body)
             .ok()
             .map(|refusal| (refusal.caller.org, refusal.tool)),
+        Kind::Event => serde_json::from_slice::<Event<'b>>(frame.body)
+            .ok()
+            .map(|event| (event.org, event.tool)),
         _ => None,
     }
 }

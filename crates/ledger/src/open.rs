@@ -190,6 +190,10 @@ impl<'a> Reading<'a> {
     }
 
     fn label(&mut self, frame: &Frame<'_>) -> Option<Label> {
+        if frame.kind == Kind::Event {
+            let (org, tool) = names(frame)?;
+            return Some(self.inner.label(&org, &tool));
+        }
         let call = frame.call?;
         match frame.kind {
             Kind::Outcome => self.open.remove(&call)?.1,

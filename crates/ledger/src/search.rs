@@ -140,6 +140,9 @@ impl<'a> Search<'a> {
         if self.all() {
             return Some(true);
         }
+        if frame.kind == Kind::Event {
+            return Some(self.fits_names(frame));
+        }
         let Some(call) = frame.call else { return Some(false) };
         if !begins(frame.kind) && frame.kind != Kind::Wait {
             return calls.get(&call).copied();

@@ -2,6 +2,7 @@
 
 mod calls;
 mod crash;
+mod events;
 mod fixture;
 mod full;
 mod outage;

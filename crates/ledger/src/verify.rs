@@ -69,6 +69,9 @@ pub struct WriterReport {
     pub checkpoints: u64,
     /// Of them, gaps.
     pub gaps: u64,
+    /// Of them, events.
+    #[serde(default)]
+    pub events: u64,
     /// Intents without an outcome: running, or unknown.
     pub open: u64,
     /// Of them, those of processes that are no more: unknown.
@@ -78,6 +81,9 @@ pub struct WriterReport {
     pub unsealed: u64,
     /// Checkpoints kept elsewhere that fit.
     pub kept: u64,
+    /// The last record that the latest of them speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_through: Option<u64>,
     /// The last checkpoint: keep it elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
@@ -220,6 +226,7 @@ impl<'a> Check<'a> {
             Kind::Outcome => &mut numbers.outcomes,
             Kind::Refused => &mut numbers.refused,
             Kind::Checkpoint => &mut numbers.checkpoints,
+            Kind::Event => &mut numbers.events,
             Kind::Tombstone | Kind::Gap => &mut numbers.gaps,
         } += 1;
         if let Some(call) = frame.call
@@ -234,6 +241,7 @@ impl<'a> Check<'a> {
         while let Some(kept) = self.kept.next_if(|kept| kept.through < seq) {
             if self.chain.agrees(kept) {
                 self.numbers.kept += 1;
+                self.numbers.kept_through = Some(kept.through);
             } else {
                 let text = format!(
                     "the records up to {} are not those that the kept checkpoint sealed",

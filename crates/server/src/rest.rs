@@ -1,6 +1,7 @@
 //! The REST door. Each route is declared once: what is mounted is what is documented.
 
 mod approvals;
+mod artefacts;
 mod asked_for;
 pub(crate) mod body;
 pub(crate) mod calls;
@@ -11,6 +12,7 @@ mod keys;
 pub(crate) mod openapi;
 mod orgs;
 mod personas;
+mod pins;
 mod records;
 mod roles;
 pub(crate) mod route;
@@ -54,8 +56,10 @@ fn keyed() -> Vec<route::Route> {
         calls::routes(),
         explain::routes(),
         approvals::routes(),
+        artefacts::routes(),
         records::routes(),
         sources::routes(),
+        pins::routes(),
         keys::routes(),
         users::routes(),
         personas::routes(),

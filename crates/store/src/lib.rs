@@ -4,6 +4,7 @@
 //! and for those who embed the library. Both pass the same suite.
 //! [`RedisCache`] and [`StoreCache`] forget what its time is over for. None knows what it keeps.
 
+mod artefacts;
 mod bounds;
 mod kept;
 mod memory;
@@ -12,6 +13,7 @@ mod sealed;
 mod sqlite;
 
 pub use self::redis::RedisCache;
+pub use artefacts::{ArtefactBounds, FileArtefacts};
 pub use bounds::{KEY_BYTES, NEWS_ROWS, SCAN_ROWS, TOMBSTONES, VALUE_BYTES};
 pub use kept::StoreCache;
 pub use memory::MemoryStore;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tool::ledger::{Kind, Query, Record, Records};
+use tool::ledger::{Event, Events, Kind, Query, Record, Records};
 use tool::{
     Boxed, CallId, Durability, End, Intent, Json, Ledger, LedgerError, Refusal, Ticket, Waited,
     Wall,
@@ -35,10 +35,10 @@ impl MemoryLedger {
     }
 }
 
-fn push(frames: &Frames, kind: Kind, call: CallId, body: Json) {
+fn push(frames: &Frames, kind: Kind, call: Option<CallId>, body: Json) {
     let mut frames = frames.lock().unwrap_or_else(PoisonError::into_inner);
     let seq = frames.len() as u64;
-    frames.push(Record { seq, kind, call: Some(call), body });
+    frames.push(Record { seq, kind, call, body });
 }
 
 impl Ledger for MemoryLedger {
@@ -48,13 +48,13 @@ impl Ledger for MemoryLedger {
             if broken.is_some_and(|from| need >= from) {
                 return Err(LedgerError::new("no space left on device"));
             }
-            push(&self.frames, Kind::Intent, intent.call, Json::of(&intent));
+            push(&self.frames, Kind::Intent, Some(intent.call), Json::of(&intent));
             let frames = Arc::clone(&self.frames);
             Ok(Ticket::issue(intent.call, move |call| {
                 let status = tool::outcome::Status::Abandoned;
                 let end =
                     End { at: Wall(0), status, code: None, elapsed_ms: 0, bytes: 0, result: None };
-                push(&frames, Kind::Outcome, call, Json::of(&end));
+                push(&frames, Kind::Outcome, Some(call), Json::of(&end));
             }))
         })
     }
@@ -65,7 +65,7 @@ impl Ledger for MemoryLedger {
         end: End,
         _: Durability,
     ) -> Boxed<'_, Result<(), LedgerError>> {
-        push(&self.frames, Kind::Outcome, ticket.redeem(), Json::of(&end));
+        push(&self.frames, Kind::Outcome, Some(ticket.redeem()), Json::of(&end));
         Box::pin(async { Ok(()) })
     }
 
@@ -76,7 +76,7 @@ impl Ledger for MemoryLedger {
     }
 
     fn refuse(&self, refusal: Refusal) {
-        push(&self.frames, Kind::Refused, refusal.call, Json::of(&refusal));
+        push(&self.frames, Kind::Refused, Some(refusal.call), Json::of(&refusal));
     }
 
     fn health(&self) -> Result<(), LedgerError> {
@@ -84,6 +84,14 @@ impl Ledger for MemoryLedger {
             Some(_) => Err(LedgerError::new("no space left on device")),
             None => Ok(()),
         }
+    }
+}
+
+impl Events for MemoryLedger {
+    fn note(&self, event: &Event) -> Result<(), LedgerError> {
+        self.health()?;
+        push(&self.frames, Kind::Event, None, Json::of(event));
+        Ok(())
     }
 }
 

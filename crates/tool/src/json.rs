@@ -18,6 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+pub use hidden::made_visible;
 pub use splice::{is_plain, quote};
 
 /// JSON text that passed [`Json::check`]. There is no other way to make one from outside bytes.

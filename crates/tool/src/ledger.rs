@@ -41,6 +41,44 @@ pub trait Ledger: Send + Sync + fmt::Debug {
     fn health(&self) -> Result<(), LedgerError>;
 }
 
+/// Takes down what decides over calls and is no call itself.
+pub trait Events: Send + Sync + fmt::Debug {
+    /// Writes it: handed to the system when this returns, on the disk soon after.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; whoever was about to widen what may be called must then not do it.
+    fn note(&self, event: &Event) -> Result<(), LedgerError>;
+}
+
+/// Something that decides over calls was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When.
+    pub at: Wall,
+    /// Whose.
+    pub org: crate::Org,
+    /// What: `pin_approved`, `pin_quarantined`, …
+    pub event: String,
+    /// Who did it; absent where Toolkeep did so by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Caller>,
+    /// The source it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<crate::SourceName>,
+    /// The tool it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<crate::ToolName>,
+    /// What was before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Digest>,
+    /// What is from here on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Digest>,
+    /// Why, in the words of whoever did it, or how many where it is told once for many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
 /// Reads the record.
 pub trait Records: Send + Sync + fmt::Debug {
     /// Newest first.
@@ -282,7 +320,7 @@ pub struct Record {
     /// The call it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
-    /// [`Intent`], [`Waited`], [`End`] or [`Refusal`], by kind.
+    /// [`Intent`], [`Waited`], [`End`], [`Refusal`] or [`Event`], by kind.
     pub body: Json,
 }
 
@@ -305,6 +343,8 @@ pub enum Kind {
     Tombstone = 6,
     /// Records that were dropped, counted.
     Gap = 7,
+    /// Something that decides over calls was changed: an [`Event`].
+    Event = 8,
 }
 
 /// What to list.

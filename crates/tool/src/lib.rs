@@ -3,6 +3,7 @@
 //! Every other crate speaks in these types. This crate does no I/O, starts no task, reads no clock
 //! and no environment, and knows no provider, no protocol and no policy.
 
+pub mod artefact;
 pub mod call;
 pub mod clock;
 pub mod code;

@@ -18,6 +18,7 @@ mod module;
 mod near;
 mod org;
 mod persona;
+mod pin;
 mod policy;
 mod record;
 mod reference;
@@ -84,6 +85,8 @@ enum Command {
     Tool(tool::Tool),
     #[command(subcommand)]
     Source(source::Source),
+    #[command(subcommand)]
+    Pin(pin::Pin),
     #[command(subcommand)]
     Module(module::Module),
     #[command(subcommand)]
@@ -161,6 +164,7 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::Mcp(command) => command.run(&context).await,
             Command::Tool(command) => command.run(&context, ui).await,
             Command::Source(command) => command.run(&context, ui).await,
+            Command::Pin(command) => command.run(&context, ui).await,
             Command::Module(command) => command.run(&context, ui).await,
             Command::Persona(command) => command.run(&context, ui).await,
             Command::Role(command) => command.run(&context, ui).await,

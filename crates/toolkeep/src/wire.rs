@@ -1,5 +1,6 @@
 //! Puts the program together: the only place that names concrete types.
 
+mod checkpoints;
 mod configuration;
 mod credentials;
 mod door;
@@ -20,14 +21,15 @@ use arc_swap::ArcSwap;
 use gateway::{Bounds, Gateway, Options};
 use guard::egress::{Egress, EgressSettings};
 use guard::process::Launcher;
-use intake::{Intake, Sourced, Times};
+use intake::{Intake, Pins, Sourced, Times};
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
 use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts, Workers};
-use store::{Sealed, SqliteStore};
+use store::{ArtefactBounds, FileArtefacts, Sealed, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
+use tool::artefact::Artefacts;
 use tool::{Boxed, Clock, Org, Secret, Store};
 
 use crate::cli::LAUNCH;
@@ -35,6 +37,7 @@ use crate::cli::failure::{Exit, Failure};
 use crate::cli::wiring::{Running, Start, Wiring};
 use crate::clock::SystemClock;
 use crate::config::{self, Config, Fault, Faults, Latest, Place, ServerConfig};
+use checkpoints::Sealing;
 use credentials::Configured;
 use door::RouterDoor;
 use internals::Inside;
@@ -71,6 +74,7 @@ struct App {
     manifests: Kept,
     keys: Arc<Keys>,
     teller: Option<Teller>,
+    seals: Sealing,
 }
 
 fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure {
@@ -130,6 +134,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = app.manifests.manifests.tend() => {}
             () = app.gateway.tend() => {}
             () = teller => {}
+            () = app.seals.tend() => {}
         }
         app.end().await;
         // Sources may have something that runs there: theirs comes to its end first.
@@ -162,8 +167,8 @@ async fn once(keys: &Keys, name: &str, what: &'static str) -> Result<Secret, Fai
 }
 
 /// The sources, supervised.
-fn intake(sources: Vec<Sourced>, clock: &Arc<dyn Clock>) -> Arc<Intake> {
-    Arc::new(Intake::start(Org::default(), sources, Times::default(), Arc::clone(clock)))
+fn intake(at: (Org, Arc<Pins>), sources: Vec<Sourced>, clock: &Arc<dyn Clock>) -> Arc<Intake> {
+    Arc::new(Intake::pinned(at, sources, Times::default(), Arc::clone(clock)))
 }
 
 /// What internal tools look at.
@@ -189,23 +194,20 @@ async fn assemble(
     keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
     let mac_key = once(&keys, "secret/records", "the records' key").await?;
     let ledger = open_ledger(start.held.data().records(), &clock).await?;
-    let egress = Egress::new(EgressSettings::default()).map_err(fault("the way out"))?;
-    let tokens = once(&keys, "secret/tokens", "the tokens' key").await?;
-    let sealed = Sealed::new(Arc::clone(&store), &tokens, "held calls");
-    let tokens = Arc::new(Sealed::new(Arc::clone(&store), &tokens, "upstream tokens"));
-    let manifests = Kept::new(config, (&keys, store), egress.clone(), Arc::clone(&clock)).await?;
-    let ways = Ways { egress, manifests: Arc::clone(&manifests.manifests), tokens };
+    let launcher = Launcher::this_binary(vec![LAUNCH.into()]);
+    let (ways, manifests, sealed) = ways(config, (&keys, &store), &clock).await?;
     let keys = Arc::new(keys);
     let (holding, teller) = held::holding(config, &keys, (sealed, &ways.egress), &clock)?;
+    let artefacts = artefacts(start, &clock);
     let environment = Arc::clone(&start.setting.environment);
-    let launcher = Launcher::this_binary(vec![LAUNCH.into()]);
-    let workshop = Workshop::new(launcher, ways, environment, Arc::clone(&clock));
-    let credentials = Arc::new(Configured::default());
-    credentials.set(sources::secrets(config));
-    let intake = intake(workshop.build(config, &start.faults), &clock);
+    let workshop =
+        Workshop::new(launcher, ways, environment, (Arc::clone(&clock), artefacts.clone()));
+    let credentials = configured(config);
+    let (at, seals) = pins(start, (&ledger, &store), &clock)?;
+    let intake = intake(at, workshop.build(config, &start.faults), &clock);
     let counts = Counts::default();
     let policy = Arc::new(ArcSwap::from_pointee(config.policy.clone()));
-    let gateway = Arc::new(Gateway::new(gateway::Parts {
+    let gateway = Gateway::new(gateway::Parts {
         catalog: intake.cell(),
         policy: Arc::clone(&policy),
         ledger: counts.over(Arc::clone(&ledger) as Arc<dyn tool::Ledger>),
@@ -214,10 +216,10 @@ async fn assemble(
         mac_key: mac_key.clone(),
         holding: Some(holding),
         options: options(config),
-    }));
+    });
+    let gateway = Arc::new(keeping(gateway, artefacts));
     let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
-    let tokens = Arc::new(Issuers::default());
-    tokens.set(issuers::trusted(config, &workshop.egress));
+    let tokens = believed(config, &workshop);
     // It is set here and nowhere else.
     drop(workshop.inside.set(inside(&gateway, (&keys, &tokens), &records)));
     let doors = Doors::new(Parts {
@@ -244,7 +246,68 @@ async fn assemble(
         manifests,
         keys,
         teller,
+        seals,
     })
+}
+
+async fn ways(
+    config: &Config,
+    (keys, store): (&Keys, &Arc<dyn Store>),
+    clock: &Arc<dyn Clock>,
+) -> Result<(Ways, Kept, Sealed), Failure> {
+    let egress = Egress::new(EgressSettings::default()).map_err(fault("the way out"))?;
+    let tokens = once(keys, "secret/tokens", "the tokens' key").await?;
+    let sealed = Sealed::new(Arc::clone(store), &tokens, "held calls");
+    let tokens = Arc::new(Sealed::new(Arc::clone(store), &tokens, "upstream tokens"));
+    let (store, clock) = (Arc::clone(store), Arc::clone(clock));
+    let kept = Kept::new(config, (keys, store), egress.clone(), clock).await?;
+    let ways = Ways { egress, manifests: Arc::clone(&kept.manifests), tokens };
+    Ok((ways, kept, sealed))
+}
+
+fn configured(config: &Config) -> Arc<Configured> {
+    let credentials = Configured::default();
+    credentials.set(sources::secrets(config));
+    Arc::new(credentials)
+}
+
+fn believed(config: &Config, workshop: &Workshop) -> Arc<Issuers> {
+    let tokens = Issuers::default();
+    tokens.set(issuers::trusted(config, &workshop.egress));
+    Arc::new(tokens)
+}
+
+/// Without a place for them, answers that are too large fail, and all else goes on.
+fn artefacts(start: &Start, clock: &Arc<dyn Clock>) -> Option<Arc<dyn Artefacts>> {
+    let dir = start.held.data().path().join("artefacts");
+    let opened = FileArtefacts::open(&dir, ArtefactBounds::default(), Arc::clone(clock));
+    let opened = opened.inspect_err(|error| {
+        tracing::warn!(%error, dir = %dir.display(), "no place for large answers");
+    });
+    opened.ok().map(|artefacts| Arc::new(artefacts) as Arc<dyn Artefacts>)
+}
+
+/// Pins are sealed with a key that is not in the store: who can write there alone makes none active.
+/// Checkpoints are signed with the same.
+fn pins(
+    start: &Start,
+    (ledger, store): (&Arc<FileLedger>, &Arc<dyn Store>),
+    clock: &Arc<dyn Clock>,
+) -> Result<((Org, Arc<Pins>), Sealing), Failure> {
+    let key = start.held.record_key()?;
+    let sealed = Arc::new(Sealed::new(Arc::clone(store), &key.text(), "pins"));
+    let events = Arc::clone(ledger) as Arc<dyn tool::ledger::Events>;
+    let pins = Arc::new(Pins::new(Org::default(), sealed, events, Arc::clone(clock)));
+    let places = (start.held.data().records(), start.config.checkpoints_also.clone());
+    let at = (Org::default(), pins);
+    Ok((at, Sealing::new(Arc::clone(ledger), key, places, Arc::clone(clock))))
+}
+
+fn keeping(gateway: Gateway, artefacts: Option<Arc<dyn Artefacts>>) -> Gateway {
+    match artefacts {
+        Some(artefacts) => gateway.with_artefacts(artefacts),
+        None => gateway,
+    }
 }
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.
@@ -265,6 +328,7 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>, said: &mut bool) {
                 configuration::told_of_restart(first.as_ref().as_ref().ok(), config);
                 app.credentials.set(sources::secrets(config));
                 app.manifests.follow(config);
+                app.seals.set_also(config.checkpoints_also.clone());
                 app.doors.believe(issuers::trusted(config, &app.workshop.egress));
                 let guests = config.default_guest_modules.clone();
                 if let Err(error) = app.keys.set_guests(guests).await {
@@ -311,6 +375,7 @@ impl App {
         let ledger = self.ledger;
         // Waits for the last sync.
         drop(tokio::task::spawn_blocking(move || ledger.close()).await);
+        self.seals.end().await;
     }
 }
 

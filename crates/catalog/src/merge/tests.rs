@@ -4,7 +4,7 @@ use serde_json::json;
 use tool::source::SourceFault;
 use tool::{Item, Listing, Offer, Org, Problem, SourceError, SourceName, Trust, Wall};
 
-use super::{Catalog, skeleton};
+use super::{Catalog, look};
 use crate::{Diff, Shelf, State};
 
 fn offer(name: &str, description: &str) -> Offer {
@@ -47,7 +47,7 @@ fn the_first_source_keeps_the_name_and_the_other_is_told() {
 #[test]
 fn one_source_may_have_names_that_look_alike() {
     let a = shelf("a", vec![offer("l1", "1"), offer("ll", "2")]);
-    assert_eq!(skeleton("l1"), skeleton("LL"));
+    assert_eq!(look("l1"), look("LL"));
     assert_eq!(names(&Catalog::merge(1, vec![Arc::new(a)])), ["l1", "ll"]);
 }
 
@@ -93,4 +93,53 @@ fn diff_tells_what_came_went_and_changed() {
     assert_eq!(names(&diff.removed), ["x"]);
     assert_eq!(names(&diff.changed), ["y"]);
     assert!(Diff::between(&new, &new).is_empty());
+}
+
+#[test]
+fn what_is_held_back_is_in_no_list_and_keeps_its_name() {
+    let mut a = shelf("a", vec![offer("x", "of a"), offer("y", "of a")]);
+    a.divide(|entry| entry.key.name.as_str() != "x");
+    let b = shelf("b", vec![offer("x", "of b"), offer("z", "of b")]);
+    let (a, b) = (Arc::new(a), Arc::new(b));
+    let catalog = Catalog::merge(1, vec![Arc::clone(&a), Arc::clone(&b)]);
+    assert_eq!(names(&catalog), ["y", "z"]);
+    assert!(catalog.find("x").is_none(), "nobody comes into its place");
+    assert_eq!(catalog.problems(&b.source).count(), 1);
+    let mut again = Shelf::clone(&a);
+    again.divide(|_| true);
+    assert_eq!((again.tools.len(), again.held.len()), (2, 0));
+    let catalog = Catalog::merge(2, vec![Arc::new(again), b]);
+    assert_eq!(catalog.find("x").unwrap().1.tool.description, "of a");
+}
+
+#[test]
+fn a_title_in_other_letters_that_reads_as_anothers_tool_is_told() {
+    let titled = |name: &str, title: &str| {
+        let mut tool = testkit::tool(name, "d", &json!({"type": "object"}));
+        tool.title = Some(title.to_owned());
+        Offer { item: Item::Tool(Arc::new(tool)), executor: testkit::executor::echo() }
+    };
+    let a = shelf("a", vec![offer("read_file", "of a")]);
+    let plain = titled("b.x", "read_file");
+    let disguised = titled("b.y", "r\u{435}\u{430}d_file");
+    let b = shelf("b", vec![plain, disguised]);
+    let catalog = Catalog::merge(1, vec![Arc::new(a), Arc::new(b)]);
+    assert_eq!(names(&catalog), ["read_file", "b.x", "b.y"]);
+    let b = SourceName::new("b").unwrap();
+    let told: Vec<_> = catalog.problems(&b).collect();
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].place, "b.y");
+}
+
+#[test]
+fn hidden_characters_are_written_out_and_the_hash_is_of_what_was_received() {
+    let plain = shelf("a", vec![offer("x", "sum")]);
+    let odd = shelf("a", vec![offer("x", "s\u{200b}um\u{1b}[8m")]);
+    let again = shelf("a", vec![offer("x", "s\\u{200b}um\\u{1b}[8m")]);
+    assert_eq!(odd.tools[0].tool.description, "s\\u{200b}um\\u{1b}[8m");
+    assert!(odd.tools[0].hidden && !plain.tools[0].hidden);
+    assert!(!odd.tools[0].tool.received.as_str().contains('\u{200b}'));
+    // What is only shown the same is not the same.
+    assert_eq!(odd.tools[0].tool, again.tools[0].tool);
+    assert_ne!(odd.tools[0].definition, again.tools[0].definition);
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use tool::ledger::Kind;
 use tool::{Durability, Wall};
 
 use super::fixture::{DIR, Driven, Random, end, intent, seeds, small};
@@ -217,6 +218,98 @@ fn every_change_of_what_is_sealed_is_found() {
     }
     assert_eq!(missed, []);
     assert!(found.iter().all(|(_, tried)| *tried > 20), "{found:?}");
+}
+
+/// What no check sees by itself; each is in the words of [`Report::LIMITS`].
+const UNSEEN: [(&str, &str); 3] = [
+    ("cut the end off", "cut off at the very end"),
+    ("put an older copy back", "an older copy put back"),
+    ("write all of it anew", "written anew as a whole"),
+];
+
+/// Does one of [`KINDS`] or of [`UNSEEN`].
+fn tamper(kind: usize, good: &Files, forged: &Files, random: &mut Random) -> Files {
+    let mut files = good.clone();
+    match kind.checked_sub(KINDS.len()) {
+        None => edit(kind, &mut files, random),
+        Some(2) => files.clone_from(forged),
+        Some(how) => {
+            // An older copy ends where a segment did, a cut anywhere.
+            let all = all_frames(good);
+            let mut end = all[1 + random.index(all.len() - 2)].clone();
+            if how == 1 {
+                end.at = HEADER.max(end.at);
+                let first = all.iter().find(|lies| lies.file == end.file).unwrap();
+                end = first.clone();
+            }
+            files.retain(|name, _| *name <= end.file);
+            files.get_mut(&end.file).unwrap().truncate(end.at);
+        }
+    }
+    files
+}
+
+/// With a checkpoint that was kept elsewhere everything is found; without one, what is not found is
+/// what the report says that it cannot prove, and nothing else.
+#[test]
+fn with_a_kept_checkpoint_every_edit_is_found_and_without_one_what_is_told_is_missed() {
+    let (good, kept) = record();
+    let (forged, _) = record_of(1);
+    let kinds = KINDS.len() + UNSEEN.len();
+    let (mut tried, mut alone, mut missed) = (0, 0, [0; UNSEEN.len()]);
+    for seed in 0..seeds() / 5 {
+        let mut random = Random::new(seed ^ 0x5eed);
+        let kind = usize::try_from(seed).unwrap() % kinds;
+        let files = tamper(kind, &good, &forged, &mut random);
+        if files == good {
+            continue;
+        }
+        tried += 1;
+        let report = check(&files, std::slice::from_ref(&kept));
+        assert!(!report.is_sound(), "seed {seed}, kind {kind} is not found with a kept checkpoint");
+        if check(&files, &[]).is_sound() {
+            let unseen = kind.checked_sub(KINDS.len());
+            let unseen = unseen.unwrap_or_else(|| panic!("{} is not found", KINDS[kind]));
+            assert!(Report::LIMITS.contains(UNSEEN[unseen].1));
+            missed[unseen] += 1;
+        } else {
+            alone += 1;
+        }
+    }
+    println!("{tried} edits: all found with a kept checkpoint, {alone} without one");
+    for ((name, _), missed) in UNSEEN.iter().zip(missed) {
+        println!("{missed:4} not found without one: {name}");
+        assert!(missed > 0, "the report claims not to see what it sees: {name}");
+    }
+    assert!(tried >= 190, "{tried}");
+}
+
+/// Checkpoints are consistent where the later one goes on from the earlier one, and told where not.
+#[test]
+fn any_two_checkpoints_fit_together_or_it_is_told() {
+    let sealed = |files: &Files| {
+        let frames = files.values().flat_map(|bytes| {
+            let of_kind = frames(&bytes[HEADER..]).filter(|f| f.kind == Kind::Checkpoint);
+            let bodies = of_kind.map(|f| serde_json::from_slice::<Checkpoint>(f.body).unwrap());
+            bodies.collect::<Vec<_>>()
+        });
+        frames.collect::<Vec<_>>()
+    };
+    let ((good, _), (other, _)) = (record(), record_of(1));
+    let (ours, theirs) = (sealed(&good), sealed(&other));
+    assert!(ours.len() > 30, "{}", ours.len());
+    let mut random = Random::new(4);
+    for _ in 0..seeds() / 20 {
+        let (a, b) = (random.index(ours.len()), random.index(ours.len()));
+        // As they come from signed notes: without the roots of subtrees.
+        let pair = [&ours[a], &ours[b]].map(|it| Checkpoint { peaks: Vec::new(), ..it.clone() });
+        let report = check(&good, &pair);
+        assert!(report.is_sound() && report.writers[0].kept == 2, "{report:?}");
+        let of_other = Checkpoint { peaks: Vec::new(), ..theirs[b.min(theirs.len() - 1)].clone() };
+        let report = check(&good, &[pair[0].clone(), of_other]);
+        assert_eq!(report.writers[0].kept, 1, "{report:?}");
+        assert_eq!(report.findings.iter().filter(|f| f.fault == Fault::Kept).count(), 1);
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
 use gateway::Request;
+use gateway::facade::ToolOutput;
 use identity::{Narrowing, Principal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,11 @@ const QUERY: &[Param] = &[
         kind: "string",
     },
     Param {
+        name: "envelope",
+        what: "tool_output: the answer as spec 3's ToolOutput; not with a format",
+        kind: "string",
+    },
+    Param {
         name: "timeout_ms",
         what: "with a format: a limit of your own for each call; it can only shorten the tool's",
         kind: "integer",
@@ -76,6 +82,7 @@ struct Asked {
     format: Option<String>,
     timeout_ms: Option<u64>,
     wait: Option<String>,
+    envelope: Option<String>,
 }
 
 /// How long to wait.
@@ -103,6 +110,8 @@ enum Answering {
     One(CallReply),
     /// With status 202: a person has to agree first.
     Held(HeldReply),
+    /// With `envelope=tool_output`.
+    Enveloped(serde_json::Map<String, serde_json::Value>),
     All(asked_for::Messages),
 }
 
@@ -207,8 +216,19 @@ async fn call(
 ) -> Result<Response, ApiError> {
     let timeout = asked.timeout_ms.map(std::time::Duration::from_millis);
     let wait = asked.wait.as_deref().map(held::patience).transpose()?;
+    let envelope = match asked.envelope.as_deref() {
+        None => false,
+        Some("tool_output") => true,
+        Some(word) => {
+            let told = format!("unknown envelope `{}`; use tool_output", word.escape_debug());
+            return Err(ApiError::new(Code::InvalidRequest, told));
+        }
+    };
     match asked.format.as_deref() {
-        None | Some("native") => one_call(&doors, &principal, (body.read()?, wait)).await,
+        None | Some("native") => one_call(&doors, &principal, (body.read()?, wait, envelope)).await,
+        Some(_) if envelope => {
+            Err(ApiError::new(Code::InvalidRequest, "`envelope` goes with no other `format`"))
+        }
         Some(word) => asked_for::run(&doors, &principal, (word, timeout), &body.0).await,
     }
 }
@@ -216,7 +236,7 @@ async fn call(
 async fn one_call(
     doors: &Doors,
     principal: &Principal,
-    (body, wait): (CallBody, Option<std::time::Duration>),
+    (body, wait, envelope): (CallBody, Option<std::time::Duration>, bool),
 ) -> Result<Response, ApiError> {
     let CallBody { read_only, no_web, task_type, .. } = &body;
     let task_type = task_type.clone();
@@ -231,6 +251,12 @@ async fn one_call(
     doors.metrics.ended("rest", &answer);
     if let (Some(wait), Ok(Step::Wait(Wait::Approval(_)))) = (wait, &answer.result) {
         answer = settled(doors, principal, (answer.call, wait)).await?;
+    }
+    if envelope
+        && let Some((entry, _)) = view.find(&tool)
+        && let Some(output) = ToolOutput::of(entry, &args.value(), &answer)
+    {
+        return Ok(Reply(output).into_response());
     }
     told(answer, Some(tool))
 }

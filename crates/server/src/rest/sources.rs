@@ -46,6 +46,9 @@ struct SourceReply {
     #[schemars(with = "Option<String>")]
     fault: Option<SourceFault>,
     tools: usize,
+    /// Tools whose definition waits for someone to look at it: `/v1/pins`.
+    #[serde(skip_serializing_if = "is_zero")]
+    waiting: usize,
     prompts: usize,
     resources: usize,
     #[schemars(with = "String")]
@@ -107,6 +110,7 @@ fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
         state: shelf.state.as_str(),
         fault: shelf.state.fault(),
         tools: tools.get(&shelf.source).copied().unwrap_or_default(),
+        waiting: if all { doors.parts.intake.waiting(&shelf.source) } else { 0 },
         prompts: shelf.prompts.len(),
         resources: shelf.resources.len(),
         trust: shelf.trust,
@@ -114,4 +118,9 @@ fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
         problems: if all { catalog.problems(&shelf.source).cloned().collect() } else { Vec::new() },
     });
     SourcesReply { sources: sources.collect() }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }

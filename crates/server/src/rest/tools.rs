@@ -10,6 +10,7 @@ use axum::routing::get;
 use catalog::Entry;
 use formats::{Format, Loss};
 use gateway::View;
+use gateway::facade::listed;
 use identity::Principal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,11 @@ const QUERY: &[Param] = &[
     READ_ONLY_PARAM,
     NO_WEB_PARAM,
     TASK_TYPE_PARAM,
+    Param {
+        name: "envelope",
+        what: "list_tools: each tool with the fields of spec 3's list_tools; not with a format",
+        kind: "string",
+    },
 ];
 const ONE_QUERY: &[Param] = &[
     FORMAT,
@@ -91,6 +97,7 @@ struct Asked {
     losses: bool,
     limit: Option<usize>,
     cursor: Option<String>,
+    envelope: Option<String>,
 }
 
 /// A list, natively or as a provider writes it.
@@ -168,6 +175,16 @@ async fn list(
     let catalog = view.catalog().number;
     let rendered =
         || doors.lists.rendered(view.catalog(), format.unwrap_or(Format::OpenaiChat), names);
+    if asked.is_in_envelope()? {
+        let Page { tools, next } = asked.page(&doors, &view)?;
+        let kind =
+            |entry: &Entry| view.catalog().shelf(entry.key.source.as_str()).map(|it| it.kind);
+        let tools = tools.iter().map(|entry| listed(entry, kind(entry).unwrap_or_default()));
+        let tools = Json::of(&tools.collect::<Vec<_>>());
+        let body = Json::of(&ToolsReply { tools, next_cursor: next, catalog }).bytes().clone();
+        let tag = sheet::tag(std::slice::from_ref(&body));
+        return Ok(sheet::tagged(&headers, &tag, [body]));
+    }
     let Some(format) = format else {
         let (rendered, page) = (rendered(), asked.page(&doors, &view)?);
         let tools: Vec<_> = page.tools.iter().map(|entry| reply(entry, &rendered)).collect();
@@ -255,6 +272,20 @@ impl Asked {
             Some(word) => Err(ApiError::new(
                 Code::InvalidRequest,
                 format!("unknown names `{}`; use safe or native", word.escape_debug()),
+            )),
+        }
+    }
+
+    fn is_in_envelope(&self) -> Result<bool, ApiError> {
+        match (self.envelope.as_deref(), self.format.as_deref()) {
+            (None, _) => Ok(false),
+            (Some("list_tools"), None | Some("native")) => Ok(true),
+            (Some("list_tools"), Some(_)) => {
+                Err(ApiError::new(Code::InvalidRequest, "`envelope` goes with no other `format`"))
+            }
+            (Some(word), _) => Err(ApiError::new(
+                Code::InvalidRequest,
+                format!("unknown envelope `{}`; use list_tools", word.escape_debug()),
             )),
         }
     }

@@ -5,6 +5,7 @@ mod called;
 mod claimed;
 mod framing;
 mod origins;
+mod pinned;
 mod policy;
 mod results;
 mod sessions;

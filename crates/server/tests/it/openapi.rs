@@ -1,6 +1,11 @@
 //! The document that describes the routes, and the routes it describes.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use store::{ArtefactBounds, FileArtefacts};
+use testkit::clock::FakeClock;
+use tool::artefact::Artefacts;
 
 use crate::support::issuer::{Signer, believes};
 use crate::support::{Server, Setup, tools};
@@ -27,8 +32,13 @@ async fn the_document_is_served_as_it_is() {
     assert_eq!(server.anyone().get("/openapi.json").await.good(), server::openapi());
 }
 
+fn artefacts(dir: &std::path::Path) -> Arc<dyn Artefacts> {
+    let clock = Arc::new(FakeClock::default());
+    Arc::new(FileArtefacts::open(dir, ArtefactBounds::default(), clock).unwrap())
+}
+
 /// A body that each route takes.
-fn body(path: &str) -> Value {
+fn body(path: &str, definition: &Value) -> Value {
     match path {
         "/v1/approvals/{id}/edit" => json!({"arguments": {}}),
         "/v1/calls" | "/v1/explain" => json!({"tool": "notes.append"}),
@@ -42,20 +52,31 @@ fn body(path: &str) -> Value {
         "/v1/sources/login" => json!({"source": "s", "redirect_uri": "http://127.0.0.1:1/"}),
         "/v1/sources/login/finish" => json!({"source": "s", "query": "code=1"}),
         "/v1/sources/logout" => json!({"source": "s"}),
+        path if path.starts_with("/v1/pins/") => definition.clone(),
         _ => json!({}),
     }
 }
 
 #[tokio::test]
 async fn every_route_in_the_document_is_there() {
-    let patience = Some(gateway::Patience::default());
-    let setup = Setup { offers: tools::standard(), patience, ..Setup::default() };
+    let (patience, trust) = (Some(gateway::Patience::default()), Some(tool::Trust::Full));
+    let dir = tempfile::tempdir().unwrap();
+    let artefacts = Some(artefacts(dir.path()));
+    let setup =
+        Setup { offers: tools::standard(), patience, trust, artefacts, ..Setup::default() };
     let server = Server::with(setup).await;
     believes(&server, &Signer::new("k1"));
     let owner = server.owner().await;
     owner.post("/v1/orgs", &json!({"name": "acme"})).await.good();
     owner.put("/v1/roles/notes.append", &json!({})).await.good();
+    let who = tool::Caller { subject: "owner".to_owned(), ..testkit::context::caller() };
+    let kept = server.gateway.artefacts().unwrap().keep(&who, "1".into()).await.unwrap();
+    let kept = json!(kept.id.as_str());
     let call = owner.call("notes.append", json!({})).await.good()["call_id"].clone();
+    // Of a tool that nothing else here needs, something waits.
+    let pin = owner.get("/v1/pins/s/needs.guest").await.good();
+    let definition = json!({"definition": pin["active"]["definition"]});
+    owner.post("/v1/pins/s/needs.guest/reject", &definition).await.good();
     let key = owner.post("/v1/keys", &json!({"subject": "bob"})).await.good()["id"].clone();
     // What decides gets a held call of its own.
     let agent = server.agent("ann", tool::Level::User).await;
@@ -69,13 +90,15 @@ async fn every_route_in_the_document_is_there() {
             "/v1/approvals/{id}/deny" => &held[1],
             "/v1/approvals/{id}/edit" => &held[2],
             "/v1/approvals/{id}" => &held[3],
+            _ if path.starts_with("/v1/artefacts") => &kept,
             _ if path.starts_with("/v1/keys") => &key,
             _ => &call,
         };
         let name = if path.starts_with("/v1/personas") { "p" } else { "notes.append" };
         let path = path.replace("{name}", name).replace("{id}", id.as_str().unwrap());
         let path = path.replace("{subject}", "bob").replace("{module}", "notes");
-        path.replace("{org}", "acme").replace("{source}", "s")
+        let path = path.replace("{org}", "acme").replace("{source}", "s");
+        path.replace("{tool}", "needs.guest")
     };
     let document = server::openapi();
     let mut asked = 0;
@@ -84,8 +107,8 @@ async fn every_route_in_the_document_is_there() {
             let reply = match method.as_str() {
                 "get" => owner.get(&fill(path)).await,
                 "delete" => owner.delete(&fill(path)).await,
-                "post" => owner.post(&fill(path), &body(path)).await,
-                "put" => owner.put(&fill(path), &body(path)).await,
+                "post" => owner.post(&fill(path), &body(path, &definition)).await,
+                "put" => owner.put(&fill(path), &body(path, &definition)).await,
                 other => panic!("{other} {path}"),
             };
             // Of a call that was never held.

@@ -1,9 +1,11 @@
 //! The REST door: every route, its answers and its errors.
 
+mod artefacts;
 mod calls;
 mod credentials;
 mod formats;
 mod keys;
+mod pins;
 mod records;
 mod sources;
 mod tools;

@@ -13,6 +13,24 @@ impl Json {
     /// and, where nothing is found, no copy.
     #[must_use]
     pub fn made_visible(&self) -> Option<Self> {
+        self.shown_but(hidden)
+    }
+
+    /// The same for a definition, which nobody has read yet: characters of private use, which have no
+    /// agreed look, and a return that is no line's end, which writes over what stands before it, count
+    /// as hidden too.
+    #[must_use]
+    pub fn definition_made_visible(&self) -> Option<Self> {
+        self.shown_but(|c, before, rest| {
+            let lone = || !rest.starts_with("\\n") && !rest.starts_with("\\u000a");
+            let private =
+                matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{ffffd}' | '\u{100000}'..);
+            hidden(c, before, rest) || private || (c == '\r' && lone())
+        })
+    }
+
+    /// `is_hidden` is told a character, what stands before it, and the text behind it.
+    fn shown_but(&self, is_hidden: impl Fn(char, Before, &str) -> bool) -> Option<Self> {
         let mut out = String::new();
         let mut kept = 0;
         let mut before = Before::Plain;
@@ -22,7 +40,7 @@ impl Json {
                 before = Before::Plain;
             }
             let Some((c, end)) = next else { break };
-            if hidden(c, before) {
+            if is_hidden(c, before, self.0.get(end..).unwrap_or_default()) {
                 out.push_str(self.0.get(kept..found).unwrap_or_default());
                 // Writing to a string does not fail.
                 write!(out, "\\\\u{{{:x}}}", u32::from(c)).unwrap_or_default();
@@ -39,6 +57,14 @@ impl Json {
         out.push_str(self.0.get(kept..).unwrap_or_default());
         Some(Self(out.into()))
     }
+}
+
+/// A text of a definition with hidden characters made visible, as
+/// [`Json::definition_made_visible`] does it; `None` where there are none.
+#[must_use]
+pub fn made_visible(text: &str) -> Option<String> {
+    let quick = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'));
+    if quick { None } else { Json::of(text).definition_made_visible()?.read().ok() }
 }
 
 /// What stands before a character, for joiners that belong to what they follow.
@@ -110,7 +136,7 @@ fn unit(text: &[u8], at: usize) -> Option<u16> {
     u16::from_str_radix(digits, 16).ok()
 }
 
-fn hidden(c: char, before: Before) -> bool {
+fn hidden(c: char, before: Before, _: &str) -> bool {
     match c {
         '\n' | '\r' | '\t' => false,
         // Joiners and the choice between a sign and its picture: they belong to the letter before.
@@ -191,6 +217,16 @@ mod tests {
         let once = json(&seen(r#""\u0000\u200b\u00ad\u2066""#));
         assert_eq!(once.made_visible(), None);
         assert_eq!(once.value(), r"\u{0}\u{200b}\u{ad}\u{2066}");
+    }
+
+    #[test]
+    fn of_a_definition_more_is_made_visible() {
+        let text = "good\r\n\rbad \u{e000}x\u{10fffd}";
+        assert_eq!(json(Json::of(text).as_str()).made_visible(), None);
+        let seen = super::made_visible(text).unwrap();
+        assert_eq!(seen, "good\r\n\\u{d}bad \\u{e000}x\\u{10fffd}");
+        assert_eq!(super::made_visible(&seen), None);
+        assert_eq!(super::made_visible("plain\r\n\ttext, größe"), None);
     }
 
     proptest::proptest! {

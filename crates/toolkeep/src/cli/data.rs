@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use identity::{KeyId, NewKey};
+use ledger::signed::RecordKey;
 use serde::{Deserialize, Serialize};
 use server::{ApiError, Keys};
 use tool::store::Expect;
@@ -103,6 +104,11 @@ impl DataDir {
     /// The record's directory.
     pub fn records(&self) -> PathBuf {
         self.path.join("records")
+    }
+
+    /// The key that signs the record's checkpoints; what pins are sealed with comes from it too.
+    pub fn record_key(&self) -> PathBuf {
+        self.path.join("record.key")
     }
 
     /// The file of a key.
@@ -224,6 +230,31 @@ impl Held {
             store.put(FIRST_START, Expect::Absent, Some(mark)).await.map_err(told)?;
         }
         Ok(made)
+    }
+
+    /// The key that signs the record's checkpoints, made where it is not there.
+    ///
+    /// # Errors
+    /// Where the file is no key, or cannot be read or made. Another key is never put in its place.
+    pub fn record_key(&self) -> Result<RecordKey, Failure> {
+        let path = self.data.record_key();
+        let told = |what: &str| {
+            let message = format!("the record's key `{}` {what}", path.display());
+            Failure::new(Exit::NoServer, message).fix(
+                "put it back from a copy; or move it away, and checkpoints are signed by a new one and all pins are looked at anew",
+            )
+        };
+        if !path.exists() {
+            let fresh = RecordKey::fresh().map_err(|error| told(&error.to_string()))?;
+            let text = format!("{}\n", fresh.text().open());
+            write_new(&path, text.as_bytes())
+                .map_err(|error| told(&format!("cannot be written: {error}")))?;
+            return Ok(fresh);
+        }
+        let mut text = String::new();
+        let read = File::open(&path).and_then(|file| file.take(KEY_FILE).read_to_string(&mut text));
+        read.map_err(|error| told(&format!("cannot be read: {error}")))?;
+        RecordKey::read(&text).map_err(|error| told(&format!("is none: {error}")))
     }
 
     async fn make(&self, key: FirstKey, keys: &Keys, now: Wall) -> Result<(), Failure> {

@@ -1,5 +1,7 @@
 //! `toolkeep record`.
 
+mod checkpoint;
+mod export;
 mod list;
 mod show;
 mod tail;
@@ -18,6 +20,8 @@ pub(super) enum Record {
     Show(show::Show),
     Tail(tail::Tail),
     Verify(verify::Verify),
+    Checkpoint(checkpoint::Checkpoint),
+    Export(export::Export),
 }
 
 impl Record {
@@ -27,6 +31,8 @@ impl Record {
             Self::Show(command) => command.run(context, ui).await,
             Self::Tail(command) => command.run(context, ui).await,
             Self::Verify(command) => command.run(context, ui),
+            Self::Checkpoint(command) => command.run(context, ui),
+            Self::Export(command) => command.run(context, ui),
         }
     }
 }

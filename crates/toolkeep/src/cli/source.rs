@@ -60,7 +60,17 @@ fn text(answer: &Value) -> String {
     let rows: Vec<_> = sources.iter().map(row).collect();
     let head = ["NAME", "KIND", "STATE", "TOOLS", "PROMPTS", "RESOURCES", "TRUST"];
     let below: String = sources.iter().map(problems).collect();
-    format!("{}{below}", table(head, &rows))
+    let waits = sources.iter().filter_map(|source| {
+        let count = source.get("waiting").and_then(Value::as_u64).filter(|count| *count > 0)?;
+        Some(format!("{count} of {}", value::line(source, "name", 40)))
+    });
+    let waits: Vec<_> = waits.collect();
+    let look = if waits.is_empty() {
+        String::new()
+    } else {
+        format!("\n\nwaiting to be looked at: {}; `toolkeep pin list`", waits.join(", "))
+    };
+    format!("{}{below}{look}", table(head, &rows))
 }
 
 fn problems(source: &Value) -> String {

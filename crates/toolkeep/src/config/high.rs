@@ -33,6 +33,8 @@ pub struct Config {
     pub approvals: ApprovalsConfig,
     /// Limits on calls.
     pub limits: LimitsConfig,
+    /// A second place for signed checkpoints, absolute.
+    pub checkpoints_also: Option<PathBuf>,
     /// Who may call what.
     pub policy: policy::Policy,
     /// Whether the file has a policy at all, be it an empty one.

@@ -1,7 +1,13 @@
 //! The file as it is written: nothing resolved, nothing checked beyond its shape. The published JSON
 //! Schema is made from these types, and their comments are its descriptions.
 
+mod approvals;
+mod authorization;
 mod policy;
+mod records;
+mod text;
+mod tokens;
+mod which;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,15 +19,12 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use super::field::Field;
 pub(super) use policy::{EffectWord, Example, Layer, Policy, Rule, SafetyWord, ScopeRule, Time};
 
-mod approvals;
-mod authorization;
-mod text;
-mod tokens;
-
 pub(super) use approvals::{Approvals, Webhook};
 pub(super) use authorization::{GrantWord, OAuth, PerCaller};
+pub(super) use records::Records;
 pub(super) use text::Text;
 pub(super) use tokens::{Grant, Issuer, Tokens};
+pub(super) use which::Which;
 
 /// Configuration of Toolkeep. `${VAR}` and `${VAR:-default}` may stand in every value; `$${` stands
 /// for the characters `${`. Paths are relative to the file.
@@ -49,6 +52,8 @@ pub(super) struct File {
     pub(super) redis: Field<String>,
     /// Who may call what. Each rule only takes away.
     pub(super) policy: Field<Policy>,
+    /// The record of all calls.
+    pub(super) records: Field<Records>,
     /// Whose tokens are believed, beside the keys of this program.
     pub(super) tokens: Field<Tokens>,
     /// Names of the sources whose tools those may use who have no persona, the owner apart: a list, or
@@ -258,53 +263,6 @@ impl JsonSchema for Names {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }]
-        })
-    }
-}
-
-/// All tools of a source, none, or some by name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Which {
-    All(bool),
-    Named(Vec<String>),
-}
-
-impl<'de> Deserialize<'de> for Which {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(WhichVisitor)
-    }
-}
-
-struct WhichVisitor;
-
-impl<'de> Visitor<'de> for WhichVisitor {
-    type Value = Which;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("`true`, `false` or a list of tool names")
-    }
-    fn visit_bool<E>(self, all: bool) -> Result<Which, E> {
-        Ok(Which::All(all))
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Which, A::Error> {
-        let mut names = Vec::new();
-        while let Some(name) = list.next_element()? {
-            names.push(name);
-        }
-        Ok(Which::Named(names))
-    }
-}
-
-impl JsonSchema for Which {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Which".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "anyOf": [{ "type": "boolean" }, { "type": "array", "items": { "type": "string" } }]
         })
     }
 }

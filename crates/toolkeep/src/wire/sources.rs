@@ -9,6 +9,7 @@ use builtins::BuiltinSource;
 use guard::egress::Egress;
 use guard::process::{EnvValue, Launcher, Spec};
 use intake::Sourced;
+use tool::artefact::Artefacts;
 use tool::{Clock, Durability, Problem, Secret, Source, SourceName, Store, Trust};
 use upstreams::layers::Retrying;
 use upstreams::mcp::oauth::Means;
@@ -47,6 +48,8 @@ pub(super) struct Workshop {
     pub(super) inside: Late,
     /// Where tokens are kept; it seals them.
     tokens: Arc<dyn Store>,
+    /// Where large answers are kept.
+    artefacts: Option<Arc<dyn Artefacts>>,
 }
 
 impl Workshop {
@@ -54,15 +57,21 @@ impl Workshop {
         launcher: Launcher,
         Ways { egress, manifests, tokens }: Ways,
         environment: Arc<Environment>,
-        clock: Arc<dyn Clock>,
+        (clock, artefacts): (Arc<dyn Clock>, Option<Arc<dyn Artefacts>>),
     ) -> Self {
-        Self { launcher, egress, manifests, clock, environment, inside: Late::default(), tokens }
+        let inside = Late::default();
+        Self { launcher, egress, manifests, clock, environment, inside, tokens, artefacts }
     }
 
     /// All sources. The built-ins come first, so that nothing can take their names.
     pub(super) fn build(&self, config: &Config, faults: &Faults) -> Vec<Sourced> {
+        let builtins = BuiltinSource::new(Arc::clone(&self.clock));
+        let builtins = match &self.artefacts {
+            Some(artefacts) => builtins.with_artefacts(artefacts),
+            None => builtins,
+        };
         let builtins = Sourced {
-            source: Arc::new(BuiltinSource::new(Arc::clone(&self.clock))),
+            source: Arc::new(builtins),
             kind: "builtin",
             trust: Trust::Full,
             durability: None,

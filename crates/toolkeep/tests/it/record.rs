@@ -116,3 +116,54 @@ fn what_cannot_be_checked_is_told() {
     let ran = home.run(&["record", "verify", "--kept", "kept.json"]);
     assert!(ran.code == 2 && ran.err.contains("holds no checkpoint"), "{}", ran.err);
 }
+
+#[test]
+fn a_signed_checkpoint_shows_an_older_record_put_back_and_a_forged_one_is_refused() {
+    let home = with_calls();
+    let old = home.path("old");
+    copy(&home, &old, true);
+    assert_eq!(home.run(&["tool", "call", "echo", "message=three"]).code, 0);
+    let note = home.run(&["record", "checkpoint"]).out;
+    home.write("kept.txt", &note);
+    home.write("key", &home.run(&["record", "checkpoint", "--public"]).out);
+    let own = ["record", "verify", "--checkpoint", "kept.txt", "-o", "json"];
+    let report = home.run(&own).json();
+    assert_eq!(report["writers"][0]["kept"], 1, "{report}");
+    // A key from beside the record proves less, and that is said.
+    assert!(
+        report["not_proved"].to_string().contains("the key lies beside the record"),
+        "{report}"
+    );
+    let given = ["record", "verify", "--checkpoint", "kept.txt", "--signer", "key", "-o", "json"];
+    let report = home.run(&given).json();
+    assert!(!report["not_proved"].to_string().contains("beside the record"), "{report}");
+    assert!(report["proved"].to_string().contains("1 checkpoint kept elsewhere fits"), "{report}");
+    // One number changed in it, or another's key.
+    let size = note.lines().nth(1).unwrap();
+    let forged = note.replacen(&format!("\n{size}\n"), &format!("\n{size}1\n"), 1);
+    home.write("forged.txt", &forged);
+    let ran = home.run(&["record", "verify", "--checkpoint", "forged.txt", "--signer", "key"]);
+    assert!(ran.code == 1 && ran.err.contains("does not hold"), "{}", ran.err);
+    let other = Home::new();
+    assert_eq!(other.run(&["tool", "call", "echo", "message=one"]).code, 0);
+    let other = other.run(&["record", "checkpoint", "--public"]).out;
+    let ran = home.run(&["record", "verify", "--checkpoint", "kept.txt", "--signer", other.trim()]);
+    assert!(ran.code == 2 && ran.err.contains("no checkpoint that this key signed"), "{}", ran.err);
+    copy(&home, &old, false);
+    assert_eq!(home.run(&["record", "verify"]).code, 0, "by itself it is whole");
+    let ran = home.run(&given);
+    assert!(ran.code == 1 && ran.out.contains("an older copy was put back"), "{}", ran.out);
+}
+
+#[test]
+fn the_record_is_exported_line_by_line() {
+    let home = with_calls();
+    let ran = home.run(&["record", "export"]);
+    let lines: Vec<serde_json::Value> =
+        ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds = |kind: &str| lines.iter().filter(|line| line["kind"] == kind).count();
+    assert_eq!((kinds("intent"), kinds("outcome")), (2, 2), "{}", ran.out);
+    assert!(lines.iter().all(|line| line["writer"] == "main"));
+    let last = lines.last().unwrap()["seq"].to_string();
+    assert_eq!(home.run(&["record", "export", "--from", &last]).out.lines().count(), 1);
+}

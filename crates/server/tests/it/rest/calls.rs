@@ -240,3 +240,36 @@ async fn anothers_call_is_no_call() {
     let (status, _, told) = bob.get("/v1/calls/nonsense").await.error();
     assert_eq!((status, told.as_str()), (404, "no call `nonsense`"));
 }
+
+#[tokio::test]
+async fn an_answer_comes_in_spec_3s_envelope_where_it_is_asked_for() {
+    let server = Server::new().await;
+    let agent = server.agent("ann", Level::User).await;
+    let ask = async |tool: &str| {
+        agent
+            .post("/v1/calls?envelope=tool_output", &json!({"tool": tool, "arguments": {"n": 1}}))
+            .await
+    };
+    let mut good = ask("notes.append").await.good();
+    for (key, value) in [("elapsed_ms", json!(0)), ("call_id", json!(""))] {
+        assert!(good["metadata"].get(key).is_some(), "{good}");
+        good["metadata"][key] = value;
+    }
+    let expected = json!({"protocol_version": 1, "ok": true, "status": "success", "output": {"n": 1},
+        "side_effects_declared": ["read_only"], "requires_approval": false,
+        "metadata": {"elapsed_ms": 0, "call_id": ""}});
+    assert_eq!(good, expected);
+    // What spec 3 raises is an error of the door.
+    assert_eq!(ask("absent").await.error().1, "unknown_tool");
+    let odd = agent.post("/v1/calls?envelope=odd", &json!({"tool": "notes.append"})).await;
+    assert_eq!(odd.error().0, 400);
+    let both = "/v1/calls?envelope=tool_output&format=openai";
+    assert_eq!(agent.post(both, &json!({})).await.error().0, 400);
+    let list = agent.get("/v1/tools?envelope=list_tools").await.good();
+    let tool = list["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "notes.append");
+    let expected = json!({"name": "notes.append", "description": "The tool notes.append.",
+        "category": "", "parameters": {"n": {"type": "integer", "maximum": 10, "required": false}},
+        "mcp_backed": false, "side_effects": ["read_only"]});
+    assert_eq!(*tool.unwrap(), expected);
+    assert_eq!(agent.get("/v1/tools?envelope=list_tools&format=mcp").await.error().0, 400);
+}

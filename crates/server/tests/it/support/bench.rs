@@ -7,7 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use gateway::{Gateway, Holding, Options, Patience};
 use identity::{NewKey, Principal, Right};
-use intake::{Intake, Sourced, Times};
+use intake::{Intake, Pins, Sourced, Times};
 use ledger::FileLedger;
 use policy::Policy;
 use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts};
@@ -46,6 +46,10 @@ pub(crate) struct Setup {
     pub(crate) notices: server::Notices,
     /// What its source answers first, where that is no listing of the offers.
     pub(crate) first: Option<Answer>,
+    /// How far its source is trusted, with pins that hold it to that; without pins where absent.
+    pub(crate) trust: Option<Trust>,
+    /// Where large answers are kept.
+    pub(crate) artefacts: Option<Arc<dyn tool::artefact::Artefacts>>,
     /// Where its keys are kept, where that is not a store of its own.
     pub(crate) store: Option<Arc<dyn Store>>,
 }
@@ -76,25 +80,24 @@ impl Server {
     }
 
     pub(crate) async fn with(setup: Setup) -> Self {
-        let Setup { offers, hosts, options, open, files, kind, about, secret, store, .. } = setup;
-        let (first, patience, notices) = (setup.first, setup.patience, setup.notices);
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
-        let kept: (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) = match files {
+        let kept: (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) = match setup.files {
             Some(files) => (Arc::clone(&files) as _, files),
             None => (Arc::clone(&ledger) as _, Arc::clone(&ledger) as _),
         };
         let counts = Counts::default();
+        let (offers, about) = (setup.offers, setup.about);
         let listing = Listing { offers, about, ..Listing::default() };
-        let first = first.unwrap_or(Answer::Listing(listing));
+        let first = setup.first.unwrap_or(Answer::Listing(listing));
         let source = Arc::new(Scripted::new("s", first));
-        let intake = listed(&source, kind, &clock).await;
+        let intake = listed(&source, (setup.kind, setup.trust), (&ledger, &clock)).await;
         let policy = Arc::new(ArcSwap::from_pointee(Policy::default()));
-        let store = store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
-        let (keys, problems) = Keys::read(store, open).await.unwrap();
+        let store = setup.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        let (keys, problems) = Keys::read(store, setup.open).await.unwrap();
         assert_eq!(problems, []);
         let keys = Arc::new(keys);
-        let holding = patience.map(|patience| holding(&keys, patience));
-        let gateway = Arc::new(Gateway::new(gateway::Parts {
+        let holding = setup.patience.map(|patience| holding(&keys, patience));
+        let gateway = Gateway::new(gateway::Parts {
             catalog: intake.cell(),
             policy: Arc::clone(&policy),
             ledger: counts.over(kept.0),
@@ -114,9 +117,9 @@ impl Server {
             counts,
             clock: Arc::clone(&clock) as _,
             max_body: server::MAX_BODY,
-            notices,
-            secret: secret.unwrap_or_else(|| Secret::new("key")),
-            hosts,
+            notices: setup.notices,
+            secret: setup.secret.unwrap_or_else(|| Secret::new("key")),
+            hosts: setup.hosts,
         });
         let (address, stop, listening) = listen(Front::new(&doors)).await;
         Self {
@@ -238,23 +241,30 @@ fn holding(keys: &Arc<Keys>, patience: Patience) -> Holding {
     }
 }
 
+/// With pins, where it is said how far the source is trusted.
 async fn listed(
     source: &Arc<Scripted>,
-    kind: Option<&'static str>,
-    clock: &Arc<FakeClock>,
+    (kind, trust): (Option<&'static str>, Option<Trust>),
+    (ledger, clock): (&Arc<MemoryLedger>, &Arc<FakeClock>),
 ) -> Arc<Intake> {
     let sourced = Sourced {
         source: Arc::clone(source) as Arc<dyn tool::Source>,
         kind: kind.unwrap_or("test"),
-        trust: Trust::Full,
+        trust: trust.unwrap_or(Trust::Full),
         durability: None,
         poll: None,
         fingerprint: 1,
     };
-    let (times, clock) = (Times::default(), Arc::clone(clock) as _);
-    let intake = Arc::new(Intake::start(Org::default(), vec![sourced], times, clock));
+    let (sources, times, time) = (vec![sourced], Times::default(), Arc::clone(clock) as _);
+    let intake = if trust.is_some() {
+        let (store, events) = (Arc::new(MemoryStore::new()) as _, Arc::clone(ledger) as _);
+        let pins = Arc::new(Pins::new(Org::default(), store, events, Arc::clone(clock) as _));
+        Intake::pinned((Org::default(), pins), sources, times, time)
+    } else {
+        Intake::start(Org::default(), sources, times, time)
+    };
     intake.settled().await;
-    intake
+    Arc::new(intake)
 }
 
 /// Serves on a port of its own.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use server::{KeySource, Trusted};
 use tool::{Boxed, Level, Org};
 
-use super::{Client, Server};
+use super::{Client, Server, Setup};
 
 /// What tokens are for.
 pub(crate) const HERE: &str = "https://tools.example/mcp";
@@ -86,7 +86,12 @@ pub(crate) fn claims() -> Value {
 
 /// A server that believes an issuer, whose tokens of the scope `tools` are guests', of `admin` admins'.
 pub(crate) async fn believing(signer: &Signer) -> (Server, Arc<Published>) {
-    let server = Server::new().await;
+    believing_of(Setup { offers: super::tools::standard(), ..Setup::default() }, signer).await
+}
+
+/// The same of a server that differs in something.
+pub(crate) async fn believing_of(setup: Setup, signer: &Signer) -> (Server, Arc<Published>) {
+    let server = Server::with(setup).await;
     let published = believes(&server, signer);
     (server, published)
 }

@@ -166,7 +166,11 @@ async fn running(data: &DataDir, context: &Context<'_>) -> Vec<Finding> {
         ));
     }
     match get("/v1/sources").await {
-        Ok(answer) => findings.extend(value::list(&answer, "sources").iter().map(source)),
+        Ok(answer) => {
+            let sources = value::list(&answer, "sources");
+            findings.extend(sources.iter().map(source));
+            findings.extend(sources.iter().filter_map(waiting));
+        }
         Err(failure) if failure.exit() == Exit::Refused => {
             let detail = "the key does not hold, so that sources were not looked at";
             findings.push(Finding::doubtful("sources", detail, "`toolkeep error unauthenticated`"));
@@ -191,4 +195,12 @@ fn source(source: &Value) -> Finding {
         "ok" if problems.is_empty() => Finding::good(&what, detail),
         _ => Finding::doubtful(&what, detail, fix),
     }
+}
+
+/// Tools that someone has to look at.
+fn waiting(source: &Value) -> Option<Finding> {
+    let count = source.get("waiting").and_then(Value::as_u64).filter(|count| *count > 0)?;
+    let detail = format!("{count} wait to be looked at, and are in no list until then");
+    let what = format!("tools of {}", value::line(source, "name", 40));
+    Some(Finding::doubtful(&what, detail, "`toolkeep pin list`, then `toolkeep pin diff TOOL`"))
 }

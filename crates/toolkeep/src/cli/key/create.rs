@@ -36,7 +36,7 @@ pub(in crate::cli) struct Create {
     /// Whether a person holds it, rather than an agent.
     #[arg(long)]
     person: bool,
-    /// A right beside calling tools: approve, keys:write, orgs:write, records:read,
+    /// A right beside calling tools: approve, keys:write, orgs:write, pins:write, records:read,
     /// sources:refresh, act_as. May be given several times.
     #[arg(long = "right", value_name = "RIGHT")]
     rights: Vec<identity::Right>,

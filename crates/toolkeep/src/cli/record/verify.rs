@@ -1,5 +1,8 @@
 //! `toolkeep record verify`.
 
+mod proof;
+mod signed;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,9 +12,10 @@ use serde::Serialize;
 
 use crate::cli::context::Context;
 use crate::cli::data::DataDir;
-use crate::cli::failure::{Exit, Failure, plural};
+use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::{Ui, clean, table};
 use crate::config;
+use signed::Signed;
 
 /// The largest file of kept checkpoints, in bytes.
 const KEPT: u64 = 16 << 20;
@@ -20,17 +24,27 @@ const KEPT: u64 = 16 << 20;
 /// against every checkpoint, one intent and one outcome for each call.
 ///
 /// Works on the data directory itself, whether a server runs or not, and changes nothing. What no
-/// check can see by itself is seen against an answer that was kept on another machine: keep
-/// `toolkeep record verify -o json` there from time to time, and give it back with `--kept`.
+/// check can see by itself is seen against a checkpoint that was kept elsewhere: a second place in the
+/// configuration (`records: { checkpoints: { also: FILE } }`), or a copy of what `toolkeep record
+/// checkpoint` prints. Several are checked against each other, too. The answer says what was proved
+/// and what was not.
 ///
 /// Exits with 1 where something is wrong.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep record verify
-  toolkeep record verify -o json > kept.json
+  toolkeep record verify --checkpoint /mnt/other/toolkeep.checkpoints
+  toolkeep record verify --checkpoint kept.txt --signer toolkeep/0123456789abcdef/main+1c2d3e4f+AQ…
   toolkeep record verify --kept kept.json")]
 pub(in crate::cli) struct Verify {
+    /// A file of signed checkpoints that were kept elsewhere. May be given several times.
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Vec<PathBuf>,
+    /// The key that signed them, or a file that holds it: what `toolkeep record checkpoint --public` prints
+    /// [default: that of the data directory]. May be given several times.
+    #[arg(long, value_name = "KEY", requires = "checkpoint")]
+    signer: Vec<String>,
     /// An answer of this command, as JSON, that was kept elsewhere. May be given several times.
     #[arg(long, value_name = "FILE")]
     kept: Vec<PathBuf>,
@@ -41,7 +55,11 @@ struct Answer<'a> {
     sound: bool,
     #[serde(flatten)]
     report: &'a Report,
-    /// What the check cannot see.
+    /// What was proved.
+    proved: Vec<String>,
+    /// What was not, and cannot be with what was given.
+    not_proved: Vec<String>,
+    /// What the check cannot see by itself.
     limits: &'static str,
 }
 
@@ -55,7 +73,10 @@ impl Verify {
         let Some(config) = reading.config else {
             return Err(Failure::of_faults(reading.faults));
         };
-        let records = DataDir::at(config.data).records();
+        let data = DataDir::at(config.data);
+        let signed = Signed::read(&self.checkpoint, &self.signer, &data)?;
+        kept.extend(signed.checkpoints.iter().cloned());
+        let records = data.records();
         if !records.exists() {
             let message = format!("there is no record at `{}`", records.display());
             return Err(
@@ -66,8 +87,9 @@ impl Verify {
         let report = ledger::verify(&records, &disk, &kept)
             .map_err(|error| Failure::new(Exit::Failed, error.message))?;
         let sound = report.is_sound();
-        let answer = Answer { sound, report: &report, limits: Report::LIMITS };
-        ui.answer(&answer, || text(&report))?;
+        let (proved, not_proved) = proof::of(&report, &signed, kept.len());
+        let answer = Answer { sound, report: &report, proved, not_proved, limits: Report::LIMITS };
+        ui.answer(&answer, || text(&answer))?;
         Ok(if sound { Exit::Done } else { Exit::Failed })
     }
 }
@@ -90,7 +112,8 @@ fn checkpoints(file: &Path) -> Result<Vec<Checkpoint>, Failure> {
     if found.is_empty() { Err(told("holds no checkpoint")) } else { Ok(found) }
 }
 
-fn text(report: &Report) -> String {
+fn text(answer: &Answer<'_>) -> String {
+    let report = answer.report;
     let rows: Vec<_> = report.writers.iter().map(row).collect();
     let head = [
         "WRITER", "FILES", "RECORDS", "INTENTS", "OUTCOMES", "REFUSED", "OPEN", "UNKNOWN",
@@ -106,16 +129,17 @@ fn text(report: &Report) -> String {
     if !found.is_empty() {
         parts.push(found.join("\n"));
     }
-    let kept: u64 = report.writers.iter().map(|writer| writer.kept).sum();
-    if kept > 0 {
-        let word = plural(usize::try_from(kept).unwrap_or(2), "checkpoint");
-        parts.push(format!("{kept} {word} kept elsewhere fit"));
-    }
     parts.push(match total {
-        0 => format!("the record is whole; not to be seen by itself: {}", Report::LIMITS),
+        0 => "the record is whole".to_owned(),
         1 => "the record is damaged: 1 finding".to_owned(),
         total => format!("the record is damaged: {total} findings"),
     });
+    for (word, list) in [("proved", &answer.proved), ("not proved", &answer.not_proved)] {
+        let lines: Vec<_> = list.iter().map(|line| format!("  {}", clean(line))).collect();
+        if !lines.is_empty() {
+            parts.push(format!("{word}:\n{}", lines.join("\n")));
+        }
+    }
     parts.join("\n\n")
 }
 

@@ -67,7 +67,9 @@ pub(crate) async fn newest(owner: &Client, seen: u64) -> Newest {
             .map(|record| {
                 newest.last = newest.last.max(record["seq"].as_u64().unwrap());
                 let (call, kind) = (&record["call"], &record["kind"]);
-                let kinds = kinds.entry(call.as_str().unwrap().to_owned()).or_default();
+                // An event is no call's.
+                let Some(call) = call.as_str() else { return assert_eq!(kind, "event") };
+                let kinds = kinds.entry(call.to_owned()).or_default();
                 kinds.push(kind.as_str().unwrap().to_owned());
             })
             .count();

@@ -1,0 +1,310 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use catalog::PinState;
+use serde_json::json;
+use store::{MemoryStore, Sealed};
+use testkit::clock::FakeClock;
+use testkit::ledger::MemoryLedger;
+use testkit::source::{Answer, Scripted};
+use tool::ledger::Event;
+use tool::store::Expect;
+use tool::{
+    Boxed, Caller, Item, Listing, Offer, Org, Secret, SourceName, Store, StoreError, ToolName,
+    Trust, Version, Versioned,
+};
+
+use super::{DecideError, Decision, Pins};
+use crate::{Intake, Sourced, Times};
+
+/// A store that can be told not to answer.
+#[derive(Debug, Default)]
+struct Flaky {
+    inner: MemoryStore,
+    down: AtomicBool,
+}
+
+impl Flaky {
+    fn up(&self) -> Result<(), StoreError> {
+        let down = self.down.load(Ordering::Relaxed);
+        if down { Err(StoreError::Unavailable("the disk is away".to_owned())) } else { Ok(()) }
+    }
+}
+
+impl Store for Flaky {
+    fn get<'a>(&'a self, key: &'a str) -> Boxed<'a, Result<Option<Versioned>, StoreError>> {
+        Box::pin(async move {
+            self.up()?;
+            self.inner.get(key).await
+        })
+    }
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        expect: Expect,
+        bytes: Option<Bytes>,
+    ) -> Boxed<'a, Result<Version, StoreError>> {
+        Box::pin(async move {
+            self.up()?;
+            self.inner.put(key, expect, bytes).await
+        })
+    }
+    fn scan<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> Boxed<'a, Result<Vec<Versioned>, StoreError>> {
+        self.inner.scan(prefix, after, limit)
+    }
+    fn news(&self, since: Version) -> Boxed<'_, Result<Vec<Versioned>, StoreError>> {
+        self.inner.news(since)
+    }
+}
+
+/// A source whose tools are `(name, description)`, and the pins that watch it.
+struct Bench {
+    store: Arc<Flaky>,
+    ledger: Arc<MemoryLedger>,
+    source: Arc<Scripted>,
+    trust: Trust,
+    intake: Intake,
+    pins: Arc<Pins>,
+}
+
+fn listing(tools: &[(&str, &str)]) -> Answer {
+    let offer = |(name, description): &(&str, &str)| Offer {
+        item: Item::Tool(Arc::new(testkit::tool(name, description, &json!({"type": "object"})))),
+        executor: testkit::executor::echo(),
+    };
+    Answer::Listing(Listing { offers: tools.iter().map(offer).collect(), ..Listing::default() })
+}
+
+fn caller() -> Caller {
+    testkit::context::caller()
+}
+
+impl Bench {
+    async fn new(trust: Trust, tools: &[(&str, &str)]) -> Self {
+        let source = Arc::new(Scripted::new("s", listing(tools)));
+        Self::over(Arc::default(), source, trust).await
+    }
+
+    async fn over(store: Arc<Flaky>, source: Arc<Scripted>, trust: Trust) -> Self {
+        let ledger = Arc::new(MemoryLedger::default());
+        let clock: Arc<dyn tool::Clock> = Arc::new(FakeClock::default());
+        let sealed = Sealed::new(Arc::clone(&store) as _, &Secret::new("elsewhere"), "pins");
+        let pins = Arc::new(Pins::new(
+            Org::default(),
+            Arc::new(sealed),
+            Arc::clone(&ledger) as _,
+            Arc::clone(&clock),
+        ));
+        let sourced = Sourced {
+            source: Arc::clone(&source) as Arc<dyn tool::Source>,
+            kind: "test",
+            trust,
+            durability: None,
+            poll: None,
+            fingerprint: 0,
+        };
+        let at = (Org::default(), Arc::clone(&pins));
+        let intake = Intake::pinned(at, vec![sourced], Times::default(), clock);
+        intake.settled().await;
+        Self { store, ledger, source, trust, intake, pins }
+    }
+
+    /// The same installation after a restart.
+    async fn restart(self) -> Self {
+        self.intake.close().await;
+        Self::over(self.store, self.source, self.trust).await
+    }
+
+    async fn list(&self, tools: &[(&str, &str)]) -> Vec<String> {
+        self.source.set(listing(tools));
+        self.intake.refresh(None).await.unwrap();
+        self.callable()
+    }
+
+    /// What may be called, and as what.
+    fn callable(&self) -> Vec<String> {
+        let catalog = self.intake.catalog();
+        let tools = catalog.tools().iter();
+        tools.map(|entry| format!("{}={}", entry.key.name, entry.tool.description)).collect()
+    }
+
+    fn state(&self, tool: &str) -> PinState {
+        let all = self.pins.list(None, None);
+        all.iter().find(|pinned| pinned.tool.as_str() == tool).expect("a pin").pin.state
+    }
+
+    async fn decide(&self, tool: &str, decision: Decision) -> Result<Vec<String>, DecideError> {
+        let at: (SourceName, ToolName) = ("s".parse().unwrap(), tool.parse().unwrap());
+        let pin = self.pins.show(&at.0, &at.1).await?;
+        let seen = pin.waiting.or(pin.active).expect("something was seen").digest;
+        let what = (decision, seen);
+        self.intake.decide((&at.0, &at.1), what, (&caller(), Some("looked".to_owned()))).await?;
+        Ok(self.callable())
+    }
+
+    fn events(&self) -> Vec<String> {
+        let frames = self.ledger.frames();
+        let events = frames.iter().map(|frame| frame.body.read::<Event>().unwrap());
+        events
+            .map(|e| format!("{} {}", e.event, e.tool.map_or("-".into(), |t| t.to_string())))
+            .collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_tool_is_gone_until_someone_agrees() {
+    let bench = Bench::new(Trust::FirstUse, &[("a", "1"), ("b", "1")]).await;
+    assert_eq!(bench.callable(), ["a=1", "b=1"]);
+    assert_eq!(bench.list(&[("a", "2"), ("b", "1")]).await, ["b=1"]);
+    assert_eq!(bench.state("a"), PinState::Quarantined);
+    assert_eq!(bench.pins.waiting(&"s".parse().unwrap()), 1);
+    assert_eq!(bench.decide("a", Decision::Approve).await.unwrap(), ["b=1", "a=2"]);
+    let told = ["pin_activated a", "pin_activated b", "pin_quarantined a", "pin_approved a"];
+    let mut events = bench.events();
+    events[..2].sort();
+    assert_eq!(events, told);
+    assert_eq!(bench.list(&[("a", "2"), ("b", "1")]).await, ["a=2", "b=1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_way_round_a_quarantine() {
+    let bench = Bench::new(Trust::FirstUse, &[("a", "1"), ("b", "1")]).await;
+    assert_eq!(bench.list(&[("a", "evil"), ("b", "1")]).await, ["b=1"]);
+    // Going back, going away and coming back, coming under another name, alternating.
+    assert_eq!(bench.list(&[("a", "1"), ("b", "1")]).await, ["b=1"]);
+    assert_eq!(bench.list(&[("b", "1")]).await, ["b=1"]);
+    assert_eq!(bench.list(&[("a", "1"), ("b", "1")]).await, ["b=1"]);
+    assert_eq!(bench.list(&[("a2", "evil"), ("b", "1")]).await, ["b=1"]);
+    assert_eq!(bench.state("a2"), PinState::Pending);
+    for _ in 0..3 {
+        assert_eq!(bench.list(&[("a", "evil"), ("b", "1")]).await, ["b=1"]);
+        assert_eq!(bench.list(&[("a", "1"), ("b", "1")]).await, ["b=1"]);
+    }
+    let bench = bench.restart().await;
+    assert_eq!(bench.callable(), ["b=1"], "nor does a restart help");
+    // A tool that goes and comes back as it was is no change.
+    assert!(bench.list(&[]).await.is_empty());
+    assert_eq!(bench.state("b"), PinState::Retired);
+    assert_eq!(bench.list(&[("b", "1")]).await, ["b=1"]);
+    assert!(bench.list(&[]).await.is_empty());
+    assert!(bench.list(&[("b", "2")]).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn full_trust_takes_changes_and_records_them() {
+    let bench = Bench::new(Trust::Full, &[("a", "1")]).await;
+    assert_eq!(bench.list(&[("a", "2"), ("c", "1")]).await, ["a=2", "c=1"]);
+    let mut events = bench.events();
+    events.sort();
+    assert_eq!(events, ["pin_changed a"]);
+    // A person's no stands above the trust.
+    assert_eq!(bench.decide("a", Decision::Reject).await.unwrap(), ["c=1"]);
+    assert_eq!(bench.list(&[("a", "2"), ("c", "1")]).await, ["c=1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_review_nothing_is_there_until_it_was_looked_at() {
+    let bench = Bench::new(Trust::Review, &[("a", "1"), ("b", "1")]).await;
+    assert!(bench.callable().is_empty());
+    assert_eq!(bench.decide("b", Decision::Approve).await.unwrap(), ["b=1"]);
+    let bench = bench.restart().await;
+    assert_eq!(bench.callable(), ["b=1"]);
+    assert_eq!(bench.decide("b", Decision::Reject).await.unwrap(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changed_while_someone_looked_is_not_what_he_agreed_to() {
+    let bench = Bench::new(Trust::Review, &[("a", "1")]).await;
+    let at: (SourceName, ToolName) = ("s".parse().unwrap(), "a".parse().unwrap());
+    let looked_at = bench.pins.show(&at.0, &at.1).await.unwrap().waiting.unwrap();
+    assert!(looked_at.received.unwrap().as_str().contains("\"1\""));
+    bench.list(&[("a", "evil")]).await;
+    let what = (Decision::Approve, looked_at.digest);
+    let error = bench.intake.decide((&at.0, &at.1), what, (&caller(), None)).await.unwrap_err();
+    assert!(matches!(error, DecideError::Undecided(_)), "{error}");
+    assert!(bench.callable().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_store_what_is_known_holds_and_nothing_new_is_active() {
+    let bench = Bench::new(Trust::FirstUse, &[("a", "1"), ("b", "1")]).await;
+    bench.store.down.store(true, Ordering::Relaxed);
+    assert_eq!(bench.list(&[("a", "1"), ("b", "2"), ("c", "1")]).await, ["a=1"]);
+    let problems = bench.intake.catalog().shelves()[0].problems.clone();
+    assert!(problems[0].message.contains("the disk is away"), "{problems:?}");
+    assert!(matches!(bench.decide("b", Decision::Approve).await, Err(DecideError::Store(_))));
+    bench.store.down.store(false, Ordering::Relaxed);
+    // It is looked at again by itself.
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    assert_eq!((bench.state("b"), bench.state("c")), (PinState::Quarantined, PinState::Pending));
+    assert_eq!(bench.callable(), ["a=1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_down_at_the_start_shows_nothing_until_it_is_back() {
+    let store = Arc::new(Flaky::default());
+    store.down.store(true, Ordering::Relaxed);
+    let source = Arc::new(Scripted::new("s", listing(&[("a", "1")])));
+    let bench = Bench::over(Arc::clone(&store), source, Trust::FirstUse).await;
+    assert!(bench.callable().is_empty());
+    store.down.store(false, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    assert_eq!(bench.callable(), ["a=1"], "its first sight is when it can be kept");
+    let full = Bench::new(Trust::Full, &[("a", "1")]).await;
+    full.store.down.store(true, Ordering::Relaxed);
+    assert_eq!(full.list(&[("a", "2")]).await, ["a=2"], "full trust needs no pin");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_someone_else_wrote_makes_nothing_active() {
+    let bench = Bench::new(Trust::Review, &[("a", "1")]).await;
+    // The naive way in: a row that says active, as it would stand there unsealed.
+    let rows = bench.store.inner.scan("pins/", None, 100).await.unwrap();
+    let forged = bench.pins.list(None, None).remove(0);
+    let mut pin = forged.pin;
+    (pin.state, pin.active) = (PinState::Active, pin.waiting.take());
+    let bytes = serde_json::to_vec(&std::collections::BTreeMap::from([("a", pin)])).unwrap();
+    for row in &rows {
+        let expect = Expect::Version(row.version);
+        bench.store.inner.put(&row.key, expect, Some(bytes.clone().into())).await.unwrap();
+    }
+    let bench = bench.restart().await;
+    assert!(bench.callable().is_empty());
+    let problems = bench.intake.catalog().shelves()[0].problems.clone();
+    assert!(problems[0].message.contains("changed since"), "{problems:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_recorded_is_not_approved() {
+    let bench = Bench::new(Trust::Review, &[("a", "1")]).await;
+    bench.ledger.fail_from(Some(tool::Durability::Written));
+    assert!(matches!(bench.decide("a", Decision::Approve).await, Err(DecideError::Record(_))));
+    assert!(bench.callable().is_empty());
+    bench.ledger.fail_from(None);
+    assert_eq!(bench.decide("a", Decision::Approve).await.unwrap(), ["a=1"], "the control");
+}
+
+#[tokio::test(start_paused = true)]
+async fn hidden_characters_wait_for_someone_to_look() {
+    let bench = Bench::new(Trust::FirstUse, &[("a", "1\u{200b}"), ("b", "1")]).await;
+    assert_eq!(bench.callable(), ["b=1"]);
+    assert_eq!(bench.decide("a", Decision::Approve).await.unwrap(), ["b=1", "a=1\\u{200b}"]);
+}
+
+/// Many tools are few rows.
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_tools_are_eight_rows_and_one_event() {
+    let names: Vec<_> = (0..10_000).map(|n| format!("t{n}")).collect();
+    let tools: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
+    let bench = Bench::new(Trust::FirstUse, &tools).await;
+    assert_eq!(bench.callable().len(), 10_000);
+    assert_eq!(bench.store.inner.scan("pins/", None, 100).await.unwrap().len(), 8);
+    assert_eq!(bench.events(), ["pin_activated -"]);
+}

@@ -1,0 +1,84 @@
+//! Answers that are too large to be given whole.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gateway::Options;
+use serde_json::{Value, json};
+use store::{ArtefactBounds, FileArtefacts};
+use testkit::clock::FakeClock;
+use testkit::executor::Scripted;
+use tool::{Body, Json, Level, Offer, Outcome, Step};
+
+use crate::support::{Server, Setup, tools};
+
+/// Says a secret and much more, as a value or as an MCP server does.
+fn says(name: &str, mcp: bool) -> Offer {
+    let secret = format!("ghp_{} ", "a".repeat(36));
+    let text = secret + &"0123456789".repeat(1_000);
+    let script = move |_| {
+        let body = if mcp {
+            Body::Mcp(Json::of(&json!({"content": [{"type": "text", "text": text}]})))
+        } else {
+            Body::Value(Json::of(&text))
+        };
+        Ok(Step::Done(Outcome { body, is_error: false }))
+    };
+    tools::offer(tools::tool(name), Arc::new(Scripted::new(script)))
+}
+
+async fn server(dir: &std::path::Path, clock: Arc<FakeClock>) -> Server {
+    let artefacts = FileArtefacts::open(dir, ArtefactBounds::default(), clock).unwrap();
+    let setup = Setup {
+        offers: vec![says("value", false), says("mcp", true)],
+        options: Options { result_bytes: 4_096, ..Options::default() },
+        artefacts: Some(Arc::new(artefacts)),
+        ..Setup::default()
+    };
+    Server::with(setup).await
+}
+
+#[tokio::test]
+async fn a_large_answer_is_a_preview_and_a_handle_for_its_caller_alone() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(FakeClock::default()));
+    let server = server(dir.path(), Arc::clone(&clock)).await;
+    let (ann, bob) =
+        (server.agent("ann", Level::User).await, server.agent("bob", Level::Owner).await);
+    let answer = ann.call("value", json!({})).await.good();
+    assert_eq!(answer["status"], "succeeded");
+    let result = &answer["result"];
+    let id = result["artefact"]["id"].as_str().unwrap();
+    assert!(result["preview"].as_str().unwrap().starts_with("\"[REDACTED:github_pat] 0123"));
+    let path = format!("/v1/artefacts/{id}");
+    let whole = ann.get(&path).await;
+    assert_eq!(whole.text().len() as u64, result["artefact"]["bytes"].as_u64().unwrap());
+    assert!(whole.text().ends_with("789\"") && !whole.text().contains("ghp_"));
+    assert_eq!(whole.header("cache-control"), Some("private, no-store"));
+    let part = ann.with("range", "bytes=1-10").get(&path).await;
+    assert_eq!((part.status.as_u16(), part.text()), (206, "[REDACTED:"));
+    let of = format!("bytes 1-10/{}", whole.text().len());
+    assert_eq!(part.header("content-range"), Some(of.as_str()));
+    let past = ann.with("range", "bytes=900000-").get(&path).await;
+    assert_eq!(past.status, 416);
+    // Another's, unknown and over are one answer.
+    let missing = bob.get(&path).await;
+    let told = missing.error();
+    assert_eq!((told.0, told.1.as_str()), (404, "not_found"));
+    assert_eq!(ann.get("/v1/artefacts/art_00").await.error(), told);
+    assert_eq!(server.anyone().get(&path).await.status, 401);
+    clock.advance(Duration::from_hours(1));
+    assert_eq!(ann.get(&path).await.error(), told);
+}
+
+#[tokio::test]
+async fn an_mcp_answer_stays_one() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(FakeClock::default()));
+    let server = server(dir.path(), clock).await;
+    let ann = server.agent("ann", Level::User).await;
+    let params = json!({"name": "mcp", "arguments": {}});
+    let result = ann.modern("tools/call", params).await.messages().remove(0)["result"].take();
+    let id = result["_meta"]["toolkeep/artefact"]["id"].as_str().unwrap();
+    assert!(result["content"][1]["text"].as_str().unwrap().contains(id), "{result}");
+    let whole: Value = ann.get(&format!("/v1/artefacts/{id}")).await.good();
+    assert!(whole["content"][0]["text"].as_str().unwrap().ends_with("789"));
+}

@@ -1,0 +1,248 @@
+//! Large answers in files, for their caller alone and for a while.
+//!
+//! Which file is whose is known in memory only, and the directory begins empty: nothing outlives the
+//! process. Bounded in bytes, in number and in time.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aws_lc_rs::rand;
+use bytes::Bytes;
+use tool::artefact::{ArtefactError, Artefacts, Kept, Part};
+use tool::{Boxed, Caller, Clock, Mono, Wall};
+
+/// Bounds of what is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArtefactBounds {
+    /// Bytes of all. Default 256 MiB.
+    pub bytes: u64,
+    /// Artefacts. Default 10,000.
+    pub count: usize,
+    /// How long each is kept. Default an hour.
+    pub life: Duration,
+}
+
+impl Default for ArtefactBounds {
+    fn default() -> Self {
+        Self { bytes: 256 << 20, count: 10_000, life: Duration::from_hours(1) }
+    }
+}
+
+/// Keeps artefacts in one directory.
+#[derive(Debug, Clone)]
+pub struct FileArtefacts {
+    dir: PathBuf,
+    bounds: ArtefactBounds,
+    clock: Arc<dyn Clock>,
+    kept: Arc<Mutex<Index>>,
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    by_id: HashMap<String, Entry>,
+    /// Oldest first.
+    order: VecDeque<String>,
+    bytes: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    org: String,
+    subject: String,
+    bytes: u64,
+    since: Mono,
+}
+
+impl FileArtefacts {
+    /// In `dir`, which is made; what a process before has left there is removed.
+    ///
+    /// # Errors
+    /// Where it cannot be made or emptied.
+    pub fn open(dir: &Path, bounds: ArtefactBounds, clock: Arc<dyn Clock>) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        for entry in fs::read_dir(dir)? {
+            let path = entry?.path();
+            if is_id(&path.file_name().unwrap_or_default().to_string_lossy()) {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(Self { dir: dir.to_owned(), bounds, clock, kept: Arc::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Index> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets what is over, and the oldest until there is room; their files go too.
+    fn make_room(&self, index: &mut Index, wanted: u64) {
+        let now = self.clock.mono();
+        while let Some(id) = index.order.front() {
+            let over = index.by_id.get(id).is_none_or(|it| now.since(it.since) >= self.bounds.life);
+            let full = index.bytes + wanted > self.bounds.bytes
+                || (wanted > 0 && index.by_id.len() >= self.bounds.count);
+            if !over && !full {
+                return;
+            }
+            let Some(id) = index.order.pop_front() else { return };
+            if let Some(entry) = index.by_id.remove(&id) {
+                index.bytes -= entry.bytes;
+            }
+            if let Err(error) = fs::remove_file(self.dir.join(&id)) {
+                tracing::warn!(%error, "an artefact that is over cannot be removed");
+            }
+        }
+    }
+
+    fn keep_now(&self, owner: &Caller, body: &[u8]) -> Result<Kept, ArtefactError> {
+        let told = |what: String| ArtefactError::Unavailable(what);
+        let bytes = body.len() as u64;
+        if bytes > self.bounds.bytes {
+            return Err(told(format!("{bytes} bytes cannot be kept, {} can", self.bounds.bytes)));
+        }
+        let mut random = [0; 16];
+        rand::fill(&mut random).map_err(|_| told("the system gives no random numbers".into()))?;
+        let id = format!("art_{:032x}", u128::from_be_bytes(random));
+        let mut index = self.lock();
+        self.make_room(&mut index, bytes);
+        let path = self.dir.join(&id);
+        let written = OpenOptions::new()
+            .create_new(true)
+            .write(true)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|mut file| file.write_all(body));
+        if let Err(error) = written {
+            fs::remove_file(&path).ok();
+            return Err(told(format!("the answer cannot be kept: {error}")));
+        }
+        let (org, subject) = (owner.org.to_string(), owner.subject.clone());
+        let entry = Entry { org, subject, bytes, since: self.clock.mono() };
+        index.bytes += bytes;
+        index.order.push_back(id.clone());
+        index.by_id.insert(id.clone(), entry);
+        let life = u64::try_from(self.bounds.life.as_millis()).unwrap_or(u64::MAX);
+        let expires = Wall(self.clock.wall().0.saturating_add(life));
+        Ok(Kept { id, bytes, expires })
+    }
+
+    fn read_now(
+        &self,
+        owner: &Caller,
+        id: &str,
+        (from, most): (u64, usize),
+    ) -> Result<Part, ArtefactError> {
+        let (file, total) = {
+            let mut index = self.lock();
+            self.make_room(&mut index, 0);
+            let ours = |it: &&Entry| it.org == owner.org.as_str() && it.subject == owner.subject;
+            let entry = index.by_id.get(id).filter(ours).ok_or(ArtefactError::Missing)?;
+            (File::open(self.dir.join(id)), entry.bytes)
+        };
+        let told = |error: io::Error| {
+            ArtefactError::Unavailable(format!("the answer cannot be read: {error}"))
+        };
+        let left = usize::try_from(total.saturating_sub(from)).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; left.min(most)];
+        if bytes.is_empty() {
+            return Ok(Part { bytes: Bytes::new(), total });
+        }
+        file.map_err(told)?.read_exact_at(&mut bytes, from).map_err(told)?;
+        Ok(Part { bytes: bytes.into(), total })
+    }
+
+    /// On a thread that may wait for the disk.
+    async fn away<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, ArtefactError> + Send + 'static,
+    ) -> Result<T, ArtefactError> {
+        let own = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&own)).await;
+        done.unwrap_or_else(|_| Err(ArtefactError::Unavailable("a fault in Toolkeep".to_owned())))
+    }
+}
+
+fn is_id(name: &str) -> bool {
+    name.strip_prefix("art_").is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+impl Artefacts for FileArtefacts {
+    fn keep<'a>(
+        &'a self,
+        owner: &'a Caller,
+        body: Bytes,
+    ) -> Boxed<'a, Result<Kept, ArtefactError>> {
+        let owner = owner.clone();
+        Box::pin(self.away(move |own| own.keep_now(&owner, &body)))
+    }
+
+    fn read<'a>(
+        &'a self,
+        owner: &'a Caller,
+        id: &'a str,
+        range: (u64, usize),
+    ) -> Boxed<'a, Result<Part, ArtefactError>> {
+        let (owner, id) = (owner.clone(), id.to_owned());
+        Box::pin(self.away(move |own| own.read_now(&owner, &id, range)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use testkit::clock::FakeClock;
+    use tool::Caller;
+    use tool::artefact::{ArtefactError, Artefacts as _};
+
+    use super::{ArtefactBounds, FileArtefacts};
+
+    fn caller(subject: &str) -> Caller {
+        Caller { subject: subject.to_owned(), ..testkit::context::caller() }
+    }
+
+    fn bounds(bytes: u64) -> ArtefactBounds {
+        ArtefactBounds { bytes, ..ArtefactBounds::default() }
+    }
+
+    #[tokio::test]
+    async fn an_artefact_is_its_callers_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(FakeClock::default());
+        let kept = FileArtefacts::open(dir.path(), bounds(1_000), clock.clone()).unwrap();
+        let one = kept.keep(&caller("ann"), b"0123456789".as_slice().into()).await.unwrap();
+        let part = kept.read(&caller("ann"), &one.id, (3, 4)).await.unwrap();
+        assert_eq!((part.bytes.as_ref(), part.total), (b"3456".as_slice(), 10));
+        assert!(kept.read(&caller("ann"), &one.id, (10, 4)).await.unwrap().bytes.is_empty());
+        assert!(kept.read(&caller("ann"), &one.id, (u64::MAX, 4)).await.unwrap().bytes.is_empty());
+        for (who, id) in [("bob", one.id.as_str()), ("ann", "art_00"), ("ann", "../store.db")] {
+            assert_eq!(kept.read(&caller(who), id, (0, 1)).await, Err(ArtefactError::Missing));
+        }
+        clock.advance(Duration::from_hours(1));
+        assert_eq!(kept.read(&caller("ann"), &one.id, (0, 1)).await, Err(ArtefactError::Missing));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn the_oldest_make_room_and_a_start_begins_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock: Arc<FakeClock> = Arc::default();
+        let kept = FileArtefacts::open(dir.path(), bounds(100), clock.clone()).unwrap();
+        let mut ids = Vec::new();
+        for _ in 0..5 {
+            ids.push(kept.keep(&caller("ann"), vec![7; 40].into()).await.unwrap().id);
+        }
+        let there = async |id: &String| kept.read(&caller("ann"), id, (0, 1)).await.is_ok();
+        assert!(!there(&ids[2]).await && there(&ids[3]).await && there(&ids[4]).await);
+        let error = kept.keep(&caller("ann"), vec![7; 101].into()).await.unwrap_err();
+        assert!(matches!(error, ArtefactError::Unavailable(_)));
+        std::fs::write(dir.path().join("other"), "not ours").unwrap();
+        drop(FileArtefacts::open(dir.path(), bounds(100), clock).unwrap());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

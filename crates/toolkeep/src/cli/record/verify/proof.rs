@@ -1,0 +1,69 @@
+//! What a check has proved, and what it cannot: said with every answer.
+
+use ledger::{Report, WriterReport};
+
+use super::signed::Signed;
+
+/// Two lists of sentences.
+pub(super) fn of(report: &Report, signed: &Signed, kept: usize) -> (Vec<String>, Vec<String>) {
+    let (mut proved, mut not) = (Vec::new(), Vec::new());
+    if report.is_sound() {
+        for writer in &report.writers {
+            of_writer(writer, &mut proved, &mut not);
+        }
+    }
+    let fitting: u64 = report.writers.iter().map(|writer| writer.kept).sum();
+    match (kept, fitting) {
+        (0, _) => not.push(Report::LIMITS.to_owned()),
+        (_, 0) => {}
+        (_, 1) => proved.push("1 checkpoint kept elsewhere fits".to_owned()),
+        (_, many) => {
+            proved.push(format!(
+                "{many} checkpoints kept elsewhere fit, each later one going on from the earlier ones"
+            ));
+        }
+    }
+    if signed.own_key {
+        not.push(
+            "that nobody else signed the checkpoints: the key lies beside the record; keep a copy of it \
+             elsewhere and give it with `--signer`"
+                .to_owned(),
+        );
+    }
+    if signed.foreign > 0 {
+        not.push(format!(
+            "{} checkpoints are signed by other keys and were left out",
+            signed.foreign
+        ));
+    }
+    let without = report.writers.iter().map(|writer| writer.writer.as_str());
+    let writers = signed.writers();
+    if kept > 0 {
+        for writer in without.filter(|writer| !writers.is_empty() && !writers.contains(writer)) {
+            not.push(format!("`{writer}`: no checkpoint of it was given: {}", Report::LIMITS));
+        }
+    }
+    (proved, not)
+}
+
+fn of_writer(writer: &WriterReport, proved: &mut Vec<String>, not: &mut Vec<String>) {
+    let (name, records) = (&writer.writer, writer.records);
+    let sealed = records.saturating_sub(writer.unsealed);
+    proved
+        .push(format!("`{name}`: the first {sealed} records are those that its checkpoints seal"));
+    if writer.unsealed > 0 {
+        not.push(format!(
+            "`{name}`: the last {} of {records} records are behind the last checkpoint: a change that keeps \
+             each whole, or cutting them off, is not seen",
+            writer.unsealed
+        ));
+    }
+    if let Some(through) = writer.kept_through {
+        proved.push(format!(
+            "`{name}`: the records up to {through} are those of the kept checkpoint"
+        ));
+        not.push(format!(
+            "`{name}`: what came after record {through}, where all of it was cut off or written anew"
+        ));
+    }
+}

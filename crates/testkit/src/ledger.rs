@@ -71,7 +71,7 @@ impl Ledger for MemoryLedger {
 
     fn wait(&self, waited: &Waited) -> Result<(), LedgerError> {
         self.health()?;
-        push(&self.frames, Kind::Wait, waited.call, Json::of(waited));
+        push(&self.frames, Kind::Wait, Some(waited.call), Json::of(waited));
         Ok(())
     }
 

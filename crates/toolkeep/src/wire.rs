@@ -29,7 +29,6 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tool::{Boxed, Clock, Org, Secret, Store};
-use upstreams::module::Manifests;
 
 use crate::cli::LAUNCH;
 use crate::cli::failure::{Exit, Failure};
@@ -39,6 +38,7 @@ use crate::config::{self, Config, Faults, Latest, ServerConfig};
 use credentials::Configured;
 use door::RouterDoor;
 use internals::Inside;
+use manifests::Kept;
 use sources::{Ways, Workshop};
 use webhook::Teller;
 
@@ -65,7 +65,7 @@ struct App {
     credentials: Arc<Configured>,
     policy: Arc<ArcSwap<Policy>>,
     workshop: Workshop,
-    manifests: Arc<Manifests>,
+    manifests: Kept,
     keys: Arc<Keys>,
     teller: Option<Teller>,
 }
@@ -122,7 +122,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
         tokio::select! {
             () = serving => {}
             () = follow(&app, news) => {}
-            () = app.manifests.tend() => {}
+            () = app.manifests.manifests.tend() => {}
             () = app.gateway.tend() => {}
             () = teller => {}
         }
@@ -154,6 +154,11 @@ async fn read_keys(store: Arc<dyn Store>, start: &Start) -> Result<Keys, Failure
 
 async fn once(keys: &Keys, name: &str, what: &'static str) -> Result<Secret, Failure> {
     keys.once(name).await.map_err(|error| fault(what)(error.message()))
+}
+
+/// Programs are started by this one.
+fn launcher() -> Launcher {
+    Launcher::this_binary(vec![LAUNCH.into()])
 }
 
 /// The sources, supervised.
@@ -188,12 +193,12 @@ async fn assemble(
     let tokens = once(&keys, "secret/tokens", "the tokens' key").await?;
     let sealed = Sealed::new(Arc::clone(&store), &tokens, "held calls");
     let tokens = Arc::new(Sealed::new(Arc::clone(&store), &tokens, "upstream tokens"));
-    let manifests = manifests::kept(config, (&keys, store), &egress, &clock).await?;
-    let ways = Ways { egress, manifests: Arc::clone(&manifests), tokens };
+    let manifests = Kept::new(config, (&keys, store), egress.clone(), Arc::clone(&clock)).await?;
+    let ways = Ways { egress, manifests: Arc::clone(&manifests.manifests), tokens };
     let keys = Arc::new(keys);
     let (holding, teller) = held::holding(config, &keys, (sealed, &ways.egress), &clock)?;
-    let workshop =
-        Workshop::new(Launcher::this_binary(vec![LAUNCH.into()]), ways, Arc::clone(&clock));
+    let environment = Arc::clone(&start.setting.environment);
+    let workshop = Workshop::new(launcher(), ways, environment, Arc::clone(&clock));
     let credentials = Arc::new(Configured::default());
     credentials.set(sources::secrets(config));
     let intake = intake(workshop.build(config, &start.faults), &clock);
@@ -243,12 +248,15 @@ async fn assemble(
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.
 async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
+    let first = Arc::clone(&news.borrow());
     while news.changed().await.is_ok() {
         let latest = Arc::clone(&news.borrow_and_update());
         match latest.as_ref() {
             Ok(config) => {
                 tracing::info!("configuration taken");
+                configuration::told_of_restart(first.as_ref().as_ref().ok(), config);
                 app.credentials.set(sources::secrets(config));
+                app.manifests.follow(config);
                 app.doors.believe(issuers::trusted(config, &app.workshop.egress));
                 let guests = config.default_guest_modules.clone();
                 if let Err(error) = app.keys.set_guests(guests).await {

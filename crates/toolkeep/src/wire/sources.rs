@@ -53,9 +53,9 @@ impl Workshop {
     pub(super) fn new(
         launcher: Launcher,
         Ways { egress, manifests, tokens }: Ways,
+        environment: Arc<Environment>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let environment = Arc::new(Environment::of_process());
         Self { launcher, egress, manifests, clock, environment, inside: Late::default(), tokens }
     }
 

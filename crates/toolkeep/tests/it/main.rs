@@ -37,4 +37,6 @@ mod support;
 #[cfg(test)]
 mod support_real;
 #[cfg(test)]
+mod traps;
+#[cfg(test)]
 mod without_server;

@@ -166,6 +166,11 @@ async fn once(keys: &Keys, name: &str, what: &'static str) -> Result<Secret, Fai
     keys.once(name).await.map_err(|error| fault(what)(error.message()))
 }
 
+/// Programs are started by this one.
+fn launcher() -> Launcher {
+    Launcher::this_binary(vec![LAUNCH.into()])
+}
+
 /// The sources, supervised.
 fn intake(at: (Org, Arc<Pins>), sources: Vec<Sourced>, clock: &Arc<dyn Clock>) -> Arc<Intake> {
     Arc::new(Intake::pinned(at, sources, Times::default(), Arc::clone(clock)))
@@ -194,14 +199,13 @@ async fn assemble(
     keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
     let mac_key = once(&keys, "secret/records", "the records' key").await?;
     let ledger = open_ledger(start.held.data().records(), &clock).await?;
-    let launcher = Launcher::this_binary(vec![LAUNCH.into()]);
     let (ways, manifests, sealed) = ways(config, (&keys, &store), &clock).await?;
     let keys = Arc::new(keys);
     let (holding, teller) = held::holding(config, &keys, (sealed, &ways.egress), &clock)?;
     let artefacts = artefacts(start, &clock);
     let environment = Arc::clone(&start.setting.environment);
     let workshop =
-        Workshop::new(launcher, ways, environment, (Arc::clone(&clock), artefacts.clone()));
+        Workshop::new(launcher(), ways, environment, (Arc::clone(&clock), artefacts.clone()));
     let credentials = configured(config);
     let (at, seals) = pins(start, (&ledger, &store), &clock)?;
     let intake = intake(at, workshop.build(config, &start.faults), &clock);

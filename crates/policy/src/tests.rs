@@ -22,9 +22,19 @@ pub(crate) fn key(level: Level) -> NewKey {
     NewKey { level, ..NewKey::user(KeyId::random([1; 6]), "ann") }
 }
 
-pub(crate) fn enter(key: NewKey) -> Principal {
+/// With the keys it was delegated from, each with what the one after it has not lost.
+pub(crate) fn enter(mut key: NewKey) -> Principal {
+    let mut records = Vec::new();
+    for hand in 0..key.delegations.len() {
+        let id = KeyId::new(format!("p{hand}")).unwrap();
+        let delegations = key.delegations[..hand].to_vec();
+        key.delegations[hand].by = id.to_string();
+        let above = NewKey { id, delegations, ..key.clone() };
+        records.push(above.issue([9; 32], Wall(0)).unwrap().1);
+    }
     let (secret, record) = key.issue([7; 32], Wall(0)).unwrap();
-    KeyRing::new([record]).verify(Some(secret.open()), Wall(1)).unwrap()
+    records.push(record);
+    KeyRing::new(records).verify(Some(secret.open()), Wall(1)).unwrap()
 }
 
 fn principal(level: Level, modules: Option<&[&str]>) -> Principal {

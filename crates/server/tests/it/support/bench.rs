@@ -186,7 +186,14 @@ impl Server {
     }
 
     /// Another key, with the principal that it makes.
-    pub(crate) async fn known(&self, key: NewKey) -> (Client, Principal) {
+    pub(crate) async fn known(&self, mut key: NewKey) -> (Client, Principal) {
+        for hand in 0..key.delegations.len() {
+            let id = Keys::fresh_id().unwrap();
+            let delegations = key.delegations[..hand].to_vec();
+            key.delegations[hand].by = id.to_string();
+            let above = NewKey { id, delegations, ..key.clone() };
+            self.keys.create(above, self.clock.wall()).await.unwrap();
+        }
         let (secret, record) = self.keys.create(key, self.clock.wall()).await.unwrap();
         let principal = self.keys.ring().verify(Some(secret.open()), self.clock.wall()).unwrap();
         (self.anyone().key(secret.open(), record.id.as_str()), principal)

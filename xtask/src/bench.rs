@@ -3,13 +3,15 @@
 use std::process::Command;
 
 use crate::children::shown;
+use crate::provision;
 use crate::workspace::{Workspace, cargo};
 
-/// Where `--write` writes.
+/// Where `--write` writes, and where it does with `--peers`.
 const REPORT: &str = "docs/reference/benchmarks.md";
+const PEERS: &str = "docs/reference/benchmarks-peers.md";
 
 /// Runs `bench` with `words`. `--write` names the report, and Toolkeep itself is built and measured
-/// unless `--around` leaves it out. `bench formats` needs nothing but itself.
+/// unless `--around` leaves it out. `--peers` installs other gateways and names where they are. `bench formats` needs nothing but itself.
 ///
 /// # Errors
 /// Where something does not build, or the measurement fails.
@@ -26,8 +28,12 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
     let around = formats || words.contains(&"--around") || words.contains(&"--help");
     for word in words.iter().filter(|word| **word != "--around") {
         command.arg(word);
+        if *word == "--peers" {
+            command.arg(provision::peers(workspace)?);
+        }
         if *word == "--write" {
-            command.arg(workspace.root.join(REPORT));
+            let peers = words.contains(&"--peers");
+            command.arg(workspace.root.join(if peers { PEERS } else { REPORT }));
         }
     }
     release("bench")?;

@@ -64,6 +64,12 @@ pub(crate) const PYTHON: &[(&str, &[&str], &str)] = &[
     ("venv-mongodb", &["secantusdb==0.7.0b3"], "bin/secantusd-py"),
 ];
 
+/// Other gateways that `bench call --peers` measures, in the same form; nothing else needs them.
+pub(crate) const PEERS: &[(&str, &[&str], &str)] = &[
+    ("peer-fastmcp", &["fastmcp==4.1.2"], "bin/fastmcp"),
+    ("peer-contextforge", &["mcp-contextforge-gateway==1.0.7.post20260921"], "bin/mcpgateway"),
+];
+
 /// The SDK that the older Python servers were written for.
 const OLD_SDK: &str = "mcp==1.30.0";
 

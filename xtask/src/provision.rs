@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::children::{quiet, shown};
-use crate::pins::{DEBIAN, NODE, NPM, PYTHON};
+use crate::pins::{DEBIAN, NODE, NPM, PEERS, PYTHON};
 use crate::tools::retry;
 use crate::workspace::Workspace;
 
@@ -180,25 +180,41 @@ fn npm_part(prefix: &Path, packages: &[(&str, &str)]) -> Result<(), String> {
 }
 
 fn python(folder: &Path) -> Result<(), String> {
-    for (venv, wanted, _) in PYTHON {
-        let home = folder.join(venv);
-        retry(&wanted.join(" "), || {
-            // Made anew: what an earlier version left behind would answer imports too.
-            drop(fs::remove_dir_all(&home));
-            let made = quiet(Command::new("python3").args(["-m", "venv"]).arg(&home))?;
-            let mut pip = Command::new(home.join("bin/python"));
-            pip.args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--no-input",
-                "--disable-pip-version-check",
-            ]);
-            Ok(made.status.success() && shown(pip.args(*wanted))?.status.success())
-        })?;
+    PYTHON.iter().try_for_each(|(venv, wanted, _)| environment(&folder.join(venv), wanted))
+}
+
+/// Installs the gateways that are measured beside ours, where they are missing; answers where.
+pub(crate) fn peers(workspace: &Workspace) -> Result<PathBuf, String> {
+    let folder = workspace.target.join("real");
+    fs::create_dir_all(&folder).map_err(|e| at(&folder, &e))?;
+    let lock = File::create(folder.join("lock")).map_err(|e| at(&folder, &e))?;
+    lock.lock().map_err(|e| at(&folder, &e))?;
+    for (venv, wanted, file) in PEERS {
+        let (home, pins) = (folder.join(venv), wanted.join(" "));
+        let stamp = home.join("stamp");
+        if fs::read_to_string(&stamp).is_ok_and(|found| found == pins) && home.join(file).exists() {
+            continue;
+        }
+        println!("installing {pins}");
+        environment(&home, wanted)?;
+        if !home.join(file).exists() {
+            let file = home.join(file);
+            return Err(format!("`{}` is missing after the installation", file.display()));
+        }
+        fs::write(&stamp, &pins).map_err(|e| at(&stamp, &e))?;
     }
-    Ok(())
+    Ok(folder)
+}
+
+fn environment(home: &Path, wanted: &[&str]) -> Result<(), String> {
+    retry(&wanted.join(" "), || {
+        // Made anew: what an earlier version left behind would answer imports too.
+        drop(fs::remove_dir_all(home));
+        let made = quiet(Command::new("python3").args(["-m", "venv"]).arg(home))?;
+        let mut pip = Command::new(home.join("bin/python"));
+        pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]);
+        Ok(made.status.success() && shown(pip.args(wanted))?.status.success())
+    })
 }
 
 fn at(path: &Path, error: &std::io::Error) -> String {

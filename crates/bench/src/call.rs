@@ -9,7 +9,7 @@ use crate::options::{Options, USAGE};
 use crate::report::Report;
 use crate::target::{Part, Series, Target, in_turn};
 use crate::toolkeep::Toolkeep;
-use crate::{lists, perf};
+use crate::{lists, peers, perf};
 
 /// Measures, prints, and writes where asked.
 pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
@@ -21,7 +21,11 @@ pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
     let folder = Folder::make()?;
     let counting = perf::available();
     let calls = calls(&options, &folder.0, counting.is_ok()).await?;
-    let lists = lists::run(&options, &folder.0).await?;
+    // Lists are no matter of the others.
+    let lists = match &options.peers {
+        Some(_) => Vec::new(),
+        None => lists::run(&options, &folder.0).await?,
+    };
     let report = Report { options: &options, machine: machine::describe(), counting, calls, lists };
     let text = report.to_string();
     println!("\n{text}");
@@ -84,6 +88,14 @@ async fn calls(options: &Options, folder: &Path, count: bool) -> Result<Vec<Seri
             let message = Message::call(toolkeep.part.address, toolkeep.named(tool)?);
             targets.push(target(name, message.with(&toolkeep.headers), own, &[own, behind]));
         }
+    }
+    let peers = match &options.peers {
+        Some(installs) => peers::start(installs, upstream.address, folder).await?,
+        None => Vec::new(),
+    };
+    for peer in &peers {
+        let own = peer.part.pid();
+        targets.push(target(peer.name, peer.message.clone(), own, &[own, behind]));
     }
     let mut all = Vec::new();
     for callers in &options.callers {

@@ -4,6 +4,7 @@
 //! again, while one caller goes on calling a tool behind. And: the first list after a tool was added.
 
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,8 @@ pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
     done
 }
 
-fn tempfile() -> Result<std::path::PathBuf, String> {
+/// A folder to work in.
+pub(crate) fn tempfile() -> Result<std::path::PathBuf, String> {
     let folder = std::env::temp_dir().join(format!("toolkeep-catalog-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|e| format!("`{}`: {e}", folder.display()))?;
     Ok(folder)
@@ -52,7 +54,7 @@ async fn measure(binary: &Path, folder: &Path, tools: usize) -> Result<(), Strin
     );
     for (number, from) in (0..tools).step_by(FILE).enumerate() {
         let file = folder.join(format!("tools-{number}.json"));
-        write(&file, from..(from + FILE).min(tools))?;
+        Definitions(from..(from + FILE).min(tools)).write(&file)?;
         let line = format!("  - name: big{number}\n    tools: \"{}\"\n", file.display());
         configuration.push_str(&line);
     }
@@ -77,7 +79,7 @@ async fn measure(binary: &Path, folder: &Path, tools: usize) -> Result<(), Strin
     );
     let file = folder.join("tools-0.json");
     let change = async {
-        write(&file, 1..FILE.min(tools))?;
+        Definitions(1..FILE.min(tools)).write(&file)?;
         let (first, seen) = changed(&toolkeep).await?;
         let (count, _, slowest) = pages(&toolkeep).await?;
         Ok::<_, String>((first, seen, count, slowest))
@@ -94,27 +96,46 @@ async fn measure(binary: &Path, folder: &Path, tools: usize) -> Result<(), Strin
 }
 
 /// A tool file that offers these numbers.
-fn write(file: &Path, numbers: std::ops::Range<usize>) -> Result<(), String> {
-    let tool = |number: usize| {
-        json!({
-            "name": format!("tool_{number}"),
-            "type": "function",
-            "handler": "mock",
-            "description": "One of very many tools that are there to be listed.",
-            "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
-            "implementation": {"type": "mock", "mock_response": "none"},
-        })
-    };
-    let tools: Vec<Value> = numbers.map(tool).collect();
-    let text = json!({"tools": tools}).to_string();
-    let whole = file.with_extension("new");
-    let failed = |e: std::io::Error| format!("`{}`: {e}", file.display());
-    fs::write(&whole, text).map_err(failed)?;
-    fs::rename(&whole, file).map_err(failed)
+pub(crate) struct Definitions(pub(crate) Range<usize>);
+
+impl Definitions {
+    /// Puts it in the place of `file`: YAML as a person would write it, or JSON.
+    pub(crate) fn write(self, file: &Path) -> Result<(), String> {
+        let text = if file.extension().is_some_and(|it| it == "yaml") {
+            format!("tools:\n{}", self.0.map(yaml).collect::<String>())
+        } else {
+            json!({"tools": self.0.map(tool).collect::<Vec<_>>()}).to_string()
+        };
+        let whole = file.with_extension("new");
+        let failed = |e: std::io::Error| format!("`{}`: {e}", file.display());
+        fs::write(&whole, text).map_err(failed)?;
+        fs::rename(&whole, file).map_err(failed)
+    }
+}
+
+const DESCRIPTION: &str = "One of very many tools that are there to be listed.";
+
+fn tool(number: usize) -> Value {
+    json!({
+        "name": format!("tool_{number}"),
+        "type": "function",
+        "handler": "mock",
+        "description": DESCRIPTION,
+        "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
+        "implementation": {"type": "mock", "mock_response": "none"},
+    })
+}
+
+fn yaml(number: usize) -> String {
+    format!(
+        "  - name: tool_{number}\n    type: function\n    handler: mock\n    description: {DESCRIPTION}\n    \
+         parameters:\n      type: object\n      properties:\n        text:\n          type: string\n    \
+         implementation:\n      type: mock\n      mock_response: none\n"
+    )
 }
 
 /// Asks for every page: how many there are, how many tools, and the slowest answer.
-async fn pages(toolkeep: &Toolkeep) -> Result<(usize, usize, Duration), String> {
+pub(crate) async fn pages(toolkeep: &Toolkeep) -> Result<(usize, usize, Duration), String> {
     let mut connection = connect(toolkeep.part.address).await?;
     let (mut pages, mut tools, mut slowest, mut cursor) = (0, 0, Duration::ZERO, None);
     loop {

@@ -20,9 +20,11 @@ mod machine;
 mod message;
 mod options;
 mod part;
+mod peers;
 mod perf;
 mod report;
 mod serve;
+mod start;
 mod target;
 mod toolkeep;
 
@@ -40,6 +42,7 @@ async fn main() -> ExitCode {
         ["call", flags @ ..] => call::run(flags).await,
         ["catalog", flags @ ..] => catalog::run(flags).await,
         ["formats", flags @ ..] => formats::run(flags),
+        ["start", flags @ ..] => start::run(flags).await,
         ["part", part @ ..] => part::run(part).await,
         ["load", rest @ ..] => perf::load(rest).await,
         _ => Err(options::USAGE.to_owned()),

@@ -10,7 +10,10 @@ usage: cargo xtask bench call [OPTIONS]
   --rounds N       turns of each target for each number of callers (6)
   --callers A,B    numbers of callers (1,16,64)
   --around         without Toolkeep: only what stands around it
-  --write          also write the report, docs/reference/benchmarks.md";
+  --peers          other gateways beside it, which are installed for that (PyPI: fastmcp,
+                   mcp-contextforge-gateway)
+  --write          also write the report, docs/reference/benchmarks.md, and with --peers
+                   docs/reference/benchmarks-peers.md";
 
 /// The choices of one run.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +23,8 @@ pub(crate) struct Options {
     pub(crate) callers: Vec<usize>,
     /// The binary to measure; the task passes it.
     pub(crate) toolkeep: Option<PathBuf>,
+    /// Where other gateways are installed; the task passes it.
+    pub(crate) peers: Option<PathBuf>,
     /// The file of the report; the task passes it.
     pub(crate) write: Option<PathBuf>,
 }
@@ -32,6 +37,7 @@ impl Options {
             rounds: 6,
             callers: vec![1, 16, 64],
             toolkeep: None,
+            peers: None,
             write: None,
         };
         for pair in flags.chunks(2) {
@@ -58,6 +64,7 @@ impl Options {
                 self.callers = value.split(',').map(one).collect::<Option<_>>().ok_or_else(bad)?;
             }
             "--toolkeep" => self.toolkeep = Some(PathBuf::from(value)),
+            "--peers" => self.peers = Some(PathBuf::from(value)),
             "--write" => self.write = Some(PathBuf::from(value)),
             _ => return Err(format!("`{flag}` is no option\n\n{USAGE}")),
         }

@@ -32,6 +32,12 @@ left out. Memory is resident at the end, and the most it ever was. The ratio of 
 it is the share of direct's calls that would remain if the machine did nothing else, and it moves less than calls/s.
 ";
 
+const PEERS: &str = "\
+`fastmcp proxy` is `create_proxy` of the PyPI package fastmcp, without sessions and without keys; `ContextForge` is \
+mcp-contextforge-gateway on SQLite with one worker, with a token of its own, without its limit on requests, its page and \
+its telemetry. Both as `pip` installs them; the versions stand in `xtask/src/pins.rs`.
+";
+
 impl Report<'_> {
     /// Answers that were not what was asked for.
     pub(crate) fn failures(&self) -> u64 {
@@ -103,9 +109,18 @@ impl fmt::Display for Report<'_> {
         writeln!(f, "{HEAD}")?;
         self.conditions(f)?;
         writeln!(f, "\n## tools/call\n\n{LEGEND}")?;
+        if self.options.peers.is_some() {
+            writeln!(f, "{PEERS}")?;
+        }
         table(f, &self.calls)?;
         writeln!(f, "\nRatios of the same run:\n")?;
         self.ratios(f)?;
+        if self.lists.is_empty() { Ok(()) } else { self.of_lists(f) }
+    }
+}
+
+impl Report<'_> {
+    fn of_lists(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "\n## tools/list\n\nAt 16 callers, beside an axum server that holds the same bytes ready, and the MCP server behind, which makes its list anew.\n"

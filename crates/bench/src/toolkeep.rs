@@ -38,6 +38,20 @@ impl Toolkeep {
         configuration: &str,
         folder: &Path,
     ) -> Result<Self, String> {
+        let mut toolkeep = Self::spawn(binary, configuration, folder)?;
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE && !toolkeep.part.ended() {
+            if toolkeep.ready(folder).await.is_ok() {
+                return Ok(toolkeep);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let said = fs::read_to_string(folder.join("toolkeep.log")).unwrap_or_default();
+        Err(format!("toolkeep does not list the tools behind it; it said:\n{said}"))
+    }
+
+    /// Starts `binary` with this configuration and a new data directory, and waits for nothing.
+    pub(crate) fn spawn(binary: &Path, configuration: &str, folder: &Path) -> Result<Self, String> {
         let (config, data) = (folder.join("toolkeep.yaml"), folder.join("data"));
         let failed = |e: std::io::Error| format!("`{}`: {e}", folder.display());
         drop(fs::remove_dir_all(&data));
@@ -49,27 +63,24 @@ impl Toolkeep {
         command.arg("serve").arg("--config").arg(config).arg("--data").arg(&data);
         command.args(["--listen", &address.to_string()]);
         command.stdout(Stdio::from(log.try_clone().map_err(failed)?)).stderr(Stdio::from(log));
-        let mut toolkeep =
-            Self { part: Part::at(&mut command, address)?, headers: Vec::new(), tools: Vec::new() };
-        let begun = Instant::now();
-        while begun.elapsed() < PATIENCE && !toolkeep.part.ended() {
-            if toolkeep.ready(&data).await.is_ok() {
-                return Ok(toolkeep);
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        let said = fs::read_to_string(folder.join("toolkeep.log")).unwrap_or_default();
-        Err(format!("toolkeep does not list the tools behind it; it said:\n{said}"))
+        Ok(Self { part: Part::at(&mut command, address)?, headers: Vec::new(), tools: Vec::new() })
+    }
+
+    /// Takes up the key and a session.
+    pub(crate) async fn greet(&mut self, folder: &Path) -> Result<(), String> {
+        let key = fs::read_to_string(folder.join("data/agent.key")).map_err(|e| e.to_string())?;
+        let mut headers = vec![("authorization".to_owned(), format!("Bearer {}", key.trim()))];
+        headers.extend(session(self.part.address, &headers).await?);
+        self.headers = headers;
+        Ok(())
     }
 
     /// Takes up the key, the session and the names of the tools, as far as they are there.
-    async fn ready(&mut self, data: &Path) -> Result<(), String> {
-        let key = fs::read_to_string(data.join("agent.key")).map_err(|e| e.to_string())?;
-        let mut headers = vec![("authorization".to_owned(), format!("Bearer {}", key.trim()))];
-        headers.extend(session(self.part.address, &headers).await?);
-        let list = Message::list(self.part.address).with(&headers).once().await?.json()?;
+    async fn ready(&mut self, folder: &Path) -> Result<(), String> {
+        self.greet(folder).await?;
+        let headers = &self.headers;
+        let list = Message::list(self.part.address).with(headers).once().await?.json()?;
         self.tools = names(&list);
-        self.headers = headers;
         self.named("echo").map(drop)
     }
 
@@ -97,7 +108,8 @@ fn configuration(upstream: SocketAddr) -> String {
     )
 }
 
-fn free() -> std::io::Result<SocketAddr> {
+/// An address that nobody has.
+pub(crate) fn free() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 

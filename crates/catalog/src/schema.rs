@@ -1,6 +1,12 @@
 //! A tool's input schema, compiled once, and what does not fit it, in words a model can act on.
+//!
+//! A schema that cannot be used refuses its tool when it is listed. One that can be used for sure is
+//! compiled at the first call of its tool: of ten thousand tools few are ever called.
+
+mod sure;
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
@@ -12,8 +18,12 @@ const SUBSCHEMAS: usize = 2_000;
 const FAULTS: usize = 5;
 const FAULT_TEXT: usize = 240;
 
-/// A compiled JSON Schema.
-pub struct Schema(Validator);
+/// A JSON Schema that compiles, or is compiled.
+pub struct Schema {
+    text: Json,
+    /// What it came to, once it is asked for.
+    compiled: OnceLock<Result<Validator, String>>,
+}
 
 /// One thing that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +44,8 @@ impl fmt::Display for ArgumentFault {
 }
 
 impl Schema {
-    /// Compiles `schema`: draft 2020-12 unless it names another. Nothing is fetched, and patterns run
-    /// on the linear engine, so look-around is refused here rather than slow later.
+    /// Judges `schema`: draft 2020-12 unless it names another. Nothing is fetched, and patterns run on
+    /// the linear engine, so look-around is refused here rather than slow later.
     ///
     /// # Errors
     /// In words, with the place in the schema.
@@ -51,14 +61,12 @@ impl Schema {
         if found > SUBSCHEMAS {
             return Err(format!("the input schema has {found} objects, {SUBSCHEMAS} are allowed"));
         }
-        jsonschema::options()
-            .with_pattern_options(PatternOptions::regex().size_limit(1 << 20))
-            .build(&value)
-            .map(Self)
-            .map_err(|error| {
-                let place = error.instance_path().as_str();
-                cut(&format!("the input schema cannot be used: {error} (at `{place}`)"))
-            })
+        let compiled = OnceLock::new();
+        if !sure::compiles(root) {
+            // It is not there yet, so this sets it.
+            let _first = compiled.set(Ok(build(&value)?));
+        }
+        Ok(Self { text: schema.clone(), compiled })
     }
 
     /// Nothing where `args` fit, the first few faults where they do not.
@@ -66,15 +74,28 @@ impl Schema {
     /// # Errors
     /// [`ArgumentFault`]s, at least one.
     pub fn check(&self, args: &Value) -> Result<(), Vec<ArgumentFault>> {
-        if self.0.is_valid(args) {
+        let compiled = self.compiled.get_or_init(|| build(&self.text.value()));
+        let validator = compiled.as_ref().map_err(|message| {
+            vec![ArgumentFault { at: String::new(), message: message.clone() }]
+        })?;
+        if validator.is_valid(args) {
             return Ok(());
         }
         let fault = |error: jsonschema::ValidationError<'_>| ArgumentFault {
             at: error.instance_path().as_str().to_owned(),
             message: cut(&error.to_string()),
         };
-        Err(self.0.iter_errors(args).take(FAULTS).map(fault).collect())
+        Err(validator.iter_errors(args).take(FAULTS).map(fault).collect())
     }
+}
+
+fn build(schema: &Value) -> Result<Validator, String> {
+    let options =
+        jsonschema::options().with_pattern_options(PatternOptions::regex().size_limit(1 << 20));
+    options.build(schema).map_err(|error| {
+        let place = error.instance_path().as_str();
+        cut(&format!("the input schema cannot be used: {error} (at `{place}`)"))
+    })
 }
 
 /// Objects in a schema, as a measure of its size; the depth was bounded when it was checked.

@@ -46,11 +46,7 @@ fn declaration((name, description): (&str, &str), member: &'static str, schema: 
 
 /// The list of a request: one tool with all declarations.
 pub(crate) fn merged<'a>(declarations: impl Iterator<Item = &'a Json>) -> Json {
-    let all = Json::array(declarations);
-    if all.as_str() == "[]" {
-        return all;
-    }
-    Json::array([&Json::fields([("functionDeclarations", &all)])])
+    Json::array_within("functionDeclarations", declarations)
 }
 
 /// One tool with one declaration.

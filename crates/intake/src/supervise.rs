@@ -3,15 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{Shelf, State};
+use catalog::Shelf;
+use futures_util::FutureExt as _;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tool::source::SourceFault;
-use tool::{Clock, Listing, Problem, SourceError};
+use tool::{Clock, Listing, Problem, Revision, SourceError};
 
 use crate::keeper::{Keeper, Wires};
 use crate::pins::Looked;
 use crate::{Sourced, Times};
+
+/// Tools whose compiling is left to a thread on which nobody else waits.
+const MANY: usize = 500;
 
 pub(crate) struct Supervised {
     pub(crate) sourced: Sourced,
@@ -31,6 +35,7 @@ impl Supervised {
         let mut failures = 0;
         loop {
             let asked = *self.wires.asked.borrow_and_update();
+            let before = self.revision(shelf.revision);
             // The catalog waits for no source, and neither does the end of the program.
             let listing = tokio::select! {
                 listing = self.list() => listing,
@@ -38,7 +43,8 @@ impl Supervised {
             };
             failures = if listing.is_ok() { 0 } else { failures + 1 };
             let fresh = listing.is_ok();
-            shelf = self.shelved(&shelf, listing);
+            shelf = self.shelved(shelf, listing).await;
+            let seen = if failures > 0 { before } else { Some(shelf.revision) };
             let looked = tokio::select! {
                 looked = self.look(&mut shelf), if fresh => looked,
                 () = taken_away(&self.wires), if fresh => break,
@@ -46,7 +52,7 @@ impl Supervised {
             };
             self.keeper.put(shelf.clone(), &self.wires.done);
             self.wires.done.send_replace(asked);
-            if !self.wait(&shelf, failures, looked).await {
+            if !self.wait(seen, failures, looked).await {
                 break;
             }
         }
@@ -54,6 +60,14 @@ impl Supervised {
         if closing.is_err() {
             tracing::warn!(source = %self.sourced.source.name(), "the source did not close in time");
         }
+    }
+
+    /// The state that is about to be listed, of a source that tells when a broken one is mended; `last`
+    /// is that of the last good listing.
+    fn revision(&self, last: Revision) -> Option<Revision> {
+        let source = &self.sourced.source;
+        let tells = source.tells_when_mended();
+        tells.then(|| source.changed(last).now_or_never().unwrap_or(last))
     }
 
     /// Lists in a task of its own, so that a panic in a source is that source's problem.
@@ -87,11 +101,11 @@ impl Supervised {
         SourceError { kind, problem }
     }
 
-    fn shelved(&self, shelf: &Shelf, listing: Result<Listing, SourceError>) -> Shelf {
+    async fn shelved(&self, shelf: Shelf, listing: Result<Listing, SourceError>) -> Shelf {
         let name = self.sourced.source.name();
         match listing {
             Ok(listing) => {
-                let shelf = shelf.listed(&self.keeper.org, listing);
+                let shelf = self.compiled(shelf, listing).await;
                 tracing::info!(
                     source = %name, tools = shelf.tools.len(), problems = shelf.problems.len(),
                     "source listed"
@@ -106,8 +120,20 @@ impl Supervised {
         }
     }
 
-    /// Until it is worth listing again; `false` when the source was taken away.
-    async fn wait(&mut self, shelf: &Shelf, failures: usize, looked: Looked) -> bool {
+    /// Hashing thousands of definitions takes long enough that calls would notice.
+    async fn compiled(&self, shelf: Shelf, listing: Listing) -> Shelf {
+        if listing.offers.len() < MANY {
+            return shelf.listed(&self.keeper.org, listing);
+        }
+        let (last, org) = (shelf.clone(), self.keeper.org.clone());
+        let compile = move || shelf.listed(&org, listing);
+        // A fault in that code keeps what there was.
+        tokio::task::spawn_blocking(compile).await.unwrap_or(last)
+    }
+
+    /// Until it is worth listing again; `false` when the source was taken away. `seen` is the state of
+    /// the source that is known, where a change of it is worth listing for.
+    async fn wait(&mut self, seen: Option<Revision>, failures: usize, looked: Looked) -> bool {
         let failed = failures > 0;
         let retry = self.times.retry.get(failures.saturating_sub(1)).or(self.times.retry.last());
         let again =
@@ -119,10 +145,18 @@ impl Supervised {
                 self.sourced.source.refresh();
                 asked.is_ok()
             }
-            // After a failure the revision is the last good one's, and differs for ever.
-            _ = source.changed(shelf.revision), if !failed && shelf.state != State::Starting => true,
+            // After a failure the revision is the last good one's, and differs for ever, unless it was
+            // asked for before.
+            () = changed(source.as_ref(), seen) => true,
             () = sleep_maybe(again) => true,
         }
+    }
+}
+
+async fn changed(source: &dyn tool::Source, seen: Option<Revision>) {
+    match seen {
+        Some(seen) => drop(source.changed(seen).await),
+        None => std::future::pending().await,
     }
 }
 

@@ -193,6 +193,79 @@ async fn retries_after_5_10_20_and_30_s() {
     intake.close().await;
 }
 
+/// A file that is broken and then mended.
+#[derive(Debug)]
+struct Broken {
+    name: tool::SourceName,
+    state: tokio::sync::watch::Sender<(u64, bool)>,
+}
+
+impl tool::Source for Broken {
+    fn name(&self) -> &tool::SourceName {
+        &self.name
+    }
+    fn list(&self) -> tool::Boxed<'_, Result<Listing, SourceError>> {
+        let (revision, good) = *self.state.borrow();
+        let answer = match listing(&["a"]) {
+            Answer::Listing(listing) if good => {
+                Ok(Listing { revision: tool::Revision(revision), ..listing })
+            }
+            _ => Err(SourceError {
+                kind: SourceFault::Malformed,
+                problem: Problem::new("tools.yaml:1", "broken"),
+            }),
+        };
+        Box::pin(async { answer })
+    }
+    fn changed(&self, seen: tool::Revision) -> tool::Boxed<'_, tool::Revision> {
+        let mut state = self.state.subscribe();
+        Box::pin(async move {
+            let state = state.wait_for(|(revision, _)| *revision != seen.0).await.unwrap();
+            tool::Revision(state.0)
+        })
+    }
+    fn tells_when_mended(&self) -> bool {
+        true
+    }
+    fn close(&self) -> tool::Boxed<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// Nobody waits for the next try when the file is mended, and a broken one is not read all the time.
+#[tokio::test(start_paused = true)]
+async fn what_is_mended_is_listed_at_once() {
+    let state = tokio::sync::watch::Sender::new((1, true));
+    let source = Broken { name: tool::SourceName::new("file").unwrap(), state: state.clone() };
+    let sourced = Sourced {
+        source: Arc::new(source),
+        kind: "tool_file",
+        trust: Trust::Full,
+        durability: None,
+        poll: None,
+        fingerprint: 0,
+    };
+    let clock = Arc::new(FakeClock::default());
+    let intake = Intake::start(Org::default(), vec![sourced], Times::default(), clock);
+    for first in [1, 4] {
+        until(&intake, |i| states(i) == [State::Ok]).await;
+        for revision in [first + 1, first + 2] {
+            let before = *intake.numbers().borrow();
+            state.send_replace((revision, false));
+            until(&intake, |i| *i.numbers().borrow() > before).await;
+            assert_eq!(states(&intake), [State::Stale]);
+            assert_eq!(names(&intake), ["a"], "the last good one stays");
+        }
+        let (broken, number) = (tokio::time::Instant::now(), *intake.numbers().borrow());
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        assert_eq!(*intake.numbers().borrow(), number, "nothing changed");
+        state.send_replace((first + 3, true));
+        until(&intake, |i| states(i) == [State::Ok]).await;
+        assert_eq!(broken.elapsed().as_secs(), 4);
+    }
+    intake.close().await;
+}
+
 /// Whoever lists wakes what is away, but not as often as he lists.
 #[tokio::test(start_paused = true)]
 async fn a_list_wakes_what_is_away_at_most_every_5_s() {

@@ -25,6 +25,12 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// between two calls. A source that cannot tell never resolves.
     fn changed(&self, seen: Revision) -> Boxed<'_, Revision>;
 
+    /// Whether [`Source::changed`] also tells when it is worth listing again after a listing failed, as
+    /// of a file that is mended. Others are listed again after a while.
+    fn tells_when_mended(&self) -> bool {
+        false
+    }
+
     /// The operator asks for it: what is waited for before another try is forgotten, so that the next
     /// [`Source::list`] tries at once. Sources that wait for nothing need not do anything.
     fn refresh(&self) {}

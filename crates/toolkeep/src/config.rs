@@ -23,6 +23,7 @@ mod yaml;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use environment::Environment;
 pub use fault::{Fault, Faults, Place};
@@ -52,7 +53,7 @@ pub struct Setting {
     /// The folder that flags' paths begin at, absolute.
     pub folder: PathBuf,
     /// The environment.
-    pub environment: Environment,
+    pub environment: Arc<Environment>,
 }
 
 /// What came of reading.

@@ -29,7 +29,6 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tool::artefact::Artefacts;
 use tool::{Boxed, Clock, Org, Secret, Store};
-use upstreams::module::Manifests;
 
 use crate::cli::LAUNCH;
 use crate::cli::failure::{Exit, Failure};
@@ -40,6 +39,7 @@ use checkpoints::Sealing;
 use credentials::Configured;
 use door::RouterDoor;
 use internals::Inside;
+use manifests::Kept;
 use sources::{Ways, Workshop};
 
 /// How long a server that listens waits for its sources before it says so. One that takes longer comes
@@ -65,7 +65,7 @@ struct App {
     credentials: Arc<Configured>,
     policy: Arc<ArcSwap<Policy>>,
     workshop: Workshop,
-    manifests: Arc<Manifests>,
+    manifests: Kept,
     keys: Arc<Keys>,
     seals: Sealing,
 }
@@ -120,7 +120,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
         tokio::select! {
             () = serving => {}
             () = follow(&app, news) => {}
-            () = app.manifests.tend() => {}
+            () = app.manifests.manifests.tend() => {}
             () = app.seals.tend() => {}
         }
         app.end().await;
@@ -163,10 +163,11 @@ async fn assemble(
     let mac_key = once(&keys, "secret/records", "the records' key").await?;
     let ledger = open_ledger(start.held.data().records(), &clock).await?;
     let launcher = Launcher::this_binary(vec![LAUNCH.into()]);
-    let ways = ways(config, (&keys, &store), &clock).await?;
-    let manifests = Arc::clone(&ways.manifests);
+    let (ways, manifests) = ways(config, (&keys, &store), &clock).await?;
     let artefacts = artefacts(start, &clock);
-    let workshop = Workshop::new(launcher, ways, (Arc::clone(&clock), artefacts.clone()));
+    let environment = Arc::clone(&start.setting.environment);
+    let with = (Arc::clone(&clock), artefacts.clone());
+    let workshop = Workshop::new(launcher, ways, environment, with);
     let credentials = held(config);
     let sources = workshop.build(config, &start.faults);
     let (at, seals) = pins(start, (&ledger, &store), &clock)?;
@@ -223,12 +224,13 @@ async fn ways(
     config: &Config,
     (keys, store): (&Keys, &Arc<dyn Store>),
     clock: &Arc<dyn Clock>,
-) -> Result<Ways, Failure> {
+) -> Result<(Ways, Kept), Failure> {
     let egress = Egress::new(EgressSettings::default()).map_err(fault("the way out"))?;
     let tokens = once(keys, "secret/tokens", "the tokens' key").await?;
     let tokens = Arc::new(Sealed::new(Arc::clone(store), &tokens, "upstream tokens"));
-    let manifests = manifests::kept(config, (keys, Arc::clone(store)), &egress, clock).await?;
-    Ok(Ways { egress, manifests, tokens })
+    let from = (keys, Arc::clone(store));
+    let manifests = Kept::new(config, from, egress.clone(), Arc::clone(clock)).await?;
+    Ok((Ways { egress, manifests: Arc::clone(&manifests.manifests), tokens }, manifests))
 }
 
 fn held(config: &Config) -> Arc<Configured> {
@@ -278,13 +280,16 @@ fn keeping(gateway: Gateway, artefacts: Option<Arc<dyn Artefacts>>) -> Gateway {
 
 /// Takes each new configuration as it comes, whole or not at all; never ends.
 async fn follow(app: &App, mut news: watch::Receiver<Latest>) {
+    let first = Arc::clone(&news.borrow());
     while news.changed().await.is_ok() {
         let latest = Arc::clone(&news.borrow_and_update());
         match latest.as_ref() {
             Ok(config) => {
                 tracing::info!("configuration taken");
+                configuration::told_of_restart(first.as_ref().as_ref().ok(), config);
                 app.credentials.set(sources::secrets(config));
                 app.seals.set_also(config.checkpoints_also.clone());
+                app.manifests.follow(config);
                 app.doors.believe(issuers::trusted(config, &app.workshop.egress));
                 let guests = config.default_guest_modules.clone();
                 if let Err(error) = app.keys.set_guests(guests).await {

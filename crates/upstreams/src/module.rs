@@ -29,6 +29,9 @@ pub const MANIFEST_TIMEOUT: Duration = Duration::from_secs(10);
 pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a module may take at the start before its tools are listed as they are remembered.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Discoveries that fail before spec 0 gives up: the first, and those after 5, 10, 20 and 30 s. It is
+/// told then, and gone on.
+const DELAYED: u32 = 5;
 /// Time to run a tool.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 /// The same for a slow module.
@@ -99,6 +102,8 @@ struct Last {
     remembered: bool,
     /// Someone asked for a listing.
     asked: bool,
+    /// Discoveries that failed, while nothing at all was ever known of it.
+    missed: u32,
 }
 
 impl Module {
@@ -188,7 +193,16 @@ impl Module {
     }
 
     fn lost(&self, error: SourceError) -> SourceError {
-        self.last().told = None;
+        let missed = {
+            let mut last = self.last();
+            last.told = None;
+            last.missed = last.missed.saturating_add(u32::from(last.revision == Revision(0)));
+            last.missed
+        };
+        if missed == DELAYED {
+            let module = &self.line.options.name;
+            tracing::warn!(%module, tries = missed, "delayed_discovery_exhausted");
+        }
         if let Some(kept) = &self.kept {
             kept.lose(&self.line.options.name);
         }

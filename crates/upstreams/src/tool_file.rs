@@ -10,6 +10,7 @@ mod fields;
 mod http;
 mod implementation;
 mod parameters;
+mod together;
 mod traits;
 mod watch;
 
@@ -91,6 +92,10 @@ impl Source for ToolFile {
         Box::pin(self.watch.changed(seen))
     }
 
+    fn tells_when_mended(&self) -> bool {
+        true
+    }
+
     fn close(&self) -> Boxed<'_, ()> {
         self.watch.close();
         Box::pin(std::future::ready(()))
@@ -143,9 +148,9 @@ impl Register {
     fn fill(mut self, document: Document, handlers: &Handlers) -> Listing {
         let mut names = HashSet::new();
         let Document { entries, count, settings } = document;
-        for entry in entries {
-            let definition = Definition::read(&entry, &settings, handlers);
-            let place = self.place_of(&entry, &definition.name);
+        let read = |entry: &Entry| Definition::read(entry, &settings, handlers);
+        for (entry, definition) in entries.iter().zip(together::each(&entries, read)) {
+            let place = self.place_of(entry, &definition.name);
             for note in definition.notes {
                 self.problem(&place, note);
             }

@@ -12,14 +12,39 @@ use super::{Json, walk};
 impl Json {
     /// An array of `items`, each as it stands.
     pub fn array<'a>(items: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut text = String::from("[");
-        for item in items {
-            if text.len() > 1 {
+        Self::joined("[", items, "]")
+    }
+
+    /// An array of one object of one field, `key`, which is an array of `items`. The key is this
+    /// program's own word. Nothing at all is an empty array.
+    pub fn array_within<'a>(key: &'static str, items: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut items = items.into_iter().peekable();
+        if items.peek().is_none() {
+            return Self::array([]);
+        }
+        let mut before = String::from("[{");
+        quote(&mut before, key);
+        before.push_str(":[");
+        Self::joined(&before, items, "]}]")
+    }
+
+    /// Room is made once: a list may have a megabyte, and growing would copy it again and again.
+    fn joined<'a>(
+        before: &str,
+        items: impl IntoIterator<Item = &'a Self>,
+        after: &'static str,
+    ) -> Self {
+        let items: Vec<_> = items.into_iter().collect();
+        let room: usize = items.iter().map(|item| item.0.len() + 1).sum();
+        let mut text = String::with_capacity(before.len() + room + after.len());
+        text.push_str(before);
+        for (at, item) in items.into_iter().enumerate() {
+            if at > 0 {
                 text.push(',');
             }
             text.push_str(&item.0);
         }
-        text.push(']');
+        text.push_str(after);
         Self(text.into())
     }
 
@@ -176,6 +201,8 @@ mod tests {
         let (a, b) = (json(" 1.0 "), json(r#""é""#));
         assert_eq!(Json::array([&a, &b]).as_str(), r#"[ 1.0 ,"é"]"#);
         assert_eq!(Json::array([]).as_str(), "[]");
+        assert_eq!(Json::array_within("k", [&a, &b]).as_str(), r#"[{"k":[ 1.0 ,"é"]}]"#);
+        assert_eq!(Json::array_within("k", []).as_str(), "[]");
         assert_eq!(Json::fields([("x", &a), ("y", &b)]).as_str(), r#"{"x": 1.0 ,"y":"é"}"#);
         assert_eq!(Json::fields([]).as_str(), "{}");
     }

@@ -49,6 +49,8 @@ pub(super) struct Common {
 pub(super) struct Context<'a> {
     pub(super) common: Common,
     folder: PathBuf,
+    /// Read once: what a configuration is filled in from is what runs.
+    pub(super) environment: Arc<Environment>,
     pub(super) wiring: &'a dyn Wiring,
 }
 
@@ -84,7 +86,8 @@ impl<'a> Context<'a> {
         let folder = std::env::current_dir().map_err(|error| {
             Failure::new(Exit::Failed, format!("the current folder is not there: {error}"))
         })?;
-        Ok(Self { common, folder, wiring })
+        let environment = Arc::new(Environment::of_process());
+        Ok(Self { common, folder, environment, wiring })
     }
 
     /// What the configuration is read from.
@@ -94,7 +97,7 @@ impl<'a> Context<'a> {
             listen,
             data: self.common.data.clone(),
             folder: self.folder.clone(),
-            environment: Environment::of_process(),
+            environment: Arc::clone(&self.environment),
         }
     }
 

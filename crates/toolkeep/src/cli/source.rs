@@ -19,7 +19,7 @@ use super::value;
 #[derive(Debug, Subcommand)]
 pub(super) enum Source {
     List(list::List),
-    Add(add::Add),
+    Add(Box<add::Add>),
     Refresh(refresh::Refresh),
     Login(login::Login),
     Logout(logout::Logout),

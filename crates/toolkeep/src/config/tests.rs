@@ -17,7 +17,13 @@ pub(in crate::config) fn setting(folder: &Path, variables: &[(&str, &str)]) -> S
     let environment: Environment =
         variables.iter().copied().chain([("HOME", "/home/me")]).collect();
     let file = Some(PathBuf::from("t.yaml"));
-    Setting { file, listen: None, data: None, folder: folder.to_owned(), environment }
+    Setting {
+        file,
+        listen: None,
+        data: None,
+        folder: folder.to_owned(),
+        environment: environment.into(),
+    }
 }
 
 /// The faults, each on one line: place, message, fix.

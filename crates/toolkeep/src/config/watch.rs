@@ -54,27 +54,42 @@ impl Follower {
     async fn run(mut self, stop: CancellationToken) {
         let bell = Arc::new(Notify::new());
         let mut folders = Folders::new(Arc::clone(&bell));
+        let mut still = false;
         loop {
             // Watched first and looked at then: what changes in between rings the bell.
             folders = folders.follow(&self.files).await;
-            if self.look().await {
+            if self.look(still).await {
                 continue;
             }
-            tokio::select! {
+            still = tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.sender.closed() => return,
-                () = settled(&bell) => {}
-                () = tokio::time::sleep(LOOK) => {}
-            }
+                () = settled(&bell) => true,
+                () = tokio::time::sleep(LOOK) => false,
+            };
         }
     }
 
-    /// Reads anew, and tells where the files are not what they were. Whether they are others now.
-    async fn look(&mut self) -> bool {
+    async fn read(&self) -> Option<Reading> {
         let setting = self.setting.clone();
-        let Ok(reading) = tokio::task::spawn_blocking(move || read(&setting)).await else {
+        tokio::task::spawn_blocking(move || read(&setting)).await.ok()
+    }
+
+    /// Reads anew, and tells where the files are not what they were. Whether they are others now. Where
+    /// it is not known that nobody writes just then, they must be the same a moment later.
+    async fn look(&mut self, still: bool) -> bool {
+        let Some(mut reading) = self.read().await else { return false };
+        if reading.files == self.files {
             return false;
-        };
+        }
+        let begun = tokio::time::Instant::now();
+        let mut still = still;
+        while !still && begun.elapsed() < PATIENCE {
+            tokio::time::sleep(QUIET).await;
+            let Some(next) = self.read().await else { return false };
+            still = next.files == reading.files;
+            reading = next;
+        }
         if reading.files == self.files {
             return false;
         }

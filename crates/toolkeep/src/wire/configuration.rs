@@ -6,7 +6,7 @@ use std::sync::Arc;
 use intake::Sourced;
 use tool::{Boxed, Listing, Problem, Revision, Source, SourceError, SourceName, Trust};
 
-use crate::config::Faults;
+use crate::config::{Config, Faults};
 
 #[derive(Debug)]
 struct Configuration {
@@ -28,6 +28,21 @@ pub(super) fn told(faults: &Faults) -> Option<Sourced> {
         poll: None,
         fingerprint: hasher.finish(),
     })
+}
+
+/// Says what of a new configuration counts only after a restart: what differs from that of the start.
+pub(super) fn told_of_restart(first: Option<&Config>, now: &Config) {
+    let Some(first) = first else { return };
+    for (key, stays) in [
+        ("listen", first.listen == now.listen),
+        ("data", first.data == now.data),
+        ("server", first.server == now.server),
+        ("limits", first.limits == now.limits),
+    ] {
+        if !stays {
+            tracing::warn!(key, "this change counts after a restart of the server");
+        }
+    }
 }
 
 impl Source for Configuration {

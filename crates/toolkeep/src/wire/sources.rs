@@ -56,9 +56,9 @@ impl Workshop {
     pub(super) fn new(
         launcher: Launcher,
         Ways { egress, manifests, tokens }: Ways,
+        environment: Arc<Environment>,
         (clock, artefacts): (Arc<dyn Clock>, Option<Arc<dyn Artefacts>>),
     ) -> Self {
-        let environment = Arc::new(Environment::of_process());
         let inside = Late::default();
         Self { launcher, egress, manifests, clock, environment, inside, tokens, artefacts }
     }

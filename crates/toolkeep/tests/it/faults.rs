@@ -5,4 +5,5 @@ mod comings;
 mod orphans;
 mod reload;
 mod sources;
+mod storm;
 mod tasks;

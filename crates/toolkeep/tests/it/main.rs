@@ -35,4 +35,6 @@ mod support;
 #[cfg(test)]
 mod support_real;
 #[cfg(test)]
+mod traps;
+#[cfg(test)]
 mod without_server;

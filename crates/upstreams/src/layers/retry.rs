@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tool::source::Probe;
+use tool::source::{Consent, Probe};
 use tool::{
     Body, Boxed, Code, Context, ExecuteError, Executor, Granted, Item, Json, Listing, Offer,
     Outcome, Revision, Source, SourceError, SourceName, Step, Tool, Traits,
@@ -114,6 +114,10 @@ impl Source for Retrying {
         self.inner.changed(seen)
     }
 
+    fn tells_when_mended(&self) -> bool {
+        self.inner.tells_when_mended()
+    }
+
     fn refresh(&self) {
         self.inner.refresh();
     }
@@ -124,5 +128,9 @@ impl Source for Retrying {
 
     fn close(&self) -> Boxed<'_, ()> {
         self.inner.close()
+    }
+
+    fn consent(&self) -> Option<&dyn Consent> {
+        self.inner.consent()
     }
 }

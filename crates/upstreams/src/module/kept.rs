@@ -28,7 +28,7 @@ const SKEW: Duration = Duration::from_mins(5);
 
 /// The manifests of all modules of one installation, in a cache.
 pub struct Manifests {
-    cache: Arc<dyn Cache>,
+    cache: Mutex<Arc<dyn Cache>>,
     clock: Arc<dyn Clock>,
     secret: Secret,
     installation: String,
@@ -57,8 +57,19 @@ impl Manifests {
     pub fn new(cache: Arc<dyn Cache>, clock: Arc<dyn Clock>, secret: Secret) -> Self {
         let mut installation = hash(&secret, &[b"installation"]).map(finish).unwrap_or_default();
         installation.truncate(8);
-        let (fresh, up) = (Mutex::default(), AtomicBool::new(true));
+        let (fresh, up, cache) = (Mutex::default(), AtomicBool::new(true), Mutex::new(cache));
         Self { cache, clock, secret, installation, fresh, up }
+    }
+
+    /// Keeps them in another cache from now on; what is known fresh is written there soon.
+    pub fn move_to(&self, cache: Arc<dyn Cache>) {
+        *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = cache;
+        self.up.store(true, Ordering::Relaxed);
+        self.fresh().values_mut().for_each(|fresh| fresh.written = None);
+    }
+
+    fn cache(&self) -> Arc<dyn Cache> {
+        Arc::clone(&self.cache.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The key of a module's manifest (spec 0).
@@ -85,7 +96,7 @@ impl Manifests {
             let Some(fresh) = self.fresh().get(&module).cloned() else { continue };
             if fresh.written.is_some() {
                 let (key, mark) = (Self::key(&module), self.mark_key(&module));
-                match self.answered(self.cache.has(&[&key, &mark]).await) {
+                match self.answered(self.cache().has(&[&key, &mark]).await) {
                     Some(true) => continue,
                     Some(false) => {}
                     None => return,
@@ -128,7 +139,7 @@ impl Manifests {
         let Some(mark) = self.mark(module, &fresh.body, fresh.at) else { return false };
         let (key, mark_key) = (Self::key(module), self.mark_key(module));
         let pairs = [(key.as_str(), fresh.body.clone()), (mark_key.as_str(), Bytes::from(mark))];
-        if self.answered(self.cache.put(&pairs, LIFE).await).is_none() {
+        if self.answered(self.cache().put(&pairs, LIFE).await).is_none() {
             return false;
         }
         if let Some(now) = self.fresh().get_mut(module).filter(|now| now.body == fresh.body) {
@@ -143,9 +154,9 @@ impl Manifests {
     /// In words, where there is one that this installation did not write.
     pub(super) async fn load(&self, module: &SourceName) -> Result<Option<Remembered>, String> {
         let (key, mark_key) = (Self::key(module), self.mark_key(module));
-        let body = self.answered(self.cache.get(&key, MOST).await).flatten();
+        let body = self.answered(self.cache().get(&key, MOST).await).flatten();
         let Some(body) = body else { return Ok(None) };
-        let mark = self.answered(self.cache.get(&mark_key, 256).await).flatten();
+        let mark = self.answered(self.cache().get(&mark_key, 256).await).flatten();
         let forged = || format!("`{key}` in the cache was not written by this installation");
         let mark = mark.ok_or_else(forged)?;
         let at = self.read_mark(module, &body, &mark).ok_or_else(forged)?;
@@ -188,7 +199,7 @@ impl Manifests {
 
 impl fmt::Debug for Manifests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Manifests").field("cache", &self.cache).finish_non_exhaustive()
+        f.debug_struct("Manifests").field("cache", &self.cache()).finish_non_exhaustive()
     }
 }
 

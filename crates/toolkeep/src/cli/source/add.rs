@@ -28,6 +28,8 @@ Examples:
   toolkeep source add notes --tools ./tools.yaml --config toolkeep.yaml
   toolkeep source add research --module http://127.0.0.1:8000 --bearer-env RESEARCH_TOKEN
   toolkeep source add wiki --mcp https://wiki.example/mcp --trust review
+  toolkeep source add crm --mcp https://crm.example/mcp --header 'X-Team: tools' --oauth client_id=toolkeep
+  toolkeep source add git --env GIT_TOKEN --env LANG=C -- git-mcp --stdio
   toolkeep source add files --dry-run -- npx -y @modelcontextprotocol/server-filesystem ./work")]
 pub(in crate::cli) struct Add {
     /// Its name: letters, digits, `_`, `.` and `-`.
@@ -38,6 +40,16 @@ pub(in crate::cli) struct Add {
     /// Name of the environment variable that holds the token to send.
     #[arg(long, value_name = "NAME")]
     bearer_env: Option<String>,
+    /// A variable for the program, once for each: NAME=VALUE, or NAME for what it is where the server runs.
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    env: Vec<String>,
+    /// A header to send to the MCP server, once for each: `Name: value`. Better `${NAME}` than a secret.
+    #[arg(long, value_name = "HEADER")]
+    header: Vec<String>,
+    /// How tokens for the MCP server are asked for, once for each key: client_id=…, client_secret_env=…,
+    /// grant=client_credentials, scopes=a,b, issuer=… and what else `oauth` may have in the configuration.
+    #[arg(long, value_name = "KEY=VALUE")]
+    oauth: Vec<String>,
     /// How far it is trusted not to change its tools: full, first_use, review.
     #[arg(long, value_name = "WORD")]
     trust: Option<String>,

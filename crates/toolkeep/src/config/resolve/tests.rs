@@ -220,7 +220,7 @@ fn data_is_found_by_flag_file_and_home_in_that_order() {
     assert_eq!(data(&none), Path::new("/home/me/.local/share/toolkeep"));
     let flag = Setting { data: Some("d".into()), ..none.clone() };
     assert_eq!(data(&flag), Path::new("/w/d"));
-    let homeless = Setting { environment: crate::config::Environment::default(), ..none };
+    let homeless = Setting { environment: std::sync::Arc::default(), ..none };
     assert_eq!(
         read(&homeless).faults.to_string(),
         "--data: there is no home folder to keep data in\n  = say where: `--data DIR`"

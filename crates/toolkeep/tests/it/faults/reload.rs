@@ -177,3 +177,23 @@ fn load(agent: &Client, stop: &CancellationToken) -> JoinSet<(usize, Vec<Reply>)
     }
     callers
 }
+
+/// Most of a configuration counts at once; the rest says that it does not.
+#[tokio::test]
+async fn what_counts_only_after_a_restart_is_told() {
+    let home = Home::new("version: 1\n");
+    let server = serve(&home).await;
+    let told = async |words: &str| {
+        while !server.said().contains(words) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    // The control: this counts at once, and nobody is sent to restart anything.
+    put(&home, "version: 1\npolicy: { deny: [echo] }\n");
+    told("configuration taken").await;
+    assert_eq!(server.agent().call("echo", &json!({})).await.code(), "unknown_tool");
+    assert!(!server.said().contains("after a restart"), "{}", server.said());
+    put(&home, "version: 1\nlimits: { calls: 7 }\n");
+    told("this change counts after a restart of the server key=\"limits\"").await;
+    assert!(server.stop().await.success());
+}

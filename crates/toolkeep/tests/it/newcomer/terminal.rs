@@ -65,7 +65,9 @@ impl Terminal {
     /// Types a command, and looks at what it prints.
     pub(super) fn run(&mut self, command: &Command) {
         let line = command.line.replace(BY_CARGO, "toolkeep");
-        if line.starts_with("toolkeep serve") {
+        // Variables may stand before it.
+        let variables = line.starts_with(|c: char| c.is_ascii_uppercase());
+        if line.starts_with("toolkeep serve") || variables && line.contains(" toolkeep serve") {
             self.serve(&line, command.prints.as_deref());
             return;
         }
@@ -95,7 +97,7 @@ impl Terminal {
     fn serve(&mut self, line: &str, prints: Option<&str>) {
         self.end();
         let (out, err) = (self.folder.path().join("out"), self.folder.path().join("err"));
-        let mut shell = self.shell(&format!("exec {line}"));
+        let mut shell = self.shell(&format!("exec env {line}"));
         // A port of its own: that of the pages may be taken.
         shell.env("TOOLKEEP_LISTEN", "127.0.0.1:0").stdin(Stdio::null());
         shell.stdout(fs::File::create(&out).unwrap()).stderr(fs::File::create(&err).unwrap());

@@ -202,3 +202,25 @@ async fn a_forged_manifest_is_refused_and_a_deleted_one_is_gone() {
     let server = world.served().await;
     assert_eq!(module(&server).await["tools"], 0);
 }
+
+/// A change of `redis:` counts without a restart, there and back.
+#[tokio::test]
+async fn another_redis_in_the_configuration_counts_at_once() {
+    let world = World::new();
+    let server = world.served().await;
+    world.redis.has_manifest().await;
+    let other = Redis::start();
+    let first = std::fs::read_to_string(world.home.config()).unwrap();
+    let second = first.replace(&world.redis.port, &other.port);
+    assert_ne!(first, second);
+    world.home.write("toolkeep.yaml", &second);
+    other.has_manifest().await;
+    drop(other);
+    calls(&server).await;
+    // The first one, emptied meanwhile, is filled again.
+    world.redis.try_cli(&["FLUSHALL"]);
+    assert!(!world.redis.try_cli(&["GET", KEY]).contains("research.web_search"), "the control");
+    world.home.write("toolkeep.yaml", &first);
+    world.redis.has_manifest().await;
+    assert!(server.stop().await.success());
+}

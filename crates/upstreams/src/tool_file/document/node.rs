@@ -1,8 +1,6 @@
 //! A node of a tool file: of a JSON text, whose bytes it keeps, or of a YAML tree. Both know lines.
 
 use bytes::Bytes;
-use serde_json::Value;
-use serde_saphyr::Spanned;
 use tool::{Json, JsonError, Limits, Problem};
 
 use super::yaml::{self, Yaml};
@@ -27,13 +25,9 @@ pub(super) enum Open {
 impl Node {
     pub(super) fn kind(&self) -> &'static str {
         match &self.tree {
-            Tree::Json { text, .. } => text.kind(),
+            Tree::Json { text, .. } | Tree::Yaml(Yaml::Text(text)) => text.kind(),
             Tree::Yaml(Yaml::List(_)) => "array",
             Tree::Yaml(Yaml::Mapping(_)) => "object",
-            Tree::Yaml(Yaml::Scalar(Value::String(_))) => "string",
-            Tree::Yaml(Yaml::Scalar(Value::Null)) => "null",
-            Tree::Yaml(Yaml::Scalar(Value::Bool(_))) => "boolean",
-            Tree::Yaml(Yaml::Scalar(_)) => "number",
         }
     }
 
@@ -54,25 +48,22 @@ impl Node {
                 }
             }
             Tree::Yaml(Yaml::List(items)) => {
-                Open::List(items.into_iter().map(Self::yaml).collect())
+                let node = |(line, text)| Self { line, tree: Tree::Yaml(Yaml::Text(text)) };
+                Open::List(items.into_iter().map(node).collect())
             }
-            Tree::Yaml(Yaml::Mapping(members)) => Open::Mapping(
-                members.into_iter().map(|(key, value)| (key, Self::yaml(value))).collect(),
-            ),
-            Tree::Yaml(Yaml::Scalar(_)) => Open::Other,
+            Tree::Yaml(Yaml::Mapping(members)) => {
+                let node = |(key, line, yaml)| (key, Self { line, tree: Tree::Yaml(yaml) });
+                Open::Mapping(members.into_iter().map(node).collect())
+            }
+            Tree::Yaml(Yaml::Text(_)) => Open::Other,
         }
     }
 
     pub(super) fn text(self) -> Json {
         match self.tree {
             Tree::Json { text, .. } => text,
-            Tree::Yaml(yaml) => Json::of(&yaml.value()),
+            Tree::Yaml(yaml) => yaml.text(),
         }
-    }
-
-    fn yaml(spanned: Spanned<Yaml>) -> Self {
-        let line = usize::try_from(spanned.referenced.line()).unwrap_or(usize::MAX);
-        Self { line, tree: Tree::Yaml(spanned.value) }
     }
 }
 
@@ -120,5 +111,5 @@ fn caret(text: &[u8], line: usize, column: usize) -> String {
 
 /// The same of a YAML text.
 pub(super) fn yaml(text: &Bytes, place: &str) -> Result<Node, Box<Problem>> {
-    yaml::read(text, place).map(Node::yaml)
+    yaml::read(text, place).map(|(line, yaml)| Node { line, tree: Tree::Yaml(yaml) })
 }

@@ -1,23 +1,50 @@
-//! YAML, bounded before anything is built: nodes, depth, aliases. The tree holds what JSON has, and
-//! the line of each node.
+//! YAML, bounded before anything is built: nodes, depth, aliases. The levels that a tool file may have
+//! become nodes with their lines; what lies below is written as JSON while it is read.
 
-use std::collections::HashSet;
-use std::fmt;
+mod level;
+mod write;
 
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{RenderOptions, Spanned, UserMessageFormatter};
-use tool::Problem;
+use tool::{Json, Problem};
 
-/// Reads `text`; `place` is the file's name for errors.
-pub(super) fn read(text: &[u8], place: &str) -> Result<Spanned<Yaml>, Box<Problem>> {
+use level::Root;
+
+/// A node of one of the upper levels. Scalars are what JSON has.
+pub(super) enum Yaml {
+    /// Its elements, with their lines.
+    List(Vec<(usize, Json)>),
+    /// Its members, with the lines of their values.
+    Mapping(Vec<(String, usize, Self)>),
+    /// Anything that is not looked into.
+    Text(Json),
+}
+
+impl Yaml {
+    pub(super) fn text(self) -> Json {
+        match self {
+            Self::List(items) => Json::array(items.iter().map(|(_, item)| item)),
+            Self::Mapping(members) => {
+                let member = |(key, _, value): (String, _, Self)| (key, value.text().value());
+                Json::of(&members.into_iter().map(member).collect::<serde_json::Map<_, _>>())
+            }
+            Self::Text(text) => text,
+        }
+    }
+}
+
+fn line_of<T>(spanned: &Spanned<T>) -> usize {
+    usize::try_from(spanned.referenced.line()).unwrap_or(usize::MAX)
+}
+
+/// Reads `text`, which begins in the line that is given too; `place` is the file's name for errors.
+pub(super) fn read(text: &[u8], place: &str) -> Result<(usize, Yaml), Box<Problem>> {
     let text = std::str::from_utf8(text).map_err(|error| {
         let message = format!("not UTF-8 at byte {}", error.valid_up_to() + 1);
         Box::new(Problem::new(place, message).fix("save the file as UTF-8"))
     })?;
     let read = std::thread::scope(|scope| {
-        let read = || serde_saphyr::from_str_with_options::<Spanned<Yaml>>(text, bounds());
+        let read = || serde_saphyr::from_str_with_options::<Spanned<Root>>(text, bounds());
         let reader =
             std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, read).ok()?;
         reader.join().ok()
@@ -25,6 +52,7 @@ pub(super) fn read(text: &[u8], place: &str) -> Result<Spanned<Yaml>, Box<Proble
     let Some(read) = read else {
         return Err(Box::new(Problem::new(place, "the YAML reader broke down on this file")));
     };
+    let read = read.map(|root| (line_of(&root), root.value.into()));
     read.map_err(|error| {
         let location = error.location().filter(|location| location.line() > 0);
         let file = place;
@@ -68,86 +96,5 @@ fn bounds() -> serde_saphyr::Options {
         // YAML 1.2: `yes`, `no` and `on` are words, as in an `enum` of a schema.
         strict_booleans: true,
         underscored_numbers_as_strings: true,
-    }
-}
-
-/// YAML as a tree that knows its lines. Scalars are what JSON has.
-pub(super) enum Yaml {
-    List(Vec<Spanned<Self>>),
-    Mapping(Vec<(String, Spanned<Self>)>),
-    Scalar(Value),
-}
-
-impl Yaml {
-    pub(super) fn value(self) -> Value {
-        match self {
-            Self::List(items) => Value::Array(items.into_iter().map(|i| i.value.value()).collect()),
-            Self::Mapping(members) => {
-                let member = |(key, value): (String, Spanned<Self>)| (key, value.value.value());
-                Value::Object(members.into_iter().map(member).collect::<Map<_, _>>())
-            }
-            Self::Scalar(value) => value,
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Yaml {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Build)
-    }
-}
-
-struct Build;
-
-impl<'de> Visitor<'de> for Build {
-    type Value = Yaml;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value that JSON has")
-    }
-    fn visit_unit<E>(self) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(Value::Null))
-    }
-    fn visit_none<E>(self) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(Value::Null))
-    }
-    fn visit_bool<E>(self, value: bool) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(value.into()))
-    }
-    fn visit_i64<E>(self, value: i64) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(value.into()))
-    }
-    fn visit_u64<E>(self, value: u64) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(value.into()))
-    }
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Yaml, E> {
-        let number = Number::from_f64(value).ok_or_else(|| E::custom("JSON has no such number"));
-        number.map(|number| Yaml::Scalar(Value::Number(number)))
-    }
-    fn visit_str<E>(self, value: &str) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(value.into()))
-    }
-    fn visit_string<E>(self, value: String) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(value.into()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Yaml, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = seq.next_element()? {
-            items.push(item);
-        }
-        Ok(Yaml::List(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Yaml, A::Error> {
-        let (mut members, mut keys) = (Vec::new(), HashSet::new());
-        while let Some(key) = map.next_key::<String>()? {
-            // The reader compares keys as YAML does; JSON compares them as text.
-            if !keys.insert(key.clone()) {
-                return Err(A::Error::custom(format!("key `{key}` occurs twice")));
-            }
-            members.push((key, map.next_value()?));
-        }
-        Ok(Yaml::Mapping(members))
     }
 }

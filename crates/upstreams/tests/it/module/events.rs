@@ -106,6 +106,44 @@ async fn a_module_that_is_away_is_told_as_unreachable() {
     assert_eq!(told[0].as_object().unwrap().len(), 4);
 }
 
+/// After the last of spec 0's tries, once; and it goes on.
+#[tokio::test]
+async fn discovery_that_is_exhausted_is_told_once_and_goes_on() {
+    let (log, _told) = Log::start();
+    let away = ModuleOptions::new(SourceName::new("notes").unwrap(), "http://127.0.0.1:9");
+    let module = module(away);
+    let mut exhausted = Vec::new();
+    for _ in 0..8 {
+        module.list().await.unwrap_err();
+        let told = log.told();
+        assert_eq!(told[0]["message"], "module_unreachable");
+        exhausted.push(told.get(1).cloned());
+    }
+    let expected = json!({
+        "level": "WARN", "message": "delayed_discovery_exhausted", "module": "notes", "tries": 5,
+    });
+    let nothing = || std::iter::repeat_n(None, 4);
+    let all: Vec<_> = nothing().chain([Some(expected)]).chain(nothing().take(3)).collect();
+    assert_eq!(exhausted, all);
+}
+
+/// One that was there once is away, which is told each time; it was discovered.
+#[tokio::test]
+async fn a_module_that_was_discovered_exhausts_nothing() {
+    let gone = || Answer::Body(503, String::new());
+    let mut answers = vec![manifest(&json!([append()]))];
+    answers.extend(std::iter::repeat_with(gone).take(6));
+    let server = Server::start(answers).await;
+    let module = module(options(&server));
+    module.list().await.unwrap();
+    let (log, _told) = Log::start();
+    for _ in 0..6 {
+        module.list().await.unwrap_err();
+    }
+    let told: Vec<_> = log.told().into_iter().map(|line| line["message"].clone()).collect();
+    assert_eq!(told, vec![json!("module_manifest_error"); 6]);
+}
+
 #[tokio::test]
 async fn a_call_that_is_made_again_is_told_with_tool_and_error() {
     let failed = json!({ "tool_name": "notes.append", "success": false, "error": "try later" });

@@ -214,6 +214,20 @@ async fn a_module_that_hangs_at_the_start_is_listed_from_the_cache_meanwhile() {
     assert_eq!(module.list().await.unwrap().stale_since, None);
 }
 
+/// Another cache in the configuration: what is known is written there, and nothing more here.
+#[tokio::test]
+async fn another_cache_has_every_manifest_soon() {
+    let world = world();
+    world.discover().await;
+    let other = Open::new();
+    world.kept.move_to(Arc::clone(&other) as Arc<dyn Cache>);
+    world.five_seconds().await;
+    assert_eq!(other.text(KEY), world.cache.text(KEY));
+    assert_eq!(world.cache.lives.lock().unwrap().len(), 1, "nothing more is written there");
+    let moved = World { cache: other, ..world };
+    assert!(moved.starts().await.is_some(), "its mark stands beside it");
+}
+
 /// The control stands first: unchanged, the value is believed.
 #[tokio::test]
 async fn a_forged_or_broken_value_is_not_believed() {

@@ -121,6 +121,66 @@ fn sources_of_every_kind_are_added_one_after_the_other() {
     assert_eq!(beside, 1, "nothing is left beside the file");
 }
 
+/// Variables, headers and the way to tokens; what is written is what a server reads.
+#[test]
+fn what_a_server_needs_is_said_with_it() {
+    let tried = Tried::on("version: 1\n");
+    for line in [
+        &["a", "--env", "LANG=C=x", "--env", "PATH", "--", "prog"][..],
+        &[
+            "b",
+            "--mcp",
+            "https://h.example/mcp",
+            "--header",
+            "X-Team: a: b",
+            "--oauth",
+            "client_id=1",
+            "--oauth",
+            "scopes=read,write",
+            "--oauth",
+            "issuer=https://as.example",
+        ],
+    ] {
+        let ran = tried.add(line);
+        assert_eq!(ran.exit, 0, "{line:?}: {}", ran.err);
+    }
+    let expected = "version: 1
+sources:
+  - name: a
+    mcp:
+      command: prog
+      env:
+        LANG: C=x
+        PATH: ${PATH}
+  - name: b
+    mcp:
+      url: https://h.example/mcp
+      headers:
+        X-Team: \"a: b\"
+      oauth:
+        client_id: \"1\"
+        scopes:
+        - read
+        - write
+        issuer: https://as.example
+";
+    assert_eq!(tried.text(), expected);
+    for (line, exit, told) in [
+        (&["c", "--mcp", "https://h.example/mcp", "--oauth", "clientid=1"][..], 1, "`clientid`"),
+        (&["c", "--mcp", "https://h.example/mcp", "--oauth", "grant=mine"], 1, "mine"),
+        (&["c", "--mcp", "https://h.example/mcp", "--header", "none"], 2, "names no value"),
+        (&["c", "--env", "A=1", "--env", "A=2", "--", "p"], 2, "`A` is given twice"),
+        (&["c", "--tools", "t", "--env", "A=1"], 2, "`--env` goes with a program"),
+        (&["c", "--tools", "t", "--header", "a: b"], 2, "`--header` goes with `--mcp`"),
+        (&["c", "--oauth", "client_id=1", "--", "p"], 2, "`--oauth` goes with `--mcp`"),
+    ] {
+        let ran = tried.add(line);
+        assert_eq!(ran.exit, exit, "{line:?}: {}", ran.err);
+        assert!(ran.err.contains(told), "{line:?}: {}", ran.err);
+        assert_eq!(tried.text(), expected, "{line:?}");
+    }
+}
+
 #[test]
 fn a_dry_run_shows_the_lines_and_writes_nothing() {
     let tried = Tried::on(FILE);

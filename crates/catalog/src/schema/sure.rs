@@ -1,0 +1,72 @@
+//! Schemas of which it is sure, without compiling them, that they compile: the words most tools are
+//! described in, each with a value it may have. What is not known here is compiled to be judged.
+
+use serde_json::{Map, Value};
+
+/// Drafts in which every word below means the same.
+const DRAFTS: [&str; 3] = [
+    "https://json-schema.org/draft/2020-12/schema",
+    "http://json-schema.org/draft-07/schema",
+    "http://json-schema.org/draft-07/schema#",
+];
+
+const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
+
+/// Whether the schema with this root surely compiles.
+pub(super) fn compiles(root: &Map<String, Value>) -> bool {
+    root.iter().all(|(word, value)| match word.as_str() {
+        "$schema" => value.as_str().is_some_and(|draft| DRAFTS.contains(&draft)),
+        word => fits(word, value),
+    })
+}
+
+fn schema(value: &Value) -> bool {
+    match value {
+        Value::Bool(_) => true,
+        Value::Object(words) => words.iter().all(|(word, value)| fits(word, value)),
+        _ => false,
+    }
+}
+
+fn fits(word: &str, value: &Value) -> bool {
+    match word {
+        "title" | "description" | "$comment" | "format" => value.is_string(),
+        "default" | "const" => true,
+        "examples" => value.is_array(),
+        "deprecated" | "readOnly" | "writeOnly" | "uniqueItems" => value.is_boolean(),
+        "type" => kinds(value),
+        "enum" => value.as_array().is_some_and(|values| !values.is_empty() && unlike(values)),
+        "required" => value
+            .as_array()
+            .is_some_and(|names| names.iter().all(Value::is_string) && unlike(names)),
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => value.is_number(),
+        "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
+            value.is_u64()
+        }
+        "properties" => value.as_object().is_some_and(|all| all.values().all(schema)),
+        "items" | "additionalProperties" | "not" => schema(value),
+        "anyOf" | "oneOf" | "allOf" => value
+            .as_array()
+            .is_some_and(|schemas| !schemas.is_empty() && schemas.iter().all(schema)),
+        _ => false,
+    }
+}
+
+fn kinds(value: &Value) -> bool {
+    let known = |kind: &Value| kind.as_str().is_some_and(|kind| TYPES.contains(&kind));
+    match value {
+        Value::Array(kinds) => !kinds.is_empty() && kinds.iter().all(known) && unlike(kinds),
+        kind => known(kind),
+    }
+}
+
+/// The most values that are compared with each other; more are for the compiler to look at.
+const FEW: usize = 32;
+
+fn unlike(values: &[Value]) -> bool {
+    let before = |at: usize| values.get(..at).unwrap_or_default();
+    values.len() <= FEW && values.iter().enumerate().all(|(at, value)| !before(at).contains(value))
+}
+
+#[cfg(test)]
+mod tests;

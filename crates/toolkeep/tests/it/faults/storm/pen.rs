@@ -1,0 +1,157 @@
+//! Who writes the two files, in every manner there is.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+
+use super::{EXTRA, POOL};
+use crate::support::home::Home;
+use crate::support::random::Random;
+
+const POOL_FILE: &str = "pool.json";
+const CONFIG_FILE: &str = "toolkeep.yaml";
+
+pub(crate) struct Pen<'h> {
+    home: &'h Home,
+    module: String,
+    random: Random,
+    /// The changes from which the files are, as they shall count.
+    pub(crate) pool: usize,
+    pub(crate) config: usize,
+    /// Whether the configuration stands there whole.
+    pub(crate) sound: bool,
+}
+
+fn mock(name: &str, response: &Value) -> Value {
+    json!({
+        "name": name,
+        "description": "Answers always the same.",
+        "parameters": { "type": "object" },
+        "implementation": { "type": "mock", "mock_response": response },
+    })
+}
+
+/// The file whose tools tell by their names which change it is from; one of them is denied.
+fn pool(n: usize) -> String {
+    let own = (0..POOL).map(|at| mock(&format!("pool{n}_{at}"), &json!(at)));
+    let rest = [mock("always", &json!({ "generation": n })), mock("secret", &json!(n))];
+    json!({ "tools": own.chain(rest).collect::<Vec<_>>() }).to_string()
+}
+
+impl<'h> Pen<'h> {
+    pub(crate) fn new(home: &'h Home, module: String, random: Random) -> Self {
+        Self { home, module, random, pool: 0, config: 0, sound: true }
+    }
+
+    pub(crate) fn first(&mut self) {
+        self.home.write(POOL_FILE, &pool(0));
+        let config = self.text(0);
+        self.home.write(CONFIG_FILE, &config);
+    }
+
+    /// The configuration with a tool file of its own, and the rule.
+    fn text(&mut self, n: usize) -> String {
+        (self.config, self.sound) = (n, true);
+        let extra = (0..EXTRA).map(|at| mock(&format!("extra{n}_{at}"), &json!(at)));
+        let file = json!({ "tools": extra.collect::<Vec<_>>() }).to_string();
+        self.home.write(&format!("extra{n}.json"), &file);
+        json!({
+            "version": 1,
+            "sources": [
+                { "name": "local", "tools": "./tools.yaml" },
+                { "name": "good", "module": self.module },
+                { "name": "pool", "tools": self.home.path(POOL_FILE) },
+                { "name": format!("extra{n}"), "tools": self.home.path(&format!("extra{n}.json")) },
+            ],
+            "policy": { "deny": ["secret*"] },
+        })
+        .to_string()
+    }
+
+    /// Writes a file anew and puts it in the place of the old one.
+    fn put(&self, file: &str, text: &str) {
+        self.home.write("whole.new", text);
+        fs::rename(self.home.path("whole.new"), self.home.path(file)).unwrap();
+    }
+
+    pub(crate) fn put_pool(&mut self, n: usize) {
+        self.pool = n;
+        self.put(POOL_FILE, &pool(n));
+    }
+
+    pub(crate) fn put_config(&mut self, n: usize) {
+        let text = self.text(n);
+        self.put(CONFIG_FILE, &text);
+    }
+
+    /// Good to the reader of another format, or to none.
+    pub(crate) fn break_pool(&mut self) {
+        let broken = ["", "tools: []", "{\"tools\": [}", "{\"tools\": 7}", "\u{0}"];
+        self.home.write(POOL_FILE, broken[self.random.index(broken.len())]);
+    }
+
+    pub(crate) fn break_config(&mut self) {
+        self.sound = false;
+        let broken = [
+            "version: 1\nsources: [",
+            "version: 1\nsource: []\n",
+            "version: 1\npolicy: { deny: }\n",
+            "version: 9\n",
+            "policy:\n  denny: [secret]\n",
+        ];
+        self.home.write(CONFIG_FILE, broken[self.random.index(broken.len())]);
+    }
+
+    /// In place, and broken off anywhere.
+    fn break_off(&mut self, file: &str, mut text: String) {
+        text.truncate(1 + self.random.index(text.len() - 2));
+        self.home.write(file, &text);
+    }
+
+    pub(crate) fn half_pool(&mut self, n: usize) {
+        let text = pool(n);
+        self.break_off(POOL_FILE, text);
+    }
+
+    pub(crate) fn half_config(&mut self, n: usize) {
+        let text = self.text(n);
+        self.break_off(CONFIG_FILE, text);
+    }
+
+    pub(crate) fn finish_pool(&mut self, n: usize) {
+        self.pool = n;
+        self.home.write(POOL_FILE, &pool(n));
+    }
+
+    pub(crate) fn finish_config(&mut self, n: usize) {
+        let text = self.text(n);
+        self.home.write(CONFIG_FILE, &text);
+    }
+
+    /// As Kubernetes does: both files are links into a folder that is itself a link, which is swapped.
+    pub(crate) fn swap(&mut self, n: usize) {
+        let folder = format!("version{n}");
+        fs::create_dir(self.home.path(&folder)).unwrap();
+        self.pool = n;
+        let config = self.text(n);
+        self.home.write(&format!("{folder}/{POOL_FILE}"), &pool(n));
+        self.home.write(&format!("{folder}/{CONFIG_FILE}"), &config);
+        symlink(&folder, self.home.path("..new")).unwrap();
+        fs::rename(self.home.path("..new"), self.home.path("..data")).unwrap();
+        for file in [POOL_FILE, CONFIG_FILE] {
+            if !self.home.path(file).is_symlink() {
+                symlink(format!("..data/{file}"), self.home.path("link.new")).unwrap();
+                fs::rename(self.home.path("link.new"), self.home.path(file)).unwrap();
+            }
+        }
+    }
+
+    /// What nobody wants.
+    pub(crate) fn without_rules(&mut self) {
+        let text =
+            self.text(self.config).replace(r#""policy":{"deny":["secret*"]}"#, r#""policy":{}"#);
+        assert!(!text.contains("deny"), "{text}");
+        self.put(CONFIG_FILE, &text);
+    }
+}

@@ -27,7 +27,11 @@ const UNWANTED: &[(&str, &str)] = &[
 /// Who may name a function that only one place may call: the function, its crates, the reason.
 const RESERVED: &[(&str, &[&str], &str)] = &[
     ("Granted::of", &["gateway", "testkit"], "only the pipeline calls an executor"),
-    ("Ticket::issue", &["ledger", "testkit", "bench"], "only a ledger says that an intent is on record"),
+    (
+        "Ticket::issue",
+        &["ledger", "testkit", "bench"],
+        "only a ledger says that an intent is on record",
+    ),
 ];
 
 /// One Rust file, read once.

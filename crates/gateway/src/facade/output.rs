@@ -58,8 +58,8 @@ impl ToolOutput {
                 (output.status, output.requires_approval) = ("pending_approval", true);
                 output.metadata.insert("tool_name".to_owned(), json!(entry.key.name));
                 output.metadata.insert("args".to_owned(), args.clone());
-                if let Wait::Approval(id) = wait {
-                    output.metadata.insert("approval_id".to_owned(), json!(id));
+                if let Wait::Approval(_) = wait {
+                    output.metadata.insert("approval_id".to_owned(), json!(answer.call));
                 }
             }
             Err(failure) if before(failure.code) => return None,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use identity::Principal;
 use serde::Serialize;
 use tool::outcome::{Answer, Failure};
-use tool::{CallerType, Code, Safety, Step, Wait};
+use tool::{CallId, CallerType, Code, Safety, Step, Wait};
 
 use super::{text, value};
 use crate::{Gateway, Request};
@@ -87,7 +87,7 @@ fn result(asked: &Asked, safety_level: Option<Safety>, answer: Answer) -> ToolRe
             (String::new(), Some(format!("Tool error: {}", text(&value(&outcome)))))
         }
         Ok(Step::Done(outcome)) => (printed(&value(&outcome)), None),
-        Ok(Step::Wait(wait)) => (String::new(), Some(waits(&wait))),
+        Ok(Step::Wait(wait)) => (String::new(), Some(waits(&wait, answer.call))),
         Err(failure) => (String::new(), Some(told(&asked.name, &failure))),
     };
     ToolResult { id: asked.id.clone(), success: error.is_none(), content, error, metadata }
@@ -98,9 +98,9 @@ fn printed(value: &serde_json::Value) -> String {
     if value.is_null() { "nil".to_owned() } else { text(value) }
 }
 
-fn waits(wait: &Wait) -> String {
+fn waits(wait: &Wait, call: CallId) -> String {
     match wait {
-        Wait::Approval(id) => format!("Tool error: it waits for an approval: {id}"),
+        Wait::Approval(_) => format!("Tool error: it waits for an approval: {call}"),
         Wait::Input { .. } => "Tool error: it asks for input, which nobody gives here".to_owned(),
         Wait::Nested(call) => format!("Tool error: it waits for the call {call}"),
     }

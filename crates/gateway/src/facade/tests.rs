@@ -2,9 +2,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use testkit::executor::{Scripted, echo};
+use tool::executor::Approval;
 use tool::outcome::{Answer, Failure, Status};
 use tool::{
     Body, CallId, Code, Effect, Effects, Executor, Json, Level, Outcome, Safety, Step, Tool, Wait,
+    Wall,
 };
 
 use super::{Asked, Runner, ToolOutput, listed};
@@ -31,6 +33,11 @@ fn done(body: Body, is_error: bool) -> Step {
     Step::Done(Outcome { body, is_error })
 }
 
+fn approval() -> Approval {
+    let (reason, effects) = ("it is dangerous".to_owned(), vec!["system_state".to_owned()]);
+    Approval { reason, expires: Wall(0), effects, approved: false }
+}
+
 /// All states of spec 3's envelope, with both ways to read it.
 #[test]
 fn golden_tool_output_has_spec_3s_fields_in_every_state() {
@@ -51,7 +58,7 @@ fn golden_tool_output_has_spec_3s_fields_in_every_state() {
             "error by its source",
             Err(Failure::new(Code::Timeout, "Tool execution timed out (30s).")),
         ),
-        ("pending_approval", Ok(Step::Wait(Wait::Approval("apr_1".to_owned())))),
+        ("pending_approval", Ok(Step::Wait(Wait::Approval(approval())))),
     ];
     let shown = states.map(|(name, result)| {
         let output = ToolOutput::of(&entry, &args, &answer(result)).expect("it ran or waits");

@@ -42,6 +42,7 @@ fn a_view_is_made_anew_when_a_time_of_the_policy_comes() {
         clock: Arc::clone(&clock) as _,
         credentials: Arc::new(testkit::context::Quiet),
         mac_key: Secret::new("key"),
+        holding: None,
         options: Options::default(),
     });
     let key = NewKey::user(KeyId::random([1; 6]), "ann");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use catalog::{Catalog, Shelf};
 use identity::{KeyId, KeyRing, NewKey, Principal, Right};
-use policy::{Pattern, Policy, Rules};
+use policy::{Layer, Pattern, Policy, Rules};
 use serde_json::json;
 use store::MemoryStore;
 use testkit::clock::FakeClock;
@@ -23,6 +23,11 @@ use tool::{
 
 use super::{Event, Herald, Holder, Holders, Holding, Patience, State};
 use crate::{Gateway, Options, Parts, Request};
+
+fn denying(deny: Vec<Pattern>) -> Policy {
+    let global = Layer { deny, ..Layer::default() };
+    Policy::new(Rules { global, ..Rules::default() }).unwrap()
+}
 
 /// Keys as they stand now, and who is told.
 #[derive(Debug, Default)]
@@ -359,7 +364,7 @@ fn changes() -> [Change; 6] {
             "the policy hides it",
             |b| {
                 let deny = vec![Pattern::new("rm").unwrap()];
-                b.policy.store(Arc::new(Policy::new(Rules { deny, ..Rules::default() })));
+                b.policy.store(Arc::new(denying(deny)));
             },
             Code::UnknownTool,
         ),
@@ -407,7 +412,7 @@ async fn what_changed_while_it_was_held_is_honoured_when_it_goes_on() {
     let bench = Bench::new();
     let id = bench.held().await;
     let deny = vec![Pattern::new("other").unwrap()];
-    bench.policy.store(Arc::new(Policy::new(Rules { deny, ..Rules::default() })));
+    bench.policy.store(Arc::new(denying(deny)));
     bench.approve(id).await.unwrap();
     assert_eq!(bench.settled(id).await.status, Status::Succeeded);
 }

@@ -1,4 +1,5 @@
-//! A connection whose reader is waited for, and not for ever.
+//! A connection whose other side is waited for, and not for ever: while it reads nothing, and after it
+//! has said that it sends no more.
 
 use std::io;
 use std::pin::Pin;
@@ -12,17 +13,23 @@ use tokio::time::Sleep;
 /// then; who takes nothing holds an answer in memory.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// How long after the other side's end a call may still answer. Who has sent all of its requests may end
+/// its half and read on (RFC 9293, 3.6); who is gone looks just the same, and its call is to be given up.
+const AFTER_THE_END: Duration = Duration::from_millis(250);
+
 /// Ends a connection whose other side stopped reading.
 #[derive(Debug)]
 pub(super) struct Patient<S> {
     stream: S,
     /// Set while a write waits.
     timer: Option<Pin<Box<Sleep>>>,
+    /// Set once the other side has ended: until then that is kept back.
+    end: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Patient<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self { stream, timer: None }
+        Self { stream, timer: None, end: None }
     }
 
     /// A write that waits runs out of time.
@@ -48,7 +55,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        if self.end.is_none() {
+            let before = buf.filled().len();
+            ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+            if buf.filled().len() > before || buf.remaining() == 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        let end = self.end.get_or_insert_with(|| Box::pin(tokio::time::sleep(AFTER_THE_END)));
+        end.as_mut().poll(cx).map(Ok)
     }
 }
 
@@ -92,7 +107,29 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::time::{Instant, sleep};
 
-    use super::{PATIENCE, Patient};
+    use super::{AFTER_THE_END, PATIENCE, Patient};
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_sent_all_still_gets_an_answer_and_is_not_waited_for_long() {
+        let (near, mut far) = tokio::io::duplex(64);
+        let mut patient = Patient::new(near);
+        far.write_all(b"a request").await.unwrap();
+        far.shutdown().await.unwrap();
+        let mut request = [0; 64];
+        assert_eq!(patient.read(&mut request).await.unwrap(), 9);
+        let began = Instant::now();
+        tokio::select! {
+            biased;
+            _ = patient.read(&mut request) => panic!("the end is told before there was time to answer"),
+            () = sleep(AFTER_THE_END / 2) => {}
+        }
+        patient.write_all(b"an answer").await.unwrap();
+        let mut answer = [0; 9];
+        far.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"an answer");
+        assert_eq!(patient.read(&mut request).await.unwrap(), 0);
+        assert!(began.elapsed() >= AFTER_THE_END);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn who_takes_nothing_is_given_up_and_who_takes_little_is_not() {

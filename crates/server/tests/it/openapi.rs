@@ -62,8 +62,7 @@ async fn every_route_in_the_document_is_there() {
     let (patience, trust) = (Some(gateway::Patience::default()), Some(tool::Trust::Full));
     let dir = tempfile::tempdir().unwrap();
     let artefacts = Some(artefacts(dir.path()));
-    let setup =
-        Setup { offers: tools::standard(), patience, trust, artefacts, ..Setup::default() };
+    let setup = Setup { offers: tools::standard(), patience, trust, artefacts, ..Setup::default() };
     let server = Server::with(setup).await;
     believes(&server, &Signer::new("k1"));
     let owner = server.owner().await;

@@ -134,7 +134,7 @@ fn state_of(call_id: CallId, status: Status, records: Vec<Record>) -> Found {
                 shown.source = Some(waited.tool.source.to_string());
                 caller = Some((waited.caller.org, waited.caller.subject));
             }
-            Kind::Checkpoint | Kind::Tombstone | Kind::Gap => {}
+            Kind::Checkpoint | Kind::Tombstone | Kind::Gap | Kind::Event => {}
         }
     }
     shown.records = records;

@@ -105,8 +105,12 @@ impl Server {
             credentials: Arc::new(testkit::context::Quiet),
             mac_key: Secret::new("key"),
             holding,
-            options,
-        }));
+            options: setup.options,
+        });
+        let gateway = Arc::new(match setup.artefacts {
+            Some(artefacts) => gateway.with_artefacts(artefacts),
+            None => gateway,
+        });
         let issuers = Arc::new(Issuers::default());
         let doors = Doors::new(Parts {
             gateway: Arc::clone(&gateway),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tool::{
-    Args, Boxed, CallerType, Context, Effects, ExecuteError, Executor, Granted, Json, Outcome,
-    Step, Tool, ToolName, Traits,
+    Args, Boxed, CallerType, Code, Context, Effects, ExecuteError, Executor, Granted, Json,
+    Outcome, Step, Tool, ToolName, Traits,
 };
 
 /// A tool and what runs it.
@@ -45,18 +45,51 @@ impl<T: Compute> Executor for Pure<T> {
         call: Granted<'a>,
         _ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        let outcome = match self.0.compute(&call.call().args) {
-            Ok(value) => Outcome::value(value),
-            Err(message) => Outcome::failed(&message),
-        };
+        let outcome = outcome(self.0.compute(&call.call().args));
         Box::pin(std::future::ready(Ok(Step::Done(outcome))))
     }
 }
 
+/// The same on a thread for what takes long, so that no other call waits for it.
+#[derive(Debug)]
+struct Aside<T>(Arc<T>);
+
+impl<T: Compute + 'static> Executor for Aside<T> {
+    fn execute<'a>(
+        &'a self,
+        call: Granted<'a>,
+        _ctx: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        let (compute, args) = (Arc::clone(&self.0), call.call().args.clone());
+        Box::pin(async move {
+            let computed = tokio::task::spawn_blocking(move || compute.compute(&args)).await;
+            let fault = |_| ExecuteError::during(Code::Internal, "a fault in the built-in tool");
+            Ok(Step::Done(outcome(computed.map_err(fault)?)))
+        })
+    }
+}
+
+fn outcome(computed: Result<Json, String>) -> Outcome {
+    match computed {
+        Ok(value) => Outcome::value(value),
+        Err(message) => Outcome::failed(&message),
+    }
+}
+
 impl Declaration {
+    /// Binds the declaration to what computes it, where that may take longer than a millisecond. All
+    /// else as with [`pure`](Self::pure).
+    pub(crate) fn aside(self, compute: impl Compute + 'static) -> Builtin {
+        self.bound(Arc::new(Aside(Arc::new(compute))))
+    }
+
     /// Binds the declaration to what computes it: read-only, idempotent and safe, for everyone, alone
     /// or in a chain, because that is what computing without effect is.
     pub(crate) fn pure(self, compute: impl Compute + 'static) -> Builtin {
+        self.bound(Arc::new(Pure(compute)))
+    }
+
+    fn bound(self, executor: Arc<dyn Executor>) -> Builtin {
         let traits = Traits {
             categories: vec![self.category.to_owned()],
             effects: Effects::read_only(),
@@ -81,7 +114,6 @@ impl Declaration {
             traits,
             received: Json::of(&received),
         };
-        let executor: Arc<dyn Executor> = Arc::new(Pure(compute));
         Builtin { tool: Arc::new(tool), executor, handler: self.handler }
     }
 }

@@ -1,3 +1,6 @@
 //! Tools that make and change data.
 
+pub(crate) mod csv_to_json;
 pub(crate) mod generate_uuid;
+pub(crate) mod json_query;
+pub(crate) mod json_to_csv;

@@ -25,6 +25,9 @@ pub fn all(clock: Arc<dyn Clock>) -> Vec<Builtin> {
     vec![
         math::calculator::builtin(),
         system::current_datetime::builtin(clock),
+        data::json_query::builtin(),
+        data::csv_to_json::builtin(),
+        data::json_to_csv::builtin(),
         data::generate_uuid::builtin(),
         specialized::echo::builtin(),
     ]

@@ -157,6 +157,22 @@ async fn uuids_are_random_and_of_version_4() {
 }
 
 #[tokio::test]
+async fn data_goes_from_one_form_to_the_other() {
+    let rows =
+        answer("csv_to_json", r#"{"csv_content":"name;age\nAnn;41\n","delimiter":";"}"#).await;
+    assert_eq!(rows, json!([{ "name": "Ann", "age": 41 }]));
+    let text = answer("json_to_csv", &json!({ "data": rows }).to_string()).await;
+    assert_eq!(text, "age,name\r\n41,Ann\r\n");
+    let found = json!({ "data": rows, "query": "[?age > `40`].name | [0]" }).to_string();
+    assert_eq!(answer("json_query", &found).await, "Ann");
+    assert_eq!(
+        failure("csv_to_json", r#"{"csv_content":"a","delimiter":"\n"}"#).await,
+        "delimiter: `\\n` cannot stand between cells; use one ASCII character that is no quote and no end \
+         of line, such as `,`"
+    );
+}
+
+#[tokio::test]
 async fn echo_gives_back_the_very_bytes() {
     let outcome = run("echo", r#"{ "n": 12345678901234567890123, "a":"b" }"#).await;
     let Body::Value(json) = outcome.body else { panic!("an MCP result") };
@@ -167,13 +183,23 @@ async fn echo_gives_back_the_very_bytes() {
 fn every_built_in_is_declared_whole() {
     let builtins = all(clock());
     let names: Vec<_> = builtins.iter().map(|builtin| builtin.tool.name.as_str()).collect();
-    assert_eq!(names, ["calculator", "get_current_datetime", "generate_uuid", "echo"]);
+    assert_eq!(
+        names,
+        [
+            "calculator",
+            "get_current_datetime",
+            "json_query",
+            "csv_to_json",
+            "json_to_csv",
+            "generate_uuid",
+            "echo",
+        ]
+    );
     assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
     for builtin in &builtins {
         let tool = &builtin.tool;
-        for schema in [Some(&tool.input), tool.output.as_ref()].into_iter().flatten() {
-            assert_eq!(schema.value()["type"], "object", "{}", tool.name);
-        }
+        assert_eq!(tool.input.value()["type"], "object", "{}", tool.name);
+        assert!(tool.output.is_some(), "{}", tool.name);
         assert!(
             !tool.description.is_empty() && !tool.traits.effects.any() && tool.traits.idempotent
         );
@@ -189,7 +215,7 @@ async fn the_source_lists_them_and_never_changes() {
     let source = BuiltinSource::new(clock());
     assert_eq!(source.name().as_str(), "builtin");
     let listing = source.list().await.unwrap();
-    assert_eq!((listing.offers.len(), listing.problems.len()), (4, 0));
+    assert_eq!((listing.offers.len(), listing.problems.len()), (7, 0));
     assert!(
         matches!(&listing.offers[0].item, Item::Tool(tool) if tool.name.as_str() == "calculator")
     );

@@ -30,7 +30,50 @@ pub(crate) struct Declaration {
     pub(crate) output: Value,
 }
 
-/// Computes an answer from arguments, at once and without effect.
+/// What a built-in reaches for.
+pub(crate) struct Reach {
+    pub(crate) scope: Scope,
+    pub(crate) effects: Effects,
+    /// Whether it may also be called in a chain.
+    pub(crate) chained: bool,
+}
+
+impl Reach {
+    /// For users, not for guests. What changes something is watched.
+    fn traits(self) -> Traits {
+        let changes = self.effects.any();
+        let callers = if self.chained {
+            vec![CallerType::Direct, CallerType::Chain]
+        } else {
+            vec![CallerType::Direct]
+        };
+        // Tools that are about files are found among them, whatever they are filed under.
+        let files = self.scope == Scope::Filesystem;
+        let categories = if files { vec!["file".to_owned()] } else { Vec::new() };
+        Traits {
+            level: Level::User,
+            categories,
+            scopes: vec![self.scope],
+            safety: if changes { Safety::Cautious } else { Safety::Safe },
+            effects: self.effects,
+            idempotent: !changes,
+            callers,
+            ..Traits::default()
+        }
+    }
+}
+
+/// Of what only computes.
+fn computing() -> Traits {
+    Traits {
+        effects: Effects::read_only(),
+        idempotent: true,
+        callers: vec![CallerType::Direct, CallerType::Chain],
+        ..Traits::default()
+    }
+}
+
+/// Computes an answer from arguments.
 pub(crate) trait Compute: Send + Sync + fmt::Debug {
     /// The answer, or what is wrong with the arguments, for the model.
     fn compute(&self, args: &Args) -> Result<Json, String>;
@@ -80,23 +123,29 @@ impl Declaration {
     /// Binds the declaration to what computes it, where that may take longer than a millisecond. All
     /// else as with [`pure`](Self::pure).
     pub(crate) fn aside(self, compute: impl Compute + 'static) -> Builtin {
-        self.bound(Arc::new(Aside(Arc::new(compute))))
+        self.bound(computing(), Arc::new(Aside(Arc::new(compute))))
     }
 
     /// Binds the declaration to what computes it: read-only, idempotent and safe, for everyone, alone
     /// or in a chain, because that is what computing without effect is.
     pub(crate) fn pure(self, compute: impl Compute + 'static) -> Builtin {
-        self.bound(Arc::new(Pure(compute)))
+        self.bound(computing(), Arc::new(Pure(compute)))
     }
 
-    fn bound(self, executor: Arc<dyn Executor>) -> Builtin {
-        let traits = Traits {
-            categories: vec![self.category.to_owned()],
-            effects: Effects::read_only(),
-            idempotent: true,
-            callers: vec![CallerType::Direct, CallerType::Chain],
-            ..Traits::default()
-        };
+    /// Binds the declaration to what reaches for something outside, on a thread for what takes long.
+    pub(crate) fn reaching(self, reach: Reach, compute: impl Compute + 'static) -> Builtin {
+        let executor = Arc::new(Aside(Arc::new(compute)));
+        self.bound(reach.traits(), executor)
+    }
+
+    /// Binds the declaration to an executor of its own.
+    pub(crate) fn run_by(self, reach: Reach, executor: Arc<dyn Executor>) -> Builtin {
+        self.bound(reach.traits(), executor)
+    }
+
+    fn bound(self, traits: Traits, executor: Arc<dyn Executor>) -> Builtin {
+        let mut traits = traits;
+        traits.categories.insert(0, self.category.to_owned());
         let received = json!({
             "name": self.name,
             "description": self.description,

@@ -24,7 +24,9 @@ use tool::Clock;
 pub fn all(clock: Arc<dyn Clock>) -> Vec<Builtin> {
     vec![
         math::calculator::builtin(),
-        system::current_datetime::builtin(clock),
+        system::current_datetime::builtin(Arc::clone(&clock)),
+        system::current_date::builtin(Arc::clone(&clock)),
+        system::current_time::builtin(clock),
         data::json_query::builtin(),
         data::csv_to_json::builtin(),
         data::json_to_csv::builtin(),

@@ -50,7 +50,11 @@ fn named(name: &str) -> Builtin {
 }
 
 async fn run(name: &str, args: &str) -> Outcome {
-    let Builtin { tool, executor, .. } = named(name);
+    execute(named(name), args).await
+}
+
+pub(crate) async fn execute(builtin: Builtin, args: &str) -> Outcome {
+    let Builtin { tool, executor, .. } = builtin;
     let key = ToolKey {
         org: Org::default(),
         source: SourceName::new("builtin").unwrap(),
@@ -138,6 +142,25 @@ async fn the_date_is_that_of_the_zone() {
 }
 
 #[tokio::test]
+async fn date_and_time_are_told_in_parts() {
+    let date = answer("get_current_date", r#"{"timezone":"Europe/Berlin"}"#).await;
+    let wanted =
+        json!({ "date": "2026-07-02", "weekday": "Thursday", "year": 2026, "month": 7, "day": 2 });
+    assert_eq!(date, wanted);
+    let time = answer("get_current_time", r#"{"timezone":"America/New_York"}"#).await;
+    let wanted = json!({
+        "datetime": "2026-07-01T18:30:15-04:00",
+        "date": "2026-07-01",
+        "time": "18:30:15",
+        "utc": "2026-07-01T22:30:15.250Z",
+        "timestamp": 1_782_945_015.25,
+    });
+    assert_eq!(time, wanted);
+    let told = failure("get_current_date", r#"{"timezone":"x"}"#).await;
+    assert!(told.contains("unknown timezone `x`"), "{told}");
+}
+
+#[tokio::test]
 async fn an_unknown_zone_is_an_error_and_not_another_zone() {
     assert_eq!(
         failure("get_current_datetime", r#"{"timezone":"Europe/Berln"}"#).await,
@@ -188,6 +211,8 @@ fn every_built_in_is_declared_whole() {
         [
             "calculator",
             "get_current_datetime",
+            "get_current_date",
+            "get_current_time",
             "json_query",
             "csv_to_json",
             "json_to_csv",
@@ -215,7 +240,7 @@ async fn the_source_lists_them_and_never_changes() {
     let source = BuiltinSource::new(clock());
     assert_eq!(source.name().as_str(), "builtin");
     let listing = source.list().await.unwrap();
-    assert_eq!((listing.offers.len(), listing.problems.len()), (7, 0));
+    assert_eq!((listing.offers.len(), listing.problems.len()), (9, 0));
     assert!(
         matches!(&listing.offers[0].item, Item::Tool(tool) if tool.name.as_str() == "calculator")
     );

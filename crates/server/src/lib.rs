@@ -18,6 +18,7 @@ mod rest;
 mod seal;
 mod state;
 mod status;
+mod workers;
 
 pub use counts::Counts;
 pub use error::ApiError;
@@ -28,6 +29,7 @@ pub use listen::listen;
 pub use rest::openapi::document as openapi;
 pub use state::{Doors, MAX_BODY, Parts};
 pub use status::status;
+pub use workers::Workers;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;

@@ -3,6 +3,7 @@
 mod patient;
 
 use std::convert::Infallible;
+use std::io;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -13,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::Workers;
 use crate::front::Front;
 
 use patient::Patient;
@@ -24,8 +26,13 @@ const HEADERS: Duration = Duration::from_secs(10);
 /// The longest connections may take to end once the server stops.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// Serves `front` until `stop` fires; then finishes what runs, for up to 30 s.
-pub async fn listen(listener: TcpListener, front: impl Into<Front>, stop: CancellationToken) {
+/// Serves `front` on `workers` until `stop` fires; then finishes what runs, for up to 30 s.
+pub async fn listen(
+    listener: TcpListener,
+    front: impl Into<Front>,
+    workers: &Workers,
+    stop: CancellationToken,
+) {
     let front = front.into();
     let connections = TaskTracker::new();
     let places = std::sync::Arc::new(Semaphore::new(CONNECTIONS));
@@ -40,11 +47,16 @@ pub async fn listen(listener: TcpListener, front: impl Into<Front>, stop: Cancel
         };
         match accepted {
             Ok((stream, _)) => {
-                let (front, stop) = (front.clone(), stop.clone());
-                drop(connections.spawn(async move {
-                    serve(stream, front, stop).await;
-                    drop(place);
-                }));
+                let (front, stop, seat) = (front.clone(), stop.clone(), workers.seat());
+                let on = seat.on.clone();
+                let serving = async move {
+                    match moved(stream) {
+                        Ok(stream) => serve(stream, front, stop).await,
+                        Err(error) => tracing::warn!(%error, "a connection was not taken over"),
+                    }
+                    drop((place, seat));
+                };
+                drop(on.spawn(connections.track_future(serving)));
             }
             Err(error) => {
                 // Out of descriptors, most likely: without a pause this would be a busy loop.
@@ -58,6 +70,11 @@ pub async fn listen(listener: TcpListener, front: impl Into<Front>, stop: Cancel
     if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
         tracing::warn!(left = connections.len(), "connections cut at the end of the drain");
     }
+}
+
+/// To the runtime of the thread that calls: a socket is woken by the one it was registered with.
+fn moved(stream: TcpStream) -> io::Result<TcpStream> {
+    TcpStream::from_std(stream.into_std()?)
 }
 
 async fn serve(stream: TcpStream, front: Front, stop: CancellationToken) {

@@ -15,12 +15,13 @@ pub struct Digest(pub [u8; 32]);
 impl Digest {
     /// As text. Every record holds several, so nothing here is formatted or allocated.
     pub fn text<T>(&self, use_it: impl FnOnce(&str) -> T) -> T {
-        const HEX: [u8; 16] = *b"0123456789abcdef";
-        let hex = |half: u8| HEX.get(usize::from(half)).copied().unwrap_or_default();
+        // Without a table and without a jump: the compiler writes many digits at once.
+        let hex = |half: u8| half + if half < 10 { b'0' } else { b'a' - 10 };
         let mut text = *b"sha256:0000000000000000000000000000000000000000000000000000000000000000";
-        let pairs = text.iter_mut().skip(7);
-        let halves = self.0.iter().flat_map(|byte| [hex(byte >> 4), hex(byte & 15)]);
-        pairs.zip(halves).for_each(|(place, half)| *place = half);
+        let (_, digits) = text.split_at_mut(7);
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(&[hex(byte >> 4), hex(byte & 15)]);
+        }
         use_it(std::str::from_utf8(&text).unwrap_or_default())
     }
 }

@@ -20,7 +20,7 @@ use guard::process::Launcher;
 use intake::{Intake, Times};
 use ledger::{FileLedger, RealDisk};
 use policy::Policy;
-use server::{Counts, Doors, Front, Hosts, Keys, Parts};
+use server::{Counts, Doors, Front, Hosts, Keys, Parts, Workers};
 use store::{Sealed, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -72,6 +72,8 @@ fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure 
 async fn run(start: Start) -> Result<Running, Failure> {
     let listener = if start.listen { Some(bind(&start).await?) } else { None };
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    let workers = if start.listen { Workers::start() } else { Ok(Workers::here()) };
+    let workers = workers.map_err(fault("the threads for connections"))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let store = SqliteStore::open(start.held.data().store()).map_err(fault("the store"))?;
     let store: Arc<dyn Store> = Arc::new(store);
@@ -96,7 +98,8 @@ async fn run(start: Start) -> Result<Running, Failure> {
                         stop.cancelled().await;
                         app.doors.close();
                     };
-                    tokio::join!(server::listen(listener, front, stop.clone()), streams);
+                    let serve = server::listen(listener, front, &workers, stop.clone());
+                    tokio::join!(serve, streams);
                 }
                 None => stop.cancelled().await,
             }
@@ -107,6 +110,8 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = app.manifests.tend() => {}
         }
         app.end().await;
+        // Sources may have something that runs there: theirs comes to its end first.
+        drop(workers);
         drop(held);
         Ok(())
     });

@@ -1,8 +1,8 @@
 //! Open connections, and those that wait for the next request.
 //!
 //! A connection is driven by whoever uses it, not by a task of its own: dropped with its request, it
-//! is closed at once, and the other side sees that. It is kept under the class and origin it was made
-//! for, and found under no other.
+//! is closed at once, and the other side sees that. It is kept under the class, origin and runtime it
+//! was made for, and found under no other.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -90,6 +90,8 @@ impl fmt::Debug for Conn {
 pub(super) struct Key {
     class: u8,
     origin: Origin,
+    /// Used by another one, its socket would wake this one for every byte.
+    runtime: tokio::runtime::Id,
 }
 
 impl Key {
@@ -99,7 +101,7 @@ impl Key {
             Class::Caller => 1,
             Class::Upstream => 2,
         };
-        Self { class, origin: origin.clone() }
+        Self { class, origin: origin.clone(), runtime: tokio::runtime::Handle::current().id() }
     }
 }
 
@@ -108,7 +110,7 @@ impl Key {
 pub struct Keep {
     /// Most in all.
     pub most: usize,
-    /// Most to one origin.
+    /// Most to one origin from one runtime.
     pub per_origin: usize,
     /// Longest wait. Common servers close after 5 s (uvicorn, node), so the default is less.
     pub idle: Duration,

@@ -77,6 +77,27 @@ async fn a_connection_is_used_again_for_its_own_class_only() {
 }
 
 #[tokio::test]
+async fn a_connection_stays_with_the_runtime_that_made_it() {
+    let site = Site::start(|_, _| ok("")).await;
+    let (egress, class, url) = (egress(), operator(&site.url("")), site.url("/"));
+    for round in 0..3 {
+        text(&egress, &class, &url).await.unwrap();
+        let (egress, class, url) = (egress.clone(), class.clone(), url.clone());
+        let other = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                for _ in 0..3 {
+                    text(&egress, &class, &url).await.unwrap();
+                }
+            });
+        };
+        tokio::task::spawn_blocking(other).await.unwrap();
+        // One of this runtime's, and one of each of the others.
+        assert_eq!(site.seen.accepted(), 2 + round);
+    }
+}
+
+#[tokio::test]
 async fn only_headers_of_the_request_itself_go_along() {
     let site = Site::start(|_, _| ok("")).await;
     let url = site.url("");

@@ -211,7 +211,12 @@ pub(crate) async fn listen(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-    drop(tasks.spawn(server::listen(listener, front.into(), stop.clone())));
+    let (front, until) = (front.into(), stop.clone());
+    // On the test's own runtime, whose clock it may hold.
+    let serving = async move {
+        server::listen(listener, front, &server::Workers::here(), until).await;
+    };
+    drop(tasks.spawn(serving));
     tasks.close();
     (address, stop, tasks)
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tool::{
-    Args, Boxed, CallerType, Code, Context, Effects, ExecuteError, Executor, Granted, Json,
-    Outcome, Step, Tool, ToolName, Traits,
+    Args, Boxed, CallerType, Code, Context, Effects, ExecuteError, Executor, Granted, Json, Level,
+    Outcome, Safety, Scope, Step, Tool, ToolName, Traits,
 };
 
 /// A tool and what runs it.

@@ -9,7 +9,7 @@ use tool::{
     Outcome, Revision, Source as _, SourceName, Step, Ticket, ToolKey, Wall,
 };
 
-use super::{Builtin, BuiltinSource, all, handler};
+use super::{Builtin, BuiltinSource, Means, all, handler};
 
 #[derive(Debug)]
 struct Fixed(u64);
@@ -41,7 +41,7 @@ impl Credentials for Nobody {
 }
 
 /// 2026-07-01 22:30:15.250 UTC.
-fn clock() -> Arc<dyn Clock> {
+pub(crate) fn clock() -> Arc<dyn Clock> {
     Arc::new(Fixed(1_782_945_015_250))
 }
 
@@ -237,7 +237,7 @@ fn every_built_in_is_declared_whole() {
 
 #[tokio::test]
 async fn the_source_lists_them_and_never_changes() {
-    let source = BuiltinSource::new(clock());
+    let source = BuiltinSource::new(&clock(), &Means::default());
     assert_eq!(source.name().as_str(), "builtin");
     let listing = source.list().await.unwrap();
     assert_eq!((listing.offers.len(), listing.problems.len()), (9, 0));

@@ -3,3 +3,6 @@
 mod exchange;
 pub(crate) mod http_get;
 pub(crate) mod http_post;
+
+#[cfg(test)]
+mod tests;

@@ -182,7 +182,8 @@ impl Root {
             .map_err(|error| RootError::of(error, path))?;
         let stat = self.regular(&file, path)?;
         let announced = usize::try_from(stat.st_size).unwrap_or(0);
-        let mut content = Vec::with_capacity(announced.min(limit).saturating_add(1).min(MOST_AT_ONCE));
+        let mut content =
+            Vec::with_capacity(announced.min(limit).saturating_add(1).min(MOST_AT_ONCE));
         let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
         let read = File::from(file).take(most).read_to_end(&mut content);
         read.map_err(|error| RootError::io(&error, path))?;

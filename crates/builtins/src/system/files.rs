@@ -24,9 +24,11 @@ impl Files {
             let (_, root) = self.0.first().ok_or("no folder is configured for files")?;
             return Ok((root, asked.strip_prefix(".").unwrap_or(asked)));
         }
-        let inside = |(base, root): &'a (PathBuf, Root)| Some((root, asked.strip_prefix(base).ok()?));
+        let inside =
+            |(base, root): &'a (PathBuf, Root)| Some((root, asked.strip_prefix(base).ok()?));
         // The one that is deepest: folders may lie in each other.
-        let found = self.0.iter().filter_map(inside).min_by_key(|(_, rest)| rest.components().count());
+        let found =
+            self.0.iter().filter_map(inside).min_by_key(|(_, rest)| rest.components().count());
         found.ok_or_else(|| format!("Path not allowed: {}", shown(path)))
     }
 }

@@ -75,7 +75,9 @@ impl Compute for ReadFile {
 
 fn decoded(bytes: Vec<u8>, encoding: &str, cut: bool) -> Result<String, String> {
     let no_text = |at: usize| {
-        format!("the file is no {encoding} at byte {at}; ask for the encoding `latin-1` or `base64`")
+        format!(
+            "the file is no {encoding} at byte {at}; ask for the encoding `latin-1` or `base64`"
+        )
     };
     match encoding {
         "base64" => Ok(STANDARD.encode(&bytes)),
@@ -85,7 +87,8 @@ fn decoded(bytes: Vec<u8>, encoding: &str, cut: bool) -> Result<String, String> 
             None => String::from_utf8(bytes).map_err(|_| no_text(0)),
         },
         _ => String::from_utf8(bytes).or_else(|error| {
-            let (at, open) = (error.utf8_error().valid_up_to(), error.utf8_error().error_len().is_none());
+            let (at, open) =
+                (error.utf8_error().valid_up_to(), error.utf8_error().error_len().is_none());
             // A character that the cut went through is left out.
             if !(cut && open) {
                 return Err(no_text(at));

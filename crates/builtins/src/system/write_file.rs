@@ -54,7 +54,8 @@ impl Compute for WriteFile {
     fn compute(&self, args: &Args) -> Result<Json, String> {
         let args = args.value();
         let text = |name| args.get(name).and_then(Value::as_str);
-        let (asked, content) = (text("path").unwrap_or_default(), text("content").unwrap_or_default());
+        let (asked, content) =
+            (text("path").unwrap_or_default(), text("content").unwrap_or_default());
         let mode = text("mode").unwrap_or("w");
         let (root, path) = self.0.place(asked)?;
         let before = match mode {
@@ -77,7 +78,8 @@ fn write(root: &Root, path: &Path, content: &[u8]) -> Result<(), RootError> {
     if !matches!(first, Err(RootError::NoSuch { .. })) {
         return first;
     }
-    let mut above: Vec<_> = path.ancestors().skip(1).filter(|it| !it.as_os_str().is_empty()).collect();
+    let mut above: Vec<_> =
+        path.ancestors().skip(1).filter(|it| !it.as_os_str().is_empty()).collect();
     above.reverse();
     for folder in above {
         match root.make_folder(folder) {

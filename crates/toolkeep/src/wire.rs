@@ -4,6 +4,7 @@ mod configuration;
 mod credentials;
 mod door;
 mod endpoint;
+mod files;
 mod internals;
 mod manifests;
 mod sources;
@@ -151,7 +152,8 @@ async fn assemble(
     let tokens = tokens.map_err(|error| fault("the tokens' key")(error.message()))?;
     let tokens = Arc::new(Sealed::new(Arc::clone(&store), &tokens, "upstream tokens"));
     let manifests = manifests::kept(config, (&keys, store), &egress, &clock).await?;
-    let ways = Ways { egress, manifests: Arc::clone(&manifests), tokens };
+    let files = files::work(&start.held.data().work());
+    let ways = Ways { egress, files, manifests: Arc::clone(&manifests), tokens };
     let workshop = Workshop::new(launcher, ways, Arc::clone(&clock));
     let credentials = Arc::new(Configured::default());
     credentials.set(sources::secrets(config));

@@ -105,6 +105,11 @@ impl DataDir {
         self.path.join("records")
     }
 
+    /// The folder of the tools that read and write files.
+    pub fn work(&self) -> PathBuf {
+        self.path.join("work")
+    }
+
     /// The file of a key.
     pub fn key_file(&self, key: FirstKey) -> PathBuf {
         self.path.join(key.file())

@@ -1,4 +1,7 @@
 //! Tools that make and change data.
 
 pub(crate) mod artefacts;
+pub(crate) mod csv_to_json;
 pub(crate) mod generate_uuid;
+pub(crate) mod json_query;
+pub(crate) mod json_to_csv;

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use tool::artefact::Artefacts;
 use tool::{Boxed, Clock, Item, Listing, Offer, Revision, Source, SourceError, SourceName};
 
-use crate::{Builtin, all};
+use crate::{Builtin, Means, all, reaching};
 
 /// Offers every built-in.
 #[derive(Debug)]
@@ -16,15 +15,10 @@ pub struct BuiltinSource {
 
 impl BuiltinSource {
     /// The source `builtin`, with `clock` for the tools that tell the time.
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { name: name(), builtins: all(clock) }
-    }
-
-    /// With the tools that read what is kept of large answers.
-    #[must_use]
-    pub fn with_artefacts(mut self, artefacts: &Arc<dyn Artefacts>) -> Self {
-        self.builtins.extend(crate::data::artefacts::builtins(artefacts));
-        self
+    pub fn new(clock: &Arc<dyn Clock>, means: &Means) -> Self {
+        let mut builtins = all(Arc::clone(clock));
+        builtins.extend(reaching(means, clock));
+        Self { name: name(), builtins }
     }
 
     fn offers(&self) -> Listing {

@@ -9,7 +9,7 @@ use tool::{
     Outcome, Revision, Source as _, SourceName, Step, Ticket, ToolKey, Wall,
 };
 
-use super::{Builtin, BuiltinSource, all, handler};
+use super::{Builtin, BuiltinSource, Means, all, handler};
 
 #[derive(Debug)]
 struct Fixed(u64);
@@ -41,7 +41,7 @@ impl Credentials for Nobody {
 }
 
 /// 2026-07-01 22:30:15.250 UTC.
-fn clock() -> Arc<dyn Clock> {
+pub(crate) fn clock() -> Arc<dyn Clock> {
     Arc::new(Fixed(1_782_945_015_250))
 }
 
@@ -50,7 +50,11 @@ fn named(name: &str) -> Builtin {
 }
 
 async fn run(name: &str, args: &str) -> Outcome {
-    let Builtin { tool, executor, .. } = named(name);
+    execute(named(name), args).await
+}
+
+pub(crate) async fn execute(builtin: Builtin, args: &str) -> Outcome {
+    let Builtin { tool, executor, .. } = builtin;
     let key = ToolKey {
         org: Org::default(),
         source: SourceName::new("builtin").unwrap(),
@@ -139,6 +143,25 @@ async fn the_date_is_that_of_the_zone() {
 }
 
 #[tokio::test]
+async fn date_and_time_are_told_in_parts() {
+    let date = answer("get_current_date", r#"{"timezone":"Europe/Berlin"}"#).await;
+    let wanted =
+        json!({ "date": "2026-07-02", "weekday": "Thursday", "year": 2026, "month": 7, "day": 2 });
+    assert_eq!(date, wanted);
+    let time = answer("get_current_time", r#"{"timezone":"America/New_York"}"#).await;
+    let wanted = json!({
+        "datetime": "2026-07-01T18:30:15-04:00",
+        "date": "2026-07-01",
+        "time": "18:30:15",
+        "utc": "2026-07-01T22:30:15.250Z",
+        "timestamp": 1_782_945_015.25,
+    });
+    assert_eq!(time, wanted);
+    let told = failure("get_current_date", r#"{"timezone":"x"}"#).await;
+    assert!(told.contains("unknown timezone `x`"), "{told}");
+}
+
+#[tokio::test]
 async fn an_unknown_zone_is_an_error_and_not_another_zone() {
     assert_eq!(
         failure("get_current_datetime", r#"{"timezone":"Europe/Berln"}"#).await,
@@ -158,6 +181,22 @@ async fn uuids_are_random_and_of_version_4() {
 }
 
 #[tokio::test]
+async fn data_goes_from_one_form_to_the_other() {
+    let rows =
+        answer("csv_to_json", r#"{"csv_content":"name;age\nAnn;41\n","delimiter":";"}"#).await;
+    assert_eq!(rows, json!([{ "name": "Ann", "age": 41 }]));
+    let text = answer("json_to_csv", &json!({ "data": rows }).to_string()).await;
+    assert_eq!(text, "age,name\r\n41,Ann\r\n");
+    let found = json!({ "data": rows, "query": "[?age > `40`].name | [0]" }).to_string();
+    assert_eq!(answer("json_query", &found).await, "Ann");
+    assert_eq!(
+        failure("csv_to_json", r#"{"csv_content":"a","delimiter":"\n"}"#).await,
+        "delimiter: `\\n` cannot stand between cells; use one ASCII character that is no quote and no end \
+         of line, such as `,`"
+    );
+}
+
+#[tokio::test]
 async fn echo_gives_back_the_very_bytes() {
     let outcome = run("echo", r#"{ "n": 12345678901234567890123, "a":"b" }"#).await;
     let Body::Value(json) = outcome.body else { panic!("an MCP result") };
@@ -168,13 +207,25 @@ async fn echo_gives_back_the_very_bytes() {
 fn every_built_in_is_declared_whole() {
     let builtins = all(clock());
     let names: Vec<_> = builtins.iter().map(|builtin| builtin.tool.name.as_str()).collect();
-    assert_eq!(names, ["calculator", "get_current_datetime", "generate_uuid", "echo"]);
+    assert_eq!(
+        names,
+        [
+            "calculator",
+            "get_current_datetime",
+            "get_current_date",
+            "get_current_time",
+            "json_query",
+            "csv_to_json",
+            "json_to_csv",
+            "generate_uuid",
+            "echo",
+        ]
+    );
     assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
     for builtin in &builtins {
         let tool = &builtin.tool;
-        for schema in [Some(&tool.input), tool.output.as_ref()].into_iter().flatten() {
-            assert_eq!(schema.value()["type"], "object", "{}", tool.name);
-        }
+        assert_eq!(tool.input.value()["type"], "object", "{}", tool.name);
+        assert!(tool.output.is_some(), "{}", tool.name);
         assert!(
             !tool.description.is_empty() && !tool.traits.effects.any() && tool.traits.idempotent
         );
@@ -187,10 +238,10 @@ fn every_built_in_is_declared_whole() {
 
 #[tokio::test]
 async fn the_source_lists_them_and_never_changes() {
-    let source = BuiltinSource::new(clock());
+    let source = BuiltinSource::new(&clock(), &Means::default());
     assert_eq!(source.name().as_str(), "builtin");
     let listing = source.list().await.unwrap();
-    assert_eq!((listing.offers.len(), listing.problems.len()), (4, 0));
+    assert_eq!((listing.offers.len(), listing.problems.len()), (9, 0));
     assert!(
         matches!(&listing.offers[0].item, Item::Tool(tool) if tool.name.as_str() == "calculator")
     );

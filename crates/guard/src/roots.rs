@@ -67,6 +67,20 @@ pub struct Meta {
     pub modified: Wall,
 }
 
+/// How a file begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// The bytes.
+    pub content: Vec<u8>,
+    /// Whether there are more.
+    pub more: bool,
+    /// The file, when it was opened.
+    pub meta: Meta,
+}
+
+/// Room made before anything was read: a file may say that it is larger than it is.
+const MOST_AT_ONCE: usize = 16 << 20;
+
 /// Device and number: what a folder is, whatever it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Id(u64, u64);
@@ -149,20 +163,33 @@ impl Root {
     /// not by what the system says of it.
     pub fn read(&self, path: impl AsRef<Path>, limit: usize) -> Result<Vec<u8>, RootError> {
         let path = path.as_ref();
+        let start = self.read_start(path, limit)?;
+        if start.more {
+            return Err(RootError::TooLarge { path: error::shown(path), limit });
+        }
+        Ok(start.content)
+    }
+
+    /// How a regular file begins: at most `limit` bytes, and what the file is.
+    ///
+    /// # Errors
+    /// [`RootError`].
+    pub fn read_start(&self, path: impl AsRef<Path>, limit: usize) -> Result<Start, RootError> {
+        let path = path.as_ref();
         let (parent, name) = self.place(path)?;
         let file = self
             .look_up(&parent, Path::new(name), READ, Mode::empty())
             .map_err(|error| RootError::of(error, path))?;
         let stat = self.regular(&file, path)?;
         let announced = usize::try_from(stat.st_size).unwrap_or(0);
-        let mut content = Vec::with_capacity(announced.min(limit).saturating_add(1).min(1 << 20));
+        let mut content =
+            Vec::with_capacity(announced.min(limit).saturating_add(1).min(MOST_AT_ONCE));
         let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
         let read = File::from(file).take(most).read_to_end(&mut content);
         read.map_err(|error| RootError::io(&error, path))?;
-        if content.len() > limit {
-            return Err(RootError::TooLarge { path: error::shown(path), limit });
-        }
-        Ok(content)
+        let more = content.len() > limit;
+        content.truncate(limit);
+        Ok(Start { content, more, meta: meta(&stat) })
     }
 
     /// What a file or folder is. An empty path is the root.

@@ -5,6 +5,7 @@ mod configuration;
 mod credentials;
 mod door;
 mod endpoint;
+mod files;
 mod held;
 mod internals;
 mod issuers;
@@ -199,7 +200,7 @@ async fn assemble(
     keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
     let mac_key = once(&keys, "secret/records", "the records' key").await?;
     let ledger = open_ledger(start.held.data().records(), &clock).await?;
-    let (ways, manifests, sealed) = ways(config, (&keys, &store), &clock).await?;
+    let (ways, manifests, sealed) = ways(start, (&keys, &store), &clock).await?;
     let keys = Arc::new(keys);
     let (holding, teller) = held::holding(config, &keys, (sealed, &ways.egress), &clock)?;
     let artefacts = artefacts(start, &clock);
@@ -255,7 +256,7 @@ async fn assemble(
 }
 
 async fn ways(
-    config: &Config,
+    start: &Start,
     (keys, store): (&Keys, &Arc<dyn Store>),
     clock: &Arc<dyn Clock>,
 ) -> Result<(Ways, Kept, Sealed), Failure> {
@@ -264,8 +265,9 @@ async fn ways(
     let sealed = Sealed::new(Arc::clone(store), &tokens, "held calls");
     let tokens = Arc::new(Sealed::new(Arc::clone(store), &tokens, "upstream tokens"));
     let (store, clock) = (Arc::clone(store), Arc::clone(clock));
-    let kept = Kept::new(config, (keys, store), egress.clone(), clock).await?;
-    let ways = Ways { egress, manifests: Arc::clone(&kept.manifests), tokens };
+    let kept = Kept::new(&start.config, (keys, store), egress.clone(), clock).await?;
+    let files = files::work(&start.held.data().work());
+    let ways = Ways { egress, files, manifests: Arc::clone(&kept.manifests), tokens };
     Ok((ways, kept, sealed))
 }
 

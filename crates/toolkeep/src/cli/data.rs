@@ -111,6 +111,11 @@ impl DataDir {
         self.path.join("record.key")
     }
 
+    /// The folder of the tools that read and write files.
+    pub fn work(&self) -> PathBuf {
+        self.path.join("work")
+    }
+
     /// The file of a key.
     pub fn key_file(&self, key: FirstKey) -> PathBuf {
         self.path.join(key.file())

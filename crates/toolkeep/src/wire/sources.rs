@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use builtins::BuiltinSource;
+use builtins::{BuiltinSource, Files};
 use guard::egress::Egress;
 use guard::process::{EnvValue, Launcher, Spec};
 use intake::Sourced;
@@ -32,6 +32,7 @@ const MODULE_POLL: Duration = Duration::from_secs(15);
 /// Ways out, and what is kept of what came back.
 pub(super) struct Ways {
     pub(super) egress: Egress,
+    pub(super) files: Option<Arc<Files>>,
     pub(super) manifests: Arc<Manifests>,
     /// Where tokens are kept; it seals them.
     pub(super) tokens: Arc<dyn Store>,
@@ -41,6 +42,7 @@ pub(super) struct Ways {
 pub(super) struct Workshop {
     launcher: Launcher,
     pub(super) egress: Egress,
+    files: Option<Arc<Files>>,
     manifests: Arc<Manifests>,
     clock: Arc<dyn Clock>,
     environment: Arc<Environment>,
@@ -55,23 +57,23 @@ pub(super) struct Workshop {
 impl Workshop {
     pub(super) fn new(
         launcher: Launcher,
-        Ways { egress, manifests, tokens }: Ways,
+        Ways { egress, files, manifests, tokens }: Ways,
         environment: Arc<Environment>,
         (clock, artefacts): (Arc<dyn Clock>, Option<Arc<dyn Artefacts>>),
     ) -> Self {
         let inside = Late::default();
-        Self { launcher, egress, manifests, clock, environment, inside, tokens, artefacts }
+        Self { launcher, egress, files, manifests, clock, environment, inside, tokens, artefacts }
     }
 
     /// All sources. The built-ins come first, so that nothing can take their names.
     pub(super) fn build(&self, config: &Config, faults: &Faults) -> Vec<Sourced> {
-        let builtins = BuiltinSource::new(Arc::clone(&self.clock));
-        let builtins = match &self.artefacts {
-            Some(artefacts) => builtins.with_artefacts(artefacts),
-            None => builtins,
+        let means = builtins::Means {
+            files: self.files.clone(),
+            egress: Some(self.egress.clone()),
+            artefacts: self.artefacts.clone(),
         };
         let builtins = Sourced {
-            source: Arc::new(builtins),
+            source: Arc::new(BuiltinSource::new(&self.clock, &means)),
             kind: "builtin",
             trust: Trust::Full,
             durability: None,

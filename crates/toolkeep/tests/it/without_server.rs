@@ -39,7 +39,7 @@ fn an_exported_list_is_the_one_that_is_listed() {
         let listed = home.run(&["tool", "list", "--format", format]).json();
         let ran = home.run(&["tool", "export", "--format", format, "tools.json"]);
         assert!(
-            ran.code == 0 && ran.out == format!("tools.json: 6 tools as {format}\n"),
+            ran.code == 0 && ran.out == format!("tools.json: 16 tools as {format}\n"),
             "{}",
             ran.out
         );
@@ -48,7 +48,7 @@ fn an_exported_list_is_the_one_that_is_listed() {
         assert_eq!(file, listed["tools"]);
         assert_eq!(ran.err.contains("not as its schema: `echo`"), format.ends_with("_strict"));
     }
-    assert_eq!(home.run(&["tool", "count"]).out, "6\n");
+    assert_eq!(home.run(&["tool", "count"]).out, "16\n");
 }
 
 #[test]

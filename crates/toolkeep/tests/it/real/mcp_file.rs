@@ -58,7 +58,7 @@ async fn the_servers_of_an_mcp_file_work_beside_one_that_does_not_start() {
     let url = format!("{}/mcp", server.url);
     let key = std::fs::read_to_string(server.data.join("agent.key")).unwrap();
     let seen = client(&["http", &url, "auto"], Some(key.trim()), &calls);
-    assert_eq!(seen.tools.len(), 4 + 17 + 14);
+    assert_eq!(seen.tools.len(), 16 + 17 + 14);
     assert_eq!(seen.calls[0]["answer"]["content"][0]["text"], "Echo: one");
     assert_eq!(seen.calls[1]["answer"]["structuredContent"]["content"], "first\n");
     let said = server.said();

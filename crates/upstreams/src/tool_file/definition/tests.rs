@@ -119,7 +119,7 @@ fn the_texts_of_spec_2() {
     );
     assert_eq!(
         refused(&json!({ "implementation": { "type": "builtin", "handler": "rm" } })),
-        "Builtin handler 'rm' not found [use one of math_eval, get_current_datetime, generate_uuid, echo]"
+        "Builtin handler 'rm' not found [use one of math_eval, get_current_datetime, get_current_date, get_current_time, json_query, csv_to_json, json_to_csv, generate_uuid, echo]"
     );
     assert_eq!(
         refused(&json!({ "implementation": { "type": "internal", "handler": "rag_query" } })),

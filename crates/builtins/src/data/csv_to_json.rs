@@ -1,0 +1,255 @@
+//! `csv_to_json`: the rows of a CSV text as objects (RFC 4180, any number of columns).
+
+use std::collections::HashSet;
+
+use csv::{ReaderBuilder, StringRecord};
+use serde_json::{Value, json};
+use tool::{Args, Json, Limits};
+
+use crate::builtin::{Builtin, Compute, Declaration};
+
+/// Digits that a decimal number may have to be taken for a number: a double keeps all of them.
+const DIGITS: usize = 15;
+
+pub(crate) fn builtin() -> Builtin {
+    let declaration = Declaration {
+        name: "csv_to_json",
+        handler: "csv_to_json",
+        category: "data",
+        description: "Converts CSV text to a JSON array with one object per row.",
+        input: json!({
+            "type": "object",
+            "properties": {
+                "csv_content": { "type": "string", "description": "The CSV text." },
+                "delimiter": {
+                    "type": "string", "default": ",", "minLength": 1, "maxLength": 1,
+                    "description": "The one character between cells, such as `,`, `;` or a tab."
+                },
+                "has_header": {
+                    "type": "boolean", "default": true,
+                    "description": "Whether the first row names the columns; else they are col_0, col_1, ..."
+                },
+                "numbers": {
+                    "type": "boolean", "default": true,
+                    "description": "Whether cells that are numbers become numbers. `007` and `1e5` stay text."
+                },
+            },
+            "required": ["csv_content"],
+            "additionalProperties": false,
+        }),
+        output: json!({ "type": "array", "items": { "type": "object" } }),
+    };
+    declaration.aside(CsvToJson)
+}
+
+#[derive(Debug)]
+struct CsvToJson;
+
+impl Compute for CsvToJson {
+    fn compute(&self, args: &Args) -> Result<Json, String> {
+        let args = args.value();
+        let text = args.get("csv_content").and_then(Value::as_str).unwrap_or_default();
+        let delimiter = args.get("delimiter").and_then(Value::as_str).unwrap_or(",");
+        let flag = |name| args.get(name).and_then(Value::as_bool).unwrap_or(true);
+        let written = convert(text, byte(delimiter)?, flag("has_header"), flag("numbers"))?;
+        Json::check(written, Limits::DOCUMENT).map_err(|error| format!("the rows: {error}"))
+    }
+}
+
+/// The delimiter as the one byte it must be.
+pub(super) fn byte(delimiter: &str) -> Result<u8, String> {
+    match delimiter.as_bytes() {
+        [byte] if !b"\"\r\n".contains(byte) => Ok(*byte),
+        _ => Err(format!(
+            "delimiter: `{}` cannot stand between cells; use one ASCII character that is no quote and \
+             no end of line, such as `,`",
+            delimiter.escape_debug()
+        )),
+    }
+}
+
+fn convert(text: &str, delimiter: u8, header: bool, numbers: bool) -> Result<String, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = ReaderBuilder::new()
+        .delimiter(delimiter)
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let mut row = StringRecord::new();
+    let mut columns = Columns::default();
+    if header && reader.read_record(&mut row).map_err(|error| told(&error))? {
+        columns = Columns::named(&row);
+    }
+    let mut out = String::with_capacity(text.len() * 2);
+    out.push('[');
+    while reader.read_record(&mut row).map_err(|error| told(&error))? {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        out.push('{');
+        for (at, cell) in row.iter().enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            out.push_str(columns.key(at));
+            if numbers && is_number(cell) {
+                out.push_str(cell);
+            } else {
+                tool::json::quote(&mut out, cell);
+            }
+        }
+        out.push('}');
+    }
+    out.push(']');
+    Ok(out)
+}
+
+fn told(error: &csv::Error) -> String {
+    format!("csv_content: {error}")
+}
+
+/// The columns' names, each written as the key of an object. Cells beyond the header get names too:
+/// nothing is lost.
+#[derive(Default)]
+struct Columns {
+    keys: Vec<String>,
+    names: HashSet<String>,
+}
+
+impl Columns {
+    fn named(header: &StringRecord) -> Self {
+        let mut columns = Self::default();
+        for (at, name) in header.iter().enumerate() {
+            let name = if name.is_empty() { format!("col_{at}") } else { name.to_owned() };
+            columns.add(&name);
+        }
+        columns
+    }
+
+    fn key(&mut self, at: usize) -> &str {
+        while self.keys.len() <= at {
+            self.add(&format!("col_{}", self.keys.len()));
+        }
+        self.keys.get(at).map_or("", String::as_str)
+    }
+
+    /// A name that is there already gets a number: `price`, `price_2`.
+    fn add(&mut self, name: &str) {
+        let mut free = name.to_owned();
+        let mut count = 2;
+        while !self.names.insert(free.clone()) {
+            free = format!("{name}_{count}");
+            count += 1;
+        }
+        let mut key = String::new();
+        tool::json::quote(&mut key, &free);
+        key.push(':');
+        self.keys.push(key);
+    }
+}
+
+/// Whether a cell is a number that JSON writes in the same way, so that nothing of it is lost: a whole
+/// one of 64 bits, or one with a point and not more digits than a double keeps.
+fn is_number(cell: &str) -> bool {
+    let digits = cell.strip_prefix('-').unwrap_or(cell);
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return false;
+    }
+    if let Some((whole, _)) = digits.split_once('.') {
+        let leads = whole.len() > 1 && whole.starts_with('0');
+        let mantissa = digits.split(['e', 'E']).next().unwrap_or_default();
+        let few = mantissa.bytes().filter(u8::is_ascii_digit).count() <= DIGITS;
+        let reads = serde_json::from_str::<f64>(cell).is_ok_and(f64::is_finite);
+        return !leads && few && reads;
+    }
+    let leads = digits.len() > 1 && digits.starts_with('0');
+    let whole = cell.parse::<i64>().is_ok() || cell.parse::<u64>().is_ok();
+    whole && !leads && cell != "-0"
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{convert, is_number};
+
+    fn rows(text: &str) -> String {
+        convert(text, b',', true, true).unwrap()
+    }
+
+    #[test]
+    fn rows_become_objects_in_the_columns_order() {
+        assert_eq!(
+            rows("b,a\r\n1,x\r\n2.50,\"y, \"\"z\"\"\"\r\n"),
+            r#"[{"b":1,"a":"x"},{"b":2.50,"a":"y, \"z\""}]"#
+        );
+        assert_eq!(
+            convert("1;2\n3;4", b';', false, true).unwrap(),
+            r#"[{"col_0":1,"col_1":2},{"col_0":3,"col_1":4}]"#
+        );
+        assert_eq!(convert("a\n1", b',', true, false).unwrap(), r#"[{"a":"1"}]"#);
+        assert_eq!(
+            (rows(""), rows("a,b\n"), rows("\u{feff}a\n1")),
+            ("[]".into(), "[]".into(), r#"[{"a":1}]"#.into())
+        );
+    }
+
+    #[test]
+    fn nothing_is_lost_in_rows_that_do_not_fit_the_header() {
+        assert_eq!(
+            rows("a,a,,col_3\n1,2,3,4,5\n6\n"),
+            r#"[{"a":1,"a_2":2,"col_2":3,"col_3":4,"col_4":5},{"a":6}]"#
+        );
+        assert_eq!(rows("a\n\"line\nbreak\"\n\n2"), r#"[{"a":"line\nbreak"},{"a":2}]"#);
+    }
+
+    #[test]
+    fn only_what_stays_the_same_becomes_a_number() {
+        for number in
+            ["0", "-7", "18446744073709551615", "0.5", "-0.25", "1.5e3", "123456789012.345"]
+        {
+            assert!(is_number(number), "{number}");
+        }
+        for text in [
+            "",
+            "007",
+            "-0",
+            "1e5",
+            "+1",
+            " 1",
+            "1.",
+            ".5",
+            "00.5",
+            "1.5e999",
+            "NaN",
+            "inf",
+            "0x1f",
+            "1_000",
+            "18446744073709551616",
+            "1234567890.1234567",
+            "1.2.3",
+            "-",
+            "١",
+        ] {
+            assert!(!is_number(text), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_writer_writes_reads_back(cells in proptest::collection::vec(
+            proptest::collection::vec("[^\u{feff}]{0,12}", 3), 1..6)) {
+            let mut writer = csv::Writer::from_writer(Vec::new());
+            writer.write_record(["x", "y", "z"]).unwrap();
+            for row in &cells {
+                writer.write_record(row).unwrap();
+            }
+            let text = String::from_utf8(writer.into_inner().unwrap()).unwrap();
+            let read: Vec<serde_json::Value> =
+                serde_json::from_str(&convert(&text, b',', true, false).unwrap()).unwrap();
+            let wanted: Vec<_> = cells.iter()
+                .map(|row| serde_json::json!({ "x": row[0], "y": row[1], "z": row[2] })).collect();
+            prop_assert_eq!(read, wanted);
+        }
+    }
+}

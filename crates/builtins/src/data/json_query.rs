@@ -1,0 +1,80 @@
+//! `json_query`: JMESPath on JSON (<https://jmespath.org/specification.html>).
+//!
+//! The crate `jmespath` reads the expression and has the functions. It is evaluated here, because an
+//! expression of a few hundred characters can ask for more than any machine has: see [`steps`].
+
+mod by;
+mod steps;
+
+use jmespath::{JmespathError, Rcvar, Variable};
+use serde_json::{Value, json};
+use tool::{Args, Json, Limits};
+
+use crate::builtin::{Builtin, Compute, Declaration};
+
+/// The longest expression, in characters: what nests is read, and evaluated, by recursion.
+const LONGEST: usize = 1_000;
+/// The most brackets, `!` and `&` in one.
+const NESTED: usize = 100;
+
+pub(crate) fn builtin() -> Builtin {
+    let declaration = Declaration {
+        name: "json_query",
+        handler: "json_query",
+        category: "data",
+        description: "Queries JSON with a JMESPath expression, such as `people[?age > `30`].name`.",
+        input: json!({
+            "type": "object",
+            "properties": {
+                "data": { "description": "The JSON to query." },
+                "query": {
+                    "type": "string", "minLength": 1, "maxLength": LONGEST,
+                    "description": "The JMESPath expression."
+                },
+            },
+            "required": ["data", "query"],
+            "additionalProperties": false,
+        }),
+        output: json!({ "description": "What the expression finds; null where it finds nothing." }),
+    };
+    declaration.aside(JsonQuery)
+}
+
+#[derive(Debug)]
+struct JsonQuery;
+
+impl Compute for JsonQuery {
+    fn compute(&self, args: &Args) -> Result<Json, String> {
+        let args = args.value();
+        let query = args.get("query").and_then(Value::as_str).unwrap_or_default();
+        search(args.get("data").unwrap_or(&Value::Null), query)
+    }
+}
+
+/// What `query` finds in `data`.
+fn search(data: &Value, query: &str) -> Result<Json, String> {
+    let nested = query.chars().filter(|c| "([{!&".contains(*c)).count();
+    if query.chars().count() > LONGEST || nested > NESTED {
+        return Err(format!(
+            "query: an expression may have {LONGEST} characters and {NESTED} brackets, `!` and `&`; \
+             split it"
+        ));
+    }
+    let parsed = jmespath::parse(query).map_err(|error| told(&error))?;
+    let data = Variable::from_serializable(data).map_err(|error| told(&error))?;
+    let steps = steps::Steps::new(query);
+    let found = steps.evaluate(&Rcvar::new(data), &parsed)?;
+    steps.weigh(&found)?;
+    let text = serde_json::to_string(&*found).map_err(|error| format!("query: {error}"))?;
+    Json::check(text, Limits::DOCUMENT).map_err(|error| format!("query: what was found: {error}"))
+}
+
+/// In one line, with the place.
+fn told(error: &JmespathError) -> String {
+    let reason = error.reason.to_string();
+    let reason = reason.lines().next().unwrap_or_default();
+    format!("query: {} at character {}", reason.trim_end_matches('.'), error.offset + 1)
+}
+
+#[cfg(test)]
+mod tests;

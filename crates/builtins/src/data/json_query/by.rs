@@ -1,0 +1,71 @@
+//! The functions that evaluate an expression for each value of a list.
+
+use jmespath::ast::Ast;
+use jmespath::{Rcvar, RuntimeError, Variable};
+
+use super::steps::{Steps, null};
+
+/// What `name` answers, where it is one of them; what its arguments lack is told by the crate's own.
+pub(super) fn call(
+    steps: &Steps<'_>,
+    name: &str,
+    args: &[Rcvar],
+    at: usize,
+) -> Option<Result<Rcvar, String>> {
+    let [one, other] = args else { return None };
+    if name == "map" {
+        let (ast, all) = (one.as_expref()?, other.as_array()?);
+        return Some(map(steps, ast, all));
+    }
+    let (all, ast) = (one.as_array()?, other.as_expref()?);
+    let keyed = || keyed(steps, ast, all, at);
+    match name {
+        "sort_by" => Some(keyed().and_then(|mut pairs| {
+            pairs.sort_by(|a, b| a.0.cmp(&b.0));
+            steps.list(pairs.into_iter().map(|(_, value)| value).collect())
+        })),
+        // Of equals the first, as with the crate's.
+        "max_by" => Some(keyed().map(|pairs| best(pairs, |new, old| new > old))),
+        "min_by" => Some(keyed().map(|pairs| best(pairs, |new, old| new < old))),
+        _ => None,
+    }
+}
+
+fn map(steps: &Steps<'_>, ast: &Ast, all: &[Rcvar]) -> Result<Rcvar, String> {
+    let all = all.iter().map(|value| steps.evaluate(value, ast));
+    steps.list(all.collect::<Result<_, _>>()?)
+}
+
+fn best(pairs: Vec<(Rcvar, Rcvar)>, better: fn(&Rcvar, &Rcvar) -> bool) -> Rcvar {
+    let best = pairs.into_iter().reduce(|old, new| if better(&new.0, &old.0) { new } else { old });
+    best.map_or_else(null, |(_, value)| value)
+}
+
+/// Each value behind its key: all texts, or all numbers.
+fn keyed(
+    steps: &Steps<'_>,
+    ast: &Ast,
+    all: &[Rcvar],
+    at: usize,
+) -> Result<Vec<(Rcvar, Rcvar)>, String> {
+    let mut pairs: Vec<(Rcvar, Rcvar)> = Vec::with_capacity(all.len());
+    for (invocation, value) in all.iter().enumerate() {
+        let key = steps.evaluate(value, ast)?;
+        let fits = match pairs.first() {
+            Some((first, _)) => first.get_type() == key.get_type(),
+            None => matches!(*key, Variable::String(_) | Variable::Number(_)),
+        };
+        if !fits {
+            let expected = "expression->number|expression->string".to_owned();
+            let actual = key.get_type().to_string();
+            let reason =
+                RuntimeError::InvalidReturnType { expected, actual, position: 1, invocation };
+            return Err(steps.fault(at, reason));
+        }
+        // Each comparison looks at the key again; there are about as many as the number has bits.
+        let bits = usize::try_from(usize::BITS - all.len().leading_zeros()).unwrap_or(usize::MAX);
+        (0..bits).try_for_each(|_| steps.weigh(&key))?;
+        pairs.push((key, value.clone()));
+    }
+    Ok(pairs)
+}

@@ -1,0 +1,126 @@
+//! `list_directory`: what is in a folder.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use glob::Pattern;
+use guard::roots::{Entry, Kind, Root};
+use serde_json::{Value, json};
+use tool::{Args, Effects, Json, Scope};
+
+use super::files::{Files, told};
+use crate::builtin::{Builtin, Compute, Declaration, Reach};
+
+/// The most that is listed (spec 3's number).
+const MOST: usize = 1_000;
+/// The most that is looked at on the way, and in one folder.
+const LOOKED_AT: usize = 20_000;
+/// Folders within folders.
+const DEPTH: usize = 32;
+
+pub(crate) fn builtin(files: Arc<Files>) -> Builtin {
+    let declaration = Declaration {
+        name: "list_directory",
+        handler: "list_directory",
+        category: "system",
+        description: "Lists a folder: up to 1000 files and folders whose names fit a pattern. Paths are \
+                      relative to the working folder.",
+        input: json!({
+            "type": "object",
+            "properties": {
+                "path": { "type": "string", "description": "The folder; `.` is the working folder." },
+                "pattern": {
+                    "type": "string", "default": "*", "maxLength": 200,
+                    "description": "For the name: `*` any characters, `?` one, `[ab]` one of these."
+                },
+                "recursive": { "type": "boolean", "default": false },
+            },
+            "required": ["path"],
+            "additionalProperties": false,
+        }),
+        output: json!({
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": { "type": "string" },
+                    "path": { "type": "string", "description": "As other tools take it." },
+                    "type": { "type": "string", "enum": ["file", "directory", "link", "other"] },
+                    "size": { "type": "integer" },
+                    "modified": { "type": "string", "format": "date-time" },
+                },
+                "required": ["name", "path", "type", "size", "modified"],
+            },
+        }),
+    };
+    let reach = Reach { scope: Scope::Filesystem, effects: Effects::read_only(), chained: true };
+    declaration.reaching(reach, ListDirectory(files))
+}
+
+#[derive(Debug)]
+struct ListDirectory(Arc<Files>);
+
+impl Compute for ListDirectory {
+    fn compute(&self, args: &Args) -> Result<Json, String> {
+        let args = args.value();
+        let text = |name| args.get(name).and_then(Value::as_str);
+        let asked = text("path").unwrap_or_default();
+        let pattern = text("pattern").unwrap_or("*");
+        let pattern = Pattern::new(pattern).map_err(|error| format!("pattern: {error}"))?;
+        let recursive = args.get("recursive").and_then(Value::as_bool).unwrap_or(false);
+        let (root, path) = self.0.place(asked)?;
+        let found = walk(root, (path, Path::new(asked)), &pattern, recursive)?;
+        Ok(Json::of(&found))
+    }
+}
+
+/// Folders near the top first; what is below a link is never looked at.
+fn walk(
+    root: &Root,
+    (top, asked): (&Path, &Path),
+    pattern: &Pattern,
+    recursive: bool,
+) -> Result<Vec<Value>, String> {
+    let (mut found, mut looked_at) = (Vec::new(), 0);
+    let mut folders = VecDeque::from([(PathBuf::new(), 0)]);
+    while let Some((below, depth)) = folders.pop_front() {
+        let listing = match root.list(top.join(&below), LOOKED_AT) {
+            Ok(listing) => listing,
+            Err(error) if depth == 0 => return Err(told(&error)),
+            // Gone, or closed to this process: the others are listed.
+            Err(_) => continue,
+        };
+        for entry in listing.entries {
+            looked_at += 1;
+            if found.len() >= MOST || looked_at > LOOKED_AT {
+                return Ok(found);
+            }
+            let path = below.join(&entry.name);
+            if pattern.matches(&entry.name.to_string_lossy()) {
+                found.push(told_of(&entry, &asked.join(&path)));
+            }
+            if recursive && entry.meta.kind == Kind::Folder && depth < DEPTH {
+                folders.push_back((path, depth + 1));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn told_of(entry: &Entry, path: &Path) -> Value {
+    let kind = match entry.meta.kind {
+        Kind::File => "file",
+        Kind::Folder => "directory",
+        Kind::Link => "link",
+        Kind::Other => "other",
+    };
+    let path = path.strip_prefix(".").unwrap_or(path);
+    json!({
+        "name": entry.name.to_string_lossy(),
+        "path": path.to_string_lossy(),
+        "type": kind,
+        "size": entry.meta.size,
+        "modified": entry.meta.modified.to_string(),
+    })
+}

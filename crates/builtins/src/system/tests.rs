@@ -1,0 +1,143 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use guard::roots::{Access, Root};
+use serde_json::{Value, json};
+use tool::{Body, Scope};
+
+use super::files::Files;
+use super::{list_directory, read_file, write_file};
+use crate::Builtin;
+use crate::tests::execute;
+
+struct Place {
+    home: tempfile::TempDir,
+    tools: [Builtin; 3],
+}
+
+/// A folder `work` with a secret beside it, and a second folder `more` for reading only.
+fn place() -> Place {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("secret"), "secret").unwrap();
+    let folder = |name: &str, access| {
+        let path: PathBuf = home.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        let root = Root::open(&path, access).unwrap();
+        (path, root)
+    };
+    let files = vec![folder("work", Access::ReadWrite), folder("more", Access::Read)];
+    let files = Arc::new(Files::new(files));
+    let tools = [
+        read_file::builtin(Arc::clone(&files)),
+        write_file::builtin(Arc::clone(&files)),
+        list_directory::builtin(files),
+    ];
+    Place { home, tools }
+}
+
+impl Place {
+    async fn call(&self, name: &str, args: Value) -> Result<Value, String> {
+        let tool = self.tools.iter().find(|tool| tool.tool.name.as_str() == name).unwrap();
+        let outcome = execute(tool.clone(), &args.to_string()).await;
+        let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
+        let value = json.value();
+        if outcome.is_error { Err(value.as_str().unwrap().to_owned()) } else { Ok(value) }
+    }
+    async fn read(&self, args: Value) -> Result<Value, String> {
+        self.call("read_file", args).await
+    }
+    async fn write(&self, path: &str, content: &str, mode: &str) -> Result<Value, String> {
+        self.call("write_file", json!({ "path": path, "content": content, "mode": mode })).await
+    }
+    async fn names(&self, args: Value) -> Vec<String> {
+        let listed = self.call("list_directory", args).await.unwrap();
+        let path = |it: &Value| it["path"].as_str().unwrap().to_owned();
+        listed.as_array().unwrap().iter().map(path).collect()
+    }
+    fn path(&self, below: &str) -> String {
+        self.home.path().join(below).to_str().unwrap().to_owned()
+    }
+}
+
+#[tokio::test]
+async fn files_are_written_read_and_listed() {
+    let place = place();
+    let wrote = place.write("a/b/note.txt", "one\n", "w").await.unwrap();
+    assert_eq!(wrote, json!({ "bytes_written": 4, "path": "a/b/note.txt" }));
+    place.write("a/b/note.txt", "zwölf\n", "a").await.unwrap();
+    let read = place.read(json!({ "path": "./a/b/note.txt" })).await.unwrap();
+    assert_eq!((&read["content"], &read["size"]), (&json!("one\nzwölf\n"), &json!(11)));
+    assert_eq!(read["truncated"], false);
+    assert!(read["modified"].as_str().unwrap().ends_with('Z'), "{read}");
+    place.write("a/other.md", "", "w").await.unwrap();
+    assert_eq!(place.names(json!({ "path": "." })).await, ["a"]);
+    assert_eq!(place.names(json!({ "path": "a", "pattern": "*.md" })).await, ["a/other.md"]);
+    let all = place.names(json!({ "path": "", "recursive": true })).await;
+    assert_eq!(all, ["a", "a/b", "a/other.md", "a/b/note.txt"]);
+    let absolute = json!({ "path": place.path("work/a"), "pattern": "[xo]*" });
+    assert_eq!(place.names(absolute).await, [place.path("work/a/other.md")]);
+}
+
+#[tokio::test]
+async fn a_file_is_cut_and_decoded_as_asked() {
+    let place = place();
+    std::fs::write(place.path("work/x"), "a€b").unwrap();
+    let read = place.read(json!({ "path": "x", "max_bytes": 3 })).await.unwrap();
+    assert_eq!((&read["content"], &read["truncated"]), (&json!("a"), &json!(true)));
+    assert_eq!(read["size"], 5);
+    std::fs::write(place.path("work/y"), [b'a', 0xff, 0xfe]).unwrap();
+    let told = place.read(json!({ "path": "y" })).await.unwrap_err();
+    assert_eq!(told, "the file is no utf-8 at byte 1; ask for the encoding `latin-1` or `base64`");
+    let latin = place.read(json!({ "path": "y", "encoding": "latin-1" })).await.unwrap();
+    assert_eq!(latin["content"], "aÿþ");
+    let bytes = place.read(json!({ "path": "y", "encoding": "base64" })).await.unwrap();
+    assert_eq!(bytes["content"], "Yf/+");
+}
+
+#[tokio::test]
+async fn nothing_outside_is_reached() {
+    let place = place();
+    std::os::unix::fs::symlink(place.path("secret"), place.path("work/link")).unwrap();
+    std::os::unix::fs::symlink(place.path(""), place.path("work/up")).unwrap();
+    // The control: what is tried is there, and these links lead to it.
+    assert_eq!(std::fs::read_to_string(place.path("work/up/secret")).unwrap(), "secret");
+    let tricks =
+        ["link", "../secret", "up/secret", "a/../../secret", &place.path("work/../secret")];
+    for path in tricks {
+        let told = place.read(json!({ "path": path })).await.unwrap_err();
+        assert!(told.contains("is not to be found"), "{path}: {told}");
+        // A link may be replaced: by a file inside.
+        let _told = place.write(path, "changed", "w").await;
+    }
+    for path in ["/etc/passwd", &place.path("secret"), &place.path("workshop/x")] {
+        let told = place.read(json!({ "path": path })).await.unwrap_err();
+        assert_eq!(told, format!("Path not allowed: {path}"));
+    }
+    assert_eq!(std::fs::read_to_string(place.path("secret")).unwrap(), "secret");
+    let below = place.names(json!({ "path": ".", "recursive": true })).await;
+    assert!(below.iter().all(|path| !path.starts_with("up/")), "{below:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_says_why() {
+    let place = place();
+    assert_eq!(place.write("x", "", "x").await.unwrap_err(), "Invalid mode: x");
+    let told = place.write(&place.path("more/x"), "", "w").await.unwrap_err();
+    assert!(told.contains("configured for reading only"), "{told}");
+    let listed = json!({ "path": ".", "pattern": "[" });
+    let told = place.call("list_directory", listed).await.unwrap_err();
+    assert!(told.starts_with("pattern: "), "{told}");
+}
+
+#[test]
+fn they_say_what_they_reach_for() {
+    let [read, write, list] = place().tools;
+    for tool in [&read, &list] {
+        assert!(!tool.tool.traits.effects.any() && tool.tool.traits.idempotent);
+    }
+    assert!(write.tool.traits.effects.any() && !write.tool.traits.idempotent);
+    for tool in [read, write, list] {
+        assert_eq!(tool.tool.traits.scopes, [Scope::Filesystem]);
+        assert_eq!(tool.tool.traits.categories, ["system", "file"]);
+    }
+}

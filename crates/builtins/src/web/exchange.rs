@@ -1,0 +1,196 @@
+//! One request of a tool, and its answer in the shape of spec 3.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use guard::egress::{Body, Class, Egress, Follow, HttpLimits};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
+use serde_json::{Map, Value, json};
+use tool::{
+    Body as Answer, Boxed, Clock, Context, ExecuteError, Executor, Granted, Json, Outcome, Step,
+};
+
+/// Characters of a body that are kept (spec 3's number).
+const MOST_TEXT: usize = 100_000;
+/// Bytes of a body that are read for it: four to a character.
+const MOST_BYTES: usize = 4 * MOST_TEXT;
+/// Headers that a call may set.
+const MOST_HEADERS: usize = 32;
+/// Seconds that a call may ask for, and has without asking.
+pub(super) const SECONDS: (u64, u64) = (120, 30);
+/// Headers of the connection, which are not the caller's to set.
+const RESERVED: [&str; 11] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Asks with one method.
+#[derive(Debug)]
+pub(super) struct Asks {
+    pub(super) egress: Egress,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) method: Method,
+}
+
+/// What the two tools' arguments have in common.
+pub(super) fn headers_and_timeout() -> [(&'static str, Value); 2] {
+    [
+        (
+            "headers",
+            json!({
+                "type": "object", "additionalProperties": { "type": "string" },
+                "maxProperties": MOST_HEADERS,
+                "description": "Headers of the request."
+            }),
+        ),
+        (
+            "timeout",
+            json!({
+                "type": "integer", "minimum": 1, "maximum": SECONDS.0, "default": SECONDS.1,
+                "description": "Seconds until the whole answer must be there."
+            }),
+        ),
+    ]
+}
+
+/// What both answer with.
+pub(super) fn output() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "status_code": { "type": "integer", "description": "0 where no answer came." },
+            "headers": { "type": "object", "additionalProperties": { "type": "string" } },
+            "body": { "type": "string", "description": "Its first 100000 characters." },
+            "elapsed_ms": { "type": "integer" },
+            "truncated": { "type": "boolean" },
+            "error": { "type": "string", "description": "Why no answer came." },
+        },
+        "required": ["status_code", "headers", "body", "elapsed_ms"],
+    })
+}
+
+impl Executor for Asks {
+    fn execute<'a>(
+        &'a self,
+        call: Granted<'a>,
+        _ctx: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        Box::pin(async move {
+            let began = self.clock.mono();
+            let answered = self.ask(call.call().args.value()).await;
+            let is_error = answered.is_err();
+            let mut fields = answered.unwrap_or_else(|error| {
+                let none = json!({ "status_code": 0, "headers": {}, "body": "", "error": error });
+                none.as_object().cloned().unwrap_or_default()
+            });
+            let took = self.clock.mono().since(began).as_millis();
+            fields.insert("elapsed_ms".to_owned(), json!(u64::try_from(took).unwrap_or(u64::MAX)));
+            let body = Answer::Value(Json::of(&fields));
+            Ok(Step::Done(Outcome { body, is_error }))
+        })
+    }
+}
+
+impl Asks {
+    async fn ask(&self, args: &Value) -> Result<Map<String, Value>, String> {
+        let request = self.request(args)?;
+        let seconds = args.get("timeout").and_then(Value::as_u64).unwrap_or(SECONDS.1);
+        let limit = Duration::from_secs(seconds.clamp(1, SECONDS.0));
+        let limits =
+            HttpLimits { headers: limit, idle: limit, body: usize::MAX, ..HttpLimits::default() };
+        let asked = async {
+            let sent =
+                self.egress.send_following(&Class::Caller, request, limits, Follow::default());
+            let (head, body) = sent.await.map_err(|error| error.to_string())?.into_parts();
+            let (text, truncated) = text(body, &head.headers).await?;
+            Ok(json!({
+                "status_code": head.status.as_u16(),
+                "headers": shown(&head.headers),
+                "body": text,
+                "truncated": truncated,
+            }))
+        };
+        let answered = tokio::time::timeout(limit, asked).await;
+        let answered: Result<Value, String> =
+            answered.map_err(|_| format!("no whole answer within {}s", limit.as_secs()))?;
+        answered.map(|value| value.as_object().cloned().unwrap_or_default())
+    }
+
+    fn request(&self, args: &Value) -> Result<Request<Bytes>, String> {
+        let url = args.get("url").and_then(Value::as_str).unwrap_or_default();
+        let uri = self.egress.check(&Class::Caller, url).map_err(|error| error.to_string())?;
+        let mut request = Request::new(Bytes::new());
+        if let Some(data) = args.get("data").filter(|data| !data.is_null()) {
+            *request.body_mut() = Json::of(data).bytes().clone();
+            let json = HeaderValue::from_static("application/json");
+            request.headers_mut().insert(header::CONTENT_TYPE, json);
+        }
+        let agent = HeaderValue::from_static(concat!("Toolkeep/", env!("CARGO_PKG_VERSION")));
+        request.headers_mut().insert(header::USER_AGENT, agent);
+        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+        for (name, value) in args.get("headers").and_then(Value::as_object).into_iter().flatten() {
+            let (name, value) = checked(name, value.as_str().unwrap_or_default())?;
+            request.headers_mut().insert(name, value);
+        }
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = uri;
+        Ok(request)
+    }
+}
+
+fn checked(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let shown = || name.chars().take(64).flat_map(char::escape_debug).collect::<String>();
+    let read = HeaderName::from_bytes(name.as_bytes());
+    let read = read.map_err(|_| format!("headers: `{}` is no name of a header", shown()))?;
+    if RESERVED.contains(&read.as_str()) {
+        return Err(format!("headers: `{}` belongs to the connection; leave it out", shown()));
+    }
+    let value = HeaderValue::from_str(value);
+    Ok((read, value.map_err(|_| format!("headers: the value of `{}` cannot be sent", shown()))?))
+}
+
+/// Values of one name stand behind one another, as RFC 9110 (5.3) has it.
+fn shown(headers: &HeaderMap) -> Map<String, Value> {
+    let mut all = Map::new();
+    for name in headers.keys() {
+        let values = headers.get_all(name).iter();
+        let values: Vec<_> = values.map(|it| String::from_utf8_lossy(it.as_bytes())).collect();
+        all.insert(name.as_str().to_owned(), json!(values.join(", ")));
+    }
+    all
+}
+
+/// The body as text, and whether there was more.
+async fn text(mut body: Body, headers: &HeaderMap) -> Result<(String, bool), String> {
+    let (mut bytes, mut more) = (Vec::new(), false);
+    while let Some(part) = body.chunk().await.map_err(|error| error.to_string())? {
+        bytes.extend_from_slice(&part);
+        if bytes.len() > MOST_BYTES {
+            more = true;
+            break;
+        }
+    }
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.unwrap_or_default().to_ascii_lowercase();
+    let latin = ["iso-8859-1", "latin1", "windows-1252"].iter().any(|it| kind.contains(it));
+    let mut text: String = if latin {
+        bytes.into_iter().map(char::from).collect()
+    } else {
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    if let Some((end, _)) = text.char_indices().nth(MOST_TEXT) {
+        text.truncate(end);
+        more = true;
+    }
+    Ok((text, more))
+}

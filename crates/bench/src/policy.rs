@@ -20,7 +20,8 @@ use tool::executor::{Credential, Credentials};
 use tool::{
     Args, Boxed, Caller, CallerType, Clock, Context, Durability, Effects, End, ExecuteError,
     Executor, Granted, Intent, Item, Json, Ledger, LedgerError, Level, Listing, Mono, Offer, Org,
-    Outcome, Refusal, Scope, Secret, SourceName, Step, Ticket, Tool, ToolName, Traits, Trust, Wall,
+    Outcome, Refusal, Scope, Secret, SourceName, Step, Ticket, Tool, ToolName, Traits, Trust,
+    Waited, Wall,
 };
 
 /// When it is.
@@ -59,9 +60,13 @@ pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
     let mut next = || turn.next().map_or("", String::as_str);
     let seen = names.iter().filter(|name| view.find(name).is_some()).count();
     println!("| tools of the view | {seen} |");
-    let admitted = each(|| drop(black_box(view.find(next()))));
+    let admitted = each(|| {
+        let _found = black_box(view.find(next()));
+    });
     println!("| admitted from the view at hand | {admitted:.0} ns |");
-    let looked = each(|| drop(black_box(gateway.view(first, CallerType::Direct).find(next()))));
+    let looked = each(|| {
+        let _found = black_box(gateway.view(first, CallerType::Direct).find(next()));
+    });
     println!("| the view looked up, and admitted from it | {looked:.0} ns |");
     decided(&view, first, &names)?;
     for (classes, rate) in rates(&gateway, &callers, &names).await {
@@ -110,7 +115,7 @@ fn decided(view: &View, who: &Principal, names: &[String]) -> Result<(), String>
     let mut turn = all.iter().cycle();
     let plain = each(|| {
         let next = turn.next().map(|(residual, asking)| decide(residual, black_box(asking)));
-        drop(black_box(next));
+        let _decided = black_box(next);
     });
     println!("| decided | {plain:.0} ns |");
     let ruled = names.iter().filter(|name| name.ends_with("77")).find_map(|name| asking(name));
@@ -172,6 +177,7 @@ fn gateway() -> Result<Gateway, String> {
         clock: Arc::new(Nothing),
         credentials: Arc::new(Nothing),
         mac_key: Secret::new("key"),
+        holding: None,
         options: Options::default(),
     }))
 }
@@ -299,6 +305,10 @@ impl Ledger for Nothing {
         let _call = ticket.redeem();
         Box::pin(async { Ok(()) })
     }
+    fn wait(&self, _: &Waited) -> Result<(), LedgerError> {
+        Ok(())
+    }
+
     fn refuse(&self, _: Refusal) {}
     fn health(&self) -> Result<(), LedgerError> {
         Ok(())

@@ -122,7 +122,9 @@ fn decided(view: &View, who: &Principal, names: &[String]) -> Result<(), String>
     let (residual, asking) = ruled.ok_or("no tool has a rule")?;
     let begun = Instant::now();
     let times = OFTEN / 10;
-    (0..times).for_each(|_| drop(black_box(decide(residual, black_box(&asking)))));
+    for _ in 0..times {
+        let _decided = black_box(decide(residual, black_box(&asking)));
+    }
     let ruled = begun.elapsed().as_secs_f64() * 1e9 / times as f64;
     println!("| decided with a condition in CEL | {ruled:.0} ns |");
     Ok(())
@@ -191,7 +193,7 @@ fn layer(of: usize) -> Result<Layer, String> {
     });
     let pattern = |text: String| Pattern::new(text);
     let deny = denied.map(pattern).collect::<Result<_, _>>()?;
-    let allow = ["module*", "group:read", "source:s"].map(|text| Pattern::new(text));
+    let allow = ["module*", "group:read", "source:s"].map(Pattern::new);
     let allow = allow.into_iter().collect::<Result<_, _>>()?;
     Ok(Layer { allow: Some(allow), deny, ..Layer::default() })
 }
@@ -250,9 +252,9 @@ fn tool(at: usize) -> Result<Tool, String> {
     let name = name(at);
     let received = json!({ "name": name, "description": "A tool.", "inputSchema": input });
     let traits = Traits {
-        categories: vec![if at % 3 == 0 { "data" } else { "system" }.to_owned()],
-        scopes: if at % 7 == 0 { vec![Scope::Network] } else { vec![] },
-        effects: if at % 5 == 0 { Effects::Unknown } else { Effects::read_only() },
+        categories: vec![if at.is_multiple_of(3) { "data" } else { "system" }.to_owned()],
+        scopes: if at.is_multiple_of(7) { vec![Scope::Network] } else { vec![] },
+        effects: if at.is_multiple_of(5) { Effects::Unknown } else { Effects::read_only() },
         ..Traits::default()
     };
     Ok(Tool {

@@ -44,11 +44,7 @@ impl Supervised {
             failures = if listing.is_ok() { 0 } else { failures + 1 };
             let fresh = listing.is_ok();
             shelf = self.shelved(shelf, listing).await;
-            let looked = tokio::select! {
-                looked = self.look(&mut shelf), if fresh => looked,
-                () = taken_away(&self.wires), if fresh => break,
-                else => Looked::Whole,
-            };
+            let Some(looked) = self.look(&mut shelf, fresh).await else { break };
             let seen = if failures > 0 { before } else { Some(shelf.revision) };
             self.keeper.put(shelf.clone(), &self.wires.done);
             self.wires.done.send_replace(asked);
@@ -87,11 +83,14 @@ impl Supervised {
         }
     }
 
-    /// Has the pins look at a listing, before anyone else does.
-    async fn look(&self, shelf: &mut Shelf) -> Looked {
-        match &self.keeper.pins {
-            Some(pins) => pins.look(shelf).await,
-            None => Looked::Whole,
+    /// Has the pins look at a listing, before anyone else does; `None` when the source was taken away.
+    async fn look(&self, shelf: &mut Shelf, fresh: bool) -> Option<Looked> {
+        let Some(pins) = self.keeper.pins.as_ref().filter(|_| fresh) else {
+            return Some(Looked::Whole);
+        };
+        tokio::select! {
+            looked = pins.look(shelf) => Some(looked),
+            () = taken_away(&self.wires) => None,
         }
     }
 

@@ -10,11 +10,11 @@ mod held;
 mod internals;
 mod issuers;
 mod manifests;
+mod places;
 mod sources;
 mod unusable;
 mod webhook;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,12 +23,13 @@ use gateway::{Bounds, Gateway, Options};
 use guard::egress::{Egress, EgressSettings};
 use guard::process::Launcher;
 use intake::{Intake, Pins, Sourced, Times};
-use ledger::{FileLedger, RealDisk};
+use ledger::FileLedger;
 use policy::Policy;
 use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts, Workers};
-use store::{ArtefactBounds, FileArtefacts, Sealed, SqliteStore};
+use store::{Sealed, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::artefact::Artefacts;
 use tool::{Boxed, Clock, Org, Secret, Store};
@@ -105,14 +106,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let tasks = TaskTracker::new();
     let mut said = start.config.policy_said;
     let news = config::watch(start.setting, &start.reading, &tasks, stop.clone());
-    // By itself, since a command without a server never waits for what follows here.
-    let (doors, stopped) = (app.doors.clone(), stop.clone());
-    drop(tasks.spawn(async move {
-        tokio::select! {
-            () = doors.tend() => {}
-            () = stopped.cancelled() => {}
-        }
-    }));
+    tend(&tasks, app.doors.clone(), stop.clone());
     let held = start.held;
     let ended = Box::pin(async move {
         let serving = async {
@@ -144,6 +138,16 @@ async fn run(start: Start) -> Result<Running, Failure> {
         Ok(())
     });
     Ok(Running { address, door, made, ended })
+}
+
+/// Looks after the doors, by itself: a command without a server never waits for anything else.
+fn tend(tasks: &TaskTracker, doors: Doors, stopped: CancellationToken) {
+    drop(tasks.spawn(async move {
+        tokio::select! {
+            () = doors.tend() => {}
+            () = stopped.cancelled() => {}
+        }
+    }));
 }
 
 /// The configuration has refused addresses that others can reach, unless TLS ends in front of them.
@@ -199,16 +203,16 @@ async fn assemble(
     let config = &start.config;
     keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
     let mac_key = once(&keys, "secret/records", "the records' key").await?;
-    let ledger = open_ledger(start.held.data().records(), &clock).await?;
+    let ledger = places::ledger(start.held.data().records(), &clock).await?;
     let (ways, manifests, sealed) = ways(start, (&keys, &store), &clock).await?;
     let keys = Arc::new(keys);
     let (holding, teller) = held::holding(config, &keys, (sealed, &ways.egress), &clock)?;
-    let artefacts = artefacts(start, &clock);
+    let artefacts = places::artefacts(start, &clock);
     let environment = Arc::clone(&start.setting.environment);
     let workshop =
         Workshop::new(launcher(), ways, environment, (Arc::clone(&clock), artefacts.clone()));
     let credentials = configured(config);
-    let (at, seals) = pins(start, (&ledger, &store), &clock)?;
+    let (at, seals) = places::pins(start, (&ledger, &store), &clock)?;
     let intake = intake(at, workshop.build(config, &start.faults), &clock);
     let counts = Counts::default();
     let policy = Arc::new(ArcSwap::from_pointee(config.policy.clone()));
@@ -281,32 +285,6 @@ fn believed(config: &Config, workshop: &Workshop) -> Arc<Issuers> {
     let tokens = Issuers::default();
     tokens.set(issuers::trusted(config, &workshop.egress));
     Arc::new(tokens)
-}
-
-/// Without a place for them, answers that are too large fail, and all else goes on.
-fn artefacts(start: &Start, clock: &Arc<dyn Clock>) -> Option<Arc<dyn Artefacts>> {
-    let dir = start.held.data().path().join("artefacts");
-    let opened = FileArtefacts::open(&dir, ArtefactBounds::default(), Arc::clone(clock));
-    let opened = opened.inspect_err(|error| {
-        tracing::warn!(%error, dir = %dir.display(), "no place for large answers");
-    });
-    opened.ok().map(|artefacts| Arc::new(artefacts) as Arc<dyn Artefacts>)
-}
-
-/// Pins are sealed with a key that is not in the store: who can write there alone makes none active.
-/// Checkpoints are signed with the same.
-fn pins(
-    start: &Start,
-    (ledger, store): (&Arc<FileLedger>, &Arc<dyn Store>),
-    clock: &Arc<dyn Clock>,
-) -> Result<((Org, Arc<Pins>), Sealing), Failure> {
-    let key = start.held.record_key()?;
-    let sealed = Arc::new(Sealed::new(Arc::clone(store), &key.text(), "pins"));
-    let events = Arc::clone(ledger) as Arc<dyn tool::ledger::Events>;
-    let pins = Arc::new(Pins::new(Org::default(), sealed, events, Arc::clone(clock)));
-    let places = (start.held.data().records(), start.config.checkpoints_also.clone());
-    let at = (Org::default(), pins);
-    Ok((at, Sealing::new(Arc::clone(ledger), key, places, Arc::clone(clock))))
 }
 
 fn keeping(gateway: Gateway, artefacts: Option<Arc<dyn Artefacts>>) -> Gateway {
@@ -397,22 +375,4 @@ fn options(config: &Config) -> Options {
         per_source: config.limits.calls_per_source,
     };
     Options { result_bytes: config.limits.result_bytes, bounds, ..Options::default() }
-}
-
-/// Scanning the record takes as long as the disk does, so not on a thread that others wait for.
-async fn open_ledger(dir: PathBuf, clock: &Arc<dyn Clock>) -> Result<Arc<FileLedger>, Failure> {
-    let clock = Arc::clone(clock);
-    let opened = tokio::task::spawn_blocking(move || {
-        FileLedger::open(&dir, Arc::new(RealDisk), clock, ledger::Options::default())
-    });
-    let (ledger, recovery) =
-        opened.await.map_err(fault("the record"))?.map_err(fault("the record"))?;
-    for finding in &recovery.findings {
-        tracing::error!("the record is damaged: {finding:?}; `toolkeep record verify` tells all");
-    }
-    if recovery.open_total > 0 {
-        let calls = recovery.open_total;
-        tracing::warn!(calls, "calls had begun and not ended when the process before did: unknown");
-    }
-    Ok(Arc::new(ledger))
 }

@@ -36,6 +36,7 @@ struct Site {
 }
 
 /// Answers each request with what `answer` says to its text, and closes.
+#[expect(clippy::disallowed_methods, reason = "it ends with the test's runtime")]
 async fn site(answer: fn(&str) -> Vec<u8>) -> Site {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

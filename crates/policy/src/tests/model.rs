@@ -215,8 +215,8 @@ fn visible(p: &P, q: &Q) -> bool {
         |(allow, deny, read_only, no_web): &(Option<Vec<String>>, Vec<String>, bool, bool)| {
             allow.as_ref().is_none_or(|allow| any(p, allow, t))
                 && !any(p, deny, t)
-                && !(*read_only && group(p, "write", t, 0))
-                && !(*no_web && group(p, "web", t, 0))
+                && (!*read_only || !group(p, "write", t, 0))
+                && (!*no_web || !group(p, "web", t, 0))
         };
     !off("tools")
         && !((off("side_effect_tracking") || off("structured_tool_output")) && t.destructive)

@@ -81,10 +81,7 @@ impl Server {
 
     pub(crate) async fn with(setup: Setup) -> Self {
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
-        let kept: (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) = match setup.files {
-            Some(files) => (Arc::clone(&files) as _, files),
-            None => (Arc::clone(&ledger) as _, Arc::clone(&ledger) as _),
-        };
+        let kept = kept(setup.files, &ledger);
         let counts = Counts::default();
         let (offers, about) = (setup.offers, setup.about);
         let listing = Listing { offers, about, ..Listing::default() };
@@ -276,6 +273,17 @@ async fn listed(
     };
     intake.settled().await;
     Arc::new(intake)
+}
+
+/// The record, to write and to read.
+fn kept(
+    files: Option<Arc<FileLedger>>,
+    memory: &Arc<MemoryLedger>,
+) -> (Arc<dyn tool::Ledger>, Arc<dyn tool::ledger::Records>) {
+    match files {
+        Some(files) => (Arc::clone(&files) as _, files),
+        None => (Arc::clone(memory) as _, Arc::clone(memory) as _),
+    }
 }
 
 /// Serves on a port of its own.

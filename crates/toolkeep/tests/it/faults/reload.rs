@@ -193,7 +193,7 @@ async fn what_counts_only_after_a_restart_is_told() {
     told("configuration taken").await;
     assert_eq!(server.agent().call("echo", &json!({})).await.code(), "unknown_tool");
     assert!(!server.said().contains("after a restart"), "{}", server.said());
-    put(&home, "version: 1\nlimits: { calls: 7 }\n");
+    put(&home, "version: 1\npolicy: {}\nlimits: { calls: 7 }\n");
     told("this change counts after a restart of the server key=\"limits\"").await;
     assert!(server.stop().await.success());
 }

@@ -1,0 +1,62 @@
+//! What is kept in the data directory, but for the store: the record, pins, large answers.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use intake::Pins;
+use ledger::{FileLedger, RealDisk};
+use store::{ArtefactBounds, FileArtefacts, Sealed};
+use tool::artefact::Artefacts;
+use tool::{Clock, Org, Store};
+
+use super::checkpoints::Sealing;
+use super::fault;
+use crate::cli::failure::Failure;
+use crate::cli::wiring::Start;
+
+/// Scanning the record takes as long as the disk does, so not on a thread that others wait for.
+pub(super) async fn ledger(
+    dir: PathBuf,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<FileLedger>, Failure> {
+    let clock = Arc::clone(clock);
+    let opened = tokio::task::spawn_blocking(move || {
+        FileLedger::open(&dir, Arc::new(RealDisk), clock, ledger::Options::default())
+    });
+    let (ledger, recovery) =
+        opened.await.map_err(fault("the record"))?.map_err(fault("the record"))?;
+    for finding in &recovery.findings {
+        tracing::error!("the record is damaged: {finding:?}; `toolkeep record verify` tells all");
+    }
+    if recovery.open_total > 0 {
+        let calls = recovery.open_total;
+        tracing::warn!(calls, "calls had begun and not ended when the process before did: unknown");
+    }
+    Ok(Arc::new(ledger))
+}
+
+/// Pins are sealed with a key that is not in the store: who can write there alone makes none active.
+/// Checkpoints are signed with the same.
+pub(super) fn pins(
+    start: &Start,
+    (ledger, store): (&Arc<FileLedger>, &Arc<dyn Store>),
+    clock: &Arc<dyn Clock>,
+) -> Result<((Org, Arc<Pins>), Sealing), Failure> {
+    let key = start.held.record_key()?;
+    let sealed = Arc::new(Sealed::new(Arc::clone(store), &key.text(), "pins"));
+    let events = Arc::clone(ledger) as Arc<dyn tool::ledger::Events>;
+    let pins = Arc::new(Pins::new(Org::default(), sealed, events, Arc::clone(clock)));
+    let places = (start.held.data().records(), start.config.checkpoints_also.clone());
+    let at = (Org::default(), pins);
+    Ok((at, Sealing::new(Arc::clone(ledger), key, places, Arc::clone(clock))))
+}
+
+/// Without a place for them, answers that are too large fail, and all else goes on.
+pub(super) fn artefacts(start: &Start, clock: &Arc<dyn Clock>) -> Option<Arc<dyn Artefacts>> {
+    let dir = start.held.data().path().join("artefacts");
+    let opened = FileArtefacts::open(&dir, ArtefactBounds::default(), Arc::clone(clock));
+    let opened = opened.inspect_err(|error| {
+        tracing::warn!(%error, dir = %dir.display(), "no place for large answers");
+    });
+    opened.ok().map(|artefacts| Arc::new(artefacts) as Arc<dyn Artefacts>)
+}

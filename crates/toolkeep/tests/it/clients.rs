@@ -4,6 +4,8 @@
 //!
 //! They need what `cargo xtask provision` installs and fail where it is not there.
 
+mod held;
+
 use std::process::Stdio;
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
-//! Calls that are held, with the program as it ships: at the command line, over a webhook, by clients that
-//! others wrote, and killed at any point.
+//! Calls that are held, with the program as it ships: at the command line, over a webhook, and killed
+//! at any point. By clients that others wrote: see `clients::held`.
 
-mod clients;
 mod cost;
 mod crash;
 mod terminal;
@@ -15,14 +14,14 @@ use crate::support_real::good;
 use crate::support_real::module::{Module, manifest};
 
 /// A service that remembers what it was sent, and a home with a dangerous tool that asks it.
-struct Bench {
+pub(crate) struct Bench {
     service: Module,
-    home: Home,
+    pub(crate) home: Home,
 }
 
 impl Bench {
     /// `more` is written below the sources of the configuration.
-    fn new(more: &str) -> Self {
+    pub(crate) fn new(more: &str) -> Self {
         let service = Module::start(manifest("m", &[]));
         let config = "version: 1\nsources:\n  - { name: local, tools: ./tools.yaml }\n";
         let home = Home::new(&format!("{config}{more}"));
@@ -39,7 +38,7 @@ impl Bench {
     }
 
     /// How often it ran with this argument.
-    fn ran(&self, n: u64) -> usize {
+    pub(crate) fn ran(&self, n: u64) -> usize {
         self.service.received().iter().filter(|body| body["n"] == n).count()
     }
 }
@@ -50,7 +49,7 @@ async fn held(agent: &Client, n: u64) -> String {
     reply.call_id().to_owned()
 }
 
-async fn decide(owner: &Client, id: &str, how: &str, body: &Value) -> Value {
+pub(crate) async fn decide(owner: &Client, id: &str, how: &str, body: &Value) -> Value {
     good(owner.post(&format!("/v1/approvals/{id}/{how}"), body).await)
 }
 
@@ -59,7 +58,7 @@ async fn resume(agent: &Client, id: &str) -> Reply {
 }
 
 /// The one call that waits, once there is one.
-async fn waiting(owner: &Client) -> String {
+pub(crate) async fn waiting(owner: &Client) -> String {
     for _ in 0..3_000 {
         let list = good(owner.get("/v1/approvals").await);
         if let Some(id) = list["approvals"][0]["id"].as_str() {

@@ -2,6 +2,7 @@
 //! and what it can call agree, a module that is down is a line and not an outage, and nobody acts as
 //! someone else.
 
+mod files;
 mod rules;
 mod tool_file;
 

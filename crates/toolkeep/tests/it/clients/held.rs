@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use testkit::keyed;
 use tokio::process::Command;
 
-use super::{Bench, decide, waiting};
 use crate::conformance::suite::installed;
+use crate::held::{Bench, decide, waiting};
 use crate::support::server::serve;
 use crate::support_real::{command, files};
 

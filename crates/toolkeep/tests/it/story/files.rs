@@ -1,0 +1,43 @@
+//! The built-in tools that touch something, as they ship: looked at freely, changed when a person agrees.
+
+use serde_json::json;
+
+use crate::support::home::Home;
+use crate::support::server::serve;
+
+#[tokio::test]
+async fn a_file_is_written_once_a_person_agrees_and_read_without() {
+    let home = Home::new("version: 1\n");
+    let server = serve(&home).await;
+    let (agent, owner) = (server.agent(), server.owner());
+    let asked = json!({ "path": "notes/a.txt", "content": "one" });
+    let held = agent.call("write_file", &asked).await;
+    assert_eq!(held.status, 202, "{held:?}");
+    let file = home.data().join("work/notes/a.txt");
+    assert!(!file.exists());
+    // An agent approves nothing, its own calls least of all.
+    let path = format!("/v1/approvals/{}/approve", held.call_id());
+    assert_eq!(agent.post(&path, &json!({})).await.status, 403);
+    assert!(!file.exists());
+    assert_eq!(owner.post(&path, &json!({})).await.status, 200);
+    let ended = format!("/v1/calls/{}/resume?wait=30s", held.call_id());
+    let ended = agent.post(&ended, &json!({})).await;
+    assert_eq!(
+        (ended.status, &ended.body["result"]["bytes_written"]),
+        (200, &json!(3)),
+        "{ended:?}"
+    );
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "one");
+    let read = agent.call("read_file", &json!({ "path": "notes/a.txt" })).await;
+    assert_eq!(read.body["result"]["content"], "one", "{read:?}");
+    // Keys and records lie beside the folder, and are not to be had.
+    for path in
+        ["../owner.key", "../store.db", &home.data().join("owner.key").display().to_string()]
+    {
+        let told = agent.call("read_file", &json!({ "path": path })).await;
+        let text = told.body["error"]["message"].as_str().or(told.body["result"].as_str());
+        assert!(text.is_some_and(|it| it.contains("not")), "{path}: {told:?}");
+        assert!(!format!("{told:?}").contains("tk_"), "{told:?}");
+    }
+    assert!(server.stop().await.success());
+}

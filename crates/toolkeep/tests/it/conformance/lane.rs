@@ -14,7 +14,7 @@ async fn passes(suite: Suite, era: Era, known: &'static str) {
     let fixture = mcp_fixture::start(Options { era, page: 0 }).await.unwrap();
     let url = &fixture.url;
     let home = Home::new(&format!(
-        "version: 1\nsources: [{{ name: fixture, mcp: {{ url: '{url}' }} }}]\n"
+        "version: 1\nsources: [{{ name: fixture, trust: full, mcp: {{ url: '{url}' }} }}]\n"
     ));
     let server = serve(&home).await;
     let key = std::fs::read_to_string(server.data.join("agent.key")).unwrap();

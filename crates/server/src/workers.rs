@@ -2,7 +2,7 @@
 //!
 //! A connection stays on the thread it was given to, and so do the calls that come through it and the
 //! connections to sources that they use. Nothing of a call is woken from another thread: with one
-//! caller that takes less than half the time of a runtime whose threads take work from each other.
+//! caller that takes a third less time than with a runtime whose threads take work from each other.
 //! What does not belong to a connection (sources, configuration, commands) runs elsewhere.
 
 use std::io;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::message::{Message, connect};
+use crate::options;
 use crate::target::Part;
 use crate::toolkeep::{SOURCE, Toolkeep};
 
@@ -24,15 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures and prints.
 pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
-    let (mut binary, mut tools) = (None, 100_000);
-    for pair in flags.chunks(2) {
-        match pair {
-            ["--toolkeep", path] => binary = Some(Path::new(*path)),
-            ["--tools", number] => tools = number.parse().map_err(|_| USAGE.to_owned())?,
-            _ => return Err(USAGE.to_owned()),
-        }
-    }
-    let binary = binary.ok_or(USAGE)?;
+    let (binary, tools) = options::binary_and_tools(flags, 100_000).ok_or(USAGE)?;
     let folder = tempfile()?;
     let done = measure(binary, &folder, tools).await;
     drop(fs::remove_dir_all(&folder));

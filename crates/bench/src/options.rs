@@ -1,6 +1,6 @@
 //! What to measure and for how long.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) const USAGE: &str = "\
@@ -70,6 +70,19 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// The two flags of what is measured on many tools; `None` where they are not those.
+pub(crate) fn binary_and_tools<'a>(flags: &[&'a str], tools: usize) -> Option<(&'a Path, usize)> {
+    let (mut binary, mut tools) = (None, tools);
+    for pair in flags.chunks(2) {
+        match pair {
+            ["--toolkeep", path] => binary = Some(Path::new(*path)),
+            ["--tools", number] => tools = number.parse().ok()?,
+            _ => return None,
+        }
+    }
+    Some((binary?, tools))
 }
 
 #[cfg(test)]

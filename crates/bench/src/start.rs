@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 
 use crate::catalog::{Definitions, pages};
 use crate::message::connect;
+use crate::options;
 use crate::toolkeep::Toolkeep;
 
 pub(crate) const USAGE: &str = "usage: bench start --toolkeep PATH [--tools N]";
@@ -29,15 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures and prints.
 pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
-    let (mut binary, mut tools) = (None, 10_000);
-    for pair in flags.chunks(2) {
-        match pair {
-            ["--toolkeep", path] => binary = Some(Path::new(*path)),
-            ["--tools", number] => tools = number.parse().map_err(|_| USAGE.to_owned())?,
-            _ => return Err(USAGE.to_owned()),
-        }
-    }
-    let binary = binary.ok_or(USAGE)?;
+    let (binary, tools) = options::binary_and_tools(flags, 10_000).ok_or(USAGE)?;
     println!("| {tools} tools in | ready, ms | fastest | slowest | of those listed at once |");
     println!("| --- | ---: | ---: | ---: | ---: |");
     for (shape, of_each, yaml) in [

@@ -82,6 +82,17 @@ async fn all(
     }
 }
 
+/// What is kept of the tool that a command names.
+async fn looked_up(context: &Context<'_>, tool: &str) -> Result<Value, Failure> {
+    let session = context.connect().await?;
+    let pin = match named(&session.client, tool).await {
+        Ok(at) => shown(&session.client, &at).await,
+        Err(failure) => Err(failure),
+    };
+    session.end().await?;
+    pin
+}
+
 async fn shown(client: &Client, (source, tool): &(String, String)) -> Result<Value, Failure> {
     client.get(&Path::new("/v1/pins", &[source, tool])).await
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::Value;
 
-use super::{named, part, pretty, shown};
+use super::{looked_up, part, pretty};
 use crate::cli::context::Context;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
@@ -24,13 +24,7 @@ pub(in crate::cli) struct Diff {
 
 impl Diff {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let session = context.connect().await?;
-        let pin = match named(&session.client, &self.tool).await {
-            Ok(at) => shown(&session.client, &at).await,
-            Err(failure) => Err(failure),
-        };
-        session.end().await?;
-        let pin = pin?;
+        let pin = looked_up(context, &self.tool).await?;
         ui.answer(&pin, || text(&pin))?;
         Ok(Exit::Done)
     }

@@ -6,9 +6,10 @@ use crate::children::shown;
 use crate::provision;
 use crate::workspace::{Workspace, cargo};
 
-/// Where `--write` writes, and where it does with `--peers`.
+/// Where `--write` writes, where it does with `--peers`, and where for `bench policy`.
 const REPORT: &str = "docs/reference/benchmarks.md";
 const PEERS: &str = "docs/reference/benchmarks-peers.md";
+const POLICY: &str = "docs/reference/benchmarks-policy.md";
 
 /// Runs `bench` with `words`. `--write` names the report, and Toolkeep itself is built and measured
 /// unless `--around` leaves it out. `--peers` installs other gateways and names where they are.
@@ -33,8 +34,12 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
             command.arg(provision::peers(workspace)?);
         }
         if *word == "--write" {
-            let peers = words.contains(&"--peers");
-            command.arg(workspace.root.join(if peers { PEERS } else { REPORT }));
+            let report = match words.first() {
+                Some(&"policy") => POLICY,
+                _ if words.contains(&"--peers") => PEERS,
+                _ => REPORT,
+            };
+            command.arg(workspace.root.join(report));
         }
     }
     release("bench")?;

@@ -6,6 +6,7 @@
 
 pub mod arguments;
 pub mod canonical;
+pub mod current;
 pub mod diff;
 pub mod entry;
 pub mod looks;
@@ -15,6 +16,7 @@ pub mod registry;
 pub mod schema;
 pub mod shelf;
 
+pub use current::{Current, Snapshot};
 pub use diff::Diff;
 pub use entry::Entry;
 pub use merge::Catalog;

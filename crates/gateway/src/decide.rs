@@ -1,13 +1,11 @@
 //! What policy is asked: of a call in the pipeline, and of one that is only thought of.
 
-use std::sync::Arc;
-
 use catalog::Entry;
 use identity::Principal;
 use policy::{Asking, Decision, Explanation, Facts, Policy, Residual, Taint};
 use tool::{Args, CallerType};
 
-use crate::Gateway;
+use crate::{Gateway, View};
 
 impl Gateway {
     /// The second stage, of one call.
@@ -20,22 +18,23 @@ impl Gateway {
         policy::decide(residual, &self.asking(who, entry, args))
     }
 
-    /// What would become of a call, and why; `None` where the catalog has no such tool. It is for who
-    /// may know of every tool: to anyone else a hidden tool is one that is not there.
+    /// What would become of a call in the snapshot of this view, and why; `None` where its catalog has no
+    /// such tool. It is for who may know of every tool: to anyone else a hidden tool is one that is not
+    /// there.
     pub fn explain(
         &self,
+        view: &View,
         who: (&Principal, CallerType),
         name: &str,
         args: &Args,
     ) -> Option<Explanation> {
-        let (catalog, policy) = (self.parts.catalog.load(), self.parts.policy.load());
-        let (_, entry) = catalog.find(name)?;
-        Some(policy.explain(&self.asking(who, entry, args)))
+        let (_, entry) = view.catalog().find(name)?;
+        Some(view.rules().explain(&self.asking(who, entry, args)))
     }
 
     /// The policy in force.
-    pub fn policy(&self) -> Arc<Policy> {
-        self.parts.policy.load_full()
+    pub fn policy(&self) -> Policy {
+        self.parts.current.rules()
     }
 
     fn asking<'a>(

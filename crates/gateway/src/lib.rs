@@ -3,6 +3,7 @@
 //! It finds the tool in one snapshot, checks the arguments, decides, writes the intent, runs, and
 //! writes the outcome. Only here is an executor called. It knows no protocol and no provider.
 
+mod asker;
 mod cancel;
 mod decide;
 pub mod facade;
@@ -19,8 +20,7 @@ mod waits;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use catalog::Catalog;
+use catalog::Current;
 use policy::Policy;
 use tokio_util::task::TaskTracker;
 use tool::artefact::Artefacts;
@@ -44,10 +44,8 @@ use waits::Waits;
 /// What a gateway is made of.
 #[derive(Clone)]
 pub struct Parts {
-    /// The catalog, swapped by intake.
-    pub catalog: Arc<ArcSwap<Catalog>>,
-    /// The policy, swapped by configuration.
-    pub policy: Arc<ArcSwap<Policy>>,
+    /// The catalog and the policy in force, swapped by intake as one.
+    pub current: Arc<Current<Policy>>,
     /// The record.
     pub ledger: Arc<dyn Ledger>,
     /// Time.

@@ -187,7 +187,7 @@ impl Gateway {
         ticket: Ticket,
     ) -> Ended {
         let effects = ready.call.tool.traits.effects.any();
-        let run = Run::new(Arc::clone(self), principal.caller().clone(), request, ready);
+        let run = Run::new(Arc::clone(self), principal.clone(), request, ready);
         // Dropped with this future, that is when the caller goes away.
         let gone = run.cancel.clone().drop_guard();
         let result = if effects {

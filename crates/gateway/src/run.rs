@@ -1,18 +1,21 @@
 //! One execution: deadline, cancel, grace, panic, size, outcome.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
+use identity::Principal;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tool::executor::Wait;
 use tool::executor::{Ask, Sent, Task};
 use tool::outcome::{Body, Failure, Status};
-use tool::{Caller, Code, Context, End, ExecuteError, Executor, Granted, Step, Ticket};
+use tool::{Code, Context, End, ExecuteError, Executor, Granted, Step, Ticket};
 
+use crate::asker::asked_by;
 use crate::cancel::{Signal, Unheard};
 use crate::pipeline::Ready;
 use crate::shape::{self, Words};
@@ -26,7 +29,7 @@ const LASTING: Duration = Duration::from_hours(24);
 
 pub(crate) struct Run {
     gateway: Arc<Gateway>,
-    caller: Caller,
+    principal: Principal,
     request: Box<Request>,
     ready: Box<Ready>,
     pub(crate) cancel: CancellationToken,
@@ -38,12 +41,12 @@ pub(crate) type Ended = (Status, Result<Step, Failure>);
 impl Run {
     pub(crate) fn new(
         gateway: Arc<Gateway>,
-        caller: Caller,
+        principal: Principal,
         request: Box<Request>,
         ready: Box<Ready>,
     ) -> Self {
         let cancel = request.task.as_ref().map(|it| it.cancel.clone()).unwrap_or_default();
-        Self { gateway, caller, request, ready, cancel }
+        Self { gateway, principal, request, ready, cancel }
     }
 
     pub(crate) async fn finish(self, ticket: Ticket) -> Ended {
@@ -86,7 +89,7 @@ impl Run {
             task: self.request.task.as_ref().map(|it| &*it.task),
         };
         let ctx = Context {
-            caller: &self.caller,
+            caller: self.principal.caller(),
             deadline: self.gateway.parts.clock.mono().after(limit),
             cancel: &signal,
             progress: &words,
@@ -122,7 +125,8 @@ impl Run {
         limit: Duration,
     ) -> Result<Step, ExecuteError> {
         // A panic is one failed call, not a dead server.
-        let mut running = AssertUnwindSafe(executor.execute(granted, ctx)).catch_unwind();
+        let running = asked_by(self.principal.clone(), executor.execute(granted, ctx));
+        let mut running = pin!(AssertUnwindSafe(running).catch_unwind());
         let fault = |_| Err(ExecuteError::during(Code::Internal, "a fault in the tool's executor"));
         let mut longer = false;
         let stopped = loop {
@@ -194,7 +198,7 @@ impl Run {
         };
         // Secrets are out of it before it is on the disk.
         let Step::Done(outcome) = shape::step(Step::Done(outcome.clone())) else { return None };
-        match shape::large(artefacts.as_ref(), &self.caller, &outcome).await {
+        match shape::large(artefacts.as_ref(), self.principal.caller(), &outcome).await {
             Ok(outcome) => Some(Step::Done(outcome)),
             Err(error) => {
                 tracing::warn!(%error, call = %self.ready.call.id, "a large answer is not kept");

@@ -1,8 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use catalog::{Catalog, Shelf};
+use catalog::{Catalog, Current, Shelf};
 use identity::{KeyId, KeyRing, NewKey, Principal};
 use policy::Policy;
 use serde_json::json;
@@ -21,7 +20,7 @@ use super::{Bounds, Gateway, Options, Parts, Request};
 pub(crate) struct Bench {
     pub(crate) gateway: Arc<Gateway>,
     ledger: Arc<MemoryLedger>,
-    catalog: Arc<ArcSwap<Catalog>>,
+    current: Arc<Current<Policy>>,
 }
 
 pub(crate) fn offer(tool: Tool, executor: Arc<dyn Executor>) -> Offer {
@@ -47,10 +46,9 @@ fn merged(number: u64, offers: Vec<Offer>) -> Catalog {
 
 fn bench_with(options: Options, offers: Vec<Offer>) -> Bench {
     let ledger = Arc::new(MemoryLedger::default());
-    let catalog = Arc::new(ArcSwap::from_pointee(merged(1, offers)));
+    let current = Arc::new(Current::new(merged(1, offers), Policy::default()));
     let gateway = Arc::new(Gateway::new(Parts {
-        catalog: Arc::clone(&catalog),
-        policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
+        current: Arc::clone(&current),
         ledger: Arc::clone(&ledger) as Arc<dyn tool::Ledger>,
         clock: Arc::new(FakeClock::default()),
         credentials: Arc::new(testkit::context::Quiet),
@@ -58,7 +56,7 @@ fn bench_with(options: Options, offers: Vec<Offer>) -> Bench {
         holding: None,
         options,
     }));
-    Bench { gateway, ledger, catalog }
+    Bench { gateway, ledger, current }
 }
 
 pub(crate) fn bench(offers: Vec<Offer>) -> Bench {
@@ -73,6 +71,11 @@ pub(crate) fn principal(level: Level) -> Principal {
 }
 
 impl Bench {
+    /// Another catalog is in force from here on.
+    fn swapped(&self, offers: Vec<Offer>) {
+        self.current.swap(Some(&Arc::new(merged(2, offers))), None);
+    }
+
     async fn call(&self, name: &str, args: &str) -> Answer {
         let request = Request::new(name, args.to_owned(), "test");
         self.gateway.call(&principal(Level::User), request).await
@@ -218,12 +221,12 @@ async fn too_much_at_once_is_told_at_once_and_one_source_leaves_room() {
 #[tokio::test(start_paused = true)]
 async fn a_call_ends_on_the_catalog_it_began_with() {
     let bench = bench(vec![offer(tool("a"), echo())]);
-    let catalog = Arc::clone(&bench.catalog);
+    let current = Arc::clone(&bench.current);
     let swaps = Arc::new(Scripted::new(move |args| {
-        catalog.store(Arc::new(merged(9, vec![])));
+        current.swap(Some(&Arc::new(merged(9, vec![]))), None);
         Ok(Step::Done(Outcome::value(args)))
     }));
-    bench.catalog.store(Arc::new(merged(2, vec![offer(tool("swaps"), swaps)])));
+    bench.swapped(vec![offer(tool("swaps"), swaps)]);
     assert_eq!(bench.call("swaps", "{}").await.status, Status::Succeeded);
     assert_eq!(code(&bench.call("swaps", "{}").await), Some(Code::UnknownTool));
 }

@@ -1,18 +1,18 @@
 //! What a rights class sees: worked out once per catalog, policy and class.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+mod cache;
 
-use catalog::{Catalog, Entry, Shelf};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use catalog::{Catalog, Entry, Shelf, Snapshot};
 use identity::{Principal, RightsClass};
 use policy::{Admission, Facts, Policy, Residual};
 use tool::{CallerType, Digest, Map, SourceName, ToolName, Wall};
 
 use crate::{Gateway, Target};
 
-/// Classes remembered at once; past that the cache starts anew.
-const CLASSES: usize = 1_024;
+pub(crate) use cache::Views;
 
 /// The part of one catalog that one rights class may call, under one policy.
 #[derive(Debug)]
@@ -20,44 +20,81 @@ pub struct View {
     /// Names this view in this process, so that others can cache what they make of it.
     pub id: u64,
     catalog: Arc<Catalog>,
-    policy: Digest,
-    /// By place in the catalog.
-    residuals: Vec<Option<Residual>>,
+    policy: Policy,
+    residuals: Residuals,
     /// Methods of sources that may be called.
     methods: Map<(SourceName, ToolName), Residual>,
     /// Sources of which there is a tool or a method.
     sources: HashSet<SourceName>,
 }
 
+/// What the first stage left of each tool, by place in the catalog. Of many tools the same is left, so
+/// that a place has but a number.
+#[derive(Debug, Default)]
+struct Residuals {
+    kinds: Vec<Residual>,
+    /// Nothing where the tool is hidden; else a place in `kinds`, counted from one.
+    of: Vec<u32>,
+}
+
+/// Of so many kinds the last are looked through before a new one is kept.
+const KINDS: usize = 64;
+
+impl Residuals {
+    fn push(&mut self, residual: Option<Residual>) {
+        let Some(residual) = residual else { return self.of.push(0) };
+        let same = |(_, kind): &(usize, &Residual)| kind.same(&residual);
+        let last = self.kinds.iter().enumerate().rev().take(KINDS);
+        let known = last.into_iter().find(same).map(|(at, _)| at);
+        let at = known.unwrap_or_else(|| {
+            self.kinds.push(residual);
+            self.kinds.len() - 1
+        });
+        // Where there are more than can be counted, the tool is hidden.
+        self.of.push(u32::try_from(at + 1).unwrap_or(0));
+    }
+
+    fn get(&self, at: usize) -> Option<&Residual> {
+        let kind = usize::try_from(*self.of.get(at)?).ok()?;
+        self.kinds.get(kind.checked_sub(1)?)
+    }
+}
+
 impl View {
     fn new(
         id: u64,
-        catalog: Arc<Catalog>,
-        policy: &Policy,
-        (rights, by, now): (&RightsClass, CallerType, Wall),
+        now: &Snapshot<Policy>,
+        (rights, by, at): (&RightsClass, CallerType, Wall),
     ) -> Self {
-        let lens = policy.lens(rights, by, now);
+        let (catalog, policy) = (Arc::clone(&now.catalog), now.rules.clone());
+        let lens = policy.lens(rights, by, at);
         let admit = |entry: &Arc<Entry>| match lens.admit(&Facts::of(&entry.key, &entry.tool)) {
             Admission::Visible(residual) => Some(residual),
             Admission::Hidden(_) => None,
         };
-        let residuals: Vec<_> = catalog.tools().iter().map(admit).collect();
+        let mut residuals = Residuals::default();
+        let mut sources = HashSet::new();
+        for entry in catalog.tools() {
+            let residual = admit(entry);
+            if residual.is_some() && !sources.contains(&entry.key.source) {
+                sources.insert(entry.key.source.clone());
+            }
+            residuals.push(residual);
+        }
         let methods = catalog.shelves().iter().flat_map(|shelf| &shelf.methods);
         let methods = methods.filter_map(|entry| {
             Some(((entry.key.source.clone(), entry.key.name.clone()), admit(entry)?))
         });
         let methods: Map<(SourceName, ToolName), Residual> = methods.collect();
-        let seen = catalog.tools().iter().zip(&residuals).filter(|(_, seen)| seen.is_some());
-        let mut sources: HashSet<_> = seen.map(|(entry, _)| entry.key.source.clone()).collect();
         sources.extend(methods.keys().map(|(source, _)| source.clone()));
-        Self { id, catalog, policy: policy.digest(), residuals, methods, sources }
+        drop(lens);
+        Self { id, catalog, policy, residuals, methods, sources }
     }
 
     /// A tool of this view; hidden and unknown are both nothing.
     pub fn find(&self, name: &str) -> Option<(&Arc<Entry>, &Residual)> {
         let (at, entry) = self.catalog.find(name)?;
-        let residual = self.residuals.get(at)?.as_ref()?;
-        Some((entry, residual))
+        Some((entry, self.residuals.get(at)?))
     }
 
     /// A method of one source; hidden and unknown are both nothing.
@@ -82,8 +119,8 @@ impl View {
 
     /// Its tools, in the catalog's order.
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        let seen = self.catalog.tools().iter().zip(&self.residuals);
-        seen.filter_map(|(entry, residual)| residual.as_ref().map(|_| entry))
+        let seen = self.catalog.tools().iter().zip(&self.residuals.of);
+        seen.filter_map(|(entry, kind)| (*kind > 0).then_some(entry))
     }
 
     /// How many tools it has of each source, in one pass.
@@ -106,58 +143,27 @@ impl View {
     }
 
     /// The policy it was made under.
-    pub fn policy(&self) -> Digest {
-        self.policy
+    pub fn rules(&self) -> &Policy {
+        &self.policy
     }
-}
 
-/// The views of one catalog and one policy.
-#[derive(Debug, Default)]
-pub(crate) struct Views {
-    cached: Mutex<Cached>,
-    ids: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct Cached {
-    of: Option<(u64, Digest)>,
-    /// From when to when it holds, where the policy goes by the time.
-    span: Option<(Wall, Wall)>,
-    /// Made by who asks first, outside of the lock: a class that is new holds up no other.
-    views: Map<(RightsClass, CallerType), Arc<OnceLock<Arc<View>>>>,
-}
-
-impl Cached {
-    /// A clock that was set back is a reason to look again, too.
-    fn holds(&self, of: (u64, Digest), now: Option<Wall>) -> bool {
-        let (of_these, room) = (self.of == Some(of), self.views.len() < CLASSES);
-        let in_time = match (self.span, now) {
-            (Some((from, until)), Some(now)) => from <= now && now < until,
-            (span, now) => span.is_none() && now.is_none(),
-        };
-        of_these && room && in_time
+    /// What records name that policy by.
+    pub fn policy(&self) -> Digest {
+        self.policy.digest()
     }
 }
 
 impl Gateway {
-    /// What this principal sees now. A call keeps the view it began with.
+    /// What this principal sees now, of one snapshot of catalog and policy. A call keeps the view it began
+    /// with.
     pub fn view(&self, principal: &Principal, by: CallerType) -> Arc<View> {
-        let (catalog, policy) = (self.parts.catalog.load(), self.parts.policy.load());
-        let of = (catalog.number, policy.digest());
+        let now = self.parts.current.load();
+        let at = now.rules.has_times().then(|| self.parts.clock.wall());
         let key = (principal.rights().clone(), by);
-        let now = policy.has_times().then(|| self.parts.clock.wall());
-        let slot = {
-            let mut cached = self.views.cached.lock().unwrap_or_else(PoisonError::into_inner);
-            if !cached.holds(of, now) {
-                let span = now.map(|now| (now, policy.valid_until(now).unwrap_or(Wall(u64::MAX))));
-                *cached = Cached { of: Some(of), span, views: Map::default() };
-            }
-            Arc::clone(cached.views.entry(key).or_default())
-        };
+        let slot = self.views.slot(&now, at, key);
         let new = || {
-            let id = self.views.ids.fetch_add(1, Ordering::Relaxed);
-            let who = (principal.rights(), by, now.unwrap_or(Wall(0)));
-            Arc::new(View::new(id, Arc::clone(&catalog), &policy, who))
+            let who = (principal.rights(), by, at.unwrap_or(Wall(0)));
+            Arc::new(View::new(self.views.id(), &now, who))
         };
         Arc::clone(slot.get_or_init(new))
     }

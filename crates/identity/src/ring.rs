@@ -164,14 +164,6 @@ impl KeyRing {
         &self.directory.personas
     }
 
-    /// Who made a call that is running: the holder of the key that its caller was told by, when the
-    /// credential was verified. For tools that look at what their caller may see.
-    pub fn holder(&self, caller: &Caller) -> Option<&Principal> {
-        let held = self.keys.get(&caller.key).map(|held| &held.principal);
-        let open = || self.anonymous.as_ref().filter(|open| open.caller() == caller);
-        held.filter(|principal| principal.caller() == caller).or_else(open)
-    }
-
     /// The principal that the key of a caller makes at `now`, without its secret: for what its holder
     /// began while it held. `None`: the key is not one of these; `Some(None)`: it holds no more.
     pub fn standing(&self, caller: &Caller, now: Wall) -> Option<Option<&Principal>> {

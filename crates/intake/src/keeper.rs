@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwap;
-use catalog::{Catalog, Shelf};
+use catalog::{Catalog, Current, Shelf};
+use policy::Policy;
 use tokio::sync::watch;
 use tool::{Org, Source, SourceName};
 
@@ -39,7 +39,7 @@ struct Sources {
 pub(crate) struct Keeper {
     pub(crate) org: Org,
     sources: Mutex<Sources>,
-    catalog: Arc<ArcSwap<Catalog>>,
+    current: Arc<Current<Policy>>,
     numbers: watch::Sender<u64>,
     pub(crate) pins: Option<Arc<Pins>>,
 }
@@ -48,10 +48,10 @@ impl Keeper {
     pub(crate) fn new(
         org: Org,
         pins: Option<Arc<Pins>>,
-        catalog: Arc<ArcSwap<Catalog>>,
+        current: Arc<Current<Policy>>,
         numbers: watch::Sender<u64>,
     ) -> Self {
-        Self { org, sources: Mutex::default(), catalog, numbers, pins }
+        Self { org, sources: Mutex::default(), current, numbers, pins }
     }
 
     fn lock(&self) -> MutexGuard<'_, Sources> {
@@ -60,7 +60,12 @@ impl Keeper {
 
     /// Takes the new set; gives back those to start. Dropping the `asked` sender of the others ends
     /// their tasks. Of two sources with one name the first is taken; configuration refuses that before.
-    pub(crate) fn set(&self, wanted: Vec<Sourced>) -> Vec<(Sourced, Wires)> {
+    /// Rules that come with it are in force from the same moment.
+    pub(crate) fn set(
+        &self,
+        wanted: Vec<Sourced>,
+        rules: Option<&Policy>,
+    ) -> Vec<(Sourced, Wires)> {
         let mut sources = self.lock();
         let mut old = std::mem::take(&mut *sources);
         let mut start = Vec::new();
@@ -78,7 +83,7 @@ impl Keeper {
             sources.order.push(name.clone());
             sources.running.insert(name, running);
         }
-        self.publish(&sources);
+        self.publish_with(&sources, rules);
         start
     }
 
@@ -128,12 +133,23 @@ impl Keeper {
         self.publish(&sources);
     }
 
+    /// Takes new rules; the catalog stays.
+    pub(crate) fn rule(&self, rules: &Policy) {
+        // Under the lock, so that who hears of a number can look for it.
+        let _sources = self.lock();
+        self.numbers.send_replace(self.current.swap(None, Some(rules)));
+    }
+
     fn publish(&self, sources: &Sources) {
+        self.publish_with(sources, None);
+    }
+
+    fn publish_with(&self, sources: &Sources, rules: Option<&Policy>) {
         let shelf = |name| sources.running.get(name).map(|running| Arc::clone(&running.shelf));
         let shelves = sources.order.iter().filter_map(shelf).collect();
-        let number = self.catalog.load().number + 1;
-        self.catalog.store(Arc::new(Catalog::merge(number, shelves)));
-        self.numbers.send_replace(number);
+        let number = self.current.load().catalog.number + 1;
+        let catalog = Arc::new(Catalog::merge(number, shelves));
+        self.numbers.send_replace(self.current.swap(Some(&catalog), rules));
     }
 
     /// Asks one source, or all, for a listing; gives what to wait for.

@@ -1,8 +1,8 @@
 //! Sources to catalog.
 //!
 //! Each source is listed by a task of its own, so that one that hangs, lies, floods or dies delays
-//! nobody. What it listed last is kept while it is away. The catalog is swapped whole. This crate
-//! knows no kind of source and decides nothing about callers.
+//! nobody. What it listed last is kept while it is away. The catalog is swapped whole, and with the rules
+//! that belong to it. This crate knows no kind of source and decides nothing about callers.
 
 mod keeper;
 mod pins;
@@ -11,9 +11,9 @@ mod supervise;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use catalog::{Catalog, Pin, Shelf, State};
+use catalog::{Catalog, Current, Pin, Shelf, State};
 use futures_util::future::join_all;
+use policy::Policy;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
@@ -63,7 +63,7 @@ impl Default for Times {
 /// Keeps the catalog up to date.
 #[derive(Debug)]
 pub struct Intake {
-    catalog: Arc<ArcSwap<Catalog>>,
+    current: Arc<Current<Policy>>,
     keeper: Arc<Keeper>,
     number: watch::Receiver<u64>,
     tasks: TaskTracker,
@@ -99,26 +99,31 @@ impl Intake {
         times: Times,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let catalog = Arc::new(ArcSwap::from_pointee(Catalog::default()));
+        let current = Arc::new(Current::new(Catalog::default(), Policy::default()));
         let (numbers, number) = watch::channel(0);
-        let keeper = Arc::new(Keeper::new(org, pins, Arc::clone(&catalog), numbers));
+        let keeper = Arc::new(Keeper::new(org, pins, Arc::clone(&current), numbers));
         let (tasks, woken) = (TaskTracker::new(), Mutex::default());
-        let intake = Self { catalog, keeper, number, tasks, times, clock, woken };
+        let intake = Self { current, keeper, number, tasks, times, clock, woken };
         intake.set(sources);
         intake
     }
 
     /// The catalog now.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.load_full()
+        self.current.catalog()
     }
 
-    /// The cell the catalog is swapped in, for those who read it at every call.
-    pub fn cell(&self) -> Arc<ArcSwap<Catalog>> {
-        Arc::clone(&self.catalog)
+    /// The rules now.
+    pub fn rules(&self) -> Policy {
+        self.current.rules()
     }
 
-    /// Changes with the catalog's number.
+    /// Where catalog and rules are swapped, for those who read them at every call.
+    pub fn current(&self) -> Arc<Current<Policy>> {
+        Arc::clone(&self.current)
+    }
+
+    /// Changes with the catalog, and with the rules.
     pub fn numbers(&self) -> watch::Receiver<u64> {
         self.number.clone()
     }
@@ -126,15 +131,18 @@ impl Intake {
     /// Takes a new configuration: sources that stayed as they were go on, the others are closed, the
     /// new ones start.
     pub fn set(&self, sources: Vec<Sourced>) {
-        self.set_and(sources, || ());
+        self.begin(self.keeper.set(sources, None));
     }
 
-    /// The same, with `between` run when what goes is gone and nothing of what comes is there yet: the
-    /// moment for rules that belong to the new configuration.
-    pub fn set_and(&self, sources: Vec<Sourced>, between: impl FnOnce()) {
-        let new = self.keeper.set(sources);
-        between();
-        self.begin(new);
+    /// The same, with the rules that belong to it, in one step: what goes is gone with the old rules, and
+    /// what comes is there under the new ones.
+    pub fn set_with(&self, sources: Vec<Sourced>, rules: &Policy) {
+        self.begin(self.keeper.set(sources, Some(rules)));
+    }
+
+    /// Takes new rules; the sources stay as they are.
+    pub fn rule(&self, rules: &Policy) {
+        self.keeper.rule(rules);
     }
 
     /// Adds a source behind the others, or puts it in the place of one with its name.

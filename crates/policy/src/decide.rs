@@ -61,6 +61,16 @@ fn plain(residual: &Residual) -> Decision {
 }
 
 impl Residual {
+    /// Whether the same is left of two tools, so that one residual will do for both.
+    pub fn same(&self, other: &Self) -> bool {
+        let later = match (&self.later, &other.later) {
+            (None, None) => true,
+            (Some(own), Some(other)) => own.same(other),
+            _ => false,
+        };
+        (self.hold, self.caution) == (other.hold, other.caution) && later
+    }
+
     pub(crate) fn verdict(&self, asking: &Asking<'_>) -> Verdict {
         match &self.later {
             None => Verdict { decision: plain(self), rule: None, fault: None },
@@ -70,6 +80,14 @@ impl Residual {
 }
 
 impl Later {
+    fn same(&self, other: &Self) -> bool {
+        let rules = self.rules.iter().zip(&other.rules);
+        self.rules.len() == other.rules.len()
+            && self.no_approvals == other.no_approvals
+            && rules.into_iter().all(|(own, other)| Arc::ptr_eq(own, other))
+            && self.paths == other.paths
+    }
+
     fn judge(&self, residual: &Residual, asking: &Asking<'_>) -> Verdict {
         let plainly = |decision| Verdict { decision, rule: None, fault: None };
         if let Some(reason) =

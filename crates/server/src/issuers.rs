@@ -5,16 +5,15 @@
 
 mod kept;
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use identity::{CredentialError, Issuer, KeyRing, Principal, Reason, Token, TokenFault};
 use schemars::JsonSchema;
 use serde::Serialize;
-use tool::{Boxed, Caller, Clock, Code};
+use tool::{Boxed, Clock, Code};
 
 use crate::error::ApiError;
 use kept::Kept;
@@ -26,6 +25,11 @@ pub trait KeySource: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// Why it cannot be had, in words for the log.
     fn fetch<'a>(&'a self, issuer: &'a str) -> Boxed<'a, Result<Bytes, String>>;
+
+    /// Where the operator says that they are; nothing where the issuer's own word counts.
+    fn place(&self, _issuer: &str) -> Option<&str> {
+        None
+    }
 }
 
 /// Which issuers are believed, and what this server is for them.
@@ -39,15 +43,10 @@ pub struct Trusted {
     pub keys: Arc<dyn KeySource>,
 }
 
-/// Principals of tokens that are remembered.
-const HELD: usize = 4_096;
-
 /// The issuers now; changed whole.
 #[derive(Debug, Default)]
 pub struct Issuers {
     now: ArcSwapOption<Inner>,
-    /// Who came with a token lately, by key: for tools that look at what their caller may see.
-    held: Mutex<HashMap<String, Principal>>,
 }
 
 #[derive(Debug)]
@@ -59,17 +58,27 @@ struct Inner {
 }
 
 impl Issuers {
-    /// From here on these are believed, and no others.
+    /// From here on these are believed, and no others. Keys of an issuer that is the same, in the same
+    /// place, are kept.
     pub fn set(&self, trusted: Option<Trusted>) {
+        let before = self.now.load_full();
         let inner = trusted.map(|Trusted { resource, issuers, keys }| {
             let mut scopes: Vec<String> = issuers.iter().flat_map(scopes).collect();
             scopes.sort_unstable();
             scopes.dedup();
-            let all = issuers.into_iter().map(|issuer| Arc::new(Kept::new(issuer))).collect();
+            let known = |issuer: &Issuer, place: Option<&str>| {
+                let all = before.iter().flat_map(|before| &before.all);
+                all.into_iter().find(|kept| kept.same(issuer, place)).cloned()
+            };
+            let kept = |issuer: Issuer| {
+                let place = keys.place(&issuer.issuer);
+                let known = known(&issuer, place);
+                Kept::after(known, issuer, place.map(str::to_owned))
+            };
+            let all = issuers.into_iter().map(kept).collect();
             Arc::new(Inner { resource, scopes, all, keys })
         });
         self.now.store(inner);
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Who presents this token, at the endpoint of `source` where it is one's.
@@ -89,10 +98,7 @@ impl Issuers {
             None => Err(Refused::Fault(Reason::UnknownIssuer.into())),
         };
         let refused = match judged {
-            Ok(principal) => {
-                self.hold(&principal, clock);
-                return Ok(principal);
-            }
+            Ok(principal) => return Ok(principal),
             Err(refused) => refused,
         };
         let reason = match refused {
@@ -144,24 +150,6 @@ impl Issuers {
             scopes_supported: inner.scopes.clone(),
             bearer_methods_supported: ["header"],
         })
-    }
-
-    fn hold(&self, principal: &Principal, clock: &Arc<dyn Clock>) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.len() >= HELD {
-            let now = clock.wall();
-            held.retain(|_, principal| principal.until().is_some_and(|until| now < until));
-            if held.len() >= HELD {
-                held.clear();
-            }
-        }
-        held.insert(principal.key().to_owned(), principal.clone());
-    }
-
-    /// Who made a call that is running, where it came with a token.
-    pub fn holder(&self, caller: &Caller) -> Option<Principal> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.get(&caller.key).filter(|principal| principal.caller() == caller).cloned()
     }
 }
 

@@ -18,7 +18,6 @@ mod webhook;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use gateway::{Bounds, Gateway, Options};
 use guard::egress::{Egress, EgressSettings};
 use guard::process::Launcher;
@@ -71,7 +70,6 @@ struct App {
     gateway: Arc<Gateway>,
     ledger: Arc<FileLedger>,
     credentials: Arc<Configured>,
-    policy: Arc<ArcSwap<Policy>>,
     workshop: Workshop,
     manifests: Kept,
     keys: Arc<Keys>,
@@ -176,23 +174,20 @@ fn launcher() -> Launcher {
     Launcher::this_binary(vec![LAUNCH.into()])
 }
 
-/// The sources, supervised.
-fn intake(at: (Org, Arc<Pins>), sources: Vec<Sourced>, clock: &Arc<dyn Clock>) -> Arc<Intake> {
-    Arc::new(Intake::pinned(at, sources, Times::default(), Arc::clone(clock)))
+/// The sources, supervised, under the rules that belong to them.
+fn intake(
+    at: (Org, Arc<Pins>),
+    (sources, rules): (Vec<Sourced>, &Policy),
+    clock: &Arc<dyn Clock>,
+) -> Arc<Intake> {
+    let intake = Intake::pinned(at, Vec::new(), Times::default(), Arc::clone(clock));
+    intake.set_with(sources, rules);
+    Arc::new(intake)
 }
 
 /// What internal tools look at.
-fn inside(
-    gateway: &Arc<Gateway>,
-    (keys, issuers): (&Arc<Keys>, &Arc<Issuers>),
-    records: &Arc<dyn tool::ledger::Records>,
-) -> Inside {
-    Inside {
-        keys: Arc::clone(keys),
-        issuers: Arc::clone(issuers),
-        gateway: Arc::downgrade(gateway),
-        records: Arc::clone(records),
-    }
+fn inside(gateway: &Arc<Gateway>, records: &Arc<dyn tool::ledger::Records>) -> Inside {
+    Inside { gateway: Arc::downgrade(gateway), records: Arc::clone(records) }
 }
 
 async fn assemble(
@@ -213,12 +208,11 @@ async fn assemble(
         Workshop::new(launcher(), ways, environment, (Arc::clone(&clock), artefacts.clone()));
     let credentials = configured(config);
     let (at, seals) = places::pins(start, (&ledger, &store), &clock)?;
-    let intake = intake(at, workshop.build(config, &start.faults), &clock);
+    let sources = workshop.build(config, &start.faults);
+    let intake = intake(at, (sources, &config.policy), &clock);
     let counts = Counts::default();
-    let policy = Arc::new(ArcSwap::from_pointee(config.policy.clone()));
     let gateway = Gateway::new(gateway::Parts {
-        catalog: intake.cell(),
-        policy: Arc::clone(&policy),
+        current: intake.current(),
         ledger: counts.over(Arc::clone(&ledger) as Arc<dyn tool::Ledger>),
         clock: Arc::clone(&clock),
         credentials: Arc::clone(&credentials) as Arc<dyn tool::executor::Credentials>,
@@ -230,7 +224,7 @@ async fn assemble(
     let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
     let tokens = believed(config, &workshop);
     // It is set here and nowhere else.
-    drop(workshop.inside.set(inside(&gateway, (&keys, &tokens), &records)));
+    drop(workshop.inside.set(inside(&gateway, &records)));
     let doors = Doors::new(Parts {
         gateway: Arc::clone(&gateway),
         intake: Arc::clone(&intake),
@@ -250,7 +244,6 @@ async fn assemble(
         gateway,
         ledger,
         credentials,
-        policy,
         workshop,
         manifests,
         keys,
@@ -319,9 +312,8 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>, said: &mut bool) {
                     tracing::error!(%error, "the personas are not read anew");
                 }
                 let sources = app.workshop.build(config, &Faults::default());
-                let rules = Arc::new(config.policy.clone());
                 // No tool of the old sources under the new rules, and none of the new under the old.
-                app.intake.set_and(sources, || app.policy.store(rules));
+                app.intake.set_with(sources, &config.policy);
                 unmet(app);
             }
             Err(faults) => {
@@ -341,7 +333,7 @@ fn policy_is_gone(config: &Config) -> Fault {
 
 /// Tools come and go, so a rule that names one which is not there is no fault; but it may be a slip.
 fn unmet(app: &App) {
-    let (catalog, policy) = (app.intake.catalog(), app.policy.load());
+    let (catalog, policy) = (app.intake.catalog(), app.intake.rules());
     let has = |name: &str| catalog.find(name).is_some();
     for pattern in policy.unmet(has).take(UNMET) {
         let place = pattern.place();

@@ -1,15 +1,46 @@
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use catalog::{Catalog, Shelf};
-use identity::{KeyId, KeyRing, NewKey};
-use policy::{At, Effect, Hours, HoursText, Layer, Policy, Rule, Rules};
+use catalog::{Catalog, Current, Shelf};
+use identity::{KeyId, KeyRing, NewKey, Principal};
+use policy::{At, Effect, Hours, HoursText, Layer, Pattern, Policy, Rule, Rules};
 use serde_json::json;
 use testkit::clock::FakeClock;
 use tool::{CallerType, Clock as _, Item, Listing, Offer, Org, Secret, SourceName, Trust, Wall};
 
 use crate::{Gateway, Options, Parts};
+
+fn gateway(policy: Policy, clock: &Arc<FakeClock>) -> Gateway {
+    Gateway::new(Parts {
+        current: Arc::new(Current::new(catalog(1, "a"), policy)),
+        ledger: Arc::new(testkit::ledger::MemoryLedger::default()),
+        clock: Arc::clone(clock) as _,
+        credentials: Arc::new(testkit::context::Quiet),
+        mac_key: Secret::new("key"),
+        holding: None,
+        options: Options::default(),
+    })
+}
+
+fn catalog(number: u64, name: &str) -> Catalog {
+    let offer = Offer {
+        item: Item::Tool(Arc::new(testkit::tool(name, "d", &json!({ "type": "object" })))),
+        executor: testkit::executor::echo(),
+    };
+    let listing = Listing { offers: vec![offer], ..Listing::default() };
+    let shelf = Shelf::starting(SourceName::new("s").unwrap(), "test", Trust::Full)
+        .listed(&Org::default(), listing);
+    Catalog::merge(number, vec![Arc::new(shelf)])
+}
+
+fn principal(change: impl FnOnce(&mut NewKey)) -> Principal {
+    let mut key = NewKey::user(KeyId::random([1; 6]), "ann");
+    change(&mut key);
+    let (secret, record) = key.issue([7; 32], Wall(0)).unwrap();
+    KeyRing::new([record]).verify(Some(secret.open()), Wall(1)).unwrap()
+}
 
 #[test]
 fn a_view_is_made_anew_when_a_time_of_the_policy_comes() {
@@ -28,26 +59,7 @@ fn a_view_is_made_anew_when_a_time_of_the_policy_comes() {
     };
     let global = Layer { rules: vec![rule], ..Layer::default() };
     let policy = Policy::new(Rules { global, ..Rules::default() }).unwrap();
-    let offer = Offer {
-        item: Item::Tool(Arc::new(testkit::tool("a", "d", &json!({ "type": "object" })))),
-        executor: testkit::executor::echo(),
-    };
-    let listing = Listing { offers: vec![offer], ..Listing::default() };
-    let shelf = Shelf::starting(SourceName::new("s").unwrap(), "test", Trust::Full)
-        .listed(&Org::default(), listing);
-    let gateway = Gateway::new(Parts {
-        catalog: Arc::new(ArcSwap::from_pointee(Catalog::merge(1, vec![Arc::new(shelf)]))),
-        policy: Arc::new(ArcSwap::from_pointee(policy)),
-        ledger: Arc::new(testkit::ledger::MemoryLedger::default()),
-        clock: Arc::clone(&clock) as _,
-        credentials: Arc::new(testkit::context::Quiet),
-        mac_key: Secret::new("key"),
-        holding: None,
-        options: Options::default(),
-    });
-    let key = NewKey::user(KeyId::random([1; 6]), "ann");
-    let (secret, record) = key.issue([7; 32], Wall(0)).unwrap();
-    let ann = KeyRing::new([record]).verify(Some(secret.open()), Wall(1)).unwrap();
+    let (gateway, ann) = (gateway(policy, &clock), principal(|_| {}));
     let view = || gateway.view(&ann, CallerType::Direct);
     let before = view();
     assert!(before.find("a").is_some());
@@ -55,4 +67,55 @@ fn a_view_is_made_anew_when_a_time_of_the_policy_comes() {
     assert_eq!(view().id, before.id, "it is made once for the while it holds");
     clock.advance(Duration::from_secs(31));
     assert!(view().find("a").is_none() && before.find("a").is_some());
+}
+
+#[test]
+fn more_classes_than_are_kept_leave_most_of_them_at_hand() {
+    let gateway = gateway(Policy::default(), &Arc::default());
+    let many = |role: usize| principal(|key| key.roles = vec![format!("r{role}")]);
+    let all: Vec<_> = (0..1_200).map(many).collect();
+    let ids = || all.iter().map(|who| gateway.view(who, CallerType::Direct).id).collect::<Vec<_>>();
+    let first = ids();
+    assert_eq!(gateway.views.len(), 1_024);
+    let again = first.iter().zip(ids()).filter(|(first, again)| **first == *again).count();
+    assert!(again > 600, "only {again} of 1,200 were still there");
+    assert_eq!(gateway.views.len(), 1_024);
+}
+
+/// A new catalog and the policy that belongs to it come in one step: whoever looks at any moment sees the
+/// tool `old` under the rules that name it, or `new` under those.
+#[test]
+fn no_view_is_of_one_moments_catalog_and_anothers_policy() {
+    let gateway = gateway(Policy::default(), &Arc::default());
+    let rules = |name: &str| {
+        let allow = Some(vec![Pattern::new(name).unwrap()]);
+        Policy::new(Rules { global: Layer { allow, ..Layer::default() }, ..Rules::default() })
+    };
+    let moments = ["old", "new"].map(|name| (name, rules(name).unwrap()));
+    let swap = |turn: usize| {
+        let (name, rules) = &moments[turn % 2];
+        let catalog = Arc::new(catalog(turn as u64, name));
+        gateway.parts.current.swap(Some(&catalog), Some(rules));
+    };
+    swap(0);
+    let ann = principal(|_| {});
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (1..2_000).for_each(swap);
+            done.store(true, Ordering::SeqCst);
+        });
+        let mut names = HashSet::new();
+        while !done.load(Ordering::SeqCst) {
+            let view = gateway.view(&ann, CallerType::Direct);
+            let seen: Vec<_> = view.tools().map(|entry| entry.key.name.to_string()).collect();
+            assert_eq!(seen.len(), 1, "a mixture hides all");
+            names.extend(seen);
+        }
+        assert_eq!(names.len(), 2, "both were seen");
+    });
+    // Positive control: swapped one after the other, there is a moment in which nothing fits.
+    gateway.parts.current.swap(Some(&Arc::new(catalog(1, "old"))), None);
+    gateway.parts.current.swap(None, Some(&moments[1].1));
+    assert_eq!(gateway.view(&ann, CallerType::Direct).tools().count(), 0);
 }

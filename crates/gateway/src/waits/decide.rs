@@ -238,7 +238,7 @@ impl Gateway {
         args: Json,
     ) -> Result<Shown, Failure> {
         let (waits, mut read) = self.open(who, id, None).await?;
-        let catalog = self.parts.catalog.load();
+        let catalog = self.parts.current.catalog();
         let found = catalog.find(read.kept.tool.name.as_str()).map(|(_, entry)| entry);
         let entry = found.filter(|entry| {
             entry.key == read.kept.tool && entry.definition == read.kept.definition

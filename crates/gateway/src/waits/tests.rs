@@ -3,8 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use catalog::{Catalog, Shelf};
+use catalog::{Catalog, Current, Shelf};
 use identity::{KeyId, KeyRing, NewKey, Principal, Right};
 use policy::{Layer, Pattern, Policy, Rules};
 use serde_json::json;
@@ -59,8 +58,7 @@ impl Herald for World {
 struct Bench {
     gateway: Arc<Gateway>,
     ledger: Arc<MemoryLedger>,
-    catalog: Arc<ArcSwap<Catalog>>,
-    policy: Arc<ArcSwap<Policy>>,
+    current: Arc<Current<Policy>>,
     clock: Arc<FakeClock>,
     store: Arc<MemoryStore>,
     world: Arc<World>,
@@ -112,12 +110,12 @@ impl Bench {
 
     fn with(patience: Patience) -> Self {
         let ran = Arc::new(Scripted::new(|args| Ok(Step::Done(Outcome::value(args)))));
-        let catalog = Arc::new(ArcSwap::from_pointee(merged(1, vec![tool("rm", |_| {})], &ran)));
+        let current = Current::new(merged(1, vec![tool("rm", |_| {})], &ran), Policy::default());
+        let current = Arc::new(current);
         let ledger = Arc::new(MemoryLedger::default());
         let bench = Self {
             gateway: Arc::new(Gateway::new(Parts {
-                catalog: Arc::clone(&catalog),
-                policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
+                current: Arc::clone(&current),
                 ledger: Arc::clone(&ledger) as _,
                 clock: Arc::new(FakeClock::default()),
                 credentials: Arc::new(testkit::context::Quiet),
@@ -126,8 +124,7 @@ impl Bench {
                 options: Options::default(),
             })),
             ledger,
-            catalog,
-            policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
+            current,
             clock: Arc::new(FakeClock::default()),
             store: Arc::new(MemoryStore::new()),
             world: Arc::new(World::default()),
@@ -139,11 +136,20 @@ impl Bench {
         Self { gateway, ..bench }
     }
 
+    /// Another catalog is in force from here on.
+    fn swapped(&self, catalog: Catalog) {
+        self.current.swap(Some(&Arc::new(catalog)), None);
+    }
+
+    /// Other rules are.
+    fn ruled(&self, policy: &Policy) {
+        self.current.swap(None, Some(policy));
+    }
+
     /// Another process over the same store, ledger and clock.
     fn process(&self) -> Arc<Gateway> {
         Arc::new(Gateway::new(Parts {
-            catalog: Arc::clone(&self.catalog),
-            policy: Arc::clone(&self.policy),
+            current: Arc::clone(&self.current),
             ledger: Arc::clone(&self.ledger) as _,
             clock: Arc::clone(&self.clock) as _,
             credentials: Arc::new(testkit::context::Quiet),
@@ -324,11 +330,8 @@ async fn who_may_not_approve_does_not() {
         (key.agent, key.level, key.subject) = (false, Level::Guest, "eve".to_owned());
         key.rights = [Right::Approve].into();
     });
-    bench.catalog.store(Arc::new(merged(
-        2,
-        vec![tool("rm", |tool| tool.traits.level = Level::User)],
-        &bench.ran,
-    )));
+    let higher = tool("rm", |tool| tool.traits.level = Level::User);
+    bench.swapped(merged(2, vec![higher], &bench.ran));
     let high = bench.held().await;
     let by_low = bench.gateway.approve((&low, "rest"), high, None).await;
     assert_eq!(by_low.unwrap_err().code, Code::Forbidden);
@@ -351,20 +354,16 @@ fn changes() -> [Change; 6] {
             "the definition",
             |b| {
                 let changed = tool("rm", |tool| tool.received = Json::of(&json!({"name": "rm"})));
-                b.catalog.store(Arc::new(merged(2, vec![changed], &b.ran)));
+                b.swapped(merged(2, vec![changed], &b.ran));
             },
             Code::ApprovalVoid,
         ),
-        (
-            "the tool is gone",
-            |b| b.catalog.store(Arc::new(merged(2, vec![], &b.ran))),
-            Code::UnknownTool,
-        ),
+        ("the tool is gone", |b| b.swapped(merged(2, vec![], &b.ran)), Code::UnknownTool),
         (
             "the policy hides it",
             |b| {
                 let deny = vec![Pattern::new("rm").unwrap()];
-                b.policy.store(Arc::new(denying(deny)));
+                b.ruled(&denying(deny));
             },
             Code::UnknownTool,
         ),
@@ -374,7 +373,7 @@ fn changes() -> [Change; 6] {
                 let changed = tool("rm", |tool| {
                     (tool.traits.safety, tool.traits.destructive) = (Safety::Safe, true);
                 });
-                b.catalog.store(Arc::new(merged(2, vec![changed], &b.ran)));
+                b.swapped(merged(2, vec![changed], &b.ran));
             },
             Code::ApprovalVoid,
         ),
@@ -389,7 +388,7 @@ fn changes() -> [Change; 6] {
                 let low = principal(ID, |key| key.level = Level::Guest);
                 b.world.now.lock().unwrap().push(low);
                 let higher = tool("rm", |tool| tool.traits.level = Level::User);
-                b.catalog.store(Arc::new(merged(2, vec![higher], &b.ran)));
+                b.swapped(merged(2, vec![higher], &b.ran));
             },
             Code::UnknownTool,
         ),
@@ -412,7 +411,7 @@ async fn what_changed_while_it_was_held_is_honoured_when_it_goes_on() {
     let bench = Bench::new();
     let id = bench.held().await;
     let deny = vec![Pattern::new("other").unwrap()];
-    bench.policy.store(Arc::new(denying(deny)));
+    bench.ruled(&denying(deny));
     bench.approve(id).await.unwrap();
     assert_eq!(bench.settled(id).await.status, Status::Succeeded);
 }

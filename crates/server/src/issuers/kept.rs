@@ -25,6 +25,8 @@ const LONG: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) issuer: Issuer,
+    /// Where the operator says that its keys are.
+    place: Option<String>,
     keys: ArcSwapOption<(KeySet, Mono)>,
     asking: Mutex<Asking>,
     /// Told whenever an asking ends.
@@ -32,7 +34,7 @@ pub(super) struct Kept {
     tasks: TaskTracker,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Asking {
     running: bool,
     /// When it was begun last, and whether keys came.
@@ -40,9 +42,32 @@ struct Asking {
 }
 
 impl Kept {
-    pub(super) fn new(issuer: Issuer) -> Self {
+    fn new(issuer: Issuer, place: Option<String>) -> Self {
         let (keys, ended) = (ArcSwapOption::empty(), watch::Sender::new(0));
-        Self { issuer, keys, asking: Mutex::default(), ended, tasks: TaskTracker::new() }
+        Self { issuer, place, keys, asking: Mutex::default(), ended, tasks: TaskTracker::new() }
+    }
+
+    /// Whether the keys of this are those of `issuer` in `place`.
+    pub(super) fn same(&self, issuer: &Issuer, place: Option<&str>) -> bool {
+        self.issuer.issuer == issuer.issuer && self.place.as_deref() == place
+    }
+
+    /// An issuer as it is believed in from here on, with the keys that were known of it.
+    pub(super) fn after(
+        known: Option<Arc<Self>>,
+        issuer: Issuer,
+        place: Option<String>,
+    ) -> Arc<Self> {
+        let Some(known) = known else { return Arc::new(Self::new(issuer, place)) };
+        if known.issuer == issuer {
+            return known;
+        }
+        let new = Self::new(issuer, place);
+        new.keys.store(known.keys.load_full());
+        let last = known.asking.lock().unwrap_or_else(PoisonError::into_inner).last;
+        *new.asking.lock().unwrap_or_else(PoisonError::into_inner) =
+            Asking { running: false, last };
+        Arc::new(new)
     }
 
     /// The keys, where they are not too old.

@@ -1,16 +1,17 @@
-//! Who is to hear of changed lists, and the one watcher of the catalog that tells them. A listener hears
-//! only of what its own view shows.
+//! Who is to hear of changed lists, and the one watcher of catalog and policy that tells them. A listener
+//! hears only of what its own view shows.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use gateway::View;
 use identity::Principal;
 use mcp::{sse, write};
-use tool::{CallerType, Json};
+use tool::{CallerType, Json, Wall};
 
 use super::asked::Who;
 use super::follow::tagged;
@@ -172,16 +173,35 @@ impl Watch {
     }
 }
 
+/// No longer is slept until a time of the policy: the clock may be set meanwhile.
+const NAP: Duration = Duration::from_secs(30);
+
+/// How long until what the policy admits may be other by the time alone; nothing where it goes by none.
+fn due(doors: &Inner) -> Option<Duration> {
+    let policy = doors.parts.gateway.policy();
+    let now = policy.has_times().then(|| doors.parts.clock.wall())?;
+    let Wall(until) = policy.valid_until(now)?;
+    Some(Duration::from_millis(until.saturating_sub(now.0).max(1)).min(NAP))
+}
+
 async fn watch(
     doors: Weak<Inner>,
     mut numbers: tokio::sync::watch::Receiver<u64>,
     mut readings: tokio::sync::watch::Receiver<u64>,
 ) {
     loop {
-        // A key that was revoked ends its streams, as a catalog that changed tells them.
+        let Some(due) = doors.upgrade().map(|doors| due(&doors)) else { return };
+        let nap = async {
+            match due {
+                Some(due) => tokio::time::sleep(due).await,
+                None => std::future::pending().await,
+            }
+        };
+        // A key that was revoked ends its streams, as a catalog or a policy that changed tells them.
         let changed = tokio::select! {
             changed = numbers.changed() => changed,
             changed = readings.changed() => changed,
+            () = nap => Ok(()),
         };
         let (Ok(()), Some(doors)) = (changed, doors.upgrade()) else { return };
         doors.mcp.watch.look(&doors);

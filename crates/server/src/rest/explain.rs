@@ -115,12 +115,12 @@ async fn explain(
     let args = args
         .map_err(|error| ApiError::new(Code::InvalidRequest, format!("the arguments: {error}")))?;
     let seen = may || view.find(&tool).is_some();
-    let told = seen.then(|| gateway.explain((&who, by), &tool, &args)).flatten();
+    let told = seen.then(|| gateway.explain(&view, (&who, by), &tool, &args)).flatten();
     let mut told = told.unwrap_or_else(Explanation::unknown);
     if !may {
         told = Explanation::new(told.decision, told.reason);
     }
-    let policy = gateway.policy().digest().to_string();
+    let policy = view.policy().to_string();
     let place = told.place.map(|at| PlaceReply { line: at.line, column: at.column });
     let (decision, reason, text) = (told.decision, told.reason.as_str(), told.text);
     let (layer, rule, fault, key) = (told.layer, told.rule, told.fault, who.key().to_owned());

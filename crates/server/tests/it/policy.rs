@@ -1,7 +1,6 @@
 //! One decision at every door: random policies, keys and tools; context that narrows; explanations.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use identity::{Delegation, Narrowing, NewKey, Persona, Principal, Right};
 use policy::{Layer, Pattern, Policy, Rules};
@@ -162,7 +161,7 @@ async fn list_show_and_call_are_one_decision_for_random_keys_and_tools() {
     let (mut pairs, mut seen, mut hidden) = (0, 0, 0);
     for id in 0..keys {
         if id % 4 == 0 {
-            server.policy.store(Arc::new(dice.policy()));
+            server.intake.rule(&dice.policy());
         }
         let (client, who) = server.known(dice.key(id)).await;
         let (read_only, no_web, task) = (dice.once_in(6), dice.once_in(6), dice.once_in(6));
@@ -295,7 +294,7 @@ async fn an_explanation_tells_those_with_the_right_and_nobody_else() {
     let at = policy::At { line: 7, column: 9 };
     let deny = vec![Pattern::new("notes.*").unwrap().at(at)];
     let rules = Rules { global: Layer { deny, ..Layer::default() }, ..Rules::default() };
-    server.policy.store(Arc::new(Policy::new(rules).unwrap()));
+    server.intake.rule(&Policy::new(rules).unwrap());
     let (owner, ann) = (server.owner().await, server.agent("ann", Level::User).await);
     let ask = |client: &Client, body: Value| {
         let client = client.clone();
@@ -354,9 +353,9 @@ async fn an_organisations_list_in_the_store_is_what_its_keys_see() {
     let deny = vec![Pattern::new("notes.*").unwrap()];
     let orgs = [("acme".to_owned(), Layer { deny, ..Layer::default() })];
     let policy = Policy::new(Rules { orgs: orgs.into(), ..Rules::default() }).unwrap();
-    server.policy.store(Arc::new(policy));
+    server.intake.rule(&policy);
     assert_eq!(seen().await, [""; 0]);
-    server.policy.store(Arc::new(Policy::default()));
+    server.intake.rule(&Policy::default());
     put(json!([])).await;
     assert_eq!(seen().await, [""; 0]);
 }

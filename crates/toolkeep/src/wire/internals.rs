@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock, Weak};
 use gateway::{Gateway, View};
 use identity::{Principal, Right};
 use serde_json::{Value, json};
-use server::{Issuers, Keys};
 use tool::ledger::{Query, Records};
 use tool::{
     Boxed, CallerType, Code, Context, Effects, ExecuteError, Executor, Granted, Json, Outcome,
@@ -18,8 +17,6 @@ const ITEMS: (usize, usize) = (100, 1_000);
 
 /// What the handlers look at. Sources are made before it is there.
 pub(super) struct Inside {
-    pub(super) keys: Arc<Keys>,
-    pub(super) issuers: Arc<Issuers>,
     /// Weak: the gateway holds the catalog, which holds the tools.
     pub(super) gateway: Weak<Gateway>,
     pub(super) records: Arc<dyn Records>,
@@ -73,25 +70,23 @@ impl std::fmt::Debug for Handler {
 }
 
 impl Handler {
-    async fn run(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
+    async fn run(&self, call: Granted<'_>) -> Result<Step, ExecuteError> {
         let starting = || ExecuteError::before(Code::Busy, "the server is starting; call again");
         let inside = self.inside.get().ok_or_else(starting)?;
         let gateway = inside.gateway.upgrade().ok_or_else(starting)?;
-        let ring = inside.keys.ring();
-        let token = inside.issuers.holder(ctx.caller);
-        let principal = ring.holder(ctx.caller).or(token.as_ref()).ok_or_else(|| {
-            ExecuteError::before(Code::Denied, "the key of this call does not hold any more")
-        })?;
+        // As its request narrowed it: what this tells is what the same request could call.
+        let principal = Gateway::asker()
+            .ok_or_else(|| ExecuteError::before(Code::Internal, "the call has no caller"))?;
         let args = call.call().args.value();
-        let view = gateway.view(principal, CallerType::Direct);
+        let view = gateway.view(&principal, CallerType::Direct);
         let limit = args
             .get("limit")
             .and_then(Value::as_u64)
             .map_or(ITEMS.0, |limit| usize::try_from(limit).unwrap_or(ITEMS.1).clamp(1, ITEMS.1));
         let answer = match self.asks {
             Asks::Tools => tools(&view, args.get("source").and_then(Value::as_str), limit),
-            Asks::Sources => sources(&view, principal),
-            Asks::Records => records(inside.records.as_ref(), principal, limit).await?,
+            Asks::Sources => sources(&view, &principal),
+            Asks::Records => records(inside.records.as_ref(), &principal, limit).await?,
         };
         Ok(Step::Done(Outcome::value(Json::of(&answer))))
     }
@@ -150,8 +145,8 @@ impl Executor for Handler {
     fn execute<'a>(
         &'a self,
         call: Granted<'a>,
-        ctx: &'a Context<'a>,
+        _: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        Box::pin(self.run(call, ctx))
+        Box::pin(self.run(call))
     }
 }

@@ -39,6 +39,10 @@ impl KeySource for Published {
     fn fetch<'a>(&'a self, issuer: &'a str) -> Boxed<'a, Result<Bytes, String>> {
         Box::pin(self.fetched(issuer))
     }
+
+    fn place(&self, issuer: &str) -> Option<&str> {
+        self.jwks.get(issuer)?.as_deref()
+    }
 }
 
 impl Published {

@@ -1,7 +1,5 @@
 //! What talks a policy round: each row of the family has its check here, or says where it stands.
 
-use std::sync::Arc;
-
 use identity::NewKey;
 use policy::{At, Effect, Layer, Pattern, Policy, Rule, Rules, Word};
 use serde_json::json;
@@ -46,7 +44,7 @@ impl Bench {
     }
 
     fn under(&self, rules: Rules) {
-        self.server.policy.store(Arc::new(Policy::new(rules).unwrap()));
+        self.server.intake.rule(&Policy::new(rules).unwrap());
     }
 
     async fn code(&self, tool: &str) -> String {

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use policy::{At, Effect, Hours, HoursText, Layer, Pattern, Policy, Rule, Rules};
 use serde_json::{Value, json};
 use testkit::executor::echo;
-use tool::{Json, Level, Offer};
+use tool::{Clock as _, Json, Level, Offer, Wall};
 
 use crate::support::client::{Stream, message, modern_message};
 use crate::support::executors::{Beside, Flooding, Following, Notifying};
@@ -131,6 +133,52 @@ async fn a_listener_hears_of_changes_of_its_own_list_only() {
     }
     server.source.set(testkit::source::Answer::Hang);
     drop(server);
+}
+
+/// Readers lose what `deny` names, and from `since` on all the rest.
+fn rules(deny: &str, since: Option<Wall>) -> Policy {
+    let patterns = |deny: &str| vec![Pattern::new(deny).unwrap()];
+    let since = since.map(|since| since.to_string());
+    let rule = |since: &str| Rule {
+        name: "closing time".to_owned(),
+        effect: Effect::Deny,
+        tools: None,
+        when: None,
+        time: Some(Hours::read(HoursText { since: Some(since), ..HoursText::default() }).unwrap()),
+        examples: Vec::new(),
+        at: At::default(),
+    };
+    let rules = since.as_deref().map(rule).into_iter().collect();
+    let reader = Layer { deny: patterns(deny), rules, ..Layer::default() };
+    let roles = [("reader".to_owned(), reader)].into();
+    Policy::new(Rules { roles, ..Rules::default() }).unwrap()
+}
+
+#[tokio::test]
+async fn a_listener_hears_of_a_policy_that_changes_its_list_and_of_the_policys_times() {
+    let server = Server::of(vec![visible("a", Level::Guest), visible("b", Level::Guest)]).await;
+    let reader = server.client(|key| key.roles = vec!["reader".to_owned()]).await;
+    let owner = server.owner().await;
+    let mut readers = reader.session(json!({})).await.listen().await;
+    let mut owners = owner.session(json!({})).await.listen().await;
+    server.intake.rule(&rules("b", None));
+    assert_eq!(changed(&mut readers).await, "notifications/tools/list_changed");
+    // Another policy that takes the same; then one that takes more, but not before its time.
+    let since = Wall(server.clock.wall().0 + 60_000);
+    server.intake.rule(&rules("b*", None));
+    server.intake.rule(&rules("b", Some(since)));
+    server.intake.rule(&rules("c", Some(since)));
+    assert_eq!(changed(&mut readers).await, "notifications/tools/list_changed", "b is back");
+    // The last second of the minute passes by itself, as the watcher counts it.
+    server.clock.advance(Duration::from_millis(59_990));
+    server.intake.rule(&rules("d", Some(since)));
+    server.clock.advance(Duration::from_millis(10));
+    assert_eq!(changed(&mut readers).await, "notifications/tools/list_changed", "nothing is left");
+    let list = reader.legacy(&message("tools/list", json!({}))).await.good();
+    assert_eq!(list["result"]["tools"], json!([]));
+    // To the owner nothing of it was a change.
+    server.doors.close();
+    assert_eq!((owners.next().await, readers.next().await), (Value::Null, Value::Null));
 }
 
 #[tokio::test]

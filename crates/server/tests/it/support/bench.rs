@@ -4,12 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use gateway::{Gateway, Holding, Options, Patience};
 use identity::{NewKey, Principal, Right};
 use intake::{Intake, Pins, Sourced, Times};
 use ledger::FileLedger;
-use policy::Policy;
 use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts};
 use store::MemoryStore;
 use testkit::clock::FakeClock;
@@ -62,7 +60,6 @@ pub(crate) struct Server {
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) intake: Arc<Intake>,
     pub(crate) doors: Doors,
-    pub(crate) policy: Arc<ArcSwap<Policy>>,
     pub(crate) stop: CancellationToken,
     pub(crate) listening: TaskTracker,
     pub(crate) keys: Arc<Keys>,
@@ -88,15 +85,13 @@ impl Server {
         let first = setup.first.unwrap_or(Answer::Listing(listing));
         let source = Arc::new(Scripted::new("s", first));
         let intake = listed(&source, (setup.kind, setup.trust), (&ledger, &clock)).await;
-        let policy = Arc::new(ArcSwap::from_pointee(Policy::default()));
         let store = setup.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let (keys, problems) = Keys::read(store, setup.open).await.unwrap();
         assert_eq!(problems, []);
         let keys = Arc::new(keys);
         let holding = setup.patience.map(|patience| holding(&keys, patience));
         let gateway = Gateway::new(gateway::Parts {
-            catalog: intake.cell(),
-            policy: Arc::clone(&policy),
+            current: intake.current(),
             ledger: counts.over(kept.0),
             clock: Arc::clone(&clock) as _,
             credentials: Arc::new(testkit::context::Quiet),
@@ -131,7 +126,6 @@ impl Server {
             clock,
             intake,
             doors,
-            policy,
             stop,
             listening,
             keys,

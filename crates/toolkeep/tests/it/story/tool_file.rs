@@ -71,6 +71,27 @@ async fn internal_tools_tell_what_their_caller_may_see() {
     assert_eq!(listed(&first).len(), 2);
     assert!(first["result"]["count"].as_u64().unwrap() > 4);
 
+    // As the request narrows its caller, at whichever door: nobody is told of more than he could call.
+    let names =
+        |listed: &[&str]| -> Vec<String> { listed.iter().map(ToString::to_string).collect() };
+    let what = |more: Value| {
+        let mut body = json!({ "tool": "what_is_there", "arguments": { "limit": 1_000 } });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let mut told = Vec::new();
+    for more in [json!({}), json!({ "read_only": true }), json!({ "task_type": "math" })] {
+        let all = good(owner.post("/v1/calls", &what(more)).await);
+        told.push(names(&listed(&all)));
+    }
+    let has = |at: usize, name: &str| told[at].iter().any(|told| told == name);
+    assert!(has(0, "for_owners") && has(0, "http_get"), "{told:?}");
+    assert!(!has(1, "for_owners") && has(1, "http_get"), "effects are not told, {told:?}");
+    assert!(has(2, "for_owners") && !has(2, "http_get"), "{told:?}");
+    let lowered = json!({ "tool_name": "what_is_there", "user_permission": "user" });
+    let lowered = good(owner.post("/execute", &lowered).await);
+    assert!(!lowered.to_string().contains("for_owners"), "{lowered}");
+
     let standing = good(agent.call("how_are_sources", &json!({})).await);
     let sources = standing["result"]["sources"].as_array().unwrap();
     let own = sources.iter().find(|source| source["name"] == "own").unwrap();

@@ -3,7 +3,7 @@
 use catalog::Entry;
 use identity::Principal;
 use policy::{Asking, Decision, Explanation, Facts, Policy, Residual, Taint};
-use tool::{Args, CallerType};
+use tool::{Args, CallerType, Trust};
 
 use crate::{Gateway, View};
 
@@ -15,7 +15,8 @@ impl Gateway {
         (entry, residual): (&Entry, &Residual),
         args: &Args,
     ) -> Decision {
-        policy::decide(residual, &self.asking(who, entry, args))
+        let taint = self.taints.of(who.0, self.parts.clock.mono());
+        policy::decide(residual, &self.asking(who, entry, (args, taint)))
     }
 
     /// What would become of a call in the snapshot of this view, and why; `None` where its catalog has no
@@ -29,7 +30,22 @@ impl Gateway {
         args: &Args,
     ) -> Option<Explanation> {
         let (_, entry) = view.catalog().find(name)?;
-        Some(view.rules().explain(&self.asking(who, entry, args)))
+        Some(view.rules().explain(&self.asking(who, entry, (args, self.taint(who.0)))))
+    }
+
+    /// What this caller has seen that makes its next call more delicate.
+    pub fn taint(&self, principal: &Principal) -> Taint {
+        self.taints.look(principal, self.parts.clock.mono())
+    }
+
+    /// The caller sees what this tool has to show, from the moment that it runs: also of a call that fails
+    /// something may be heard.
+    pub(crate) fn tainted(&self, principal: &Principal, view: &View, entry: &Entry) {
+        let trust = view.catalog().shelf(entry.key.source.as_str()).map(|shelf| shelf.trust);
+        // A source that is gone meanwhile is none that is known to be trusted.
+        let trust = trust.unwrap_or(Trust::Review);
+        let taint = Taint::of(&Facts::of(&entry.key, &entry.tool), trust);
+        self.taints.mark(principal, taint, self.parts.clock.mono());
     }
 
     /// The policy in force.
@@ -41,7 +57,7 @@ impl Gateway {
         &self,
         (principal, by): (&'a Principal, CallerType),
         entry: &'a Entry,
-        args: &'a Args,
+        (args, taint): (&'a Args, Taint),
     ) -> Asking<'a> {
         Asking {
             caller: principal.caller(),
@@ -50,8 +66,7 @@ impl Gateway {
             tool: Facts::of(&entry.key, &entry.tool),
             args: args.value(),
             now: self.parts.clock.wall(),
-            // Nothing tracks it yet: see docs/design/007-policy.md.
-            taint: Taint::default(),
+            taint,
         }
     }
 }

@@ -14,6 +14,7 @@ mod pipeline;
 mod request;
 mod run;
 mod shape;
+mod taint;
 mod view;
 mod waits;
 
@@ -38,6 +39,7 @@ pub use waits::{
 use ids::Ids;
 use limits::Limits;
 use mac::Mac;
+use taint::Taints;
 use view::Views;
 use waits::Waits;
 
@@ -93,6 +95,7 @@ pub struct Gateway {
     parts: Parts,
     views: Views,
     limits: Limits,
+    taints: Taints,
     mac: Mac,
     ids: Ids,
     tasks: TaskTracker,
@@ -110,6 +113,7 @@ impl Gateway {
         Self {
             views: Views::default(),
             limits,
+            taints: Taints::default(),
             mac,
             ids: Ids::default(),
             tasks: TaskTracker::new(),

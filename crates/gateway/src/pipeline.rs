@@ -186,6 +186,7 @@ impl Gateway {
         ready: Box<Ready>,
         ticket: Ticket,
     ) -> Ended {
+        self.tainted(principal, &ready.view, &ready.entry);
         let effects = ready.call.tool.traits.effects.any();
         let run = Run::new(Arc::clone(self), principal.clone(), request, ready);
         // Dropped with this future, that is when the caller goes away.

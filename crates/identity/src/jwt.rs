@@ -124,6 +124,7 @@ impl Issuer {
             rights: directory.rights_of(&roles),
             roles,
             persona,
+            faces: BTreeSet::new(),
             agent: !self.person,
             delegations: Vec::new(),
             narrowing: Narrowing::default(),

@@ -48,6 +48,7 @@ impl Principal {
             level,
             roles: Vec::new(),
             persona,
+            faces: BTreeSet::new(),
             agent: true,
             rights: BTreeSet::new(),
             delegations: Vec::new(),

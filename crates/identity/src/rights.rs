@@ -104,6 +104,8 @@ pub(crate) struct Facts {
     pub(crate) level: Level,
     pub(crate) roles: Vec<String>,
     pub(crate) persona: Option<Persona>,
+    /// Names of other personas that were met on the way to this one: their layers hold too.
+    pub(crate) faces: BTreeSet<String>,
     pub(crate) agent: bool,
     pub(crate) rights: BTreeSet<Right>,
     pub(crate) delegations: Vec<Delegation>,
@@ -154,6 +156,14 @@ impl RightsClass {
     /// The persona, where the key has one.
     pub fn persona(&self) -> Option<&Persona> {
         self.0.facts.persona.as_ref()
+    }
+
+    /// The names of all personas that were met on the way to this class, its own first: of a key that was
+    /// handed on, or acts for another, each narrows.
+    pub fn personas(&self) -> impl Iterator<Item = &str> {
+        let own = self.persona().map(|persona| persona.name.as_str());
+        let faces = self.0.facts.faces.iter().map(String::as_str);
+        own.into_iter().chain(faces.filter(move |face| Some(*face) != own))
     }
 
     /// Whether the key belongs to an agent rather than a person.

@@ -59,6 +59,7 @@ fn first(record: &KeyRecord, directory: &Directory) -> Standing {
         level: directory.capped(&record.roles, record.level),
         roles: record.roles.clone(),
         persona: barred(persona, &record.roles, directory),
+        faces: BTreeSet::new(),
         agent: record.agent,
         rights: record.rights.union(&given).copied().collect(),
         delegations: record.delegations.clone(),
@@ -89,7 +90,8 @@ fn below(own: Standing, above: Standing) -> Standing {
     facts.level = facts.level.min(above.facts.level);
     facts.agent |= above.facts.agent;
     facts.rights = facts.rights.intersection(&above.facts.rights).copied().collect();
-    facts.persona = both(above.facts.persona, facts.persona);
+    facts.faces.extend(above.facts.faces);
+    facts.meet(above.facts.persona);
     // More roles are never more: policy has a caller pass all of them.
     facts.roles.extend(above.facts.roles);
     facts.actor = above.facts.actor;
@@ -123,10 +125,19 @@ fn on_behalf(
         None => directory.personas.of_none(user.level),
     };
     let theirs = barred(named, &user.roles, directory);
-    facts.persona = both(theirs, facts.persona.take());
+    facts.meet(theirs);
     facts.roles.extend(user.roles.iter().cloned());
     facts.actor = Some(class);
     both_of
+}
+
+impl Facts {
+    /// Another persona is met: what both allow is left, under its name, and the layers of both hold.
+    fn meet(&mut self, first: Option<Persona>) {
+        let own = self.persona.take();
+        self.faces.extend(own.iter().map(|persona| persona.name.clone()));
+        self.persona = both(first, own);
+    }
 }
 
 /// A persona with what both allow, under the name of the first.

@@ -2,9 +2,10 @@
 
 use identity::RightsClass;
 use serde_json::Value;
-use tool::{Caller, CallerType, Wall};
+use tool::{Caller, CallerType, Scope, Trust, Wall};
 
 use crate::Facts;
+use crate::groups::{WEB, marks};
 
 /// Who asks for what, with which arguments, and when.
 #[derive(Debug, Clone, Copy)]
@@ -32,4 +33,28 @@ pub struct Taint {
     pub untrusted: bool,
     /// Data that is not for everyone.
     pub private: bool,
+}
+
+impl Taint {
+    /// What a call of this tool gives its caller to see, by what the tool is and never by what it answers:
+    /// untrusted is what reaches the network or comes of a source that is not fully trusted, private what
+    /// reaches for files.
+    pub fn of(tool: &Facts<'_>, trust: Trust) -> Self {
+        let web = marks(tool.name, tool.traits) & WEB != 0;
+        let private = tool.traits.scopes.contains(&Scope::Filesystem);
+        Self { untrusted: web || trust != Trust::Full, private }
+    }
+
+    /// Both.
+    #[must_use]
+    pub fn and(self, further: Self) -> Self {
+        let Self { untrusted, private } = further;
+        Self { untrusted: self.untrusted || untrusted, private: self.private || private }
+    }
+
+    /// Its words, as conditions have them.
+    pub fn words(self) -> Vec<&'static str> {
+        let words = [(self.untrusted, "untrusted"), (self.private, "private")];
+        words.into_iter().filter_map(|(is, word)| is.then_some(word)).collect()
+    }
 }

@@ -162,10 +162,11 @@ impl<'a> Lens<'a> {
 
     fn persona(&mut self, rights: &'a RightsClass) {
         let Some(persona) = rights.persona() else { return };
-        let name = format!("persona `{}`", persona.name);
-        self.add(name.clone(), Test::Modules(rights));
-        if let Some(layer) = self.parts.personas.get(&persona.name) {
-            self.add(name, Test::Layer(layer));
+        self.add(format!("persona `{}`", persona.name), Test::Modules(rights));
+        for name in rights.personas() {
+            if let Some(layer) = self.parts.personas.get(name) {
+                self.add(format!("persona `{name}`"), Test::Layer(layer));
+            }
         }
     }
 

@@ -121,11 +121,6 @@ impl Policy {
         let named = self.0.rules.layers().flat_map(|(_, layer)| lists(layer)).flatten();
         named.filter(move |pattern| pattern.exact().is_some_and(|name| !has(name)))
     }
-
-    /// Rules that ask for taint, which nothing sets yet.
-    pub fn asks_for_taint(&self) -> bool {
-        self.0.ready().any(|rule| rule.condition.as_ref().is_some_and(|condition| condition.taint))
-    }
 }
 
 impl Default for Policy {

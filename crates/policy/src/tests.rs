@@ -417,3 +417,35 @@ fn what_changed_is_told_rule_by_rule() {
     };
     assert_eq!(diff(&before, &again), []);
 }
+
+/// A key with a persona of its own that came of one with another is narrowed by the layers of both.
+#[test]
+fn both_personas_of_a_key_that_was_handed_on_narrow() {
+    let persona = |name: &str, modules: &[&str]| {
+        let modules = modules.iter().map(|module| (*module).to_owned());
+        Some(Persona { name: name.to_owned(), allowed_modules: Some(modules.collect()) })
+    };
+    let id = |id: &str| KeyId::new(id).unwrap();
+    let above =
+        NewKey { id: id("above"), persona: persona("wide", &["a", "b"]), ..key(Level::User) };
+    let hand = identity::Delegation { by: "above".to_owned(), ..Default::default() };
+    let below =
+        NewKey { id: id("below"), persona: persona("own", &["b", "c"]), ..key(Level::User) };
+    let below = NewKey { delegations: vec![hand], ..below };
+    let records = [above, below].map(|key| key.issue([1; 32], Wall(0)).unwrap().1);
+    let ring = KeyRing::new(records);
+    let (wide, both) = (ring.principal("above").unwrap(), ring.principal("below").unwrap());
+    assert_eq!(both.rights().personas().collect::<Vec<_>>(), ["wide", "own"]);
+    let deny = |name| Layer { deny: vec![Pattern::new(name).unwrap()], ..Layer::default() };
+    let personas = [("wide".to_owned(), deny("x")), ("own".to_owned(), deny("y"))].into();
+    let policy = Policy::new(Rules { personas, ..Rules::default() }).unwrap();
+    let sees = |who: &Principal, source, name| {
+        matches!(admit(&policy, who, source, name, &traits(Level::User)), Admission::Visible(_))
+    };
+    for (source, name, above, below) in
+        [("b", "z", true, true), ("b", "x", false, false), ("b", "y", true, false)]
+    {
+        assert_eq!((sees(wide, source, name), sees(both, source, name)), (above, below), "{name}");
+    }
+    assert!(sees(wide, "a", "z") && !sees(both, "a", "z") && !sees(both, "c", "z"));
+}

@@ -160,6 +160,23 @@ impl Keys {
         self.change(id, |record| record.level = level).await.map(drop)
     }
 
+    /// Gives the installation's owner the rights that came since its key was made. Only for who holds the
+    /// data directory. A key that was revoked, handed on or lowered stays as it is; whether it was changed.
+    ///
+    /// # Errors
+    /// Where the store does not answer.
+    pub async fn complete(&self, presented: &str, now: Wall) -> Result<bool, ApiError> {
+        let ring = self.ring();
+        let Ok(owner) = ring.verify(Some(presented), now) else { return Ok(false) };
+        let record = ring.get(owner.key()).filter(|record| {
+            record.level == Level::Owner && !record.agent && record.delegations.is_empty()
+        });
+        let all: BTreeSet<_> = identity::Right::ALL.iter().copied().collect();
+        let Some(record) = record.filter(|record| record.rights != all) else { return Ok(false) };
+        self.change(record.id.as_str(), |record| record.rights = all).await?;
+        Ok(true)
+    }
+
     async fn change(
         &self,
         id: &str,

@@ -77,6 +77,9 @@ struct Explained {
     /// What could not be worked out.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
+    /// What this key's calls have seen within the hour, as conditions ask for it: `untrusted`, `private`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    taint: Vec<&'static str>,
     /// SHA-256 of the policy, as records name it.
     policy: String,
 }
@@ -121,10 +124,13 @@ async fn explain(
         told = Explanation::new(told.decision, told.reason);
     }
     let policy = view.policy().to_string();
+    let taint = gateway.taint(&who).words();
     let place = told.place.map(|at| PlaceReply { line: at.line, column: at.column });
     let (decision, reason, text) = (told.decision, told.reason.as_str(), told.text);
     let (layer, rule, fault, key) = (told.layer, told.rule, told.fault, who.key().to_owned());
-    Ok(Reply(Explained { tool, key, decision, reason, text, layer, rule, place, fault, policy }))
+    let told =
+        Explained { tool, key, decision, reason, text, layer, rule, place, fault, taint, policy };
+    Ok(Reply(told))
 }
 
 /// Another key of the asker's organisation; of any, for the machine's own.

@@ -1,9 +1,10 @@
 //! One decision at every door: random policies, keys and tools; context that narrows; explanations.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use identity::{Delegation, Narrowing, NewKey, Persona, Principal, Right};
-use policy::{Layer, Pattern, Policy, Rules};
+use policy::{At, Effect, Layer, Pattern, Policy, Rule, Rules, Word};
 use serde_json::{Value, json};
 use testkit::executor::echo;
 use tool::{Effects, Level, Offer, Safety, Scope};
@@ -358,4 +359,65 @@ async fn an_organisations_list_in_the_store_is_what_its_keys_see() {
     server.intake.rule(&Policy::default());
     put(json!([])).await;
     assert_eq!(seen().await, [""; 0]);
+}
+
+/// What was read of strangers, and of files, stands in the way of what goes out: by what was called, never by
+/// what came back.
+#[tokio::test]
+async fn what_a_caller_has_seen_is_there_for_rules_and_in_explanations() {
+    let scoped = |name: &str, scope: Scope| {
+        let tool = tools::with(name, |tool| {
+            (tool.traits.scopes, tool.traits.effects) = (vec![scope], Effects::read_only());
+        });
+        tools::offer(tool, echo())
+    };
+    let (sends, reads) = (scoped("sends", Scope::Network), scoped("reads", Scope::Filesystem));
+    let server = Server::of(vec![sends, reads, tools::offer(tools::tool("plain"), echo())]).await;
+    let when = "taint.untrusted && taint.private".to_owned();
+    let rule = Rule {
+        name: "nothing of ours goes out".to_owned(),
+        effect: Effect::Deny,
+        tools: Some(vec![Pattern::new("group:web").unwrap()]),
+        when: Some(Word { text: when, at: At::default() }),
+        time: None,
+        examples: Vec::new(),
+        at: At::default(),
+    };
+    let global = Layer { rules: vec![rule], ..Layer::default() };
+    server.intake.rule(&Policy::new(Rules { global, ..Rules::default() }).unwrap());
+    let (ann, bob, owner) = (
+        server.agent("ann", Level::User).await,
+        server.agent("bob", Level::User).await,
+        server.owner().await,
+    );
+    let code = async |who: &Client, tool: &str| {
+        let reply = who.call(tool, json!({})).await;
+        if reply.status == 200 { "ran".to_owned() } else { reply.error().1 }
+    };
+    let told = async || {
+        let body = json!({ "tool": "sends", "as": ann.key_id });
+        let told = owner.post("/v1/explain", &body).await.good();
+        (told["decision"].as_str().unwrap().to_owned(), told["taint"].clone())
+    };
+    // Each alone is no matter, and what nobody marked stays clean.
+    for tool in ["plain", "reads", "plain", "reads"] {
+        assert_eq!(code(&ann, tool).await, "ran");
+    }
+    assert_eq!(told().await, ("allow".to_owned(), json!(["private"])));
+    assert_eq!(code(&ann, "sends").await, "ran", "it has seen nothing untrusted before");
+    assert_eq!(told().await, ("deny".to_owned(), json!(["untrusted", "private"])));
+    for _ in 0..2 {
+        assert_eq!(code(&ann, "sends").await, "denied");
+    }
+    assert_eq!(code(&ann, "reads").await, "ran", "the rule is of the web alone");
+    // A key that it hands on has seen what it has; another's has not.
+    let handed = ann.post("/v1/keys/delegate", &json!({})).await.good();
+    let handed = server.anyone().key(handed["key"].as_str().unwrap(), "handed");
+    assert_eq!(code(&handed, "sends").await, "denied");
+    assert_eq!(code(&bob, "sends").await, "ran");
+    // An hour without a call, and it begins anew.
+    server.clock.advance(Duration::from_mins(59));
+    assert_eq!(code(&ann, "sends").await, "denied");
+    server.clock.advance(Duration::from_mins(61));
+    assert_eq!(code(&ann, "sends").await, "ran");
 }

@@ -220,6 +220,7 @@ impl Held {
         let told = |error: tool::StoreError| Failure::new(Exit::NoServer, error.to_string());
         // The mark is set last: a start that broke off is a first start still.
         let done = store.get(FIRST_START).await.map_err(told)?.is_some();
+        self.complete_owner(keys, now).await?;
         if done && !anew {
             return Ok(Vec::new());
         }
@@ -235,6 +236,17 @@ impl Held {
             store.put(FIRST_START, Expect::Absent, Some(mark)).await.map_err(told)?;
         }
         Ok(made)
+    }
+
+    /// A key that an older program made has every right of this one.
+    async fn complete_owner(&self, keys: &Keys, now: Wall) -> Result<(), Failure> {
+        // A file that cannot be read is told by whoever needs it.
+        let Ok(presented) = self.data.key(FirstKey::Owner) else { return Ok(()) };
+        let told = |error: ApiError| Failure::new(Exit::NoServer, error.message());
+        if keys.complete(presented.open(), now).await.map_err(told)? {
+            tracing::info!("the owner's key has the rights that came since it was made");
+        }
+        Ok(())
     }
 
     /// The key that signs the record's checkpoints, made where it is not there.

@@ -100,6 +100,12 @@ pub(crate) async fn believing_of(setup: Setup, signer: &Signer) -> (Server, Arc<
 pub(crate) fn believes(server: &Server, signer: &Signer) -> Arc<Published> {
     let published = Arc::new(Published::default());
     published.keys.lock().unwrap().push(signer.jwk());
+    server.issuers.set(Some(trusted(&published)));
+    published
+}
+
+/// The issuer whose keys are published there.
+pub(crate) fn trusted(published: &Arc<Published>) -> Trusted {
     let grant = |value: &str, level, roles: &[&str]| Grant {
         claim: "scope".to_owned(),
         value: value.to_owned(),
@@ -117,10 +123,8 @@ pub(crate) fn believes(server: &Server, signer: &Signer) -> Arc<Published> {
         grants: vec![grant("tools", Level::Guest, &[]), grant("admin", Level::Admin, &["ops"])],
         longest: 3_600_000,
     };
-    let keys = Arc::clone(&published) as Arc<dyn KeySource>;
-    let (resource, issuers) = (HERE.to_owned(), vec![issuer]);
-    server.issuers.set(Some(Trusted { resource, issuers, keys }));
-    published
+    let keys = Arc::clone(published) as Arc<dyn KeySource>;
+    Trusted { resource: HERE.to_owned(), issuers: vec![issuer], keys }
 }
 
 pub(crate) fn bearing(server: &Server, token: &str) -> Client {

@@ -1,7 +1,9 @@
 //! Roles, users and organisations.
 
+use identity::{NewKey, Right};
 use serde_json::json;
-use tool::Level;
+use server::Keys;
+use tool::{Clock as _, Level};
 
 use super::handed::names;
 use crate::support::Server;
@@ -125,4 +127,32 @@ async fn the_tools_of_an_organisation_are_kept() {
     assert_eq!(owner.get("/v1/orgs").await.good()["orgs"][0]["tools"], 2);
     assert_eq!(owner.put("/v1/orgs/nobody/tools", &list).await.status, 404);
     assert_eq!(owner.put(path, &json!({"tools": ["a\nb"]})).await.status, 400);
+}
+
+#[tokio::test]
+async fn an_owners_key_of_an_older_program_gets_the_rights_that_came_since() {
+    let server = Server::new().await;
+    let now = server.clock.wall();
+    let older = |level: Level, agent: bool, rights: &[Right]| {
+        let rights = rights.iter().copied().collect();
+        NewKey { level, agent, rights, ..NewKey::owner(Keys::fresh_id().unwrap()) }
+    };
+    let rights = [Right::Approve, Right::KeysWrite];
+    let mut changed = Vec::new();
+    for key in [
+        older(Level::Owner, false, &rights),
+        older(Level::Admin, false, &rights),
+        older(Level::Owner, true, &[]),
+    ] {
+        let (secret, record) = server.keys.create(key, now).await.unwrap();
+        changed.push(server.keys.complete(secret.open(), now).await.unwrap());
+        let ring = server.keys.ring();
+        let has_all =
+            Right::ALL.iter().all(|right| ring.principal(record.id.as_str()).unwrap().may(*right));
+        assert_eq!(has_all, changed == [true]);
+        assert!(!server.keys.complete(secret.open(), now).await.unwrap(), "once is enough");
+    }
+    // An administrator's key and an agent's stay as they are; so does what nobody holds the secret of.
+    assert_eq!(changed, [true, false, false]);
+    assert!(!server.keys.complete("tk_nobody", now).await.unwrap());
 }

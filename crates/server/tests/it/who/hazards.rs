@@ -1,5 +1,6 @@
 //! Hazards of the systems that Toolkeep takes the place of: in each, who asked was decided in the wrong place.
 
+use policy::{Off, Policy, Rules};
 use serde_json::json;
 use tool::Level;
 
@@ -69,4 +70,35 @@ async fn s4_a_user_in_the_call_is_nobody() {
     as_ann.post("/execute", &call).await;
     let caller = server.intents()[1].caller.clone();
     assert_eq!((caller.subject.as_str(), caller.actors[0].subject.as_str()), ("ann", "core"));
+}
+
+/// S10: there what guards was switched off as shipped, and what is destructive ran at once where a flag was.
+#[tokio::test]
+async fn s10_no_flag_that_is_off_lets_anything_run_that_would_not() {
+    let server = Server::new().await;
+    let owner = server.owner().await;
+    let code = async |tool: &str| {
+        let reply = owner.call(tool, json!({})).await;
+        if reply.status == 200 { "ran".to_owned() } else { reply.error().1 }
+    };
+    // As shipped, with nothing said, what is destructive or dangerous does not run by itself.
+    for tool in ["destructive", "dangerous"] {
+        assert_ne!(code(tool).await, "ran", "{tool}");
+    }
+    let mut closed = 0;
+    for flag in Off::NAMES {
+        let mut off = Off::default();
+        off.switch_off(flag).unwrap();
+        server.intake.rule(&Policy::new(Rules { off, ..Rules::default() }).unwrap());
+        for tool in ["destructive", "dangerous"] {
+            assert_ne!(code(tool).await, "ran", "{tool} without {flag}");
+        }
+        closed += usize::from(code("notes.append").await != "ran");
+    }
+    assert_eq!(closed, 2, "`tools` takes all, `cascading_tool_policy` all from who has no role");
+    assert!(server.intents().iter().all(|intent| intent.tool.name.as_str() == "notes.append"));
+    // Positive control: it is the trait that stands in the way, not the tool or the key.
+    server.intake.rule(&Policy::default());
+    assert_eq!(code("notes.append").await, "ran");
+    assert_eq!(code("notes.none").await, "unknown_tool");
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tool::Level;
 
 use crate::support::Reply;
-use crate::support::issuer::{NOW, Signer, bearing, believing, claims};
+use crate::support::issuer::{NOW, Signer, bearing, believing, claims, trusted};
 
 fn with(name: &str, value: Value) -> Value {
     let mut all = claims();
@@ -132,4 +132,23 @@ async fn a_disabled_user_and_a_revoked_role_count_for_tokens() {
     refused(&ann.get("/v1/tools").await);
     owner.post("/v1/users/corp:ann/enable", &json!({})).await.good();
     ann.get("/v1/tools").await.good();
+}
+
+#[tokio::test]
+async fn keys_of_an_issuer_that_stays_outlive_a_new_configuration() {
+    let signer = Signer::new("k1");
+    let (server, published) = believing(&signer).await;
+    let token = signer.token(&claims());
+    bearing(&server, &token).get("/v1/tools").await.good();
+    let asked = published.asked();
+    // Believed anew, the same and in the same place; and its keys cannot be had just now.
+    server.issuers.set(Some(trusted(&published)));
+    published.down.store(true, Ordering::SeqCst);
+    bearing(&server, &token).get("/v1/tools").await.good();
+    assert_eq!(published.asked(), asked);
+    // Positive control: once it was not believed in between, they have to be asked for.
+    server.issuers.set(None);
+    server.issuers.set(Some(trusted(&published)));
+    assert_ne!(bearing(&server, &token).get("/v1/tools").await.status, 200);
+    assert!(published.asked() > asked);
 }

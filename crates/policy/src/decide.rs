@@ -20,7 +20,8 @@ pub struct Residual {
 #[derive(Debug)]
 pub(crate) struct Later {
     pub(crate) rules: Vec<Arc<ReadyRule>>,
-    pub(crate) paths: Option<Vec<String>>,
+    /// A path of a call lies beneath one folder of each of these lists.
+    pub(crate) paths: Vec<Vec<String>>,
     pub(crate) no_approvals: bool,
 }
 
@@ -90,8 +91,7 @@ impl Later {
 
     fn judge(&self, residual: &Residual, asking: &Asking<'_>) -> Verdict {
         let plainly = |decision| Verdict { decision, rule: None, fault: None };
-        if let Some(reason) =
-            self.paths.as_deref().and_then(|paths| paths::outside(asking.args, paths))
+        if let Some(reason) = self.paths.iter().find_map(|paths| paths::outside(asking.args, paths))
         {
             return plainly(Decision::Deny(reason));
         }

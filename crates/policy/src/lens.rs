@@ -261,6 +261,8 @@ impl<'a> Lens<'a> {
             Some(Reason::Dangerous)
         } else if traits.destructive {
             Some(Reason::Destructive)
+        } else if traits.approval {
+            Some(Reason::ScopeApproval)
         } else {
             self.scoped(seen)
         };
@@ -272,10 +274,13 @@ impl<'a> Lens<'a> {
         let filesystem = self.parts.rules.scopes.get(&Scope::Filesystem);
         let paths = filesystem.and_then(|rule| rule.allowed_paths.as_deref());
         let paths = paths.filter(|_| traits.scopes.contains(&Scope::Filesystem));
+        // The operator's folders and the source's own: a path lies beneath one of each.
+        let both = [paths, traits.allowed_paths.as_deref()].into_iter().flatten();
+        let paths: Vec<Vec<String>> = both.map(<[_]>::to_vec).collect();
         let no_approvals =
             self.parts.rules.off.approvals() && (hold.is_some() || !rules.is_empty());
-        let later = (!rules.is_empty() || paths.is_some() || no_approvals)
-            .then(|| Arc::new(Later { rules, paths: paths.map(<[_]>::to_vec), no_approvals }));
+        let later = (!rules.is_empty() || !paths.is_empty() || no_approvals)
+            .then(|| Arc::new(Later { rules, paths, no_approvals }));
         Residual { hold, caution: traits.safety == Safety::Cautious, later }
     }
 

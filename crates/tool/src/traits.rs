@@ -167,6 +167,14 @@ pub struct Traits {
     pub callers: Vec<CallerType>,
     /// Its own time limit.
     pub timeout: Option<Duration>,
+    /// Whether its source wants an approval of each call, whatever policy says of its scopes (spec 3's
+    /// `requires_approval`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approval: bool,
+    /// The only folders that its source lets paths of a call lie beneath (spec 3's `allowed_paths`); no
+    /// limit where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_paths: Option<Vec<String>>,
 }
 
 impl Default for Traits {
@@ -182,6 +190,8 @@ impl Default for Traits {
             destructive: false,
             callers: vec![CallerType::Direct],
             timeout: None,
+            approval: false,
+            allowed_paths: None,
         }
     }
 }

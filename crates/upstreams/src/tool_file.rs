@@ -10,6 +10,7 @@ mod fields;
 mod http;
 mod implementation;
 mod parameters;
+mod permissions;
 mod together;
 mod traits;
 mod watch;

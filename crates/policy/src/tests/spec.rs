@@ -255,6 +255,33 @@ fn the_permissions_section_of_spec_3_is_enforced() {
     assert_eq!(decided(Scope::Filesystem, json!({})), Decision::Deny(Reason::NoPath));
 }
 
+/// The same section in a file of tools is that file's word on its own: it adds to the operator's, and takes
+/// nothing back.
+#[test]
+fn a_files_own_permissions_only_add_to_the_operators() {
+    let (ann, rules) = (enter(key(Level::Owner)), Rules::default());
+    let scoped = |approval, paths: Option<&[&str]>| {
+        let allowed_paths = paths.map(|all| all.iter().map(|path| (*path).to_owned()).collect());
+        Traits { approval, allowed_paths, ..reads(tool("data", Some(Scope::Filesystem))) }
+    };
+    let mut folders = ScopeRule { requires_approval: Some(true), allowed_paths: None };
+    folders.allowed_paths = Some(vec!["/srv/".to_owned()]);
+    let operators = Rules { scopes: [(Scope::Filesystem, folders)].into(), ..Rules::default() };
+    let (plain, ruled) = (Policy::new(rules).unwrap(), Policy::new(operators).unwrap());
+    let decided = |policy: &Policy, traits: &Traits, path: &str| {
+        called(policy, &ann, ("n", traits), &json!({ "path": path }))
+    };
+    let (free, closed) = (scoped(false, None), scoped(true, Some(&["/srv/own/", "/tmp/"])));
+    assert_eq!(decided(&plain, &free, "/etc/a"), Decision::Allow(Reason::Allowed));
+    assert_eq!(decided(&plain, &closed, "/etc/a"), Decision::Deny(Reason::Path));
+    assert_eq!(decided(&plain, &closed, "/tmp/a"), Decision::Hold(Reason::ScopeApproval));
+    // Beneath a folder of each: the operator's `/srv/` and the file's own.
+    assert_eq!(decided(&ruled, &closed, "/tmp/a"), Decision::Deny(Reason::Path));
+    assert_eq!(decided(&ruled, &closed, "/srv/a"), Decision::Deny(Reason::Path));
+    assert_eq!(decided(&ruled, &closed, "/srv/own/a"), Decision::Hold(Reason::ScopeApproval));
+    assert_eq!(decided(&ruled, &free, "/srv/a"), Decision::Hold(Reason::ScopeApproval));
+}
+
 #[test]
 fn the_filters_of_spec_1_keep_what_is_at_or_below_the_limit_and_in_a_category() {
     let ann = enter(key(Level::Owner));

@@ -4,6 +4,7 @@ mod approvals;
 mod called;
 mod claimed;
 mod framing;
+mod handles;
 mod origins;
 mod pinned;
 mod policy;

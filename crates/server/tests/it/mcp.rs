@@ -1,7 +1,7 @@
 //! The MCP door, spoken to in raw JSON-RPC.
 
 mod calls;
-mod cancel;
+pub(crate) mod cancel;
 mod envelope;
 mod legacy;
 mod modern;
@@ -10,5 +10,5 @@ mod progress;
 mod questions;
 mod sessions;
 mod source;
-mod streams;
-mod tasks;
+pub(crate) mod streams;
+pub(crate) mod tasks;

@@ -101,7 +101,8 @@ fn offer(
     let with = (settings.version, handlers);
     let implementation = implementation::read(name, fields, &input, with)?;
     let input = input?;
-    let traits = traits::read(fields, implementation.traits, settings.timeout.as_ref())?;
+    let mut traits = traits::read(fields, implementation.traits, settings.timeout.as_ref())?;
+    settings.permissions.narrow(&mut traits);
     let tool = Tool {
         name: valid,
         title: fields.text("title")?,

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use tool::{Json, Problem};
 
 use super::MAX_TOOLS;
+use super::permissions::Permissions;
 use node::{Node, Open};
 
 /// A tool file that can be read.
@@ -28,6 +29,8 @@ pub(super) struct Settings {
     pub(super) version: Version,
     /// Spec 2's `default_timeout_ms`.
     pub(super) timeout: Option<Json>,
+    /// Spec 3's, beside the tools.
+    pub(super) permissions: Permissions,
 }
 
 /// What a file may use.
@@ -73,7 +76,7 @@ impl Document {
             Box::new(Problem::new(format!("{place}:{line}"), message).fix(SHAPES))
         };
         let (line, kind) = (root.line, root.kind());
-        let mut version = Version::One;
+        let (mut version, mut permissions) = (Version::One, Permissions::default());
         let tools = match root.open() {
             Open::List(tools) => return Ok(Self::of(tools.into_iter().map(|tool| (None, tool)))),
             Open::Mapping(mut members) => {
@@ -81,6 +84,13 @@ impl Document {
                     let (_, node) = members.swap_remove(at);
                     let line = node.line;
                     version = Version::read(&node.text()).map_err(|told| wrong(line, told))?;
+                }
+                if let Some(at) = members.iter().position(|(key, _)| key == "permissions") {
+                    let (_, node) = members.swap_remove(at);
+                    let at = format!("{place}:{}", node.line);
+                    let told = |told| Problem::new(at, told).fix("write it as spec 3 has it");
+                    permissions =
+                        Permissions::read(&node.text()).map_err(|error| Box::new(told(error)))?;
                 }
                 let found = members.into_iter().find(|(key, _)| key == "tools");
                 found.ok_or_else(|| wrong(line, "there is no `tools`".into()))?.1
@@ -94,6 +104,7 @@ impl Document {
             Open::Other => return Err(wrong(line, format!("`tools` is {kind}"))),
         };
         document.settings.version = version;
+        document.settings.permissions = permissions;
         Ok(document)
     }
 

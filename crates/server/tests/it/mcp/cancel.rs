@@ -96,7 +96,7 @@ async fn nobody_gives_anothers_call_up() {
 
 /// Two clients of one key count their requests from 1, each in its session.
 #[tokio::test]
-async fn the_same_id_in_two_sessions_is_two_calls() {
+pub(crate) async fn the_same_id_in_two_sessions_is_two_calls() {
     let gates = [Gate::new(), Gate::new()];
     let offers = ["a", "b"].iter().zip(&gates);
     let offers = offers.map(|(name, gate)| tools::offer(tools::tool(name), gate.clone()));

@@ -108,7 +108,7 @@ fn visible(name: &str, level: Level) -> Offer {
 }
 
 #[tokio::test]
-async fn a_listener_hears_of_changes_of_its_own_list_only() {
+pub(crate) async fn a_listener_hears_of_changes_of_its_own_list_only() {
     let server = Server::of(vec![visible("a", Level::Guest)]).await;
     let (ann, owner) = (server.agent("ann", Level::User).await, server.owner().await);
     let mut anns = ann.session(json!({})).await.listen().await;

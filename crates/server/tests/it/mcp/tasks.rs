@@ -237,7 +237,7 @@ async fn only_who_declares_the_extension_sees_tasks() {
 
 /// What is another's, of another endpoint, made up or gone: one answer, and no effect.
 #[tokio::test]
-async fn a_task_is_nobody_elses() {
+pub(crate) async fn a_task_is_nobody_elses() {
     let bench = Bench::new().await;
     let (ann, eve) = (bench.ann().await, bench.server.agent("eve", Level::User).await);
     let twin = bench.ann().await;

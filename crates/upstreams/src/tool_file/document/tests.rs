@@ -145,3 +145,18 @@ fn too_many_tools_are_counted_and_not_read() {
     let document = read(&"- {}\n".repeat(super::MAX_TOOLS + 5), false).unwrap();
     assert_eq!((document.entries.len(), document.count), (super::MAX_TOOLS, super::MAX_TOOLS + 5));
 }
+
+#[test]
+fn the_permissions_of_spec_3_stand_beside_the_tools_in_either_order() {
+    let tools = "tools:\n  - name: a\n";
+    let section = "permissions:\n  shell: {requires_approval: true}\n";
+    for text in [format!("{tools}{section}"), format!("{section}{tools}")] {
+        let document = read(&text, false).unwrap();
+        assert_eq!(document.entries.len(), 1);
+        let mut traits = tool::Traits { scopes: vec![tool::Scope::Shell], ..Default::default() };
+        document.settings.permissions.narrow(&mut traits);
+        assert!(traits.approval, "{text}");
+    }
+    let told = refused(&format!("{tools}{}", section.replace("shell", "shel")), false);
+    assert!(told.starts_with("tools:3") && told.contains("unknown scope `shel`"), "{told}");
+}

@@ -105,7 +105,9 @@ impl Cuts {
         {
             // Where tombstones are missing there is no way on from here.
             let part = Run::of(from, stood.count, &stood.nodes);
-            part.is_some_and(|part| rest.append(&part));
+            if let Some(part) = part {
+                rest.append(&part);
+            }
         }
         self.run = run.clone();
         self.cut();

@@ -10,3 +10,4 @@ mod reading;
 mod retain;
 mod sim_disk;
 mod tamper;
+mod tamper_gone;

@@ -20,6 +20,16 @@ impl Gateway {
         policy::decide(residual, &self.asking(who, entry, args))
     }
 
+    /// Everything that holds a call.
+    pub(crate) fn holds(
+        &self,
+        who: (&Principal, CallerType),
+        (entry, residual): (&Entry, &Residual),
+        args: &Args,
+    ) -> Vec<String> {
+        residual.holds(&self.asking(who, entry, args))
+    }
+
     /// What would become of a call, and why; `None` where the catalog has no such tool. It is for who
     /// may know of every tool: to anyone else a hidden tool is one that is not there.
     pub fn explain(

@@ -256,13 +256,11 @@ impl<'a> Lens<'a> {
 
     pub(crate) fn residual(&self, seen: &Seen<'_>) -> Residual {
         let traits = seen.tool.traits;
-        let hold = if traits.safety == Safety::Dangerous {
-            Some(Reason::Dangerous)
-        } else if traits.destructive {
-            Some(Reason::Destructive)
-        } else {
-            self.scoped(seen)
-        };
+        let dangerous = (traits.safety == Safety::Dangerous).then_some(Reason::Dangerous);
+        let destructive = traits.destructive.then_some(Reason::Destructive);
+        let all = [dangerous, destructive, self.scoped(seen)];
+        let holds: Vec<_> = all.into_iter().flatten().collect();
+        let hold = holds.first().copied();
         let layers = self.gates.iter().filter_map(|gate| match gate.test {
             Test::Layer(layer) => Some(layer),
             _ => None,
@@ -275,7 +273,7 @@ impl<'a> Lens<'a> {
             self.parts.rules.off.approvals() && (hold.is_some() || !rules.is_empty());
         let later = (!rules.is_empty() || paths.is_some() || no_approvals)
             .then(|| Arc::new(Later { rules, paths: paths.map(<[_]>::to_vec), no_approvals }));
-        Residual { hold, caution: traits.safety == Safety::Cautious, later }
+        Residual { hold, caution: traits.safety == Safety::Cautious, holds, later }
     }
 
     /// Scopes that want an approval: as the file says, or as shipped.

@@ -5,6 +5,7 @@
 //! knows neither sources nor policy.
 
 pub mod arguments;
+mod beside;
 pub mod canonical;
 pub mod diff;
 pub mod entry;
@@ -15,6 +16,7 @@ pub mod registry;
 pub mod schema;
 pub mod shelf;
 
+pub use beside::Beside;
 pub use diff::Diff;
 pub use entry::Entry;
 pub use merge::Catalog;

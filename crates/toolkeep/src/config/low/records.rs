@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::Size;
 use crate::config::field::Field;
 
 /// The record of all calls.

@@ -5,6 +5,7 @@
 //! knows neither sources nor policy.
 
 pub mod arguments;
+mod beside;
 pub mod canonical;
 pub mod current;
 pub mod diff;
@@ -16,6 +17,7 @@ pub mod registry;
 pub mod schema;
 pub mod shelf;
 
+pub use beside::Beside;
 pub use current::{Current, Snapshot};
 pub use diff::Diff;
 pub use entry::Entry;

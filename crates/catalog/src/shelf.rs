@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use tool::source::SourceFault;
 use tool::{
-    Durability, Item, Json, Listing, Org, Problem, Prompt, Resource, Revision, SourceError,
+    Digest, Durability, Item, Json, Listing, Org, Problem, Prompt, Resource, Revision, SourceError,
     SourceName, ToolName, Trust, Wall,
 };
 
+use crate::beside::{Beside, Shown};
 use crate::entry::Entry;
 
 /// How a source stands.
@@ -78,8 +79,12 @@ pub struct Shelf {
     pub methods: Vec<Arc<Entry>>,
     /// What it offers and pins hold back: in no list and no call, but its names are taken.
     pub held: Vec<Held>,
-    /// What it says of itself, in MCP's words.
+    /// What it says of itself, in MCP's words; without instructions that pins hold back.
     pub about: Option<Json>,
+    /// All prompts, resources and instructions that it offers, those that pins hold back among them.
+    pub beside: Vec<Arc<Beside>>,
+    /// All that it says of itself.
+    said: Option<Json>,
     /// What is wrong with it.
     pub problems: Vec<Problem>,
     /// Since when this is only remembered.
@@ -102,6 +107,8 @@ impl Shelf {
             methods: Vec::new(),
             held: Vec::new(),
             about: None,
+            beside: Vec::new(),
+            said: None,
             problems: Vec::new(),
             stale_since: None,
         }
@@ -122,23 +129,21 @@ impl Shelf {
         let state = if stale_since.is_some() { State::Stale } else { State::Ok };
         let empty = Self::starting(self.source.clone(), self.kind, self.trust);
         let durability = self.durability;
-        let about = about.map(|about| about.definition_made_visible().unwrap_or(about));
-        let mut next = Self { durability, state, revision, about, problems, stale_since, ..empty };
+        let instructions = about.as_ref().and_then(Beside::instructions);
+        let said = about.map(|about| about.definition_made_visible().unwrap_or(about));
+        let mut next = Self { durability, state, revision, said, problems, stale_since, ..empty };
+        next.beside.extend(instructions.map(Arc::new));
         let mut seen: HashMap<ToolName, Arc<Entry>> = HashMap::new();
         for offer in offers {
             let (tool, method) = match offer.item {
                 Item::Tool(tool) => (tool, false),
                 Item::Method(tool) => (tool, true),
-                Item::Prompt(mut prompt) => {
-                    prompt.received =
-                        prompt.received.definition_made_visible().unwrap_or(prompt.received);
-                    next.prompts.push(prompt);
+                Item::Prompt(prompt) => {
+                    next.beside.extend(Beside::prompt(prompt).map(Arc::new));
                     continue;
                 }
-                Item::Resource(mut resource) => {
-                    resource.received =
-                        resource.received.definition_made_visible().unwrap_or(resource.received);
-                    next.resources.push(resource);
+                Item::Resource(resource) => {
+                    next.beside.extend(Beside::resource(resource).map(Arc::new));
                     continue;
                 }
             };
@@ -151,6 +156,7 @@ impl Shelf {
                     .push(Problem::new(place, message).fix("mend the tool's schema at its source")),
             }
         }
+        next.divide_beside(|_, _| true);
         next
     }
 
@@ -171,7 +177,9 @@ impl Shelf {
     }
 
     /// Divides all that is offered into what is to be had and what is held back.
-    pub fn divide(&mut self, callable: impl Fn(&Entry) -> bool) {
+    pub fn divide(&mut self, callable: impl Fn(&ToolName, Digest) -> bool) {
+        self.divide_beside(&callable);
+        let callable = |entry: &Entry| callable(&entry.key.name, entry.definition);
         let back = std::mem::take(&mut self.held);
         for Held { entry, method } in back {
             let list = if method { &mut self.methods } else { &mut self.tools };
@@ -181,6 +189,40 @@ impl Shelf {
             let out = list.extract_if(.., |entry| !callable(entry));
             self.held.extend(out.map(|entry| Held { entry, method }));
         }
+    }
+
+    fn divide_beside(&mut self, callable: impl Fn(&ToolName, Digest) -> bool) {
+        (self.prompts, self.resources) = (Vec::new(), Vec::new());
+        self.about.clone_from(&self.said);
+        for beside in &self.beside {
+            let has = callable(&beside.pin, beside.definition);
+            match &beside.shown {
+                Shown::Prompt(prompt) if has => self.prompts.push(prompt.clone()),
+                Shown::Resource(resource) if has => self.resources.push(resource.clone()),
+                Shown::Instructions if !has => {
+                    self.about = self.said.as_ref().map(|said| said.without("instructions"));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a prompt of this name is offered and held back.
+    pub fn holds_prompt_back(&self, name: &str) -> bool {
+        let is = |it: &Beside| matches!(&it.shown, Shown::Prompt(it) if it.name.as_str() == name);
+        let has = self.prompts.iter().any(|prompt| prompt.name.as_str() == name);
+        !has && self.beside.iter().any(|beside| is(beside))
+    }
+
+    /// All definitions that are pinned, but for tools that are held back: names, hashes, texts as received,
+    /// and whether there are characters in them that nobody sees.
+    pub fn definitions(&self) -> impl Iterator<Item = (&ToolName, Digest, &Json, bool)> {
+        let entries =
+            self.tools.iter().chain(&self.methods).map(|entry| {
+                (&entry.key.name, entry.definition, &entry.tool.received, entry.hidden)
+            });
+        let beside = self.beside.iter().map(|it| (&it.pin, it.definition, &it.received, it.hidden));
+        entries.chain(beside)
     }
 
     /// The shelf after a listing failed: what is known is kept, and marked.

@@ -19,6 +19,16 @@ impl Gateway {
         policy::decide(residual, &self.asking(who, entry, (args, taint)))
     }
 
+    /// Everything that holds a call.
+    pub(crate) fn holds(
+        &self,
+        who: (&Principal, CallerType),
+        (entry, residual): (&Entry, &Residual),
+        args: &Args,
+    ) -> Vec<String> {
+        residual.holds(&self.asking(who, entry, (args, self.taint(who.0))))
+    }
+
     /// What would become of a call in the snapshot of this view, and why; `None` where its catalog has no
     /// such tool. It is for who may know of every tool: to anyone else a hidden tool is one that is not
     /// there.

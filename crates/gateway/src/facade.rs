@@ -4,12 +4,14 @@
 //! For those who embed Toolkeep, and for the REST door where it is asked for them. They decide nothing:
 //! what was refused is refused in every shape.
 
+mod approver;
 mod output;
 mod runner;
 
 use serde::Serialize;
 use tool::{Body, Json, Outcome};
 
+pub use approver::{Approver, Ask, Verdict};
 pub use output::{ToolOutput, listed};
 pub use runner::{Asked, Metadata, Runner, ToolResult};
 

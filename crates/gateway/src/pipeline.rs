@@ -28,6 +28,8 @@ pub(crate) struct Looked {
     pub(crate) view: Arc<View>,
     pub(crate) args: Args,
     pub(crate) decision: Decision,
+    /// Everything that holds it; empty where nothing does.
+    pub(crate) holds: Vec<String>,
 }
 
 /// What becomes of a call that is not refused.
@@ -112,7 +114,11 @@ impl Gateway {
         fits(&entry, &args)?;
         let who = (principal, request.caller_type);
         let decision = self.decide(who, (&entry, &residual), &args);
-        Ok(Looked { entry, view, args, decision })
+        let holds = match decision {
+            Decision::Hold(_) => self.holds(who, (&entry, &residual), &args),
+            _ => Vec::new(),
+        };
+        Ok(Looked { entry, view, args, decision, holds })
     }
 
     /// Takes the room that a call needs.

@@ -16,6 +16,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tool::outcome::{Answer, Failure};
@@ -82,6 +83,8 @@ impl Default for Patience {
 #[derive(Debug)]
 pub(crate) struct Waits {
     pub(crate) holding: Holding,
+    /// Times and bounds as they are now; those in `holding` are those of the start.
+    patience: ArcSwap<Patience>,
     pub(crate) index: Index,
     /// Something is due earlier than what was waited for.
     pub(crate) news: Notify,
@@ -96,10 +99,26 @@ pub(crate) struct Read {
     version: Version,
 }
 
+impl crate::Gateway {
+    /// From here on calls are held so: what waits already keeps the time it was given.
+    pub fn set_patience(&self, patience: Patience) {
+        if let Some(waits) = &self.waits {
+            waits.index.bound(&patience);
+            waits.patience.store(Arc::new(patience));
+        }
+    }
+}
+
 impl Waits {
     pub(crate) fn new(holding: Holding) -> Self {
+        let patience = ArcSwap::from_pointee(holding.patience.clone());
         let index = Index::new(&holding.patience);
-        Self { holding, index, news: Notify::new(), closing: CancellationToken::new() }
+        Self { holding, patience, index, news: Notify::new(), closing: CancellationToken::new() }
+    }
+
+    /// Times and bounds.
+    pub(crate) fn patience(&self) -> Arc<Patience> {
+        self.patience.load_full()
     }
 
     /// One wait; nothing where there is none.

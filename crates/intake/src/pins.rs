@@ -11,9 +11,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use catalog::pin::{self, Change, Sighting};
-use catalog::{Entry, Pin, Shelf, State};
+use catalog::{Pin, Shelf, State};
 use tool::ledger::{Event, Events};
-use tool::{Clock, Digest, Org, Problem, SourceName, Store, StoreError, ToolName, Trust, Wall};
+use tool::{
+    Clock, Digest, Json, Org, Problem, SourceName, Store, StoreError, ToolName, Trust, Wall,
+};
 
 pub use decide::{DecideError, Decision, Pinned};
 
@@ -67,11 +69,11 @@ impl Pins {
         }
         let first = trouble.is_none() && !self.book.knows(&source);
         let mut sights: BTreeMap<usize, Vec<(ToolName, Sighting)>> = BTreeMap::new();
-        for entry in shelf.tools.iter().chain(&shelf.methods) {
-            if !self.is_settled(&source, entry) {
-                let sight = sighting(entry, shelf.trust, self.clock.wall());
-                let name = entry.key.name.clone();
-                sights.entry(shard_of(&name)).or_default().push((name, sight));
+        for definition in shelf.definitions() {
+            let (name, digest, ..) = definition;
+            if !self.is_settled(&source, name, digest) {
+                let sight = sighting(definition, shelf.trust, self.clock.wall());
+                sights.entry(shard_of(name)).or_default().push((name.clone(), sight));
             }
         }
         let gone = if shelf.state == State::Ok { self.gone(shelf) } else { BTreeMap::new() };
@@ -103,19 +105,17 @@ impl Pins {
     pub(crate) fn divide(&self, shelf: &mut Shelf) {
         let (source, trust) = (shelf.source.clone(), shelf.trust);
         self.book.reading(&source, |pins| {
-            shelf.divide(|entry| pin::callable(pins.get(&entry.key.name), trust, entry.definition));
+            shelf.divide(|name, definition| pin::callable(pins.get(name), trust, definition));
         });
     }
 
-    fn is_settled(&self, source: &SourceName, entry: &Entry) -> bool {
-        let (name, definition) = (&entry.key.name, entry.definition);
+    fn is_settled(&self, source: &SourceName, name: &ToolName, definition: Digest) -> bool {
         self.book.reading(source, |pins| pins.get(name).is_some_and(|pin| pin.is_at(definition)))
     }
 
     /// Active pins whose tools are not on the shelf.
     fn gone(&self, shelf: &Shelf) -> BTreeMap<usize, Vec<ToolName>> {
-        let offered = shelf.tools.iter().chain(&shelf.methods);
-        let offered: HashSet<&str> = offered.map(|entry| entry.key.name.as_str()).collect();
+        let offered: HashSet<&str> = shelf.definitions().map(|(name, ..)| name.as_str()).collect();
         let mut gone: BTreeMap<usize, Vec<ToolName>> = BTreeMap::new();
         for name in self.book.active(&shelf.source) {
             if !offered.contains(name.as_str()) {
@@ -228,16 +228,14 @@ fn step(
     changed.then_some(told)
 }
 
-/// What is kept of an entry. Its text is kept where someone may have to compare it.
-fn sighting(entry: &Entry, trust: Trust, at: Wall) -> Sighting {
-    let received = &entry.tool.received;
+/// What is kept of a definition. Its text is kept where someone may have to compare it.
+fn sighting(
+    (_, digest, received, hidden): (&ToolName, Digest, &Json, bool),
+    trust: Trust,
+    at: Wall,
+) -> Sighting {
     let kept = trust != Trust::Full && received.bytes().len() <= TEXT;
-    Sighting {
-        digest: entry.definition,
-        at,
-        received: kept.then(|| received.clone()),
-        hidden: entry.hidden,
-    }
+    Sighting { digest, at, received: kept.then(|| received.clone()), hidden }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tool::{Digest, Wall};
 
-type Hash = [u8; 32];
+pub(crate) type Hash = [u8; 32];
 
 /// How far chain and tree have come; the body of a checkpoint frame, and what to keep elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub(crate) struct Chain {
     peaks: Vec<Hash>,
 }
 
-fn hash(parts: &[&[u8]]) -> Hash {
+pub(crate) fn hash(parts: &[&[u8]]) -> Hash {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update(part);
@@ -48,11 +48,32 @@ fn hash(parts: &[&[u8]]) -> Hash {
     hash.finalize().into()
 }
 
-fn join(left: &Hash, right: &Hash) -> Hash {
+pub(crate) fn join(left: &Hash, right: &Hash) -> Hash {
     hash(&[&[1], left, right])
 }
 
+/// What stands for a frame in the tree.
+pub(crate) fn leaf(frame: &[u8]) -> Hash {
+    hash(&[&[0], frame])
+}
+
 impl Chain {
+    /// Where it stands according to what was written down, if the number of subtrees fits.
+    pub(crate) fn at(count: u64, through: u64, head: Hash, peaks: Vec<Hash>) -> Option<Self> {
+        let fits = peaks.len() == count.count_ones() as usize;
+        fits.then_some(Self { count, through, head, peaks })
+    }
+
+    /// Head of the chain.
+    pub(crate) fn head(&self) -> Hash {
+        self.head
+    }
+
+    /// Roots of the full subtrees, largest first.
+    pub(crate) fn peaks(&self) -> &[Hash] {
+        &self.peaks
+    }
+
     /// Before the first frame.
     pub(crate) fn new(writer: &str) -> Self {
         let head = hash(&[b"toolkeep ledger 2\n", writer.as_bytes()]);
@@ -69,7 +90,7 @@ impl Chain {
 
     /// Adds a frame.
     pub(crate) fn push(&mut self, seq: u64, frame: &[u8]) {
-        let mut node = hash(&[&[0], frame]);
+        let mut node = leaf(frame);
         self.head = hash(&[&self.head, &node]);
         // The trailing ones of the count are the subtrees that the new leaf completes.
         for _ in 0..self.count.trailing_ones() {
@@ -82,7 +103,8 @@ impl Chain {
         self.through = seq;
     }
 
-    fn root(&self) -> Hash {
+    /// Root of the tree.
+    pub(crate) fn root(&self) -> Hash {
         let mut peaks = self.peaks.iter().rev();
         let Some(last) = peaks.next() else { return hash(&[]) };
         peaks.fold(*last, |right, left| join(left, &right))

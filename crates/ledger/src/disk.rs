@@ -54,6 +54,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// The system's.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Takes the name away, and with it the file once nobody has it open.
+    ///
+    /// # Errors
+    /// The system's.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
     /// Waits until the names in `dir` are on the disk.
     ///
     /// # Errors

@@ -29,6 +29,8 @@ pub enum Fault {
     Kept,
     /// A call has an intent too many, an outcome too many, or an outcome without an intent.
     Call,
+    /// A tombstone is missing, was changed, is not signed, or does not go on from the one before.
+    Tombstone,
     /// The file cannot be read.
     Unreadable,
 }

@@ -83,6 +83,19 @@ impl Index {
         }
     }
 
+    /// Forgets what the segment `number` and those before it hold.
+    pub(crate) fn forget(&mut self, number: u32) {
+        self.spans.retain(|span| span.number > number);
+        while self.entries.front().is_some_and(|entry| entry.place.number <= number) {
+            self.entries.pop_front();
+        }
+    }
+
+    /// Whether it still speaks of the segment.
+    pub(crate) fn knows(&self, number: u32) -> bool {
+        self.spans.iter().any(|span| span.number == number)
+    }
+
     /// The first number it holds.
     pub(crate) fn first(&self) -> Option<u64> {
         self.entries.front().map(|entry| entry.seq)

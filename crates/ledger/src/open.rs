@@ -113,7 +113,10 @@ impl Plan {
         let small = SMALL.min(options.segment_bytes / 2);
         let unconfirmed = survey.claim + 1;
         match survey.parts.last() {
-            None => Self { number: 1, from: unconfirmed },
+            None => {
+                let gone = survey.gone.as_ref().map_or(0, |tomb| tomb.number);
+                Self { number: gone.saturating_add(1), from: unconfirmed }
+            }
             Some(part) if !part.damaged && part.end <= small => {
                 let from = part.first.map_or(unconfirmed, |first| first.min(unconfirmed));
                 Self { number: part.number, from }
@@ -153,7 +156,10 @@ impl<'a> Reading<'a> {
     fn new(inner: &'a Inner, survey: &Survey) -> Self {
         let mark = survey.checkpoint();
         let chain = mark.and_then(|mark| Chain::resume(&mark.checkpoint));
+        let gone = survey.gone.as_ref();
+        let chain = chain.or_else(|| gone?.after());
         let chain = chain.unwrap_or_else(|| Chain::new(&inner.site.writer));
+        let open = gone.into_iter().flat_map(|tomb| &tomb.open);
         (*inner.checkpoint()) = mark.map(|mark| mark.checkpoint.clone());
         Self {
             inner,
@@ -164,7 +170,7 @@ impl<'a> Reading<'a> {
             carry: Vec::new(),
             overflow: false,
             carried: HashMap::new(),
-            open: HashMap::new(),
+            open: open.map(|(seq, call)| (*call, (*seq, None))).collect(),
             labelled: survey.last.saturating_sub(inner.options.index_entries as u64),
             records: 0,
         }

@@ -192,7 +192,11 @@ impl<'a> Search<'a> {
         visit: &mut dyn FnMut(&Self, &Frame<'_>) -> Goes,
     ) -> Result<(), LedgerError> {
         let told = |error: io::Error| self.told(span.number, &error);
-        let file = self.open(span.number).map_err(told)?;
+        let file = match self.open(span.number) {
+            // Retention took it meanwhile.
+            Err(_) if !self.inner.index().knows(span.number) => return Ok(()),
+            opened => opened.map_err(told)?,
+        };
         let mut walk = Walk::new(file.as_ref(), HEADER as u64, u64::MAX).map_err(told)?;
         loop {
             match walk.next().map_err(told)? {

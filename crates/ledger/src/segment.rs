@@ -32,6 +32,7 @@ use crate::options::Options;
 pub(crate) const HEADER: usize = 128;
 const MAGIC: [u8; 8] = *b"tkledger";
 const SUFFIX: &str = ".seg";
+const TOMB: &str = ".tomb";
 
 /// Where one writer writes.
 #[derive(Debug, Clone)]
@@ -51,6 +52,12 @@ impl Site {
         self.dir.join(format!("{}.tmp", self.writer))
     }
 
+    /// Where the tombstone of a segment stands, and where it is written before it has its name.
+    pub(crate) fn tomb(&self, number: u32) -> (PathBuf, PathBuf) {
+        let unnamed = self.dir.join(format!("{}.tomb.tmp", self.writer));
+        (self.dir.join(tomb_name(&self.writer, number)), unnamed)
+    }
+
     pub(crate) fn open(&self, number: u32, how: Open) -> io::Result<Arc<dyn DiskFile>> {
         self.disk.open(&self.path(number), how)
     }
@@ -61,12 +68,27 @@ pub(crate) fn name(writer: &str, number: u32) -> String {
     format!("{writer}-{number:010}{SUFFIX}")
 }
 
+/// The name of a tombstone's file.
+pub(crate) fn tomb_name(writer: &str, number: u32) -> String {
+    format!("{writer}-{number:010}{TOMB}")
+}
+
 /// The writer and the number in a segment's name; `None` where it is none.
 pub(crate) fn parse_name(file: &str) -> Option<(&str, u32)> {
-    let (writer, number) = file.strip_suffix(SUFFIX)?.rsplit_once('-')?;
+    parse(file, SUFFIX)
+}
+
+/// The same of a tombstone's name.
+pub(crate) fn parse_tomb(file: &str) -> Option<(&str, u32)> {
+    parse(file, TOMB)
+}
+
+fn parse<'n>(file: &'n str, suffix: &str) -> Option<(&'n str, u32)> {
+    let (writer, number) = file.strip_suffix(suffix)?.rsplit_once('-')?;
     let number = number.parse().ok()?;
     // Two names for one number would be two files for one segment.
-    (name(writer, number) == file).then_some((writer, number))
+    let same = format!("{writer}-{number:010}{suffix}") == file;
+    same.then_some((writer, number))
 }
 
 /// What a segment says of itself.

@@ -27,7 +27,7 @@ pub use kept::Seals;
 pub use key::{BadKey, RecordKey, VerifyKey};
 
 /// The largest note that is read, in bytes.
-const NOTE: usize = 4 << 10;
+const NOTE: u64 = 4 << 10;
 /// What stands before a signature.
 const DASH: &str = "\u{2014} ";
 
@@ -90,7 +90,12 @@ impl VerifyKey {
     /// # Errors
     /// Why not.
     pub fn opened<'a>(&self, note: &'a str) -> Result<&'a str, BadNote> {
-        if note.len() > NOTE {
+        self.opened_up_to(note, NOTE)
+    }
+
+    /// The same of a note that may be `most` bytes long.
+    pub(crate) fn opened_up_to<'a>(&self, note: &'a str, most: u64) -> Result<&'a str, BadNote> {
+        if note.len() as u64 > most {
             return Err(BadNote::Form("it is too long"));
         }
         let (text, signatures) = note

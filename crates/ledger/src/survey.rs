@@ -15,7 +15,8 @@ use crate::failure::failed;
 use crate::finding::{Cut, CutWhy, Fault, Finding, Findings};
 use crate::frame::Frame;
 use crate::scan::{self, Mark, Scan, What};
-use crate::segment::{BadHeader, HEADER, Site, parse_name};
+use crate::segment::{BadHeader, HEADER, Site, name, parse_name, tomb_name};
+use crate::tomb::{self, Tombstone};
 use crate::walk::{Step, Walk};
 
 /// The record of one writer, as it stands on the disk.
@@ -33,6 +34,8 @@ pub(crate) struct Survey {
     pub(crate) last: u64,
     /// Why nothing may be written: something is there that cannot be understood.
     pub(crate) unreadable: Option<LedgerError>,
+    /// What retention left of the segments before: the last tombstone.
+    pub(crate) gone: Option<Tombstone>,
 }
 
 /// A segment that holds a part of it.
@@ -69,16 +72,21 @@ impl Survey {
             .list(&site.dir)
             .map_err(|error| failed("the record cannot be read", &site.dir, &error))?;
         let mut survey = Self::default();
+        survey.take_tomb(site, &tomb::numbers(&names, &site.writer));
+        let gone = survey.gone.as_ref().map_or(0, |tomb| tomb.number);
         let mut scans = Vec::new();
-        for number in numbers(&names, &site.writer) {
+        // A crash may have left the file of a segment beside its tombstone.
+        for number in numbers(&names, &site.writer).into_iter().filter(|number| *number > gone) {
             match Scan::of(site, number) {
                 Ok(scan) => scans.push(scan),
                 Err(error) => survey.not_read(site, number, &error),
             }
         }
-        survey.claim = scans.iter().map(|scan| scan.claim).max().unwrap_or(0);
+        let claim = scans.iter().map(|scan| scan.claim).max().unwrap_or(0);
+        survey.claim = claim.max(survey.claim);
         survey.supersede(site, &mut scans);
-        let mut judge = Judge { survey: &mut survey, site, expected: 1, number: 1 };
+        let (expected, number) = (survey.last + 1, gone.saturating_add(1));
+        let mut judge = Judge { survey: &mut survey, site, expected, number };
         let mut torn = false;
         for (index, scan) in scans.iter().enumerate() {
             let next = scans.get(index + 1..).unwrap_or_default().iter().find_map(|s| s.first);
@@ -88,15 +96,35 @@ impl Survey {
                 torn = judge.segment(scan, next) == Goes::No;
             }
         }
-        if let (false, Some(scan)) = (torn, scans.last()) {
-            judge.end(scan);
+        match scans.last() {
+            Some(scan) if !torn => judge.end(&scan.name, scan.end),
+            None if gone > 0 => judge.end(&name(&site.writer, number), 0),
+            _ => {}
         }
         survey.take_marks(scans);
         Ok(survey)
     }
 
+    /// The record goes on behind the last tombstone that can be read.
+    fn take_tomb(&mut self, site: &Site, numbers: &[u32]) {
+        for number in numbers.iter().rev() {
+            match tomb::read(site, *number) {
+                Ok(read) => {
+                    self.last = read.tomb.end().through;
+                    self.claim = read.tomb.sealed.max(self.last);
+                    self.gone = Some(read.tomb);
+                    return;
+                }
+                Err(error) => {
+                    let name = tomb_name(&site.writer, *number);
+                    self.find(site, &name, (0, None), (Fault::Tombstone, error.message));
+                }
+            }
+        }
+    }
+
     fn not_read(&mut self, site: &Site, number: u32, error: &io::Error) {
-        let name = crate::segment::name(&site.writer, number);
+        let name = name(&site.writer, number);
         let error = failed(&format!("the segment `{name}` cannot be read"), &site.dir, error);
         self.find(site, &name, (0, None), (Fault::Unreadable, error.message.clone()));
         self.unreadable = Some(error);
@@ -304,11 +332,11 @@ impl Judge<'_> {
         Goes::On
     }
 
-    fn end(&mut self, scan: &Scan) {
+    fn end(&mut self, name: &str, at: u64) {
         let (expected, claim) = (self.expected, self.survey.claim);
         if expected <= claim {
             let text = format!("records {expected} to {claim} are missing at the end");
-            self.find(scan, scan.end, Some(expected), (Fault::Missing, text));
+            self.survey.find(self.site, name, (at, Some(expected)), (Fault::Missing, text));
         }
     }
 

@@ -7,5 +7,7 @@ mod fixture;
 mod full;
 mod outage;
 mod reading;
+mod retain;
 mod sim_disk;
 mod tamper;
+mod tamper_gone;

@@ -18,9 +18,12 @@ use crate::disk::Disk;
 use crate::failure::failed;
 use crate::finding::{Cut, Fault, Finding, Findings};
 use crate::frame::Frame;
+use crate::gone::{Gone, Tombs, agrees};
 use crate::scan::Mark;
-use crate::segment::{Site, parse_name};
+use crate::segment::{Site, parse_name, parse_tomb};
+use crate::signed::VerifyKey;
 use crate::survey::{Part, Survey};
+use crate::tomb::Tombstone;
 
 /// Of so many ended calls it is remembered that they had their intent and outcome.
 const MAX_ENDED: usize = 16_000_000;
@@ -69,6 +72,9 @@ pub struct WriterReport {
     pub checkpoints: u64,
     /// Of them, gaps.
     pub gaps: u64,
+    /// Of them, removals of segments.
+    #[serde(default)]
+    pub removals: u64,
     /// Of them, events.
     #[serde(default)]
     pub events: u64,
@@ -89,6 +95,9 @@ pub struct WriterReport {
     pub checkpoint: Option<Checkpoint>,
     /// What is no part of the record: a torn end, or what was carried to another segment.
     pub cuts: Vec<Cut>,
+    /// What retention removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone: Option<Gone>,
 }
 
 /// Checks all records in `dir`: every checksum, every number, chain and tree against every
@@ -102,6 +111,22 @@ pub fn verify(
     disk: &Arc<dyn Disk>,
     kept: &[Checkpoint],
 ) -> Result<Report, LedgerError> {
+    verify_signed(dir, disk, kept, None)
+}
+
+/// Gives the keys that a writer's tombstones may be signed with.
+pub type Signers<'a> = &'a dyn Fn(&str) -> Vec<VerifyKey>;
+
+/// The same as [`verify`]; tombstones that none of `signers` signed are findings.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_signed(
+    dir: &Path,
+    disk: &Arc<dyn Disk>,
+    kept: &[Checkpoint],
+    signers: Option<Signers<'_>>,
+) -> Result<Report, LedgerError> {
     let site = |writer: &str| Site {
         disk: Arc::clone(disk),
         dir: dir.to_owned(),
@@ -114,13 +139,14 @@ pub fn verify(
         let names = list(disk.as_ref(), dir)?;
         let mut writers = names
             .iter()
-            .filter_map(|name| parse_name(name))
+            .filter_map(|name| parse_name(name).or_else(|| parse_tomb(name)))
             .map(|(w, _)| w)
             .collect::<BTreeSet<_>>();
         writers.extend(kept.iter().map(|checkpoint| checkpoint.writer.as_str()));
         report = Report::default();
         for writer in writers {
-            check(&site(writer), kept, &mut report)?;
+            let keys = signers.map(|signers| signers(writer));
+            check(&site(writer), (kept, keys.as_deref()), &mut report)?;
         }
         if report.is_sound() || list(disk.as_ref(), dir)? == names {
             break;
@@ -134,9 +160,14 @@ fn list(disk: &dyn Disk, dir: &Path) -> Result<BTreeSet<String>, LedgerError> {
     Ok(names.into_iter().collect())
 }
 
-fn check(site: &Site, kept: &[Checkpoint], report: &mut Report) -> Result<(), LedgerError> {
+fn check(
+    site: &Site,
+    (kept, keys): (&[Checkpoint], Option<&[VerifyKey]>),
+    report: &mut Report,
+) -> Result<(), LedgerError> {
     let survey = Survey::of(site)?;
     let mut check = Check::new(site, &survey, kept);
+    check.gone(site, keys)?;
     let read = survey.replay(site, &mut |part, at, frame| check.frame(part, at, frame));
     check.end();
     let Check { mut numbers, found, calls, .. } = check;
@@ -192,15 +223,19 @@ impl<'a> Check<'a> {
             .collect::<Vec<_>>();
         let mut kept = kept.iter().filter(|c| c.writer == site.writer).collect::<Vec<_>>();
         kept.sort_by_key(|checkpoint| checkpoint.through);
+        let chain = survey.gone.as_ref().and_then(Tombstone::after);
+        let chain = chain.unwrap_or_else(|| Chain::new(&site.writer));
+        let open = survey.gone.iter().flat_map(|tomb| &tomb.open);
+        let open = open.map(|(seq, call)| (*call, *seq)).collect();
         Self {
             writer: &site.writer,
-            chain: Chain::new(&site.writer),
+            sealed: chain.through,
+            chain,
             marks: marks.into_iter().peekable(),
             kept: kept.into_iter().peekable(),
             numbers: WriterReport { writer: site.writer.clone(), ..WriterReport::default() },
             found: Findings::default(),
-            calls: Calls::default(),
-            sealed: 0,
+            calls: Calls { open, ..Calls::default() },
             place: (String::new(), 0),
         }
     }
@@ -227,13 +262,55 @@ impl<'a> Check<'a> {
             Kind::Refused => &mut numbers.refused,
             Kind::Checkpoint => &mut numbers.checkpoints,
             Kind::Event => &mut numbers.events,
-            Kind::Tombstone | Kind::Gap => &mut numbers.gaps,
+            Kind::Gap => &mut numbers.gaps,
+            Kind::Tombstone => &mut numbers.removals,
         } += 1;
         if let Some(call) = frame.call
             && let Some(wrong) = self.calls.see(frame.kind, call, frame.seq)
         {
             self.find(frame.seq, Fault::Call, format!("call `{call}` has {wrong}"));
         }
+    }
+
+    /// Compares with the checkpoints that speak of what retention removed.
+    fn gone(&mut self, site: &Site, keys: Option<&[VerifyKey]>) -> Result<(), LedgerError> {
+        let mut tombs = Tombs::new(site, keys);
+        let (mut fit, mut met) = (Vec::new(), std::collections::HashSet::new());
+        let kept: Vec<_> = self.kept.clone().collect();
+        tombs.walk(&mut |stood, run| {
+            for kept in kept.iter().filter(|kept| kept.count == stood.count) {
+                met.insert(kept.count);
+                if agrees(stood, run, kept) {
+                    fit.push(*kept);
+                }
+            }
+        })?;
+        if tombs.gone.segments == 0 {
+            return Ok(());
+        }
+        let end = self.chain.count;
+        while let Some(kept) = self.kept.next_if(|kept| kept.count <= end) {
+            if fit.contains(&kept) {
+                self.numbers.kept += 1;
+                self.numbers.kept_through = Some(kept.through);
+                continue;
+            }
+            let why = if met.contains(&kept.count) {
+                "are not those that the kept checkpoint sealed, as the tombstones say"
+            } else {
+                "were removed, and no tombstone keeps what a check of the kept checkpoint needs"
+            };
+            self.find(
+                kept.through,
+                Fault::Kept,
+                format!("the records up to {} {why}", kept.through),
+            );
+        }
+        for finding in std::mem::take(&mut tombs.found) {
+            self.found.push(finding);
+        }
+        self.numbers.gone = Some(tombs.gone);
+        Ok(())
     }
 
     /// Compares with every checkpoint that speaks of what lies before the frame `seq`.

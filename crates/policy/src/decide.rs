@@ -13,6 +13,8 @@ pub struct Residual {
     pub hold: Option<Reason>,
     /// Whether the call is noted as one to be careful with (spec 1's cautious).
     pub caution: bool,
+    /// Everything about the tool that holds each call, of which `hold` is the first.
+    pub(crate) holds: Vec<Reason>,
     /// What only the call can answer.
     pub(crate) later: Option<Arc<Later>>,
 }
@@ -69,7 +71,29 @@ impl Residual {
             (Some(own), Some(other)) => own.same(other),
             _ => false,
         };
-        (self.hold, self.caution) == (other.hold, other.caution) && later
+        (self.hold, self.caution, &self.holds) == (other.hold, other.caution, &other.holds) && later
+    }
+
+    /// Everything that holds this call, sorted: reason codes for what the tool is, and each rule by its name
+    /// and a hash of what it says. Who agrees to a call agrees to these, and to no other.
+    pub fn holds(&self, asking: &Asking<'_>) -> Vec<String> {
+        let mut holds: Vec<_> = self.holds.iter().map(|it| it.as_str().to_owned()).collect();
+        let rules = self.later.iter().flat_map(|later| &later.rules);
+        let mut given = None;
+        for rule in rules.filter(|rule| rule.written.effect == Effect::Hold) {
+            let applies = rule.in_time(asking.now)
+                && rule.condition.as_ref().is_none_or(|condition| {
+                    let given = given.get_or_insert_with(|| Given::of(asking));
+                    // What cannot be worked out denies, and is no matter for an approval.
+                    given.as_ref().is_ok_and(|it| condition.holds(it.context()).unwrap_or(true))
+                });
+            if applies {
+                holds.push(rule.id());
+            }
+        }
+        holds.sort_unstable();
+        holds.dedup();
+        holds
     }
 
     pub(crate) fn verdict(&self, asking: &Asking<'_>) -> Verdict {

@@ -257,15 +257,11 @@ impl<'a> Lens<'a> {
 
     pub(crate) fn residual(&self, seen: &Seen<'_>) -> Residual {
         let traits = seen.tool.traits;
-        let hold = if traits.safety == Safety::Dangerous {
-            Some(Reason::Dangerous)
-        } else if traits.destructive {
-            Some(Reason::Destructive)
-        } else if traits.approval {
-            Some(Reason::ScopeApproval)
-        } else {
-            self.scoped(seen)
-        };
+        let dangerous = (traits.safety == Safety::Dangerous).then_some(Reason::Dangerous);
+        let destructive = traits.destructive.then_some(Reason::Destructive);
+        let asked = traits.approval.then_some(Reason::ScopeApproval).or_else(|| self.scoped(seen));
+        let holds: Vec<_> = [dangerous, destructive, asked].into_iter().flatten().collect();
+        let hold = holds.first().copied();
         let layers = self.gates.iter().filter_map(|gate| match gate.test {
             Test::Layer(layer) => Some(layer),
             _ => None,
@@ -281,7 +277,7 @@ impl<'a> Lens<'a> {
             self.parts.rules.off.approvals() && (hold.is_some() || !rules.is_empty());
         let later = (!rules.is_empty() || !paths.is_empty() || no_approvals)
             .then(|| Arc::new(Later { rules, paths, no_approvals }));
-        Residual { hold, caution: traits.safety == Safety::Cautious, later }
+        Residual { hold, caution: traits.safety == Safety::Cautious, holds, later }
     }
 
     /// Scopes that want an approval: as the file says, or as shipped.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use tool::{Safety, Wall};
+use sha2::{Digest as _, Sha256};
+use tool::{Digest, Safety, Wall};
 
 use crate::at::shown;
 use crate::condition::{Condition, Given};
@@ -40,6 +41,16 @@ pub(crate) struct ReadyRule {
     pub(crate) written: Rule,
     tools: Option<Select>,
     pub(crate) condition: Option<Condition>,
+}
+
+impl ReadyRule {
+    /// Its name, and a hash of what it says: another rule under the same name is another rule.
+    pub(crate) fn id(&self) -> String {
+        let text = serde_json::to_vec(&self.written).unwrap_or_default();
+        let hash = Digest(Sha256::digest(&text).into());
+        let short: String = hash.to_string().chars().skip(7).take(16).collect();
+        format!("rule {} {short}", self.written.name)
+    }
 }
 
 /// What a layer is read with.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use gateway::Gateway;
 use intake::Intake;
 use tool::ledger::Records;
@@ -76,6 +77,8 @@ pub struct Inner {
     pub(crate) lists: Lists,
     pub(crate) metrics: Metrics,
     pub(crate) mcp: Mcp,
+    /// The page for approvals, as it is now.
+    page: ArcSwapOption<String>,
 }
 
 impl Doors {
@@ -83,7 +86,8 @@ impl Doors {
     pub fn new(parts: Parts) -> Self {
         let (lists, metrics) = (Lists::default(), Metrics::new(&parts.counts));
         let mcp = Mcp::new(&parts.secret);
-        Self(Arc::new(Inner { parts, lists, metrics, mcp }))
+        let page = ArcSwapOption::from(parts.notices.page.clone().map(Arc::new));
+        Self(Arc::new(Inner { parts, lists, metrics, mcp, page }))
     }
 
     /// Ends what clients listen to and what would otherwise last as long as they do. For the end of the
@@ -96,6 +100,16 @@ impl Doors {
     /// Looks for ever whether others changed the keys. Without it only what is changed here counts.
     pub async fn tend(&self) {
         self.0.parts.keys.tend(Arc::clone(&self.0.parts.clock)).await;
+    }
+
+    /// The page that a person is sent to for approvals from here on.
+    pub fn set_page(&self, page: Option<String>) {
+        self.0.page.store(page.map(Arc::new));
+    }
+
+    /// That page; this server's own where nothing is said.
+    pub(crate) fn page(&self) -> Option<String> {
+        self.0.page.load().as_deref().cloned()
     }
 
     /// Whose tokens are believed from here on.

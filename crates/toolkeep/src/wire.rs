@@ -44,7 +44,6 @@ use door::RouterDoor;
 use internals::Inside;
 use manifests::Kept;
 use sources::{Ways, Workshop};
-use webhook::Teller;
 
 /// How long a server that listens waits for its sources before it says so. One that takes longer comes
 /// when it comes: it does not hold up the others.
@@ -73,7 +72,7 @@ struct App {
     workshop: Workshop,
     manifests: Kept,
     keys: Arc<Keys>,
-    teller: Option<Teller>,
+    hooks: Arc<held::Hooks>,
     seals: Sealing,
 }
 
@@ -91,9 +90,8 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let store: Arc<dyn Store> = Arc::new(store);
     let keys = read_keys(Arc::clone(&store), &start).await?;
     let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
-    let mut app = assemble(&start, (keys, store), clock).await?;
+    let app = assemble(&start, (keys, store), clock).await?;
     held::restored(&app.gateway).await?;
-    let teller = held::telling(app.teller.take());
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
     match &listener {
         None => app.intake.settled().await,
@@ -126,7 +124,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = follow(&app, news, &mut said) => {}
             () = app.manifests.manifests.tend() => {}
             () = app.gateway.tend() => {}
-            () = teller => {}
+            () = app.hooks.run() => {}
             () = app.seals.tend() => {}
         }
         app.end().await;
@@ -198,10 +196,10 @@ async fn assemble(
     let config = &start.config;
     keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
     let mac_key = once(&keys, "secret/records", "the records' key").await?;
-    let ledger = places::ledger(start.held.data().records(), &clock).await?;
+    let ledger = places::ledger((start.held.data().records(), config.record_file), &clock).await?;
     let (ways, manifests, sealed) = ways(start, (&keys, &store), &clock).await?;
     let keys = Arc::new(keys);
-    let (holding, teller) = held::holding(config, &keys, (sealed, &ways.egress), &clock)?;
+    let (holding, hooks) = held::holding(config, &keys, (sealed, &ways.egress), &clock)?;
     let artefacts = places::artefacts(start, &clock);
     let environment = Arc::clone(&start.setting.environment);
     let workshop =
@@ -247,7 +245,7 @@ async fn assemble(
         workshop,
         manifests,
         keys,
-        teller,
+        hooks,
         seals,
     })
 }
@@ -306,6 +304,8 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>, said: &mut bool) {
                 app.credentials.set(sources::secrets(config));
                 app.manifests.follow(config);
                 app.seals.set_also(config.checkpoints_also.clone());
+                app.seals.set_keep(config.keep);
+                held::follow(config, &app.gateway, (&app.doors, &app.hooks));
                 app.doors.believe(issuers::trusted(config, &app.workshop.egress));
                 let guests = config.default_guest_modules.clone();
                 if let Err(error) = app.keys.set_guests(guests).await {

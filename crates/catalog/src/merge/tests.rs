@@ -98,7 +98,7 @@ fn diff_tells_what_came_went_and_changed() {
 #[test]
 fn what_is_held_back_is_in_no_list_and_keeps_its_name() {
     let mut a = shelf("a", vec![offer("x", "of a"), offer("y", "of a")]);
-    a.divide(|entry| entry.key.name.as_str() != "x");
+    a.divide(|name, _| name.as_str() != "x");
     let b = shelf("b", vec![offer("x", "of b"), offer("z", "of b")]);
     let (a, b) = (Arc::new(a), Arc::new(b));
     let catalog = Catalog::merge(1, vec![Arc::clone(&a), Arc::clone(&b)]);
@@ -106,7 +106,7 @@ fn what_is_held_back_is_in_no_list_and_keeps_its_name() {
     assert!(catalog.find("x").is_none(), "nobody comes into its place");
     assert_eq!(catalog.problems(&b.source).count(), 1);
     let mut again = Shelf::clone(&a);
-    again.divide(|_| true);
+    again.divide(|_, _| true);
     assert_eq!((again.tools.len(), again.held.len()), (2, 0));
     let catalog = Catalog::merge(2, vec![Arc::new(again), b]);
     assert_eq!(catalog.find("x").unwrap().1.tool.description, "of a");

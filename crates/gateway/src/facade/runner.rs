@@ -8,6 +8,7 @@ use serde::Serialize;
 use tool::outcome::{Answer, Failure};
 use tool::{CallId, CallerType, Code, Safety, Step, Wait};
 
+use super::approver::{Approver, Ask};
 use super::{text, value};
 use crate::{Gateway, Request};
 
@@ -53,12 +54,20 @@ pub struct Metadata {
 pub struct Runner {
     gateway: Arc<Gateway>,
     principal: Principal,
+    approver: Option<Approver>,
 }
 
 impl Runner {
     /// For this principal.
     pub fn new(gateway: Arc<Gateway>, principal: Principal) -> Self {
-        Self { gateway, principal }
+        Self { gateway, principal, approver: None }
+    }
+
+    /// The same; a function is asked about calls that are held, and decides as `who`, whose right `approve`
+    /// it needs: see [`Approver`].
+    #[must_use]
+    pub fn approved_by(self, who: Principal, ask: impl Ask) -> Self {
+        Self { approver: Some(Approver::new(who, ask)), ..self }
     }
 
     /// Runs one call.
@@ -67,7 +76,10 @@ impl Runner {
         let safety = view.find(&asked.name).map(|(entry, _)| entry.tool.traits.safety);
         let request = Request::new(asked.name.clone(), asked.args.clone(), "library");
         let answer = self.gateway.call(&self.principal, request).await;
-        result(&asked, safety, answer)
+        let approver = self.approver.as_ref().filter(|_| is_held(&answer));
+        let Some(approver) = approver else { return result(&asked, (safety, false), answer) };
+        let decided = approver.decide(&self.gateway, &self.principal, answer).await;
+        result(&asked, (safety, decided.approved), decided.answer)
     }
 
     /// Runs calls one after the other. Each has its result, whatever became of the others.
@@ -80,8 +92,16 @@ impl Runner {
     }
 }
 
-fn result(asked: &Asked, safety_level: Option<Safety>, answer: Answer) -> ToolResult {
-    let metadata = Metadata { execution_time_ms: answer.elapsed_ms, safety_level, approved: false };
+fn is_held(answer: &Answer) -> bool {
+    matches!(answer.result, Ok(Step::Wait(Wait::Approval(_))))
+}
+
+fn result(
+    asked: &Asked,
+    (safety_level, approved): (Option<Safety>, bool),
+    answer: Answer,
+) -> ToolResult {
+    let metadata = Metadata { execution_time_ms: answer.elapsed_ms, safety_level, approved };
     let (content, error) = match answer.result {
         Ok(Step::Done(outcome)) if outcome.is_error => {
             (String::new(), Some(format!("Tool error: {}", text(&value(&outcome)))))
@@ -113,6 +133,10 @@ fn told(name: &str, failure: &Failure) -> String {
         Code::ApprovalRequired => {
             "Dangerous tool requires approval handler, but none configured".to_owned()
         }
+        Code::ApprovalDenied => match failure.message.split_once(": ") {
+            Some((_, reason)) => format!("Tool execution denied by user: {reason}"),
+            None => "Tool execution denied by user".to_owned(),
+        },
         Code::InvalidArguments => match missing(&failure.message) {
             Some(parameter) => format!("Required parameter '{parameter}' missing"),
             None => format!("Tool error: {}", failure.message),

@@ -156,7 +156,7 @@ impl Gateway {
     /// Whether this key's client may give the approval itself.
     pub fn client_confirms(&self, who: &Principal) -> bool {
         let waits = self.waits.as_ref();
-        waits.is_some_and(|it| it.holding.patience.client_confirm.contains(who.key()))
+        waits.is_some_and(|it| it.patience().client_confirm.contains(who.key()))
     }
 
     async fn approved(

@@ -42,7 +42,7 @@ impl Gateway {
     ) -> Kept {
         let Looked { entry, view, args, .. } = looked;
         let now = self.parts.clock.wall();
-        let wait = self.waits.as_ref().map_or(LONGEST, |it| it.holding.patience.expires);
+        let wait = self.waits.as_ref().map_or(LONGEST, |it| it.patience().expires);
         let wait = u64::try_from(wait.min(LONGEST).as_millis()).unwrap_or(u64::MAX);
         let ms = |limit: std::time::Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Kept {
@@ -58,6 +58,7 @@ impl Gateway {
             definition: entry.definition,
             policy: view.policy(),
             reason: (reason.as_str().to_owned(), reason.text().to_owned()),
+            holds: looked.holds.clone(),
             level: entry.tool.traits.level,
             effects: entry.tool.traits.effects.words().into_iter().map(str::to_owned).collect(),
             hash: catalog::arguments::digest(args.raw()),

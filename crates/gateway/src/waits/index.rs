@@ -21,15 +21,28 @@ pub(crate) type Told = Option<Arc<Answer>>;
 /// The index.
 #[derive(Debug)]
 pub(crate) struct Index {
+    state: Mutex<Inner>,
+}
+
+/// How many there may be.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bounds {
     pending: usize,
     per_minute: usize,
     total: usize,
     bytes: usize,
-    state: Mutex<Inner>,
+}
+
+impl From<&Patience> for Bounds {
+    fn from(patience: &Patience) -> Self {
+        let Patience { pending, per_minute, total, bytes, .. } = *patience;
+        Self { pending, per_minute, total, bytes }
+    }
 }
 
 #[derive(Debug, Default)]
 struct Inner {
+    bounds: Bounds,
     slots: Map<CallId, Slot>,
     /// What is to be done next, and when.
     due: BTreeSet<(Mono, CallId)>,
@@ -80,8 +93,14 @@ pub(crate) struct New<'a> {
 
 impl Index {
     pub(crate) fn new(patience: &Patience) -> Self {
-        let Patience { pending, per_minute, total, bytes, .. } = *patience;
-        Self { pending, per_minute, total, bytes, state: Mutex::default() }
+        let index = Self { state: Mutex::default() };
+        index.bound(patience);
+        index
+    }
+
+    /// From here on so many are taken.
+    pub(crate) fn bound(&self, patience: &Patience) {
+        self.lock().bounds = patience.into();
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -91,7 +110,8 @@ impl Index {
     /// Takes a call that is to be held, or says why there are too many.
     pub(crate) fn admit(&self, new: &New<'_>, now: Mono) -> Result<(), Failure> {
         let mut inner = self.lock();
-        if inner.slots.len() >= self.total || inner.bytes + new.bytes > self.bytes {
+        let Bounds { pending, per_minute, total, bytes } = inner.bounds;
+        if inner.slots.len() >= total || inner.bytes + new.bytes > bytes {
             let told = "too many calls wait for an approval; have some decided, and try again";
             return Err(Failure::new(Code::Busy, told));
         }
@@ -99,14 +119,14 @@ impl Index {
         while counts.asks.front().is_some_and(|at| now.since(*at) >= MINUTE) {
             counts.asks.pop_front();
         }
-        if counts.pending >= self.pending {
+        if counts.pending >= pending {
             let told = format!(
                 "{} calls of this key wait for an approval, which is its limit; have them decided",
                 counts.pending
             );
             return Err(Failure::new(Code::RateLimited, told));
         }
-        if counts.asks.len() >= self.per_minute {
+        if counts.asks.len() >= per_minute {
             let told = format!(
                 "this key asked for {} approvals within a minute, which is its limit; try later",
                 counts.asks.len()

@@ -43,6 +43,9 @@ pub(crate) struct Kept {
     pub(crate) policy: Digest,
     /// The policy's reason code, and the same in words.
     pub(crate) reason: (String, String),
+    /// Everything that held it: what a person agrees to. A hold that is not among these is not lifted.
+    #[serde(default)]
+    pub(crate) holds: Vec<String>,
     /// The least level that may call the tool, and so the least that may approve it.
     pub(crate) level: Level,
     pub(crate) effects: Vec<String>,

@@ -193,7 +193,7 @@ impl Gateway {
         Ok(Went::To(answer))
     }
 
-    /// Everything that stands before a call, once more; the approval lifts the hold it was given for,
+    /// Everything that stands before a call, once more; the approval lifts the holds it was given for,
     /// and nothing else.
     fn again(&self, who: &Principal, request: &Request, kept: &Kept) -> Result<Box<Ready>, Again> {
         let void = |told: String| Again::ends(Failure::new(Code::ApprovalVoid, told));
@@ -213,10 +213,14 @@ impl Gateway {
         }
         match looked.decision {
             Decision::Allow(_) => {}
-            Decision::Hold(reason) if reason.as_str() == kept.reason.0 => {}
             Decision::Hold(reason) => {
-                let told = format!("the call is held for another reason now: {}", reason.text());
-                return Err(void(told));
+                if let Some(new) = looked.holds.iter().find(|it| !kept.holds.contains(it)) {
+                    let told = format!(
+                        "the call is held for another reason now: {} (`{new}`); call again",
+                        reason.text()
+                    );
+                    return Err(void(told));
+                }
             }
             Decision::Deny(reason) => {
                 let told = format!("since the call was held: {}", reason.text());
@@ -262,7 +266,7 @@ impl Gateway {
     }
 
     pub(crate) fn keep_ended(&self, waits: &Waits, id: CallId) {
-        let due = self.parts.clock.mono().after(waits.holding.patience.kept);
+        let due = self.parts.clock.mono().after(waits.patience().kept);
         waits.index.move_to(id, Phase::Ended, Some(due));
     }
 

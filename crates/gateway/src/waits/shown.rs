@@ -57,6 +57,8 @@ pub struct Shown {
     pub reason: String,
     /// The same in words.
     pub why: String,
+    /// Everything that holds it: reason codes, and rules by name and hash. An approval lifts these alone.
+    pub holds: Vec<String>,
     /// Who asks.
     pub asked_by: Asker,
     /// By which door it came.
@@ -171,6 +173,7 @@ impl Shown {
             source: kept.tool.source.to_string(),
             reason: kept.reason.0.clone(),
             why: kept.reason.1.clone(),
+            holds: kept.holds.clone(),
             asked_by: Asker {
                 subject: caller.subject.clone(),
                 key: caller.key.clone(),

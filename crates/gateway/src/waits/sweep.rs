@@ -42,7 +42,7 @@ impl Gateway {
 
     fn take_up(&self, waits: &Waits, kept: &Kept) -> bool {
         let (wall, mono) = (self.parts.clock.wall().0, self.parts.clock.mono());
-        let stays = u64::try_from(waits.holding.patience.kept.as_millis()).unwrap_or(u64::MAX);
+        let stays = u64::try_from(waits.patience().kept.as_millis()).unwrap_or(u64::MAX);
         let over =
             |from: u64| Duration::from_millis(from.saturating_add(stays).saturating_sub(wall));
         let (phase, wait) = match kept.state {

@@ -416,6 +416,84 @@ async fn what_changed_while_it_was_held_is_honoured_when_it_goes_on() {
     assert_eq!(bench.settled(id).await.status, Status::Succeeded);
 }
 
+fn holding(names: &[(&str, Option<&str>)]) -> Policy {
+    let rules = names.iter().map(|(name, tool)| policy::Rule {
+        name: (*name).to_owned(),
+        effect: policy::Effect::Hold,
+        tools: tool.map(|tool| vec![Pattern::new(tool).unwrap()]),
+        when: None,
+        time: None,
+        examples: Vec::new(),
+        at: policy::At::default(),
+    });
+    let global = Layer { rules: rules.collect(), ..Layer::default() };
+    Policy::new(Rules { global, ..Rules::default() }).unwrap()
+}
+
+#[tokio::test]
+async fn an_approval_lifts_the_holds_that_were_shown_and_no_rule_that_came_later() {
+    let plain = |bench: &Bench| {
+        let safe = tool("rm", |tool| tool.traits.safety = Safety::Safe);
+        bench.catalog.store(Arc::new(merged(2, vec![safe], &bench.ran)));
+    };
+    // The reason code is the same, before and after.
+    for (after, runs) in [
+        (holding(&[("first", None)]), true),
+        (holding(&[("first", None), ("second", None)]), false),
+        (holding(&[("second", None)]), false),
+        // Another rule under the same name.
+        (holding(&[("first", Some("rm"))]), false),
+        (holding(&[("other", Some("read")), ("first", None)]), true),
+        (Policy::default(), true),
+    ] {
+        let bench = Bench::new();
+        plain(&bench);
+        bench.policy.store(Arc::new(holding(&[("first", None)])));
+        let id = bench.held().await;
+        let shown = bench.gateway.approval(&owner(), id).await.unwrap();
+        assert_eq!((shown.reason.as_str(), shown.holds.len()), ("rule_hold", 1));
+        assert!(shown.holds[0].starts_with("rule first "), "{:?}", shown.holds);
+        bench.policy.store(Arc::new(after));
+        bench.approve(id).await.unwrap();
+        let answer = bench.settled(id).await;
+        assert_eq!(answer.status == Status::Succeeded, runs, "{answer:?}");
+        assert_eq!(bench.ran.calls(), usize::from(runs));
+        if !runs {
+            assert_eq!(code(&answer), Some(Code::ApprovalVoid));
+        }
+    }
+    // A rule that comes to a tool that was held for what it is, too.
+    let bench = Bench::new();
+    let id = bench.held().await;
+    bench.policy.store(Arc::new(holding(&[("late", None)])));
+    bench.approve(id).await.unwrap();
+    assert_eq!(code(&bench.settled(id).await), Some(Code::ApprovalVoid));
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_times_and_bounds_count_from_when_they_are_said() {
+    let bench = Bench::with(Patience { pending: 1, ..Patience::default() });
+    let first = bench.held().await;
+    let of = |shown: &super::Shown| shown.expires.0 - shown.created.0;
+    assert_eq!(code(&bench.call("{}").await), Some(Code::RateLimited));
+    let confirm = HashSet::from([agent().key().to_owned()]);
+    assert!(!bench.gateway.client_confirms(&agent()));
+    bench.gateway.set_patience(Patience {
+        pending: 2,
+        expires: Duration::from_mins(1),
+        client_confirm: confirm,
+        ..Patience::default()
+    });
+    let second = bench.held().await;
+    let (old, new) = (
+        bench.gateway.approval(&owner(), first).await.unwrap(),
+        bench.gateway.approval(&owner(), second).await.unwrap(),
+    );
+    assert_eq!((of(&old), of(&new)), (600_000, 60_000), "what waits keeps its time");
+    assert!(bench.gateway.client_confirms(&agent()));
+    assert_eq!(code(&bench.call("{}").await), Some(Code::RateLimited));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_attempts_at_once_one_runs() {
     let tries = deep(1_000, 10_000);
@@ -620,4 +698,66 @@ async fn ten_thousand_waiting_calls_cost_little_and_going_on_is_soon_done() {
     assert!(grown < 50 << 20, "{grown}");
     assert!(spent < Duration::from_millis(200), "{spent:?}");
     assert!(middle < Duration::from_millis(5), "{middle:?}");
+}
+
+/// Contracts 1.5: the function says approved, denied with or without a reason, or modified; what does not
+/// fit, and a function without the right, run nothing.
+#[tokio::test]
+async fn golden_results_of_the_approval_callback_have_spec_1s_object_and_texts() {
+    use crate::facade::{Asked, Runner, Verdict};
+    type Says = fn(&super::Shown) -> Verdict;
+    let modified = |_: &super::Shown| Verdict::Modified(r#"{"n":2}"#.into());
+    let unfit = |_: &super::Shown| Verdict::Modified(r#"{"n":"two"}"#.into());
+    let says: [(&str, Says, Principal); 6] = [
+        ("approved", |_| Verdict::Approved, owner()),
+        ("denied", |_| Verdict::Denied(None), owner()),
+        ("denied with a reason", |_| Verdict::Denied(Some("not today".to_owned())), owner()),
+        ("modified", modified, owner()),
+        ("modified to what does not fit", unfit, owner()),
+        ("a function without the right", |_| Verdict::Approved, agent()),
+    ];
+    let mut shown = Vec::new();
+    for (name, says, who) in says {
+        let bench = Bench::new();
+        let runner = Runner::new(Arc::clone(&bench.gateway), agent()).approved_by(who, says);
+        let args = r#"{"n":1}"#.into();
+        let asked = Asked { id: "call_1".to_owned(), name: "rm".to_owned(), args };
+        let mut result = runner.execute(asked).await;
+        result.metadata.execution_time_ms = 0;
+        assert_eq!((result.id.as_str(), result.success), ("call_1", result.error.is_none()));
+        assert_eq!(bench.ran.calls(), usize::from(result.success), "{name}");
+        assert_eq!(result.metadata.approved, result.success, "{name}");
+        shown.push(json!({"function": name, "result": result}));
+    }
+    insta::assert_json_snapshot!("approval_callback", shown);
+}
+
+/// Who decides first counts, also where the function never says anything; and no call waits for ever.
+#[tokio::test(start_paused = true)]
+async fn a_callback_that_says_nothing_holds_nobody_for_ever() {
+    use crate::facade::{Ask, Asked, Runner, Verdict};
+    struct Silent;
+    impl Ask for Silent {
+        fn ask<'a>(&'a self, _: &'a super::Shown) -> tool::Boxed<'a, Verdict> {
+            Box::pin(std::future::pending())
+        }
+    }
+    let bench = Bench::new();
+    let runner = Runner::new(Arc::clone(&bench.gateway), agent()).approved_by(owner(), Silent);
+    let asked = || Asked { id: "1".to_owned(), name: "rm".to_owned(), args: r#"{"n":1}"#.into() };
+    let mut tasks = JoinSet::new();
+    let first = runner.clone();
+    let asked_first = asked();
+    tasks.spawn(async move { first.execute(asked_first).await });
+    let id = loop {
+        let page = bench.gateway.approvals(&owner(), true, (None, 10)).await.unwrap();
+        if let Some(shown) = page.approvals.first() {
+            break shown.id;
+        }
+        tokio::task::yield_now().await;
+    };
+    bench.approve(id).await.unwrap();
+    let result = tasks.join_next().await.unwrap().unwrap();
+    assert!(result.success, "{result:?}");
+    assert!(!result.metadata.approved, "another agreed, not the function");
 }

@@ -11,6 +11,8 @@ use tool::{LedgerError, Mono};
 use super::RecordKey;
 use crate::chain::Checkpoint;
 use crate::failure::failed;
+use crate::file_ledger::FileLedger;
+use crate::retain::{Keep, Retained};
 
 /// The second place gets one no more often than this: each speaks of all that came before.
 const APART: Duration = Duration::from_mins(1);
@@ -36,6 +38,17 @@ impl Seals {
     /// Where the last signed checkpoint of a writer stands.
     pub fn path(dir: &Path, writer: &str) -> PathBuf {
         dir.join(format!("{writer}.checkpoint"))
+    }
+
+    /// Removes what `keep` does not keep of what was signed; see [`FileLedger::retain`].
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn retain(&self, ledger: &FileLedger, keep: Keep) -> Result<Retained, LedgerError> {
+        match &self.last {
+            Some(signed) => ledger.retain(keep, signed, &self.key),
+            None => Ok(Retained::default()),
+        }
     }
 
     /// Another second place from here on.

@@ -290,6 +290,14 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        world.burn()?;
+        world.names.remove(&name(path)).ok_or(io::ErrorKind::NotFound)?;
+        world.name_changed();
+        Ok(())
+    }
+
     fn sync_dir(&self, _: &Path) -> io::Result<()> {
         let mut world = self.world();
         if world.burn()? {

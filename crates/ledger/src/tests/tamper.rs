@@ -14,7 +14,7 @@ use crate::frame::{decode, frames, put};
 use crate::segment::{HEADER, name};
 use crate::verify::{Report, verify};
 
-type Files = BTreeMap<String, Vec<u8>>;
+pub(super) type Files = BTreeMap<String, Vec<u8>>;
 
 /// A record that was closed in order: 300 calls in many segments.
 fn record() -> (Files, Checkpoint) {
@@ -75,7 +75,7 @@ fn sum(frame: &mut [u8]) {
     decode(frame).unwrap();
 }
 
-const KINDS: [&str; 12] = [
+pub(super) const KINDS: [&str; 12] = [
     "flip a bit",
     "flip a bit of a body, with its checksum",
     "flip a bit of a header",
@@ -91,7 +91,7 @@ const KINDS: [&str; 12] = [
 ];
 
 /// Does one of [`KINDS`] to anything but the last frame, which no checkpoint covers.
-fn edit(kind: usize, files: &mut Files, random: &mut Random) {
+pub(super) fn edit(kind: usize, files: &mut Files, random: &mut Random) {
     let all = all_frames(files);
     let sealed = &all[..all.len() - 1];
     let pick = random.index(sealed.len());

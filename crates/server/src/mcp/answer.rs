@@ -64,7 +64,7 @@ async fn requested(who: Who<'_>, heads: Heads<'_>, request: &Request) -> Result<
         ("prompts/list", _) => lists::prompts(&asked),
         ("resources/list", _) => lists::resources(&asked, false),
         ("resources/templates/list", _) => lists::resources(&asked, true),
-        ("prompts/get", _) => methods::called(&asked, "mcp.prompts.get").await,
+        ("prompts/get", _) => methods::prompt(&asked).await,
         ("resources/read", _) => methods::called(&asked, "mcp.resources.read").await,
         ("completion/complete", _) => methods::called(&asked, "mcp.completion.complete").await,
         ("resources/subscribe", Era::Handshake) => follow::subscribe(&asked).await,

@@ -36,7 +36,7 @@ pub(super) struct Held {
 
 impl Held {
     pub(super) fn of(asked: &Asked<'_>, native: &str) -> Self {
-        let configured = asked.who.doors.parts.notices.page.clone();
+        let configured = asked.who.doors.page();
         let host = asked.heads.0.get(http::header::HOST).and_then(|host| host.to_str().ok());
         let own = host.map(|host| format!("http://{host}/approvals/{{id}}"));
         let found = asked.who.view();

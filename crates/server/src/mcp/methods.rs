@@ -24,6 +24,21 @@ pub(super) async fn called(asked: &Asked<'_>, name: &'static str) -> Result<Repl
     run(asked, finish, request).await
 }
 
+/// `prompts/get`: not of a prompt whose definition nobody has agreed to.
+pub(super) async fn prompt(asked: &Asked<'_>) -> Result<Reply, Refused> {
+    let [name] = asked.pick(["name"]);
+    let name = name.as_ref().and_then(Json::text);
+    let view = asked.who.view();
+    let shelf = asked.who.scope.shelf(&view).map_err(Refused::params)?;
+    if let (Some(shelf), Some(name)) = (shelf, name)
+        && shelf.holds_prompt_back(&name)
+    {
+        let shown: String = name.chars().take(tool::name::MAX).collect();
+        return Err(Refused::params(format!("unknown prompt `{}`", shown.escape_debug())));
+    }
+    called(asked, "mcp.prompts.get").await
+}
+
 /// The params without what is said to this server alone.
 pub(super) fn args(asked: &Asked<'_>) -> Json {
     let params = asked.params.cloned().unwrap_or_else(Json::empty);

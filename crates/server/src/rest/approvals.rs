@@ -71,6 +71,8 @@ struct Approval {
     reason: String,
     /// The same in words.
     why: String,
+    /// Everything that holds it: reason codes, and rules by name and hash. An approval lifts these alone.
+    holds: Vec<String>,
     /// Subject, key, level, and whether it is an agent.
     asked_by: serde_json::Map<String, serde_json::Value>,
     /// By which door it came.

@@ -57,6 +57,7 @@ fn text(approval: &Value) -> String {
         ("asked by", who),
         ("through", line("door")),
         ("effects", line("side_effects")),
+        ("holds", line("holds")),
         ("created", line("created")),
         ("expires", line("expires")),
         ("sha256", line("arguments_sha256")),

@@ -1,6 +1,7 @@
 //! `toolkeep doctor`: looks at everything a server needs, changes nothing, starts nothing.
 
 mod checks;
+mod record;
 
 use std::path::Path;
 
@@ -90,6 +91,7 @@ async fn of_data(config: &Config, context: &Context<'_>) -> Vec<Finding> {
         return findings;
     }
     findings.extend(checks::keys(&data));
+    findings.extend(record::kept(&data, config.keep));
     findings.extend(checks::server(&data, context).await);
     findings
 }

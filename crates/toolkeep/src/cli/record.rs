@@ -3,6 +3,7 @@
 mod checkpoint;
 mod export;
 mod list;
+mod proof;
 mod show;
 mod tail;
 mod verify;
@@ -22,6 +23,7 @@ pub(super) enum Record {
     Verify(verify::Verify),
     Checkpoint(checkpoint::Checkpoint),
     Export(export::Export),
+    Proof(proof::Proof),
 }
 
 impl Record {
@@ -33,6 +35,7 @@ impl Record {
             Self::Verify(command) => command.run(context, ui),
             Self::Checkpoint(command) => command.run(context, ui),
             Self::Export(command) => command.run(context, ui),
+            Self::Proof(command) => command.run(context, ui),
         }
     }
 }

@@ -35,6 +35,10 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// A second place for signed checkpoints, absolute.
     pub checkpoints_also: Option<PathBuf>,
+    /// How much of the record is kept.
+    pub keep: ledger::Keep,
+    /// Bytes at which a file of the record is closed.
+    pub record_file: u64,
     /// Who may call what.
     pub policy: policy::Policy,
     /// Whether the file has a policy at all, be it an empty one.
@@ -264,7 +268,7 @@ pub struct ApprovalsConfig {
 }
 
 /// An address that is told of held calls. Both may hold secrets.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookConfig {
     /// Where.
     pub url: Url,

@@ -6,6 +6,7 @@ mod authorization;
 mod mcp_servers;
 mod modules;
 mod policy;
+mod records;
 mod source;
 mod tokens;
 
@@ -56,6 +57,8 @@ impl Resolver<'_> {
             approvals: low.approvals.get().map(|it| self.approvals(it)).unwrap_or_default(),
             limits: low.limits.get().map(|limits| self.limits(limits)).unwrap_or_default(),
             checkpoints_also: self.checkpoints_also(low),
+            keep: self.keep(low),
+            record_file: self.record_file(low),
             policy: self.policy(low.policy.get()),
             policy_said: !low.policy.is_absent(),
             redis: self.redis(low),
@@ -221,16 +224,6 @@ impl Resolver<'_> {
                 None
             }
         }
-    }
-
-    fn checkpoints_also(&self, low: &low::File) -> Option<PathBuf> {
-        let (also, place) = low.records.get()?.checkpoints.get()?.also.given()?;
-        if also.is_empty() || also.ends_with('/') {
-            let fix = "name a file, such as `/mnt/other/toolkeep.checkpoints`";
-            self.sink.tell(place, format!("`{}` is no file", shorten(also)), fix);
-            return None;
-        }
-        Some(self.path(also))
     }
 
     fn redis(&self, low: &low::File) -> Option<Secret> {

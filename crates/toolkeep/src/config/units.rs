@@ -28,6 +28,18 @@ pub(super) fn time(text: &str, longest: Duration) -> Result<Duration, String> {
     Ok(time)
 }
 
+/// `36h`, `90d`, `52w`.
+pub(super) fn age(text: &str) -> Option<Duration> {
+    let (number, unit) = split(text)?;
+    let hours = match unit {
+        "h" => 1,
+        "d" => 24,
+        "w" => 24 * 7,
+        _ => return None,
+    };
+    Some(Duration::from_secs(number.saturating_mul(hours).saturating_mul(3_600)))
+}
+
 /// `1048576`, `64KiB`, `2MiB`, `1GiB`; also `kB`, `MB`, `GB` by the thousand.
 pub(super) fn size(text: &str) -> Result<usize, String> {
     let advice = "write a number of bytes, or one with its unit, such as `64KiB` or `2MiB`";

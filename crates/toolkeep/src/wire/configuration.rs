@@ -38,6 +38,7 @@ pub(super) fn told_of_restart(first: Option<&Config>, now: &Config) {
         ("data", first.data == now.data),
         ("server", first.server == now.server),
         ("limits", first.limits == now.limits),
+        ("records.file", first.record_file == now.record_file),
     ] {
         if !stays {
             tracing::warn!(key, "this change counts after a restart of the server");

@@ -1,17 +1,19 @@
 //! Where calls are held, and who is told of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use gateway::{Gateway, Herald, Holding, Nobody, Patience};
+use arc_swap::ArcSwapOption;
+use gateway::{Event, Gateway, Herald, Holding, Patience};
 use guard::egress::Egress;
-use server::{Keys, Notices};
+use server::{Doors, Keys, Notices};
 use store::Sealed;
+use tokio::sync::Notify;
 use tool::Clock;
 
 use super::fault;
-use super::webhook::{self, Teller};
+use super::webhook::{self, Teller, Webhook};
 use crate::cli::failure::Failure;
-use crate::config::Config;
+use crate::config::{Config, WebhookConfig};
 
 /// How callers are told of them.
 pub(super) fn notices(config: &Config) -> Notices {
@@ -27,37 +29,100 @@ pub(super) async fn restored(gateway: &Gateway) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tells the webhook, where there is one; never ends.
-pub(super) async fn telling(teller: Option<Teller>) {
-    match teller {
-        Some(teller) => teller.run().await,
-        None => std::future::pending().await,
+/// Who is told of held calls now: the webhook of the configuration, where it has one.
+#[derive(Debug)]
+pub(super) struct Hooks {
+    egress: Egress,
+    clock: Arc<dyn Clock>,
+    hook: ArcSwapOption<Webhook>,
+    said: Mutex<Option<WebhookConfig>>,
+    next: Mutex<Option<Teller>>,
+    changed: Notify,
+}
+
+impl Herald for Hooks {
+    fn tell(&self, event: &Event) {
+        if let Some(hook) = self.hook.load().as_ref() {
+            hook.tell(event);
+        }
     }
 }
 
-/// From the configuration; with what tells the webhook, where there is one.
-pub(super) fn holding(
-    config: &Config,
-    keys: &Arc<Keys>,
-    (store, egress): (Sealed, &Egress),
-    clock: &Arc<dyn Clock>,
-) -> Result<(Holding, Option<Teller>), Failure> {
-    let approvals = &config.approvals;
-    let (herald, teller): (Arc<dyn Herald>, _) = match &approvals.webhook {
-        None => (Arc::new(Nobody), None),
-        Some(hook) => {
-            let (hook, teller) = webhook::new(hook, egress, clock).map_err(fault("the webhook"))?;
-            (Arc::new(hook), Some(teller))
+impl Hooks {
+    /// Tells another webhook from here on, where it is another. What the old one was not told yet is lost.
+    fn set(&self, config: Option<&WebhookConfig>) -> Result<(), String> {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.as_ref() == config {
+            return Ok(());
         }
-    };
-    let patience = Patience {
+        let made = config.map(|hook| webhook::new(hook, &self.egress, &self.clock)).transpose()?;
+        let (hook, teller) = made.map_or((None, None), |(hook, teller)| (Some(hook), Some(teller)));
+        *said = config.cloned();
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = teller;
+        self.hook.store(hook.map(Arc::new));
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Tells the webhook, where there is one; never ends.
+    pub(super) async fn run(&self) {
+        loop {
+            let teller = self.next.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let telling = async {
+                match teller {
+                    Some(teller) => teller.run().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = telling => {}
+                () = self.changed.notified() => {}
+            }
+        }
+    }
+}
+
+fn patience(config: &Config) -> Patience {
+    let approvals = &config.approvals;
+    Patience {
         expires: approvals.expires,
         pending: approvals.pending,
         per_minute: approvals.per_minute,
         client_confirm: approvals.client_confirm.clone(),
         ..Patience::default()
+    }
+}
+
+/// From here on calls are held as this configuration says; those that wait keep their time.
+pub(super) fn follow(config: &Config, gateway: &Gateway, (doors, hooks): (&Doors, &Hooks)) {
+    gateway.set_patience(patience(config));
+    doors.set_page(config.approvals.page.clone());
+    if let Err(error) = hooks.set(config.approvals.webhook.as_ref()) {
+        tracing::error!(%error, "the webhook of the configuration cannot be used; the old one stays");
+    }
+}
+
+/// From the configuration; with what tells the webhook.
+pub(super) fn holding(
+    config: &Config,
+    keys: &Arc<Keys>,
+    (store, egress): (Sealed, &Egress),
+    clock: &Arc<dyn Clock>,
+) -> Result<(Holding, Arc<Hooks>), Failure> {
+    let hooks = Arc::new(Hooks {
+        egress: egress.clone(),
+        clock: Arc::clone(clock),
+        hook: ArcSwapOption::empty(),
+        said: Mutex::default(),
+        next: Mutex::default(),
+        changed: Notify::new(),
+    });
+    hooks.set(config.approvals.webhook.as_ref()).map_err(fault("the webhook"))?;
+    let holding = Holding {
+        store: Arc::new(store),
+        holders: Arc::clone(keys) as _,
+        herald: Arc::clone(&hooks) as _,
+        patience: patience(config),
     };
-    let holding =
-        Holding { store: Arc::new(store), holders: Arc::clone(keys) as _, herald, patience };
-    Ok((holding, teller))
+    Ok((holding, hooks))
 }

@@ -16,12 +16,13 @@ use crate::cli::wiring::Start;
 
 /// Scanning the record takes as long as the disk does, so not on a thread that others wait for.
 pub(super) async fn ledger(
-    dir: PathBuf,
+    (dir, segment_bytes): (PathBuf, u64),
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<FileLedger>, Failure> {
     let clock = Arc::clone(clock);
+    let options = ledger::Options { segment_bytes, ..ledger::Options::default() };
     let opened = tokio::task::spawn_blocking(move || {
-        FileLedger::open(&dir, Arc::new(RealDisk), clock, ledger::Options::default())
+        FileLedger::open(&dir, Arc::new(RealDisk), clock, options)
     });
     let (ledger, recovery) =
         opened.await.map_err(fault("the record"))?.map_err(fault("the record"))?;
@@ -48,7 +49,9 @@ pub(super) fn pins(
     let pins = Arc::new(Pins::new(Org::default(), sealed, events, Arc::clone(clock)));
     let places = (start.held.data().records(), start.config.checkpoints_also.clone());
     let at = (Org::default(), pins);
-    Ok((at, Sealing::new(Arc::clone(ledger), key, places, Arc::clone(clock))))
+    let sealing = Sealing::new(Arc::clone(ledger), key, places, Arc::clone(clock));
+    sealing.set_keep(start.config.keep);
+    Ok((at, sealing))
 }
 
 /// Without a place for them, answers that are too large fail, and all else goes on.

@@ -31,6 +31,7 @@ const ANSWER: usize = 64 << 10;
 pub(super) struct Webhook(mpsc::Sender<Value>);
 
 /// Tells them.
+#[derive(Debug)]
 pub(super) struct Teller {
     news: mpsc::Receiver<Value>,
     url: String,

@@ -3,6 +3,7 @@
 
 mod cost;
 mod crash;
+mod expire;
 mod terminal;
 mod webhook;
 

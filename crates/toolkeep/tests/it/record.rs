@@ -167,3 +167,94 @@ fn the_record_is_exported_line_by_line() {
     let last = lines.last().unwrap()["seq"].to_string();
     assert_eq!(home.run(&["record", "export", "--from", &last]).out.lines().count(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_to_be_kept_goes_while_the_server_runs_and_the_rest_is_proved() {
+    use crate::support::home::Home as Place;
+    use crate::support::server::serve;
+    use crate::support_real::cli;
+    use serde_json::json;
+
+    let home = Place::new("version: 1\nrecords: { file: 64KiB }\n");
+    let server = serve(&home).await;
+    let agent = server.agent();
+    let mut calls = 0;
+    let kept = |ran: &str| ran.lines().next().unwrap_or_default().to_owned();
+    for _ in 0..1_300 {
+        assert_eq!(agent.call("echo", &json!({ "message": "x".repeat(64) })).await.status, 200);
+        calls += 1;
+        if calls == 100 {
+            // The checkpoint is written down within a second or two.
+            for _ in 0..3_000 {
+                if server.data.join("records/main.checkpoint").exists() {
+                    break;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+            fs::copy(server.data.join("records/main.checkpoint"), home.path("old.txt")).unwrap();
+        }
+    }
+    let doctor = cli(&server, &["doctor"]).good();
+    assert!(doctor.contains("all is kept"), "{doctor}");
+    // Read while it runs.
+    fs::write(home.config(), "version: 1\nrecords: { file: 64KiB, keep: { bytes: 1MiB } }\n")
+        .unwrap();
+    let tombs = || {
+        fs::read_dir(server.data.join("records"))
+            .unwrap()
+            .map(Result::unwrap)
+            .filter(|entry| entry.file_name().to_string_lossy().ends_with(".tomb"))
+            .count()
+    };
+    for _ in 0..3_000 {
+        if tombs() > 2 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(tombs() > 2, "nothing was removed");
+    let doctor = cli(&server, &["doctor"]).good();
+    assert!(doctor.contains("tombstones stay; kept as"), "{doctor}");
+    fs::copy(server.data.join("records/main.checkpoint"), home.path("new.txt")).unwrap();
+    let path = |name: &str| home.path(name).display().to_string();
+    let (old, new, proof) = (path("old.txt"), path("new.txt"), path("proof.json"));
+    let both = ["record", "verify", "--checkpoint", &old, "--checkpoint", &new];
+    let ran = cli(&server, &both).good();
+    assert!(
+        ran.contains("retention removed") && ran.contains("2 checkpoints kept elsewhere fit"),
+        "{ran}"
+    );
+    assert!(ran.contains("only an export or a copy shows them"), "{ran}");
+    let made =
+        cli(&server, &["record", "proof", "--old", &old, "--new", &new, "-o", "json"]).good();
+    fs::write(&proof, &made).unwrap();
+    let key = cli(&server, &["record", "checkpoint", "--public"]).good();
+    let check = [
+        "record",
+        "proof",
+        "--old",
+        &old,
+        "--new",
+        &new,
+        "--signer",
+        key.trim(),
+        "--check",
+        &proof,
+    ];
+    let told = kept(&cli(&server, &check).good());
+    assert!(told.starts_with("proved: "), "{told}");
+    fs::write(&proof, made.replacen("sha256:", "sha256:0", 1).replacen("\",", "0\",", 1)).unwrap();
+    assert_ne!(cli(&server, &check).code, Some(0), "a forged proof holds");
+    let hash = made.split("sha256:").nth(1).unwrap().split('"').next().unwrap();
+    let other: String = hash.chars().rev().collect();
+    fs::write(&proof, made.replacen(hash, &other, 1)).unwrap();
+    let ran = cli(&server, &check);
+    assert!(ran.code == Some(1) && ran.err.contains("does not lead to"), "{ran:?}");
+    // The tombstones of a server that is gone are checked as well.
+    assert!(server.stop().await.success());
+    let again = serve(&home).await;
+    assert_eq!(again.agent().call("echo", &json!({ "message": "y" })).await.status, 200);
+    let ran = cli(&again, &both).good();
+    assert!(ran.contains("the record is whole"), "{ran}");
+    assert!(again.stop().await.success());
+}

@@ -1,7 +1,7 @@
 //! `toolkeep record verify`.
 
 mod proof;
-mod signed;
+pub(super) mod signed;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,8 +26,8 @@ const KEPT: u64 = 16 << 20;
 /// Works on the data directory itself, whether a server runs or not, and changes nothing. What no
 /// check can see by itself is seen against a checkpoint that was kept elsewhere: a second place in the
 /// configuration (`records: { checkpoints: { also: FILE } }`), or a copy of what `toolkeep record
-/// checkpoint` prints. Several are checked against each other, too. The answer says what was proved
-/// and what was not.
+/// checkpoint` prints. Several are checked against each other, too. Where retention removed files, their
+/// tombstones are checked instead. The answer says what was proved and what was not.
 ///
 /// Exits with 1 where something is wrong.
 #[derive(Debug, Args)]
@@ -41,9 +41,9 @@ pub(in crate::cli) struct Verify {
     /// A file of signed checkpoints that were kept elsewhere. May be given several times.
     #[arg(long, value_name = "FILE")]
     checkpoint: Vec<PathBuf>,
-    /// The key that signed them, or a file that holds it: what `toolkeep record checkpoint --public` prints
+    /// The key that signed them and the tombstones, or a file that holds it: what `toolkeep record checkpoint --public` prints
     /// [default: that of the data directory]. May be given several times.
-    #[arg(long, value_name = "KEY", requires = "checkpoint")]
+    #[arg(long, value_name = "KEY")]
     signer: Vec<String>,
     /// An answer of this command, as JSON, that was kept elsewhere. May be given several times.
     #[arg(long, value_name = "FILE")]
@@ -84,7 +84,9 @@ impl Verify {
             );
         }
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-        let report = ledger::verify(&records, &disk, &kept)
+        let signers = |writer: &str| signed.signers(writer);
+        let signers = signed.has_signers().then_some(&signers as ledger::Signers<'_>);
+        let report = ledger::verify_signed(&records, &disk, &kept, signers)
             .map_err(|error| Failure::new(Exit::Failed, error.message))?;
         let sound = report.is_sound();
         let (proved, not_proved) = proof::of(&report, &signed, kept.len());
@@ -120,6 +122,10 @@ fn text(answer: &Answer<'_>) -> String {
         "UNSEALED",
     ];
     let mut parts = vec![table(head, &rows)];
+    let gone: Vec<_> = report.writers.iter().filter_map(gone).collect();
+    if !gone.is_empty() {
+        parts.push(gone.join("\n"));
+    }
     let found = report.findings.iter().map(|finding| {
         let (file, offset) = (clean(&finding.segment), finding.offset);
         format!("{file} at byte {offset}: {}", clean(&finding.text))
@@ -141,6 +147,17 @@ fn text(answer: &Answer<'_>) -> String {
         }
     }
     parts.join("\n\n")
+}
+
+fn gone(writer: &WriterReport) -> Option<String> {
+    let gone = writer.gone.as_ref()?;
+    Some(format!(
+        "{}: retention removed {} files, {} bytes, the records 1 to {}",
+        clean(&writer.writer),
+        gone.segments,
+        gone.bytes,
+        gone.through
+    ))
 }
 
 fn row(writer: &WriterReport) -> [String; 9] {

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::Size;
 use crate::config::field::Field;
 
 /// The record of all calls.
@@ -11,6 +12,22 @@ use crate::config::field::Field;
 pub(in crate::config) struct Records {
     /// Signed checkpoints, by which changes of the record are found.
     pub(in crate::config) checkpoints: Field<Checkpoints>,
+    /// How much of the record is kept. Default: all of it.
+    pub(in crate::config) keep: Field<Keep>,
+    /// A file of the record is closed when it has so many bytes, such as `64MiB`; 64 KiB to 1 GiB. What
+    /// is not kept goes by whole files. Counts after a restart. Default: `64MiB`.
+    pub(in crate::config) file: Field<Size>,
+}
+
+/// How much of the record is kept. Whole files go, oldest first; a signed tombstone stays in the place of
+/// each, by which all that is left can still be checked.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(in crate::config) struct Keep {
+    /// Files whose records are all older than this go, such as `90d`; at least `1h`.
+    pub(in crate::config) age: Field<String>,
+    /// Where all files together have more bytes than this, the oldest go, such as `20GiB`; at least `1MiB`.
+    pub(in crate::config) bytes: Field<Size>,
 }
 
 /// Signed checkpoints.

@@ -57,3 +57,31 @@ async fn the_python_client_gets_what_a_person_decided() {
     }
     assert!(server.stop().await.success());
 }
+
+/// The same where nobody decides: the client is told, in both eras, and nothing runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_python_client_is_told_that_nobody_decided() {
+    let bench = Bench::new("approvals: { per_minute: 1000, expires: 4s }\n");
+    let server = serve(&bench.home).await;
+    let key = std::fs::read_to_string(server.data.join("agent.key")).unwrap();
+    let door = keyed::start(&format!("{}/mcp", server.url), key.trim()).await.unwrap();
+    for (n, (mode, can)) in MODES.into_iter().enumerate() {
+        let n = n as u64 + 1;
+        let mut client: Command = command(installed("venv-mcp/bin/python")).into();
+        client.arg(files().with_file_name("clients").join("held.py"));
+        client.args([&door.url, mode, can, &n.to_string()]).current_dir(std::env::temp_dir());
+        client.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let ended = client.kill_on_drop(true).spawn().unwrap().wait_with_output().await.unwrap();
+        let out = String::from_utf8_lossy(&ended.stdout).into_owned();
+        let err = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.success(), "{mode} {can}: {out}\n{err}");
+        let seen: Value = serde_json::from_str(&out).unwrap();
+        assert!(
+            seen["error"] == true && seen["text"].to_string().contains("approval_expired"),
+            "{seen}"
+        );
+        assert_eq!(bench.ran(n), 0);
+        println!("python {mode} {can}: expire: {}", seen["text"]);
+    }
+    assert!(server.stop().await.success());
+}

@@ -10,6 +10,7 @@ pub(super) fn of(report: &Report, signed: &Signed, kept: usize) -> (Vec<String>,
     if report.is_sound() {
         for writer in &report.writers {
             of_writer(writer, &mut proved, &mut not);
+            of_gone(writer, signed, (&mut proved, &mut not));
         }
     }
     let fitting: u64 = report.writers.iter().map(|writer| writer.kept).sum();
@@ -49,8 +50,13 @@ pub(super) fn of(report: &Report, signed: &Signed, kept: usize) -> (Vec<String>,
 fn of_writer(writer: &WriterReport, proved: &mut Vec<String>, not: &mut Vec<String>) {
     let (name, records) = (&writer.writer, writer.records);
     let sealed = records.saturating_sub(writer.unsealed);
-    proved
-        .push(format!("`{name}`: the first {sealed} records are those that its checkpoints seal"));
+    proved.push(match &writer.gone {
+        None => format!("`{name}`: the first {sealed} records are those that its checkpoints seal"),
+        Some(gone) => format!(
+            "`{name}`: the {sealed} records from {} on are those that its checkpoints seal",
+            gone.through + 1
+        ),
+    });
     if writer.unsealed > 0 {
         not.push(format!(
             "`{name}`: the last {} of {records} records are behind the last checkpoint: a change that keeps \
@@ -64,6 +70,35 @@ fn of_writer(writer: &WriterReport, proved: &mut Vec<String>, not: &mut Vec<Stri
         ));
         not.push(format!(
             "`{name}`: what came after record {through}, where all of it was cut off or written anew"
+        ));
+    }
+}
+
+/// What can be said of records that retention removed.
+fn of_gone(
+    writer: &WriterReport,
+    signed: &Signed,
+    (proved, not): (&mut Vec<String>, &mut Vec<String>),
+) {
+    let Some(gone) = &writer.gone else { return };
+    let (name, through) = (&writer.writer, gone.through);
+    proved.push(format!(
+        "`{name}`: the records 1 to {through} were there and were sealed: {} tombstones lead to the tree that \
+         the later checkpoints seal",
+        gone.segments
+    ));
+    not.push(format!(
+        "`{name}`: what the records 1 to {through} said, and that each call in them had one intent and one \
+         outcome: they are gone, and only an export or a copy shows them"
+    ));
+    if gone.unchecked > 0 {
+        not.push(format!(
+            "`{name}`: who signed its {} tombstones: there was no key to check them with; give it with `--signer`",
+            gone.unchecked
+        ));
+    } else if signed.own_signer() {
+        not.push(format!(
+            "`{name}`: that the server removed them, and not somebody who has its key: that lies beside the record"
         ));
     }
 }

@@ -16,25 +16,29 @@ const KEY: u64 = 4 << 10;
 
 /// What was given of signed checkpoints.
 #[derive(Debug, Default)]
-pub(super) struct Signed {
+pub(in crate::cli::record) struct Signed {
     /// Those whose signature holds.
-    pub(super) checkpoints: Vec<Checkpoint>,
+    pub(in crate::cli::record) checkpoints: Vec<Checkpoint>,
     /// Whether the keys lay beside the record.
     pub(super) own_key: bool,
     /// Notes that the key of the data directory did not sign: of another time or installation.
     pub(super) foreign: usize,
+    given: Vec<VerifyKey>,
+    own: Option<RecordKey>,
 }
 
 impl Signed {
-    pub(super) fn read(
+    pub(in crate::cli::record) fn read(
         files: &[PathBuf],
         keys: &[String],
         data: &DataDir,
     ) -> Result<Self, Failure> {
-        if files.is_empty() {
-            return Ok(Self::default());
-        }
         let given = keys.iter().map(|key| key_of(key)).collect::<Result<Vec<_>, _>>()?;
+        if files.is_empty() {
+            // What was never signed has no key, and is checked all the same.
+            let own = own(data).ok().filter(|_| given.is_empty());
+            return Ok(Self { given, own, ..Self::default() });
+        }
         let own = if given.is_empty() { Some(own(data)?) } else { None };
         let mut signed = Self { own_key: own.is_some(), ..Self::default() };
         for file in files {
@@ -55,7 +59,24 @@ impl Signed {
             );
             return Err(failure.fix("give the key that signed it: `--signer KEY`"));
         }
+        (signed.given, signed.own) = (given, own);
         Ok(signed)
+    }
+
+    /// Whether there is a key at all.
+    pub(super) fn has_signers(&self) -> bool {
+        self.own.is_some() || !self.given.is_empty()
+    }
+
+    /// Whether the keys are those that lie beside the record.
+    pub(super) fn own_signer(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// The keys that a writer's tombstones may be signed with.
+    pub(super) fn signers(&self, writer: &str) -> Vec<VerifyKey> {
+        let own = self.own.as_ref().map(|key| key.of_writer(writer));
+        self.given.iter().cloned().chain(own).collect()
     }
 
     fn add(

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::machine;
 use crate::message::Message;
@@ -9,7 +10,7 @@ use crate::options::{Options, USAGE};
 use crate::report::Report;
 use crate::target::{Part, Series, Target, in_turn};
 use crate::toolkeep::Toolkeep;
-use crate::{lists, peers, perf};
+use crate::{callgrind, lists, peers, perf};
 
 /// Measures, prints, and writes where asked.
 pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
@@ -17,8 +18,11 @@ pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
         println!("{USAGE}");
         return Ok(());
     }
-    let options = Options::parse(flags)?;
     let folder = Folder::make()?;
+    if let ["--instructions", rest @ ..] = flags {
+        return callgrind::run(rest, &folder.0).await;
+    }
+    let options = Options::parse(flags)?;
     let counting = perf::available();
     let calls = calls(&options, &folder.0, counting.is_ok()).await?;
     // Lists are no matter of the others.
@@ -77,7 +81,9 @@ async fn calls(options: &Options, folder: &Path, count: bool) -> Result<Vec<Seri
         target(PASS, Message::call(pass.address, "echo"), between, &[between, behind]),
     ];
     let toolkeep = match &options.toolkeep {
-        Some(binary) => Some(Toolkeep::start(binary, upstream.address, folder).await?),
+        Some(binary) => {
+            Some(Toolkeep::start(Command::new(binary), upstream.address, folder).await?)
+        }
         None => None,
     };
     if let Some(toolkeep) = &toolkeep {

@@ -6,6 +6,7 @@
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -52,7 +53,7 @@ async fn measure(binary: &Path, folder: &Path, tools: usize) -> Result<(), Strin
         configuration.push_str(&line);
     }
     let begun = Instant::now();
-    let toolkeep = Toolkeep::with(binary, &configuration, folder).await?;
+    let toolkeep = Toolkeep::with(Command::new(binary), &configuration, folder).await?;
     while pages(&toolkeep).await?.1 < tools {
         if begun.elapsed() > PATIENCE {
             return Err("the tools are not listed; look at `toolkeep source list`".to_owned());

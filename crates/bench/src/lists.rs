@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use crate::message::{Expect, Message};
 use crate::options::Options;
@@ -35,7 +36,9 @@ pub(crate) async fn run(options: &Options, folder: &Path) -> Result<Vec<List>, S
 async fn list(options: &Options, folder: &Path, length: usize) -> Result<List, String> {
     let upstream = Part::start(&["upstream", &length.to_string()])?;
     let toolkeep = match &options.toolkeep {
-        Some(binary) => Some(Toolkeep::start(binary, upstream.address, folder).await?),
+        Some(binary) => {
+            Some(Toolkeep::start(Command::new(binary), upstream.address, folder).await?)
+        }
         None => None,
     };
     let (name, part, headers) = match &toolkeep {

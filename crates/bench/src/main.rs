@@ -12,6 +12,7 @@
 #![expect(clippy::cast_precision_loss, reason = "counts and times become figures of three digits")]
 
 mod call;
+mod callgrind;
 mod catalog;
 mod formats;
 mod histogram;

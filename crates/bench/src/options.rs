@@ -9,6 +9,8 @@ usage: cargo xtask bench call [OPTIONS]
   --seconds S      length of one slice (1.5); the targets take turns, slice by slice
   --rounds N       turns of each target for each number of callers (6)
   --callers A,B    numbers of callers (1,16,64)
+  --instructions   as the first: only how many instructions Toolkeep's own process needs for a call,
+                   counted by valgrind's callgrind; takes --callers N (16)
   --around         without Toolkeep: only what stands around it
   --peers          other gateways beside it, which are installed for that (PyPI: fastmcp,
                    mcp-contextforge-gateway)

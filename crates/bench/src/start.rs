@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -73,7 +74,7 @@ async fn measure(
     let (mut times, mut fewest) = (Vec::new(), usize::MAX);
     for _ in 0..STARTS {
         let begun = Instant::now();
-        let mut toolkeep = Toolkeep::spawn(binary, &configuration, folder)?;
+        let mut toolkeep = Toolkeep::spawn(Command::new(binary), &configuration, folder)?;
         ready(&mut toolkeep, begun).await?;
         times.push(begun.elapsed());
         toolkeep.greet(folder).await?;

@@ -23,7 +23,12 @@ impl Part {
         let program = std::env::current_exe().map_err(|e| format!("who am I: {e}"))?;
         let mut command = Command::new(program);
         command.arg("part").args(words);
-        Self::spawn(&mut command, |line| line.strip_prefix("listening ")?.parse().ok())
+        Self::telling(&mut command)
+    }
+
+    /// Starts `command`, a part of this program, and waits for its address.
+    pub(crate) fn telling(command: &mut Command) -> Result<Self, String> {
+        Self::spawn(command, |line| line.strip_prefix("listening ")?.parse().ok())
     }
 
     /// Starts `command` and waits for the line that tells its address.

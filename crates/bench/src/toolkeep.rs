@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use crate::message::{Expect, Message};
 use crate::target::Part;
 
-/// How long it may take until it lists the tools behind it.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long it may take until it lists the tools behind it; under valgrind that is long.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A server that runs, and what a client must send along.
 pub(crate) struct Toolkeep {
@@ -23,22 +23,22 @@ pub(crate) struct Toolkeep {
 }
 
 impl Toolkeep {
-    /// Starts `binary` in front of the MCP server at `upstream`, with its files in `folder`.
+    /// Starts the program of `command` in front of the MCP server at `upstream`, with its files in `folder`.
     pub(crate) async fn start(
-        binary: &Path,
+        command: Command,
         upstream: SocketAddr,
         folder: &Path,
     ) -> Result<Self, String> {
-        Self::with(binary, &configuration(upstream), folder).await
+        Self::with(command, &configuration(upstream), folder).await
     }
 
-    /// Starts `binary` with this configuration, in which a source named `bench` has a tool `echo`.
+    /// Starts it with this configuration, in which a source named `bench` has a tool `echo`.
     pub(crate) async fn with(
-        binary: &Path,
+        command: Command,
         configuration: &str,
         folder: &Path,
     ) -> Result<Self, String> {
-        let mut toolkeep = Self::spawn(binary, configuration, folder)?;
+        let mut toolkeep = Self::spawn(command, configuration, folder)?;
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE && !toolkeep.part.ended() {
             if toolkeep.ready(folder).await.is_ok() {
@@ -50,8 +50,12 @@ impl Toolkeep {
         Err(format!("toolkeep does not list the tools behind it; it said:\n{said}"))
     }
 
-    /// Starts `binary` with this configuration and a new data directory, and waits for nothing.
-    pub(crate) fn spawn(binary: &Path, configuration: &str, folder: &Path) -> Result<Self, String> {
+    /// Starts it with this configuration and a new data directory, and waits for nothing.
+    pub(crate) fn spawn(
+        mut command: Command,
+        configuration: &str,
+        folder: &Path,
+    ) -> Result<Self, String> {
         let (config, data) = (folder.join("toolkeep.yaml"), folder.join("data"));
         let failed = |e: std::io::Error| format!("`{}`: {e}", folder.display());
         drop(fs::remove_dir_all(&data));
@@ -59,7 +63,6 @@ impl Toolkeep {
         fs::write(&config, configuration).map_err(failed)?;
         let log = File::create(folder.join("toolkeep.log")).map_err(failed)?;
         let address = free().map_err(failed)?;
-        let mut command = Command::new(binary);
         command.arg("serve").arg("--config").arg(config).arg("--data").arg(&data);
         command.args(["--listen", &address.to_string()]);
         command.stdout(Stdio::from(log.try_clone().map_err(failed)?)).stderr(Stdio::from(log));

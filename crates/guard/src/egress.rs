@@ -23,9 +23,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{self, HeaderValue};
+use http::header::{self, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
-use http::{Request, Response, StatusCode, Uri, Version};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -67,6 +67,15 @@ pub enum Class {
 /// The way out. Clones share connections and limits.
 #[derive(Clone)]
 pub struct Egress(Arc<Shared>);
+
+/// What many requests to one place have in common.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    class: Class,
+    origin: Origin,
+    url: Shown,
+    parts: http::request::Parts,
+}
 
 struct Shared {
     rules: Arc<Rules>,
@@ -129,7 +138,48 @@ impl Egress {
         limits: HttpLimits,
     ) -> Result<Response<Body>, EgressError> {
         let origin = self.origin(class, request.uri())?;
-        self.exchange(class, &origin, request, limits).await
+        let url = Shown::uri(request.uri());
+        let request = ready_to_send(&origin, request);
+        self.exchange((class, &origin, &url), request, limits).await
+    }
+
+    /// Judges and makes fit, once, what many requests to one place have in common.
+    ///
+    /// # Errors
+    /// [`EgressError::Blocked`].
+    pub fn prepare(
+        &self,
+        class: &Class,
+        uri: &Uri,
+        headers: HeaderMap,
+    ) -> Result<Prepared, EgressError> {
+        let origin = self.origin(class, uri)?;
+        let mut request = Request::new(Bytes::new());
+        request.uri_mut().clone_from(uri);
+        *request.headers_mut() = headers;
+        let (parts, _) = ready_to_send(&origin, request).into_parts();
+        Ok(Prepared { class: class.clone(), origin, url: Shown::uri(uri), parts })
+    }
+
+    /// Like [`send`](Self::send), of what was prepared, with `more` headers: none that belong to a
+    /// connection, and none that all requests have.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_prepared(
+        &self,
+        prepared: &Prepared,
+        (method, more): (Method, impl IntoIterator<Item = (HeaderName, HeaderValue)>),
+        body: Bytes,
+        limits: HttpLimits,
+    ) -> impl Future<Output = Result<Response<Body>, EgressError>> {
+        let Prepared { class, origin, url, parts } = prepared;
+        let mut request = Request::from_parts(parts.clone(), Full::new(body));
+        *request.method_mut() = method;
+        for (name, value) in more.into_iter().filter(|(name, _)| !is_ours(name)) {
+            request.headers_mut().insert(name, value);
+        }
+        self.exchange((class, origin, url), request, limits)
     }
 
     /// Like [`send`](Self::send), but goes where redirects lead: to public addresses, or within the
@@ -151,8 +201,9 @@ impl Egress {
         for count in 0..=follow.max {
             let hopped = |error: EgressError| if count > 0 { error.after_a_hop() } else { error };
             let origin = self.origin(&hop.class, &hop.uri).map_err(hopped)?;
-            let response =
-                self.exchange(&hop.class, &origin, hop.request(), limits).await.map_err(hopped)?;
+            let (url, request) = (Shown::uri(&hop.uri), ready_to_send(&origin, hop.request()));
+            let sent = self.exchange((&hop.class, &origin, &url), request, limits).await;
+            let response = sent.map_err(hopped)?;
             match hop.next(&origin, &response)? {
                 Some(next) => hop = next,
                 None => return Ok(response),
@@ -197,15 +248,12 @@ impl Egress {
 
     async fn exchange(
         &self,
-        class: &Class,
-        origin: &Origin,
-        request: Request<Bytes>,
+        (class, origin, url): (&Class, &Origin, &Shown),
+        mut request: Request<Full<Bytes>>,
         limits: HttpLimits,
     ) -> Result<Response<Body>, EgressError> {
-        let url = Shown::uri(request.uri());
-        let place = self.place(&url, limits.connect).await?;
+        let place = self.place(url, limits.connect).await?;
         let key = Key::of(class, origin);
-        let mut request = ready_to_send(origin, request);
         loop {
             let kept = self.0.pool.take(&key).await;
             let reused = kept.is_some();
@@ -213,23 +261,23 @@ impl Egress {
                 Some(conn) => conn,
                 None => self.connect(class, origin, limits.connect).await?,
             };
-            let late = EgressError::TimedOut {
+            let late = || EgressError::TimedOut {
                 url: url.clone(),
                 phase: Phase::Headers,
                 after: limits.headers,
                 sent: Sent::Maybe,
             };
-            match within(limits.headers, conn.send(request)).await.ok_or(late)? {
+            match within(limits.headers, conn.send(request)).await.ok_or_else(late)? {
                 Ok(response) => {
                     let open = Open { conn, key, pool: Arc::clone(&self.0.pool), _place: place };
-                    return bounded(response, open, url, limits).await;
+                    return bounded(response, open, url.clone(), limits).await;
                 }
                 Err(mut error) => match error.take_message() {
                     Some(unsent) if reused => request = unsent,
                     unsent => {
                         let sent = if unsent.is_some() { Sent::No } else { Sent::Maybe };
                         let what = format!("no response: {}", told(error.error()));
-                        return Err(EgressError::Protocol { url, what, sent });
+                        return Err(EgressError::Protocol { url: url.clone(), what, sent });
                     }
                 },
             }
@@ -298,14 +346,16 @@ const OURS: [header::HeaderName; 9] = [
     header::EXPECT,
 ];
 
+fn is_ours(name: &HeaderName) -> bool {
+    OURS.contains(name) || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+}
+
 fn ready_to_send(origin: &Origin, request: Request<Bytes>) -> Request<Full<Bytes>> {
     let (mut parts, body) = request.into_parts();
     parts.uri = Uri::from(path_of(&parts.uri));
     parts.version = Version::HTTP_11;
-    for name in &OURS {
-        parts.headers.remove(name);
-    }
-    for name in ["keep-alive", "proxy-connection"] {
+    let ours: Vec<_> = parts.headers.keys().filter(|name| is_ours(name)).cloned().collect();
+    for name in ours {
         parts.headers.remove(name);
     }
     if let Ok(host) = HeaderValue::from_str(origin.authority()) {

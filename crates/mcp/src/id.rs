@@ -44,6 +44,18 @@ impl Id {
     }
 }
 
+impl Id {
+    /// Writes it as JSON, as [`Display`](fmt::Display) does.
+    pub(crate) fn push(&self, text: &mut Vec<u8>) {
+        match &self.0 {
+            Text::Number(number) => {
+                text.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes());
+            }
+            Text::String(string) => text.extend_from_slice(string.as_bytes()),
+        }
+    }
+}
+
 /// As JSON.
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

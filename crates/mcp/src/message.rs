@@ -100,29 +100,25 @@ impl Message {
             Some(rest) => text.slice_ref(rest),
             None => text,
         };
-        Self::of(&Json::check(text, limits)?)
-    }
-
-    /// Of text that was checked.
-    ///
-    /// # Errors
-    /// As [`Message::read`].
-    pub fn of(text: &Json) -> Result<Self, Fault> {
+        let keys = ["jsonrpc", "id", "method", "params", "result", "error"];
+        let (text, found) = Json::check_and_pick(text, limits, keys)?;
         match text.kind() {
             "object" => {}
             "array" => {
                 let told = "batches are not taken; send one message at a time";
                 return Err(Fault::invalid(None, told));
             }
-            found => {
+            kind => {
                 return Err(Fault::invalid(
                     None,
-                    format!("the message is {found}; expected an object"),
+                    format!("the message is {kind}; expected an object"),
                 ));
             }
         }
-        let [version, id, method, params, result, error] =
-            text.pick(["jsonrpc", "id", "method", "params", "result", "error"]);
+        Self::of(found)
+    }
+
+    fn of([version, id, method, params, result, error]: [Option<Json>; 6]) -> Result<Self, Fault> {
         let answers = method.is_none();
         // An answer to what could not be read carries no id.
         let id = id.filter(|id| !(answers && id.kind() == "null"));

@@ -42,12 +42,29 @@ pub fn of(params: &Json) -> Option<Json> {
     params.get(META).filter(|meta| meta.kind() == "object")
 }
 
-/// What of a client's `_meta` goes on to an upstream: trace context and whatever else is not of one hop
-/// alone. Each member as it came.
-pub fn passed_on(meta: &Json) -> Vec<(String, Json)> {
-    let mut members = meta.members();
-    members.retain(|(key, _)| !HOP.contains(&key.as_str()));
-    members
+/// What of a client's `_meta` an upstream is told.
+#[derive(Debug, Clone, Default)]
+pub struct Onward {
+    /// The revision the client speaks.
+    pub version: Option<Json>,
+    /// From which level on it wants log lines.
+    pub level: Option<Json>,
+    /// Trace context and whatever else is not of one hop alone; each member as it came.
+    pub passed: Vec<(String, Json)>,
+}
+
+/// Reads it in one pass.
+pub fn onward(meta: &Json) -> Onward {
+    let mut onward = Onward::default();
+    for (key, value) in meta.members() {
+        match key.as_str() {
+            PROTOCOL_VERSION => onward.version = Some(value),
+            LOG_LEVEL => onward.level = Some(value),
+            hop if HOP.contains(&hop) => {}
+            _ => onward.passed.push((key, value)),
+        }
+    }
+    onward
 }
 
 #[cfg(test)]
@@ -59,7 +76,8 @@ mod tests {
         let params = Json::of(&serde_json::json!({"_meta": {
             "traceparent": "00-1", super::CLIENT_INFO: {}, "progressToken": 1, "a/b": [1.0]}}));
         let meta = super::of(&params).unwrap();
-        let kept: Vec<_> = super::passed_on(&meta).into_iter().map(|(key, _)| key).collect();
+        let passed = super::onward(&meta).passed;
+        let kept: Vec<_> = passed.into_iter().map(|(key, _)| key).collect();
         assert_eq!(kept, ["traceparent", "a/b"]);
         assert!(super::of(&Json::empty()).is_none());
     }

@@ -1,7 +1,5 @@
 //! Messages written: our own few words around bytes that were checked before.
 
-use std::io::Write as _;
-
 use bytes::Bytes;
 use tool::Json;
 
@@ -11,7 +9,7 @@ use crate::{Id, RpcError};
 pub fn request(id: &Id, method: &str, params: &Json) -> Bytes {
     let mut text = Vec::with_capacity(64 + method.len() + params.bytes().len());
     push_text(&mut text, r#"{"jsonrpc":"2.0","id":"#);
-    push(&mut text, id);
+    id.push(&mut text);
     push_text(&mut text, r#","method":"#);
     text.extend_from_slice(Json::of(method).bytes());
     push_text(&mut text, r#","params":"#);
@@ -27,13 +25,14 @@ pub fn notification(method: &str, params: &Json) -> Bytes {
     format!(r#"{{"jsonrpc":"2.0","method":{method},"params":{params}}}"#).into()
 }
 
-/// What stands before a result; [`AFTER_RESULT`] stands after it. For results too large to copy.
-pub fn before_result(id: &Id) -> Bytes {
-    let mut text = Vec::with_capacity(40);
+/// What stands before a result; [`AFTER_RESULT`] stands after it. For results too large to copy, and for
+/// those that something of ours is written into.
+pub fn before_result(id: &Id) -> Vec<u8> {
+    let mut text = Vec::with_capacity(80);
     push_text(&mut text, r#"{"jsonrpc":"2.0","id":"#);
-    push(&mut text, id);
+    id.push(&mut text);
     push_text(&mut text, r#","result":"#);
-    text.into()
+    text
 }
 
 /// What stands after a result.
@@ -43,7 +42,7 @@ pub const AFTER_RESULT: &str = "}";
 pub fn result(id: &Id, result: &Json) -> Bytes {
     let mut text = Vec::with_capacity(48 + result.bytes().len());
     push_text(&mut text, r#"{"jsonrpc":"2.0","id":"#);
-    push(&mut text, id);
+    id.push(&mut text);
     push_text(&mut text, r#","result":"#);
     text.extend_from_slice(result.bytes());
     push_text(&mut text, AFTER_RESULT);
@@ -55,11 +54,11 @@ pub fn error(id: Option<&Id>, error: &RpcError) -> Bytes {
     let mut text = Vec::with_capacity(96 + error.message.len());
     push_text(&mut text, r#"{"jsonrpc":"2.0","id":"#);
     match id {
-        Some(id) => push(&mut text, id),
+        Some(id) => id.push(&mut text),
         None => push_text(&mut text, "null"),
     }
     push_text(&mut text, r#","error":{"code":"#);
-    push(&mut text, error.code);
+    push_text(&mut text, itoa::Buffer::new().format(error.code));
     push_text(&mut text, r#","message":"#);
     text.extend_from_slice(Json::of(&error.message).bytes());
     if let Some(data) = &error.data {
@@ -72,11 +71,6 @@ pub fn error(id: Option<&Id>, error: &RpcError) -> Bytes {
 
 fn push_text(text: &mut Vec<u8>, words: &str) {
     text.extend_from_slice(words.as_bytes());
-}
-
-fn push(text: &mut Vec<u8>, what: impl std::fmt::Display) {
-    // Writing to memory does not fail.
-    write!(text, "{what}").unwrap_or_default();
 }
 
 /// The text on one line, as pipes need it: in JSON a bare line end can only stand between tokens, where

@@ -24,8 +24,9 @@ impl Hosts {
         let host = one(headers, &HOST)?.ok_or_else(|| {
             ApiError::new(Code::ForbiddenOrigin, "the request has no Host header")
         })?;
-        let name = name_of(host);
-        if !is_loopback(&name) && !self.names.contains(&name) {
+        let (name, _) = port_of(host);
+        let known = |own: &String| own.eq_ignore_ascii_case(name);
+        if !is_loopback(name) && !self.names.iter().any(known) {
             let told = format!("this server does not answer to the host `{}`", host.escape_debug());
             return Err(ApiError::new(Code::ForbiddenOrigin, told).fix(
                 "use the address it prints at start, or add the name to `server.allowed_hosts`",
@@ -62,12 +63,6 @@ fn one<'a>(
     }
 }
 
-/// The host without its port, lower case.
-fn name_of(host: &str) -> String {
-    let host = host.to_ascii_lowercase();
-    port_of(&host).0.to_owned()
-}
-
 fn port_of(host: &str) -> (&str, &str) {
     match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, port),
@@ -83,7 +78,7 @@ fn is_same(origin: &str, host: &str) -> bool {
 }
 
 fn is_loopback(name: &str) -> bool {
-    matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+    ["localhost", "127.0.0.1", "[::1]"].iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]

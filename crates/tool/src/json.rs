@@ -4,6 +4,7 @@
 //! depth and key count are bounded, a key that occurs twice in one object and a lone surrogate are
 //! refused. What was checked is what runs: the bytes are kept and passed on as they came.
 
+mod find;
 mod hidden;
 mod scan;
 mod splice;
@@ -82,11 +83,28 @@ impl Json {
     /// # Errors
     /// [`JsonError`] with the place of the first fault.
     pub fn check(text: impl Into<Bytes>, limits: Limits) -> Result<Self, JsonError> {
-        let text = text.into();
-        if text.len() > limits.bytes {
-            return Err(JsonError::TooLong { size: text.len(), limit: limits.bytes });
+        let text = within(text.into(), limits)?;
+        scan::scan(&text, limits).map(|()| Self(text))
+    }
+
+    /// Checks `text`, and takes some members out of it in the same pass, as [`Json::pick`] does.
+    ///
+    /// # Errors
+    /// As [`Json::check`].
+    pub fn check_and_pick<const N: usize>(
+        text: impl Into<Bytes>,
+        limits: Limits,
+        keys: [&str; N],
+    ) -> Result<(Self, [Option<Self>; N]), JsonError> {
+        let text = within(text.into(), limits)?;
+        if let Some(found) = scan::picked(&text, limits, keys) {
+            let found = found.map(|value| Some(Self(text.slice_ref(value?))));
+            return Ok((Self(text), found));
         }
-        scan::scan(&text, limits).map(Self)
+        scan::scan(&text, limits)?;
+        let whole = Self(text);
+        let found = whole.pick(keys);
+        Ok((whole, found))
     }
 
     /// Writes a value that this program made itself; such text needs no check.
@@ -151,6 +169,14 @@ impl Json {
             found => Err(JsonError::Kind { expected: "object", found }),
         }
     }
+}
+
+/// Text of no more bytes than are taken.
+fn within(text: Bytes, limits: Limits) -> Result<ByteString, JsonError> {
+    if text.len() > limits.bytes {
+        return Err(JsonError::TooLong { size: text.len(), limit: limits.bytes });
+    }
+    scan::text(&text, limits)
 }
 
 impl fmt::Debug for Json {

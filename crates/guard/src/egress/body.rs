@@ -77,6 +77,11 @@ impl Body {
         }
     }
 
+    /// Whether it is known that nothing more comes.
+    pub fn is_over(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
     /// All of it.
     ///
     /// # Errors

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use gateway::Request;
+use http::HeaderValue;
 use identity::Principal;
 use serde_json::{Value, json};
 use tool::executor::{Approval, Ask, ClientCan};
 use tool::outcome::{Answer, Status};
-use tool::{CallId, Json, Step, Wait};
+use tool::{CallId, CallerType, Json, Step, Wait};
 
 use super::asked::Asked;
 use super::client;
@@ -28,27 +28,38 @@ const DOOR: &str = "mcp";
 pub(super) struct Held {
     /// The call that it comes back for, with what the client answered.
     pub(super) again: Option<(CallId, Option<Json>)>,
-    /// Where a person is sent; with `{id}` where the call's belongs.
-    page: Option<String>,
-    /// Whether the tool promises a shape for its results, which a pending one has not.
-    pub(super) typed: bool,
+    /// The name by which the client calls this server.
+    host: Option<HeaderValue>,
+    /// The tool's own name.
+    native: String,
 }
 
 impl Held {
     pub(super) fn of(asked: &Asked<'_>, native: &str) -> Self {
-        let configured = asked.who.doors.page();
-        let host = asked.heads.0.get(http::header::HOST).and_then(|host| host.to_str().ok());
-        let own = host.map(|host| format!("http://{host}/approvals/{{id}}"));
-        let found = asked.who.view();
-        let typed = found.find(native).is_some_and(|(entry, _)| entry.tool.output.is_some());
-        Self { again: None, page: configured.or(own), typed }
+        let host = asked.heads.0.get(http::header::HOST).cloned();
+        Self { again: None, host, native: native.to_owned() }
+    }
+
+    /// Where a person is sent.
+    fn page(&self, doors: &Doors, call: CallId) -> Option<String> {
+        if let Some(page) = doors.page() {
+            return Some(page.replace("{id}", &call.to_string()));
+        }
+        let host = self.host.as_ref()?.to_str().ok()?;
+        Some(format!("http://{host}/approvals/{call}"))
+    }
+
+    /// Whether the tool promises a shape for its results, which a pending one has not.
+    pub(super) fn typed(&self, (doors, principal): (&Doors, &Principal)) -> bool {
+        let view = doors.parts.gateway.view(principal, CallerType::Direct);
+        view.find(&self.native).is_some_and(|(entry, _)| entry.tool.output.is_some())
     }
 
     /// The question that goes with a held call: the approval itself, where this client may give it, or a
     /// notice with the page where a person can.
     pub(super) fn question(
         &self,
-        (can, confirms): (&ClientCan, bool),
+        (doors, can, confirms): (&Doors, &ClientCan, bool),
         (call, approval): (CallId, &Approval),
     ) -> Option<Json> {
         let (form, url) = (json!({"mode": "form"}), json!({"mode": "url"}));
@@ -64,8 +75,7 @@ impl Held {
                 },
             })));
         }
-        let page = self.page.as_ref().filter(|_| answers(&url))?;
-        let page = page.replace("{id}", &call.to_string());
+        let page = self.page(doors, call).filter(|_| answers(&url))?;
         Some(Json::of(&json!({
             "mode": "url", "elicitationId": call.to_string(), "url": page,
             "message": sentence(call, approval),
@@ -75,7 +85,7 @@ impl Held {
     /// The same as 2026-07-28 has it: with the first answer only, so that nobody is asked twice.
     pub(super) fn requests(
         &self,
-        client: (&ClientCan, bool),
+        client: (&Doors, &ClientCan, bool),
         held: (CallId, &Approval),
     ) -> Option<Json> {
         let question = self.again.is_none().then(|| self.question(client, held))??;
@@ -100,7 +110,8 @@ pub(super) async fn again(
     settled(doors, principal, (call, wait)).await
 }
 
-async fn settled(
+/// How a held call ended, or how it stands after a while.
+pub(super) async fn settled(
     doors: &Doors,
     principal: &Principal,
     (call, wait): (CallId, std::time::Duration),
@@ -124,27 +135,17 @@ fn agrees(answer: &Json) -> Option<bool> {
     }
 }
 
-/// A call of a client of the older era: held, it stays open for a while, and the client is shown where a
-/// person can decide. A call that equals one which is held, or was and whose answer nobody has fetched,
-/// is that one: such a client can only call again.
+/// A held call of a client of the older era stays open for a while, and the client is shown where a person
+/// can decide.
 pub(super) async fn patiently(
     (doors, principal): (&Doors, &Principal),
-    (held, can): (&Held, &ClientCan),
-    request: Request,
+    (held, can, ask): (&Held, &ClientCan, Option<Arc<dyn Ask>>),
+    answer: Answer,
 ) -> Answer {
-    let gateway = Arc::clone(&doors.parts.gateway);
-    let ask = request.ask.clone();
-    let answer = if let Some(call) = gateway.earlier(principal, &request) {
-        settled(doors, principal, (call, std::time::Duration::ZERO)).await
-    } else {
-        let answer = gateway.call(principal, request).await;
-        doors.metrics.ended("mcp", &answer);
-        answer
-    };
     let Ok(Step::Wait(Wait::Approval(approval))) = &answer.result else { return answer };
-    let call = answer.call;
+    let (gateway, call) = (&doors.parts.gateway, answer.call);
     let confirms = gateway.client_confirms(principal);
-    let question = held.question((can, confirms), (call, approval));
+    let question = held.question((doors, can, confirms), (call, approval));
     let waiting = settled(doors, principal, (call, doors.parts.notices.open));
     let asking = async {
         let Some((ask, question)) = ask.zip(question) else { return };

@@ -11,7 +11,7 @@ use tool::{CallerType, Json};
 
 use super::body::Reply;
 use super::client;
-use super::head::{Heads, Meta};
+use super::head::{Heads, Meta, SESSION};
 use super::level::Level;
 use super::refused::Refused;
 use super::result::Words;
@@ -35,7 +35,7 @@ impl Who<'_> {
 
     /// The session that the header names; nothing where there is none.
     pub(super) fn session(self, heads: Heads<'_>) -> Result<Option<Arc<Session>>, Refused> {
-        let Some(id) = heads.one(header::SESSION)? else { return Ok(None) };
+        let Some(id) = heads.one(&SESSION)? else { return Ok(None) };
         let now = self.doors.parts.clock.wall();
         let found = self.doors.mcp.sessions.find((self.principal, self.scope), id, now);
         found.map(Some).ok_or_else(|| {

@@ -42,9 +42,9 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Head, bytes that are kept, tail.
-    pub(super) fn new(mut head: Vec<u8>, kept: Bytes, tail: Vec<u8>) -> Self {
+    pub(super) fn new(mut head: Vec<u8>, kept: Bytes, tail: Bytes) -> Self {
         if kept.len() > TOGETHER {
-            return Self { parts: [head.into(), kept, tail.into()], next: 0 };
+            return Self { parts: [head.into(), kept, tail], next: 0 };
         }
         head.reserve_exact(kept.len() + tail.len());
         head.extend_from_slice(&kept);

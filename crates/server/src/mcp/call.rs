@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use catalog::Catalog;
 use gateway::{Request, View};
+use http::HeaderName;
 use mcp::header::{Mirror, Mismatch};
 use mcp::{Era, code};
 use tool::Json;
@@ -53,8 +54,10 @@ fn mirrored(asked: &Asked<'_>, view: &View, (name, args): (&str, &Json)) -> Resu
     if args.kind() != "object" {
         return Ok(());
     }
-    let header =
-        |name: &str| asked.heads.one(name).map_err(|refused| Mismatch(refused.error.message));
+    let header = |name: &str| {
+        let Ok(name) = HeaderName::try_from(name) else { return Ok(None) };
+        asked.heads.one(&name).map_err(|refused| Mismatch(refused.error.message))
+    };
     mirror
         .check(&args.value(), header)
         .map_err(|mismatch| Refused::bad(code::HEADER_MISMATCH, mismatch.to_string()))

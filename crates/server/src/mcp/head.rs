@@ -1,7 +1,7 @@
 //! What the head of a request must say, and what of its body must stand there too.
 
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 use mcp::{Era, Revision, RpcError, code, header, meta};
 use serde_json::json;
 use tool::Json;
@@ -10,6 +10,10 @@ use super::refused::Refused;
 
 /// Takes all that is ever wanted.
 const PLAIN: &str = "application/json, text/event-stream";
+pub(super) static SESSION: HeaderName = HeaderName::from_static(header::SESSION);
+static VERSION: HeaderName = HeaderName::from_static(header::VERSION);
+static METHOD: HeaderName = HeaderName::from_static(header::METHOD);
+static NAME: HeaderName = HeaderName::from_static(header::NAME);
 /// Characters of a client's words in an error.
 const SHOWN: usize = 128;
 
@@ -53,10 +57,9 @@ pub(super) fn shown(word: &str) -> String {
 
 impl<'a> Heads<'a> {
     /// A header that stands there once, in words that can be read.
-    pub(super) fn one(self, name: &str) -> Result<Option<&'a str>, Refused> {
-        let mut all = self.0.get_all(name).iter();
-        let (first, second) = (all.next(), all.next());
-        let Some(value) = first else { return Ok(None) };
+    pub(super) fn one(self, name: &HeaderName) -> Result<Option<&'a str>, Refused> {
+        let Some(value) = self.0.get(name) else { return Ok(None) };
+        let second = self.0.get_all(name).iter().nth(1);
         let wrong = |what: &str| {
             Err(Refused::bad(code::HEADER_MISMATCH, format!("the header `{name}` {what}")))
         };
@@ -110,7 +113,7 @@ impl<'a> Heads<'a> {
     /// The revision that the header names; nothing where there is none.
     pub(super) fn revision(self) -> Result<Option<Revision>, Refused> {
         let read = |text: &str| Revision::read(text).ok_or_else(|| unsupported(text));
-        self.one(header::VERSION)?.map(read).transpose()
+        self.one(&VERSION)?.map(read).transpose()
     }
 
     /// The revision a request is written in: what its `_meta` says, or else its header. `None` is a
@@ -125,7 +128,7 @@ impl<'a> Heads<'a> {
             return Ok(revision);
         };
         let text = text.map_err(|_| absent(meta::PROTOCOL_VERSION))?;
-        self.same(header::VERSION, &text)?;
+        self.same(&VERSION, &text)?;
         Revision::read(&text).map(Some).ok_or_else(|| unsupported(&text))
     }
 
@@ -136,22 +139,22 @@ impl<'a> Heads<'a> {
         meta: &Meta,
         named: Option<&Json>,
     ) -> Result<(), Refused> {
-        self.same(header::METHOD, method)?;
+        self.same(&METHOD, method)?;
         // What has no name is refused for that, where its method is looked at.
         if let Some(named) = named.and_then(Json::text) {
-            self.same(header::NAME, &named)?;
+            self.same(&NAME, &named)?;
         }
         let capabilities = meta.capabilities.as_ref().map(Json::kind);
         if capabilities == Some("object") { Ok(()) } else { Err(absent(meta::CLIENT_CAPABILITIES)) }
     }
 
-    fn same(self, name: &str, wanted: &str) -> Result<(), Refused> {
+    fn same(self, name: &HeaderName, wanted: &str) -> Result<(), Refused> {
         let wrong = |what: &str| {
             Err(Refused::bad(code::HEADER_MISMATCH, format!("the header `{name}` {what}")))
         };
         let Some(found) = self.one(name)? else { return wrong("is missing") };
         // Only names may be wrapped.
-        let found = if name == header::NAME { header::decode(found) } else { Some(found.into()) };
+        let found = if *name == NAME { header::decode(found) } else { Some(found.into()) };
         match found {
             None => wrong("holds no valid Base64"),
             Some(found) if found != wanted => wrong("does not agree with the body"),

@@ -1,5 +1,7 @@
 //! Levels of log lines.
 
+use std::sync::LazyLock;
+
 use tool::Json;
 
 /// From the least to the most severe, as RFC 5424 has them.
@@ -21,6 +23,14 @@ impl Level {
     /// The word.
     pub(super) fn word(self) -> Json {
         Json::of(WORDS.get(self.0).unwrap_or(&"debug"))
+    }
+
+    /// The `_meta` that says this and nothing else. It goes with nearly every call, so each is made once.
+    pub(super) fn alone(self) -> Json {
+        static MADE: LazyLock<[Json; WORDS.len()]> = LazyLock::new(|| {
+            WORDS.map(|word| Json::fields([(mcp::meta::LOG_LEVEL, &Json::of(word))]))
+        });
+        MADE.get(self.0).cloned().unwrap_or_else(Json::empty)
     }
 
     /// The words there are.

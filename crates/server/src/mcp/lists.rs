@@ -93,7 +93,7 @@ fn page(
     let kept = lists.kept(key, || join(from.as_deref())).ok_or_else(|| {
         Refused::params(format!("the cursor's {one} is no longer there; list from the beginning"))
     })?;
-    let mut head = write::before_result(asked.id).to_vec();
+    let mut head = write::before_result(asked.id);
     head.extend_from_slice(match asked.era {
         Era::Stateless => br#"{"resultType":"complete",""#,
         Era::Handshake => br#"{""#,
@@ -112,7 +112,7 @@ fn page(
     }
     tail.push('}');
     tail.push_str(write::AFTER_RESULT);
-    Ok(body::json(http::StatusCode::OK, Parts::new(head, kept.list, tail.into_bytes())))
+    Ok(body::json(http::StatusCode::OK, Parts::new(head, kept.list, tail.into())))
 }
 
 fn cursor(asked: &Asked<'_>) -> Result<Option<String>, Refused> {

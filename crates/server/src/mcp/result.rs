@@ -1,5 +1,6 @@
 //! What came of a call, as an answer: the bytes as they are, with our own few words around them.
 
+use bytes::Bytes;
 use http::StatusCode;
 use mcp::{Era, Id, RpcError, code, write};
 use tool::executor::Rpc;
@@ -115,8 +116,7 @@ impl Words<'_> {
 
     /// Any result. Only `resultType` is this server's to say, and the rest stays as it came.
     pub(super) fn result(self, result: &Json) -> Written {
-        let mut head = Vec::with_capacity(80);
-        head.extend_from_slice(&write::before_result(self.id));
+        let mut head = write::before_result(self.id);
         let kept = match self.era {
             Era::Handshake if names_its_type(result) => {
                 result.without("resultType").bytes().clone()
@@ -125,7 +125,7 @@ impl Words<'_> {
             Era::Stateless if names_its_type(result) => result.bytes().clone(),
             Era::Stateless => complete(&mut head, result),
         };
-        let tail = write::AFTER_RESULT.as_bytes().to_vec();
+        let tail = Bytes::from_static(write::AFTER_RESULT.as_bytes());
         Written { status: StatusCode::OK, parts: Parts::new(head, kept, tail) }
     }
 }

@@ -20,7 +20,6 @@ use super::ask::Questions;
 use super::asked::Asked;
 use super::body::{self, Events, Reply};
 use super::client;
-use super::level::Level;
 use super::outlet::Outlet;
 use super::refused::Refused;
 use super::result::{Words, Written};
@@ -109,20 +108,34 @@ impl Finish {
         self.written(answer)
     }
 
+    /// Most calls are not held: what is for those that are is boxed, so that no other call carries it.
     async fn call(&self, request: Request) -> Answer {
-        match &self.held {
-            Some(Held { again: Some(again), .. }) => {
-                Box::pin(approval::again(&self.doors, &self.principal, again.clone())).await
+        let (doors, principal) = (&self.doors, &self.principal);
+        if let Some(Held { again: Some(again), .. }) = &self.held {
+            return Box::pin(approval::again(doors, principal, again.clone())).await;
+        }
+        // A client of the older era can only call again. A call that equals one which is held, or was and
+        // whose answer nobody has fetched, is that one.
+        let patient = self.held.as_ref().filter(|_| self.era == Era::Handshake);
+        let gateway = &doors.parts.gateway;
+        let ask = patient.and_then(|_| request.ask.clone());
+        let answer = match patient.and_then(|_| gateway.earlier(principal, &request)) {
+            Some(call) => {
+                let now = std::time::Duration::ZERO;
+                Box::pin(approval::settled(doors, principal, (call, now))).await
             }
-            Some(held) if self.era == Era::Handshake => {
-                let (who, client) = ((&self.doors, &self.principal), (held, &self.client));
-                Box::pin(approval::patiently(who, client, request)).await
-            }
-            _ => {
-                let answer = self.doors.parts.gateway.call(&self.principal, request).await;
-                self.doors.metrics.ended("mcp", &answer);
+            None => {
+                let answer = gateway.call(principal, request).await;
+                doors.metrics.ended("mcp", &answer);
                 answer
             }
+        };
+        match patient {
+            Some(held) if matches!(&answer.result, Ok(Step::Wait(Wait::Approval(_)))) => {
+                let client = (held, &self.client, ask);
+                Box::pin(approval::patiently((doors, principal), client, answer)).await
+            }
+            _ => answer,
         }
     }
 
@@ -189,13 +202,14 @@ impl Finish {
         let waits = &self.doors.mcp.waits;
         let state = bound.and_then(|bound| waits.point(&self.principal, bound, call));
         let Some(state) = state else {
-            let typed = self.held.as_ref().is_some_and(|held| held.typed);
+            let who = (&self.doors, &self.principal);
+            let typed = self.held.as_ref().is_some_and(|held| held.typed(who));
             let text = json!({"type": "text", "text": sentence(call, approval)});
             return words.result(&Json::of(&json!({"content": [text], "isError": typed})));
         };
         let (kind, state) = (Json::of("input_required"), Json::of(&state));
         let confirms = self.doors.parts.gateway.client_confirms(&self.principal);
-        let client = (&self.client, confirms);
+        let client = (&self.doors, &self.client, confirms);
         let requests = self.held.as_ref().and_then(|held| held.requests(client, (call, approval)));
         let result = Json::fields([("resultType", &kind), ("requestState", &state)]);
         words.result(&match requests {
@@ -269,11 +283,11 @@ pub(super) async fn run(
 /// The request's `_meta`. Sources of 2026-07-28 are told with each request from which level on log lines
 /// are wanted; what a session wants, its clients do not say each time.
 fn beside(asked: &Asked<'_>) -> Option<Json> {
-    let level = asked.level().filter(|_| asked.session.is_some()).map(Level::word);
+    let level = asked.level().filter(|_| asked.session.is_some());
     match (&asked.beside, level) {
         (beside, None) => beside.clone(),
-        (Some(beside), Some(level)) => Some(beside.with(meta::LOG_LEVEL, &level)),
-        (None, Some(level)) => Some(Json::fields([(meta::LOG_LEVEL, &level)])),
+        (Some(beside), Some(level)) => Some(beside.with(meta::LOG_LEVEL, &level.word())),
+        (None, Some(level)) => Some(level.alone()),
     }
 }
 

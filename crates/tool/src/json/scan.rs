@@ -13,16 +13,18 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 
 use super::{JsonError, Limits};
 
+pub(super) use quick::picked;
+
+/// Text, if nothing else.
+pub(super) fn text(text: &Bytes, limits: Limits) -> Result<ByteString, JsonError> {
+    // The long way refuses what is none too, and knows the place.
+    let refused = |_| long(text, limits).err().unwrap_or_else(not_text);
+    ByteString::try_from(text.clone()).map_err(refused)
+}
+
 /// Judges a text: by the short way where that is sure, or else by the long one.
-pub(super) fn scan(text: &Bytes, limits: Limits) -> Result<ByteString, JsonError> {
-    let Ok(known) = ByteString::try_from(text.clone()) else {
-        // The long way refuses it too, and knows the place.
-        return Err(long(text, limits).err().unwrap_or_else(not_text));
-    };
-    if !quick::plain(&known, limits) {
-        long(text, limits)?;
-    }
-    Ok(known)
+pub(super) fn scan(text: &str, limits: Limits) -> Result<(), JsonError> {
+    if quick::plain(text, limits) { Ok(()) } else { long(text.as_bytes(), limits) }
 }
 
 fn not_text() -> JsonError {

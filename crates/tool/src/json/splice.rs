@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{Json, walk};
+use super::{Json, find, walk};
 
 impl Json {
     /// An array of `items`, each as it stands.
@@ -170,7 +170,8 @@ pub fn quote(out: &mut String, text: &str) {
 
 /// Whether `text` stands between the quotes of a string of JSON as it is.
 pub fn is_plain(text: &str) -> bool {
-    !text.bytes().any(|byte| matches!(byte, 0..=0x1f | b'"' | b'\\'))
+    let odd = |word| find::is(word, b'"') | find::is(word, b'\\') | find::is_control(word);
+    find::before(text.as_bytes(), odd) == text.len()
 }
 
 #[cfg(test)]

@@ -50,6 +50,20 @@ fn kinds() {
 }
 
 proptest::proptest! {
+    /// Two ways to check one text, with the same end: by plain texts and by odd ones.
+    #[test]
+    fn checked_and_picked_is_the_same_as_checked_and_then_picked(
+        members in proptest::collection::vec(
+            r#" ?"[abc]": ?(1|"x\\"\}"|\[1,\{"a":2\}\]|"\\u0041"|x) ?"#, 0..4),
+        end in r"\}?[ \n]?",
+    ) {
+        let text = format!("{{{}{end}", members.join(","));
+        let keys = ["a", "b", "d"];
+        let apart = Json::check(text.clone(), SMALL).map(|json| (json.pick(keys), json));
+        let at_once = Json::check_and_pick(text, SMALL, keys).map(|(json, found)| (found, json));
+        proptest::prop_assert_eq!(apart, at_once);
+    }
+
     /// Nothing crashes, and what is accepted is what serde_json reads.
     #[test]
     fn any_text(text in "[\\[\\]{}\",:0-9a-e\\\\ .-]{0,40}") {

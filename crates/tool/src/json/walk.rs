@@ -3,16 +3,20 @@
 
 use std::borrow::Cow;
 
+use super::find;
+
 /// The members of an object, in order: key and value, each as it stands. Nothing for anything else.
 pub(super) struct Members<'t> {
-    rest: &'t str,
+    text: &'t str,
+    at: usize,
 }
 
 impl<'t> Members<'t> {
     /// `text` was checked.
     pub(super) fn of(text: &'t str) -> Self {
-        let rest = text.trim_ascii_start();
-        Self { rest: rest.strip_prefix('{').unwrap_or_default() }
+        let open = blank(text.as_bytes(), 0);
+        let object = text.as_bytes().get(open) == Some(&b'{');
+        Self { text, at: if object { open + 1 } else { text.len() } }
     }
 }
 
@@ -20,71 +24,93 @@ impl<'t> Iterator for Members<'t> {
     type Item = (Cow<'t, str>, &'t str);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let rest = self.rest.trim_ascii_start();
-        let rest = rest.strip_prefix(',').unwrap_or(rest).trim_ascii_start();
-        if !rest.starts_with('"') {
+        let bytes = self.text.as_bytes();
+        let mut key = blank(bytes, self.at);
+        if bytes.get(key) == Some(&b',') {
+            key = blank(bytes, key + 1);
+        }
+        if bytes.get(key) != Some(&b'"') {
             return None;
         }
-        let (key, rest) = rest.split_at_checked(string(rest.as_bytes()))?;
-        let rest = rest.trim_ascii_start().strip_prefix(':')?.trim_ascii_start();
-        let (value, rest) = rest.split_at_checked(value(rest.as_bytes()))?;
-        self.rest = rest;
-        Some((unquoted(key)?, value))
+        let behind = string(bytes, key);
+        let colon = blank(bytes, behind);
+        let value = blank(bytes, colon + 1);
+        self.at = end(bytes, value);
+        Some((unquoted(self.text.get(key..behind)?)?, self.text.get(value..self.at)?))
     }
 }
 
 /// What stands between the quotes of a string; borrowed, where nothing is escaped.
 pub(super) fn unquoted(string: &str) -> Option<Cow<'_, str>> {
     let inside = string.strip_prefix('"')?.strip_suffix('"')?;
-    if memchr::memchr(b'\\', inside.as_bytes()).is_some() {
+    if find::before(inside.as_bytes(), |word| find::is(word, b'\\')) < inside.len() {
         return serde_json::from_str(string).ok().map(Cow::Owned);
     }
     Some(Cow::Borrowed(inside))
 }
 
-/// Bytes of the string that begins here, quotes included.
-fn string(text: &[u8]) -> usize {
-    let mut at = 1;
-    while let Some(found) = text.get(at..).and_then(quote_or_escape) {
-        at += found;
-        if text.get(at) == Some(&b'"') {
-            return at + 1;
+/// Where something stands again.
+fn blank(text: &[u8], mut at: usize) -> usize {
+    while matches!(text.get(at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+        at += 1;
+    }
+    at
+}
+
+/// Behind the string that begins at `at`.
+fn string(text: &[u8], mut at: usize) -> usize {
+    at += 1;
+    while let Some(rest) = text.get(at..) {
+        at += quote_or_escape(rest);
+        match text.get(at) {
+            Some(b'"') => return at + 1,
+            Some(_) => at += 2,
+            None => break,
         }
-        at += 2;
     }
     text.len()
 }
 
-fn quote_or_escape(text: &[u8]) -> Option<usize> {
-    memchr::memchr2(b'"', b'\\', text)
+/// Bytes up to the next quote or escape.
+fn quote_or_escape(text: &[u8]) -> usize {
+    let (near, far) = text.split_at_checked(NEAR).unwrap_or((text, &[]));
+    match find::before(near, |word| find::is(word, b'"') | find::is(word, b'\\')) {
+        found if found < near.len() => found,
+        all => all + memchr::memchr2(b'"', b'\\', far).unwrap_or(far.len()),
+    }
 }
 
-/// Bytes of the value that begins here.
-fn value(text: &[u8]) -> usize {
-    match text.first() {
-        Some(b'"') => string(text),
-        Some(b'{') => nested(text, (b'{', b'}')),
-        Some(b'[') => nested(text, (b'[', b']')),
+/// Bytes after which a string is long.
+const NEAR: usize = 64;
+
+/// Behind the value that begins at `at`.
+fn end(text: &[u8], at: usize) -> usize {
+    match text.get(at) {
+        Some(b'"') => string(text, at),
+        Some(b'{') => nested(text, at, (b'{', b'}')),
+        Some(b'[') => nested(text, at, (b'[', b']')),
         _ => {
             let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']') || byte.is_ascii_whitespace();
-            text.iter().position(ends).unwrap_or(text.len())
+            let rest = text.get(at..).unwrap_or_default();
+            at + rest.iter().position(ends).unwrap_or(rest.len())
         }
     }
 }
 
-/// An array or object. What it holds is balanced too, so only its own kind of bracket is counted.
-fn nested(text: &[u8], (open, close): (u8, u8)) -> usize {
-    let (mut at, mut depth) = (0, 0_usize);
-    while let Some(found) = text.get(at..).and_then(|rest| memchr::memchr3(b'"', open, close, rest))
-    {
-        at += found;
+/// Behind an array or object. What it holds is balanced too, so only its own kind of bracket is counted.
+fn nested(text: &[u8], mut at: usize, (open, close): (u8, u8)) -> usize {
+    let mark = |word| find::is(word, b'"') | find::is(word, open) | find::is(word, close);
+    let mut depth = 0_usize;
+    while let Some(rest) = text.get(at..) {
+        at += find::before(rest, mark);
         match text.get(at) {
             Some(b'"') => {
-                at += string(text.get(at..).unwrap_or_default());
+                at = string(text, at);
                 continue;
             }
             Some(byte) if *byte == open => depth += 1,
-            _ => depth = depth.saturating_sub(1),
+            Some(_) => depth = depth.saturating_sub(1),
+            None => break,
         }
         at += 1;
         if depth == 0 {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::mcp::header::Mirror;
-use ::mcp::{Era, Revision, RpcError, code, meta};
+use ::mcp::meta::{self, Onward};
+use ::mcp::{Era, Revision, RpcError, code};
 use tool::executor::{Rpc, Sent};
 use tool::{Call, Code, Context, ExecuteError, Json, Step};
 
@@ -56,12 +57,15 @@ pub(super) struct Run<'a> {
     pub(super) upstream: &'a Arc<Upstream>,
     pub(super) call: &'a Call,
     pub(super) ctx: &'a Context<'a>,
+    /// What the client said beside its params.
+    beside: Onward,
     begun: AtomicBool,
 }
 
 impl<'a> Run<'a> {
     pub(super) fn new(upstream: &'a Arc<Upstream>, call: &'a Call, ctx: &'a Context<'a>) -> Self {
-        Self { upstream, call, ctx, begun: AtomicBool::new(false) }
+        let beside = ctx.meta.map(meta::onward).unwrap_or_default();
+        Self { upstream, call, ctx, beside, begun: AtomicBool::new(false) }
     }
 
     /// Runs it, unless it is given up. Then the server is told, by dropping what is in flight.
@@ -85,8 +89,7 @@ impl<'a> Run<'a> {
 
     /// The era of the client at the other end; of the older one, where there is no such client.
     pub(super) fn era(&self) -> Era {
-        let said = self.ctx.meta.and_then(|meta| meta.get(meta::PROTOCOL_VERSION));
-        let said = said.as_ref().and_then(Json::text);
+        let said = self.beside.version.as_ref().and_then(Json::text);
         said.and_then(|said| Revision::read(&said)).map_or(Era::Handshake, Revision::era)
     }
 
@@ -187,9 +190,9 @@ impl<'a> Run<'a> {
         Outgoing {
             method: job.method,
             params: job.params.clone(),
-            passed: self.ctx.meta.map(meta::passed_on).unwrap_or_default(),
+            passed: self.beside.passed.clone(),
             can: Json::empty(),
-            level: self.ctx.meta.and_then(|meta| meta.get(meta::LOG_LEVEL)),
+            level: self.beside.level.clone(),
             progress: self.ctx.progress.wanted(),
             answers: None,
             state: None,

@@ -3,7 +3,10 @@
 //!
 //! Plain is: no `\u` escapes, numbers that fit without thought, objects with few keys.
 
+use std::ops::Range;
+
 use crate::Limits;
+use crate::json::find;
 
 /// Keys of one object that are compared with each other.
 const FEW: usize = 12;
@@ -12,30 +15,59 @@ const DIGITS: usize = 15;
 
 /// Whether `text` is surely JSON within `limits`, with no key twice in one object.
 pub(super) fn plain(text: &str, limits: Limits) -> bool {
-    let mut quick = Quick { rest: text.as_bytes(), nodes: limits.nodes };
-    quick.space();
-    quick.value(limits.depth).is_some() && {
-        quick.space();
-        quick.rest.is_empty()
-    }
+    Quick::over(text, limits).whole(|quick| quick.value(limits.depth)).is_some()
+}
+
+/// The same for an object, with the values of those of its members that have these keys.
+pub(in crate::json) fn picked<'t, const N: usize>(
+    text: &'t str,
+    limits: Limits,
+    keys: [&str; N],
+) -> Option<[Option<&'t str>; N]> {
+    let mut found = [None; N];
+    Quick::over(text, limits).whole(|quick| {
+        quick.object(limits.depth.checked_sub(1)?, |key, value| {
+            let at = keys.iter().position(|wanted| wanted.as_bytes() == key);
+            if let Some(place) = at.and_then(|at| found.get_mut(at)) {
+                *place = text.get(value);
+            }
+        })
+    })?;
+    Some(found)
 }
 
 struct Quick<'t> {
-    rest: &'t [u8],
+    text: &'t [u8],
+    at: usize,
     nodes: usize,
 }
 
 impl<'t> Quick<'t> {
+    fn over(text: &'t str, limits: Limits) -> Self {
+        Self { text: text.as_bytes(), at: 0, nodes: limits.nodes }
+    }
+
+    /// One value, and nothing else.
+    fn whole(mut self, value: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+        self.space();
+        value(&mut self)?;
+        self.space();
+        (self.at == self.text.len()).then_some(())
+    }
+
+    fn next(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
     fn space(&mut self) {
-        while let [b' ' | b'\n' | b'\r' | b'\t', rest @ ..] = self.rest {
-            self.rest = rest;
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.next() {
+            self.at += 1;
         }
     }
 
     /// Takes one byte, where it is the next.
     fn take(&mut self, byte: u8) -> Option<()> {
-        let (first, rest) = self.rest.split_first()?;
-        (*first == byte).then(|| self.rest = rest)
+        (self.next()? == byte).then(|| self.at += 1)
     }
 
     fn count(&mut self) -> Option<()> {
@@ -44,9 +76,9 @@ impl<'t> Quick<'t> {
     }
 
     fn value(&mut self, depth: usize) -> Option<()> {
-        match self.rest.first()? {
+        match self.next()? {
             b'"' => self.string().map(drop),
-            b'{' => self.object(depth.checked_sub(1)?),
+            b'{' => self.object(depth.checked_sub(1)?, |_, _| {}),
             b'[' => self.array(depth.checked_sub(1)?),
             b't' => self.word(b"true"),
             b'f' => self.word(b"false"),
@@ -56,33 +88,40 @@ impl<'t> Quick<'t> {
     }
 
     fn word(&mut self, word: &[u8]) -> Option<()> {
-        self.rest = self.rest.strip_prefix(word)?;
-        Some(())
+        let here = self.text.get(self.at..)?.starts_with(word);
+        here.then(|| self.at += word.len())
     }
 
-    /// What stands between the quotes.
-    fn string(&mut self) -> Option<&'t [u8]> {
-        let inside = self.rest.split_first()?.1;
-        let mut rest = inside;
+    /// What stands between the quotes, and whether anything of it is escaped.
+    fn string(&mut self) -> Option<(&'t [u8], bool)> {
+        let odd = |word| find::is(word, b'"') | find::is(word, b'\\') | find::is_control(word);
+        self.take(b'"')?;
+        let (begin, mut escaped) = (self.at, false);
         loop {
-            let ends = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
-            let at = rest.iter().position(ends)?;
-            let (_, tail) = rest.split_at_checked(at)?;
-            match tail {
-                [b'"', after @ ..] => {
-                    self.rest = after;
-                    let length = inside.len() - tail.len();
-                    return inside.get(..length);
-                }
-                [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => {
-                    rest = after;
-                }
+            self.at += find::before(self.text.get(self.at..)?, odd);
+            match self.next()? {
+                b'"' => break,
+                b'\\' => {}
                 _ => return None,
             }
+            let after = self.text.get(self.at + 1)?;
+            if !matches!(after, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') {
+                return None;
+            }
+            escaped = true;
+            self.at += 2;
         }
+        let inside = self.text.get(begin..self.at)?;
+        self.at += 1;
+        Some((inside, escaped))
     }
 
-    fn object(&mut self, depth: usize) -> Option<()> {
+    /// An object; `member` is told each key and where its value stands.
+    fn object(
+        &mut self,
+        depth: usize,
+        mut member: impl FnMut(&'t [u8], Range<usize>),
+    ) -> Option<()> {
         let mut keys: [&[u8]; FEW] = [&[]; FEW];
         let mut seen = 0;
         self.take(b'{')?;
@@ -91,9 +130,9 @@ impl<'t> Quick<'t> {
             return Some(());
         }
         loop {
-            let key = if self.rest.first()? == &b'"' { self.string()? } else { return None };
+            let (key, escaped) = self.string()?;
             // Two ways to write one key are for the long way to see.
-            if key.contains(&b'\\') || keys.iter().take(seen).any(|other| *other == key) {
+            if escaped || keys.iter().take(seen).any(|other| *other == key) {
                 return None;
             }
             *keys.get_mut(seen)? = key;
@@ -102,7 +141,9 @@ impl<'t> Quick<'t> {
             self.space();
             self.take(b':')?;
             self.space();
+            let begin = self.at;
             self.value(depth)?;
+            member(key, begin..self.at);
             self.space();
             if self.take(b',').is_none() {
                 return self.take(b'}');
@@ -130,22 +171,25 @@ impl<'t> Quick<'t> {
 
     fn number(&mut self) -> Option<()> {
         self.take(b'-').unwrap_or_default();
-        let whole = self.digits()?;
-        if whole.len() > 1 && whole.first() == Some(&b'0') {
+        let zero = self.next() == Some(b'0');
+        if self.digits()? > 1 && zero {
             return None;
         }
         if self.take(b'.').is_some() {
             self.digits()?;
         }
         // An exponent is for the long way.
-        (!matches!(self.rest.first(), Some(b'e' | b'E'))).then_some(())
+        (!matches!(self.next(), Some(b'e' | b'E'))).then_some(())
     }
 
-    fn digits(&mut self) -> Option<&'t [u8]> {
-        let length = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let (digits, rest) = self.rest.split_at_checked(length)?;
-        self.rest = rest;
-        (1..=DIGITS).contains(&length).then_some(digits)
+    /// How many there are.
+    fn digits(&mut self) -> Option<usize> {
+        let begin = self.at;
+        while self.next().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        let count = self.at - begin;
+        (1..=DIGITS).contains(&count).then_some(count)
     }
 }
 

@@ -8,6 +8,7 @@ use http::{HeaderValue, Response, StatusCode};
 use tool::Limits;
 
 use super::endpoint::SESSION;
+use super::reply::Media;
 use super::stream::Stream;
 use super::{Endpoint, reply};
 use crate::mcp::exchange::{Event, Spoiled};
@@ -38,18 +39,21 @@ impl Answer {
     ) -> Result<Self, HttpFault> {
         let session = response.headers().get(SESSION).cloned();
         let status = response.status();
-        let kind = if !status.is_success() {
-            let error = reply::refused(response, greets).await?;
-            Kind::Whole(Some(Event::Answered(Err(error))))
-        } else if reply::is(&response, "text/event-stream") {
-            Kind::Stream(Box::new(Stream::new(response.into_body(), endpoint.most)))
-        } else if reply::is(&response, "application/json") {
-            Kind::Whole(Some(whole(response.into_body(), endpoint.most, id).await?))
-        } else if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-            reply::rest(response.into_body()).await;
-            return Err(no_answer());
-        } else {
-            return Err(reply::unexpected(&response));
+        let kind = match reply::media(&response) {
+            _ if !status.is_success() => {
+                // Boxed: not to be carried by what is accepted.
+                let error = Box::pin(reply::refused(response, greets)).await?;
+                Kind::Whole(Some(Event::Answered(Err(error))))
+            }
+            Media::Events => {
+                Kind::Stream(Box::new(Stream::new(response.into_body(), endpoint.most)))
+            }
+            Media::Json => Kind::Whole(Some(whole(response.into_body(), endpoint.most, id).await?)),
+            Media::Other if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => {
+                reply::rest(response.into_body()).await;
+                return Err(no_answer());
+            }
+            Media::Other => return Err(reply::unexpected(&response)),
         };
         Ok(Self { session, kind })
     }

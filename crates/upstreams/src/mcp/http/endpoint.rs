@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ::mcp::{Era, Revision};
 use bytes::Bytes;
-use guard::egress::{Body, HttpLimits};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use guard::egress::{Body, EgressError, HttpLimits, Prepared};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use tokio::sync::{Semaphore, watch};
 
 use super::beside::Beside;
@@ -21,10 +21,26 @@ use crate::mcp::oauth::Token;
 #[derive(Debug)]
 pub(in crate::mcp) struct Seat {
     headers: HeaderMap,
+    /// Of requests with a message.
+    posts: Result<Prepared, EgressError>,
+    /// Of all others.
+    others: Result<Prepared, EgressError>,
     /// Whether the server named a session.
     pub(super) session: bool,
     /// Which one it is, from 0: before the greeting.
     pub(in crate::mcp) number: u64,
+}
+
+impl Seat {
+    fn new(http: &Http, headers: HeaderMap, (session, number): (bool, u64)) -> Arc<Self> {
+        let Http { egress, class, uri, .. } = http;
+        let mut with_type = headers.clone();
+        let json = HeaderValue::from_static("application/json");
+        with_type.insert(header::CONTENT_TYPE, json);
+        let posts = egress.prepare(class, uri, with_type);
+        let others = egress.prepare(class, uri, headers.clone());
+        Arc::new(Self { headers, posts, others, session, number })
+    }
 }
 
 /// One endpoint, as one connection sees it.
@@ -54,7 +70,7 @@ impl Endpoint {
         if era == Era::Stateless {
             headers.insert(VERSION, HeaderValue::from_static(Revision::LATEST.as_str()));
         }
-        let bare = Arc::new(Seat { headers, session: false, number: 0 });
+        let bare = Seat::new(&http, headers, (false, 0));
         Self {
             http,
             most,
@@ -81,7 +97,7 @@ impl Endpoint {
             headers.insert(SESSION, session);
         }
         let number = *self.sessions.borrow() + 1;
-        let seat = Arc::new(Seat { headers, session: named, number });
+        let seat = Seat::new(&self.http, headers, (named, number));
         *self.seat.lock().unwrap_or_else(PoisonError::into_inner) = seat;
         self.sessions.send_replace(number);
     }
@@ -152,26 +168,22 @@ impl Endpoint {
         }
     }
 
-    /// With the credential of the endpoint, where that is a token.
+    /// With the credential of the endpoint, where that is a token: once one was ever wanted.
     async fn send(
         &self,
         seat: &Seat,
         (method, more): (Method, &[Header]),
         body: Bytes,
     ) -> Result<Response<Body>, HttpFault> {
-        let Some(account) = self.http.account() else {
-            return self.send_as(seat, (method, more), body, None).await;
-        };
-        let mut first = None;
-        if !account.is_awake() {
-            let bare = self.send_as(seat, (method.clone(), more), body.clone(), None).await?;
-            if !matches!(bare.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-                return Ok(bare);
-            }
-            first = Some(bare);
-        }
+        let account = self.http.account();
         // Boxed: not to be carried by those that need no token.
-        Box::pin(self.authorized((account, first), seat, (method, more), body)).await
+        if let Some(awake) = account.filter(|account| account.is_awake()) {
+            return Box::pin(self.authorized((awake, None), seat, (method, more), body)).await;
+        }
+        let first = self.send_as(seat, (method.clone(), more), body.clone(), None).await?;
+        let wants = matches!(first.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        let Some(account) = account.filter(|_| wants) else { return Ok(first) };
+        Box::pin(self.authorized((account, Some(first)), seat, (method, more), body)).await
     }
 
     /// With this token.
@@ -182,20 +194,10 @@ impl Endpoint {
         body: Bytes,
         token: Option<&Token>,
     ) -> Result<Response<Body>, HttpFault> {
-        let Http { egress, class, uri, .. } = &*self.http;
-        let mut headers = seat.headers.clone();
-        if let Some(token) = token {
-            headers.insert(header::AUTHORIZATION, token.header());
-        }
-        if !body.is_empty() {
-            let json = HeaderValue::from_static("application/json");
-            headers.insert(header::CONTENT_TYPE, json);
-        }
-        headers.extend(more.iter().cloned());
-        let mut request = Request::new(body);
-        *request.method_mut() = method;
-        *request.uri_mut() = uri.clone();
-        *request.headers_mut() = headers;
+        let prepared = if body.is_empty() { &seat.others } else { &seat.posts };
+        let prepared = prepared.as_ref().map_err(EgressError::clone)?;
+        let token = token.map(|token| (header::AUTHORIZATION, token.header()));
+        let more = more.iter().cloned().chain(token);
         // Sizes are counted where a reply is read; how long one may take is its call's business.
         let limits = HttpLimits {
             headers: Duration::MAX,
@@ -203,7 +205,8 @@ impl Endpoint {
             body: usize::MAX,
             ..HttpLimits::default()
         };
-        let response = egress.send(class, request, limits).await?;
+        let sending = self.http.egress.send_prepared(prepared, (method, more), body, limits);
+        let response = sending.await?;
         if response.status().is_redirection() {
             let to = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
             return Err(HttpFault::redirected(to.unwrap_or("nowhere")));

@@ -14,12 +14,25 @@ const REFUSAL: usize = 64 << 10;
 /// Characters shown of it.
 const SHOWN: usize = 200;
 
-/// Whether the content is of this type, parameters aside.
-pub(super) fn is(response: &Response<Body>, kind: &str) -> bool {
-    content_type(response)
-        .split(';')
-        .next()
-        .is_some_and(|said| said.trim().eq_ignore_ascii_case(kind))
+/// What a response holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Media {
+    Json,
+    Events,
+    Other,
+}
+
+/// By its type, parameters aside.
+pub(super) fn media(response: &Response<Body>) -> Media {
+    let said = content_type(response);
+    let is = |kind: &str| {
+        said == kind || said.split(';').next().is_some_and(|s| s.trim().eq_ignore_ascii_case(kind))
+    };
+    match () {
+        () if is("application/json") => Media::Json,
+        () if is("text/event-stream") => Media::Events,
+        () => Media::Other,
+    }
 }
 
 fn content_type(response: &Response<Body>) -> &str {
@@ -37,6 +50,9 @@ pub(super) async fn bounded(mut body: Body, most: usize) -> Result<Bytes, HttpFa
     let Some(first) = body.chunk().await? else { return Ok(Bytes::new()) };
     if first.len() > most {
         return Err(HttpFault::too_large(most));
+    }
+    if body.is_over() {
+        return Ok(first);
     }
     let Some(second) = body.chunk().await? else { return Ok(first) };
     let mut all = BytesMut::from(first);

@@ -169,7 +169,7 @@ impl Stream {
             sleep(self.pause.unwrap_or(doubled)).await;
             // Nobody there yet is no last word; a refusal is.
             let Ok(response) = endpoint.get(&endpoint.seat(), Some(&last)).await else { continue };
-            if !response.status().is_success() || !reply::is(&response, "text/event-stream") {
+            if !response.status().is_success() || reply::media(&response) != reply::Media::Events {
                 reply::rest(response.into_body()).await;
                 return Err(Unanswered::Lost);
             }

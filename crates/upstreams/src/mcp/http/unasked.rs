@@ -42,7 +42,7 @@ async fn listening(link: &Arc<Link>) {
         }
         if let Ok(response) = endpoint.get(&seat, heard.last.as_ref()).await {
             let status = response.status();
-            let streams = status.is_success() && reply::is(&response, "text/event-stream");
+            let streams = status.is_success() && reply::media(&response) == reply::Media::Events;
             if streams {
                 heard.hear(response.into_body(), link, endpoint.most).await;
             } else {

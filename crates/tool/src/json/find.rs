@@ -1,0 +1,54 @@
+//! Looking for a few bytes in texts that are mostly short: eight bytes at a time, without what it takes to
+//! begin a search by vectors. Those who expect long texts go over to that one after a while.
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = ONES << 7;
+
+/// Marks bytes that are `byte`, by their highest bit. What stands behind the first mark may be wrong.
+pub(super) const fn is(word: u64, byte: u8) -> u64 {
+    let differs = word ^ (ONES * byte as u64);
+    differs.wrapping_sub(ONES) & !differs & HIGH
+}
+
+/// The same for control characters.
+pub(super) const fn is_control(word: u64) -> u64 {
+    word.wrapping_sub(ONES * 0x20) & !word & HIGH
+}
+
+/// How many bytes stand before the first that `mark` marks; all of them, where it marks none.
+pub(super) fn before(text: &[u8], mark: impl Fn(u64) -> u64) -> usize {
+    let first = |word: [u8; 8]| {
+        let marked = mark(u64::from_le_bytes(word));
+        (marked != 0).then_some(marked.trailing_zeros() as usize / 8)
+    };
+    let (words, last) = text.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        if let Some(found) = first(*word) {
+            return 8 * at + found;
+        }
+    }
+    let mut padded = [0; 8];
+    padded.iter_mut().zip(last).for_each(|(to, from)| *to = *from);
+    let found = first(padded).unwrap_or(last.len());
+    8 * words.len() + found.min(last.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{before, is, is_control};
+
+    proptest::proptest! {
+        /// Whatever stands around it, and wherever it stands.
+        #[test]
+        fn the_first_is_found(text in proptest::collection::vec(proptest::num::u8::ANY, 0..40), byte: u8) {
+            let found = |is: &dyn Fn(&u8) -> bool| text.iter().position(is).unwrap_or(text.len());
+            proptest::prop_assert_eq!(before(&text, |word| is(word, byte)), found(&|b| *b == byte));
+            proptest::prop_assert_eq!(before(&text, is_control), found(&|b| *b < 0x20));
+            let odd = |word| is(word, b'"') | is(word, b'\\') | is_control(word);
+            proptest::prop_assert_eq!(
+                before(&text, odd),
+                found(&|b| matches!(b, b'"' | b'\\' | 0..0x20))
+            );
+        }
+    }
+}

@@ -175,6 +175,7 @@ fn spec(command: &McpCommand) -> Spec {
         env: command.env.iter().map(|(k, v)| (k.clone(), EnvValue::Secret(v.clone()))).collect(),
         cwd: Some(command.cwd.clone()),
         clear_env: false,
+        cage: None,
     }
 }
 

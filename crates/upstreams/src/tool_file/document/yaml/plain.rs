@@ -148,13 +148,13 @@ impl<'t> Reader<'t> {
             }
             quote(out, key);
             out.push(':');
-            match (rest, self.nested(indent)) {
-                ("", Some(below)) => self.block(below, depth, out)?,
-                ("", None) => {
-                    self.count()?;
-                    out.push_str("null");
-                }
-                (rest, _) => self.value(rest, indent, depth, out)?,
+            if !rest.is_empty() {
+                self.value(rest, indent, depth, out)?;
+            } else if let Some(below) = self.nested(indent) {
+                self.block(below, depth, out)?;
+            } else {
+                self.count()?;
+                out.push_str("null");
             }
         }
         out.push('}');
@@ -195,6 +195,7 @@ impl<'t> Reader<'t> {
         out: &mut String,
     ) -> Option<()> {
         if matches!(text, "|" | "|-") {
+            // Nothing has looked at the line below yet: its spaces count.
             self.count()?;
             let block = self.lines.literal(indent, text == "|")?;
             quote(out, &block);

@@ -4,7 +4,7 @@
 //! It costs no process, so it is for HTTP alone.
 
 use std::pin::pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -47,22 +47,26 @@ impl Begun {
 
 /// The connection beside the main one, while there is one.
 #[derive(Debug, Default)]
-pub(super) struct Other(Mutex<Option<Arc<Link>>>);
+pub(super) struct Other {
+    link: Mutex<Option<Arc<Link>>>,
+    /// Whether the server said nothing at all when it was asked for 2026-07-28 last.
+    mute: AtomicBool,
+}
 
 impl Other {
     fn set(&self, link: Option<Arc<Link>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = link;
+        *self.link.lock().unwrap_or_else(PoisonError::into_inner) = link;
     }
 
     /// Ends it.
     pub(super) fn end(&self) {
-        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let link = self.link.lock().unwrap_or_else(PoisonError::into_inner).take();
         link.inspect(|link| link.shared.end.over.cancel());
     }
 
     /// The connection, where it is of this era.
     fn of(&self, era: Era) -> Option<Arc<Link>> {
-        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let link = self.link.lock().unwrap_or_else(PoisonError::into_inner).clone();
         link.filter(|link| link.era() == era && !link.is_over())
     }
 }
@@ -96,7 +100,7 @@ impl Upstream {
     pub(super) async fn meet(&self, http: &Arc<Http>) -> Result<Begun, Fault> {
         let initialized = || self.setting().endpoint(http, Era::Handshake);
         let mut probe = pin!(timeout(PROBE, self.setting().endpoint(http, Era::Stateless)));
-        let head = if self.mute.load(Ordering::Relaxed) { Duration::ZERO } else { HEAD };
+        let head = if self.other.mute.load(Ordering::Relaxed) { Duration::ZERO } else { HEAD };
         let (mut said, mut met) = (timeout(head, &mut probe).await.ok(), None);
         if said.is_none() {
             tokio::select! {
@@ -113,7 +117,7 @@ impl Upstream {
             None => initialized().await,
         };
         let said = said.and_then(Result::ok);
-        self.mute.store(said.is_none(), Ordering::Relaxed);
+        self.other.mute.store(said.is_none(), Ordering::Relaxed);
         let probe = match said {
             Some(Ok(stateless)) if stateless.link.greeted().both => {
                 return Ok(match met().await {

@@ -70,8 +70,6 @@ pub(super) struct Upstream {
     era: Mutex<Option<Era>>,
     /// The connection beside the main one, for servers of both eras.
     pub(super) other: Other,
-    /// Whether it said nothing at all when it was asked for 2026-07-28 last.
-    pub(super) mute: AtomicBool,
     refresh: Notify,
     started: AtomicBool,
     setting: Setting,
@@ -116,7 +114,6 @@ impl Upstream {
             scar: Mutex::new(None),
             era: Mutex::new(None),
             other: Other::default(),
-            mute: AtomicBool::new(false),
             refresh: Notify::new(),
             started: AtomicBool::new(false),
             setting,

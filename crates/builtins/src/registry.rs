@@ -218,6 +218,7 @@ impl Entry {
             destructive: self.destructive,
             callers: self.allowed_callers,
             timeout: self.timeout_ms.map(Duration::from_millis),
+            ..Traits::default()
         };
         let received = json!({
             "name": self.name,

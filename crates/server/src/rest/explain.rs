@@ -78,7 +78,6 @@ struct Explained {
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
     /// What this key's calls have seen within the hour, as conditions ask for it: `untrusted`, `private`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     taint: Vec<&'static str>,
     /// SHA-256 of the policy, as records name it.
     policy: String,

@@ -198,6 +198,7 @@ fn traits(marks: &Marks, own: &str, said: &Annotations) -> Traits {
         destructive: marks.destructive.holds(own) || (destructive && !read_only),
         callers,
         timeout: marks.timeout,
+        ..Traits::default()
     }
 }
 

@@ -91,6 +91,12 @@ fn text(answer: &Value) -> String {
             lines.push(format!("  {key:<8}{told}"));
         }
     }
+    let seen = answer.get("taint").and_then(Value::as_array).into_iter().flatten();
+    let seen: Vec<_> =
+        seen.filter_map(Value::as_str).map(|it| it.escape_debug().to_string()).collect();
+    if !seen.is_empty() {
+        lines.push(format!("  {:<8}{}", "taint", seen.join(", ")));
+    }
     if let Some(place) = answer.get("place") {
         let (line, column) = (value::line(place, "line", 10), value::line(place, "column", 10));
         lines.push(format!("  {:<8}line {line}, column {column} of the configuration", "place"));
@@ -109,7 +115,7 @@ mod tests {
         let answer = json!({
             "tool": "a", "key": "k", "decision": "hidden", "reason": "deny_rule",
             "text": "a deny rule names the tool", "layer": "global", "rule": "group:web",
-            "place": { "line": 3, "column": 9 },
+            "place": { "line": 3, "column": 9 }, "taint": ["untrusted", "private"],
         });
         let expected = "\
 hidden: a deny rule names the tool
@@ -118,6 +124,7 @@ hidden: a deny rule names the tool
   reason  deny_rule
   layer   global
   rule    group:web
+  taint   untrusted, private
   place   line 3, column 9 of the configuration";
         assert_eq!(text(&answer), expected);
     }

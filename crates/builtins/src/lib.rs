@@ -1,20 +1,21 @@
 //! The built-in tools, a folder per category, and the source that offers them.
 //!
 //! Most are pure: they compute from their arguments and the clock port. Those that reach for files or
-//! the net do so through guard alone. Each states its own traits; what they are believed to do is what
-//! they do.
+//! the net do so through guard alone. What each of them says of itself stands in `tool_registry.yaml`.
 
 mod builtin;
 mod data;
 mod math;
+mod registry;
 mod source;
 mod specialized;
 mod system;
 mod web;
 
 pub use builtin::Builtin;
-pub use math::expression::{Expression, ExpressionError};
+pub use math::expression::{Expression, ExpressionError, Program};
 pub use math::number::Number;
+pub use registry::{Declared, Registry};
 pub use source::BuiltinSource;
 pub use system::files::Files;
 
@@ -25,18 +26,23 @@ use tool::Clock;
 use tool::artefact::Artefacts;
 
 /// The built-in tools that only compute, in the order they are listed.
-pub fn all(clock: Arc<dyn Clock>) -> Vec<Builtin> {
-    vec![
-        math::calculator::builtin(),
-        system::current_datetime::builtin(Arc::clone(&clock)),
-        system::current_date::builtin(Arc::clone(&clock)),
-        system::current_time::builtin(clock),
-        data::json_query::builtin(),
-        data::csv_to_json::builtin(),
-        data::json_to_csv::builtin(),
-        data::generate_uuid::builtin(),
-        specialized::echo::builtin(),
-    ]
+pub fn all(clock: &Arc<dyn Clock>) -> Vec<Builtin> {
+    computing(Registry::shipped(), clock)
+}
+
+fn computing(registry: &Registry, clock: &Arc<dyn Clock>) -> Vec<Builtin> {
+    let made = [
+        math::calculator::builtin(registry),
+        data::json_query::builtin(registry),
+        data::csv_to_json::builtin(registry),
+        data::json_to_csv::builtin(registry),
+        data::generate_uuid::builtin(registry),
+        specialized::echo::builtin(registry),
+        system::current_datetime::builtin(registry, Arc::clone(clock)),
+        system::current_date::builtin(registry, Arc::clone(clock)),
+        system::current_time::builtin(registry, Arc::clone(clock)),
+    ];
+    made.into_iter().flatten().collect()
 }
 
 /// What the built-ins that reach for something outside are made with. Those whose means are missing
@@ -52,31 +58,40 @@ pub struct Means {
 }
 
 /// The built-in tools that reach for something outside.
-pub fn reaching(means: &Means, clock: &Arc<dyn Clock>) -> Vec<Builtin> {
+fn reaching(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<Builtin> {
     let files = means.files.iter().flat_map(|files| {
         [
-            system::read_file::builtin(Arc::clone(files)),
-            system::write_file::builtin(Arc::clone(files)),
-            system::list_directory::builtin(Arc::clone(files)),
+            system::read_file::builtin(registry, Arc::clone(files)),
+            system::write_file::builtin(registry, Arc::clone(files)),
+            system::list_directory::builtin(registry, Arc::clone(files)),
         ]
     });
     let web = means.egress.iter().flat_map(|egress| {
         [
-            web::http_get::builtin(egress.clone(), Arc::clone(clock)),
-            web::http_post::builtin(egress.clone(), Arc::clone(clock)),
+            web::http_get::builtin(registry, egress.clone(), Arc::clone(clock)),
+            web::http_post::builtin(registry, egress.clone(), Arc::clone(clock)),
         ]
     });
-    let artefacts = means.artefacts.iter().flat_map(data::artefacts::builtins);
-    files.chain(web).chain(artefacts).collect()
+    let artefacts = means.artefacts.iter();
+    let artefacts = artefacts.flat_map(|artefacts| data::artefacts::builtins(registry, artefacts));
+    files.chain(web).chain(artefacts).flatten().collect()
+}
+
+/// The names of all built-in tools, whether or not they can be offered here, in the order they are
+/// listed.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    Registry::shipped().names()
 }
 
 /// The built-in that a tool file means by `implementation.handler`: by its own name, or by the name
 /// spec 2 gives its handler.
-pub fn handler(name: &str, clock: Arc<dyn Clock>) -> Option<Builtin> {
+pub fn handler(name: &str, clock: &Arc<dyn Clock>) -> Option<Builtin> {
     all(clock)
         .into_iter()
-        .find(|builtin| builtin.handler == name || builtin.tool.name.as_str() == name)
+        .find(|builtin| &*builtin.handler == name || builtin.tool.name.as_str() == name)
 }
 
+#[cfg(test)]
+mod examples;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tool::{Boxed, Clock, Item, Listing, Offer, Revision, Source, SourceError, SourceName};
 
-use crate::{Builtin, Means, all, reaching};
+use crate::registry::Registry;
+use crate::{Builtin, Means, computing, reaching};
 
 /// Offers every built-in.
 #[derive(Debug)]
@@ -16,9 +17,19 @@ pub struct BuiltinSource {
 impl BuiltinSource {
     /// The source `builtin`, with `clock` for the tools that tell the time.
     pub fn new(clock: &Arc<dyn Clock>, means: &Means) -> Self {
-        let mut builtins = all(Arc::clone(clock));
-        builtins.extend(reaching(means, clock));
+        let registry = Registry::shipped();
+        let mut builtins = computing(registry, clock);
+        builtins.extend(reaching(registry, means, clock));
+        // As they stand in the file.
+        builtins.sort_by_cached_key(|builtin| registry.place(builtin));
         Self { name: name(), builtins }
+    }
+
+    /// The same with tools from other crates, behind its own.
+    #[must_use]
+    pub fn with(mut self, more: Vec<Builtin>) -> Self {
+        self.builtins.extend(more);
+        self
     }
 
     fn offers(&self) -> Listing {

@@ -8,74 +8,25 @@ use serde_json::{Value, json};
 use tool::artefact::{ArtefactError, Artefacts};
 use tool::{Boxed, Caller, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
 
-use crate::builtin::{Builtin, Declaration};
+use crate::builtin::Builtin;
+use crate::registry::{Bound, Registry};
 
-/// Bytes of one part: where nothing is said, and at most.
-const LENGTH: (u64, u64) = (16 << 10, 64 << 10);
-/// Places that are told: where nothing is said, and at most.
-const FOUND: (u64, u64) = (10, 100);
 /// Bytes shown on each side of a place.
 const AROUND: usize = 120;
-/// Bytes that are looked through at a time, and the longest text that is looked for.
+/// Bytes that are looked through at a time.
 const CHUNK: usize = 64 << 10;
-const QUERY: usize = 1_000;
 
 /// Both tools.
-pub(crate) fn builtins(artefacts: &Arc<dyn Artefacts>) -> [Builtin; 2] {
-    let id = json!({ "type": "string", "description": "The artefact's id, such as `art_3f…`." });
-    let read = Declaration {
-        name: "read_artefact",
-        handler: "read_artefact",
-        category: "data",
-        description: "Reads a part of an answer that was too large to be given whole, from a byte on. \
-                      `next_offset` is where the next part begins; null at the end.",
-        input: json!({
-            "type": "object",
-            "properties": {
-                "id": id,
-                "offset": { "type": "integer", "minimum": 0, "description": "Default: 0." },
-                "length": { "type": "integer", "minimum": 1, "maximum": LENGTH.1,
-                    "description": "Bytes. Default: 16384." },
-            },
-            "required": ["id"],
-        }),
-        output: json!({
-            "type": "object",
-            "properties": {
-                "text": { "type": "string" }, "offset": { "type": "integer" },
-                "next_offset": { "type": ["integer", "null"] }, "total": { "type": "integer" },
-            },
-            "required": ["text", "offset", "next_offset", "total"],
-        }),
+pub(crate) fn builtins(
+    registry: &Registry,
+    artefacts: &Arc<dyn Artefacts>,
+) -> [Option<Builtin>; 2] {
+    let with = |name: &str, looks, bound: &str| {
+        let declared = registry.get(name)?;
+        let (artefacts, bound) = (Arc::clone(artefacts), declared.bound(bound));
+        Some(declared.run_by(Reader { artefacts, looks, bound }))
     };
-    let search = Declaration {
-        name: "search_artefact",
-        handler: "search_artefact",
-        category: "data",
-        description: "Finds a text in an answer that was too large to be given whole: where it stands, \
-                      in bytes, and what stands around it. Upper and lower case of ASCII are one.",
-        input: json!({
-            "type": "object",
-            "properties": {
-                "id": id,
-                "query": { "type": "string", "minLength": 1, "maxLength": QUERY },
-                "limit": { "type": "integer", "minimum": 1, "maximum": FOUND.1,
-                    "description": "Places. Default: 10." },
-            },
-            "required": ["id", "query"],
-        }),
-        output: json!({
-            "type": "object",
-            "properties": {
-                "found": { "type": "array", "items": { "type": "object", "properties": {
-                    "offset": { "type": "integer" }, "text": { "type": "string" } } } },
-                "total": { "type": "integer" },
-            },
-            "required": ["found", "total"],
-        }),
-    };
-    let with = |looks| Reader { artefacts: Arc::clone(artefacts), looks };
-    [read.run_by(with(Looks::Read)), search.run_by(with(Looks::Search))]
+    [with("read_artefact", Looks::Read, "length"), with("search_artefact", Looks::Search, "limit")]
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -88,6 +39,8 @@ enum Looks {
 struct Reader {
     artefacts: Arc<dyn Artefacts>,
     looks: Looks,
+    /// Bytes of a part, or places that are told.
+    bound: Bound,
 }
 
 impl Reader {
@@ -96,11 +49,11 @@ impl Reader {
         let number = |key: &str| args.get(key).and_then(Value::as_u64);
         match self.looks {
             Looks::Read => {
-                let length = number("length").unwrap_or(LENGTH.0).min(LENGTH.1);
+                let length = self.bound.of(args, "length");
                 self.part(caller, word("id"), (number("offset").unwrap_or(0), length)).await
             }
             Looks::Search => {
-                let limit = number("limit").unwrap_or(FOUND.0).min(FOUND.1);
+                let limit = self.bound.of(args, "limit");
                 self.places(caller, word("id"), (word("query"), limit)).await
             }
         }
@@ -198,6 +151,9 @@ mod tests {
     use tool::{Boxed, Caller, Level, Org};
 
     use super::{CHUNK, Looks, Reader};
+    use crate::registry::Bound;
+
+    const BOUND: Bound = Bound { usual: 100, most: 100 };
 
     /// One artefact, ann's.
     #[derive(Debug)]
@@ -237,7 +193,7 @@ mod tests {
 
     async fn run(text: &str, looks: Looks, args: Value) -> Result<Value, ArtefactError> {
         let artefacts = Arc::new(One(Bytes::copy_from_slice(text.as_bytes())));
-        Reader { artefacts, looks }.run(&args, &caller("ann")).await
+        Reader { artefacts, looks, bound: BOUND }.run(&args, &caller("ann")).await
     }
 
     #[tokio::test]
@@ -280,7 +236,8 @@ mod tests {
 
     #[tokio::test]
     async fn anothers_is_not_there() {
-        let reader = Reader { artefacts: Arc::new(One(Bytes::new())), looks: Looks::Read };
+        let reader =
+            Reader { artefacts: Arc::new(One(Bytes::new())), looks: Looks::Read, bound: BOUND };
         let error = reader.run(&json!({"id": "art_1"}), &caller("bob")).await.unwrap_err();
         assert_eq!(error, ArtefactError::Missing);
     }

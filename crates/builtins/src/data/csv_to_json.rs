@@ -3,43 +3,17 @@
 use std::collections::HashSet;
 
 use csv::{ReaderBuilder, StringRecord};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tool::{Args, Json, Limits};
 
-use crate::builtin::{Builtin, Compute, Declaration};
+use crate::builtin::{Builtin, Compute};
+use crate::registry::Registry;
 
 /// Digits that a decimal number may have to be taken for a number: a double keeps all of them.
 const DIGITS: usize = 15;
 
-pub(crate) fn builtin() -> Builtin {
-    let declaration = Declaration {
-        name: "csv_to_json",
-        handler: "csv_to_json",
-        category: "data",
-        description: "Converts CSV text to a JSON array with one object per row.",
-        input: json!({
-            "type": "object",
-            "properties": {
-                "csv_content": { "type": "string", "description": "The CSV text." },
-                "delimiter": {
-                    "type": "string", "default": ",", "minLength": 1, "maxLength": 1,
-                    "description": "The one character between cells, such as `,`, `;` or a tab."
-                },
-                "has_header": {
-                    "type": "boolean", "default": true,
-                    "description": "Whether the first row names the columns; else they are col_0, col_1, ..."
-                },
-                "numbers": {
-                    "type": "boolean", "default": true,
-                    "description": "Whether cells that are numbers become numbers. `007` and `1e5` stay text."
-                },
-            },
-            "required": ["csv_content"],
-            "additionalProperties": false,
-        }),
-        output: json!({ "type": "array", "items": { "type": "object" } }),
-    };
-    declaration.aside(CsvToJson)
+pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
+    Some(registry.get("csv_to_json")?.aside(CsvToJson))
 }
 
 #[derive(Debug)]

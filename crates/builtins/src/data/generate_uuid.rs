@@ -3,22 +3,11 @@
 use serde_json::json;
 use tool::{Args, Json};
 
-use crate::builtin::{Builtin, Compute, Declaration};
+use crate::builtin::{Builtin, Compute};
+use crate::registry::Registry;
 
-pub(crate) fn builtin() -> Builtin {
-    let declaration = Declaration {
-        name: "generate_uuid",
-        handler: "generate_uuid",
-        category: "data",
-        description: "Generates a random UUID (version 4).",
-        input: json!({ "type": "object", "properties": {}, "required": [] }),
-        output: json!({
-            "type": "object",
-            "properties": { "uuid": { "type": "string", "format": "uuid" } },
-            "required": ["uuid"],
-        }),
-    };
-    declaration.pure(GenerateUuid)
+pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
+    Some(registry.get("generate_uuid")?.pure(GenerateUuid))
 }
 
 #[derive(Debug)]

@@ -7,37 +7,19 @@ mod by;
 mod steps;
 
 use jmespath::{JmespathError, Rcvar, Variable};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tool::{Args, Json, Limits};
 
-use crate::builtin::{Builtin, Compute, Declaration};
+use crate::builtin::{Builtin, Compute};
+use crate::registry::Registry;
 
 /// The longest expression, in characters: what nests is read, and evaluated, by recursion.
 const LONGEST: usize = 1_000;
 /// The most brackets, `!` and `&` in one.
 const NESTED: usize = 100;
 
-pub(crate) fn builtin() -> Builtin {
-    let declaration = Declaration {
-        name: "json_query",
-        handler: "json_query",
-        category: "data",
-        description: "Queries JSON with a JMESPath expression, such as `people[?age > `30`].name`.",
-        input: json!({
-            "type": "object",
-            "properties": {
-                "data": { "description": "The JSON to query." },
-                "query": {
-                    "type": "string", "minLength": 1, "maxLength": LONGEST,
-                    "description": "The JMESPath expression."
-                },
-            },
-            "required": ["data", "query"],
-            "additionalProperties": false,
-        }),
-        output: json!({ "description": "What the expression finds; null where it finds nothing." }),
-    };
-    declaration.aside(JsonQuery)
+pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
+    Some(registry.get("json_query")?.aside(JsonQuery))
 }
 
 #[derive(Debug)]

@@ -3,37 +3,15 @@
 use std::collections::BTreeSet;
 
 use csv::{Terminator, WriterBuilder};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tool::{Args, Json};
 
 use super::csv_to_json::byte;
-use crate::builtin::{Builtin, Compute, Declaration};
+use crate::builtin::{Builtin, Compute};
+use crate::registry::Registry;
 
-pub(crate) fn builtin() -> Builtin {
-    let declaration = Declaration {
-        name: "json_to_csv",
-        handler: "json_to_csv",
-        category: "data",
-        description: "Converts a JSON array of objects to CSV text with a header.",
-        input: json!({
-            "type": "object",
-            "properties": {
-                "data": { "type": "array", "description": "The rows: objects." },
-                "columns": {
-                    "type": "array", "items": { "type": "string" },
-                    "description": "The columns and their order; without it all keys, sorted."
-                },
-                "delimiter": {
-                    "type": "string", "default": ",", "minLength": 1, "maxLength": 1,
-                    "description": "The one character between cells."
-                },
-            },
-            "required": ["data"],
-            "additionalProperties": false,
-        }),
-        output: json!({ "type": "string" }),
-    };
-    declaration.aside(JsonToCsv)
+pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
+    Some(registry.get("json_to_csv")?.aside(JsonToCsv))
 }
 
 #[derive(Debug)]

@@ -1,43 +1,16 @@
 //! `calculator`: one expression, one number.
 
-use serde_json::json;
 use tool::{Args, Json};
 
 use super::expression::Expression;
-use crate::builtin::{Builtin, Compute, Declaration};
+use crate::builtin::{Builtin, Compute};
+use crate::registry::Registry;
 
 /// Spec 2's own words, whether the expression is missing, empty or no text.
 const EMPTY: &str = "math_eval requires a non-empty string \"expression\" parameter";
 
-pub(crate) fn builtin() -> Builtin {
-    let declaration = Declaration {
-        name: "calculator",
-        handler: "math_eval",
-        category: "math",
-        description: "Evaluates a mathematical expression. Knows + - * / % ^ and parentheses, the \
-                      constants pi and e, and the functions sqrt, cbrt, abs, sin, cos, tan, asin, acos, \
-                      atan, log and ln (natural), log(x, base), log2, log10, exp, floor, ceil, round, min, \
-                      max and pow. Whole numbers are exact.",
-        input: json!({
-            "type": "object",
-            "properties": {
-                "expression": {
-                    "type": "string",
-                    "description": "For example `2 * (3 + 4) ^ 2` or `sqrt(2) / 2`.",
-                },
-            },
-            "required": ["expression"],
-        }),
-        output: json!({
-            "type": "object",
-            "properties": {
-                "expression": { "type": "string" },
-                "result": { "type": "number" },
-            },
-            "required": ["expression", "result"],
-        }),
-    };
-    declaration.pure(Calculator)
+pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
+    Some(registry.get("calculator")?.pure(Calculator))
 }
 
 #[derive(Debug)]

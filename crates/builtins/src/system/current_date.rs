@@ -5,34 +5,12 @@ use std::sync::Arc;
 use serde_json::json;
 use tool::{Args, Clock, Json};
 
-use super::current_datetime::{now_in, timezone};
-use crate::builtin::{Builtin, Compute, Declaration};
+use super::current_datetime::now_in;
+use crate::builtin::{Builtin, Compute};
+use crate::registry::Registry;
 
-pub(crate) fn builtin(clock: Arc<dyn Clock>) -> Builtin {
-    let declaration = Declaration {
-        name: "get_current_date",
-        handler: "get_current_date",
-        category: "system",
-        description: "Returns today's date in a time zone: `date`, `weekday`, `year`, `month`, `day`.",
-        input: json!({
-            "type": "object",
-            "properties": { "timezone": timezone() },
-            "required": [],
-            "additionalProperties": false,
-        }),
-        output: json!({
-            "type": "object",
-            "properties": {
-                "date": { "type": "string", "format": "date" },
-                "weekday": { "type": "string", "description": "In English, such as `Monday`." },
-                "year": { "type": "integer" },
-                "month": { "type": "integer" },
-                "day": { "type": "integer" },
-            },
-            "required": ["date", "weekday", "year", "month", "day"],
-        }),
-    };
-    declaration.pure(CurrentDate(clock))
+pub(crate) fn builtin(registry: &Registry, clock: Arc<dyn Clock>) -> Option<Builtin> {
+    Some(registry.get("get_current_date")?.pure(CurrentDate(clock)))
 }
 
 #[derive(Debug)]

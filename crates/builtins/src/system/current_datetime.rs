@@ -8,40 +8,17 @@ use std::sync::{Arc, LazyLock};
 
 use jiff::tz::TimeZoneDatabase;
 use jiff::{Timestamp, Zoned};
-use serde_json::{Value, json};
+use serde_json::json;
 use tool::{Args, Clock, Json};
 
-use crate::builtin::{Builtin, Compute, Declaration};
+use crate::builtin::{Builtin, Compute};
+use crate::registry::Registry;
 
 /// The program's own: the machine may have none.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-pub(crate) fn builtin(clock: Arc<dyn Clock>) -> Builtin {
-    let declaration = Declaration {
-        name: "get_current_datetime",
-        handler: "get_current_datetime",
-        category: "system",
-        description: "Returns the current date and time: `iso` in UTC, and `date` and `time` in the \
-                      given time zone.",
-        input: json!({
-            "type": "object",
-            "properties": {
-                "timezone": timezone(),
-            },
-            "required": [],
-        }),
-        output: json!({
-            "type": "object",
-            "properties": {
-                "iso": { "type": "string", "description": "UTC, RFC 3339." },
-                "date": { "type": "string", "description": "YYYY-MM-DD in the time zone." },
-                "time": { "type": "string", "description": "HH:MM:SS in the time zone." },
-                "timezone": { "type": "string" },
-            },
-            "required": ["iso", "date", "time", "timezone"],
-        }),
-    };
-    declaration.pure(CurrentDatetime { clock })
+pub(crate) fn builtin(registry: &Registry, clock: Arc<dyn Clock>) -> Option<Builtin> {
+    Some(registry.get("get_current_datetime")?.pure(CurrentDatetime { clock }))
 }
 
 #[derive(Debug)]
@@ -60,14 +37,6 @@ impl Compute for CurrentDatetime {
             "timezone": name,
         })))
     }
-}
-
-/// The argument `timezone`, as every tool that tells the time has it.
-pub(super) fn timezone() -> Value {
-    json!({
-        "type": "string",
-        "description": "IANA time zone, for example `Europe/Berlin`. Default: UTC.",
-    })
 }
 
 /// What time it is in the zone that the arguments ask for.

@@ -5,34 +5,12 @@ use std::sync::Arc;
 use serde_json::json;
 use tool::{Args, Clock, Json};
 
-use super::current_datetime::{now_in, timezone};
-use crate::builtin::{Builtin, Compute, Declaration};
+use super::current_datetime::now_in;
+use crate::builtin::{Builtin, Compute};
+use crate::registry::Registry;
 
-pub(crate) fn builtin(clock: Arc<dyn Clock>) -> Builtin {
-    let declaration = Declaration {
-        name: "get_current_time",
-        handler: "get_current_time",
-        category: "system",
-        description: "Returns the current time in a time zone: `datetime`, `date`, `time`, `utc`, `timestamp`.",
-        input: json!({
-            "type": "object",
-            "properties": { "timezone": timezone() },
-            "required": [],
-            "additionalProperties": false,
-        }),
-        output: json!({
-            "type": "object",
-            "properties": {
-                "datetime": { "type": "string", "format": "date-time" },
-                "date": { "type": "string", "format": "date" },
-                "time": { "type": "string", "description": "HH:MM:SS." },
-                "utc": { "type": "string", "format": "date-time" },
-                "timestamp": { "type": "number", "description": "Seconds since 1970, UTC." },
-            },
-            "required": ["datetime", "date", "time", "utc", "timestamp"],
-        }),
-    };
-    declaration.pure(CurrentTime(clock))
+pub(crate) fn builtin(registry: &Registry, clock: Arc<dyn Clock>) -> Option<Builtin> {
+    Some(registry.get("get_current_time")?.pure(CurrentTime(clock)))
 }
 
 #[derive(Debug)]

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use glob::Pattern;
 use guard::roots::{Entry, Kind, Root};
 use serde_json::{Value, json};
-use tool::{Args, Effects, Json, Scope};
+use tool::{Args, Json};
 
 use super::files::{Files, told};
-use crate::builtin::{Builtin, Compute, Declaration, Reach};
+use crate::builtin::{Builtin, Compute};
+use crate::registry::Registry;
 
 /// The most that is listed (spec 3's number).
 const MOST: usize = 1_000;
@@ -19,43 +20,8 @@ const LOOKED_AT: usize = 20_000;
 /// Folders within folders.
 const DEPTH: usize = 32;
 
-pub(crate) fn builtin(files: Arc<Files>) -> Builtin {
-    let declaration = Declaration {
-        name: "list_directory",
-        handler: "list_directory",
-        category: "system",
-        description: "Lists a folder: up to 1000 files and folders whose names fit a pattern. Paths are \
-                      relative to the working folder.",
-        input: json!({
-            "type": "object",
-            "properties": {
-                "path": { "type": "string", "description": "The folder; `.` is the working folder." },
-                "pattern": {
-                    "type": "string", "default": "*", "maxLength": 200,
-                    "description": "For the name: `*` any characters, `?` one, `[ab]` one of these."
-                },
-                "recursive": { "type": "boolean", "default": false },
-            },
-            "required": ["path"],
-            "additionalProperties": false,
-        }),
-        output: json!({
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": { "type": "string" },
-                    "path": { "type": "string", "description": "As other tools take it." },
-                    "type": { "type": "string", "enum": ["file", "directory", "link", "other"] },
-                    "size": { "type": "integer" },
-                    "modified": { "type": "string", "format": "date-time" },
-                },
-                "required": ["name", "path", "type", "size", "modified"],
-            },
-        }),
-    };
-    let reach = Reach { scope: Scope::Filesystem, effects: Effects::read_only(), chained: true };
-    declaration.reaching(reach, ListDirectory(files))
+pub(crate) fn builtin(registry: &Registry, files: Arc<Files>) -> Option<Builtin> {
+    Some(registry.get("list_directory")?.aside(ListDirectory(files)))
 }
 
 #[derive(Debug)]

@@ -5,63 +5,30 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use tool::{Args, Effects, Json, Scope};
+use tool::{Args, Json};
 
 use super::files::{Files, told};
-use crate::builtin::{Builtin, Compute, Declaration, Reach};
+use crate::builtin::{Builtin, Compute};
+use crate::registry::{Bound, Registry};
 
-/// The most that may be asked for, in bytes.
-const MOST: usize = 10_000_000;
-const ENCODINGS: [&str; 4] = ["utf-8", "ascii", "latin-1", "base64"];
-
-pub(crate) fn builtin(files: Arc<Files>) -> Builtin {
-    let declaration = Declaration {
-        name: "read_file",
-        handler: "read_file",
-        category: "system",
-        description: "Reads a file. Paths are relative to the working folder.",
-        input: json!({
-            "type": "object",
-            "properties": {
-                "path": { "type": "string", "minLength": 1 },
-                "encoding": {
-                    "type": "string", "enum": ENCODINGS, "default": "utf-8",
-                    "description": "How the bytes are read; `base64` for what is no text."
-                },
-                "max_bytes": {
-                    "type": "integer", "minimum": 1, "maximum": MOST, "default": 1_000_000,
-                    "description": "Where the file is longer, its beginning is read and `truncated` is true."
-                },
-            },
-            "required": ["path"],
-            "additionalProperties": false,
-        }),
-        output: json!({
-            "type": "object",
-            "properties": {
-                "content": { "type": "string" },
-                "size": { "type": "integer", "description": "Of the whole file, in bytes." },
-                "modified": { "type": "string", "format": "date-time" },
-                "truncated": { "type": "boolean" },
-            },
-            "required": ["content", "size", "modified", "truncated"],
-        }),
-    };
-    let reach = Reach { scope: Scope::Filesystem, effects: Effects::read_only(), chained: true };
-    declaration.reaching(reach, ReadFile(files))
+pub(crate) fn builtin(registry: &Registry, files: Arc<Files>) -> Option<Builtin> {
+    let declared = registry.get("read_file")?;
+    Some(declared.aside(ReadFile { files, bytes: declared.bound("max_bytes") }))
 }
 
 #[derive(Debug)]
-struct ReadFile(Arc<Files>);
+struct ReadFile {
+    files: Arc<Files>,
+    bytes: Bound,
+}
 
 impl Compute for ReadFile {
     fn compute(&self, args: &Args) -> Result<Json, String> {
         let args = args.value();
         let path = args.get("path").and_then(Value::as_str).unwrap_or_default();
         let encoding = args.get("encoding").and_then(Value::as_str).unwrap_or("utf-8");
-        let limit = args.get("max_bytes").and_then(Value::as_u64).unwrap_or(1_000_000);
-        let limit = usize::try_from(limit).unwrap_or(MOST).min(MOST);
-        let (root, path) = self.0.place(path)?;
+        let limit = self.bytes.size(args, "max_bytes");
+        let (root, path) = self.files.place(path)?;
         let start = root.read_start(path, limit).map_err(|error| told(&error))?;
         let content = decoded(start.content, encoding, start.more)?;
         Ok(Json::of(&json!({

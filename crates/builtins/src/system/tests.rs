@@ -8,6 +8,7 @@ use tool::{Body, Scope};
 use super::files::Files;
 use super::{list_directory, read_file, write_file};
 use crate::Builtin;
+use crate::registry::Registry;
 use crate::tests::execute;
 
 struct Place {
@@ -28,10 +29,11 @@ fn place() -> Place {
     let files = vec![folder("work", Access::ReadWrite), folder("more", Access::Read)];
     let files = Arc::new(Files::new(files));
     let tools = [
-        read_file::builtin(Arc::clone(&files)),
-        write_file::builtin(Arc::clone(&files)),
-        list_directory::builtin(files),
-    ];
+        read_file::builtin(Registry::shipped(), Arc::clone(&files)),
+        write_file::builtin(Registry::shipped(), Arc::clone(&files)),
+        list_directory::builtin(Registry::shipped(), files),
+    ]
+    .map(Option::unwrap);
     Place { home, tools }
 }
 

@@ -5,46 +5,17 @@ use std::sync::Arc;
 
 use guard::roots::{Put, Root, RootError};
 use serde_json::{Value, json};
-use tool::{Args, Effect, Effects, Json, Scope};
+use tool::{Args, Json};
 
 use super::files::{Files, told};
-use crate::builtin::{Builtin, Compute, Declaration, Reach};
+use crate::builtin::{Builtin, Compute};
+use crate::registry::Registry;
 
 /// The largest file that is added to, in bytes: it is written anew, so that no reader sees half of it.
 const MOST: usize = 64 << 20;
 
-pub(crate) fn builtin(files: Arc<Files>) -> Builtin {
-    let declaration = Declaration {
-        name: "write_file",
-        handler: "write_file",
-        category: "system",
-        description: "Writes text to a file, or adds it to the end. Missing folders are made. Paths are \
-                      relative to the working folder.",
-        input: json!({
-            "type": "object",
-            "properties": {
-                "path": { "type": "string", "minLength": 1 },
-                "content": { "type": "string" },
-                "mode": {
-                    "type": "string", "default": "w",
-                    "description": "`w` replaces what is there, `a` adds to its end."
-                },
-            },
-            "required": ["path", "content"],
-            "additionalProperties": false,
-        }),
-        output: json!({
-            "type": "object",
-            "properties": {
-                "bytes_written": { "type": "integer" },
-                "path": { "type": "string" },
-            },
-            "required": ["bytes_written", "path"],
-        }),
-    };
-    let effects = Effects::Declared(vec![Effect::ModifiesFiles]);
-    let reach = Reach { scope: Scope::Filesystem, effects, chained: false };
-    declaration.reaching(reach, WriteFile(files))
+pub(crate) fn builtin(registry: &Registry, files: Arc<Files>) -> Option<Builtin> {
+    Some(registry.get("write_file")?.aside(WriteFile(files)))
 }
 
 #[derive(Debug)]

@@ -11,14 +11,12 @@ use tool::{
     Body as Answer, Boxed, Clock, Context, ExecuteError, Executor, Granted, Json, Outcome, Step,
 };
 
+use crate::registry::Bound;
+
 /// Characters of a body that are kept (spec 3's number).
 const MOST_TEXT: usize = 100_000;
 /// Bytes of a body that are read for it: four to a character.
 const MOST_BYTES: usize = 4 * MOST_TEXT;
-/// Headers that a call may set.
-const MOST_HEADERS: usize = 32;
-/// Seconds that a call may ask for, and has without asking.
-pub(super) const SECONDS: (u64, u64) = (120, 30);
 /// Headers of the connection, which are not the caller's to set.
 const RESERVED: [&str; 11] = [
     "connection",
@@ -40,43 +38,8 @@ pub(super) struct Asks {
     pub(super) egress: Egress,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) method: Method,
-}
-
-/// What the two tools' arguments have in common.
-pub(super) fn headers_and_timeout() -> [(&'static str, Value); 2] {
-    [
-        (
-            "headers",
-            json!({
-                "type": "object", "additionalProperties": { "type": "string" },
-                "maxProperties": MOST_HEADERS,
-                "description": "Headers of the request."
-            }),
-        ),
-        (
-            "timeout",
-            json!({
-                "type": "integer", "minimum": 1, "maximum": SECONDS.0, "default": SECONDS.1,
-                "description": "Seconds until the whole answer must be there."
-            }),
-        ),
-    ]
-}
-
-/// What both answer with.
-pub(super) fn output() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "status_code": { "type": "integer", "description": "0 where no answer came." },
-            "headers": { "type": "object", "additionalProperties": { "type": "string" } },
-            "body": { "type": "string", "description": "Its first 100000 characters." },
-            "elapsed_ms": { "type": "integer" },
-            "truncated": { "type": "boolean" },
-            "error": { "type": "string", "description": "Why no answer came." },
-        },
-        "required": ["status_code", "headers", "body", "elapsed_ms"],
-    })
+    /// For the whole answer.
+    pub(super) seconds: Bound,
 }
 
 impl Executor for Asks {
@@ -104,8 +67,7 @@ impl Executor for Asks {
 impl Asks {
     async fn ask(&self, args: &Value) -> Result<Map<String, Value>, String> {
         let request = self.request(args)?;
-        let seconds = args.get("timeout").and_then(Value::as_u64).unwrap_or(SECONDS.1);
-        let limit = Duration::from_secs(seconds.clamp(1, SECONDS.0));
+        let limit = Duration::from_secs(self.seconds.of(args, "timeout").max(1));
         let limits =
             HttpLimits { headers: limit, idle: limit, body: usize::MAX, ..HttpLimits::default() };
         let asked = async {

@@ -4,33 +4,18 @@ use std::sync::Arc;
 
 use guard::egress::Egress;
 use http::Method;
-use serde_json::json;
-use tool::{Clock, Effect, Effects, Scope};
+use tool::Clock;
 
-use super::exchange::{Asks, headers_and_timeout, output};
-use crate::builtin::{Builtin, Declaration, Reach};
+use super::exchange::Asks;
+use crate::builtin::Builtin;
+use crate::registry::Registry;
 
-pub(crate) fn builtin(egress: Egress, clock: Arc<dyn Clock>) -> Builtin {
-    let [headers, timeout] = headers_and_timeout();
-    let declaration = Declaration {
-        name: "http_get",
-        handler: "http_get",
-        category: "web",
-        description: "Fetches a URL of the public net with HTTP GET.",
-        input: json!({
-            "type": "object",
-            "properties": {
-                "url": { "type": "string", "description": "http or https, to a public address." },
-
-                (headers.0): headers.1,
-                (timeout.0): timeout.1,
-            },
-            "required": ["url"],
-            "additionalProperties": false,
-        }),
-        output: output(),
-    };
-    let effects = Effects::Declared(vec![Effect::ReadOnly, Effect::NetworkAccess]);
-    let reach = Reach { scope: Scope::Network, effects, chained: true };
-    declaration.reached_by(reach, Asks { egress, clock, method: Method::GET })
+pub(crate) fn builtin(
+    registry: &Registry,
+    egress: Egress,
+    clock: Arc<dyn Clock>,
+) -> Option<Builtin> {
+    let declared = registry.get("http_get")?;
+    let seconds = declared.bound("timeout");
+    Some(declared.run_by(Asks { egress, clock, method: Method::GET, seconds }))
 }

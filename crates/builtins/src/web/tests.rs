@@ -10,6 +10,7 @@ use tool::{Body, Boxed, Scope};
 
 use super::{http_get, http_post};
 use crate::Builtin;
+use crate::registry::Registry;
 use crate::tests::{clock, execute};
 
 /// Leads every public address to one listener of this machine.
@@ -54,7 +55,11 @@ async fn site(answer: fn(&str) -> Vec<u8>) -> Site {
     }));
     let settings = EgressSettings { dialer: Arc::new(Lead(address)), ..EgressSettings::default() };
     let egress = Egress::new(settings).unwrap();
-    let tools = [http_get::builtin(egress.clone(), clock()), http_post::builtin(egress, clock())];
+    let registry = Registry::shipped();
+    let tools = [
+        http_get::builtin(registry, egress.clone(), clock()).unwrap(),
+        http_post::builtin(registry, egress, clock()).unwrap(),
+    ];
     Site { tools, address, heard }
 }
 

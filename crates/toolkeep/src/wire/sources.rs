@@ -72,8 +72,9 @@ impl Workshop {
             egress: Some(self.egress.clone()),
             artefacts: self.artefacts.clone(),
         };
+        let computing = builtins_math::all(&self.clock, self.artefacts.clone());
         let builtins = Sourced {
-            source: Arc::new(BuiltinSource::new(&self.clock, &means)),
+            source: Arc::new(BuiltinSource::new(&self.clock, &means).with(computing)),
             kind: "builtin",
             trust: Trust::Full,
             durability: None,
@@ -175,6 +176,7 @@ fn spec(command: &McpCommand) -> Spec {
         env: command.env.iter().map(|(k, v)| (k.clone(), EnvValue::Secret(v.clone()))).collect(),
         cwd: Some(command.cwd.clone()),
         clear_env: false,
+        cage: None,
     }
 }
 

@@ -115,9 +115,9 @@ fn mock(name: &str, place: &Fields) -> Result<Implementation> {
 }
 
 fn builtin(handler: &str, handlers: &Handlers) -> Result<Implementation> {
-    let found = builtins::handler(handler, Arc::clone(&handlers.clock)).ok_or_else(|| {
-        let known = builtins::all(Arc::clone(&handlers.clock));
-        let known: Vec<_> = known.iter().map(|builtin| builtin.handler).collect();
+    let found = builtins::handler(handler, &handlers.clock).ok_or_else(|| {
+        let known = builtins::all(&handlers.clock);
+        let known: Vec<_> = known.iter().map(|builtin| &*builtin.handler).collect();
         not_found("Builtin", handler, &known)
     })?;
     Ok(Implementation { executor: found.executor, traits: found.tool.traits.clone() })

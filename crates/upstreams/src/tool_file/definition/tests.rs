@@ -26,7 +26,7 @@ impl Clock for Still {
 fn handlers() -> Handlers {
     let clock: Arc<dyn Clock> = Arc::new(Still);
     let egress = Egress::new(EgressSettings::default()).unwrap();
-    let echo = builtins::handler("echo", Arc::clone(&clock)).unwrap().executor;
+    let echo = builtins::handler("echo", &clock).unwrap().executor;
     let echo = Internal { executor: echo, traits: Traits::default() };
     let internals = Arc::new(HashMap::from([("search".to_owned(), echo)]));
     Handlers { clock, internals, web: Web { egress, secret: Arc::new(|_| None) } }
@@ -117,9 +117,13 @@ fn the_texts_of_spec_2() {
         refused(&json!({ "implementation": null, "type": "magic" })),
         "Tool \"get_weather\" has invalid type \"magic\". Must be one of: mock, builtin, internal []"
     );
+    let clock: Arc<dyn Clock> = Arc::new(Still);
+    let builtins = builtins::all(&clock);
+    let known: Vec<&str> = builtins.iter().map(|it| &*it.handler).collect();
+    assert!(known.contains(&"math_eval") && known.contains(&"echo"), "{known:?}");
     assert_eq!(
         refused(&json!({ "implementation": { "type": "builtin", "handler": "rm" } })),
-        "Builtin handler 'rm' not found [use one of math_eval, get_current_datetime, get_current_date, get_current_time, json_query, csv_to_json, json_to_csv, generate_uuid, echo]"
+        format!("Builtin handler 'rm' not found [use one of {}]", known.join(", "))
     );
     assert_eq!(
         refused(&json!({ "implementation": { "type": "internal", "handler": "rag_query" } })),

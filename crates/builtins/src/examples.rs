@@ -1,0 +1,184 @@
+//! Every entry of `tool_registry.yaml` has a function, every function an entry, and every example is
+//! what happens.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use guard::egress::{Dial, Egress, EgressSettings, Resolve};
+use guard::roots::{Access, Root};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tool::artefact::{ArtefactError, Artefacts, Kept, Part};
+use tool::{Body, Boxed, Caller};
+
+use crate::registry::{Declared, Example, Registry};
+use crate::tests::{clock, execute};
+use crate::{Builtin, Files, Means, computing, reaching};
+
+/// Every name is at a public address, and every address leads to one listener of this machine.
+#[derive(Debug)]
+struct Net(SocketAddr);
+
+impl Dial for Net {
+    fn dial(&self, address: SocketAddr) -> Boxed<'_, io::Result<(TcpStream, SocketAddr)>> {
+        Box::pin(async move {
+            #[expect(clippy::disallowed_methods, reason = "the test leads it elsewhere")]
+            let stream = TcpStream::connect(self.0).await?;
+            Ok((stream, address))
+        })
+    }
+}
+
+impl Resolve for Net {
+    fn resolve<'a>(&'a self, _: &'a str) -> Boxed<'a, io::Result<Vec<IpAddr>>> {
+        Box::pin(std::future::ready(Ok(vec!["93.184.216.34".parse().unwrap()])))
+    }
+}
+
+/// Answers with the method, the path and the body of what it was asked.
+#[expect(clippy::disallowed_methods, reason = "it ends with the test's runtime")]
+async fn net() -> Egress {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let net = Arc::new(Net(listener.local_addr().unwrap()));
+    drop(tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = vec![0; 64 << 10];
+            let read = stream.read(&mut request).await.unwrap();
+            let request = String::from_utf8_lossy(&request[..read]).into_owned();
+            let (head, body) = request.split_once("\r\n\r\n").unwrap();
+            let line = head.split(" HTTP/1.1").next().unwrap();
+            let told = format!("{line} {body}");
+            let told = told.trim_end();
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{told}", told.len());
+            // Who has read enough may be gone.
+            let _gone = stream.write_all(answer.as_bytes()).await;
+        }
+    }));
+    let (resolver, dialer) = (net.clone(), net);
+    Egress::new(EgressSettings { resolver, dialer, ..EgressSettings::default() }).unwrap()
+}
+
+/// One artefact.
+#[derive(Debug)]
+struct Aside;
+
+impl Artefacts for Aside {
+    fn keep<'a>(&'a self, _: &'a Caller, _: Bytes) -> Boxed<'a, Result<Kept, ArtefactError>> {
+        Box::pin(async { Err(ArtefactError::Missing) })
+    }
+    fn read<'a>(
+        &'a self,
+        _: &'a Caller,
+        id: &'a str,
+        (from, most): (u64, usize),
+    ) -> Boxed<'a, Result<Part, ArtefactError>> {
+        Box::pin(async move {
+            if id != "art_1" {
+                return Err(ArtefactError::Missing);
+            }
+            let all = Bytes::from_static(b"an answer kept aside");
+            let from = usize::try_from(from).unwrap().min(all.len());
+            let bytes = all.slice(from..(from + most).min(all.len()));
+            Ok(Part { bytes, total: all.len() as u64 })
+        })
+    }
+}
+
+/// What the examples find: a working folder, the net, an artefact.
+async fn stage() -> (tempfile::TempDir, Vec<Builtin>) {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("secret"), "secret").unwrap();
+    let work = home.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    std::fs::write(work.join("notes.txt"), "one\ntwo\n").unwrap();
+    let root = Root::open(&work, Access::ReadWrite).unwrap();
+    let means = Means {
+        files: Some(Arc::new(Files::new(vec![(work, root)]))),
+        egress: Some(net().await),
+        artefacts: Some(Arc::new(Aside)),
+    };
+    let mut builtins = computing(Registry::shipped(), &clock());
+    builtins.extend(reaching(Registry::shipped(), &means, &clock()));
+    (home, builtins)
+}
+
+#[tokio::test]
+async fn each_entry_has_a_function_and_each_function_an_entry() {
+    let (_home, builtins) = stage().await;
+    let mut made: Vec<_> = builtins.iter().map(|it| it.tool.name.as_str()).collect();
+    let mut declared: Vec<_> = Registry::shipped().every().map(Declared::name).collect();
+    made.sort_unstable();
+    declared.sort_unstable();
+    assert_eq!(made, declared);
+}
+
+#[tokio::test]
+async fn every_example_is_what_happens() {
+    let mut ran = 0;
+    for declared in Registry::shipped().every() {
+        assert!(!declared.examples.is_empty(), "{} has no example", declared.name());
+        for example in &declared.examples {
+            // Each on a stage of its own: some change it.
+            let (_home, builtins) = stage().await;
+            let builtin = builtins.into_iter().find(|it| it.tool.name.as_str() == declared.name());
+            run(builtin.unwrap(), example).await;
+            ran += 1;
+        }
+    }
+    assert!(ran > 20, "{ran}");
+}
+
+async fn run(builtin: Builtin, example: &Example) {
+    let (name, input) = (builtin.tool.name.clone(), &example.input);
+    let valid = |schema: &tool::Json, value: &Value| {
+        let schema = jsonschema::validator_for(&schema.value()).unwrap();
+        assert!(schema.is_valid(value), "{name}: {value} is not as its schema says");
+    };
+    valid(&builtin.tool.input, input);
+    let output = builtin.tool.output.clone().unwrap();
+    let outcome = execute(builtin, &input.to_string()).await;
+    let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
+    let answered = json.value();
+    match (&example.output, &example.failed, &example.error) {
+        (Some(wanted), None, None) => {
+            assert!(!outcome.is_error, "{name} {input}: {answered}");
+            valid(&output, &answered);
+            assert!(holds(&answered, wanted), "{name} {input}: {answered} lacks {wanted}");
+        }
+        (None, Some(wanted), None) => {
+            assert!(outcome.is_error && holds(&answered, wanted), "{name} {input}: {answered}");
+            valid(&output, &answered);
+        }
+        (None, None, Some(wanted)) => {
+            assert!(outcome.is_error, "{name} {input}: {answered}");
+            assert_eq!(answered, **wanted, "{name} {input}");
+        }
+        _ => panic!("an example of {name} has either `output`, `failed` or `error`"),
+    }
+}
+
+/// Whether all that is wanted is there.
+fn holds(answered: &Value, wanted: &Value) -> bool {
+    match (answered, wanted) {
+        (Value::Object(answered), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| answered.get(key).is_some_and(|it| holds(it, wanted)))
+        }
+        (Value::Array(answered), Value::Array(wanted)) => {
+            let all = answered.iter().zip(wanted).all(|(answered, wanted)| holds(answered, wanted));
+            answered.len() == wanted.len() && all
+        }
+        _ => answered == wanted,
+    }
+}
+
+#[test]
+fn an_answer_that_lacks_something_does_not_hold_it() {
+    use serde_json::json;
+    assert!(holds(&json!({ "a": 1, "b": [{ "c": 2, "d": 3 }] }), &json!({ "b": [{ "c": 2 }] })));
+    for lacking in [json!({ "a": 2 }), json!({ "c": 1 }), json!({ "b": [] }), json!([1])] {
+        assert!(!holds(&json!({ "a": 1, "b": [1] }), &lacking), "{lacking}");
+    }
+}

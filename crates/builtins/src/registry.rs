@@ -1,0 +1,252 @@
+//! What every built-in says of itself, read from `tool_registry.yaml`.
+//!
+//! The file is the only place for names, schemas, traits and limits; the tools' own files hold what they
+//! do. It is read once, from the JSON that the build made of it.
+
+mod schema;
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tool::{
+    CallerType, Effect, Effects, Executor, Json, Level, Safety, Scope, Tool, ToolName, Traits,
+};
+
+use crate::builtin::{Aside, Builtin, Compute, Pure};
+
+static SHIPPED: LazyLock<Registry> = LazyLock::new(shipped);
+
+#[expect(clippy::expect_used, reason = "the file is a constant, and every test reads it")]
+fn shipped() -> Registry {
+    let text = include_str!(concat!(env!("OUT_DIR"), "/tool_registry.json"));
+    Registry::read(text).expect("tool_registry.yaml is sound")
+}
+
+/// The tools that are declared, in their order.
+#[derive(Debug, Clone)]
+pub struct Registry(Vec<Declared>);
+
+/// One tool's declaration.
+#[derive(Debug, Clone)]
+pub struct Declared {
+    tool: Arc<Tool>,
+    handler: Arc<str>,
+    /// The schema of the arguments.
+    input: Value,
+    #[cfg(test)]
+    pub(crate) examples: Vec<Example>,
+}
+
+/// What a number among the arguments is where it is not given, and at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bound {
+    pub(crate) usual: u64,
+    pub(crate) most: u64,
+}
+
+impl Bound {
+    /// The argument, or what is usual.
+    pub(crate) fn of(self, args: &Value, name: &str) -> u64 {
+        args.get(name).and_then(Value::as_u64).unwrap_or(self.usual).min(self.most)
+    }
+
+    /// The same as a size.
+    pub(crate) fn size(self, args: &Value, name: &str) -> usize {
+        usize::try_from(self.of(args, name)).unwrap_or(usize::MAX)
+    }
+}
+
+impl Registry {
+    /// Reads the JSON that the build makes of a `tool_registry.yaml`.
+    ///
+    /// # Errors
+    /// serde's, for a file that is not in the form this one describes.
+    pub fn read(text: &str) -> Result<Self, serde_json::Error> {
+        let entries: Vec<Entry> = serde_json::from_str(text)?;
+        Ok(Self(entries.into_iter().map(Entry::declared).collect()))
+    }
+
+    /// What the program ships.
+    pub(crate) fn shipped() -> &'static Self {
+        &SHIPPED
+    }
+
+    /// The declaration of `name`, where it is offered.
+    pub fn get(&self, name: &str) -> Option<&Declared> {
+        self.0.iter().find(|declared| declared.tool.name.as_str() == name)
+    }
+
+    /// Where `builtin` stands among the others.
+    pub(crate) fn place(&self, builtin: &Builtin) -> usize {
+        let same = |declared: &Declared| declared.tool.name == builtin.tool.name;
+        self.0.iter().position(same).unwrap_or(usize::MAX)
+    }
+
+    /// All names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|declared| declared.tool.name.as_str())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn every(&self) -> std::slice::Iter<'_, Declared> {
+        self.0.iter()
+    }
+}
+
+impl Declared {
+    #[cfg(test)]
+    pub(crate) fn name(&self) -> &str {
+        self.tool.name.as_str()
+    }
+
+    /// Default and maximum of a number among the arguments; 0 for what the file does not say, which a
+    /// tool's own tests find.
+    pub(crate) fn bound(&self, name: &str) -> Bound {
+        let parameter = self.input.get("properties").and_then(|all| all.get(name));
+        let number = |key| parameter.and_then(|it| it.get(key)).and_then(Value::as_u64);
+        let most = number("maximum").unwrap_or(0);
+        Bound { usual: number("default").unwrap_or(most), most }
+    }
+
+    /// Bound to what computes the answer at once.
+    pub(crate) fn pure(&self, compute: impl Compute + 'static) -> Builtin {
+        self.run_by(Pure(compute))
+    }
+
+    /// Bound to what may take longer than a millisecond: it runs on a thread for that.
+    pub(crate) fn aside(&self, compute: impl Compute + 'static) -> Builtin {
+        self.run_by(Aside(Arc::new(compute)))
+    }
+
+    /// Bound to an executor of its own.
+    pub fn run_by(&self, executor: impl Executor + 'static) -> Builtin {
+        let (tool, handler) = (Arc::clone(&self.tool), Arc::clone(&self.handler));
+        Builtin { tool, executor: Arc::new(executor), handler }
+    }
+}
+
+/// A tool as the file has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    category: String,
+    #[serde(default)]
+    categories: Vec<String>,
+    description: String,
+    parameters: Map<String, Value>,
+    #[serde(default)]
+    other_parameters: bool,
+    returns: Value,
+    permissions: Vec<Scope>,
+    #[serde(default = "guest")]
+    required_permission: Level,
+    #[serde(default = "safe")]
+    safety: Safety,
+    side_effects: Vec<Effect>,
+    #[serde(default)]
+    destructive: bool,
+    allowed_callers: Vec<CallerType>,
+    timeout_ms: Option<u64>,
+    implementation: Option<Implementation>,
+    #[cfg(test)]
+    examples: Vec<Example>,
+    #[cfg(not(test))]
+    #[serde(rename = "examples")]
+    _examples: serde::de::IgnoredAny,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Implementation {
+    #[serde(rename = "type")]
+    _kind: Kind,
+    handler: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Builtin,
+}
+
+/// A call and what comes of it: an answer, a failure with an answer, or a failure in words.
+#[cfg(test)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Example {
+    #[serde(default, rename = "description")]
+    _description: String,
+    pub(crate) input: Value,
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) output: Option<Value>,
+    pub(crate) failed: Option<Value>,
+    pub(crate) error: Option<String>,
+}
+
+/// `null` is an answer too.
+#[cfg(test)]
+fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(value).map(Some)
+}
+
+fn guest() -> Level {
+    Level::Guest
+}
+
+fn safe() -> Safety {
+    Safety::Safe
+}
+
+impl Entry {
+    fn declared(self) -> Declared {
+        let input = schema::of_parameters(self.parameters, self.other_parameters);
+        let output = schema::of_value(self.returns);
+        let handler = self.implementation.map_or_else(|| self.name.clone(), |it| it.handler);
+        let mut categories = vec![self.category];
+        categories.extend(self.categories);
+        let effects = Effects::Declared(self.side_effects);
+        let traits = Traits {
+            level: self.required_permission,
+            scopes: self.permissions,
+            safety: self.safety,
+            categories,
+            idempotent: !effects.any(),
+            effects,
+            destructive: self.destructive,
+            callers: self.allowed_callers,
+            timeout: self.timeout_ms.map(Duration::from_millis),
+        };
+        let received = json!({
+            "name": self.name,
+            "description": self.description,
+            "type": "function",
+            "parameters": input,
+            "output": output,
+            "implementation": { "type": "builtin", "handler": handler },
+        });
+        let tool = Tool {
+            name: fixed_name(&self.name),
+            title: None,
+            description: self.description,
+            input: Json::of(&input),
+            output: Some(Json::of(&output)),
+            traits,
+            received: Json::of(&received),
+        };
+        Declared {
+            tool: Arc::new(tool),
+            handler: handler.into(),
+            input,
+            #[cfg(test)]
+            examples: self.examples,
+        }
+    }
+}
+
+#[expect(clippy::expect_used, reason = "the names are constants, and every test reads them")]
+fn fixed_name(name: &str) -> ToolName {
+    ToolName::new(name).expect("a built-in has a valid name")
+}

@@ -1,0 +1,91 @@
+//! Parameters and results as spec 3 writes them, as JSON Schema.
+
+use serde_json::{Map, Value, json};
+
+/// Of the arguments: what is not named is refused, unless `others` may be there.
+pub(super) fn of_parameters(parameters: Map<String, Value>, others: bool) -> Value {
+    let (properties, required) = members(parameters, |fields| {
+        fields.shift_remove("required").is_some_and(|word| word == true)
+    });
+    let mut schema = json!({ "type": "object", "properties": properties, "required": required });
+    if let (false, Some(schema)) = (others, schema.as_object_mut()) {
+        schema.insert("additionalProperties".to_owned(), json!(false));
+    }
+    schema
+}
+
+/// Of one value: `any` is no word of JSON Schema, `fields` are properties that are there unless they are
+/// `optional`, and all else is JSON Schema already.
+pub(super) fn of_value(value: Value) -> Value {
+    let Value::Object(mut value) = value else { return value };
+    if value.get("type").is_some_and(|kind| kind == "any") {
+        value.shift_remove("type");
+    }
+    if let Some(items) = value.get_mut("items") {
+        *items = of_value(items.take());
+    }
+    if let Some(Value::Object(fields)) = value.shift_remove("fields") {
+        let (properties, required) = members(fields, |fields| {
+            fields.shift_remove("optional").is_none_or(|word| word != true)
+        });
+        value.insert("properties".to_owned(), Value::Object(properties));
+        value.insert("required".to_owned(), json!(required));
+    }
+    Value::Object(value)
+}
+
+/// Each member's schema, and the names of those that must be there.
+fn members(
+    fields: Map<String, Value>,
+    needed: impl Fn(&mut Map<String, Value>) -> bool,
+) -> (Map<String, Value>, Vec<String>) {
+    let mut required = Vec::new();
+    let mut schema = |(name, mut value): (String, Value)| {
+        if value.as_object_mut().is_some_and(&needed) {
+            required.push(name.clone());
+        }
+        (name, of_value(value))
+    };
+    let properties = fields.into_iter().map(&mut schema).collect();
+    (properties, required)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{of_parameters, of_value};
+
+    #[test]
+    fn parameters_of_spec_3_become_a_schema() {
+        let Value::Object(parameters) = json!({
+            "url": { "type": "string", "required": true, "description": "d" },
+            "data": { "type": "any", "required": false },
+        }) else {
+            panic!()
+        };
+        let properties = json!({ "url": { "type": "string", "description": "d" }, "data": {} });
+        assert_eq!(
+            of_parameters(parameters.clone(), false),
+            json!({ "type": "object", "properties": properties, "required": ["url"],
+                "additionalProperties": false })
+        );
+        assert_eq!(of_parameters(parameters, true).get("additionalProperties"), None);
+    }
+
+    #[test]
+    fn fields_are_there_unless_they_are_optional() {
+        let fields = json!({ "a": { "type": "any" }, "b": { "type": "string", "optional": true } });
+        let schema =
+            json!({ "properties": { "a": {}, "b": { "type": "string" } }, "required": ["a"] });
+        let mut wanted = schema.clone();
+        wanted["type"] = json!("object");
+        assert_eq!(of_value(json!({ "type": "object", "fields": fields })), wanted);
+        let items = json!({ "type": "array", "items": { "fields": fields } });
+        assert_eq!(of_value(items), json!({ "type": "array", "items": schema }));
+        assert_eq!(
+            of_value(json!({ "type": "any", "description": "d" })),
+            json!({ "description": "d" })
+        );
+    }
+}

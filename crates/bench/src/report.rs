@@ -38,6 +38,16 @@ mcp-contextforge-gateway on SQLite with one worker, with a token of its own, wit
 its telemetry. Both as `pip` installs them; the versions stand in `xtask/src/pins.rs`.
 ";
 
+const INSTRUCTIONS: &str = "\
+## Instructions of Toolkeep's own process
+
+`cargo xtask bench call --instructions` counts them with valgrind's callgrind, without those of the kernel: for \
+machines without counters, and for those that others use too. They are the same from run to run within about one \
+in a hundred. SHA-256 is counted apart: valgrind has none of the processor's instructions for it, with which it takes a \
+twentieth. Where more than some kilobytes are copied at once, callgrind counts each byte as one instruction. \
+What was saved where: docs/design/012-hot-path.md.
+";
+
 impl Report<'_> {
     /// Answers that were not what was asked for.
     pub(crate) fn failures(&self) -> u64 {
@@ -115,7 +125,10 @@ impl fmt::Display for Report<'_> {
         table(f, &self.calls)?;
         writeln!(f, "\nRatios of the same run:\n")?;
         self.ratios(f)?;
-        if self.lists.is_empty() { Ok(()) } else { self.of_lists(f) }
+        if !self.lists.is_empty() {
+            self.of_lists(f)?;
+        }
+        write!(f, "\n{INSTRUCTIONS}")
     }
 }
 

@@ -11,6 +11,7 @@ mod dial;
 mod error;
 mod follow;
 mod pool;
+mod prepared;
 mod resolve;
 mod settings;
 mod target;
@@ -23,9 +24,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{self, HeaderName, HeaderValue};
-use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
+use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -38,6 +38,7 @@ pub use dial::{Dial, Tcp};
 pub use error::{EgressError, Phase, Shown};
 pub use follow::Follow;
 pub use pool::Keep;
+pub use prepared::Prepared;
 pub use resolve::{MOST_ANSWERS, Resolve, SystemResolver};
 pub use rustls::pki_types::CertificateDer;
 pub use settings::{EgressSettings, HttpLimits};
@@ -48,6 +49,7 @@ use body::Open;
 use dial::Connector;
 use follow::Hop;
 use pool::{Conn, Key, Pool};
+use prepared::{is_ours, ready_to_send};
 use target::blocked;
 
 /// Where a URL came from, which says what it may name.
@@ -67,15 +69,6 @@ pub enum Class {
 /// The way out. Clones share connections and limits.
 #[derive(Clone)]
 pub struct Egress(Arc<Shared>);
-
-/// What many requests to one place have in common.
-#[derive(Debug, Clone)]
-pub struct Prepared {
-    class: Class,
-    origin: Origin,
-    url: Shown,
-    parts: http::request::Parts,
-}
 
 struct Shared {
     rules: Arc<Rules>,
@@ -331,47 +324,6 @@ async fn within<T>(limit: Duration, what: impl Future<Output = T>) -> Option<T> 
         return Some(what.await);
     }
     timeout(limit, what).await.ok()
-}
-
-/// Headers that belong to one connection, and those that only this crate may set (RFC 9110 7.6.1).
-const OURS: [header::HeaderName; 9] = [
-    header::HOST,
-    header::CONTENT_LENGTH,
-    header::CONNECTION,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::EXPECT,
-];
-
-fn is_ours(name: &HeaderName) -> bool {
-    OURS.contains(name) || matches!(name.as_str(), "keep-alive" | "proxy-connection")
-}
-
-fn ready_to_send(origin: &Origin, request: Request<Bytes>) -> Request<Full<Bytes>> {
-    let (mut parts, body) = request.into_parts();
-    parts.uri = Uri::from(path_of(&parts.uri));
-    parts.version = Version::HTTP_11;
-    let ours: Vec<_> = parts.headers.keys().filter(|name| is_ours(name)).cloned().collect();
-    for name in ours {
-        parts.headers.remove(name);
-    }
-    if let Ok(host) = HeaderValue::from_str(origin.authority()) {
-        parts.headers.insert(header::HOST, host);
-    }
-    Request::from_parts(parts, Full::new(body))
-}
-
-/// What follows the authority. A bare query gets the slash that the text did not need.
-fn path_of(uri: &Uri) -> PathAndQuery {
-    let root = PathAndQuery::from_static("/");
-    match uri.path_and_query() {
-        Some(path) if path.as_str().starts_with('/') => path.clone(),
-        Some(path) => path.to_string().parse().unwrap_or(root),
-        None => root,
-    }
 }
 
 async fn bounded(

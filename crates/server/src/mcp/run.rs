@@ -119,16 +119,14 @@ impl Finish {
         let patient = self.held.as_ref().filter(|_| self.era == Era::Handshake);
         let gateway = &doors.parts.gateway;
         let ask = patient.and_then(|_| request.ask.clone());
-        let answer = match patient.and_then(|_| gateway.earlier(principal, &request)) {
-            Some(call) => {
-                let now = std::time::Duration::ZERO;
-                Box::pin(approval::settled(doors, principal, (call, now))).await
-            }
-            None => {
-                let answer = gateway.call(principal, request).await;
-                doors.metrics.ended("mcp", &answer);
-                answer
-            }
+        let answer = if let Some(call) = patient.and_then(|_| gateway.earlier(principal, &request))
+        {
+            let now = std::time::Duration::ZERO;
+            Box::pin(approval::settled(doors, principal, (call, now))).await
+        } else {
+            let answer = gateway.call(principal, request).await;
+            doors.metrics.ended("mcp", &answer);
+            answer
         };
         match patient {
             Some(held) if matches!(&answer.result, Ok(Step::Wait(Wait::Approval(_)))) => {

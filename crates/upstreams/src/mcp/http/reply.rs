@@ -28,10 +28,12 @@ pub(super) fn media(response: &Response<Body>) -> Media {
     let is = |kind: &str| {
         said == kind || said.split(';').next().is_some_and(|s| s.trim().eq_ignore_ascii_case(kind))
     };
-    match () {
-        () if is("application/json") => Media::Json,
-        () if is("text/event-stream") => Media::Events,
-        () => Media::Other,
+    if is("application/json") {
+        Media::Json
+    } else if is("text/event-stream") {
+        Media::Events
+    } else {
+        Media::Other
     }
 }
 

@@ -18,6 +18,9 @@ use crate::registry::{Declared, Example, Registry};
 use crate::tests::{clock, execute};
 use crate::{Builtin, Files, Means, computing, reaching};
 
+/// `docs/guide.md` with two sections, and `plain.txt`.
+const BUNDLE: &[u8] = include_bytes!("archive/bundle.zip");
+
 /// Every name is at a public address, and every address leads to one listener of this machine.
 #[derive(Debug)]
 struct Net(SocketAddr);
@@ -94,6 +97,7 @@ async fn stage() -> (tempfile::TempDir, Vec<Builtin>) {
     let work = home.path().join("work");
     std::fs::create_dir(&work).unwrap();
     std::fs::write(work.join("notes.txt"), "one\ntwo\n").unwrap();
+    std::fs::write(work.join("bundle.zip"), BUNDLE).unwrap();
     let root = Root::open(&work, Access::ReadWrite).unwrap();
     let means = Means {
         files: Some(Arc::new(Files::new(vec![(work, root)]))),

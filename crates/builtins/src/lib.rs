@@ -3,6 +3,7 @@
 //! Most are pure: they compute from their arguments and the clock port. Those that reach for files or
 //! the net do so through guard alone. What each of them says of itself stands in `tool_registry.yaml`.
 
+mod archive;
 mod builtin;
 mod data;
 mod math;
@@ -11,6 +12,7 @@ mod source;
 mod specialized;
 mod system;
 mod web;
+mod work;
 
 pub use builtin::Builtin;
 pub use math::expression::{Expression, ExpressionError};
@@ -24,6 +26,7 @@ use guard::egress::Egress;
 use tool::Clock;
 use tool::artefact::Artefacts;
 
+use archive::opened::Archives;
 use registry::Registry;
 
 /// The built-in tools that only compute, in the order they are listed.
@@ -61,10 +64,15 @@ pub struct Means {
 /// The built-in tools that reach for something outside.
 fn reaching(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<Builtin> {
     let files = means.files.iter().flat_map(|files| {
+        let archives = Archives::new(Arc::clone(files));
         [
             system::read_file::builtin(registry, Arc::clone(files)),
             system::write_file::builtin(registry, Arc::clone(files)),
             system::list_directory::builtin(registry, Arc::clone(files)),
+            archive::archive_open::builtin(registry, Arc::clone(&archives)),
+            archive::archive_extract::builtin(registry, Arc::clone(&archives)),
+            archive::archive_file::builtin(registry, Arc::clone(&archives)),
+            archive::archive_search::builtin(registry, archives),
         ]
     });
     let web = means.egress.iter().flat_map(|egress| {

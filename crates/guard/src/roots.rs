@@ -176,20 +176,31 @@ impl Root {
     /// [`RootError`].
     pub fn read_start(&self, path: impl AsRef<Path>, limit: usize) -> Result<Start, RootError> {
         let path = path.as_ref();
+        let (file, meta) = self.file(path)?;
+        let announced = usize::try_from(meta.size).unwrap_or(0);
+        let mut content =
+            Vec::with_capacity(announced.min(limit).saturating_add(1).min(MOST_AT_ONCE));
+        let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+        let read = file.take(most).read_to_end(&mut content);
+        read.map_err(|error| RootError::io(&error, path))?;
+        let more = content.len() > limit;
+        content.truncate(limit);
+        Ok(Start { content, more, meta })
+    }
+
+    /// A regular file, open for reading, and what it is. For what is too large to be read whole: who
+    /// reads from it keeps count.
+    ///
+    /// # Errors
+    /// [`RootError`].
+    pub fn file(&self, path: impl AsRef<Path>) -> Result<(File, Meta), RootError> {
+        let path = path.as_ref();
         let (parent, name) = self.place(path)?;
         let file = self
             .look_up(&parent, Path::new(name), READ, Mode::empty())
             .map_err(|error| RootError::of(error, path))?;
         let stat = self.regular(&file, path)?;
-        let announced = usize::try_from(stat.st_size).unwrap_or(0);
-        let mut content =
-            Vec::with_capacity(announced.min(limit).saturating_add(1).min(MOST_AT_ONCE));
-        let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-        let read = File::from(file).take(most).read_to_end(&mut content);
-        read.map_err(|error| RootError::io(&error, path))?;
-        let more = content.len() > limit;
-        content.truncate(limit);
-        Ok(Start { content, more, meta: meta(&stat) })
+        Ok((File::from(file), meta(&stat)))
     }
 
     /// What a file or folder is. An empty path is the root.

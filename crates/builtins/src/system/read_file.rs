@@ -40,7 +40,7 @@ impl Compute for ReadFile {
     }
 }
 
-fn decoded(bytes: Vec<u8>, encoding: &str, cut: bool) -> Result<String, String> {
+pub(crate) fn decoded(bytes: Vec<u8>, encoding: &str, cut: bool) -> Result<String, String> {
     let no_text = |at: usize| {
         format!(
             "the file is no {encoding} at byte {at}; ask for the encoding `latin-1` or `base64`"

@@ -1,0 +1,105 @@
+//! Work that takes long: on a thread for that, with progress, and stopped when nobody waits any more.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tool::{Boxed, Call, Caller, Code, Context, ExecuteError, Executor, Granted, Json, Step};
+
+use crate::builtin::outcome;
+
+/// How often progress is told.
+const TELL: Duration = Duration::from_millis(250);
+
+/// Long work on one call.
+pub(crate) trait Work: Send + Sync + fmt::Debug {
+    /// The answer, or what is wrong, for the model.
+    fn work(&self, job: &Job) -> Result<Json, String>;
+}
+
+/// One call, and what connects it with those who wait for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub(crate) call: Call,
+    pub(crate) caller: Caller,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    gone: AtomicBool,
+    /// Bytes or things done.
+    done: AtomicU64,
+}
+
+impl Job {
+    /// Counts what is done.
+    ///
+    /// # Errors
+    /// Where the call was cancelled: the work ends here.
+    pub(crate) fn step(&self, done: u64) -> Result<(), String> {
+        self.state.done.fetch_add(done, Ordering::Relaxed);
+        if self.state.gone.load(Ordering::Relaxed) {
+            return Err("the call was cancelled".to_owned());
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(call: Call, caller: Caller) -> Self {
+        Self { call, caller, state: Arc::default() }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn cancel(&self) {
+        self.state.gone.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs [`Work`].
+#[derive(Debug)]
+pub(crate) struct Long<T>(pub(crate) Arc<T>);
+
+/// Says that nobody waits, also where the call is dropped.
+struct Leaves(Arc<State>);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.0.gone.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<T: Work + 'static> Executor for Long<T> {
+    fn execute<'a>(
+        &'a self,
+        call: Granted<'a>,
+        ctx: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        let (work, state) = (Arc::clone(&self.0), Arc::new(State::default()));
+        let (call, caller) = (call.call().clone(), ctx.caller.clone());
+        let job = Job { call, caller, state: Arc::clone(&state) };
+        Box::pin(async move {
+            let leaves = Leaves(state);
+            let mut working = tokio::task::spawn_blocking(move || work.work(&job));
+            let mut cancelled = ctx.cancel.cancelled();
+            let worked = loop {
+                let tick = tokio::time::sleep(TELL);
+                tokio::select! {
+                    worked = &mut working => break worked,
+                    () = &mut cancelled => leaves.0.gone.store(true, Ordering::Relaxed),
+                    () = tick => {
+                        let done = leaves.0.done.load(Ordering::Relaxed);
+                        #[expect(clippy::cast_precision_loss, reason = "for a bar to look at")]
+                        ctx.progress.report(done as f64, None, None);
+                        continue;
+                    }
+                }
+                // Cancelled: it ends at its next step.
+                break working.await;
+            };
+            let fault = |_| ExecuteError::during(Code::Internal, "a fault in the built-in tool");
+            Ok(Step::Done(outcome(worked.map_err(fault)?)))
+        })
+    }
+}

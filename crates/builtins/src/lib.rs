@@ -5,6 +5,7 @@
 
 mod archive;
 mod builtin;
+mod code;
 mod data;
 mod math;
 mod registry;
@@ -15,10 +16,12 @@ mod web;
 mod work;
 
 pub use builtin::Builtin;
+pub use code::lint_python::Ruff;
 pub use math::expression::{Expression, ExpressionError};
 pub use math::number::Number;
 pub use source::BuiltinSource;
 pub use system::files::Files;
+pub use web::{Endpoint, Endpoints, Engine};
 
 use std::sync::Arc;
 
@@ -59,6 +62,10 @@ pub struct Means {
     pub egress: Option<Egress>,
     /// Where large answers are kept.
     pub artefacts: Option<Arc<dyn Artefacts>>,
+    /// Whom those on the net ask.
+    pub endpoints: Endpoints,
+    /// Where it is installed.
+    pub ruff: Option<Ruff>,
 }
 
 /// The built-in tools that reach for something outside.
@@ -69,6 +76,7 @@ fn reaching(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<B
             system::read_file::builtin(registry, Arc::clone(files)),
             system::write_file::builtin(registry, Arc::clone(files)),
             system::list_directory::builtin(registry, Arc::clone(files)),
+            code::git_status::builtin(registry, Arc::clone(files)),
             archive::archive_open::builtin(registry, Arc::clone(&archives)),
             archive::archive_extract::builtin(registry, Arc::clone(&archives)),
             archive::archive_file::builtin(registry, Arc::clone(&archives)),
@@ -79,11 +87,14 @@ fn reaching(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<B
         [
             web::http_get::builtin(registry, egress.clone(), Arc::clone(clock)),
             web::http_post::builtin(registry, egress.clone(), Arc::clone(clock)),
+            web::web_search::builtin(registry, egress.clone(), &means.endpoints),
+            web::fetch_wikipedia::builtin(registry, egress.clone(), &means.endpoints),
         ]
     });
     let artefacts = means.artefacts.iter();
     let artefacts = artefacts.flat_map(|artefacts| data::artefacts::builtins(registry, artefacts));
-    files.chain(web).chain(artefacts).flatten().collect()
+    let code = [code::lint_python::builtin(registry, means.ruff.as_ref())];
+    files.chain(web).chain(artefacts).chain(code).flatten().collect()
 }
 
 /// The names of all built-in tools, whether or not they can be offered here, in the order they are

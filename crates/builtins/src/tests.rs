@@ -54,6 +54,10 @@ async fn run(name: &str, args: &str) -> Outcome {
 }
 
 pub(crate) async fn execute(builtin: Builtin, args: &str) -> Outcome {
+    execute_until(builtin, args, &Nobody).await
+}
+
+pub(crate) async fn execute_until(builtin: Builtin, args: &str, cancel: &dyn Cancel) -> Outcome {
     let Builtin { tool, executor, .. } = builtin;
     let key = ToolKey {
         org: Org::default(),
@@ -74,7 +78,7 @@ pub(crate) async fn execute(builtin: Builtin, args: &str) -> Outcome {
     let ctx = Context {
         caller: &caller,
         deadline: Mono(std::time::Duration::MAX),
-        cancel: &Nobody,
+        cancel,
         progress: &Nobody,
         client: &ClientCan::default(),
         meta: None,

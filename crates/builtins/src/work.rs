@@ -45,16 +45,6 @@ impl Job {
         }
         Ok(())
     }
-
-    #[cfg(test)]
-    pub(crate) fn of(call: Call, caller: Caller) -> Self {
-        Self { call, caller, state: Arc::default() }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn cancel(&self) {
-        self.state.gone.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Runs [`Work`].
@@ -101,5 +91,45 @@ impl<T: Work + 'static> Executor for Long<T> {
             let fault = |_| ExecuteError::during(Code::Internal, "a fault in the built-in tool");
             Ok(Step::Done(outcome(worked.map_err(fault)?)))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::executor::Cancel;
+    use tool::{Body, Boxed, Json};
+
+    use super::{Job, Work};
+    use crate::registry::Registry;
+    use crate::tests::execute_until;
+
+    /// Works for as long as somebody waits.
+    #[derive(Debug)]
+    struct Endless;
+    impl Work for Endless {
+        fn work(&self, job: &Job) -> Result<Json, String> {
+            loop {
+                job.step(1)?;
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    struct AtOnce;
+    impl Cancel for AtOnce {
+        fn cancelled(&self) -> Boxed<'_, ()> {
+            Box::pin(std::future::ready(()))
+        }
+        fn is_cancelled(&self) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn work_ends_when_the_call_is_cancelled() {
+        let endless = Registry::shipped().get("archive_open").unwrap().long(Endless);
+        let outcome = execute_until(endless, "{}", &AtOnce).await;
+        let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
+        assert!(outcome.is_error && json.as_str().contains("cancelled"), "{json:?}");
     }
 }

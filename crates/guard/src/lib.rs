@@ -1,4 +1,4 @@
-//! The only crate that dials or spawns: egress connector, process launcher, file roots.
+//! The only crate that dials or spawns: egress connector, process launcher, cage, file roots.
 //!
 //! Everything that leaves this process goes through here, so that there is one place where an
 //! address, a path or a child is judged. It decides nothing about who may call what.
@@ -6,3 +6,4 @@
 pub mod egress;
 pub mod process;
 pub mod roots;
+pub mod sandbox;

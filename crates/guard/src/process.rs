@@ -13,7 +13,7 @@ mod spec;
 mod supervise;
 mod tail;
 mod tree;
-mod wire;
+pub(crate) mod wire;
 
 use std::ffi::OsString;
 use std::io;

@@ -13,9 +13,9 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
@@ -80,6 +80,19 @@ pub struct Start {
 
 /// Room made before anything was read: a file may say that it is larger than it is.
 const MOST_AT_ONCE: usize = 16 << 20;
+
+/// A path that leads to a folder as long as this is held.
+#[derive(Debug)]
+pub struct FolderPath {
+    path: PathBuf,
+    _folder: OwnedFd,
+}
+
+impl AsRef<Path> for FolderPath {
+    fn as_ref(&self) -> &Path {
+        &self.path
+    }
+}
 
 /// Device and number: what a folder is, whatever it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -201,6 +214,19 @@ impl Root {
             .map_err(|error| RootError::of(error, path))?;
         let stat = self.regular(&file, path)?;
         Ok((File::from(file), meta(&stat)))
+    }
+
+    /// A path that leads to a folder below the root, for what takes nothing but paths: through the root's
+    /// own handle, so that it stays this one where folders above it are renamed. What is below that
+    /// folder is not guarded.
+    ///
+    /// # Errors
+    /// [`RootError`].
+    pub fn path_of(&self, path: impl AsRef<Path>) -> Result<FolderPath, RootError> {
+        let path = path.as_ref();
+        let folder = self.folder(path, path)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+        Ok(FolderPath { path, _folder: folder })
     }
 
     /// What a file or folder is. An empty path is the root.

@@ -10,6 +10,7 @@ fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     match args.next() {
         Some(word) if word == "__launch" => supervise(args),
+        Some(word) if word == guard::sandbox::PROBE => guard::sandbox::probe(args),
         Some(word) if word == "hold" => hold(args.filter_map(|arg| arg.into_string().ok())),
         _ => ExitCode::from(64),
     }

@@ -37,6 +37,7 @@ pub struct Child {
     closed: bool,
     main: Option<u32>,
     end: Option<Exit>,
+    over: bool,
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
@@ -58,6 +59,7 @@ impl Child {
             closed: false,
             main: None,
             end: None,
+            over: false,
             stdin: Some(ChildStdin::from_std(stdin.into())?),
             stdout: Some(ChildStdout::from_std(stdout.into())?),
             stderr: Some(ChildStderr::from_std(stderr.into())?),
@@ -77,6 +79,12 @@ impl Child {
     /// The child's standard error, once. [`Tail`](super::Tail) is a place to read it into.
     pub fn stderr(&mut self) -> Option<ChildStderr> {
         self.stderr.take()
+    }
+
+    /// Whether it was ended because it took more memory than its cage allows. Known once
+    /// [`wait`](Self::wait) has answered.
+    pub fn too_heavy(&self) -> bool {
+        self.over
     }
 
     /// The process id of the supervisor, which is the root of the tree; `None` when it has ended.
@@ -139,6 +147,7 @@ impl Child {
                 Report::Failed(what) => self.end = Some(Exit::NotStarted(what)),
                 Report::Code(code) => self.end = Some(Exit::Code(code)),
                 Report::Signal(number) => self.end = Some(Exit::Signal(number)),
+                Report::Over => self.over = true,
                 Report::Left(count) => {
                     tracing::warn!(command = %self.command, count, "processes that run as someone else could not be killed");
                 }

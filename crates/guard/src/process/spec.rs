@@ -14,6 +14,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use tool::Secret;
 
 use super::{SpawnError, wire};
+use crate::sandbox::Cage;
 
 /// Names of Toolkeep's own environment that a child gets unless the spec clears it: those a program
 /// needs to find its interpreter, its home, its language, its time zone and its certificates.
@@ -53,6 +54,8 @@ pub struct Spec {
     pub cwd: Option<PathBuf>,
     /// Whether nothing but `env` is in the environment: not even [`PASSED_ON`].
     pub clear_env: bool,
+    /// The cage it runs in; without one it may do what Toolkeep may.
+    pub cage: Option<Cage>,
 }
 
 /// The value of a variable.
@@ -104,6 +107,7 @@ impl Spec {
             cwd: self.cwd.clone().map(OsString::from),
             args: self.args.iter().map(OsString::from).collect(),
             env: self.environment(),
+            cage: self.cage.as_ref().map(Cage::words).unwrap_or_default(),
         };
         let bytes = order.encode();
         if bytes.len() > MOST_BYTES {
@@ -136,6 +140,9 @@ impl Spec {
             if nul(value.open()) {
                 return Err(bad("env", format!("contains a NUL byte in the value of `{name}`")));
             }
+        }
+        if let Some((field, what)) = self.cage.as_ref().and_then(|cage| cage.fault(&self.command)) {
+            return Err(bad(field, what));
         }
         match &self.cwd {
             Some(path) if path.as_os_str().as_bytes().contains(&0) => {

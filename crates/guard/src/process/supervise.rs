@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::wire::{self, Order, Report, Start};
 use super::{GRACE, preexec, tree};
+use crate::sandbox::{self, Begun, Cage};
 
 /// How long processes may refuse to be killed before they are given up and reported.
 const REFUSED: Duration = Duration::from_secs(5);
@@ -65,8 +66,8 @@ fn prepare() -> io::Result<(std::os::unix::net::UnixStream, Start)> {
 async fn run(control: std::os::unix::net::UnixStream, start: Start) -> io::Result<Report> {
     let mut control = UnixStream::from_std(control)?;
     let ears = Ears::open()?;
-    let main = match execute(start) {
-        Ok(main) => main,
+    let running = match execute(start) {
+        Ok(running) => running,
         Err(why) => {
             let report = Report::Failed(why);
             control.write_all(&report.encode()).await?;
@@ -74,25 +75,41 @@ async fn run(control: std::os::unix::net::UnixStream, start: Start) -> io::Resul
         }
     };
     // Toolkeep may be gone already: then the next read says so.
-    drop(control.write_all(&Report::Running(main.as_raw_pid()).encode()).await);
-    let mut watch =
-        Watch { control, ears, main, ended: None, phase: Phase::Running, refused: None };
+    drop(control.write_all(&Report::Running(running.main().as_raw_pid()).encode()).await);
+    let main = running.main();
+    let phase = Phase::Running;
+    let mut watch = Watch { control, ears, running, main, ended: None, phase, refused: None };
     let left = watch.until_gone().await;
     if left > 0 {
         drop(watch.control.write_all(&Report::Left(left).encode()).await);
     }
-    let report = match watch.ended.map(|status| (status.exit_status(), status.terminating_signal()))
-    {
-        Some((Some(code), _)) => Report::Code(code),
-        Some((_, Some(number))) => Report::Signal(number),
-        _ => Report::Signal(Signal::KILL.as_raw()),
-    };
+    let report = watch.report().await;
     drop(watch.control.write_all(&report.encode()).await);
     Ok(report)
 }
 
+/// What was started, and how it is bound.
+enum Running {
+    Free(Pid),
+    Caged(Begun),
+}
+
+impl Running {
+    fn main(&self) -> Pid {
+        match self {
+            Self::Free(main) => *main,
+            Self::Caged(begun) => begun.main,
+        }
+    }
+
+    /// Whether all ends with the main process, by the kernel's care.
+    fn whole(&self) -> bool {
+        matches!(self, Self::Caged(begun) if begun.whole)
+    }
+}
+
 /// Starts the command. The streams are closed here on return, so that their ends are the child's.
-fn execute(start: Start) -> Result<Pid, String> {
+fn execute(start: Start) -> Result<Running, String> {
     let mut bytes = Vec::new();
     File::from(start.order).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     let order = Order::decode(&bytes).ok_or("the order cannot be read")?;
@@ -101,6 +118,12 @@ fn execute(start: Start) -> Result<Pid, String> {
         && !std::path::Path::new(cwd).is_dir()
     {
         return Err(format!("its working directory `{}` is not there", cwd.display()));
+    }
+    let mut order = order;
+    if !order.cage.is_empty() {
+        let cage = Cage::of_words(std::mem::take(&mut order.cage));
+        let cage = cage.ok_or("the order of its cage cannot be read")?;
+        return sandbox::begin(order, cage, start.streams).map(Running::Caged);
     }
     let [stdin, stdout, stderr] = start.streams;
     #[expect(clippy::disallowed_methods, reason = "guard is the one crate that spawns")]
@@ -115,6 +138,7 @@ fn execute(start: Start) -> Result<Pid, String> {
     i32::try_from(child.id())
         .ok()
         .and_then(Pid::from_raw)
+        .map(Running::Free)
         .ok_or_else(|| "it has no process id".to_owned())
 }
 
@@ -169,6 +193,7 @@ enum Phase {
 struct Watch {
     control: UnixStream,
     ears: Ears,
+    running: Running,
     main: Pid,
     ended: Option<WaitStatus>,
     phase: Phase,
@@ -182,6 +207,23 @@ enum Woken {
 }
 
 impl Watch {
+    /// How it ended: as the first process of its cage told, else as the system did.
+    async fn report(&mut self) -> Report {
+        if let Running::Caged(begun) = &mut self.running
+            && let Some((report, over)) = begun.last_word()
+        {
+            if over {
+                drop(self.control.write_all(&Report::Over.encode()).await);
+            }
+            return report;
+        }
+        match self.ended.map(|status| (status.exit_status(), status.terminating_signal())) {
+            Some((Some(code), _)) => Report::Code(code),
+            Some((_, Some(number))) => Report::Signal(number),
+            _ => Report::Signal(Signal::KILL.as_raw()),
+        }
+    }
+
     /// Resolves when no child is left, with the number of those given up.
     async fn until_gone(&mut self) -> i32 {
         let mut closed = false;
@@ -249,10 +291,14 @@ impl Watch {
         match self.phase {
             Phase::Running => {
                 // Not reaped yet, so the number is still its own.
-                if self.ended.is_none() {
-                    let _gone = rustix::process::kill_process_group(self.main, Signal::TERM);
+                if self.running.whole() {
+                    let _gone = rustix::process::kill_process(self.main, Signal::TERM);
+                } else {
+                    if self.ended.is_none() {
+                        let _gone = rustix::process::kill_process_group(self.main, Signal::TERM);
+                    }
+                    tree::ask_others(rustix::process::getpid(), self.main);
                 }
-                tree::ask_others(rustix::process::getpid(), self.main);
                 self.phase = Phase::Asked(at);
             }
             Phase::Asked(before) => self.phase = Phase::Asked(at.min(before)),
@@ -262,6 +308,11 @@ impl Watch {
 
     /// Kills all there is; answers how many are given up, mostly none.
     fn strike(&mut self) -> i32 {
+        if self.running.whole() {
+            // The first process of its namespace: nothing there outlives it.
+            let _gone = rustix::process::kill_process(self.main, Signal::KILL);
+            return 0;
+        }
         if self.ended.is_none() {
             let _gone = rustix::process::kill_process_group(self.main, Signal::KILL);
         }

@@ -33,16 +33,18 @@ pub(super) struct Start {
 
 /// What to execute, with its whole environment.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Order {
-    pub(super) command: OsString,
-    pub(super) cwd: Option<OsString>,
-    pub(super) args: Vec<OsString>,
-    pub(super) env: Vec<(OsString, OsString)>,
+pub(crate) struct Order {
+    pub(crate) command: OsString,
+    pub(crate) cwd: Option<OsString>,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// The words of its cage; none where it has none.
+    pub(crate) cage: Vec<OsString>,
 }
 
 /// What a supervisor tells.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Report {
+pub(crate) enum Report {
     /// The command runs, under this process id, which is also its group's.
     Running(i32),
     /// It does not, and why.
@@ -53,6 +55,8 @@ pub(super) enum Report {
     Signal(i32),
     /// So many processes could not be killed: they run as someone else.
     Left(i32),
+    /// The tree was ended because it took more memory than it may.
+    Over,
 }
 
 /// Sends the start message; never waits, as the socket is empty.
@@ -111,6 +115,7 @@ impl Report {
             Self::Code(code) => (b'C', *code, ""),
             Self::Signal(signal) => (b'S', *signal, ""),
             Self::Left(count) => (b'L', *count, ""),
+            Self::Over => (b'O', 0, ""),
         };
         let mut end = text.len().min(MOST_TEXT);
         while !text.is_char_boundary(end) {
@@ -136,6 +141,7 @@ impl Report {
             b'C' => Self::Code(number),
             b'S' => Self::Signal(number),
             b'L' => Self::Left(number),
+            b'O' => Self::Over,
             _ => return None,
         };
         bytes.drain(..head.len() + text.len());
@@ -159,6 +165,7 @@ impl Order {
         list(&mut self.args.iter());
         list(&mut self.env.iter().map(|(name, _)| name));
         list(&mut self.env.iter().map(|(_, value)| value));
+        list(&mut self.cage.iter());
         out
     }
 
@@ -168,11 +175,13 @@ impl Order {
         let args = list(&mut bytes)?;
         let names = list(&mut bytes)?;
         let values = list(&mut bytes)?;
+        let cage = list(&mut bytes)?;
         (bytes.is_empty() && names.len() == values.len()).then(|| Self {
             command,
             cwd,
             args,
             env: names.into_iter().zip(values).collect(),
+            cage,
         })
     }
 }
@@ -210,6 +219,7 @@ mod tests {
             cwd: Some("/".into()),
             args: vec!["".into(), OsString::from_vec(vec![0xff, b'a'])],
             env: vec![("A".into(), "=".into()), ("B".into(), "".into())],
+            cage: vec!["1".into()],
         };
         let bytes = order.encode();
         assert_eq!(Order::decode(&bytes), Some(order));
@@ -226,6 +236,7 @@ mod tests {
             Report::Code(-1),
             Report::Signal(9),
             Report::Left(2),
+            Report::Over,
         ];
         let bytes: Vec<u8> = all.iter().flat_map(Report::encode).collect();
         let (mut inbox, mut seen) = (Vec::new(), Vec::new());

@@ -71,6 +71,7 @@ impl Workshop {
             files: self.files.clone(),
             egress: Some(self.egress.clone()),
             artefacts: self.artefacts.clone(),
+            ..builtins::Means::default()
         };
         let builtins = Sourced {
             source: Arc::new(BuiltinSource::new(&self.clock, &means)),
@@ -175,6 +176,7 @@ fn spec(command: &McpCommand) -> Spec {
         env: command.env.iter().map(|(k, v)| (k.clone(), EnvValue::Secret(v.clone()))).collect(),
         cwd: Some(command.cwd.clone()),
         clear_env: false,
+        cage: None,
     }
 }
 

@@ -1,0 +1,144 @@
+//! The attempts themselves, as they are made in the cage.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::net::{TcpStream, UdpSocket};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::path::Path;
+use std::process::ExitCode;
+
+use rustix::process::Pid;
+
+use super::super::sys::attempt;
+
+/// Descriptors that are looked at.
+const DESCRIPTORS: i64 = 256;
+/// `LANDLOCK_CREATE_RULESET_VERSION`.
+const VERSION: libc::c_long = 1;
+
+/// Makes every attempt that the words after [`PROBE`](super::PROBE) ask for, and tells of each in a line
+/// on standard output: `held` or `broken`, its name, what happened. Answers failure where the words are
+/// not the launcher's.
+pub fn probe(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let Some([folder, name, tcp, udp, pid]) = super::own_words(args) else {
+        return ExitCode::from(2);
+    };
+    let mut tell = Tell(io::stdout().lock());
+    let folder = Path::new(&folder);
+    files(&mut tell, folder);
+    sockets(&mut tell, folder, &name, (&tcp, &udp));
+    others(&mut tell, &pid);
+    kernel(&mut tell);
+    own(&mut tell);
+    ExitCode::SUCCESS
+}
+
+struct Tell<W>(W);
+
+impl<W: io::Write> Tell<W> {
+    /// Must fail.
+    fn refused<T, E: std::fmt::Display>(&mut self, name: &str, result: Result<T, E>) {
+        match result {
+            Ok(_) => self.line(false, name, "it was allowed"),
+            Err(error) => self.line(true, name, &error.to_string()),
+        }
+    }
+
+    /// Must fail with one of the errors of a filter.
+    fn filtered(&mut self, name: &str, errno: i32) {
+        let error = io::Error::from_raw_os_error(errno);
+        let held = [libc::EPERM, libc::EACCES, libc::ENOSYS].contains(&errno);
+        self.line(held, name, &error.to_string());
+    }
+
+    fn line(&mut self, held: bool, name: &str, detail: &str) {
+        let word = if held { "held" } else { "broken" };
+        // Nobody to tell: then there is no answer, which is no good one either.
+        let _told = writeln!(self.0, "{word}\t{name}\t{}", detail.replace(['\n', '\t'], " "));
+    }
+}
+
+fn files(tell: &mut Tell<impl io::Write>, folder: &Path) {
+    tell.refused("read a file outside", fs::read(folder.join("canary")));
+    // A whole cage may have a folder of that name for itself; whether it came outside is seen there.
+    let _inside = fs::write(folder.join(super::WRITTEN), "x");
+    let listed = fs::read_dir(folder).and_then(|mut entries| {
+        let canary = entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() == "canary"));
+        if canary { Ok(()) } else { Err(io::Error::other("nothing of it is there")) }
+    });
+    tell.refused("list a folder outside", listed);
+    let up = Path::new("..").join("canary");
+    tell.refused("read past the working folder", fs::read(up));
+    let inside = folder.join("work").join("note");
+    let wrote = fs::write(&inside, "x").and_then(|()| fs::read(&inside));
+    let detail = wrote.as_ref().map_or_else(ToString::to_string, |_| "it works".to_owned());
+    tell.line(wrote.is_ok(), "write in the working folder", &detail);
+    let link = folder.join("work").join("link");
+    let through =
+        std::os::unix::fs::symlink(folder.join("canary"), &link).and_then(|()| fs::read(&link));
+    tell.refused("read a file outside by a link", through);
+}
+
+fn sockets(tell: &mut Tell<impl io::Write>, folder: &Path, name: &str, ports: (&str, &str)) {
+    let (tcp, udp) = ports;
+    #[expect(clippy::disallowed_methods, reason = "it is tried whether dialling is refused")]
+    tell.refused("connect by TCP", TcpStream::connect(format!("127.0.0.1:{tcp}")));
+    let sent = UdpSocket::bind("127.0.0.1:0")
+        .and_then(|socket| socket.send_to(b"x", format!("127.0.0.1:{udp}")));
+    tell.refused("send by UDP", sent);
+    tell.refused("connect to a socket by its path", UnixStream::connect(folder.join("socket")));
+    let abstracted =
+        SocketAddr::from_abstract_name(name).and_then(|address| UnixStream::connect_addr(&address));
+    tell.refused("connect to an abstract socket", abstracted);
+}
+
+fn others(tell: &mut Tell<impl io::Write>, pid: &str) {
+    tell.refused("read another's environment", fs::read(format!("/proc/{pid}/environ")));
+    let other = pid.parse().ok().and_then(Pid::from_raw);
+    let reached = other.map_or(Err(rustix::io::Errno::SRCH), rustix::process::test_kill_process);
+    tell.refused("signal another process", reached);
+    let number = pid.parse().unwrap_or(1);
+    // PTRACE_SEIZE: where it is allowed it stops nothing.
+    tell.filtered("trace another process", attempt(libc::SYS_ptrace, [0x4206, number, 0, 0, 0]));
+}
+
+fn kernel(tell: &mut Tell<impl io::Write>) {
+    let user = libc::c_long::from(libc::CLONE_NEWUSER);
+    let calls = [
+        ("make a user namespace", libc::SYS_unshare, [user, 0, 0, 0, 0]),
+        ("use io_uring", libc::SYS_io_uring_setup, [1, 0, 0, 0, 0]),
+        ("mount", libc::SYS_mount, [0; 5]),
+        ("use bpf", libc::SYS_bpf, [-1, 0, 0, 0, 0]),
+        ("use keys", libc::SYS_keyctl, [-1, 0, 0, 0, 0]),
+        ("watch performance", libc::SYS_perf_event_open, [0, 0, -1, -1, 0]),
+        ("catch page faults", libc::SYS_userfaultfd, [-1, 0, 0, 0, 0]),
+        ("open files by handle", libc::SYS_open_by_handle_at, [-1, 0, 0, 0, 0]),
+        ("change the root", libc::SYS_chroot, [0; 5]),
+    ];
+    for (name, number, args) in calls {
+        tell.filtered(name, attempt(number, args));
+    }
+}
+
+fn own(tell: &mut Tell<impl io::Write>) {
+    let open: Vec<i64> =
+        (3..DESCRIPTORS).filter(|&fd| attempt(libc::SYS_fcntl, [fd, 1, 0, 0, 0]) == 0).collect();
+    tell.line(open.is_empty(), "hold descriptors of others", &format!("{open:?} are open"));
+    let root = rustix::process::geteuid().is_root();
+    tell.line(!root, "be the superuser", if root { "it is" } else { "it is not" });
+    let sealed = rustix::thread::no_new_privs().unwrap_or(false);
+    tell.line(sealed, "gain rights by a program", &format!("no_new_privs is {sealed}"));
+    // PR_CAPBSET_READ would tell of what could be; this tells of what is.
+    let rights = rustix::thread::capabilities(None)
+        .map_or(true, |sets| !(sets.effective | sets.permitted).is_empty());
+    tell.line(!rights, "have capabilities", if rights { "it has some" } else { "it has none" });
+}
+
+/// The version of landlock that the kernel has; 0 where it has none or refuses to tell.
+pub(super) fn landlock_version() -> u32 {
+    super::super::sys::answer(libc::SYS_landlock_create_ruleset, [0, 0, VERSION, 0, 0])
+        .and_then(|version| u32::try_from(version).ok())
+        .unwrap_or(0)
+}

@@ -1,0 +1,34 @@
+//! How much processes weigh, as `/proc` tells it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
+/// Bytes in memory that belong to the processes alone, of all that are seen: called inside a whole
+/// cage, where those are its own.
+pub(super) fn together() -> u64 {
+    let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+    let of = |pid: u32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+        let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
+        let (_, resident, shared) = (fields.next()?, fields.next()?.ok()?, fields.next()?.ok()?);
+        Some(resident.saturating_sub(shared).saturating_mul(page))
+    };
+    pids().into_iter().filter_map(of).sum()
+}
+
+/// Processes and threads that run as `uid`.
+pub(super) fn tasks_of(uid: u32) -> u64 {
+    let of = |pid: u32| {
+        if fs::metadata(format!("/proc/{pid}")).ok()?.uid() != uid {
+            return None;
+        }
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("Threads:")?.trim().parse::<u64>().ok())
+    };
+    pids().into_iter().filter_map(of).sum()
+}
+
+fn pids() -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}

@@ -1,6 +1,7 @@
 //! Every entry of `tool_registry.yaml` has a function, every function an entry, and every example is
 //! what happens.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -141,6 +142,7 @@ async fn stage() -> (tempfile::TempDir, Vec<Builtin>) {
         artefacts: Some(Arc::new(Aside)),
         endpoints: endpoints(),
         ruff: None,
+        narrowings: BTreeMap::new(),
     };
     let mut builtins = computing(Registry::shipped(), &clock());
     builtins.extend(reaching(Registry::shipped(), &means, &clock()));

@@ -19,10 +19,12 @@ pub use builtin::Builtin;
 pub use code::lint_python::Ruff;
 pub use math::expression::{Expression, ExpressionError};
 pub use math::number::Number;
+pub use registry::Narrowing;
 pub use source::BuiltinSource;
 pub use system::files::Files;
 pub use web::{Endpoint, Endpoints, Engine};
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use guard::egress::Egress;
@@ -66,6 +68,8 @@ pub struct Means {
     pub endpoints: Endpoints,
     /// Where it is installed.
     pub ruff: Option<Ruff>,
+    /// What the operator took from single tools.
+    pub narrowings: BTreeMap<String, Narrowing>,
 }
 
 /// The built-in tools that reach for something outside.

@@ -3,7 +3,10 @@
 //! The file is the only place for names, schemas, traits and limits; the tools' own files hold what they
 //! do. It is read once, from the JSON that the build made of it.
 
+mod narrow;
 mod schema;
+
+pub use narrow::Narrowing;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;

@@ -76,7 +76,7 @@ impl Search<'_> {
                 section = Some(heading.chars().take(SHOWN.0).collect::<String>());
             }
             if let Some(place) = text.to_lowercase().find(self.query) {
-                self.found.push(self.told(entry, number, section.as_deref(), around(text, place)));
+                self.found.push(self.told(entry, number, section.as_deref(), &around(text, place)));
             }
             if self.found.len() >= self.most {
                 return Ok(Go::Stop);
@@ -85,7 +85,7 @@ impl Search<'_> {
         Ok(Go::On)
     }
 
-    fn told(&self, entry: &Entry, line: u64, section: Option<&str>, text: String) -> Value {
+    fn told(&self, entry: &Entry, line: u64, section: Option<&str>, text: &str) -> Value {
         let mut told = Map::new();
         told.insert("archive".to_owned(), json!(self.archive));
         told.insert("file".to_owned(), json!(entry.name));

@@ -57,9 +57,7 @@ fn opened(mut file: File) -> Result<(Archive, Source), Fault> {
 fn dictionary(method: &[u8], properties: &[u8]) -> u64 {
     match (method, properties) {
         (method, [_, size @ ..]) if method == LZMA.0 => {
-            let size =
-                size.iter().take(4).rev().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
-            size
+            size.iter().take(4).rev().fold(0_u64, |all, byte| all << 8 | u64::from(*byte))
         }
         (method, [bits, ..]) if method == LZMA.1 => {
             let bits = u64::from(bits & 0x3f);

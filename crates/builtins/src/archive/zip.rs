@@ -1,7 +1,7 @@
 //! zip: the directory at the end is checked against the entries before anything is read of them.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read as _};
 
 use zip::read::ZipArchive;
 use zip::result::ZipError;

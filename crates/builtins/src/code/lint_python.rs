@@ -40,11 +40,11 @@ impl LintPython {
         };
         let issues = ruff.check(&code).await?;
         let fixed = if fix { Some(ruff.fix(&code).await?) } else { None };
-        Ok(told(&issues, fixed, "ruff"))
+        Ok(told(&issues, fixed.as_deref(), "ruff"))
     }
 }
 
-fn told(issues: &[Issue], fixed: Option<String>, checked_by: &str) -> Value {
+fn told(issues: &[Issue], fixed: Option<&str>, checked_by: &str) -> Value {
     let one = |it: &Issue| json!({ "code": it.code, "message": it.message, "line": it.line, "column": it.column });
     let summary = match (issues.len(), checked_by) {
         (0, "ruff") => "no issues".to_owned(),

@@ -39,16 +39,15 @@ struct FetchWikipedia {
 impl FetchWikipedia {
     async fn fetch(&self, args: &Value) -> Result<Value, Failed> {
         let asked = args.get("title").and_then(Value::as_str).unwrap_or_default().trim();
-        let page = match self.summary(asked).await? {
-            Some(page) => page,
-            None => {
-                let none = || Failed {
-                    kind: "not_found",
-                    what: "Wikipedia has no such article, and its search finds none".to_owned(),
-                };
-                let title = self.found(asked).await?.ok_or_else(none)?;
-                self.summary(&title).await?.ok_or_else(none)?
-            }
+        let page = if let Some(page) = self.summary(asked).await? {
+            page
+        } else {
+            let none = || Failed {
+                kind: "not_found",
+                what: "Wikipedia has no such article, and its search finds none".to_owned(),
+            };
+            let title = self.found(asked).await?.ok_or_else(none)?;
+            self.summary(&title).await?.ok_or_else(none)?
         };
         let text = |at: &str| page.pointer(at).and_then(Value::as_str).unwrap_or_default();
         let title = text("/title").to_owned();

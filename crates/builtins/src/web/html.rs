@@ -110,16 +110,9 @@ pub(super) fn decoded(text: &str) -> String {
         out.push_str(before);
         let end = after.char_indices().take(12).find(|(_, c)| *c == ';').map(|(at, _)| at);
         let entity = end.and_then(|end| Some((entity(after.get(..end)?)?, after.get(end + 1..)?)));
-        match entity {
-            Some((character, after)) => {
-                out.push(character);
-                rest = after;
-            }
-            None => {
-                out.push('&');
-                rest = after;
-            }
-        }
+        let (character, after) = entity.unwrap_or(('&', after));
+        out.push(character);
+        rest = after;
     }
     out.push_str(rest);
     out

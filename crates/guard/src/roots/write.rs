@@ -14,6 +14,9 @@ use rustix::io::Errno;
 use super::error::{self, RootError};
 use super::{Access, MOST_DEPTH, MOST_TRIES, Root};
 
+/// What git runs programs by: nobody writes there through a root.
+const GIT: &str = ".git";
+
 /// What to do with a file that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
@@ -116,6 +119,10 @@ impl Root {
     }
 
     fn place_to_change<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a OsStr), RootError> {
+        // No link leads anywhere, so a name in the path is the name of the folder.
+        if path.iter().any(|part| part.eq_ignore_ascii_case(GIT)) {
+            return Err(RootError::of(Errno::NOENT, path));
+        }
         match self.access {
             Access::ReadWrite => self.place(path),
             Access::Read => Err(RootError::ReadOnly { path: error::shown(path) }),

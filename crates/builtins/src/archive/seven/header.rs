@@ -10,7 +10,7 @@ use super::super::limits::{DIRECTORY, Fault, MEMORY_KIB};
 use super::dictionary;
 
 /// Bytes of the signature and of where the header is.
-const START: u64 = 32;
+const START: usize = 32;
 /// The header stands as it is, or packed.
 const PLAIN: u8 = 0x01;
 const PACKED: u8 = 0x17;
@@ -25,7 +25,7 @@ pub(super) fn fits(dictionary: u64) -> Result<(), Fault> {
 }
 
 pub(super) fn check(file: &mut File) -> Result<(), Fault> {
-    let mut start = [0; START as usize];
+    let mut start = [0; START];
     file.read_exact(&mut start)?;
     let number = |at: usize| {
         let bytes = start.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
@@ -37,7 +37,7 @@ pub(super) fn check(file: &mut File) -> Result<(), Fault> {
             "the archive does not say where its header is, or it is too large",
         ));
     }
-    file.seek(SeekFrom::Start(START.saturating_add(offset)))?;
+    file.seek(SeekFrom::Start((START as u64).saturating_add(offset)))?;
     let mut header = Vec::new();
     file.take(length).read_to_end(&mut header)?;
     file.seek(SeekFrom::Start(0))?;

@@ -60,6 +60,8 @@ pub(crate) const PYTHON: &[(&str, &[&str], &str)] = &[
         &["openai==3.54.0", "anthropic==2.12.0", "google-genai==3.4.0", "ollama==0.6.3"],
         "bin/httpx",
     ),
+    // What the Python package for nodes is tried with.
+    ("venv-node", &["grpcio==1.85.1", "protobuf==7.36.2", "pytest==9.2.0"], "bin/pytest"),
     // What the MongoDB server of the tests talks to; a pre-release, so the version must be named.
     ("venv-mongodb", &["secantusdb==0.7.0b3"], "bin/secantusd-py"),
 ];

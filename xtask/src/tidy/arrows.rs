@@ -23,7 +23,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ledger", &["tool", "guard"]),
     ("store", &["tool", "guard"]),
     ("builtins", &["tool", "guard"]),
-    ("nodes", &["tool", "guard"]),
+    ("proto", &[]),
+    ("nodes", &["tool", "guard", "proto"]),
+    ("sdk", &["tool", "guard", "proto"]),
     ("plugins", &["tool", "guard"]),
     ("upstreams", &["tool", "guard", "builtins", "mcp"]),
     ("intake", &["tool", "catalog", "policy"]),
@@ -31,7 +33,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("programs", &["tool", "identity", "catalog", "policy", "gateway"]),
     (
         "server",
-        &["tool", "identity", "catalog", "policy", "formats", "mcp", "gateway", "intake", "ledger"],
+        &[
+            "tool", "identity", "catalog", "policy", "formats", "mcp", "gateway", "intake", "ledger",
+            "proto",
+        ],
     ),
     ("toolkeep", &["*"]),
     ("xtask", &[]),
@@ -51,7 +56,11 @@ const BANNED: &[(&str, &str)] = &[
 ];
 
 /// Banned crates that a dependency of ours brings along, and which.
-const SUFFERED: &[(&str, &str)] = &[("async-trait", "rmcp")];
+const SUFFERED: &[(&str, &str)] = &[
+    ("async-trait", "rmcp"),
+    // The traits of its generated servers.
+    ("async-trait", "tonic"),
+];
 
 /// Who needs whom to run or to build, over all packages, tests left out.
 ///

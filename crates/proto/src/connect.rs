@@ -1,0 +1,70 @@
+//! Calls over connections that somebody else makes.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tonic::transport::{Channel, Endpoint};
+
+use crate::MAX_MESSAGE;
+use crate::node::node_client::NodeClient;
+use crate::toolrpc::tool_executor_client::ToolExecutorClient;
+
+/// Between two questions whether the other side is still there, and how long it may take to answer one:
+/// a node that falls silent is lost after twice this.
+const ALIVE: Duration = Duration::from_secs(10);
+
+/// Both directions of a connection.
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// A connection that is being made.
+pub type Dialled = Pin<Box<dyn Future<Output = io::Result<Box<dyn Duplex>>> + Send>>;
+
+/// A line to one server: one HTTP/2 connection, made at the first call and again after it broke.
+#[derive(Debug, Clone)]
+pub struct Line {
+    channel: Channel,
+}
+
+impl Line {
+    /// Over connections of `dial`. Must be called on a runtime; a task of it carries the line.
+    pub fn new(dial: impl Fn() -> Dialled + Send + Sync + 'static) -> Self {
+        let dial = Arc::new(dial);
+        let connector = tower::service_fn(move |_: Uri| {
+            let dialled = dial();
+            async move { dialled.await.map(TokioIo::new) }
+        });
+        // The address is the dialler's to know; this one only stands in `:authority`.
+        let endpoint = Endpoint::from_static("http://node")
+            .http2_keep_alive_interval(ALIVE)
+            .keep_alive_timeout(ALIVE)
+            .keep_alive_while_idle(true)
+            .initial_stream_window_size(1 << 20)
+            .initial_connection_window_size(4 << 20);
+        Self { channel: endpoint.connect_with_connector_lazy(connector) }
+    }
+
+    /// For other clients, such as health's.
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
+    /// Spec 4's own calls.
+    pub fn executor(&self) -> ToolExecutorClient<Channel> {
+        ToolExecutorClient::new(self.channel.clone())
+            .max_decoding_message_size(MAX_MESSAGE)
+            .max_encoding_message_size(MAX_MESSAGE)
+    }
+
+    /// Calls that tell how far they came.
+    pub fn node(&self) -> NodeClient<Channel> {
+        NodeClient::new(self.channel.clone())
+            .max_decoding_message_size(MAX_MESSAGE)
+            .max_encoding_message_size(MAX_MESSAGE)
+    }
+}

@@ -1,0 +1,239 @@
+//! A server of calls: both services, health and reflection, for whoever has tools.
+
+mod running;
+mod stream;
+
+use std::collections::HashMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::metadata::MetadataMap;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status};
+
+use crate::node::node_server::{Node, NodeServer};
+use crate::node::{CancelRequest, CancelResponse, ListRequest, ListResponse, Progress, Tool};
+use crate::toolrpc::tool_executor_server::{ToolExecutor, ToolExecutorServer};
+use crate::toolrpc::{CallFunctionRequest, CallFunctionResponse};
+use crate::{DESCRIPTORS, MAX_MESSAGE, node};
+use running::{Entered, Running};
+use stream::Events;
+
+/// Calls of one connection at a time; more wait.
+const STREAMS: u32 = 256;
+/// How often a client is asked whether it is still there, and how long it may take to answer.
+const ALIVE: Duration = Duration::from_secs(10);
+/// Progress that waits to be sent; more is dropped, for nobody waits to tell it.
+const PROGRESS: usize = 16;
+
+/// What is told to be healthy; the first is the server as a whole.
+const SERVICES: [&str; 3] = ["", "toolrpc.ToolExecutor", "toolkeep.node.v1.Node"];
+
+/// A future at a seam.
+pub type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A call as it came.
+#[derive(Debug)]
+pub struct Asked {
+    /// The tool.
+    pub tool_name: String,
+    /// Its input, unread.
+    pub input: Bytes,
+    /// What came beside it, the caller's credential among it.
+    pub headers: MetadataMap,
+    /// How long the caller will wait, where it says so.
+    pub within: Option<Duration>,
+    /// Where progress goes.
+    pub progress: Told,
+    /// Fires when the caller cancels; a caller that goes away drops the call.
+    pub cancelled: CancellationToken,
+}
+
+/// Takes progress; nothing where the caller did not ask for it.
+#[derive(Debug, Clone, Default)]
+pub struct Told(Option<tokio::sync::mpsc::Sender<Progress>>);
+
+impl Told {
+    /// `done` of `total`. Never waits.
+    pub fn tell(&self, done: f64, total: Option<f64>, message: &str) {
+        if let Some(sender) = &self.0 {
+            let progress = Progress { done, total, message: message.to_owned() };
+            // Lossy on purpose.
+            drop(sender.try_send(progress));
+        }
+    }
+
+    /// Whether anybody listens.
+    pub fn wanted(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Whether the tool succeeded.
+    pub success: bool,
+    /// What it answered.
+    pub output: Bytes,
+    /// What went wrong, in words, on one line.
+    pub error: String,
+    /// Beside it.
+    pub metadata: HashMap<String, String>,
+}
+
+/// Who has tools.
+pub trait Tools: Send + Sync + 'static {
+    /// In whose name a request comes: what one cancels, another cannot.
+    ///
+    /// # Errors
+    /// Where the credential is no good.
+    fn who(&self, headers: &MetadataMap) -> Result<String, Status>;
+
+    /// The tools for that caller.
+    fn list(&self, headers: MetadataMap) -> Boxed<Result<Vec<Tool>, Status>>;
+
+    /// Runs one call. What went wrong with it is a [`Said`]; the status is for requests that are none.
+    fn call(&self, asked: Asked) -> Boxed<Result<Said, Status>>;
+
+    /// The node's id; empty where this is none.
+    fn node_id(&self) -> String;
+
+    /// Whether no new calls are wanted.
+    fn draining(&self) -> bool;
+}
+
+/// Serves until `stop` fires, and then until the calls that run are done.
+///
+/// # Errors
+/// Where the listener breaks.
+pub async fn serve(
+    tools: Arc<dyn Tools>,
+    listener: TcpListener,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    for service in SERVICES {
+        health.set_service_status(service, tonic_health::ServingStatus::Serving).await;
+    }
+    let told = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let broken = |error| io::Error::other(format!("the descriptors: {error}"));
+    let v1 = told().build_v1().map_err(broken)?;
+    let v1alpha = told().build_v1alpha().map_err(broken)?;
+    let door = Door { tools, running: Running::default() };
+    let executor = ToolExecutorServer::new(door.clone())
+        .max_decoding_message_size(MAX_MESSAGE)
+        .max_encoding_message_size(MAX_MESSAGE);
+    let node = NodeServer::new(door)
+        .max_decoding_message_size(MAX_MESSAGE)
+        .max_encoding_message_size(MAX_MESSAGE);
+    let ending = stop.clone();
+    let ended = async move {
+        ending.cancelled().await;
+        for service in SERVICES {
+            health.set_service_status(service, tonic_health::ServingStatus::NotServing).await;
+        }
+    };
+    Server::builder()
+        .max_concurrent_streams(STREAMS)
+        .http2_keepalive_interval(Some(ALIVE))
+        .http2_keepalive_timeout(Some(ALIVE))
+        .add_service(health_service)
+        .add_service(v1)
+        .add_service(v1alpha)
+        .add_service(executor)
+        .add_service(node)
+        .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), ended)
+        .await
+        .map_err(io::Error::other)
+}
+
+#[derive(Clone)]
+struct Door {
+    tools: Arc<dyn Tools>,
+    running: Running,
+}
+
+impl Door {
+    fn entered(&self, headers: &MetadataMap, id: &str) -> Result<Entered, Status> {
+        let who = self.tools.who(headers)?;
+        self.running.enter(who, id)
+    }
+}
+
+#[tonic::async_trait]
+impl ToolExecutor for Door {
+    async fn call_function(
+        &self,
+        request: Request<CallFunctionRequest>,
+    ) -> Result<Response<CallFunctionResponse>, Status> {
+        let (headers, _, CallFunctionRequest { tool_name, input }) = request.into_parts();
+        let entered = self.entered(&headers, "")?;
+        let (within, cancelled) = (within(&headers), entered.cancelled());
+        let progress = Told::default();
+        let asked = Asked { tool_name, input, headers, within, progress, cancelled };
+        let Said { success, output, error, metadata } = self.tools.call(asked).await?;
+        Ok(Response::new(CallFunctionResponse { success, output, error, metadata }))
+    }
+}
+
+#[tonic::async_trait]
+impl Node for Door {
+    async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListResponse>, Status> {
+        let (headers, _, ListRequest {}) = request.into_parts();
+        self.tools.who(&headers)?;
+        let (node_id, draining) = (self.tools.node_id(), self.tools.draining());
+        let tools = self.tools.list(headers).await?;
+        Ok(Response::new(ListResponse { node_id, tools, draining }))
+    }
+
+    type CallStream = Events;
+
+    async fn call(&self, request: Request<node::CallRequest>) -> Result<Response<Events>, Status> {
+        let (headers, _, node::CallRequest { call_id, tool_name, input }) = request.into_parts();
+        let entered = self.entered(&headers, &call_id)?;
+        let (sender, told) = tokio::sync::mpsc::channel(PROGRESS);
+        let (within, cancelled) = (within(&headers), entered.cancelled());
+        let progress = Told(Some(sender));
+        let asked = Asked { tool_name, input, headers, within, progress, cancelled };
+        Ok(Response::new(stream::events(self.tools.call(asked), told, entered)))
+    }
+
+    async fn cancel(
+        &self,
+        request: Request<CancelRequest>,
+    ) -> Result<Response<CancelResponse>, Status> {
+        let (headers, _, CancelRequest { call_id }) = request.into_parts();
+        let who = self.tools.who(&headers)?;
+        Ok(Response::new(CancelResponse { found: self.running.cancel(who, call_id) }))
+    }
+}
+
+/// gRPC's `grpc-timeout`: up to eight digits and a unit.
+fn within(headers: &MetadataMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let count: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
+    Some(match unit {
+        "H" => Duration::from_secs(count.saturating_mul(3600)),
+        "M" => Duration::from_secs(count.saturating_mul(60)),
+        "S" => Duration::from_secs(count),
+        "m" => Duration::from_millis(count),
+        "u" => Duration::from_micros(count),
+        "n" => Duration::from_nanos(count),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

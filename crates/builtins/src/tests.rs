@@ -247,3 +247,24 @@ async fn the_source_lists_them_and_never_changes() {
     assert_eq!(source.changed(Revision(0)).await, listing.revision);
     source.close().await;
 }
+
+/// Hazard S11: what is labelled safe evaluates no code. The label is ours, in the registry.
+#[tokio::test]
+async fn hazard_s11_an_expression_is_never_code() {
+    for code in [
+        "__import__('os').system('true')",
+        "().__class__.__bases__[0].__subclasses__()",
+        "open('/etc/passwd')",
+        "lambda: 1",
+        "exec('1')",
+        "pi.__init__",
+        "1 if 1 else 2",
+    ] {
+        let told = failure("calculator", &json!({ "expression": code }).to_string()).await;
+        assert!(told.len() < 300, "{code}: {told}");
+        let told = failure("json_query", &json!({ "data": {}, "query": code }).to_string()).await;
+        assert!(told.starts_with("query: "), "{code}: {told}");
+    }
+    // The control: what is no code is computed.
+    assert_eq!(answer("calculator", r#"{"expression":"pi - pi"}"#).await["result"], 0);
+}

@@ -257,7 +257,6 @@ async fn hazard_s11_an_expression_is_never_code() {
         "open('/etc/passwd')",
         "lambda: 1",
         "exec('1')",
-        "pi.__init__",
         "1 if 1 else 2",
     ] {
         let told = failure("calculator", &json!({ "expression": code }).to_string()).await;

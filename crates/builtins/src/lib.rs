@@ -17,9 +17,9 @@ mod work;
 
 pub use builtin::Builtin;
 pub use code::lint_python::Ruff;
-pub use math::expression::{Expression, ExpressionError};
+pub use math::expression::{Expression, ExpressionError, Program};
 pub use math::number::Number;
-pub use registry::Narrowing;
+pub use registry::{Declared, Narrowing, Registry};
 pub use source::BuiltinSource;
 pub use system::files::Files;
 pub use web::{Endpoint, Endpoints, Engine};
@@ -32,7 +32,6 @@ use tool::Clock;
 use tool::artefact::Artefacts;
 
 use archive::opened::Archives;
-use registry::Registry;
 
 /// The built-in tools that only compute, in the order they are listed.
 pub fn all(clock: &Arc<dyn Clock>) -> Vec<Builtin> {

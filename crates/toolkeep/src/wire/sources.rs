@@ -78,8 +78,9 @@ impl Workshop {
             ruff: Ruff::among(&self.launcher, self.programs()),
             narrowings: config.builtins.tools.clone(),
         };
+        let computing = builtins_math::all(&self.clock, self.artefacts.clone());
         let builtins = Sourced {
-            source: Arc::new(BuiltinSource::new(&self.clock, &means)),
+            source: Arc::new(BuiltinSource::new(&self.clock, &means).with(computing)),
             kind: "builtin",
             trust: Trust::Full,
             durability: None,

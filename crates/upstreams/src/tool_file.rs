@@ -91,17 +91,13 @@ impl ToolFile {
         });
         let read = read.await;
         drop(turn);
-        match read {
-            Ok((print, listing)) => {
-                self.watch.listed(print);
-                listing
-            }
-            Err(_) => {
-                let place = self.path.display().to_string();
-                let problem = Problem::new(place, "reading it was given up");
-                Err(SourceError { kind: SourceFault::Failed, problem })
-            }
-        }
+        let Ok((print, listing)) = read else {
+            let place = self.path.display().to_string();
+            let problem = Problem::new(place, "reading it was given up");
+            return Err(SourceError { kind: SourceFault::Failed, problem });
+        };
+        self.watch.listed(print);
+        listing
     }
 }
 

@@ -303,7 +303,7 @@ pub struct ApprovalsConfig {
 }
 
 /// An address that is told of held calls. Both may hold secrets.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct WebhookConfig {
     /// Where.
     pub url: Url,

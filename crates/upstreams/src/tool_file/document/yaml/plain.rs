@@ -89,6 +89,10 @@ impl<'t> Reader<'t> {
     }
 
     /// The next element of the list at `indent`: what stands behind its dash, at its own place.
+    #[expect(
+        clippy::option_option,
+        reason = "not surely read, or read: and then there may be none"
+    )]
     fn item(&mut self, indent: usize) -> Option<Option<Line<'t>>> {
         let Some(line) = self.lines.peek() else { return Some(None) };
         if line.indent > indent {
@@ -162,6 +166,10 @@ impl<'t> Reader<'t> {
     }
 
     /// The next key of the mapping at `indent`, with its line and what stands behind it.
+    #[expect(
+        clippy::option_option,
+        reason = "not surely read, or read: and then there may be none"
+    )]
     fn key(
         &mut self,
         indent: usize,

@@ -54,9 +54,8 @@ impl<'t> Lines<'t> {
     pub(super) fn new(text: &'t str) -> Option<Self> {
         let odd = |c: char| match c {
             '\n' => false,
-            '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => true,
-            '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => true,
-            _ => false,
+            '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' => true,
+            _ => matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}'),
         };
         let is_odd = if text.is_ascii() {
             text.bytes().any(|byte| byte != b'\n' && byte.is_ascii_control())

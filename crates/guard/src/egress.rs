@@ -18,9 +18,7 @@ mod target;
 mod tls;
 
 use std::fmt;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -248,7 +246,7 @@ impl Egress {
         let place = self.place(url, limits.connect).await?;
         let key = Key::of(class, origin);
         loop {
-            let kept = self.0.pool.take(&key).await;
+            let kept = self.0.pool.take(&key);
             let reused = kept.is_some();
             let mut conn = match kept {
                 Some(conn) => conn,
@@ -263,7 +261,7 @@ impl Egress {
             match within(limits.headers, conn.send(request)).await.ok_or_else(late)? {
                 Ok(response) => {
                     let open = Open { conn, key, pool: Arc::clone(&self.0.pool), _place: place };
-                    return bounded(response, open, url.clone(), limits).await;
+                    return bounded(response, open, url.clone(), limits);
                 }
                 Err(mut error) => match error.take_message() {
                     Some(unsent) if reused => request = unsent,
@@ -326,7 +324,7 @@ async fn within<T>(limit: Duration, what: impl Future<Output = T>) -> Option<T> 
     timeout(limit, what).await.ok()
 }
 
-async fn bounded(
+fn bounded(
     response: Response<Incoming>,
     open: Open,
     url: Shown,
@@ -342,11 +340,7 @@ async fn bounded(
     }
     let (parts, incoming) = response.into_parts();
     let mut body = Body::new(incoming, open, url, limits.idle, limits.body);
-    poll_fn(|cx| {
-        body.settle(cx);
-        Poll::Ready(())
-    })
-    .await;
+    body.settle();
     Ok(Response::from_parts(parts, body))
 }
 

@@ -1,7 +1,6 @@
 //! Listening: connections bounded in number and in the time their headers take, and a graceful end.
 
 mod patient;
-mod woken;
 
 use std::convert::Infallible;
 use std::io;
@@ -20,7 +19,6 @@ use crate::Workers;
 use crate::front::Front;
 
 use patient::Patient;
-use woken::Woken;
 
 /// Connections at once; past that, new ones wait in the kernel.
 const CONNECTIONS: usize = 10_000;
@@ -85,7 +83,7 @@ async fn serve(stream: TcpStream, front: Front, stop: CancellationToken) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
-    let service = service_fn(|request| Woken::new(front.answer(request)).map(Ok::<_, Infallible>));
+    let service = service_fn(|request| front.answer(request).map(Ok::<_, Infallible>));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS)

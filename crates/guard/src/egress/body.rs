@@ -98,15 +98,15 @@ impl Body {
     }
 
     /// Where nothing is to come, the connection is free at once.
-    pub(super) fn settle(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn settle(&mut self) {
         if self.incoming.is_end_stream() {
-            self.give_back(cx);
+            self.give_back();
         }
     }
 
-    fn give_back(&mut self, cx: &mut Context<'_>) {
+    fn give_back(&mut self) {
         if let Some(mut open) = self.open.take()
-            && open.conn.poll_free(cx)
+            && open.conn.is_free()
         {
             open.pool.put(open.key, open.conn);
         }
@@ -175,12 +175,12 @@ impl http_body::Body for Body {
         this.waiting = false;
         match frame {
             None => {
-                this.give_back(cx);
+                this.give_back();
                 Poll::Ready(None)
             }
             Some(Ok(frame)) => match this.count(frame.data_ref()) {
                 Ok(()) => {
-                    this.settle(cx);
+                    this.settle();
                     Poll::Ready(Some(Ok(frame)))
                 }
                 Err(large) => this.fail(large),

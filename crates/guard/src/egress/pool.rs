@@ -9,7 +9,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::{Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tool::Map;
 
@@ -72,9 +72,10 @@ impl Conn {
         .await
     }
 
-    /// Whether it can take another request: after a look at what the other side did meanwhile.
-    pub(super) fn poll_free(&mut self, cx: &mut Context<'_>) -> bool {
-        self.poll_drive(cx);
+    /// Whether it can take another request: after a look at what the other side did meanwhile. Nobody
+    /// waits here: who left its waker would be woken by its own next request.
+    pub(super) fn is_free(&mut self) -> bool {
+        self.poll_drive(&mut Context::from_waker(Waker::noop()));
         self.driver.is_some() && self.sender.is_ready()
     }
 }
@@ -135,9 +136,9 @@ impl Pool {
     }
 
     /// One that can take a request, the last used first.
-    pub(super) async fn take(&self, key: &Key) -> Option<Conn> {
+    pub(super) fn take(&self, key: &Key) -> Option<Conn> {
         while let Some(mut conn) = self.pop(key) {
-            if poll_fn(|cx| Poll::Ready(conn.poll_free(cx))).await {
+            if conn.is_free() {
                 return Some(conn);
             }
         }

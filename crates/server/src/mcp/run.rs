@@ -248,14 +248,15 @@ pub(super) async fn run(
     let entered = asked.session.as_ref().map(|session| session.live.running.enter(asked.id));
     let outlet = outlet(asked, &mut request);
     let given_up = entered.as_ref().map(|entered| entered.token.clone());
+    // Boxed: futures carry what they hold through every layer above them, and this is most of a call.
+    let mut work = Box::pin(finish.run(request));
     let Some(outlet) = outlet else {
         return Ok(tokio::select! {
             biased;
-            written = finish.run(request) => written.reply(),
+            written = work => written.reply(),
             () = cancelled(given_up) => silence(),
         });
     };
-    let mut work = Box::pin(finish.run(request));
     let written = tokio::select! {
         biased;
         written = &mut work => written,

@@ -36,7 +36,8 @@ pub(super) struct Hooks {
     clock: Arc<dyn Clock>,
     hook: ArcSwapOption<Webhook>,
     said: Mutex<Option<WebhookConfig>>,
-    next: Mutex<Option<Teller>>,
+    /// What tells from here on, where that changed.
+    next: Mutex<Option<Option<Teller>>>,
     changed: Notify,
 }
 
@@ -63,7 +64,7 @@ impl Hooks {
         let made = config.map(|hook| webhook::new(hook, &self.egress, &self.clock)).transpose()?;
         let (hook, teller) = made.map_or((None, None), |(hook, teller)| (Some(hook), Some(teller)));
         *said = config.cloned();
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = teller;
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(teller);
         self.hook.store(hook.map(Arc::new));
         self.changed.notify_one();
         Ok(())
@@ -71,10 +72,13 @@ impl Hooks {
 
     /// Tells the webhook, where there is one; never ends.
     pub(super) async fn run(&self) {
+        let mut current = None;
         loop {
-            let teller = self.next.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(next) = self.next.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                current = next;
+            }
             let telling = async {
-                match teller {
+                match &mut current {
                     Some(teller) => teller.run().await,
                     None => std::future::pending().await,
                 }

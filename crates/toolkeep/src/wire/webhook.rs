@@ -79,7 +79,7 @@ impl Herald for Webhook {
 
 impl Teller {
     /// Tells all news as they come; never ends.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(&mut self) {
         while let Some(news) = self.news.recv().await {
             let body = Bytes::from(news.to_string());
             if let Err(why) = self.told(&body).await {

@@ -185,7 +185,8 @@ impl Failing {
 #[tokio::test]
 async fn s5_a_call_with_effects_that_failed_is_not_made_again() {
     let service = Failing::start().await;
-    let server = serve(&service.home()).await;
+    let home = service.home();
+    let server = serve(&home).await;
     for name in ["write", "read"] {
         let reply = server.agent().call(name, &json!({})).await;
         assert_ne!(reply.body["status"], "succeeded", "{reply:?}");
@@ -203,7 +204,8 @@ async fn s5_a_call_with_effects_that_failed_is_not_made_again() {
 #[tokio::test]
 async fn s6_an_error_of_the_other_side_is_bounded_and_shows_no_hidden_character() {
     let service = Failing::start().await;
-    let server = serve(&service.home()).await;
+    let home = service.home();
+    let server = serve(&home).await;
     let text = server.agent().call("write", &json!({})).await.body.to_string();
     assert!(text.len() < 8 << 10, "{} bytes", text.len());
     assert!(!text.contains('\u{200b}') && !text.contains("\\u001b"), "{text}");

@@ -83,7 +83,7 @@ impl Json {
     /// # Errors
     /// [`JsonError`] with the place of the first fault.
     pub fn check(text: impl Into<Bytes>, limits: Limits) -> Result<Self, JsonError> {
-        let text = within(text.into(), limits)?;
+        let text = within(&text.into(), limits)?;
         scan::scan(&text, limits).map(|()| Self(text))
     }
 
@@ -96,7 +96,7 @@ impl Json {
         limits: Limits,
         keys: [&str; N],
     ) -> Result<(Self, [Option<Self>; N]), JsonError> {
-        let text = within(text.into(), limits)?;
+        let text = within(&text.into(), limits)?;
         if let Some(found) = scan::picked(&text, limits, keys) {
             let found = found.map(|value| Some(Self(text.slice_ref(value?))));
             return Ok((Self(text), found));
@@ -172,11 +172,11 @@ impl Json {
 }
 
 /// Text of no more bytes than are taken.
-fn within(text: Bytes, limits: Limits) -> Result<ByteString, JsonError> {
+fn within(text: &Bytes, limits: Limits) -> Result<ByteString, JsonError> {
     if text.len() > limits.bytes {
         return Err(JsonError::TooLong { size: text.len(), limit: limits.bytes });
     }
-    scan::text(&text, limits)
+    scan::text(text, limits)
 }
 
 impl fmt::Debug for Json {

@@ -3,11 +3,14 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use guard::egress::{Dial, Egress, EgressSettings, Resolve};
+use guard::process::Launcher;
 use guard::roots::{Access, Root};
+use guard::sandbox::Tier;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,7 +19,7 @@ use tool::{Body, Boxed, Caller};
 
 use crate::registry::{Declared, Example, Registry};
 use crate::tests::{clock, execute};
-use crate::{Builtin, Files, Means, computing, reaching};
+use crate::{Builtin, Cages, Files, Means, caged, computing, reaching};
 
 /// Every name is at a public address, and every address leads to one listener of this machine.
 #[derive(Debug)]
@@ -95,13 +98,19 @@ async fn stage() -> (tempfile::TempDir, Vec<Builtin>) {
     std::fs::create_dir(&work).unwrap();
     std::fs::write(work.join("notes.txt"), "one\ntwo\n").unwrap();
     let root = Root::open(&work, Access::ReadWrite).unwrap();
+    // Built with the tests of the crate, beside their folder.
+    let built = std::env::current_exe().unwrap();
+    let launch = built.parent().and_then(Path::parent).unwrap().join("builtins-launch");
+    let launcher = Launcher::new(launch, vec!["__launch".into()]);
     let means = Means {
-        files: Some(Arc::new(Files::new(vec![(work, root)]))),
+        files: Some(Arc::new(Files::new(vec![(work.clone(), root)]))),
         egress: Some(net().await),
         artefacts: Some(Arc::new(Aside)),
+        cages: Some(Arc::new(Cages::new(launcher, Some(work), Tier::Fenced))),
     };
     let mut builtins = computing(Registry::shipped(), &clock());
     builtins.extend(reaching(Registry::shipped(), &means, &clock()));
+    builtins.extend(caged(Registry::shipped(), &means, &clock()));
     (home, builtins)
 }
 

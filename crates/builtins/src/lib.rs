@@ -4,6 +4,8 @@
 //! the net do so through guard alone. What each of them says of itself stands in `tool_registry.yaml`.
 
 mod builtin;
+mod cages;
+mod code;
 mod data;
 mod math;
 mod registry;
@@ -11,13 +13,16 @@ mod source;
 mod specialized;
 mod system;
 mod web;
+mod worker;
 
 pub use builtin::Builtin;
+pub use cages::Cages;
 pub use math::expression::{Expression, ExpressionError, Program};
 pub use math::number::Number;
 pub use registry::{Declared, Registry};
 pub use source::BuiltinSource;
 pub use system::files::Files;
+pub use worker::{WORK, work};
 
 use std::sync::Arc;
 
@@ -55,6 +60,20 @@ pub struct Means {
     pub egress: Option<Egress>,
     /// Where large answers are kept.
     pub artefacts: Option<Arc<dyn Artefacts>>,
+    /// Where code runs.
+    pub cages: Option<Arc<Cages>>,
+}
+
+/// The built-in tools that run in a cage. Whether one can be made is seen when they are listed.
+fn caged(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<Builtin> {
+    let Some(cages) = &means.cages else { return Vec::new() };
+    let workers = Arc::new(worker::Workers::new(Arc::clone(cages)));
+    let made = [
+        data::sql_query::builtin(registry, &workers),
+        code::python_eval::builtin(registry, &workers),
+        cages.work().and_then(|_| code::run_shell::builtin(registry, cages, clock)),
+    ];
+    made.into_iter().flatten().collect()
 }
 
 /// The built-in tools that reach for something outside.

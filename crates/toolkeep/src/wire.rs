@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use builtins::Cages;
 use gateway::{Bounds, Gateway, Options};
 use guard::egress::{Egress, EgressSettings};
 use guard::process::Launcher;
@@ -172,7 +173,7 @@ async fn once(keys: &Keys, name: &str, what: &'static str) -> Result<Secret, Fai
 }
 
 /// Programs are started by this one.
-fn launcher() -> Launcher {
+pub(crate) fn launcher() -> Launcher {
     Launcher::this_binary(vec![LAUNCH.into()])
 }
 
@@ -271,7 +272,10 @@ async fn ways(
     let (store, clock) = (Arc::clone(store), Arc::clone(clock));
     let kept = Kept::new(&start.config, (keys, store), egress.clone(), clock).await?;
     let files = files::work(&start.held.data().work());
-    let ways = Ways { egress, files, manifests: Arc::clone(&kept.manifests), tokens };
+    // Files and commands are in the same folder, or there are neither.
+    let place = files.is_some().then(|| start.held.data().work().canonicalize().ok()).flatten();
+    let cages = Arc::new(Cages::new(launcher(), place, start.config.server.cage));
+    let ways = Ways { egress, files, cages, manifests: Arc::clone(&kept.manifests), tokens };
     Ok((ways, kept, sealed))
 }
 

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use builtins::{BuiltinSource, Files};
+use builtins::{BuiltinSource, Cages, Files};
 use guard::egress::Egress;
 use guard::process::{EnvValue, Launcher, Spec};
 use intake::Sourced;
@@ -33,6 +33,7 @@ const MODULE_POLL: Duration = Duration::from_secs(15);
 pub(super) struct Ways {
     pub(super) egress: Egress,
     pub(super) files: Option<Arc<Files>>,
+    pub(super) cages: Arc<Cages>,
     pub(super) manifests: Arc<Manifests>,
     /// Where tokens are kept; it seals them.
     pub(super) tokens: Arc<dyn Store>,
@@ -43,6 +44,7 @@ pub(super) struct Workshop {
     launcher: Launcher,
     pub(super) egress: Egress,
     files: Option<Arc<Files>>,
+    cages: Arc<Cages>,
     manifests: Arc<Manifests>,
     clock: Arc<dyn Clock>,
     environment: Arc<Environment>,
@@ -57,12 +59,23 @@ pub(super) struct Workshop {
 impl Workshop {
     pub(super) fn new(
         launcher: Launcher,
-        Ways { egress, files, manifests, tokens }: Ways,
+        Ways { egress, files, cages, manifests, tokens }: Ways,
         environment: Arc<Environment>,
         (clock, artefacts): (Arc<dyn Clock>, Option<Arc<dyn Artefacts>>),
     ) -> Self {
         let inside = Late::default();
-        Self { launcher, egress, files, manifests, clock, environment, inside, tokens, artefacts }
+        Self {
+            launcher,
+            egress,
+            files,
+            cages,
+            manifests,
+            clock,
+            environment,
+            inside,
+            tokens,
+            artefacts,
+        }
     }
 
     /// All sources. The built-ins come first, so that nothing can take their names.
@@ -71,6 +84,7 @@ impl Workshop {
             files: self.files.clone(),
             egress: Some(self.egress.clone()),
             artefacts: self.artefacts.clone(),
+            cages: Some(Arc::clone(&self.cages)),
         };
         let computing = builtins_math::all(&self.clock, self.artefacts.clone());
         let builtins = Sourced {

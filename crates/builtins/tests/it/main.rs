@@ -1,0 +1,18 @@
+//! The built-in tools that run code, as they are offered.
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the clock of these tests")]
+mod calls;
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "controls start programs, and tests time what ends")]
+mod data;
+#[cfg(test)]
+mod python;
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests time what ends")]
+mod shell;
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "it times, and runs the authority")]
+mod speed;
+#[cfg(test)]
+mod workers;

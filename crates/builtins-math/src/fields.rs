@@ -132,6 +132,23 @@ impl<'a> Fields<'a> {
         list.ok_or_else(|| format!("`{name}` is {}, it must be a list", kind(value)))
     }
 
+    /// Lists of numbers, at most `most` of them.
+    pub(crate) fn rows(self, name: &str, most: usize) -> Result<Vec<Vec<f64>>, String> {
+        let rows = self.list(name)?;
+        if rows.len() > most {
+            let found = rows.len();
+            return Err(format!("`{name}` has {found} lists; at most {most} are allowed"));
+        }
+        let row = |(i, row): (usize, &Value)| {
+            let place = format!("{name}[{i}]");
+            let list = row.as_array();
+            let list =
+                list.ok_or_else(|| format!("`{place}` is {}, it must be a list", kind(row)))?;
+            numbers(&place, list)
+        };
+        rows.iter().enumerate().map(row).collect()
+    }
+
     /// Rows of equal length, at most `most` of them and as long.
     pub(crate) fn matrix(self, name: &str, most: usize) -> Result<Mat<f64>, String> {
         let rows = self.list(name)?;

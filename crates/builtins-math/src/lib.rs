@@ -10,6 +10,7 @@ mod bins;
 mod calculate;
 mod descent;
 mod fields;
+mod formula;
 mod gaussian;
 mod integrate;
 mod matrix;
@@ -17,6 +18,7 @@ mod mcmc;
 mod ode;
 mod optimize;
 mod picture;
+mod plot;
 mod random;
 mod simulate;
 mod stats;
@@ -44,6 +46,11 @@ const TOOLS: &[(&str, Work)] = &[
     ("optimize", optimize::optimize),
     ("mcmc", mcmc::mcmc),
     ("bayesopt", bayes::bayesopt),
+    ("plot_braille", plot::points),
+    ("plot_function", plot::function),
+    ("histogram", plot::histogram),
+    ("plot_sixel", plot::sixel),
+    ("render_math", formula::render),
 ];
 
 static DECLARED: LazyLock<Registry> = LazyLock::new(declared);

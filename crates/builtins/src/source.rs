@@ -22,10 +22,10 @@ pub struct BuiltinSource {
 impl BuiltinSource {
     /// The source `builtin`, with `clock` for the tools that tell the time.
     pub fn new(clock: &Arc<dyn Clock>, means: &Means) -> Self {
-        let registry = Registry::shipped();
-        let mut builtins = computing(registry, clock);
-        builtins.extend(reaching(registry, means, clock));
-        let (caged, cages) = (caged(registry, means, clock), means.cages.clone());
+        let registry = Registry::shipped().narrowed(&means.narrowings);
+        let mut builtins = computing(&registry, clock);
+        builtins.extend(reaching(&registry, means, clock));
+        let (caged, cages) = (caged(&registry, means, clock), means.cages.clone());
         Self { name: name(), builtins, caged, cages }
     }
 

@@ -276,10 +276,9 @@ async fn ways(
     let tokens = Arc::new(Sealed::new(Arc::clone(store), &tokens, "upstream tokens"));
     let (store, clock) = (Arc::clone(store), Arc::clone(clock));
     let kept = Kept::new(&start.config, (keys, store), egress.clone(), clock).await?;
-    let files = files::work(&start.held.data().work());
-    // Files and commands are in the same folder, or there are neither.
-    let place = files.is_some().then(|| start.held.data().work().canonicalize().ok()).flatten();
-    let cages = Arc::new(Cages::new(launcher(), place, start.config.server.cage));
+    let data = start.held.data();
+    let files = files::Own { data: data.path().to_owned(), work: data.work() };
+    let cages = Arc::new(Cages::new(launcher(), files::place(&files), start.config.server.cage));
     let ways = Ways { egress, files, cages, manifests: Arc::clone(&kept.manifests), tokens };
     Ok((ways, kept, sealed))
 }

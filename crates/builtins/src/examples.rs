@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use guard::egress::{Dial, Egress, EgressSettings, Resolve};
+use guard::process::Launcher;
 use guard::roots::{Access, Root};
+use guard::sandbox::Tier;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,7 +20,9 @@ use tool::{Body, Boxed, Caller};
 
 use crate::registry::{Declared, Example, Registry};
 use crate::tests::{clock, execute};
-use crate::{Builtin, Endpoint, Endpoints, Engine, Files, Means, computing, reaching};
+use crate::{
+    Builtin, Cages, Endpoint, Endpoints, Engine, Files, Means, caged, computing, reaching,
+};
 
 /// `docs/guide.md` with two sections, and `plain.txt`.
 const BUNDLE: &[u8] = include_bytes!("archive/bundle.zip");
@@ -136,16 +141,22 @@ async fn stage() -> (tempfile::TempDir, Vec<Builtin>) {
     std::fs::write(work.join("notes.txt"), "one\ntwo\n").unwrap();
     std::fs::write(work.join("bundle.zip"), BUNDLE).unwrap();
     let root = Root::open(&work, Access::ReadWrite).unwrap();
+    // Built with the tests of the crate, beside their folder.
+    let built = std::env::current_exe().unwrap();
+    let launch = built.parent().and_then(Path::parent).unwrap().join("builtins-launch");
+    let launcher = Launcher::new(launch, vec!["__launch".into()]);
     let means = Means {
-        files: Some(Arc::new(Files::new(vec![(work, root)]))),
+        files: Some(Arc::new(Files::new(vec![(work.clone(), root)]))),
         egress: Some(net().await),
         artefacts: Some(Arc::new(Aside)),
+        cages: Some(Arc::new(Cages::new(launcher, Some(work), Tier::Fenced))),
         endpoints: endpoints(),
         ruff: None,
         narrowings: BTreeMap::new(),
     };
     let mut builtins = computing(Registry::shipped(), &clock());
     builtins.extend(reaching(Registry::shipped(), &means, &clock()));
+    builtins.extend(caged(Registry::shipped(), &means, &clock()));
     (home, builtins)
 }
 

@@ -5,6 +5,7 @@
 
 mod archive;
 mod builtin;
+mod cages;
 mod code;
 mod data;
 mod math;
@@ -14,8 +15,10 @@ mod specialized;
 mod system;
 mod web;
 mod work;
+mod worker;
 
 pub use builtin::Builtin;
+pub use cages::Cages;
 pub use code::lint_python::Ruff;
 pub use math::expression::{Expression, ExpressionError, Program};
 pub use math::number::Number;
@@ -23,6 +26,7 @@ pub use registry::{Declared, Narrowing, Registry};
 pub use source::BuiltinSource;
 pub use system::files::Files;
 pub use web::{Endpoint, Endpoints, Engine};
+pub use worker::{WORK, work};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,6 +73,20 @@ pub struct Means {
     pub ruff: Option<Ruff>,
     /// What the operator took from single tools.
     pub narrowings: BTreeMap<String, Narrowing>,
+    /// Where code runs.
+    pub cages: Option<Arc<Cages>>,
+}
+
+/// The built-in tools that run in a cage. Whether one can be made is seen when they are listed.
+fn caged(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<Builtin> {
+    let Some(cages) = &means.cages else { return Vec::new() };
+    let workers = Arc::new(worker::Workers::new(Arc::clone(cages)));
+    let made = [
+        data::sql_query::builtin(registry, &workers),
+        code::python_eval::builtin(registry, &workers),
+        cages.work().and_then(|_| code::run_shell::builtin(registry, cages, clock)),
+    ];
+    made.into_iter().flatten().collect()
 }
 
 /// The built-in tools that reach for something outside.

@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
-use tool::{Boxed, Clock, Item, Listing, Offer, Revision, Source, SourceError, SourceName};
+use tool::{
+    Boxed, Clock, Item, Listing, Offer, Problem, Revision, Source, SourceError, SourceName,
+};
 
 use crate::registry::Registry;
-use crate::{Builtin, Means, computing, reaching};
+use crate::{Builtin, Cages, Means, caged, computing, reaching};
 
 /// Offers every built-in.
 #[derive(Debug)]
 pub struct BuiltinSource {
     name: SourceName,
     builtins: Vec<Builtin>,
+    /// Those that need a cage, and where it is made.
+    caged: Vec<Builtin>,
+    cages: Option<Arc<Cages>>,
 }
 
 impl BuiltinSource {
@@ -20,9 +25,8 @@ impl BuiltinSource {
         let registry = Registry::shipped().narrowed(&means.narrowings);
         let mut builtins = computing(&registry, clock);
         builtins.extend(reaching(&registry, means, clock));
-        // As they stand in the file.
-        builtins.sort_by_cached_key(|builtin| registry.place(builtin));
-        Self { name: name(), builtins }
+        let (caged, cages) = (caged(&registry, means, clock), means.cages.clone());
+        Self { name: name(), builtins, caged, cages }
     }
 
     /// The same with tools from other crates, behind its own.
@@ -32,17 +36,45 @@ impl BuiltinSource {
         self
     }
 
-    fn offers(&self) -> Listing {
+    async fn offers(&self) -> Listing {
+        let mut all: Vec<&Builtin> = self.builtins.iter().collect();
+        let problems = match &self.cages {
+            Some(cages) => match cages.tier().await {
+                Ok(tier) => {
+                    let unfit = cages.unfit_for_commands(tier);
+                    let (fit, not): (Vec<_>, Vec<_>) = self
+                        .caged
+                        .iter()
+                        .partition(|it| unfit.is_none() || it.tool.name.as_str() != "run_shell");
+                    all.extend(fit);
+                    let fix = "run Toolkeep as a user without rights";
+                    withheld(&not, unfit.unwrap_or_default(), fix)
+                }
+                Err(why) => {
+                    withheld(&self.caged.iter().collect::<Vec<_>>(), &why, cages.advice().await)
+                }
+            },
+            None => Vec::new(),
+        };
+        // As they stand in the file; those of other crates behind them.
+        all.sort_by_cached_key(|builtin| Registry::shipped().place(builtin));
         let offer = |builtin: &Builtin| Offer {
             item: Item::Tool(Arc::clone(&builtin.tool)),
             executor: Arc::clone(&builtin.executor),
         };
-        Listing {
-            revision: Revision(1),
-            offers: self.builtins.iter().map(offer).collect(),
-            ..Listing::default()
-        }
+        let offers = all.into_iter().map(offer).collect();
+        Listing { revision: Revision(1), offers, problems, ..Listing::default() }
     }
+}
+
+/// What is not offered for want of a cage.
+fn withheld(builtins: &[&Builtin], why: &str, fix: &str) -> Vec<Problem> {
+    let told = |builtin: &&Builtin| Problem {
+        place: format!("tool {}", builtin.tool.name),
+        message: format!("is not offered: {why}"),
+        fix: Some(fix.to_owned()),
+    };
+    builtins.iter().map(told).collect()
 }
 
 #[expect(clippy::expect_used, reason = "the name is a constant, and a test makes the source")]
@@ -56,7 +88,7 @@ impl Source for BuiltinSource {
     }
 
     fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
-        Box::pin(std::future::ready(Ok(self.offers())))
+        Box::pin(async { Ok(self.offers().await) })
     }
 
     fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {

@@ -11,6 +11,7 @@ mod filter;
 mod held;
 mod init;
 mod probe;
+mod ration;
 mod steps;
 mod sys;
 mod view;
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 pub use filter::narrow;
 pub use probe::{Found, PROBE, Standing, Trial, probe, standing, try_out};
+pub use ration::{Rationed, TOO_MUCH, ration};
 
 pub(crate) use begin::{Begun, begin};
 

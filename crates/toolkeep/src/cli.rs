@@ -124,6 +124,9 @@ pub fn main(wiring: &dyn Wiring) -> ExitCode {
     if rest.next_if(|word| word == guard::sandbox::PROBE).is_some() {
         return guard::sandbox::probe(rest);
     }
+    if rest.next_if(|word| word == builtins::WORK).is_some() {
+        return builtins::work();
+    }
     // The first to be installed counts, and this is the first.
     let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let line = match Line::try_parse_from(std::iter::once(program).chain(rest)) {

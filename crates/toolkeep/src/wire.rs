@@ -19,6 +19,7 @@ mod webhook;
 use std::sync::Arc;
 use std::time::Duration;
 
+use builtins::Cages;
 use gateway::{Bounds, Gateway, Options};
 use guard::egress::Egress;
 use guard::process::Launcher;
@@ -171,7 +172,7 @@ async fn once(keys: &Keys, name: &str, what: &'static str) -> Result<Secret, Fai
 }
 
 /// Programs are started by this one.
-fn launcher() -> Launcher {
+pub(crate) fn launcher() -> Launcher {
     Launcher::this_binary(vec![LAUNCH.into()])
 }
 
@@ -268,7 +269,8 @@ async fn ways(
     let kept = Kept::new(&start.config, (keys, store), egress.clone(), clock).await?;
     let data = start.held.data();
     let files = files::Own { data: data.path().to_owned(), work: data.work() };
-    let ways = Ways { egress, files, manifests: Arc::clone(&kept.manifests), tokens };
+    let cages = Arc::new(Cages::new(launcher(), files::place(&files), start.config.server.cage));
+    let ways = Ways { egress, files, cages, manifests: Arc::clone(&kept.manifests), tokens };
     Ok((ways, kept, sealed))
 }
 

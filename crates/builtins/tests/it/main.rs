@@ -1,9 +1,22 @@
-//! The built-in tools as they are offered, against data of others.
+//! The built-in tools as they are offered, against data of others; and those that run code.
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "it times what must end")]
+#[expect(clippy::disallowed_methods, reason = "the clock of these tests")]
+mod calls;
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "controls start programs, and tests time what ends")]
 mod data;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests time what ends")]
+mod shell;
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "it times, and runs the authority")]
+mod speed;
+#[cfg(test)]
+mod python;
+#[cfg(test)]
 mod stage;
+#[cfg(test)]
+mod workers;

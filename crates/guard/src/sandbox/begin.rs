@@ -68,7 +68,8 @@ pub(crate) fn begin(order: Order, cage: Cage, streams: [OwnedFd; 3]) -> Result<B
     if rustix::process::geteuid().is_root() {
         if let (Tier::Whole, Some(path)) = (cage.tier, &cage.work) {
             // Where the file system cannot do it, the cage has what `nobody` may.
-            work = held::mapped(path).ok();
+            let tree = held::mapped(path).or_else(|_| held::plain(path));
+            work = Some(told("its working folder", tree)?);
         }
         told("its user", sys::become_user(held::NOBODY))?;
         // Changing users hides /proc/self from oneself.

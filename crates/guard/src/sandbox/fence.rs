@@ -50,6 +50,10 @@ fn fenced(places: &Places<'_>) -> Result<Result<(), &'static str>, landlock::Rul
     for path in own {
         rules = beneath(rules, Path::new(path), look)?;
     }
+    if places.cage.tier == super::Tier::Whole {
+        // There is nothing in its own root that it may not see the name of.
+        rules = beneath(rules, Path::new("/"), AccessFs::ReadDir.into())?;
+    }
     for name in DEVICES {
         let device = Path::new("/dev").join(name);
         rules = beneath(rules, &device, AccessFs::ReadFile | AccessFs::WriteFile)?;

@@ -18,11 +18,16 @@ pub(super) const NOBODY: u32 = 65534;
 /// The tree at `path`, where files of the superuser are those of [`NOBODY`], and new ones the other
 /// way round. Needs the superuser, Linux 5.12 and a file system that can do it.
 pub(super) fn mapped(path: &Path) -> io::Result<OwnedFd> {
-    let attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOEXEC;
-    let tree = super::view::tree(path, attributes)?;
+    let tree = plain(path)?;
     let owners = owners()?;
     sys::mount_attributes(tree.as_fd(), 0, Some(owners.as_fd()))?;
     Ok(tree)
+}
+
+/// The tree at `path` as it is.
+pub(super) fn plain(path: &Path) -> io::Result<OwnedFd> {
+    let attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOEXEC;
+    super::view::tree(path, attributes)
 }
 
 /// A user namespace that is nothing but its map.

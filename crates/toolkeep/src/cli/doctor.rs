@@ -1,5 +1,6 @@
-//! `toolkeep doctor`: looks at everything a server needs, changes nothing, starts nothing.
+//! `toolkeep doctor`: looks at everything a server needs, changes nothing; starts only a trial of the cage.
 
+mod cage;
 mod checks;
 mod record;
 
@@ -14,10 +15,11 @@ use super::failure::{Exit, Failure};
 use super::ui::Ui;
 use crate::config::{self, Config};
 
-/// Look at the configuration, the data directory, the keys and the server, and tell what is wrong and
-/// what to do.
+/// Look at the configuration, the data directory, the keys, the server and the cage for code, and tell
+/// what is wrong and what to do.
 ///
-/// Changes nothing and starts nothing. Exits with 1 where something is wrong.
+/// Changes nothing, and starts nothing but attempts to get out of a cage. Exits with 1 where something is
+/// wrong.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -76,6 +78,7 @@ impl Doctor {
         let mut findings = checks::configuration(setting.file.as_deref(), &reading);
         if let Some(config) = &reading.config {
             findings.extend(of_data(config, context).await);
+            findings.extend(cage::findings(config.server.cage).await);
         }
         let wrong = findings.iter().any(|finding| finding.state == State::Wrong);
         let findings = Findings { version: env!("CARGO_PKG_VERSION"), findings };

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use guard::sandbox::Tier;
 use tool::{Secret, SourceName, Trust};
 use url::Url;
 
@@ -277,11 +278,18 @@ pub struct ServerConfig {
     pub allowed_origins: Vec<String>,
     /// The largest request body, in bytes.
     pub max_body: usize,
+    /// The least cage in which code runs.
+    pub cage: Tier,
 }
 
 impl Default for ServerConfig {
     fn default() -> Self {
-        Self { allowed_hosts: Vec::new(), allowed_origins: Vec::new(), max_body: 2 << 20 }
+        Self {
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            max_body: 2 << 20,
+            cage: Tier::Whole,
+        }
     }
 }
 

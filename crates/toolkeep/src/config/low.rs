@@ -152,6 +152,18 @@ pub(super) struct Server {
     pub(super) max_body: Field<Size>,
     /// Whether something in front of the server ends TLS. Needed to listen beyond loopback.
     pub(super) behind_tls: Field<bool>,
+    /// How much of a cage the tools that run code must have, `whole` where nothing is said.
+    pub(super) cage: Field<CageWord>,
+}
+
+/// How much of a cage the tools that run code must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CageWord {
+    /// Namespaces, landlock and seccomp.
+    Whole,
+    /// Landlock and seccomp will do, where the kernel gives no namespaces.
+    Fenced,
 }
 
 /// Limits on calls.

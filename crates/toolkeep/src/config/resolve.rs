@@ -15,6 +15,7 @@ use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use guard::sandbox::Tier;
 use tool::{Secret, SourceName};
 use url::Url;
 
@@ -160,6 +161,10 @@ impl Resolver<'_> {
                 .filter_map(|(text, place)| self.origin(&text, place))
                 .collect(),
             max_body: self.size(&low.max_body, BODY).unwrap_or(default.max_body),
+            cage: low.cage.get().map_or(default.cage, |word| match word {
+                low::CageWord::Whole => Tier::Whole,
+                low::CageWord::Fenced => Tier::Fenced,
+            }),
         }
     }
 

@@ -92,3 +92,9 @@ fn open(asked: &Asked, config: &Config, own: &Own) -> Result<(PathBuf, Root), St
 fn whole(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
+
+/// Where commands work: the folder made for tools, whatever others the file tools may use. Where it
+/// cannot be made, commands are not offered.
+pub(super) fn place(own: &Own) -> Option<PathBuf> {
+    std::fs::create_dir_all(&own.work).and_then(|()| own.work.canonicalize()).ok()
+}

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use builtins::{BuiltinSource, Endpoint, Endpoints, Engine, Ruff};
+use builtins::{BuiltinSource, Cages, Endpoint, Endpoints, Engine, Ruff};
 use guard::egress::Egress;
 use guard::process::{EnvValue, Launcher, Spec};
 use intake::Sourced;
@@ -36,6 +36,7 @@ const MODULE_POLL: Duration = Duration::from_secs(15);
 pub(super) struct Ways {
     pub(super) egress: Egress,
     pub(super) files: Own,
+    pub(super) cages: Arc<Cages>,
     pub(super) manifests: Arc<Manifests>,
     /// Where tokens are kept; it seals them.
     pub(super) tokens: Arc<dyn Store>,
@@ -46,6 +47,7 @@ pub(super) struct Workshop {
     launcher: Launcher,
     pub(super) egress: Egress,
     files: Own,
+    cages: Arc<Cages>,
     manifests: Arc<Manifests>,
     clock: Arc<dyn Clock>,
     environment: Arc<Environment>,
@@ -60,12 +62,23 @@ pub(super) struct Workshop {
 impl Workshop {
     pub(super) fn new(
         launcher: Launcher,
-        Ways { egress, files, manifests, tokens }: Ways,
+        Ways { egress, files, cages, manifests, tokens }: Ways,
         environment: Arc<Environment>,
         (clock, artefacts): (Arc<dyn Clock>, Option<Arc<dyn Artefacts>>),
     ) -> Self {
         let inside = Late::default();
-        Self { launcher, egress, files, manifests, clock, environment, inside, tokens, artefacts }
+        Self {
+            launcher,
+            egress,
+            files,
+            cages,
+            manifests,
+            clock,
+            environment,
+            inside,
+            tokens,
+            artefacts,
+        }
     }
 
     /// All sources. The built-ins come first, so that nothing can take their names.
@@ -74,6 +87,7 @@ impl Workshop {
             files: files::of(config, &self.files),
             egress: Some(self.egress.clone()),
             artefacts: self.artefacts.clone(),
+            cages: Some(Arc::clone(&self.cages)),
             endpoints: endpoints(&config.builtins),
             ruff: Ruff::among(&self.launcher, self.programs()),
             narrowings: config.builtins.tools.clone(),

@@ -1,0 +1,26 @@
+//! `sql_query`: SQL over tables that come with the call, by SQLite in a worker.
+
+use std::sync::Arc;
+
+use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step};
+
+use crate::builtin::Builtin;
+use crate::registry::Registry;
+use crate::worker::{Job, Workers};
+
+pub(crate) fn builtin(registry: &Registry, workers: &Arc<Workers>) -> Option<Builtin> {
+    Some(registry.get("sql_query")?.run_by(SqlQuery(Arc::clone(workers))))
+}
+
+#[derive(Debug)]
+struct SqlQuery(Arc<Workers>);
+
+impl Executor for SqlQuery {
+    fn execute<'a>(
+        &'a self,
+        call: Granted<'a>,
+        ctx: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        Box::pin(self.0.run(Job::Sql, call.call().args.raw(), ctx))
+    }
+}

@@ -1,0 +1,68 @@
+//! The worker's own side: reads a request, computes, answers, until its input ends.
+//!
+//! Before the first request it gives up all it will not need. It has one thread, and keeps nothing from
+//! one request for the next.
+
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+
+use monty_types::{BASELINE_MEMORY, LIVE_MEMORY};
+
+use super::Job;
+use super::frame::{self, Head, Status};
+use super::{python, sql};
+
+/// The word with which the binary is asked to run [`work`].
+pub const WORK: &str = "__work";
+/// Bytes that one request may take of memory, all in all.
+const MOST: usize = 1 << 30;
+
+/// Computes for the process at the other ends of standard input and output. To be called first thing in
+/// `main`, in a cage. Answers failure where it cannot be bound, or is spoken to in no known way.
+pub fn work() -> ExitCode {
+    let Ok(base) = guard::sandbox::ration(&LIVE_MEMORY, MOST) else {
+        return ExitCode::from(3);
+    };
+    BASELINE_MEMORY.store(base, std::sync::atomic::Ordering::Relaxed);
+    if guard::sandbox::narrow().is_err() {
+        return ExitCode::from(4);
+    }
+    let (mut stdin, mut stdout) = (io::stdin().lock(), io::stdout().lock());
+    loop {
+        match serve(&mut stdin, &mut stdout) {
+            Ok(true) => {}
+            Ok(false) => return ExitCode::SUCCESS,
+            Err(_) => return ExitCode::from(2),
+        }
+    }
+}
+
+/// One request; false where the input has ended before one.
+fn serve(from: &mut impl Read, to: &mut impl Write) -> io::Result<bool> {
+    let mut head = [0; frame::REQUEST];
+    match from.read_exact(&mut head) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+        Err(error) => return Err(error),
+    }
+    let head = Head::decode(head).ok_or(io::ErrorKind::InvalidData)?;
+    let mut args = vec![0; head.length];
+    from.read_exact(&mut args)?;
+    // What the worker has by now is not the request's.
+    BASELINE_MEMORY.store(
+        LIVE_MEMORY.load(std::sync::atomic::Ordering::Relaxed),
+        std::sync::atomic::Ordering::Relaxed,
+    );
+    let computed = match head.job {
+        Job::Python => python::evaluate(&args, head.limit),
+        Job::Sql => sql::query(&args, head.limit),
+    };
+    let (status, answer) = match computed {
+        Ok(answer) => (Status::Value, answer),
+        Err(words) => (Status::Failure, words.into_bytes()),
+    };
+    to.write_all(&frame::answer(status, answer.len()))?;
+    to.write_all(&answer)?;
+    to.flush()?;
+    Ok(true)
+}

@@ -1,0 +1,115 @@
+//! SQL, by SQLite in memory: tables from JSON, one query that reads, rows as JSON.
+
+mod load;
+mod rows;
+
+use std::time::{Duration, Instant};
+
+use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, Error};
+
+/// Instructions between two looks at the clock.
+const STEPS: i32 = 10_000;
+/// Bytes of one value.
+const VALUE: i32 = 8 << 20;
+/// Bytes that SQLite may take for one request.
+const HEAP: i64 = 768 << 20;
+/// Functions that reach out of the database, in case one is there.
+const NEVER: [&str; 6] =
+    ["load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "sqlite_dbpage"];
+
+/// What is bounded, and how far.
+const BOUNDS: [(Limit, i32); 10] = [
+    (Limit::SQLITE_LIMIT_LENGTH, VALUE),
+    (Limit::SQLITE_LIMIT_SQL_LENGTH, 100_000),
+    (Limit::SQLITE_LIMIT_COLUMN, 1_000),
+    (Limit::SQLITE_LIMIT_EXPR_DEPTH, 100),
+    (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 100),
+    (Limit::SQLITE_LIMIT_FUNCTION_ARG, 100),
+    (Limit::SQLITE_LIMIT_ATTACHED, 0),
+    (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
+    (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 1),
+    (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+];
+
+/// The rows that the query gives, as a JSON array of objects; or what is wrong with it.
+pub(super) fn query(args: &[u8], limit: Duration) -> Result<Vec<u8>, String> {
+    #[expect(clippy::disallowed_methods, reason = "the worker's own time; it has no port for it")]
+    let until = Instant::now() + limit;
+    let mut connection = opened().map_err(|error| told(&error))?;
+    let sql = load::tables(&connection, args)?;
+    closed(&mut connection, until).map_err(|error| told(&error))?;
+    rows::of(&connection, &sql)
+}
+
+fn opened() -> Result<Connection, Error> {
+    let connection = Connection::open_in_memory()?;
+    connection.execute_batch(&format!(
+        "PRAGMA hard_heap_limit={HEAP}; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; \
+         PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;"
+    ))?;
+    Ok(connection)
+}
+
+/// From here on it can only be read, and not for ever.
+fn closed(connection: &mut Connection, until: Instant) -> Result<(), Error> {
+    for (what, most) in BOUNDS {
+        connection.set_limit(what, most)?;
+    }
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    #[expect(clippy::disallowed_methods, reason = "the worker's own time; it has no port for it")]
+    let late = move || Instant::now() > until;
+    connection.progress_handler(STEPS, Some(late))?;
+    connection.authorizer(Some(|context: AuthContext<'_>| allowed(&context)))
+}
+
+fn allowed(context: &AuthContext<'_>) -> Authorization {
+    let fine = match context.action {
+        AuthAction::Select | AuthAction::Recursive => true,
+        AuthAction::Read { table_name, .. } => !table_name.starts_with("pragma_"),
+        AuthAction::Function { function_name } => {
+            !NEVER.iter().any(|never| function_name.eq_ignore_ascii_case(never))
+        }
+        _ => false,
+    };
+    if fine { Authorization::Allow } else { Authorization::Deny }
+}
+
+/// In one line, for the model.
+fn told(error: &Error) -> String {
+    use rusqlite::ErrorCode;
+    match error {
+        Error::MultipleStatement => "query: give one statement; there is more after it".to_owned(),
+        Error::SqliteFailure(failure, message) => {
+            let message = message.as_deref().unwrap_or("it failed").replace('\n', " ");
+            match failure.code {
+                ErrorCode::OperationInterrupted => {
+                    "query: it took too long and was stopped; ask for less".to_owned()
+                }
+                ErrorCode::AuthorizationForStatementDenied => {
+                    format!("query: {message}; only reading is allowed here: SELECT, WITH, VALUES")
+                }
+                ErrorCode::OutOfMemory => "query: it took more memory than it may".to_owned(),
+                ErrorCode::TooBig => format!("query: {message}; a value may have {VALUE} bytes"),
+                _ => format!("query: {message}"),
+            }
+        }
+        Error::SqlInputError { msg, offset, .. } => {
+            let place =
+                usize::try_from(*offset).map_or(String::new(), |at| format!(" at byte {}", at + 1));
+            let hint = if msg.contains("not authorized") || msg.contains("prohibited") {
+                "; only reading is allowed here: SELECT, WITH, VALUES"
+            } else {
+                ""
+            };
+            format!("query: {}{place}{hint}", msg.replace('\n', " "))
+        }
+        other => format!("query: {}", other.to_string().replace('\n', " ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,357 @@
+//! Tables from JSON, as they are read: no row is held longer than it takes to insert it.
+//!
+//! A column has no declared type, so that each value keeps the one it has in JSON: 2 and 10 are numbers,
+//! "2" and "10" texts. Booleans are 1 and 0, lists and objects their JSON text.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+
+use rusqlite::types::{ToSqlOutput, Value as SqlValue};
+use rusqlite::{Connection, Statement, ToSql};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::told;
+
+/// Tables of one call.
+const TABLES: usize = 100;
+/// Columns of one table.
+const COLUMNS: usize = 500;
+/// The longest name of a table or a column, in bytes.
+const NAME: usize = 200;
+
+/// Makes the tables; answers the query.
+pub(super) fn tables(connection: &Connection, args: &[u8]) -> Result<String, String> {
+    let mut reader = serde_json::Deserializer::from_slice(args);
+    let begun = connection.execute_batch("BEGIN");
+    begun.map_err(|error| told(&error))?;
+    let query = reader.deserialize_map(Call(connection)).map_err(|error| words(&error))?;
+    connection.execute_batch("COMMIT").map_err(|error| told(&error))?;
+    Ok(query)
+}
+
+/// Without the place in the text: that is not what the caller wrote by hand.
+fn words(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or_default().replace('\n', " ")
+}
+
+fn fault<E: Error>(error: &rusqlite::Error) -> E {
+    E::custom(told(error))
+}
+
+/// The arguments of the call.
+struct Call<'c>(&'c Connection);
+
+impl<'de> Visitor<'de> for Call<'_> {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with `query`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<String, A::Error> {
+        let mut query = String::new();
+        while let Some(Key(key)) = map.next_key()? {
+            match &*key {
+                "query" => query = map.next_value()?,
+                "tables" => map.next_value_seed(Tables(self.0))?,
+                _ => drop(map.next_value::<serde::de::IgnoredAny>()?),
+            }
+        }
+        Ok(query)
+    }
+}
+
+/// `tables`: rows by the table's name.
+struct Tables<'c>(&'c Connection);
+
+impl<'de> DeserializeSeed<'de> for Tables<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Tables<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("tables: an object of lists of rows")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut count = 0;
+        while let Some(name) = map.next_key::<String>()? {
+            count += 1;
+            if count > TABLES {
+                return Err(A::Error::custom(format!("tables: there are more than {TABLES}")));
+            }
+            map.next_value_seed(Rows { connection: self.0, name: named(&name)? })?;
+        }
+        Ok(())
+    }
+}
+
+/// A name as SQL has it, in quotes.
+fn named<E: Error>(name: &str) -> Result<String, E> {
+    let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
+    if name.is_empty() || name.len() > NAME || name.contains('\0') {
+        return Err(E::custom(format!("tables: `{shown}` cannot be a name")));
+    }
+    if name.to_ascii_lowercase().starts_with("sqlite_") {
+        return Err(E::custom(format!("tables: `{shown}` is a name that SQLite keeps for itself")));
+    }
+    Ok(format!("\"{}\"", name.replace('"', "\"\"")))
+}
+
+/// The rows of one table.
+struct Rows<'c> {
+    connection: &'c Connection,
+    name: String,
+}
+
+impl<'de> DeserializeSeed<'de> for Rows<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Rows<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tables: {}: a list of rows", self.name)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
+        let mut table = Table::new(self.connection, self.name);
+        while rows.next_element_seed(Row(&mut table))?.is_some() {}
+        table.made().map_err(|error| fault(&error))
+    }
+}
+
+/// A table as it grows: the columns so far, in the order they were met.
+struct Table<'c> {
+    connection: &'c Connection,
+    name: String,
+    columns: Vec<String>,
+    places: HashMap<String, usize>,
+    insert: Option<Statement<'c>>,
+    exists: bool,
+}
+
+impl<'c> Table<'c> {
+    fn new(connection: &'c Connection, name: String) -> Self {
+        let (columns, places) = (Vec::new(), HashMap::new());
+        Self { connection, name, columns, places, insert: None, exists: false }
+    }
+
+    /// The place of a column, which is mostly the next one.
+    fn place<E: Error>(&mut self, name: &str, next: usize) -> Result<usize, E> {
+        if self.columns.get(next).is_some_and(|column| column == name) {
+            return Ok(next);
+        }
+        if let Some(&place) = self.places.get(name) {
+            return Ok(place);
+        }
+        let place = self.columns.len();
+        if place == COLUMNS {
+            let told = format!("tables: {} has more than {COLUMNS} columns", self.name);
+            return Err(E::custom(told));
+        }
+        if self.exists {
+            let sql = format!("ALTER TABLE {} ADD COLUMN {}", self.name, quoted(name));
+            // The statement would hold the table as it was.
+            self.insert = None;
+            self.connection.execute_batch(&sql).map_err(|error| fault(&error))?;
+        }
+        self.columns.push(name.to_owned());
+        self.places.insert(name.to_owned(), place);
+        Ok(place)
+    }
+
+    /// Makes it with the columns there are; one without any row has one without a meaning.
+    fn made(&mut self) -> rusqlite::Result<()> {
+        if self.exists {
+            return Ok(());
+        }
+        let columns = if self.columns.is_empty() {
+            "\"empty\"".to_owned()
+        } else {
+            self.columns.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ")
+        };
+        self.connection.execute_batch(&format!("CREATE TABLE {} ({columns})", self.name))?;
+        self.exists = true;
+        Ok(())
+    }
+
+    fn add(&mut self, values: &[(usize, Cell<'_>)]) -> rusqlite::Result<()> {
+        self.made()?;
+        let insert = match &mut self.insert {
+            Some(insert) => insert,
+            none => {
+                let marks = vec!["?"; self.columns.len().max(1)].join(", ");
+                let sql = format!("INSERT INTO {} VALUES ({marks})", self.name);
+                none.insert(self.connection.prepare(&sql)?)
+            }
+        };
+        insert.clear_bindings();
+        for (place, value) in values {
+            insert.raw_bind_parameter(place + 1, value)?;
+        }
+        insert.raw_execute().map(drop)
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// One row.
+struct Row<'t, 'c>(&'t mut Table<'c>);
+
+impl<'de> DeserializeSeed<'de> for Row<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Row<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tables: {}: a row is an object of its columns", self.0.name)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut values: Vec<(usize, Cell<'de>)> = Vec::with_capacity(self.0.columns.len());
+        while let Some(Key(name)) = map.next_key()? {
+            if name.is_empty() || name.len() > NAME || name.contains('\0') {
+                let told = format!("tables: {}: a column has no name that can be", self.0.name);
+                return Err(A::Error::custom(told));
+            }
+            let place = self.0.place(&name, values.len())?;
+            values.push((place, map.next_value_seed(AsCell)?));
+        }
+        self.0.add(&values).map_err(|error| fault(&error))
+    }
+}
+
+/// One value, as SQLite will have it.
+enum Cell<'de> {
+    Null,
+    Whole(i64),
+    Real(f64),
+    Text(Cow<'de, str>),
+}
+
+impl ToSql for Cell<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self {
+            Self::Null => ToSqlOutput::Owned(SqlValue::Null),
+            Self::Whole(whole) => ToSqlOutput::Owned(SqlValue::Integer(*whole)),
+            Self::Real(real) => ToSqlOutput::Owned(SqlValue::Real(*real)),
+            Self::Text(text) => ToSqlOutput::from(&**text),
+        })
+    }
+}
+
+struct AsCell;
+
+impl<'de> DeserializeSeed<'de> for AsCell {
+    type Value = Cell<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Cell<'de>, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AsCell {
+    type Value = Cell<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Cell<'de>, E> {
+        Ok(Cell::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Cell<'de>, E> {
+        Ok(Cell::Whole(value.into()))
+    }
+
+    fn visit_i64<E: Error>(self, whole: i64) -> Result<Cell<'de>, E> {
+        Ok(Cell::Whole(whole))
+    }
+
+    fn visit_u64<E: Error>(self, whole: u64) -> Result<Cell<'de>, E> {
+        #[expect(clippy::cast_precision_loss, reason = "SQLite has no larger whole numbers")]
+        Ok(i64::try_from(whole).map_or(Cell::Real(whole as f64), Cell::Whole))
+    }
+
+    fn visit_f64<E: Error>(self, real: f64) -> Result<Cell<'de>, E> {
+        Ok(Cell::Real(real))
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Cell<'de>, E> {
+        Ok(Cell::Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Cell<'de>, E> {
+        Ok(Cell::Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Cell<'de>, A::Error> {
+        let mut all = Vec::new();
+        while let Some(item) = items.next_element::<Value>()? {
+            all.push(item);
+        }
+        Ok(Cell::Text(Cow::Owned(Value::Array(all).to_string())))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Cell<'de>, A::Error> {
+        let mut all = Map::new();
+        while let Some((key, value)) = fields.next_entry::<String, Value>()? {
+            all.insert(key, value);
+        }
+        Ok(Cell::Text(Cow::Owned(Value::Object(all).to_string())))
+    }
+}
+
+/// A key, without a copy where nothing in it is escaped.
+struct Key<'de>(Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct AsKey;
+        impl<'de> Visitor<'de> for AsKey {
+            type Value = Key<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(text.to_owned())))
+            }
+        }
+        from.deserialize_str(AsKey)
+    }
+}

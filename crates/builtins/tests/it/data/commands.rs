@@ -1,0 +1,139 @@
+//! Lines for a shell, and texts that become one where nobody takes care.
+
+use std::time::{Duration, Instant};
+
+use guard::process::{Exit, Launcher, Spec};
+use guard::sandbox::{Cage, Tier};
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+
+use super::{marks, naive, rows};
+use crate::calls::{BIN, Stage, value};
+
+fn text<'a>(row: &'a Value, field: &str) -> &'a str {
+    row[field].as_str().unwrap_or_default()
+}
+
+/// A program with a fixed argv says what it was given.
+async fn said(argument: &str) -> Result<String, String> {
+    let launcher = Launcher::new(BIN.into(), vec!["__launch".into()]);
+    let mut cage = Cage::new(Tier::Whole);
+    cage.share.processes = 8;
+    let spec = Spec {
+        command: "/usr/bin/printf".to_owned(),
+        args: vec!["%s".to_owned(), argument.to_owned()],
+        clear_env: true,
+        cwd: Some("/".into()),
+        cage: Some(cage),
+        ..Spec::default()
+    };
+    let mut child = launcher.spawn(&spec).map_err(|error| error.to_string())?;
+    let mut said = Vec::new();
+    child.stdout().unwrap().read_to_end(&mut said).await.unwrap();
+    assert_eq!(child.wait().await, Exit::Code(0));
+    Ok(String::from_utf8(said).unwrap())
+}
+
+#[tokio::test]
+async fn texts_reach_a_program_as_one_argument() {
+    let Some(rows) = rows("command_injection.jsonl") else { return };
+    let payloads: Vec<_> = rows.iter().filter(|row| row.get("payload").is_some()).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let (mut refused, mut otherwise) = (0, 0);
+    for (number, row) in payloads.iter().enumerate() {
+        let payload = text(row, "payload");
+        match said(payload).await {
+            Ok(said) => assert_eq!(said, payload, "{}", row["id"]),
+            Err(error) => {
+                assert!(payload.contains('\0') && error.contains("NUL"), "{}: {error}", row["id"]);
+                refused += 1;
+            }
+        }
+        // The control: pasted into a line of a shell, in a cage of its own, so that it harms nothing.
+        if number % 8 == 0 && !payload.contains('\0') {
+            let stage = Stage::new().await;
+            let line = format!("/usr/bin/printf %s {payload}");
+            let told =
+                value(&stage.call("run_shell", &json!({"command": line, "timeout": 2})).await);
+            otherwise += usize::from(told["stdout"] != *payload);
+        }
+    }
+    assert_eq!(marks(), [] as [std::path::PathBuf; 0]);
+    assert!(otherwise > 10, "the naive way is as good: {otherwise}");
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
+    println!(
+        "command_injection, one argument: {} rows, {refused} refused, 0 otherwise",
+        payloads.len()
+    );
+}
+
+#[tokio::test]
+async fn as_lines_of_a_shell_they_do_nothing_outside() {
+    let Some(rows) = rows("command_injection.jsonl") else { return };
+    let stage = Stage::new().await;
+    let out = tempfile::tempdir().unwrap();
+    std::fs::write(out.path().join("secret"), "outside").unwrap();
+    let few = if std::env::var_os("TOOLKEEP_DEEP").is_some() { 1 } else { 4 };
+    let mut ran = 0;
+    for row in rows.iter().filter(|row| row.get("payload").is_some()).step_by(few) {
+        let payload = text(row, "payload").replace('\0', "");
+        let args = json!({"command": format!("{payload}\n"), "timeout": 1});
+        let told = stage.call("run_shell", &args).await;
+        let told = value(&told).to_string();
+        assert!(!told.contains("root:x:0:0"), "{}: {told}", row["id"]);
+        ran += 1;
+    }
+    assert_eq!(marks(), [] as [std::path::PathBuf; 0]);
+    assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 1);
+    println!("command_injection, as a line: {ran} rows, 0 outside");
+}
+
+/// What a row's answer must hold, or must not.
+fn judged(scenario: &str, told: &Value) -> bool {
+    let out = told["stdout"].to_string() + &told["stderr"].to_string();
+    match scenario {
+        "cpu" | "stderr flood" => told["returncode"] == -1 || told["truncated"] == true,
+        "fd" => out.contains("Too many open files"),
+        "inherit fd" => {
+            !out.contains("-> /home") && !out.contains("-> /root") && told["returncode"] != 0
+        }
+        "suid" => !out.contains("uid=0"),
+        "write outside" => !std::path::Path::new("/etc/x").exists(),
+        "cwd escape" => !out.contains(".ssh") && !out.contains(".cargo"),
+        "core dump" => told["returncode"] == -11,
+        "tcp out" | "raw socket" | "mount" | "unix socket" => told["returncode"] != 0,
+        _ => true,
+    }
+}
+
+#[tokio::test]
+async fn the_scenarios_of_a_shell_hold() {
+    let Some(rows) = rows("command_injection.jsonl") else { return };
+    let mut ran = 0;
+    for row in rows.iter().filter(|row| row.get("scenario").is_some()) {
+        let stage = Stage::new().await;
+        let (scenario, command) = (text(row, "scenario"), text(row, "command"));
+        std::fs::write(stage.work.path().join("row.sh"), format!("{command}\n")).unwrap();
+        let began = Instant::now();
+        let args = json!({"command": "exec bash row.sh", "timeout": 2});
+        let told = value(&stage.call("run_shell", &args).await);
+        assert!(began.elapsed() < Duration::from_secs(30), "{scenario}");
+        assert!(judged(scenario, &told), "{scenario}: {told}");
+        let left = std::fs::read_dir(stage.work.path()).unwrap().flatten();
+        assert!(left.map(|entry| entry.file_name()).all(|name| name != "core"), "{scenario}");
+        ran += 1;
+    }
+    assert_eq!(marks(), [] as [std::path::PathBuf; 0]);
+    assert!(ran >= 20, "{ran}");
+    println!("command_injection, scenarios: {ran} rows, 0 escapes");
+}
+
+/// The control: without a cage the machine is there to be seen.
+#[test]
+fn without_a_cage_scenarios_get_somewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, told) =
+        naive("sh", &["-c", "ls /proc/self/fd | wc -l; cat /etc/passwd; hostname"], folder.path())
+            .unwrap();
+    assert!(told.contains("root:x:0:0") && !told.ends_with("\ncage\n"), "{told}");
+}

@@ -1,0 +1,61 @@
+//! SQL that wants files, or never to end.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use super::{marks, naive, rows};
+use crate::calls::{Stage, value};
+
+/// Some rows are packed.
+fn sql(row: &Value) -> Option<String> {
+    if let Some(sql) = row["sql"].as_str() {
+        return Some(sql.to_owned());
+    }
+    let packed = row["sql_zlib_b64"].as_str()?;
+    let unpack =
+        "import sys,zlib,base64; print(zlib.decompress(base64.b64decode(sys.argv[1])).decode())";
+    naive("python3", &["-c", unpack, packed], std::path::Path::new("/")).map(|(_, text)| text)
+}
+
+#[tokio::test]
+async fn no_query_reaches_a_file_or_takes_for_ever() {
+    let Some(rows) = rows("sql_attacks.jsonl") else { return };
+    let stage = Stage::new().await;
+    let many: Vec<_> = (0..300).map(|n| json!({"x": n.to_string().repeat(20)})).collect();
+    let (mut ran, mut refused) = (0, 0);
+    for row in &rows {
+        let Some(sql) = sql(row) else { continue };
+        let args = json!({"query": sql, "tables": {"t": many, "table_name": [{"column_name": 1}]}});
+        let began = Instant::now();
+        let told = stage.call("sql_query", &args).await;
+        // Ten seconds is the limit; the machine may be busy beside it.
+        assert!(began.elapsed() < Duration::from_secs(20), "{}: {:?}", row["id"], began.elapsed());
+        let words = value(&told).to_string();
+        assert!(!words.contains("root:") && words.len() < 1 << 20, "{}: {words:.200}", row["id"]);
+        ran += 1;
+        refused += usize::from(told.is_error);
+    }
+    assert_eq!(marks(), [] as [PathBuf; 0]);
+    let next = stage.call("sql_query", &json!({"query": "select 1 as n"})).await;
+    assert_eq!(value(&next), json!([{"n": 1}]));
+    println!("sql_attacks: {ran} rows, {refused} refused, 0 files");
+}
+
+/// The control: SQLite as it comes makes the files.
+#[test]
+fn plain_sqlite_makes_the_files() {
+    let Some(rows) = rows("sql_attacks.jsonl") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display().to_string();
+    for row in
+        rows.iter().filter_map(|row| row["sql"].as_str()).filter(|sql| sql.contains("gw_pwned"))
+    {
+        let plain = Connection::open_in_memory().unwrap();
+        // Errors of the second statement are as good.
+        drop(plain.execute_batch(&row.replace("/tmp", &place)));
+    }
+    assert!(std::fs::read_dir(folder.path()).unwrap().count() >= 2);
+}

@@ -1,0 +1,126 @@
+//! What is offered, and what `doctor` tells, where the kernel gives all of a cage, some, or none.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::program::Home;
+
+const TOOLKEEP: &str = env!("CARGO_BIN_EXE_toolkeep");
+const TOOLS: [&str; 3] = ["run_shell", "python_eval", "sql_query"];
+
+fn without() -> PathBuf {
+    let program = PathBuf::from(TOOLKEEP).parent().unwrap().join("examples/it-without");
+    assert!(
+        program.exists(),
+        "no `it-without`: build it with `cargo build -p toolkeep --examples`"
+    );
+    program
+}
+
+/// What the program says under a kernel that refuses `what`.
+fn ran(home: &Home, what: &str, args: &[&str]) -> String {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the program is run under another kernel's rules"
+    )]
+    let output = std::process::Command::new(without())
+        .args([what, TOOLKEEP])
+        .args(args)
+        .args(["--data"])
+        .arg(home.path("data"))
+        .current_dir(home.path(""))
+        .env_remove("TOOLKEEP_KEY")
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// The findings of `doctor` by name: state, detail and fix.
+fn doctor(home: &Home, what: &str, args: &[&str]) -> Vec<(String, String, String)> {
+    let told = ran(home, what, &[&["doctor", "-o", "json"], args].concat());
+    let told: Value = serde_json::from_str(&told).unwrap_or_else(|_| panic!("{told}"));
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let findings = told["findings"].as_array().unwrap().iter();
+    findings
+        .filter(|it| {
+            ["user namespaces", "landlock", "seccomp", "cage"]
+                .contains(&it["what"].as_str().unwrap())
+        })
+        .map(|it| {
+            (text(&it["what"]) + " " + &text(&it["state"]), text(&it["detail"]), text(&it["fix"]))
+        })
+        .collect()
+}
+
+fn states(found: &[(String, String, String)]) -> Vec<&str> {
+    found.iter().map(|(state, ..)| state.as_str()).collect()
+}
+
+fn offered(home: &Home, what: &str, args: &[&str]) -> Vec<&'static str> {
+    let listed = ran(home, what, &[&["tool", "list", "-o", "json"], args].concat());
+    TOOLS.into_iter().filter(|name| listed.contains(&format!("\"{name}\""))).collect()
+}
+
+#[test]
+fn with_everything_the_cage_is_whole() {
+    let home = Home::new();
+    let found = doctor(&home, "nothing", &[]);
+    let wanted = ["user namespaces good", "landlock good", "seccomp good", "cage good"];
+    assert_eq!(states(&found), wanted, "{found:?}");
+    assert!(found[3].1.starts_with("whole: "), "{found:?}");
+    assert_eq!(offered(&home, "nothing", &[]), TOOLS);
+}
+
+#[test]
+fn without_namespaces_the_operator_decides() {
+    let home = Home::new();
+    let found = doctor(&home, "namespaces", &[]);
+    let wanted = ["user namespaces doubtful", "landlock good", "seccomp good", "cage doubtful"];
+    assert_eq!(states(&found), wanted, "{found:?}");
+    assert!(found[3].2.contains("server: { cage: fenced }"), "{found:?}");
+    assert_eq!(offered(&home, "namespaces", &[]), [] as [&str; 0]);
+    let why = ran(&home, "namespaces", &["source", "list"]);
+    assert!(why.contains("tool run_shell: is not offered: a whole cage cannot be made"), "{why}");
+    home.write("fenced.yaml", "version: 1\nserver: { cage: fenced }\n");
+    let fenced = ["--config", "fenced.yaml"];
+    let found = doctor(&home, "namespaces", &fenced);
+    assert_eq!(states(&found)[3], "cage good", "{found:?}");
+    assert!(found[3].1.starts_with("fenced: "), "{found:?}");
+    let listed = offered(&home, "namespaces", &fenced);
+    // The superuser's folder cannot be mapped without namespaces.
+    let root = rustix::process::geteuid().is_root();
+    assert_eq!(listed, if root { &TOOLS[1..] } else { &TOOLS[..] });
+    let sum = ["tool", "call", "python_eval", "expression='a' * 3"];
+    let told = ran(&home, "namespaces", &[&sum[..], &fenced].concat());
+    assert!(told.contains("aaa"), "{told}");
+}
+
+#[test]
+fn without_landlock_there_is_no_cage() {
+    let home = Home::new();
+    home.write("fenced.yaml", "version: 1\nserver: { cage: fenced }\n");
+    for what in ["landlock", "landlock-denied", "namespaces+landlock"] {
+        let found = doctor(&home, what, &["--config", "fenced.yaml"]);
+        assert_eq!(
+            states(&found)[1..],
+            ["landlock doubtful", "seccomp good", "cage doubtful"],
+            "{what}"
+        );
+        assert!(found[3].1.contains("landlock"), "{what}: {found:?}");
+        assert_eq!(offered(&home, what, &["--config", "fenced.yaml"]), [] as [&str; 0], "{what}");
+        let told = ran(&home, what, &["tool", "call", "python_eval", "expression=1"]);
+        assert!(
+            told.contains("no tool `python_eval`") || told.contains("unknown"),
+            "{what}: {told}"
+        );
+    }
+}
+
+#[test]
+fn a_command_waits_for_a_person() {
+    let home = Home::new();
+    let held = home.run(&["tool", "call", "run_shell", "command=echo $((6*7)); pwd"]);
+    let told = held.out.clone() + &held.err;
+    assert!(told.contains("approv"), "{told}");
+}

@@ -34,8 +34,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "server",
         &[
-            "tool", "identity", "catalog", "policy", "formats", "mcp", "gateway", "intake", "ledger",
-            "proto",
+            "tool", "identity", "catalog", "policy", "formats", "mcp", "gateway", "intake",
+            "ledger", "proto",
         ],
     ),
     ("toolkeep", &["*"]),

@@ -5,6 +5,7 @@ mod approvals;
 mod authorization;
 mod mcp_servers;
 mod modules;
+mod nodes;
 mod policy;
 mod source;
 mod tokens;
@@ -59,6 +60,7 @@ impl Resolver<'_> {
             policy: self.policy(low.policy.get()),
             policy_said: !low.policy.is_absent(),
             redis: self.redis(low),
+            nodes: self.nodes(low),
             tokens: self.tokens(low),
             default_guest_modules: self.guest_modules(low),
         }

@@ -17,6 +17,7 @@ use upstreams::mcp::{Marked, Marks, McpSource, Stdio};
 use upstreams::module::{Manifests, Module, ModuleOptions};
 use upstreams::tool_file::{Handlers, ToolFile, Web};
 
+use super::cluster::Cluster;
 use super::configuration;
 use super::credentials::Held;
 use super::endpoint;
@@ -36,6 +37,8 @@ pub(super) struct Ways {
     pub(super) manifests: Arc<Manifests>,
     /// Where tokens are kept; it seals them.
     pub(super) tokens: Arc<dyn Store>,
+    /// The tools of nodes.
+    pub(super) cluster: Arc<Cluster>,
 }
 
 /// What sources are made with.
@@ -52,17 +55,30 @@ pub(super) struct Workshop {
     tokens: Arc<dyn Store>,
     /// Where large answers are kept.
     artefacts: Option<Arc<dyn Artefacts>>,
+    /// The tools of nodes.
+    pub(super) cluster: Arc<Cluster>,
 }
 
 impl Workshop {
     pub(super) fn new(
         launcher: Launcher,
-        Ways { egress, files, manifests, tokens }: Ways,
+        Ways { egress, files, manifests, tokens, cluster }: Ways,
         environment: Arc<Environment>,
         (clock, artefacts): (Arc<dyn Clock>, Option<Arc<dyn Artefacts>>),
     ) -> Self {
         let inside = Late::default();
-        Self { launcher, egress, files, manifests, clock, environment, inside, tokens, artefacts }
+        Self {
+            launcher,
+            egress,
+            files,
+            manifests,
+            clock,
+            environment,
+            inside,
+            tokens,
+            artefacts,
+            cluster,
+        }
     }
 
     /// All sources. The built-ins come first, so that nothing can take their names.
@@ -81,7 +97,13 @@ impl Workshop {
             fingerprint: 0,
         };
         let configured = config.sources.iter().map(|source| self.source(source));
-        std::iter::once(builtins).chain(configured).chain(configuration::told(faults)).collect()
+        let told = configuration::told(faults);
+        // Nodes come last: what the operator wrote keeps its names.
+        std::iter::once(builtins)
+            .chain(configured)
+            .chain(told)
+            .chain(self.cluster.sourced())
+            .collect()
     }
 
     fn source(&self, config: &SourceConfig) -> Sourced {

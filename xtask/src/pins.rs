@@ -60,6 +60,12 @@ pub(crate) const PYTHON: &[(&str, &[&str], &str)] = &[
         &["openai==3.54.0", "anthropic==2.12.0", "google-genai==3.4.0", "ollama==0.6.3"],
         "bin/httpx",
     ),
+    // The authorities on numbers that `builtins-math` is compared with.
+    (
+        "venv-math",
+        &["numpy==2.4.6", "scipy==1.17.1", "sympy==1.14.0", "statsmodels==0.15.0"],
+        "bin/isympy",
+    ),
     // What the Python package for nodes is tried with.
     ("venv-node", &["grpcio==1.85.1", "protobuf==7.36.2", "pytest==9.2.0"], "bin/pytest"),
     // What the MongoDB server of the tests talks to; a pre-release, so the version must be named.

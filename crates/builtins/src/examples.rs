@@ -109,7 +109,7 @@ async fn stage() -> (tempfile::TempDir, Vec<Builtin>) {
 async fn each_entry_has_a_function_and_each_function_an_entry() {
     let (_home, builtins) = stage().await;
     let mut made: Vec<_> = builtins.iter().map(|it| it.tool.name.as_str()).collect();
-    let mut declared: Vec<_> = Registry::shipped().iter().map(Declared::name).collect();
+    let mut declared: Vec<_> = Registry::shipped().every().map(Declared::name).collect();
     made.sort_unstable();
     declared.sort_unstable();
     assert_eq!(made, declared);
@@ -118,7 +118,7 @@ async fn each_entry_has_a_function_and_each_function_an_entry() {
 #[tokio::test]
 async fn every_example_is_what_happens() {
     let mut ran = 0;
-    for declared in Registry::shipped().iter() {
+    for declared in Registry::shipped().every() {
         assert!(!declared.examples.is_empty(), "{} has no example", declared.name());
         for example in &declared.examples {
             // Each on a stage of its own: some change it.

@@ -13,8 +13,9 @@ mod system;
 mod web;
 
 pub use builtin::Builtin;
-pub use math::expression::{Expression, ExpressionError};
+pub use math::expression::{Expression, ExpressionError, Program};
 pub use math::number::Number;
+pub use registry::{Declared, Registry};
 pub use source::BuiltinSource;
 pub use system::files::Files;
 
@@ -23,8 +24,6 @@ use std::sync::Arc;
 use guard::egress::Egress;
 use tool::Clock;
 use tool::artefact::Artefacts;
-
-use registry::Registry;
 
 /// The built-in tools that only compute, in the order they are listed.
 pub fn all(clock: &Arc<dyn Clock>) -> Vec<Builtin> {

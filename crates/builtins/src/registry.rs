@@ -21,17 +21,16 @@ static SHIPPED: LazyLock<Registry> = LazyLock::new(shipped);
 #[expect(clippy::expect_used, reason = "the file is a constant, and every test reads it")]
 fn shipped() -> Registry {
     let text = include_str!(concat!(env!("OUT_DIR"), "/tool_registry.json"));
-    let entries: Vec<Entry> = serde_json::from_str(text).expect("tool_registry.yaml is sound");
-    Registry(entries.into_iter().map(Entry::declared).collect())
+    Registry::read(text).expect("tool_registry.yaml is sound")
 }
 
 /// The tools that are declared, in their order.
 #[derive(Debug, Clone)]
-pub(crate) struct Registry(Vec<Declared>);
+pub struct Registry(Vec<Declared>);
 
 /// One tool's declaration.
 #[derive(Debug, Clone)]
-pub(crate) struct Declared {
+pub struct Declared {
     tool: Arc<Tool>,
     handler: Arc<str>,
     /// The schema of the arguments.
@@ -60,13 +59,22 @@ impl Bound {
 }
 
 impl Registry {
+    /// Reads the JSON that the build makes of a `tool_registry.yaml`.
+    ///
+    /// # Errors
+    /// serde's, for a file that is not in the form this one describes.
+    pub fn read(text: &str) -> Result<Self, serde_json::Error> {
+        let entries: Vec<Entry> = serde_json::from_str(text)?;
+        Ok(Self(entries.into_iter().map(Entry::declared).collect()))
+    }
+
     /// What the program ships.
     pub(crate) fn shipped() -> &'static Self {
         &SHIPPED
     }
 
     /// The declaration of `name`, where it is offered.
-    pub(crate) fn get(&self, name: &str) -> Option<&Declared> {
+    pub fn get(&self, name: &str) -> Option<&Declared> {
         self.0.iter().find(|declared| declared.tool.name.as_str() == name)
     }
 
@@ -77,12 +85,12 @@ impl Registry {
     }
 
     /// All names.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|declared| declared.tool.name.as_str())
     }
 
     #[cfg(test)]
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Declared> {
+    pub(crate) fn every(&self) -> std::slice::Iter<'_, Declared> {
         self.0.iter()
     }
 }
@@ -113,7 +121,7 @@ impl Declared {
     }
 
     /// Bound to an executor of its own.
-    pub(crate) fn run_by(&self, executor: impl Executor + 'static) -> Builtin {
+    pub fn run_by(&self, executor: impl Executor + 'static) -> Builtin {
         let (tool, handler) = (Arc::clone(&self.tool), Arc::clone(&self.handler));
         Builtin { tool, executor: Arc::new(executor), handler }
     }

@@ -25,6 +25,13 @@ impl BuiltinSource {
         Self { name: name(), builtins }
     }
 
+    /// The same with tools from other crates, behind its own.
+    #[must_use]
+    pub fn with(mut self, more: Vec<Builtin>) -> Self {
+        self.builtins.extend(more);
+        self
+    }
+
     fn offers(&self) -> Listing {
         let offer = |builtin: &Builtin| Offer {
             item: Item::Tool(Arc::clone(&builtin.tool)),

@@ -16,6 +16,8 @@ pub const MAX: usize = 64;
 pub struct AliasMap {
     aliases: HashMap<Arc<str>, Arc<str>>,
     names: HashMap<Arc<str>, Arc<str>>,
+    contested: Vec<(Arc<str>, Vec<Arc<str>>)>,
+    rehashed: bool,
 }
 
 impl AliasMap {
@@ -55,9 +57,27 @@ impl AliasMap {
         }
         for (name, wish) in hashed {
             let alias = with_hash(name, wish, |alias| !map.names.contains_key(alias));
+            map.rehashed |= alias != with_hash(name, wish, |_| true);
             map.insert(name, &alias);
         }
+        let short = wishes.iter().filter(|(wish, _)| wish.len() <= MAX);
+        let contested = short.filter(|(wish, wishing)| {
+            wishing.len() > 1 || map.names.get(wish.as_str()).is_some_and(|name| **name == ***wish)
+        });
+        let shared = |name: &&str| Arc::<str>::from(*name);
+        map.contested = contested
+            .map(|(wish, wishing)| (wish.as_str().into(), wishing.iter().map(shared).collect()))
+            .collect();
         map
+    }
+
+    /// Whether the aliases of those names that `has` says would be others, had there been no others.
+    /// What somebody calls a tool must not tell of tools that are hidden from them.
+    pub fn differs_among(&self, has: impl Fn(&str) -> bool) -> bool {
+        let alone = |(wish, wishing): &(Arc<str>, Vec<Arc<str>>)| {
+            !has(wish) && wishing.iter().filter(|name| has(name)).count() == 1
+        };
+        self.rehashed || self.contested.iter().any(alone)
     }
 
     /// The alias of `name`.
@@ -168,6 +188,34 @@ mod tests {
         let map = AliasMap::safe([&a, &b]);
         assert_eq!(map.alias(&a).unwrap().len(), 64);
         assert_ne!(map.alias(&a), map.alias(&b));
+    }
+
+    /// Whatever is hidden: the aliases of the rest are those that the rest alone would have.
+    #[test]
+    fn who_sees_fewer_names_is_told_when_their_aliases_are_others() {
+        let taken = AliasMap::safe(["a.b", "a/b"]).alias("a.b").unwrap().to_owned();
+        let long = "x.".repeat(60);
+        let all = ["a.b", "a/b", "c.d", "c_d", "e.f", "plain", taken.as_str(), long.as_str()];
+        let whole = AliasMap::safe(all);
+        let (mut same, mut other) = (0, 0);
+        for seen in 0_u32..1 << all.len() {
+            let seen: Vec<_> =
+                (0..all.len()).filter(|i| seen & (1 << i) != 0).map(|i| all[i]).collect();
+            let alone = AliasMap::safe(&seen);
+            if whole.differs_among(|name| seen.contains(&name)) {
+                other += 1;
+                continue;
+            }
+            same += 1;
+            assert!(seen.iter().all(|name| alone.alias(name) == whole.alias(name)), "{seen:?}");
+        }
+        assert!(other > 0, "{same} {other}");
+        let plain = AliasMap::safe(["a.b", "a/b", "c.d", "c_d", "e.f"]);
+        assert!(!plain.differs_among(|_| true) && !plain.differs_among(|_| false));
+        assert!(!plain.differs_among(|name| matches!(name, "e.f" | "c_d")));
+        for one in ["a.b", "a/b", "c.d"] {
+            assert!(plain.differs_among(|name| name == one), "{one}");
+        }
     }
 
     #[test]

@@ -2,13 +2,19 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use catalog::{Catalog, Shelf};
+use catalog::{Catalog, Shelf, State};
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tool::{Org, Source, SourceName};
 
 use crate::{Pins, Sourced};
+
+/// How long shelves are gathered while others are still to come for the first time: a catalog of many
+/// files would be merged once for each of them.
+const GATHER: Duration = Duration::from_millis(20);
 
 /// What a supervising task listens to and tells.
 #[derive(Debug)]
@@ -99,17 +105,34 @@ impl Keeper {
         Some((sourced, wires))
     }
 
-    /// Puts a shelf in its place, unless its source was taken away or started anew meanwhile.
-    pub(crate) fn put(&self, mut shelf: Shelf, of: &watch::Sender<u64>) {
+    /// Puts a shelf in its place, unless its source was taken away or started anew meanwhile. Resolves
+    /// when the catalog has it: at once, or with the others that come for the first time just then.
+    pub(crate) async fn put(&self, shelf: Shelf, of: &watch::Sender<u64>) {
+        let Some(before) = self.place(shelf, of) else { return };
+        let mut numbers = self.numbers.subscribe();
+        if timeout(GATHER, numbers.wait_for(|number| *number > before)).await.is_err() {
+            let sources = self.lock();
+            if self.catalog.load().number == before {
+                self.publish(&sources);
+            }
+        }
+    }
+
+    /// The number of the catalog that does not have the shelf yet, where that is to be waited for.
+    fn place(&self, mut shelf: Shelf, of: &watch::Sender<u64>) -> Option<u64> {
         let mut sources = self.lock();
         // Under the lock: a decision made meanwhile is not undone by a shelf that knew nothing of it.
         self.divide(&mut shelf);
-        let Some(running) = sources.running.get_mut(&shelf.source) else { return };
+        let running = sources.running.get_mut(&shelf.source)?;
         if !running.done.same_channel(&of.subscribe()) {
-            return;
+            return None;
         }
         running.shelf = Arc::new(shelf);
+        if sources.running.values().any(|running| running.shelf.state == State::Starting) {
+            return Some(self.catalog.load().number);
+        }
         self.publish(&sources);
+        None
     }
 
     fn divide(&self, shelf: &mut Shelf) {

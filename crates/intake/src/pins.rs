@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use catalog::pin::{self, Change, Sighting};
 use catalog::{Entry, Pin, Shelf, State};
+use futures_util::future::join_all;
 use tool::ledger::{Event, Events};
 use tool::{Clock, Digest, Org, Problem, SourceName, Store, StoreError, ToolName, Trust, Wall};
 
@@ -59,12 +60,8 @@ impl Pins {
     /// Writes down what a listing shows that is new. Before [`Pins::divide`].
     pub(crate) async fn look(&self, shelf: &mut Shelf) -> Looked {
         let source = shelf.source.clone();
-        let mut trouble = None;
-        for shard in 0..SHARDS {
-            if let Err(error) = self.book.load(&source, shard).await {
-                trouble = Some(error);
-            }
-        }
+        let loads = join_all((0..SHARDS).map(|shard| self.book.load(&source, shard))).await;
+        let mut trouble = loads.into_iter().find_map(Result::err);
         let first = trouble.is_none() && !self.book.knows(&source);
         let mut sights: BTreeMap<usize, Vec<(ToolName, Sighting)>> = BTreeMap::new();
         for entry in shelf.tools.iter().chain(&shelf.methods) {
@@ -77,13 +74,17 @@ impl Pins {
         let gone = if shelf.state == State::Ok { self.gone(shelf) } else { BTreeMap::new() };
         let mut changes = Vec::new();
         let shards: HashSet<_> = sights.keys().chain(gone.keys()).copied().collect();
-        for shard in shards {
-            let seen = sights.remove(&shard).unwrap_or_default();
+        // All at once: rows that wait together are synced together.
+        let writes = shards.into_iter().map(|shard| {
+            let seen = sights.get(&shard).map_or(&[][..], Vec::as_slice);
             let lost = gone.get(&shard).map_or(&[][..], Vec::as_slice);
-            let step = |pins: &mut BTreeMap<ToolName, Pin>| {
-                step(pins, (&seen, lost), (shelf.trust, first))
-            };
-            match self.write(&source, shard, step).await {
+            let trust = shelf.trust;
+            let step =
+                move |pins: &mut BTreeMap<ToolName, Pin>| step(pins, (seen, lost), (trust, first));
+            self.write(&source, shard, step)
+        });
+        for written in join_all(writes).await {
+            match written {
                 Ok(told) => changes.extend(told),
                 Err(error) => trouble = Some(error),
             }

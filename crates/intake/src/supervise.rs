@@ -46,7 +46,7 @@ impl Supervised {
             shelf = self.shelved(shelf, listing).await;
             let Some(looked) = self.look(&mut shelf, fresh).await else { break };
             let seen = if failures > 0 { before } else { Some(shelf.revision) };
-            self.keeper.put(shelf.clone(), &self.wires.done);
+            self.keeper.put(shelf.clone(), &self.wires.done).await;
             self.wires.done.send_replace(asked);
             if !self.wait(seen, failures, looked).await {
                 break;

@@ -283,3 +283,29 @@ async fn a_list_wakes_what_is_away_at_most_every_5_s() {
     assert_eq!(listed(), 3, "the control: who asks outright is heard");
     intake.close().await;
 }
+
+/// By count: a merge for each of them would be as many catalogs.
+#[tokio::test(start_paused = true)]
+async fn what_comes_together_at_the_start_is_merged_together_and_in_order() {
+    let all: Vec<_> = (0..100)
+        .map(|number| {
+            let name = format!("s{number}");
+            Arc::new(Scripted::new(&name, listing(&[&format!("t{number}"), "same"])))
+        })
+        .collect();
+    let late = Arc::new(Scripted::new("late", Answer::Hang));
+    let sources: Vec<_> = all.iter().chain([&late]).collect();
+    let intake = start(&sources);
+    until(&intake, |i| names(i).len() == 101).await;
+    assert!(intake.catalog().number <= 5, "{} catalogs", intake.catalog().number);
+    let expected = ["t0", "same", "t1", "t2"];
+    assert_eq!(names(&intake)[..4], expected, "the operator's order, and the first stays");
+    late.set(listing(&["l"]));
+    until(&intake, |i| names(i).len() == 102).await;
+    // From here on each change is there when it is told.
+    let before = intake.catalog().number;
+    all[7].set(listing(&["u"]));
+    intake.refresh(Some(&"s7".parse().unwrap())).await.unwrap();
+    assert!(names(&intake).contains(&"u".to_owned()));
+    assert!(intake.catalog().number > before);
+}

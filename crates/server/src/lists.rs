@@ -15,6 +15,8 @@ use tool::Json;
 const CAP: usize = 64 << 20;
 /// Tools whose rendering takes about a millisecond: where there are more, other calls go on meanwhile.
 const MANY: usize = 500;
+/// Views whose names are kept apart; past that they are made anew.
+const APART: usize = 64;
 /// The most tools of one page, at every door.
 pub(crate) const PAGE: usize = 1_000;
 
@@ -49,7 +51,7 @@ pub(crate) enum Names {
     Native,
 }
 
-/// One catalog's tools in one format.
+/// Tools in one format: a catalog's, or a view's where those would have other names.
 #[derive(Debug)]
 pub(crate) struct Rendered {
     pub(crate) names: AliasMap,
@@ -65,8 +67,13 @@ struct Written {
 
 impl Rendered {
     /// What the catalog before had too, and under the same name, is not written again.
-    fn new(catalog: &Catalog, format: Format, names: Names, before: Option<&Self>) -> Self {
-        let all = catalog.tools().iter().map(|entry| entry.key.name.as_str());
+    fn new<'a>(
+        tools: impl Iterator<Item = &'a Arc<Entry>> + Clone,
+        format: Format,
+        names: Names,
+        before: Option<&Self>,
+    ) -> Self {
+        let all = tools.clone().map(|entry| entry.key.name.as_str());
         let names = match names {
             Names::Safe => AliasMap::safe(all),
             Names::Native => AliasMap::native(all),
@@ -83,7 +90,7 @@ impl Rendered {
                 .unwrap_or_else(|| Arc::new(formats::render(format, &entry.tool, alias)));
             (name.to_owned(), Written { entry: Arc::clone(entry), rendered })
         };
-        let tools = catalog.tools().iter().map(render).collect();
+        let tools = tools.map(render).collect();
         Self { names, tools }
     }
 
@@ -172,6 +179,8 @@ impl Kept {
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
     rendered: Mutex<HashMap<(Format, Names), OfCatalog>>,
+    /// Of views whose names are others, by their ids.
+    apart: Mutex<HashMap<(u64, Format), Arc<Rendered>>>,
     whole: Mutex<Whole>,
 }
 
@@ -182,13 +191,33 @@ struct Whole {
 }
 
 impl Lists {
+    /// The view's tools in this format, and maybe more than those: no name tells of what is hidden.
+    pub(crate) fn rendered(&self, view: &View, format: Format, names: Names) -> Arc<Rendered> {
+        let all = self.of_catalog(view.catalog(), format, names);
+        let same =
+            names == Names::Native || !all.names.differs_among(|name| view.find(name).is_some());
+        if same {
+            return all;
+        }
+        let key = (view.id, format);
+        let lock = || self.apart.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = lock().get(&key) {
+            return Arc::clone(found);
+        }
+        let tools: Vec<_> = view.tools().collect();
+        let apart = aside(tools.len(), || {
+            Arc::new(Rendered::new(tools.iter().copied(), format, names, Some(&all)))
+        });
+        let mut kept = lock();
+        if kept.len() >= APART {
+            kept.clear();
+        }
+        kept.insert(key, Arc::clone(&apart));
+        apart
+    }
+
     /// The catalog's tools in this format. Only the newest catalog's are kept.
-    pub(crate) fn rendered(
-        &self,
-        catalog: &Arc<Catalog>,
-        format: Format,
-        names: Names,
-    ) -> Arc<Rendered> {
+    fn of_catalog(&self, catalog: &Arc<Catalog>, format: Format, names: Names) -> Arc<Rendered> {
         let key = (format, names);
         let before = {
             let cached = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -199,7 +228,7 @@ impl Lists {
         };
         // Rendered outside the lock: two callers may do it at once after a change, and agree.
         let rendered = aside(catalog.tools().len(), || {
-            Arc::new(Rendered::new(catalog, format, names, before.as_deref()))
+            Arc::new(Rendered::new(catalog.tools().iter(), format, names, before.as_deref()))
         });
         let mut cached = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
         cached.insert(key, (catalog.number, Arc::clone(&rendered)));
@@ -231,7 +260,7 @@ impl Lists {
         if view.find(name).is_some() {
             return name.to_owned();
         }
-        let rendered = self.rendered(view.catalog(), Format::OpenaiChat, Names::Safe);
+        let rendered = self.rendered(view, Format::OpenaiChat, Names::Safe);
         let found = rendered.names.name(name).filter(|found| view.find(found).is_some());
         found.unwrap_or(name).to_owned()
     }

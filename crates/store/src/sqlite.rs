@@ -1,11 +1,13 @@
 //! The store in one SQLite file.
 //!
 //! One thread owns the connection and does the work in turn, fed by a bounded queue: no async thread
-//! ever waits for the disk, and there is never more than one writer in the process. Each write is one
-//! transaction, on the disk before it is answered (WAL, `synchronous = FULL`).
+//! ever waits for the disk, and there is never more than one writer in the process. Each write is whole
+//! or not at all, and on the disk before it is answered (WAL, `synchronous = FULL`); those that wait
+//! together are synced together.
 
 mod file;
 mod sql;
+mod turn;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,11 +19,10 @@ use tool::store::Expect;
 use tool::{Boxed, Store, StoreError, Version, Versioned};
 
 use crate::bounds::{check_key, check_value};
+use turn::{Answer, Job};
 
 /// How many requests may wait for the thread before their senders do.
 const QUEUE: usize = 256;
-
-type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
 /// Keeps everything in one file, mode 0600.
 #[derive(Debug)]
@@ -39,12 +40,8 @@ impl SqliteStore {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path: Arc<Path> = path.as_ref().into();
         let mut connection = file::open(&path)?;
-        let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
-        let work = move || {
-            while let Some(job) = queue.blocking_recv() {
-                job(&mut connection);
-            }
-        };
+        let (jobs, mut queue) = mpsc::channel(QUEUE);
+        let work = move || turn::work(&mut connection, &mut queue);
         let thread = std::thread::Builder::new().name("store".to_owned()).spawn(work);
         thread.map_err(|error| file::unavailable(&path, &error))?;
         Ok(Self { path, jobs })
@@ -70,10 +67,14 @@ impl SqliteStore {
         work: impl FnOnce(&mut Connection) -> Result<T, sql::Error> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
+        let job = Job::Other(Box::new(move |connection| {
             // Nobody waits for the answer any more where this fails; the work is done all the same.
             let _unheard = reply.send(work(connection));
-        });
+        }));
+        self.answered(job, answer).await
+    }
+
+    async fn answered<T>(&self, job: Job, answer: Answer<T>) -> Result<T, StoreError> {
         let gone = || file::unavailable(&self.path, &"its thread has ended");
         self.jobs.send(job).await.map_err(|_| gone())?;
         match answer.await.map_err(|_| gone())? {
@@ -91,7 +92,8 @@ impl SqliteStore {
     ) -> Result<Version, StoreError> {
         check_key(&key)?;
         check_value(&key, bytes.as_deref())?;
-        self.run(move |connection| sql::put(connection, &key, expect, bytes.as_deref())).await
+        let (reply, answer) = oneshot::channel();
+        self.answered(Job::Put(sql::Put { key, expect, bytes }, reply), answer).await
     }
 }
 

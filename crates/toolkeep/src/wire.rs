@@ -5,6 +5,7 @@ mod cluster;
 mod configuration;
 mod credentials;
 mod door;
+mod early;
 mod endpoint;
 mod files;
 mod held;
@@ -22,7 +23,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use gateway::{Bounds, Gateway, Options};
-use guard::egress::{Egress, EgressSettings};
+use guard::egress::Egress;
 use guard::process::Launcher;
 use intake::{Intake, Pins, Sourced, Times};
 use ledger::FileLedger;
@@ -44,6 +45,7 @@ use checkpoints::Sealing;
 use cluster::Cluster;
 use credentials::Configured;
 use door::RouterDoor;
+use early::Early;
 use internals::Inside;
 use listen::{bind, grpc_door};
 use manifests::Kept;
@@ -87,6 +89,7 @@ fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure 
 }
 
 async fn run(start: Start) -> Result<Running, Failure> {
+    let early = Early::begin(&start.held);
     let listener =
         if start.listen { Some(bind(start.config.listen, "--listen").await?) } else { None };
     let grpc = match start.grpc {
@@ -102,7 +105,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let store: Arc<dyn Store> = Arc::new(store);
     let keys = read_keys(Arc::clone(&store), &start).await?;
     let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
-    let mut app = assemble(&start, (keys, store), clock).await?;
+    let mut app = assemble(&start, early, (keys, store), clock).await?;
     held::restored(&app.gateway).await?;
     let teller = held::telling(app.teller.take());
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
@@ -198,6 +201,7 @@ fn inside(
 
 async fn assemble(
     start: &Start,
+    early: Early,
     (keys, store): (Keys, Arc<dyn Store>),
     clock: Arc<dyn Clock>,
 ) -> Result<App, Failure> {
@@ -205,7 +209,8 @@ async fn assemble(
     keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
     let mac_key = once(&keys, "secret/records", "the records' key").await?;
     let ledger = places::ledger(start.held.data().records(), &clock).await?;
-    let (ways, manifests, sealed) = ways(start, (&keys, &store), &clock).await?;
+    let (egress, record_key) = early.done().await?;
+    let (ways, manifests, sealed) = ways(start, (&keys, &store), egress, &clock).await?;
     let keys = Arc::new(keys);
     let (holding, teller) = held::holding(config, &keys, (sealed, &ways.egress), &clock)?;
     let artefacts = places::artefacts(start, &clock);
@@ -213,7 +218,7 @@ async fn assemble(
     let workshop =
         Workshop::new(launcher(), ways, environment, (Arc::clone(&clock), artefacts.clone()));
     let credentials = configured(config);
-    let (at, seals) = places::pins(start, (&ledger, &store), &clock)?;
+    let (at, seals) = places::pins(start, (&ledger, &store), record_key, &clock);
     let intake = intake(at, workshop.build(config, &start.faults), &clock);
     let counts = Counts::default();
     let policy = Arc::new(ArcSwap::from_pointee(config.policy.clone()));
@@ -264,9 +269,9 @@ async fn assemble(
 async fn ways(
     start: &Start,
     (keys, store): (&Keys, &Arc<dyn Store>),
+    egress: Egress,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Ways, Kept, Sealed), Failure> {
-    let egress = Egress::new(EgressSettings::default()).map_err(fault("the way out"))?;
     let tokens = once(keys, "secret/tokens", "the tokens' key").await?;
     let sealed = Sealed::new(Arc::clone(store), &tokens, "held calls");
     let tokens = Arc::new(Sealed::new(Arc::clone(store), &tokens, "upstream tokens"));

@@ -17,10 +17,14 @@ mod watch;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read as _;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::Semaphore;
 use tool::source::SourceFault;
 use tool::{
     Boxed, Item, Listing, Offer, Problem, Revision, Source, SourceError, SourceName, ToolName,
@@ -30,8 +34,8 @@ use definition::{Definition, Fault};
 use document::{Document, Entry};
 pub use http::{Secrets, Web};
 pub use implementation::{Handlers, Internal, Internals};
-use watch::Watch;
 pub use watch::{DEFAULT_POLL, Watching};
+use watch::{Print, Watch};
 
 /// Longest file: 8 MiB.
 pub const MAX_BYTES: u64 = 8 << 20;
@@ -39,6 +43,12 @@ pub const MAX_BYTES: u64 = 8 << 20;
 pub const MAX_TOOLS: usize = 10_000;
 /// Problems of one file; those behind are counted.
 pub const MAX_PROBLEMS: usize = 200;
+
+/// Files that are read at the same time.
+static READERS: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(thread::available_parallelism().map_or(2, NonZero::get)));
+/// The longest a file waits for those before it.
+const TURN: Duration = Duration::from_millis(500);
 
 /// A tool file.
 #[derive(Debug)]
@@ -68,14 +78,25 @@ impl ToolFile {
     }
 
     async fn read(&self) -> Result<Listing, SourceError> {
+        // As many as there is work for: each that runs beside them has its own thread and memory. Where
+        // a disk hangs, those that wait go on all the same.
+        let turn = tokio::time::timeout(TURN, READERS.acquire()).await;
         // Before the file is read: what changes from here on is a later revision.
-        let revision = self.watch.listing().await;
+        let revision = self.watch.revision();
         let (path, handlers) = (Arc::clone(&self.path), self.handlers.clone());
-        let read = tokio::task::spawn_blocking(move || list(&path, &handlers, revision)).await;
-        read.unwrap_or_else(|_| {
-            let problem = Problem::new(self.path.display().to_string(), "reading it was given up");
-            Err(SourceError { kind: SourceFault::Failed, problem })
-        })
+        let read = tokio::task::spawn_blocking(move || {
+            let print = Print::of(&path);
+            (print, list(&path, &handlers, revision))
+        });
+        let read = read.await;
+        drop(turn);
+        let Ok((print, listing)) = read else {
+            let place = self.path.display().to_string();
+            let problem = Problem::new(place, "reading it was given up");
+            return Err(SourceError { kind: SourceFault::Failed, problem });
+        };
+        self.watch.listed(print);
+        listing
     }
 }
 

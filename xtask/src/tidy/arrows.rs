@@ -23,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ledger", &["tool", "guard"]),
     ("store", &["tool", "guard"]),
     ("builtins", &["tool", "guard"]),
+    ("builtins-math", &["tool", "builtins"]),
     ("proto", &[]),
     ("nodes", &["tool", "guard", "proto"]),
     ("sdk", &["tool", "guard", "proto"]),

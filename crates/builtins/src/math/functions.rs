@@ -1,4 +1,4 @@
-//! The constants and functions of expressions.
+//! The constants and functions of expressions, under their names in mathjs and in numpy.
 
 use super::number::Number::{self, Real, Whole};
 
@@ -15,29 +15,156 @@ pub(super) fn constant(name: &str) -> Option<Number> {
 /// Why a function gave nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// No function of that name.
-    Unknown,
-    /// It takes so many arguments, in words.
-    Arity(&'static str),
     /// Its places are not a whole number from 0 to 15.
     Places,
+    /// What it was given, it is not defined for; in words.
+    Domain(&'static str),
 }
 
-/// Calls `name`.
-pub(super) fn call(name: &str, args: &[Number]) -> Result<Number, Fault> {
-    match name {
-        "min" | "max" => extreme(name, args),
-        "log" => logarithm(args),
-        "round" => round(args),
-        "pow" => match args {
-            [base, exponent] => Ok(base.power(*exponent)),
-            _ => Err(Fault::Arity("two arguments")),
-        },
-        "abs" => one(args).map(Number::abs),
-        "floor" | "ceil" if matches!(args, [Whole(_)]) => one(args),
-        _ => {
-            let function = of_one(name).ok_or(Fault::Unknown)?;
-            one(args).map(|x| Real(function(x.real())))
+/// A function.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Function {
+    /// In floating point only.
+    One(fn(f64) -> f64),
+    /// The same of two.
+    Two(fn(f64, f64) -> f64),
+    Abs,
+    /// Whole numbers stay what they are.
+    Rounding(fn(f64) -> f64),
+    Round,
+    Log,
+    Pow,
+    Factorial,
+    Where,
+    Fold(Fold),
+}
+
+/// What takes any number of arguments.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fold {
+    Min,
+    Max,
+    Sum,
+    Product,
+    Mean,
+    /// Of the population.
+    Deviation,
+}
+
+use Function::{Abs, Factorial, Log, One, Pow, Round, Rounding, Two, Where};
+
+impl Function {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "abs" => Abs,
+            "floor" => Rounding(f64::floor),
+            "ceil" => Rounding(f64::ceil),
+            "trunc" => Rounding(f64::trunc),
+            "round" => Round,
+            "log" => Log,
+            "pow" | "power" => Pow,
+            "factorial" => Factorial,
+            "where" => Where,
+            "atan2" | "arctan2" => Two(f64::atan2),
+            "hypot" => Two(f64::hypot),
+            "min" => Self::Fold(Fold::Min),
+            "max" => Self::Fold(Fold::Max),
+            "sum" => Self::Fold(Fold::Sum),
+            "prod" => Self::Fold(Fold::Product),
+            "mean" => Self::Fold(Fold::Mean),
+            "std" => Self::Fold(Fold::Deviation),
+            _ => One(of_one(name)?),
+        })
+    }
+
+    /// Whether it takes so many arguments; how many it does, in words.
+    pub(super) fn takes(self, count: usize) -> Result<(), &'static str> {
+        let (good, words) = match self {
+            One(_) | Abs | Rounding(_) | Factorial => (count == 1, "one argument"),
+            Two(_) | Pow => (count == 2, "two arguments"),
+            Round | Log => (count == 1 || count == 2, "one or two arguments"),
+            Where => (count == 3, "a condition and two values"),
+            Self::Fold(_) => (count > 0, "at least one argument"),
+        };
+        if good { Ok(()) } else { Err(words) }
+    }
+
+    pub(super) fn exact(self, args: &[Number]) -> Result<Number, Fault> {
+        match (self, args) {
+            (Abs, [x]) => Ok(x.abs()),
+            (Rounding(_) | Round, [x @ Whole(_)]) => Ok(*x),
+            (Round, _) => round(args),
+            (Log, [x, base]) => Ok(Real(logarithm(x.real(), base.real()))),
+            (Pow, [base, exponent]) => Ok(base.power(*exponent)),
+            (Factorial, [x]) => factorial(*x),
+            (Where, [condition, yes, no]) => Ok(if condition.is_zero() { *no } else { *yes }),
+            (Self::Fold(fold), _) => Ok(fold.exact(args)),
+            _ => {
+                let args: Vec<f64> = args.iter().map(|x| x.real()).collect();
+                Ok(Real(self.real(&args)))
+            }
+        }
+    }
+
+    pub(super) fn real(self, args: &[f64]) -> f64 {
+        match (self, args) {
+            (One(function) | Rounding(function), [x]) => function(*x),
+            (Two(function), [x, y]) => function(*x, *y),
+            (Abs, [x]) => x.abs(),
+            (Log, [x]) => x.ln(),
+            (Log, [x, base]) => logarithm(*x, *base),
+            (Pow, [base, exponent]) => base.powf(*exponent),
+            (Where, [condition, yes, no]) => {
+                if *condition == 0.0 {
+                    *no
+                } else {
+                    *yes
+                }
+            }
+            (Round | Factorial, _) => {
+                let args: Vec<Number> = args.iter().map(|x| Real(*x).settled()).collect();
+                self.exact(&args).map_or(f64::NAN, Number::real)
+            }
+            (Self::Fold(fold), _) => fold.real(args),
+            _ => f64::NAN,
+        }
+    }
+}
+
+impl Fold {
+    fn exact(self, args: &[Number]) -> Number {
+        let all = args.iter().copied();
+        let found = match self {
+            Self::Min => all.min_by(|a, b| a.compare(*b)),
+            Self::Max => all.max_by(|a, b| a.compare(*b)),
+            Self::Sum => all.reduce(Number::add),
+            Self::Product => all.reduce(Number::multiply),
+            Self::Mean => {
+                let count = Whole(i128::try_from(args.len()).unwrap_or(1));
+                all.reduce(Number::add).and_then(|sum| sum.divide(count))
+            }
+            Self::Deviation => {
+                let reals: Vec<f64> = all.map(Number::real).collect();
+                Some(Real(self.real(&reals)))
+            }
+        };
+        found.unwrap_or(Real(f64::NAN))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a count of arguments is small")]
+    fn real(self, args: &[f64]) -> f64 {
+        let all = args.iter().copied();
+        let count = args.len() as f64;
+        match self {
+            Self::Min => all.reduce(f64::min).unwrap_or(f64::NAN),
+            Self::Max => all.reduce(f64::max).unwrap_or(f64::NAN),
+            Self::Sum => all.sum(),
+            Self::Product => all.product(),
+            Self::Mean => all.sum::<f64>() / count,
+            Self::Deviation => {
+                let mean = args.iter().sum::<f64>() / count;
+                (all.map(|x| (x - mean).powi(2)).sum::<f64>() / count).sqrt()
+            }
         }
     }
 }
@@ -49,47 +176,45 @@ fn of_one(name: &str) -> Option<fn(f64) -> f64> {
         "sin" => f64::sin,
         "cos" => f64::cos,
         "tan" => f64::tan,
-        "asin" => f64::asin,
-        "acos" => f64::acos,
-        "atan" => f64::atan,
+        "asin" | "arcsin" => f64::asin,
+        "acos" | "arccos" => f64::acos,
+        "atan" | "arctan" => f64::atan,
+        "sinh" => f64::sinh,
+        "cosh" => f64::cosh,
+        "tanh" => f64::tanh,
+        "asinh" | "arcsinh" => f64::asinh,
+        "acosh" | "arccosh" => f64::acosh,
+        "atanh" | "arctanh" => f64::atanh,
         "ln" => f64::ln,
         "log2" => f64::log2,
         "log10" => f64::log10,
+        "log1p" => f64::ln_1p,
         "exp" => f64::exp,
-        "floor" => f64::floor,
-        "ceil" => f64::ceil,
+        "expm1" => f64::exp_m1,
+        "degrees" => f64::to_degrees,
+        "radians" => f64::to_radians,
+        "sign" => |x| if x == 0.0 { 0.0 } else { x.signum() },
         _ => return None,
     })
 }
 
-fn one(args: &[Number]) -> Result<Number, Fault> {
-    match args {
-        [x] => Ok(*x),
-        _ => Err(Fault::Arity("one argument")),
+/// To a base. Those of 2 and 10 are more exact than a quotient.
+#[expect(clippy::float_cmp, reason = "just these two")]
+fn logarithm(x: f64, base: f64) -> f64 {
+    if base == 2.0 {
+        x.log2()
+    } else if base == 10.0 {
+        x.log10()
+    } else {
+        x.ln() / base.ln()
     }
 }
 
-fn extreme(name: &str, args: &[Number]) -> Result<Number, Fault> {
-    let args = args.iter().copied();
-    let found = if name == "min" {
-        args.min_by(|a, b| a.compare(*b))
-    } else {
-        args.max_by(|a, b| a.compare(*b))
-    };
-    found.ok_or(Fault::Arity("at least one argument"))
-}
-
-/// Natural, or to a base.
-fn logarithm(args: &[Number]) -> Result<Number, Fault> {
-    match args {
-        [x] => Ok(Real(x.real().ln())),
-        [x, base] => Ok(Real(match base {
-            // More exact than a quotient of logarithms.
-            Whole(2) => x.real().log2(),
-            Whole(10) => x.real().log10(),
-            base => x.real().ln() / base.real().ln(),
-        })),
-        _ => Err(Fault::Arity("one or two arguments")),
+fn factorial(x: Number) -> Result<Number, Fault> {
+    let wanted = Fault::Domain("`factorial` takes a whole number from 0 to 170");
+    match x.settled() {
+        Whole(whole @ 0..=170) => Ok((2..=whole).map(Whole).fold(Whole(1), Number::multiply)),
+        _ => Err(wanted),
     }
 }
 
@@ -98,8 +223,7 @@ fn round(args: &[Number]) -> Result<Number, Fault> {
     let (x, places) = match args {
         [x] => (*x, 0),
         [x, Whole(places)] => (*x, i32::try_from(*places).map_err(|_| Fault::Places)?),
-        [_, Real(_)] => return Err(Fault::Places),
-        _ => return Err(Fault::Arity("one or two arguments")),
+        _ => return Err(Fault::Places),
     };
     match (x, places) {
         (_, ..0 | 16..) => Err(Fault::Places),

@@ -41,7 +41,7 @@ impl Number {
 
     /// A floating-point number that is whole and exact becomes a whole one.
     #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
-    fn settled(self) -> Self {
+    pub(crate) fn settled(self) -> Self {
         match self {
             Real(real) if real.fract() == 0.0 && real.abs() < EXACT => Whole(real as i128),
             other => other,
@@ -95,7 +95,7 @@ impl Number {
             let rest = a.checked_rem(b)?;
             if rest != 0 && (rest < 0) != (b < 0) { rest.checked_add(b) } else { Some(rest) }
         };
-        (!other.is_zero()).then(|| self.either(other, whole, |a, b| a - b * (a / b).floor()))
+        (!other.is_zero()).then(|| self.either(other, whole, remainder))
     }
 
     pub(crate) fn power(self, other: Self) -> Self {
@@ -115,4 +115,10 @@ impl Number {
         };
         exact.map_or_else(|| Real(real(self.real(), other.real())), Whole)
     }
+}
+
+/// With the divisor's sign. By the exact remainder: a quotient would be rounded, and the product with it.
+pub(super) fn remainder(a: f64, b: f64) -> f64 {
+    let rest = a % b;
+    if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
 }

@@ -24,7 +24,7 @@ pub(super) fn tools(asked: &Asked<'_>) -> Result<Reply, Refused> {
     };
     page(asked, ("tools", "tool"), (&view, what), |from| match asked.who.scope {
         Scope::All(names) => {
-            let rendered = lists.rendered(view.catalog(), Format::Mcp, *names);
+            let rendered = lists.rendered(&view, Format::Mcp, *names);
             let written = |name: &str| rendered.fragment(name).cloned();
             let all = view.tools().map(|entry| entry.key.name.as_str());
             Kept::page(all.filter_map(|name| Some((name, written(name)?))), from)

@@ -14,8 +14,11 @@ const OURS: [&str; 3] = ["_meta", "requestState", "inputResponses"];
 
 /// Calls the method `name` of [`tool::METHODS`].
 pub(super) async fn called(asked: &Asked<'_>, name: &'static str) -> Result<Reply, Refused> {
+    with(asked, name, args(asked)).await
+}
+
+async fn with(asked: &Asked<'_>, name: &'static str, args: Json) -> Result<Reply, Refused> {
     let target = of_source(asked, name)?;
-    let args = args(asked);
     let mut finish = Finish::method(asked, &args);
     let continues = finish.continues(asked)?;
     let mut request = Request::to(target, args.bytes().clone(), "mcp");
@@ -30,7 +33,8 @@ pub(super) fn args(asked: &Asked<'_>) -> Json {
     OURS.iter().fold(params, |params, key| params.without(key))
 }
 
-/// `logging/setLevel`: for the session here, and at the source where it takes levels.
+/// `logging/setLevel`: for the session here, and at the source where it takes levels. Sessions share the
+/// source, so that one is told the lowest level that any of them wants, and each hears from its own on.
 pub(super) async fn set_level(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let session = asked.session.as_ref().ok_or_else(|| asked.unknown())?;
     let [level] = asked.pick(["level"]);
@@ -40,7 +44,9 @@ pub(super) async fn set_level(asked: &Asked<'_>) -> Result<Reply, Refused> {
     session.live.set_level(level);
     let method = "mcp.logging.setLevel";
     if of_source(asked, method).is_ok() {
-        return called(asked, method).await;
+        let least = asked.who.doors.mcp.sessions.least_level(asked.who.scope);
+        let least = least.map_or(level, |least| least.min(level));
+        return with(asked, method, args(asked).with("level", &least.word())).await;
     }
     Ok(asked.result(&Json::empty()))
 }

@@ -77,7 +77,11 @@ impl Words<'_> {
 
     /// What went wrong, for a method or for a tool.
     pub(super) fn failure(self, failure: &Failure, method: bool) -> Written {
-        if let Some(error) = failure.rpc.as_deref().filter(|_| self.own || method) {
+        // What a client of 2026-07-28 is to declare is for it to read, wherever it calls.
+        let declares =
+            |error: &Rpc| self.era == Era::Stateless && error.code == code::MISSING_CAPABILITY;
+        let own = |error: &&Rpc| self.own || method || declares(error);
+        if let Some(error) = failure.rpc.as_deref().filter(own) {
             let error = relayed(self.era, error);
             return Written::error(self.id, status(self.era, error.code), &error);
         }

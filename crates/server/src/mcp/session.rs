@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tool::executor::ClientCan;
 use tool::{Json, Map, Secret, Wall};
 
+use super::level::Level;
 use super::live::Live;
 use super::{client, scope::Scope};
 use crate::seal::Seal;
@@ -136,6 +137,13 @@ impl Sessions {
         Revision::read(&revision)?;
         let (client, live) = (client::can(declared), Arc::default());
         Some(Session { id: id.into(), nonce, until, bound: bound.map(Into::into), client, live })
+    }
+
+    /// The lowest level of log lines that any session at this endpoint asked for, whoever's it is.
+    pub(super) fn least_level(&self, scope: &Scope) -> Option<Level> {
+        let known = self.known();
+        let here = known.open.values().filter(|session| *session.bound[2] == *scope.word());
+        here.filter_map(|session| session.live.level()).min()
     }
 
     /// Ends one: its id does not hold in this process any more.

@@ -3,7 +3,10 @@
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::header::{ACCEPT_RANGES, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, RANGE};
+use axum::http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RANGE,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
@@ -17,6 +20,8 @@ use super::route::Route;
 use crate::error::ApiError;
 use crate::state::Doors;
 
+/// Bytes that tell what an artefact is.
+const HEAD: usize = 16;
 /// Bytes that are read at a time.
 const CHUNK: usize = 256 << 10;
 
@@ -41,7 +46,7 @@ async fn read(
     let missing = || told(&ArtefactError::Missing);
     let artefacts = doors.parts.gateway.artefacts().ok_or_else(missing)?.clone();
     let caller = principal.caller().clone();
-    let head = artefacts.read(&caller, &id, (0, 0)).await.map_err(|error| told(&error))?;
+    let head = artefacts.read(&caller, &id, (0, HEAD)).await.map_err(|error| told(&error))?;
     let asked = headers.get(RANGE).and_then(|range| range.to_str().ok());
     let Some((from, end)) = range(asked, head.total) else {
         let told = format!("bytes */{}", head.total);
@@ -69,8 +74,10 @@ async fn read(
     });
     let mut response = Body::from_stream(parts).into_response();
     let heads = response.headers_mut();
-    // It is what a tool said: never a page of ours.
-    heads.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // It is what a tool said: never a page of ours, and a picture runs no script.
+    heads.insert(CONTENT_TYPE, HeaderValue::from_static(kind(&head.bytes)));
+    heads.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    heads.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
     heads.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
     heads.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     if asked.is_some() {
@@ -81,6 +88,17 @@ async fn read(
         *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     }
     Ok(response)
+}
+
+/// What it is, by how it begins: pictures that the built-in tools drew, or JSON.
+fn kind(head: &[u8]) -> &'static str {
+    if head.starts_with(b"\x89PNG\r\n\x1a\n") {
+        "image/png"
+    } else if head.starts_with(b"<svg ") {
+        "image/svg+xml"
+    } else {
+        "application/json"
+    }
 }
 
 /// From where to where, the end not in it; all where nothing is asked. One range: more are an error.
@@ -106,7 +124,16 @@ fn told(error: &ArtefactError) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use super::range;
+    use super::{kind, range};
+
+    #[test]
+    fn pictures_are_known_by_how_they_begin() {
+        assert_eq!(kind(b"\x89PNG\r\n\x1a\n\0"), "image/png");
+        assert_eq!(kind(b"<svg width=\"1\""), "image/svg+xml");
+        for other in [&b""[..], b"{}", b"<html>", b"<svgx>", b"\x89PN"] {
+            assert_eq!(kind(other), "application/json");
+        }
+    }
 
     #[test]
     fn ranges_are_read_as_http_has_them() {

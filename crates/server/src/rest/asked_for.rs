@@ -1,13 +1,17 @@
 //! All the calls that a model asks for in one message, and the messages that answer it.
 //!
-//! Every call goes through the pipeline by itself and in order: what is wrong with one is told to the
-//! model in that call's own answer, and the others run.
+//! Every call goes through the pipeline by itself: what is wrong with one is told to the model in that
+//! call's own answer, and the others run. Their order is the model's; only calls that change nothing run
+//! beside each other.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
 use formats::{Answered, Format, RequestedCall, UnknownFormat};
+use futures_util::future::join_all;
 use gateway::{Request, View};
 use identity::Principal;
 use schemars::JsonSchema;
@@ -19,6 +23,9 @@ use crate::error::ApiError;
 use crate::held;
 use crate::lists::Names;
 use crate::state::Doors;
+
+/// Calls of one message that run at the same time.
+const AT_ONCE: usize = 8;
 
 /// What came of a model's message.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -67,12 +74,64 @@ pub(super) async fn run(
             .fix("send what the model answered, as its provider wrote it")
     })?;
     let view = doors.parts.gateway.view(principal, CallerType::Direct);
-    let (mut answered, mut done) = (Vec::with_capacity(calls.len()), Vec::new());
-    for call in calls {
-        let tool = doors.lists.native(&view, &call.name);
-        let args = args(doors, &view, (format, &tool), &call);
+    let message = Message { doors, principal, view, format, timeout };
+    let (answered, done): (Vec<_>, Vec<_>) = message.all(calls).await.into_iter().unzip();
+    let messages = formats::write_results(format, &answered);
+    let body = Json::of(&Messages { messages, calls: done });
+    Ok(([(CONTENT_TYPE, "application/json")], body.bytes().clone()).into_response())
+}
+
+/// A model's message, and who sent it.
+struct Message<'a> {
+    doors: &'a Doors,
+    principal: &'a Principal,
+    view: Arc<View>,
+    format: Format,
+    timeout: Option<Duration>,
+}
+
+impl Message<'_> {
+    /// Runs the calls in their order; neighbours that change nothing run at the same time.
+    async fn all(&self, calls: Vec<RequestedCall>) -> Vec<(Answered, Done)> {
+        let mut all = Vec::with_capacity(calls.len());
+        let mut calls = calls.into_iter().peekable();
+        while let Some(first) = calls.next() {
+            let mut group = vec![first];
+            while group.len() < AT_ONCE
+                && group.last().is_some_and(|last| self.reads(last))
+                && let Some(next) = calls.next_if(|next| self.reads(next))
+            {
+                group.push(next);
+            }
+            all.extend(self.group(group).await);
+        }
+        all
+    }
+
+    /// Where the caller has no room for so many at once, the rest has its turn afterwards.
+    async fn group(&self, group: Vec<RequestedCall>) -> Vec<(Answered, Done)> {
+        let together = group.len() > 1;
+        let mut all = join_all(group.iter().map(|call| self.one(call))).await;
+        for (call, came) in group.iter().zip(&mut all) {
+            if together && came.1.code == Some(Code::Busy) {
+                *came = self.one(call).await;
+            }
+        }
+        all
+    }
+
+    /// Whether a call is known to change nothing. What the caller has not got is no such call.
+    fn reads(&self, call: &RequestedCall) -> bool {
+        let tool = self.doors.lists.native(&self.view, &call.name);
+        self.view.find(&tool).is_some_and(|(entry, _)| !entry.tool.traits.effects.any())
+    }
+
+    async fn one(&self, call: &RequestedCall) -> (Answered, Done) {
+        let Self { doors, principal, view, .. } = self;
+        let tool = doors.lists.native(view, &call.name);
+        let args = self.args(&tool, call);
         let mut request = Request::new(tool.clone(), args.clone(), "rest");
-        request.timeout = timeout;
+        request.timeout = self.timeout;
         let answer = doors.parts.gateway.call(principal, request).await;
         doors.metrics.ended("rest", &answer);
         let Answer { call: call_id, status, result, elapsed_ms } = answer;
@@ -85,27 +144,19 @@ pub(super) async fn run(
             result => told(result),
         };
         let (is_error, id) = (outcome.is_error, call.id.clone());
-        done.push(Done { call_id, id, tool, status, code, is_error, elapsed_ms });
-        answered.push(Answered { id: call.id, name: call.name, outcome });
+        let done = Done { call_id, id, tool, status, code, is_error, elapsed_ms };
+        (Answered { id: call.id.clone(), name: call.name.clone(), outcome }, done)
     }
-    let messages = formats::write_results(format, &answered);
-    let body = Json::of(&Messages { messages, calls: done });
-    Ok(([(CONTENT_TYPE, "application/json")], body.bytes().clone()).into_response())
-}
 
-/// The arguments as they were written; under the tool's own names, where its format shows others. What
-/// cannot be read is refused by the pipeline, which leaves its record.
-fn args(
-    doors: &Doors,
-    view: &View,
-    (format, tool): (Format, &str),
-    call: &RequestedCall,
-) -> bytes::Bytes {
-    let rendered = doors.lists.rendered(view.catalog(), format, Names::Safe);
-    let back = rendered.tool(tool).map(|tool| &tool.back).filter(|back| !back.is_empty());
-    match (back, call.args()) {
-        (Some(back), Ok(args)) => back.restored(args.raw()).bytes().clone(),
-        _ => call.text.clone(),
+    /// The arguments as they were written; under the tool's own names, where its format shows others.
+    /// What cannot be read is refused by the pipeline, which leaves its record.
+    fn args(&self, tool: &str, call: &RequestedCall) -> Bytes {
+        let rendered = self.doors.lists.rendered(&self.view, self.format, Names::Safe);
+        let back = rendered.tool(tool).map(|tool| &tool.back).filter(|back| !back.is_empty());
+        match (back, call.args()) {
+            (Some(back), Ok(args)) => back.restored(args.raw()).bytes().clone(),
+            _ => call.text.clone(),
+        }
     }
 }
 

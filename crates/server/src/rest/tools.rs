@@ -173,8 +173,7 @@ async fn list(
     let view = doors.parts.gateway.view(&principal, CallerType::Direct);
     let (format, names) = (asked.format()?, asked.names()?);
     let catalog = view.catalog().number;
-    let rendered =
-        || doors.lists.rendered(view.catalog(), format.unwrap_or(Format::OpenaiChat), names);
+    let rendered = || doors.lists.rendered(&view, format.unwrap_or(Format::OpenaiChat), names);
     if asked.is_in_envelope()? {
         let Page { tools, next } = asked.page(&doors, &view)?;
         let kind =
@@ -225,8 +224,7 @@ async fn one(
     let view = doors.parts.gateway.view(&principal, CallerType::Direct);
     let (format, names) = (asked.format()?, asked.names()?);
     let native = doors.lists.native(&view, &name);
-    let rendered =
-        doors.lists.rendered(view.catalog(), format.unwrap_or(Format::OpenaiChat), names);
+    let rendered = doors.lists.rendered(&view, format.unwrap_or(Format::OpenaiChat), names);
     let unknown =
         || ApiError::new(Code::UnknownTool, format!("unknown tool `{}`", name.escape_debug()));
     let (entry, _) = view.find(&native).ok_or_else(unknown)?;

@@ -1,7 +1,7 @@
 //! The statements. Runs on the store's own thread.
 
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
 use tool::store::Expect;
 use tool::{StoreError, Version, Versioned};
 
@@ -82,33 +82,55 @@ pub(super) fn news(connection: &mut Connection, since: Version) -> Result<Vec<Ve
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-pub(super) fn put(
+/// One write.
+pub(super) struct Put {
+    pub(super) key: String,
+    pub(super) expect: Expect,
+    pub(super) bytes: Option<Bytes>,
+}
+
+/// Writes that came at the same time, in their order, in one transaction: one sync for all. What is
+/// wrong with one undoes that one; what is wrong with the commit is told to all.
+pub(super) fn put_all(
     connection: &mut Connection,
-    key: &str,
-    expect: Expect,
-    bytes: Option<&[u8]>,
-) -> Result<Version, Error> {
+    puts: &[Put],
+) -> Result<Vec<Result<Version, Error>>, rusqlite::Error> {
     // Dropped without a commit, a transaction is rolled back.
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut done = Vec::with_capacity(puts.len());
+    for put in puts {
+        let mut one = transaction.savepoint()?;
+        let written = self::put(&one, put);
+        if written.is_err() {
+            one.rollback()?;
+        }
+        one.commit()?;
+        done.push(written);
+    }
+    transaction.commit()?;
+    Ok(done)
+}
+
+fn put(transaction: &Connection, put: &Put) -> Result<Version, Error> {
+    let Put { key, expect, bytes } = put;
+    let (key, bytes) = (key.as_str(), bytes.as_deref());
     let sql = "SELECT version FROM kv WHERE key = ?1 AND removed = 0";
     let stands: Option<i64> =
         transaction.prepare_cached(sql)?.query_row([key], |row| row.get(0)).optional()?;
     let holds = match expect {
         Expect::Absent => stands.is_none(),
-        Expect::Version(version) => stands == Some(number(version)),
+        Expect::Version(version) => stands == Some(number(*version)),
     };
     if !holds {
         return Err(Error::Store(StoreError::Conflict { key: key.to_owned() }));
     }
     if stands.is_none() && bytes.is_none() {
-        return counter(&transaction, "version");
+        return counter(transaction, "version");
     }
-    let version = write(&transaction, key, bytes)?;
-    transaction.commit()?;
-    Ok(version)
+    write(transaction, key, bytes)
 }
 
-fn write(transaction: &Transaction<'_>, key: &str, bytes: Option<&[u8]>) -> Result<Version, Error> {
+fn write(transaction: &Connection, key: &str, bytes: Option<&[u8]>) -> Result<Version, Error> {
     transaction.execute("UPDATE counter SET value = value + 1 WHERE name = 'version'", [])?;
     let version = counter(transaction, "version")?;
     let sql = "INSERT INTO kv (key, version, bytes, removed) VALUES (?1, ?2, ?3, ?4)
@@ -122,7 +144,7 @@ fn write(transaction: &Transaction<'_>, key: &str, bytes: Option<&[u8]>) -> Resu
 }
 
 /// Drops the removals past the bound, and remembers up to where news are incomplete.
-fn forget(transaction: &Transaction<'_>) -> Result<(), Error> {
+fn forget(transaction: &Connection) -> Result<(), Error> {
     let sql = "SELECT version FROM kv WHERE removed = 1 ORDER BY version DESC LIMIT 1 OFFSET ?1";
     let oldest: Option<i64> = transaction
         .prepare_cached(sql)?

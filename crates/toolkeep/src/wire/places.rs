@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use intake::Pins;
+use ledger::signed::RecordKey;
 use ledger::{FileLedger, RealDisk};
 use store::{ArtefactBounds, FileArtefacts, Sealed};
 use tool::artefact::Artefacts;
@@ -40,15 +41,15 @@ pub(super) async fn ledger(
 pub(super) fn pins(
     start: &Start,
     (ledger, store): (&Arc<FileLedger>, &Arc<dyn Store>),
+    key: RecordKey,
     clock: &Arc<dyn Clock>,
-) -> Result<((Org, Arc<Pins>), Sealing), Failure> {
-    let key = start.held.record_key()?;
+) -> ((Org, Arc<Pins>), Sealing) {
     let sealed = Arc::new(Sealed::new(Arc::clone(store), &key.text(), "pins"));
     let events = Arc::clone(ledger) as Arc<dyn tool::ledger::Events>;
     let pins = Arc::new(Pins::new(Org::default(), sealed, events, Arc::clone(clock)));
     let places = (start.held.data().records(), start.config.checkpoints_also.clone());
     let at = (Org::default(), pins);
-    Ok((at, Sealing::new(Arc::clone(ledger), key, places, Arc::clone(clock))))
+    (at, Sealing::new(Arc::clone(ledger), key, places, Arc::clone(clock)))
 }
 
 /// Without a place for them, answers that are too large fail, and all else goes on.

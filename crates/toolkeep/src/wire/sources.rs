@@ -88,8 +88,9 @@ impl Workshop {
             egress: Some(self.egress.clone()),
             artefacts: self.artefacts.clone(),
         };
+        let computing = builtins_math::all(&self.clock, self.artefacts.clone());
         let builtins = Sourced {
-            source: Arc::new(BuiltinSource::new(&self.clock, &means)),
+            source: Arc::new(BuiltinSource::new(&self.clock, &means).with(computing)),
             kind: "builtin",
             trust: Trust::Full,
             durability: None,

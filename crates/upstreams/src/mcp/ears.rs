@@ -20,7 +20,10 @@ pub(super) const UPDATED: &str = "notifications/resources/updated";
 /// The first word of a subscription of 2026-07-28.
 pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
-/// One progress notice.
+/// The notice of how far a request is.
+pub(super) const PROGRESS: &str = "notifications/progress";
+
+/// What is known of a progress notice.
 #[derive(Debug, Deserialize)]
 pub(super) struct Progress {
     #[serde(rename = "progress")]
@@ -32,8 +35,8 @@ pub(super) struct Progress {
 /// What a notification is to its connection.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// Progress of the request of this number.
-    Progressed(i64, Progress),
+    /// Progress of the request of this number, as it came.
+    Progressed(i64, Json),
     /// A log line, or another word for the client of a call.
     Logged(Notification),
     /// A subscription, the request of this number, has begun.
@@ -74,7 +77,7 @@ impl Ears {
     /// Takes what is meant for all; the rest is for one request.
     pub(super) fn hear(&self, notice: Notification) -> Heard {
         match notice.method.as_str() {
-            "notifications/progress" => progress(notice.params.as_ref()),
+            PROGRESS => progress(notice.params.as_ref()),
             "notifications/message" | "notifications/elicitation/complete" => Heard::Logged(notice),
             "notifications/tools/list_changed"
             | "notifications/prompts/list_changed"
@@ -157,8 +160,10 @@ impl Ears {
 
 fn progress(params: Option<&Json>) -> Heard {
     let read = || {
-        let token = Id::read(&params?.get(meta::PROGRESS_TOKEN)?)?.as_number()?;
-        Some(Heard::Progressed(token, params?.read().ok()?))
+        let params = params?;
+        let token = Id::read(&params.get(meta::PROGRESS_TOKEN)?)?.as_number()?;
+        params.read::<Progress>().ok()?;
+        Some(Heard::Progressed(token, params.clone()))
     };
     read().unwrap_or(Heard::Quiet)
 }

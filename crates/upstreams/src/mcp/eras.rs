@@ -3,6 +3,8 @@
 //!
 //! It costs no process, so it is for HTTP alone.
 
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +20,10 @@ use super::upstream::Upstream;
 
 /// How long a server may take to say that it speaks 2026-07-28. One of before may never answer.
 const PROBE: Duration = Duration::from_secs(5);
+/// How long it is asked alone; one that said nothing the last time is not. And how long it may still
+/// take where it answered in the older words meanwhile.
+const HEAD: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_millis(500);
 /// A connection that ended beside the main one is opened again no sooner than this, and no later than
 /// that.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(10), Duration::from_mins(10));
@@ -41,22 +47,26 @@ impl Begun {
 
 /// The connection beside the main one, while there is one.
 #[derive(Debug, Default)]
-pub(super) struct Other(Mutex<Option<Arc<Link>>>);
+pub(super) struct Other {
+    link: Mutex<Option<Arc<Link>>>,
+    /// Whether the server said nothing at all when it was asked for 2026-07-28 last.
+    mute: AtomicBool,
+}
 
 impl Other {
     fn set(&self, link: Option<Arc<Link>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = link;
+        *self.link.lock().unwrap_or_else(PoisonError::into_inner) = link;
     }
 
     /// Ends it.
     pub(super) fn end(&self) {
-        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let link = self.link.lock().unwrap_or_else(PoisonError::into_inner).take();
         link.inspect(|link| link.shared.end.over.cancel());
     }
 
     /// The connection, where it is of this era.
     fn of(&self, era: Era) -> Option<Arc<Link>> {
-        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let link = self.link.lock().unwrap_or_else(PoisonError::into_inner).clone();
         link.filter(|link| link.era() == era && !link.is_over())
     }
 }
@@ -85,20 +95,39 @@ impl Upstream {
     /// Meets an endpoint in each era it speaks.
     ///
     /// `server/discover` goes first, as MCP has it for HTTP: nothing ends by it, and who speaks
-    /// 2026-07-28 says what else it speaks. Whatever does not answer in those words gets `initialize`.
+    /// 2026-07-28 says what else it speaks. Whatever does not answer in those words gets `initialize`, and
+    /// so does, beside it, who takes long: one that never answers would hold up its own tools.
     pub(super) async fn meet(&self, http: &Arc<Http>) -> Result<Begun, Fault> {
         let initialized = || self.setting().endpoint(http, Era::Handshake);
-        let probe = self.setting().endpoint(http, Era::Stateless);
-        let probe = match timeout(PROBE, probe).await {
-            Ok(Ok(stateless)) if stateless.link.greeted().both => {
-                return Ok(match initialized().await {
+        let mut probe = pin!(timeout(PROBE, self.setting().endpoint(http, Era::Stateless)));
+        let head = if self.other.mute.load(Ordering::Relaxed) { Duration::ZERO } else { HEAD };
+        let (mut said, mut met) = (timeout(head, &mut probe).await.ok(), None);
+        if said.is_none() {
+            tokio::select! {
+                answer = &mut probe => said = Some(answer),
+                older = initialized() => {
+                    let grace = if older.is_ok() { GRACE.min(head) } else { PROBE };
+                    said = timeout(grace, &mut probe).await.ok();
+                    met = Some(older);
+                }
+            }
+        }
+        let met = async || match met {
+            Some(met) => met,
+            None => initialized().await,
+        };
+        let said = said.and_then(Result::ok);
+        self.other.mute.store(said.is_none(), Ordering::Relaxed);
+        let probe = match said {
+            Some(Ok(stateless)) if stateless.link.greeted().both => {
+                return Ok(match met().await {
                     Ok(main) => Begun { main, other: Some(stateless), both: true },
                     Err(_) => Begun { main: stateless, other: None, both: true },
                 });
             }
-            Ok(Ok(stateless)) => return Ok(Begun::alone(stateless)),
-            Ok(Err(Failed { fault, .. })) => Some(fault),
-            Err(_) => None,
+            Some(Ok(stateless)) => return Ok(Begun::alone(stateless)),
+            Some(Err(Failed { fault, .. })) => Some(fault),
+            None => None,
         };
         let there =
             |fault: &Fault| !matches!(fault.kind, SourceFault::Unreachable | SourceFault::Blocked);
@@ -107,8 +136,7 @@ impl Upstream {
         }
         // Where nothing but a login is missing, what the older words came to says nothing.
         let login = probe.filter(Fault::wants_login);
-        let met = initialized().await.map(Begun::alone);
-        met.map_err(|failed| login.unwrap_or(failed.fault))
+        met().await.map(Begun::alone).map_err(|failed| login.unwrap_or(failed.fault))
     }
 
     /// Keeps the connection beside the main one of `era`, for as long as this is polled.

@@ -14,7 +14,6 @@ use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tool::{Boxed, Json};
 
-use super::ears::Progress;
 use super::http::Answer;
 use super::link::{Link, Unanswered, Wire};
 use super::request::Outgoing;
@@ -25,8 +24,8 @@ const CANCELLING: Duration = Duration::from_secs(5);
 /// What happens to a request.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// It goes on.
-    Progressed(Progress),
+    /// It goes on: a progress notice, as it came.
+    Progressed(Json),
     /// A log line, or the first word of a subscription.
     Noticed(Notification),
     /// The server asks something before it answers.

@@ -3,6 +3,8 @@
 //! The folder is watched and not the file, because editors and Kubernetes put another file in its
 //! place. Whoever waits does the watching; there is no task and no queue, only a revision that grows.
 
+mod folders;
+
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -10,9 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode, MetadataKind, ModifyKind};
-use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::{Event, EventKind};
 use tokio::sync::watch;
 use tool::Revision;
+
+use folders::Listening;
 
 /// How often a file is looked at where the kernel says nothing.
 pub const DEFAULT_POLL: Duration = Duration::from_secs(2);
@@ -36,7 +40,7 @@ impl Default for Watching {
 
 /// What tells one state of a file from another without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Print {
+pub(super) struct Print {
     device: u64,
     inode: u64,
     length: u64,
@@ -66,7 +70,7 @@ enum Last {
 enum Kernel {
     Off,
     Waiting,
-    Watching { _watcher: RecommendedWatcher },
+    Watching { _listening: Listening },
     Closed,
 }
 
@@ -77,12 +81,14 @@ impl Watch {
         Self { path, how, revision, last: Mutex::new(Last::Unseen), kernel }
     }
 
-    /// To be called before the file is read: the revision that reading belongs to.
-    pub(super) async fn listing(&self) -> Revision {
-        let revision = *self.revision.borrow();
-        let now = self.print().await;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Last::Seen(now);
-        revision
+    /// To be asked before the file is looked at and read: the revision that reading belongs to.
+    pub(super) fn revision(&self) -> Revision {
+        *self.revision.borrow()
+    }
+
+    /// What the file looked like just before it was read.
+    pub(super) fn listed(&self, print: Option<Print>) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Last::Seen(print);
     }
 
     pub(super) async fn changed(&self, seen: Revision) -> Revision {
@@ -109,8 +115,8 @@ impl Watch {
     fn listen(&self) -> bool {
         let mut kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*kernel, Kernel::Waiting) {
-            match self.watcher() {
-                Ok(watcher) => *kernel = Kernel::Watching { _watcher: watcher },
+            match self.listening() {
+                Ok(listening) => *kernel = Kernel::Watching { _listening: listening },
                 // The folder may come to be; until then there is the look now and then.
                 Err(error) => tracing::debug!(path = %self.path.display(), %error, "not watched"),
             }
@@ -118,18 +124,15 @@ impl Watch {
         matches!(*kernel, Kernel::Closed)
     }
 
-    fn watcher(&self) -> notify::Result<RecommendedWatcher> {
+    fn listening(&self) -> notify::Result<Listening> {
         let (path, revision) = (Arc::clone(&self.path), Arc::clone(&self.revision));
-        let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // An error is a lost event: as good as a change.
-            if event.is_ok_and(|event| !concerns(&event, path.file_name())) {
-                return;
-            }
-            revision.send_modify(|revision| revision.0 += 1);
-        })?;
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        watcher.watch(folder.unwrap_or(Path::new(".")), RecursiveMode::NonRecursive)?;
-        Ok(watcher)
+        folders::listen(folder.unwrap_or(Path::new(".")), move |event| {
+            // A lost event is as good as a change.
+            if event.is_none_or(|event| concerns(event, path.file_name())) {
+                revision.send_modify(|revision| revision.0 += 1);
+            }
+        })
     }
 
     /// Tells a change that nobody told.
@@ -146,9 +149,15 @@ impl Watch {
 
     async fn print(&self) -> Option<Print> {
         let path = Arc::clone(&self.path);
-        let metadata =
-            tokio::task::spawn_blocking(move || std::fs::metadata(path)).await.ok()?.ok()?;
-        Some(Print {
+        tokio::task::spawn_blocking(move || Print::of(&path)).await.ok()?
+    }
+}
+
+impl Print {
+    /// That of the file at `path`; nothing where there is none. Blocks on the disk.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some(Self {
             device: metadata.dev(),
             inode: metadata.ino(),
             length: metadata.size(),

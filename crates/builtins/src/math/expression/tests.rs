@@ -32,6 +32,7 @@ fn precedence_is_that_of_mathjs() {
         ("7 % -3", "-2"),
         ("5.5 % 2", "1.5"),
         ("2 * 7 % 4", "2"),
+        ("1e17 % 7.5", "2.5"),
     ] {
         assert_eq!(value(text), expected, "{text}");
     }
@@ -83,6 +84,61 @@ fn functions_and_constants() {
     ] {
         assert_eq!(value(text), expected, "{text}");
     }
+}
+
+#[test]
+fn python_s_way_of_writing_is_understood() {
+    for (text, expected) in [
+        ("2 ** 10", "1024"),
+        ("-2 ** 2", "-4"),
+        ("2 ** 3 ** 2", "512"),
+        ("np.sqrt(16) + math.pi - numpy.pi", "4"),
+        ("1 < 2", "1"),
+        ("2 + 2 == 2 * 2", "1"),
+        ("3 != 3", "0"),
+        ("(1 >= 1) + (1 <= 0) + (2 > 1)", "2"),
+        ("sum([1, 2, 3]) + prod(2, 3)", "12"),
+        ("mean([1, 2, 3, 4])", "2.5"),
+        ("std([2, 4, 4, 4, 5, 5, 7, 9])", "2"),
+        ("max([3, 9007199254740993])", "9007199254740993"),
+        ("factorial(20)", "2432902008176640000"),
+        ("where(1 > 2, 10, 20)", "20"),
+        ("degrees(pi) + sign(-3) + hypot(3, 4)", "184"),
+        ("trunc(-2.7)", "-2"),
+    ] {
+        assert_eq!(value(text), expected, "{text}");
+    }
+    for (text, expected) in [
+        ("0 < 1 < 2", "comparisons cannot be chained; multiply them instead at position 7"),
+        ("factorial(-1)", "`factorial` takes a whole number from 0 to 170 at position 1"),
+        ("1 = 2", "expected an operator, found `=` at position 3"),
+        ("os.system(1)", "unknown name `os` at position 1"),
+    ] {
+        assert_eq!(fault(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_program_is_evaluated_for_many_values() {
+    let slot = |name: &str| match name {
+        "t" => Some(0),
+        "y0" => Some(1),
+        "y1" => Some(2),
+        _ => None,
+    };
+    let program = Expression("t + 10 * y[0] - y1 ** 2").compile(slot).unwrap();
+    let mut stack = Vec::new();
+    assert_eq!(program.slots(), 3);
+    for (values, expected) in [([1.0, 2.0, 3.0], 12.0), ([0.0, 0.0, 0.5], -0.25)] {
+        assert!((program.real(&values, &mut stack) - expected).abs() < 1e-15);
+    }
+    assert!(program.real(&[1.0], &mut stack).is_nan(), "a variable without a value");
+    assert!(program.evaluate().is_err());
+    // What is no number is NaN here, and no error: its caller judges.
+    let program = Expression("sqrt(t)").compile(slot).unwrap();
+    assert!(program.real(&[-1.0], &mut stack).is_nan());
+    let fault = Expression("t + z").compile(slot).unwrap_err().to_string();
+    assert_eq!(fault, "unknown name `z` at position 5");
 }
 
 #[test]
@@ -151,6 +207,15 @@ proptest! {
         match Expression(&text).evaluate() {
             Ok(number) => prop_assert!(number.real().is_finite()),
             Err(error) => prop_assert!((1..=text.chars().count() + 1).contains(&error.position)),
+        }
+    }
+
+    #[test]
+    fn both_ways_of_computing_agree(text in "[-+*/%^<(),.0-9e a-z]{0,40}") {
+        let Ok(program) = Expression(&text).compile(|_| None) else { return Ok(()) };
+        if let Ok(exact) = program.evaluate() {
+            let (exact, fast) = (exact.real(), program.real(&[], &mut Vec::new()));
+            prop_assert!((exact - fast).abs() <= 1e-9 * exact.abs().max(1.0), "{exact} {fast}");
         }
     }
 

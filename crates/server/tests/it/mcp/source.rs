@@ -284,6 +284,13 @@ async fn errors_of_the_source_are_its_own() {
         assert_eq!(new.status, status, "{name}");
         assert_eq!(own.legacy(&message("tools/call", call)).await.status, 200, "{name}");
     }
+    // What is to be declared is told at the endpoint of all sources too, to who knows the word.
+    let lacks = json!({"name": "s.lacks"});
+    let new = ann.modern("tools/call", lacks.clone()).await;
+    assert_eq!((new.status.as_u16(), &new.json()["error"]), (400, &error(-32_021)));
+    let old = ann.legacy(&message("tools/call", lacks)).await.good();
+    let told = "upstream_failed: it answered with an error";
+    assert_eq!(old["result"]["content"][0]["text"], told);
     // A missing resource has a code of its own in the older revisions only.
     let old = own.legacy(&message("prompts/get", json!({"name": "x"}))).await.good();
     let new = own.modern("prompts/get", json!({"name": "x"})).await.good();

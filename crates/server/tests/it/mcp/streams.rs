@@ -8,7 +8,7 @@ use testkit::executor::echo;
 use tool::{Json, Level, Offer};
 
 use crate::support::client::{Stream, message, modern_message};
-use crate::support::executors::{Beside, Flooding, Following, Notifying};
+use crate::support::executors::{Beside, Crowd, Flooding, Following, Notifying};
 use crate::support::{Client, Server, bench::Setup, soon, tools};
 
 async fn logs() -> (Server, Client) {
@@ -280,4 +280,40 @@ async fn a_client_that_does_not_read_gets_its_answer() {
     }
     assert_eq!(last["result"]["content"][0]["text"], "done");
     assert!((2..4_000).contains(&lines), "{lines}");
+}
+
+/// A source has one level for all who share it: the one that leaves nobody without what it wants. Whoever
+/// spoke last would silence, or flood, the others.
+#[tokio::test]
+async fn a_source_is_set_to_the_lowest_level_that_any_session_wants() {
+    let levels = Arc::new(Crowd::default());
+    let executor = Arc::clone(&levels) as Arc<dyn tool::Executor>;
+    let about = Json::of(&json!({"protocolVersion": "2025-11-25", "capabilities": {"logging": {}},
+        "serverInfo": {"name": "upstream", "version": "7"}}));
+    let offers = vec![tools::method("mcp.logging.setLevel", executor)];
+    let setup = Setup { offers, kind: Some("mcp"), about: Some(about), ..Setup::default() };
+    let server = Server::with(setup).await;
+    let (ann, bob) =
+        (server.agent("ann", Level::User).await, server.agent("bob", Level::User).await);
+    let [ann, bob] =
+        [ann.at("/mcp/s").session(json!({})).await, bob.at("/mcp/s").session(json!({})).await];
+    let set = async |client: &Client, level: &str| {
+        let message = message("logging/setLevel", json!({"level": level}));
+        assert_eq!(
+            client.legacy(&message).await.good()["result"],
+            json!({"level": at_source(&levels)})
+        );
+        at_source(&levels)
+    };
+    assert_eq!(set(&ann, "info").await, "info");
+    assert_eq!(set(&bob, "error").await, "info");
+    assert_eq!(set(&bob, "debug").await, "debug");
+    assert_eq!(set(&ann, "emergency").await, "debug");
+    assert_eq!(set(&bob, "alert").await, "alert", "nobody wants more any more");
+}
+
+fn at_source(levels: &Crowd) -> String {
+    let seen = levels.seen.lock().unwrap();
+    let last: Value = serde_json::from_str(seen.last().unwrap()).unwrap();
+    last["level"].as_str().unwrap().to_owned()
 }

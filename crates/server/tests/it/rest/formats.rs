@@ -1,11 +1,17 @@
 //! `/v1/tools` and `/v1/calls` as every provider writes them.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
 use formats::Format;
+use gateway::{Bounds, Options};
 use serde_json::{Value, json};
 use testkit::executor::echo;
+use tokio::sync::Barrier;
 use tool::{Level, Offer};
 
-use crate::support::{Client, Server, tools};
+use crate::support::executors::Crowd;
+use crate::support::{Client, Server, Setup, soon, tools};
 
 /// Names of the tools in a list, in its order.
 fn names(format: Format, list: &Value) -> Vec<String> {
@@ -311,4 +317,87 @@ async fn a_message_that_cannot_be_read_runs_nothing() {
         ann.post("/v1/calls?format=openai", &json!({"role": "assistant", "content": "hi"})).await;
     assert_eq!(none.good(), json!({"messages": [], "calls": []}));
     assert!(server.intents().is_empty());
+}
+
+/// A message that calls these tools, each with its number.
+fn asks_for(tools: &[&str]) -> Value {
+    let call = |(n, tool): (usize, &&str)| {
+        let args = json!({"n": n}).to_string();
+        json!({"id": format!("c{n}"), "type": "function", "function": {"name": tool, "arguments": args}})
+    };
+    tools.iter().enumerate().map(call).collect()
+}
+
+fn answers(reply: &Value) -> Vec<String> {
+    let messages = reply["messages"].as_array().unwrap();
+    messages.iter().map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A tool with an integer, whose calls the crowd sees; what it does is known or not.
+fn counted(name: &str, reads: bool, crowd: &Arc<Crowd>) -> Offer {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    let mut tool = testkit::tool(name, "Counts.", &schema);
+    if !reads {
+        tool.traits.effects = tool::Effects::Unknown;
+    }
+    tools::offer(tool, Arc::clone(crowd) as Arc<dyn tool::Executor>)
+}
+
+#[tokio::test]
+async fn calls_that_change_nothing_run_beside_each_other_and_others_in_their_turn() {
+    let meets = Arc::new(Crowd { meeting: Some(Barrier::new(3)), ..Crowd::default() });
+    let writes = Arc::new(Crowd::default());
+    let server =
+        Server::of(vec![counted("meets", true, &meets), counted("writes", false, &writes)]).await;
+    let ann = server.agent("ann", Level::User).await;
+    // None of the three ends before all have come; the two that may change something stand between.
+    let message =
+        asks_for(&["meets", "meets", "meets", "writes", "writes", "meets", "meets", "meets"]);
+    let reply = soon(ann.post("/v1/calls?format=openai", &message)).await.good();
+    let expected: Vec<_> = (0..8).map(|n| format!("{{\"n\":{n}}}")).collect();
+    assert_eq!(answers(&reply), expected, "answers stand in the calls' order");
+    assert_eq!(meets.most.load(SeqCst), 3);
+    assert_eq!(writes.most.load(SeqCst), 1);
+    assert_eq!(*writes.seen.lock().unwrap(), expected[3..5]);
+    assert_eq!(server.intents().len(), 8, "each call is on record");
+}
+
+#[tokio::test]
+async fn no_message_runs_more_than_eight_at_once_and_a_narrow_key_has_them_one_by_one() {
+    let crowd = Arc::new(Crowd::default());
+    let setup = |per_key| Setup {
+        offers: vec![counted("reads", true, &crowd)],
+        options: Options { bounds: Bounds { per_key, ..Bounds::default() }, ..Options::default() },
+        ..Setup::default()
+    };
+    for (per_key, most) in [(1_024, 8), (1, 1)] {
+        let server = Server::with(setup(per_key)).await;
+        let ann = server.agent("ann", Level::User).await;
+        crowd.most.store(0, SeqCst);
+        let reply = ann.post("/v1/calls?format=openai", &asks_for(&["reads"; 20])).await.good();
+        let expected: Vec<_> = (0..20).map(|n| format!("{{\"n\":{n}}}")).collect();
+        assert_eq!(answers(&reply), expected);
+        assert_eq!(crowd.most.load(SeqCst), most);
+    }
+}
+
+/// A name of one's own tool that depends on another tool tells of it.
+#[tokio::test]
+async fn an_alias_does_not_depend_on_what_its_caller_may_not_see() {
+    let offer =
+        |name: &str, level| tools::offer(tools::with(name, |t| t.traits.level = level), echo());
+    let server = Server::of(vec![offer("a.b", Level::User), offer("a_b", Level::Owner)]).await;
+    let (ann, owner) = (server.agent("ann", Level::User).await, server.owner().await);
+    let names =
+        async |client: &Client| client.get("/v1/tools?format=openai").await.good()["names"].clone();
+    assert_eq!(names(&ann).await, json!({"a_b": "a.b"}));
+    let one = ann.get("/v1/tools/a.b?format=openai").await.good();
+    assert_eq!(one["function"]["name"], "a_b");
+    let called = |reply: Value| reply["calls"][0]["tool"].clone();
+    let call = asks_for(&["a_b"]);
+    assert_eq!(called(ann.post("/v1/calls?format=openai", &call).await.good()), "a.b");
+    // Positive control: who has both has two names, and the plain one is the other tool's.
+    let both = names(&owner).await;
+    assert_eq!((both.as_object().unwrap().len(), &both["a_b"]), (2, &json!("a_b")));
+    assert_eq!(called(owner.post("/v1/calls?format=openai", &call).await.good()), "a_b");
 }

@@ -205,3 +205,32 @@ impl Executor for Beside {
         Box::pin(async move { Ok(Step::Done(Outcome::value(meta))) })
     }
 }
+
+/// Sees how many of its calls run at the same time. With a `meeting`, none ends before so many have come.
+#[derive(Debug, Default)]
+pub(crate) struct Crowd {
+    pub(crate) meeting: Option<tokio::sync::Barrier>,
+    pub(crate) running: std::sync::atomic::AtomicUsize,
+    pub(crate) most: std::sync::atomic::AtomicUsize,
+    /// What they came with, in the order they came.
+    pub(crate) seen: std::sync::Mutex<Vec<String>>,
+}
+
+impl Executor for Crowd {
+    fn execute<'a>(&'a self, call: Granted<'a>, _: &'a Context<'a>) -> Boxed<'a, Result> {
+        use std::sync::atomic::Ordering::SeqCst;
+        Box::pin(async move {
+            let args = call.call().args.raw().clone();
+            self.seen.lock().unwrap().push(args.as_str().to_owned());
+            self.most.fetch_max(self.running.fetch_add(1, SeqCst) + 1, SeqCst);
+            if let Some(meeting) = &self.meeting {
+                meeting.wait().await;
+            }
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+            self.running.fetch_sub(1, SeqCst);
+            Ok(Step::Done(Outcome::value(args)))
+        })
+    }
+}

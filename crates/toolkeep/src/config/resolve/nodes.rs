@@ -32,9 +32,6 @@ impl Resolver<'_> {
                 self.sink.tell(place, error.to_string(), "write `http://HOST:PORT`");
             }
         }
-        NodesConfig {
-            addresses,
-            trust: low.trust.get().map_or(Trust::Full, |word| trust(*word)),
-        }
+        NodesConfig { addresses, trust: low.trust.get().map_or(Trust::Full, |word| trust(*word)) }
     }
 }

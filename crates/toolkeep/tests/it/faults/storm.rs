@@ -2,8 +2,8 @@
 //! written, or swapped as Kubernetes swaps a `ConfigMap`. Whatever is listed meanwhile is one of the
 //! states that were written, whole; what is denied is never seen; each call has its answer and one record.
 //!
-//! The files are JSON, of which no beginning is a whole document: a half-written one can stand as long
-//! as it likes.
+//! What is half written stands in brackets, of which no beginning is a whole document: it can stand as
+//! long as it likes.
 
 mod pen;
 mod watch;
@@ -20,7 +20,7 @@ use crate::support::module::{Manner, Module};
 use crate::support::random::Random;
 use crate::support::server::serve;
 use crate::support::tries;
-use pen::Pen;
+use pen::{Language, Pen};
 use watch::Seen;
 
 /// Tools of the file that changes, and of the one that comes with each configuration.
@@ -29,12 +29,21 @@ const EXTRA: usize = 5;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_state_that_is_seen_is_a_whole_one_that_was_written() {
+    reloads(Language::Json).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_state_of_yaml_that_is_seen_is_a_whole_one_that_was_written() {
+    reloads(Language::Yaml).await;
+}
+
+async fn reloads(language: Language) {
     let (changes, seed) = (tries(200, 1_000), Random::seed());
-    println!("reloads: seed {seed}");
+    println!("reloads: {language:?}, seed {seed}");
     let module = Module::start("good", Manner::Good).await;
     let home = Home::new("{}");
     home.write("tools.yaml", TOOLS);
-    let mut pen = Pen::new(&home, module.url(), Random::new(seed));
+    let mut pen = Pen::new(&home, language, module.url(), Random::new(seed));
     pen.first();
     let server = serve(&home).await;
     let owner = server.owner();
@@ -99,7 +108,7 @@ async fn change(pen: &mut Pen<'_>, owner: &Client, n: usize) {
 async fn stale(owner: &Client) {
     let source = owner.source_that("pool", |source| source["state"] == "stale").await;
     assert_eq!(source["tools"], POOL + 1, "{source}");
-    assert!(source["problems"][0].to_string().contains("pool.json"), "{source}");
+    assert!(source["problems"][0].to_string().contains("pool."), "{source}");
 }
 
 /// The configuration is told as faulty, and the last good one counts.

@@ -16,14 +16,15 @@ use tool::{Boxed, Code, ExecuteError, Json, Step, Wait};
 use super::Run;
 use super::round::Resumed;
 use super::task::Way;
+use crate::mcp::ears::{PROGRESS, Progress};
 use crate::mcp::exchange::{Event, Exchange};
 use crate::mcp::link::Link;
 use crate::mcp::parked::{Held, MOST, Owner};
 use crate::mcp::question::{ask, can_answer, undeclared};
 use crate::mcp::wording::shown;
 
-/// Characters of a progress notice's text.
-const PROGRESS_TEXT: usize = 500;
+/// Bytes of a progress notice that goes on as it came, and characters of its text where it has more.
+const NOTICE: (usize, usize) = (4 << 10, 500);
 /// Questions of one call.
 const QUESTIONS: usize = 1_000;
 /// The key of the one question that a request waits for.
@@ -127,10 +128,7 @@ impl<'a> Run<'a> {
                 Event::Answered(Ok(result)) => return Ok(Followed::Answered(result)),
                 Event::Answered(Err(error)) => return Err(self.refused(&exchange, error)),
                 Event::Spoiled(spoiled) => return Err(self.rpc(spoiled.into())),
-                Event::Progressed(step) => {
-                    let message = step.message.map(|text| shown(&text, PROGRESS_TEXT));
-                    self.ctx.progress.report(step.done, step.total, message.as_deref());
-                }
+                Event::Progressed(params) => self.progressed(&params),
                 Event::Noticed(notice) => {
                     let params = notice.params.unwrap_or_else(Json::empty);
                     self.ctx.progress.notify(&notice.method, &params);
@@ -145,6 +143,17 @@ impl<'a> Run<'a> {
                     }
                 }
             }
+        }
+    }
+
+    /// With all its fields, known and unknown; of a longer one what is known of it.
+    fn progressed(&self, params: &Json) {
+        if params.bytes().len() <= NOTICE.0 {
+            return self.ctx.progress.notify(PROGRESS, params);
+        }
+        if let Ok(step) = params.read::<Progress>() {
+            let message = step.message.map(|text| shown(&text, NOTICE.1));
+            self.ctx.progress.report(step.done, step.total, message.as_deref());
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tool::Revision;
 
-use super::{DEFAULT_POLL, Watch, Watching};
+use super::{DEFAULT_POLL, Print, Watch, Watching};
 
 /// Longer than any machine is slow.
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -17,6 +17,13 @@ fn watch(path: &Path, how: Watching) -> Watch {
 
 const KERNEL: Watching = Watching { kernel: true, poll: Duration::from_hours(1) };
 const LOOKS: Watching = Watching { kernel: false, poll: Duration::from_millis(5) };
+
+/// What a listing does around its reading.
+fn listed(watch: &Watch) -> Revision {
+    let revision = watch.revision();
+    watch.listed(Print::of(&watch.path));
+    revision
+}
 
 /// Makes `change` once the watch of `revision` is surely being waited on, and gives the new one.
 async fn after(watch: &Watch, revision: Revision, change: impl FnOnce()) -> Revision {
@@ -35,7 +42,7 @@ async fn the_kernel_tells_of_a_write_a_rename_and_a_removal() {
     let path = folder.path().join("tools.yaml");
     fs::write(&path, "a").unwrap();
     let watch = watch(&path, KERNEL);
-    let mut revision = watch.listing().await;
+    let mut revision = listed(&watch);
     let swap = folder.path().join("new");
     let changes: [&dyn Fn(); 3] = [
         &|| fs::write(&path, "b").unwrap(),
@@ -45,7 +52,7 @@ async fn the_kernel_tells_of_a_write_a_rename_and_a_removal() {
     for change in changes {
         let next = after(&watch, revision, change).await;
         assert!(next > revision);
-        revision = watch.listing().await;
+        revision = listed(&watch);
     }
 }
 
@@ -62,7 +69,7 @@ async fn the_kernel_tells_of_a_swapped_folder() {
     symlink("v1", at("..data")).unwrap();
     symlink("..data/tools.yaml", at("tools.yaml")).unwrap();
     let watch = watch(&at("tools.yaml"), KERNEL);
-    let revision = watch.listing().await;
+    let revision = listed(&watch);
     let next = after(&watch, revision, || {
         symlink("v2", at("..new")).unwrap();
         fs::rename(at("..new"), at("..data")).unwrap();
@@ -75,14 +82,14 @@ async fn a_look_finds_what_the_kernel_does_not_tell() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tools.yaml");
     let watch = watch(&path, LOOKS);
-    let mut revision = watch.listing().await;
+    let mut revision = listed(&watch);
     for change in [Some("a"), Some("longer"), None] {
         let next = after(&watch, revision, || match change {
             Some(text) => fs::write(&path, text).unwrap(),
             None => fs::remove_file(&path).unwrap(),
         });
         assert!(next.await > revision);
-        revision = watch.listing().await;
+        revision = listed(&watch);
     }
 }
 
@@ -94,7 +101,7 @@ async fn a_change_while_nobody_waits_is_told_later() {
     fs::write(&path, "a").unwrap();
     for how in [KERNEL, LOOKS] {
         let watch = watch(&path, how);
-        let revision = watch.listing().await;
+        let revision = listed(&watch);
         fs::write(&path, "another length").unwrap();
         assert!(soon(watch.changed(revision)).await > revision);
         fs::write(&path, "a").unwrap();
@@ -109,10 +116,10 @@ async fn reading_is_no_change() {
     let path = folder.path().join("tools.yaml");
     fs::write(&path, "a").unwrap();
     let watch = watch(&path, Watching { kernel: true, poll: Duration::from_millis(5) });
-    let revision = watch.listing().await;
+    let revision = listed(&watch);
     assert!(after(&watch, revision, || fs::write(&path, "bb").unwrap()).await > revision);
     for _ in 0..20 {
-        let listed = watch.listing().await;
+        let listed = listed(&watch);
         for _ in 0..3 {
             assert_eq!(fs::read_to_string(&path).unwrap(), "bb");
         }
@@ -129,10 +136,37 @@ async fn a_closed_watch_tells_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tools.yaml");
     let watch = watch(&path, LOOKS);
-    let revision = watch.listing().await;
+    let revision = listed(&watch);
     watch.close();
     fs::write(&path, "a").unwrap();
     let waited = tokio::time::timeout(Duration::from_millis(100), watch.changed(revision)).await;
     assert!(waited.is_err());
     assert_eq!(Watching::default().poll, DEFAULT_POLL);
+}
+
+/// One watch serves all: each hears of its own file and folder, however the folder was named, also when
+/// others have gone.
+#[tokio::test]
+async fn many_files_share_the_kernels_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::os::unix::fs::symlink(folder.path(), at("again")).unwrap();
+    fs::create_dir(at("below")).unwrap();
+    let paths = [at("a.yaml"), at("b.yaml"), at("again/c.yaml"), at("below/a.yaml")];
+    let watches: Vec<_> = paths.iter().map(|path| watch(path, KERNEL)).collect();
+    let seen: Vec<_> = watches.iter().map(listed).collect();
+    for watch in &watches {
+        assert!(!watch.listen(), "it is open");
+    }
+    for ((watch, seen), path) in watches.iter().zip(seen).zip(&paths) {
+        assert!(after(watch, seen, || fs::write(path, "x").unwrap()).await > seen, "{path:?}");
+    }
+    let [a, b, c, below] = watches.try_into().unwrap();
+    a.close();
+    below.close();
+    drop((a, below));
+    for (watch, path) in [(b, &paths[1]), (c, &paths[2])] {
+        let seen = listed(&watch);
+        assert!(after(&watch, seen, || fs::write(path, "y").unwrap()).await > seen);
+    }
 }

@@ -81,13 +81,16 @@ async fn progress_is_passed_on_before_the_answer() {
     let peer = calling(|mut talk, request| async move {
         let token = &request["params"]["_meta"]["progressToken"];
         for done in [0, 50, 100] {
-            let params =
-                json!({"progressToken": token, "progress": done, "total": 100, "message": "a\nb"});
+            let params = json!({"progressToken": token, "progress": done, "total": 100, "message": "a\nb",
+                    "eta": {"seconds": [1, null]}});
             talk.say(
                 json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}),
             )
             .await;
         }
+        let long = json!({"progressToken": token, "progress": 101, "message": "x".repeat(9_000)});
+        talk.say(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": long}))
+            .await;
         let strange = json!({"progressToken": "other", "progress": 7});
         talk.say(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": strange}))
             .await;
@@ -100,8 +103,12 @@ async fn progress_is_passed_on_before_the_answer() {
     let tool = runner(&source, "s.tool").await;
     assert_eq!(said(&tool.watched("{}", &watch).await.unwrap()), "done");
     let heard: Vec<_> = watch.progress.lock().unwrap().clone();
-    let step = |done| (done, Some(100.0), Some("a\\u{a}b".to_owned()));
-    assert_eq!(heard, [step(0.0), step(50.0), step(100.0)]);
+    let step = |done| (done, Some(100.0), Some("a\nb".to_owned()));
+    let long = (101.0, None, Some("x".repeat(500) + "…"));
+    assert_eq!(heard, [step(0.0), step(50.0), step(100.0), long]);
+    for (_, notice) in &*watch.notices.lock().unwrap() {
+        assert_eq!(notice["eta"], json!({"seconds": [1, null]}), "nothing of it is lost");
+    }
     source.close().await;
 }
 

@@ -183,3 +183,46 @@ async fn a_revision_that_is_refused_and_named_is_asked_for_once_more() {
     assert_eq!(of_older_client(&tool).await, "newer");
     timeout(SOON, source.close()).await.unwrap();
 }
+
+/// Gone where whoever asked has given up.
+struct Waits(Arc<AtomicUsize>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A server of before may never answer what it does not know: it is greeted beside that, and the second
+/// time at once.
+#[tokio::test]
+async fn one_that_never_answers_is_greeted_in_the_older_words_meanwhile() {
+    let (waiting, beside) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let (waits, saw) = (Arc::clone(&waiting), Arc::clone(&beside));
+    let site = Site::script(move |asked| {
+        let (waits, saw) = (Arc::clone(&waits), Arc::clone(&saw));
+        async move {
+            if asked.method() == "server/discover" {
+                waits.fetch_add(1, Ordering::SeqCst);
+                let _waits = Waits(waits);
+                return std::future::pending().await;
+            }
+            if asked.method() == "initialize" {
+                saw.lock().unwrap().push(waits.load(Ordering::SeqCst));
+            }
+            answer(&asked, Speaks::Older)
+        }
+    });
+    let source = site.source(Options::default());
+    let tool = runner(&source, "web.tool").await;
+    assert_eq!(of_newer_client(&tool).await, "older");
+    assert_eq!(*beside.lock().unwrap(), [1], "it was greeted while the probe was on its way");
+    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, async {
+        while waiting.load(Ordering::SeqCst) > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("the probe is given up");
+}

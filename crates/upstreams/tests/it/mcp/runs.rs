@@ -62,6 +62,13 @@ impl Progress for Watch {
         self.progress.lock().unwrap().push((done, total, message.map(str::to_owned)));
     }
     fn notify(&self, method: &str, params: &Json) {
+        if method == "notifications/progress" {
+            let (done, total) = (params.get("progress"), params.get("total"));
+            let message = params.get("message").and_then(|message| message.read().ok());
+            let number = |json: Option<Json>| json.and_then(|json| json.read().ok());
+            let told = (number(done).unwrap(), number(total), message);
+            self.progress.lock().unwrap().push(told);
+        }
         self.notices.lock().unwrap().push((method.to_owned(), params.value()));
         self.noticed.notify_one();
     }

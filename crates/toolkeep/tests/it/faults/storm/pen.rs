@@ -9,11 +9,20 @@ use super::{EXTRA, POOL};
 use crate::support::home::Home;
 use crate::support::random::Random;
 
-const POOL_FILE: &str = "pool.json";
 const CONFIG_FILE: &str = "toolkeep.yaml";
+
+/// What the tool file is written in.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Language {
+    Json,
+    /// Blocks where a file is put in whole. What is written in place stands in brackets, of which no
+    /// beginning is a whole document.
+    Yaml,
+}
 
 pub(crate) struct Pen<'h> {
     home: &'h Home,
+    language: Language,
     module: String,
     random: Random,
     /// The changes from which the files are, as they shall count.
@@ -39,13 +48,45 @@ fn pool(n: usize) -> String {
     json!({ "tools": own.chain(rest).collect::<Vec<_>>() }).to_string()
 }
 
+/// As a person writes YAML.
+fn block(value: &Value, indent: usize) -> String {
+    let space = " ".repeat(indent);
+    let nested = |value: &Value| match value {
+        Value::Object(map) if !map.is_empty() => format!("\n{}", block(value, indent + 2)),
+        Value::Array(list) if !list.is_empty() => format!("\n{}", block(value, indent + 2)),
+        scalar => format!(" {scalar}\n"),
+    };
+    match value {
+        Value::Object(map) => {
+            map.iter().map(|(key, value)| format!("{space}{key}:{}", nested(value))).collect()
+        }
+        Value::Array(list) => {
+            let item = |value| format!("{space}- {}", block(value, indent + 2).trim_start());
+            list.iter().map(item).collect()
+        }
+        scalar => format!("{space}{scalar}\n"),
+    }
+}
+
 impl<'h> Pen<'h> {
-    pub(crate) fn new(home: &'h Home, module: String, random: Random) -> Self {
-        Self { home, module, random, pool: 0, config: 0, sound: true }
+    pub(crate) fn new(home: &'h Home, language: Language, module: String, random: Random) -> Self {
+        Self { home, language, module, random, pool: 0, config: 0, sound: true }
+    }
+
+    fn file(&self) -> &'static str {
+        if self.language == Language::Yaml { "pool.yaml" } else { "pool.json" }
+    }
+
+    /// A file that is put in whole.
+    fn whole(&self, text: String) -> String {
+        match self.language {
+            Language::Json => text,
+            Language::Yaml => block(&serde_json::from_str(&text).unwrap(), 0),
+        }
     }
 
     pub(crate) fn first(&mut self) {
-        self.home.write(POOL_FILE, &pool(0));
+        self.home.write(self.file(), &pool(0));
         let config = self.text(0);
         self.home.write(CONFIG_FILE, &config);
     }
@@ -61,7 +102,7 @@ impl<'h> Pen<'h> {
             "sources": [
                 { "name": "local", "tools": "./tools.yaml" },
                 { "name": "good", "module": self.module },
-                { "name": "pool", "tools": self.home.path(POOL_FILE) },
+                { "name": "pool", "tools": self.home.path(self.file()) },
                 { "name": format!("extra{n}"), "tools": self.home.path(&format!("extra{n}.json")) },
             ],
             "policy": { "deny": ["secret*"] },
@@ -77,18 +118,19 @@ impl<'h> Pen<'h> {
 
     pub(crate) fn put_pool(&mut self, n: usize) {
         self.pool = n;
-        self.put(POOL_FILE, &pool(n));
+        self.put(self.file(), &self.whole(pool(n)));
     }
 
     pub(crate) fn put_config(&mut self, n: usize) {
         let text = self.text(n);
-        self.put(CONFIG_FILE, &text);
+        self.put(CONFIG_FILE, &self.whole(text));
     }
 
     /// Good to the reader of another format, or to none.
     pub(crate) fn break_pool(&mut self) {
-        let broken = ["", "tools: []", "{\"tools\": [}", "{\"tools\": 7}", "\u{0}"];
-        self.home.write(POOL_FILE, broken[self.random.index(broken.len())]);
+        let other = if self.language == Language::Yaml { "- [" } else { "tools: []" };
+        let broken = ["", other, "{\"tools\": [}", "{\"tools\": 7}", "\u{0}"];
+        self.home.write(self.file(), broken[self.random.index(broken.len())]);
     }
 
     pub(crate) fn break_config(&mut self) {
@@ -111,7 +153,7 @@ impl<'h> Pen<'h> {
 
     pub(crate) fn half_pool(&mut self, n: usize) {
         let text = pool(n);
-        self.break_off(POOL_FILE, text);
+        self.break_off(self.file(), text);
     }
 
     pub(crate) fn half_config(&mut self, n: usize) {
@@ -121,7 +163,7 @@ impl<'h> Pen<'h> {
 
     pub(crate) fn finish_pool(&mut self, n: usize) {
         self.pool = n;
-        self.home.write(POOL_FILE, &pool(n));
+        self.home.write(self.file(), &pool(n));
     }
 
     pub(crate) fn finish_config(&mut self, n: usize) {
@@ -135,11 +177,12 @@ impl<'h> Pen<'h> {
         fs::create_dir(self.home.path(&folder)).unwrap();
         self.pool = n;
         let config = self.text(n);
-        self.home.write(&format!("{folder}/{POOL_FILE}"), &pool(n));
-        self.home.write(&format!("{folder}/{CONFIG_FILE}"), &config);
+        let file = self.file();
+        self.home.write(&format!("{folder}/{file}"), &self.whole(pool(n)));
+        self.home.write(&format!("{folder}/{CONFIG_FILE}"), &self.whole(config));
         symlink(&folder, self.home.path("..new")).unwrap();
         fs::rename(self.home.path("..new"), self.home.path("..data")).unwrap();
-        for file in [POOL_FILE, CONFIG_FILE] {
+        for file in [file, CONFIG_FILE] {
             if !self.home.path(file).is_symlink() {
                 symlink(format!("..data/{file}"), self.home.path("link.new")).unwrap();
                 fs::rename(self.home.path("link.new"), self.home.path(file)).unwrap();

@@ -1,0 +1,151 @@
+//! A chart as pixels and as SVG, drawn by plotters with a font from the binary.
+
+use std::sync::OnceLock;
+
+use plotters::prelude::{
+    BitMapBackend, ChartBuilder, Circle, DrawingBackend, IntoDrawingArea as _, IntoFont as _,
+    LineSeries, RGBColor, Rectangle, SVGBackend, WHITE,
+};
+use plotters::style::{Color as _, FontStyle, ShapeStyle};
+
+use super::axis::{label, ticks};
+use super::{Chart, Kind};
+
+const FONT: &str = "sans-serif";
+const TEXT: u32 = 15;
+const TITLE: u32 = 20;
+
+/// As SVG.
+pub(super) fn svg(chart: &Chart, size: (usize, usize)) -> Result<String, String> {
+    let mut text = String::new();
+    draw(chart, SVGBackend::with_string(&mut text, narrow(size)))?;
+    Ok(text)
+}
+
+/// As PNG.
+pub(super) fn png(chart: &Chart, size: (usize, usize)) -> Result<Vec<u8>, String> {
+    let pixels = rgb(chart, size)?;
+    let (width, height) = narrow(size);
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(&pixels));
+    written.map_err(|_| UNDRAWN.to_owned())?;
+    Ok(bytes)
+}
+
+/// Three bytes a pixel, by rows.
+pub(super) fn rgb(chart: &Chart, size: (usize, usize)) -> Result<Vec<u8>, String> {
+    let mut pixels = vec![255; size.0 * size.1 * 3];
+    draw(chart, BitMapBackend::with_buffer(&mut pixels, narrow(size)))?;
+    Ok(pixels)
+}
+
+const UNDRAWN: &str = "the picture could not be drawn; ask for another `format`";
+
+fn narrow(size: (usize, usize)) -> (u32, u32) {
+    (u32::try_from(size.0).unwrap_or(u32::MAX), u32::try_from(size.1).unwrap_or(u32::MAX))
+}
+
+/// The font, once.
+fn font() -> bool {
+    static READY: OnceLock<bool> = OnceLock::new();
+    *READY.get_or_init(|| {
+        let bytes = dejavu::sans::regular();
+        plotters::style::register_font(FONT, FontStyle::Normal, bytes).is_ok()
+    })
+}
+
+fn draw<B: DrawingBackend>(chart: &Chart, backend: B) -> Result<(), String> {
+    let good = font();
+    good.then_some(()).ok_or(UNDRAWN)?;
+    paint(chart, backend).ok_or_else(|| UNDRAWN.to_owned())
+}
+
+fn paint<B: DrawingBackend>(chart: &Chart, backend: B) -> Option<()> {
+    let area = backend.into_drawing_area();
+    area.fill(&WHITE).ok()?;
+    let (width, height) = area.dim_in_pixel();
+    let counts = ((width / 90).clamp(2, 12) as usize, (height / 45).clamp(2, 12) as usize);
+    let (xs, ys) = (padded(chart.x, chart, true), padded(chart.y, chart, false));
+    let steps = (step(xs, counts.0), step(ys, counts.1));
+    let longest = |range, count, step| {
+        let labels = ticks(range, count).into_iter().map(|tick| label(tick, step));
+        labels.map(|text| u32::try_from(text.chars().count()).unwrap_or(0)).max().unwrap_or(1)
+    };
+    let left = longest(ys, counts.1, steps.1) * 10 + 14;
+    let right = longest(xs, counts.0, steps.0) * 5 + 12;
+    let mut builder = ChartBuilder::on(&area);
+    builder.margin(10).margin_right(right).margin_top(14);
+    builder.x_label_area_size(30).y_label_area_size(left);
+    let title = fitted(&chart.title, width);
+    if !title.is_empty() {
+        builder.caption(title, (FONT, TITLE).into_font());
+    }
+    let mut plot = builder.build_cartesian_2d(xs.0..xs.1, ys.0..ys.1).ok()?;
+    let (x_label, y_label) = (|x: &f64| label(*x, steps.0), |y: &f64| label(*y, steps.1));
+    let mut mesh = plot.configure_mesh();
+    mesh.x_labels(counts.0).y_labels(counts.1).max_light_lines(0);
+    mesh.label_style((FONT, TEXT).into_font()).axis_style(RGBColor(90, 90, 90));
+    mesh.bold_line_style(RGBColor(225, 225, 225));
+    mesh.x_label_formatter(&x_label).y_label_formatter(&y_label);
+    mesh.draw().ok()?;
+    for (index, line) in chart.lines.iter().enumerate() {
+        let (r, g, b) = chart.colour(index);
+        let colour = RGBColor(r, g, b);
+        match chart.kind {
+            Kind::Scatter => {
+                let points = line.iter().filter(|point| point.1.is_finite());
+                plot.draw_series(points.map(|point| Circle::new(*point, 3, colour.filled())))
+                    .ok()?;
+            }
+            Kind::Line => {
+                let style = ShapeStyle::from(colour).stroke_width(2);
+                for part in line.split(|point| !point.1.is_finite()) {
+                    plot.draw_series(LineSeries::new(part.iter().copied(), style)).ok()?;
+                }
+            }
+            Kind::Bars => {
+                let bars = line.windows(2).filter_map(|pair| match pair {
+                    [(left, value), (right, _)] => Some([(*left, 0.0), (*right, *value)]),
+                    _ => None,
+                });
+                let bars: Vec<_> = bars.collect();
+                let filled = bars.iter().map(|bar| Rectangle::new(*bar, colour.mix(0.75).filled()));
+                plot.draw_series(filled).ok()?;
+                plot.draw_series(bars.iter().map(|bar| Rectangle::new(*bar, WHITE))).ok()?;
+            }
+        }
+    }
+    drop(plot);
+    area.present().ok()
+}
+
+/// A little room around points, none below bars.
+fn padded((least, most): (f64, f64), chart: &Chart, along: bool) -> (f64, f64) {
+    let room = (most / 2.0 - least / 2.0) * 0.08;
+    match chart.kind {
+        Kind::Line if along => (least, most),
+        Kind::Bars if !along => (least, most + room),
+        _ => (least - room, most + room),
+    }
+}
+
+fn step(range: (f64, f64), count: usize) -> f64 {
+    match ticks(range, count).as_slice() {
+        [first, second, ..] => second - first,
+        _ => range.1 - range.0,
+    }
+}
+
+/// As much of a title as fits.
+fn fitted(title: &str, width: u32) -> String {
+    let most = (width as usize).saturating_sub(40) / 12;
+    let clean: String = title.chars().filter(|c| !c.is_control()).collect();
+    if clean.chars().count() <= most {
+        return clean;
+    }
+    let cut: String = clean.chars().take(most.saturating_sub(1)).collect();
+    format!("{cut}…")
+}

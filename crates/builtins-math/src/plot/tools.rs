@@ -1,0 +1,204 @@
+//! The tools that plot.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::{Chart, HIGH, Kind, LINES, POINTS, WIDE, braille, pixels, sixel as encoded};
+use crate::bins::Bins;
+use crate::fields::{Fields, compiled, shown};
+use crate::stats::quantile;
+use crate::work::{Answer, Run};
+
+/// Bins of a histogram.
+const BINS: usize = 1_000;
+/// Places where a function is looked at.
+const LOOKS: u32 = 2_000;
+
+/// Runs `plot_braille`.
+pub(crate) fn points(fields: Fields<'_>, _run: &Run) -> Result<Answer, String> {
+    let title = fields.text_or("title", "Plot")?;
+    let chart = Chart::new(title, kind(fields)?, lines(fields)?);
+    let count: usize = chart.lines.iter().map(Vec::len).sum();
+    chart.answer(fields, json!({ "n_points": count }))
+}
+
+/// Runs `plot_sixel`.
+pub(crate) fn sixel(fields: Fields<'_>, _run: &Run) -> Result<Answer, String> {
+    let format = fields.choice("format", "sixel", &["sixel", "braille", "png", "svg"])?;
+    let mut chart = Chart::new(fields.text_or("title", "")?, kind(fields)?, lines(fields)?);
+    if fields.has("colors") {
+        chart.colours = colours(fields.list("colors")?)?;
+    }
+    let width = fields.count("width", 800, WIDE.0..=WIDE.1)?;
+    let height = fields.count("height", 400, HIGH.0..=HIGH.1)?;
+    let count: usize = chart.lines.iter().map(Vec::len).sum();
+    let mut value = chart.ranges();
+    let mut add = |name: &str, more: Value| {
+        if let Some(value) = value.as_object_mut() {
+            value.insert(name.to_owned(), more);
+        }
+    };
+    add("format", json!(format));
+    add("dimensions", json!({ "width": width, "height": height }));
+    add("n_points", json!(count));
+    let picture = match format {
+        "sixel" => {
+            let text = encoded::encode(&pixels::rgb(&chart, (width, height))?, (width, height));
+            // Answers carry no control characters: a terminal would obey them.
+            add("sixel", json!(STANDARD.encode(text)));
+            add("encoding", json!("base64"));
+            None
+        }
+        "braille" => {
+            add("plot", json!(braille::draw(&chart, (80, 20))));
+            None
+        }
+        _ => Some(chart.picture(format, (width, height))?),
+    };
+    Ok(Answer { value, picture })
+}
+
+/// Runs `histogram`.
+pub(crate) fn histogram(fields: Fields<'_>, _run: &Run) -> Result<Answer, String> {
+    let data = fields.numbers("data", 1..=crate::stats::MOST)?;
+    let bins = fields.count("bins", 20, 1..=BINS)?;
+    let title = fields.text_or("title", "Histogram")?;
+    let bins = Bins::of(&data, bins);
+    let heights = bins.counts.iter().map(|count| *count as f64).chain([0.0]);
+    let line = bins.edges.iter().copied().zip(heights).collect();
+    let chart = Chart::new(title, Kind::Bars, vec![line]);
+    let more = json!({
+        "n_bins": bins.counts.len(), "bin_edges": bins.edges, "counts": bins.counts,
+        "n_points": data.len(),
+    });
+    chart.answer(fields, more)
+}
+
+/// Runs `plot_function`.
+pub(crate) fn function(fields: Fields<'_>, run: &Run) -> Result<Answer, String> {
+    let text = fields.text("function")?.trim();
+    let (low, high) = (
+        fields.number_or("x_min", -std::f64::consts::PI)?,
+        fields.number_or("x_max", std::f64::consts::PI)?,
+    );
+    if !(low < high && (high - low).is_finite()) {
+        return Err(format!("`x_min` is {low}, `x_max` is {high}; the first must be the lower"));
+    }
+    let known =
+        "x; there are also sin, cos, exp, log, sqrt, tanh, sigmoid and gaussian by name alone";
+    let slot = |name: &str| (name == "x").then_some(0);
+    let program = compiled("function", named(text), slot, known)?;
+    run.go_on()?;
+    let mut stack = Vec::new();
+    let look = |i: u32| {
+        let x = low + (high - low) * f64::from(i) / f64::from(LOOKS);
+        (x, program.real(&[x], &mut stack))
+    };
+    let mut line: Vec<(f64, f64)> = (0..=LOOKS).map(look).collect();
+    let undefined = line.iter().filter(|point| !point.1.is_finite()).count();
+    if undefined == line.len() {
+        return Err(format!("`function` has no finite value from {low} to {high}"));
+    }
+    let cut = tamed(&mut line);
+    let mut chart = Chart::new(&format!("y = {}", shown(text)), Kind::Line, vec![line]);
+    chart.x = (low, high);
+    if let Some(range) = cut {
+        chart.y = range;
+    }
+    chart.answer(fields, json!({ "undefined": undefined, "clipped": cut.is_some() }))
+}
+
+/// What some names stand for when they stand alone.
+fn named(text: &str) -> &str {
+    match text {
+        "sin" => "sin(x)",
+        "cos" => "cos(x)",
+        "tan" => "tan(x)",
+        "exp" => "exp(x)",
+        "log" => "log(x)",
+        "sqrt" => "sqrt(x)",
+        "tanh" => "tanh(x)",
+        "sigmoid" => "1 / (1 + exp(-x))",
+        "gaussian" => "exp(-x^2 / 2)",
+        _ => text,
+    }
+}
+
+/// Breaks the line where it leaves a range that shows what it is like elsewhere, where it runs to
+/// infinity: a pole would make all else flat. That range, where it does.
+fn tamed(line: &mut [(f64, f64)]) -> Option<(f64, f64)> {
+    let mut values: Vec<f64> = line.iter().map(|point| point.1).filter(|y| y.is_finite()).collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let (low, high) = (quantile(&values, 0.05), quantile(&values, 0.95));
+    let (least, most) = (quantile(&values, 0.0), quantile(&values, 1.0));
+    let width = high - low;
+    if most / 2.0 - least / 2.0 <= 10.0 * width || width <= 0.0 {
+        return None;
+    }
+    let (least, most) = (least.max(low - width), most.min(high + width));
+    for point in line.iter_mut() {
+        if point.1 < least || point.1 > most {
+            point.1 = f64::NAN;
+        }
+    }
+    Some((least, most))
+}
+
+fn kind(fields: Fields<'_>) -> Result<Kind, String> {
+    let kind = fields.choice("plot_type", "line", &["line", "scatter"])?;
+    Ok(if kind == "line" { Kind::Line } else { Kind::Scatter })
+}
+
+/// `y` is a list of numbers, or several of them over the same `x`.
+fn lines(fields: Fields<'_>) -> Result<Vec<Vec<(f64, f64)>>, String> {
+    let x = fields.numbers("x", 1..=POINTS)?;
+    let y = fields.list("y")?;
+    let many = y.first().is_some_and(Value::is_array);
+    let lines: Vec<Vec<f64>> =
+        if many { fields.rows("y", LINES)? } else { vec![fields.numbers("y", 1..=POINTS)?] };
+    let total: usize = lines.iter().map(Vec::len).sum();
+    if total > POINTS {
+        return Err(format!("{total} points are too many; at most {POINTS} are drawn"));
+    }
+    let joined = |y: Vec<f64>| {
+        if y.len() == x.len() {
+            return Ok(x.iter().copied().zip(y).collect());
+        }
+        let (xs, ys) = (x.len(), y.len());
+        Err(format!("`x` has {xs} numbers, `y` has {ys}; they must be as many"))
+    };
+    lines.into_iter().map(joined).collect()
+}
+
+/// `#rrggbb`, or a few names.
+fn colours(list: &[Value]) -> Result<Vec<(u8, u8, u8)>, String> {
+    let one = |value: &Value| {
+        let text = value.as_str().unwrap_or_default();
+        let named = match text.to_ascii_lowercase().as_str() {
+            "red" => Some((214, 39, 40)),
+            "green" => Some((44, 160, 44)),
+            "blue" => Some((31, 119, 180)),
+            "orange" => Some((255, 127, 14)),
+            "purple" => Some((148, 103, 189)),
+            "black" => Some((0, 0, 0)),
+            "gray" | "grey" => Some((127, 127, 127)),
+            _ => None,
+        };
+        let hex = || {
+            let digits = text.strip_prefix('#').filter(|digits| digits.len() == 6)?;
+            let part = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+            Some((part(0)?, part(2)?, part(4)?))
+        };
+        named.or_else(hex).ok_or_else(|| {
+            let text = shown(text);
+            format!("`colors`: `{text}` is no colour; write `#1f77b4`, red, green, blue, orange, purple, gray or black")
+        })
+    };
+    let colours = list.iter().take(LINES).map(one).collect::<Result<Vec<_>, _>>()?;
+    if colours.is_empty() {
+        Err("`colors` is empty; leave it out for those that are usual".into())
+    } else {
+        Ok(colours)
+    }
+}

@@ -1,0 +1,163 @@
+//! How the tools run: on threads for what takes long, a few at a time, and never longer than allowed.
+//!
+//! What is computed asks its [`Run`] between steps whether it may go on: it may not where the call was
+//! given up or the time is over. No tool here reaches for anything outside.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tool::{
+    Body, Boxed, Caller, Clock, Code, Context, ExecuteError, Executor, Granted, Json, Mono,
+    Outcome, Step,
+};
+
+use crate::fields::Fields;
+use crate::picture::{self, Picture};
+
+/// What one computation may take.
+const MOST: Duration = Duration::from_secs(30);
+
+/// Computes an answer from arguments, for as long as the run lets it: or says what is wrong with them,
+/// for the model.
+pub(crate) type Work = fn(Fields<'_>, &Run) -> Result<Answer, String>;
+
+/// What a tool answers.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) value: Value,
+    pub(crate) picture: Option<Picture>,
+}
+
+impl From<Value> for Answer {
+    fn from(value: Value) -> Self {
+        Self { value, picture: None }
+    }
+}
+
+/// Whether a computation may go on.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    stopped: Arc<AtomicBool>,
+    clock: Arc<dyn Clock>,
+    until: Mono,
+}
+
+impl Run {
+    /// To be asked between steps of at most some milliseconds.
+    pub(crate) fn go_on(&self) -> Result<(), String> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Err("the call was given up".to_owned());
+        }
+        if self.clock.mono() >= self.until {
+            let seconds = MOST.as_secs();
+            return Err(format!(
+                "not done in time, at most {seconds} s: ask for fewer steps, samples or dimensions"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Stops a computation when the call's future goes.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What all tools share.
+#[derive(Debug, Clone)]
+pub(crate) struct Shop {
+    clock: Arc<dyn Clock>,
+    /// One for each computation at a time.
+    places: Arc<Semaphore>,
+    artefacts: Option<Arc<dyn tool::artefact::Artefacts>>,
+}
+
+impl Shop {
+    pub(crate) fn new(
+        clock: Arc<dyn Clock>,
+        artefacts: Option<Arc<dyn tool::artefact::Artefacts>>,
+    ) -> Self {
+        let places = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        Self { clock, places: Arc::new(Semaphore::new(places.max(2))), artefacts }
+    }
+
+    /// What runs `work`.
+    pub(crate) fn executor(&self, work: Work) -> Working {
+        Working { work, shop: self.clone() }
+    }
+}
+
+/// Runs one tool.
+#[derive(Debug)]
+pub(crate) struct Working {
+    work: Work,
+    shop: Shop,
+}
+
+impl Executor for Working {
+    fn execute<'a>(
+        &'a self,
+        call: Granted<'a>,
+        ctx: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        Box::pin(self.run(call, ctx))
+    }
+}
+
+impl Working {
+    async fn run(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
+        let stopped = Arc::new(AtomicBool::new(false));
+        let _stop = StopOnDrop(Arc::clone(&stopped));
+        tokio::select! {
+            done = self.compute(call, ctx, &stopped) => done,
+            () = ctx.cancel.cancelled() => {
+                Err(ExecuteError::during(Code::Cancelled, "the call was given up"))
+            }
+        }
+    }
+
+    async fn compute(
+        &self,
+        call: Granted<'_>,
+        ctx: &Context<'_>,
+        stopped: &Arc<AtomicBool>,
+    ) -> Result<Step, ExecuteError> {
+        let fault = || ExecuteError::during(Code::Internal, "a fault in the built-in tool");
+        let place = Arc::clone(&self.shop.places).acquire_owned().await.map_err(|_| fault())?;
+        let (work, args) = (self.work, call.call().args.clone());
+        let clock = Arc::clone(&self.shop.clock);
+        let until = clock.mono().after(MOST).min(ctx.deadline);
+        let run = Run { stopped: Arc::clone(stopped), clock, until };
+        let computed = tokio::task::spawn_blocking(move || {
+            // Kept until the thread is done, even where nobody waits for it any more.
+            let _place = place;
+            work(Fields::of(&args), &run)
+        });
+        match computed.await.map_err(|_| fault())? {
+            Ok(answer) => Ok(Step::Done(self.outcome(ctx.caller, answer).await)),
+            Err(message) => Ok(Step::Done(Outcome::failed(&message))),
+        }
+    }
+
+    async fn outcome(&self, owner: &Caller, answer: Answer) -> Outcome {
+        let Some(picture) = answer.picture else {
+            return Outcome::value(Json::of(&answer.value));
+        };
+        let kept = match &self.shop.artefacts {
+            Some(artefacts) => artefacts.keep(owner, picture.bytes.clone()).await.ok(),
+            None => None,
+        };
+        let body = picture::result(answer.value, &picture, kept.as_ref());
+        Outcome { body: Body::Mcp(Json::of(&body)), is_error: false }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

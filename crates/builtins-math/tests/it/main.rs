@@ -1,0 +1,4 @@
+//! The tools as they are offered.
+
+#[cfg(test)]
+mod real;

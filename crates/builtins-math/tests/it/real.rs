@@ -1,0 +1,119 @@
+//! What Python's libraries say to the same arguments. The cases and the verdicts are theirs, in
+//! `tests/real/authority.py`; the answers are the tools'.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::context::{caller, context};
+use tool::{
+    Args, Body, Call, CallId, Clock, Granted, Mono, Org, SourceName, Step, Ticket, ToolKey, Wall,
+};
+
+#[derive(Debug)]
+struct Still;
+impl Clock for Still {
+    fn wall(&self) -> Wall {
+        Wall(0)
+    }
+    fn mono(&self) -> Mono {
+        Mono(Duration::ZERO)
+    }
+}
+
+fn python() -> PathBuf {
+    let named = std::env::var_os("TOOLKEEP_REAL").map(PathBuf::from);
+    let folder = named.expect(
+        "TOOLKEEP_REAL names no folder of installed programs: run `cargo xtask provision`, set what it \
+         prints, and run again; or leave these tests out: `-E 'not test(/^real::/)'`",
+    );
+    let python = folder.join("venv-math/bin/python");
+    assert!(python.exists(), "{} is missing; run `cargo xtask provision`", python.display());
+    python
+}
+
+/// Runs the script; what it prints.
+fn authority(what: &str, tool: &str, input: &Value) -> Value {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/authority.py");
+    #[expect(clippy::disallowed_methods, reason = "the authority is a program of its own")]
+    let mut python = Command::new(python());
+    python.arg(script).args([what, tool]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child =
+        python.env("OMP_NUM_THREADS", "1").env("OPENBLAS_NUM_THREADS", "1").spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let text = input.to_string();
+    let writer = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
+    let ended = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap_or_default();
+    assert!(ended.status.success(), "the authority failed on {tool}");
+    serde_json::from_slice(&ended.stdout).unwrap()
+}
+
+/// What the tool says to each case.
+async fn answers(tool: &str, cases: &[Value]) -> Vec<Value> {
+    let clock: Arc<dyn Clock> = Arc::new(Still);
+    let tools = builtins_math::all(&clock, None);
+    let builtin = tools.iter().find(|it| it.tool.name.as_str() == tool).unwrap();
+    let source = SourceName::new("builtin").unwrap();
+    let key = ToolKey { org: Org::default(), source, name: builtin.tool.name.clone() };
+    let caller = caller();
+    let mut answered = Vec::new();
+    for args in cases {
+        let checked = Args::check(args.to_string()).unwrap();
+        let call = Call {
+            id: CallId(uuid::Uuid::nil()),
+            parent: None,
+            continues: None,
+            unasked: None,
+            key: key.clone(),
+            tool: Arc::clone(&builtin.tool),
+            args: checked,
+        };
+        let ticket = Ticket::issue(call.id, drop);
+        let granted = Granted::of(&call, &ticket).unwrap();
+        let step = builtin.executor.execute(granted, &context(&caller)).await.unwrap();
+        let Step::Done(outcome) = step else { panic!("it waits") };
+        let (Body::Value(value) | Body::Mcp(value)) = &outcome.body;
+        let field = if outcome.is_error { "error" } else { "answer" };
+        answered.push(json!({ "args": args, field: value.value() }));
+    }
+    answered
+}
+
+async fn agrees(tool: &str) {
+    let cases = authority("cases", tool, &json!(null));
+    let cases = cases.as_array().unwrap();
+    assert!(cases.len() >= 220, "{tool}: only {} cases", cases.len());
+    let verdict = authority("judge", tool, &json!(answers(tool, cases).await));
+    let wrong = verdict["wrong"].as_array().unwrap();
+    let (worst, allowed) = (&verdict["worst"], &verdict["tolerance"]);
+    println!("| `{tool}` | {} | {worst:.3} | {allowed} |", cases.len());
+    let first: Vec<&Value> = wrong.iter().take(5).collect();
+    assert!(wrong.is_empty(), "{tool}: {} of {} are wrong: {first:#?}", wrong.len(), cases.len());
+}
+
+macro_rules! agreed {
+    ($($name:ident: $tool:literal,)*) => {$(
+        #[tokio::test]
+        async fn $name() {
+            agrees($tool).await;
+        }
+    )*};
+}
+
+agreed! {
+    expressions_are_those_of_python: "calculate",
+    statistics_are_those_of_numpy_and_scipy: "statistics",
+    solutions_are_those_of_numpy: "matrix_solve",
+    eigenvalues_are_those_of_numpy: "matrix_eigenvalues",
+    singular_values_are_those_of_numpy: "matrix_svd",
+    inverses_and_determinants_are_those_of_numpy: "matrix_op",
+    simulations_agree_with_quadrature: "monte_carlo",
+    integrals_and_bootstraps_agree_with_scipy: "monte_carlo_native",
+    steps_are_those_of_scipy: "solve_ode",
+    minima_are_those_of_scipy: "optimize",
+    samples_are_of_the_density: "mcmc",
+}

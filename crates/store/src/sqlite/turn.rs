@@ -1,0 +1,66 @@
+//! The turn of the store's thread: what is asked for, in its order.
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+use tool::Version;
+
+use super::sql::{self, Error, Put};
+
+/// The most writes of one transaction.
+const TOGETHER: usize = 64;
+
+/// What the thread is asked for.
+pub(super) enum Job {
+    Put(Put, Reply<Version>),
+    Other(Box<dyn FnOnce(&mut Connection) + Send>),
+}
+
+type Reply<T> = oneshot::Sender<Result<T, Error>>;
+pub(super) type Answer<T> = oneshot::Receiver<Result<T, Error>>;
+
+/// Works until nobody is left who could ask. Writes that wait one behind the other are one transaction.
+pub(super) fn work(connection: &mut Connection, queue: &mut mpsc::Receiver<Job>) {
+    let mut next = queue.blocking_recv();
+    while let Some(job) = next {
+        next = None;
+        match job {
+            Job::Other(work) => work(connection),
+            Job::Put(first, reply) => {
+                let (mut puts, mut replies) = (vec![first], vec![reply]);
+                while puts.len() < TOGETHER && next.is_none() {
+                    match queue.try_recv() {
+                        Ok(Job::Put(put, reply)) => {
+                            puts.push(put);
+                            replies.push(reply);
+                        }
+                        Ok(other) => next = Some(other),
+                        Err(_) => break,
+                    }
+                }
+                put(connection, &puts, replies);
+            }
+        }
+        next = next.or_else(|| queue.blocking_recv());
+    }
+}
+
+/// Nobody waits for an answer any more where it cannot be sent; the work is done all the same.
+fn put(connection: &mut Connection, puts: &[Put], replies: Vec<Reply<Version>>) {
+    match sql::put_all(connection, puts) {
+        Ok(done) => {
+            for (reply, done) in replies.into_iter().zip(done) {
+                let _unheard = reply.send(done);
+            }
+        }
+        Err(error) if puts.len() == 1 => {
+            let reply = replies.into_iter().next();
+            let _unheard = reply.map(|reply| reply.send(Err(error.into())));
+        }
+        // One that is too much for the disk must not fail the others.
+        Err(_) => {
+            for (one, reply) in puts.iter().zip(replies) {
+                put(connection, std::slice::from_ref(one), vec![reply]);
+            }
+        }
+    }
+}

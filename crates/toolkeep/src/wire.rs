@@ -90,12 +90,8 @@ fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure 
 
 async fn run(start: Start) -> Result<Running, Failure> {
     let early = Early::begin(&start.held);
-    let listener =
-        if start.listen { Some(bind(start.config.listen, "--listen").await?) } else { None };
-    let grpc = match start.grpc {
-        Some(address) => Some(bind(address, "--grpc-listen").await?),
-        None => None,
-    };
+    let listener = bind(start.listen.then_some(start.config.listen), "--listen").await?;
+    let grpc = bind(start.grpc, "--grpc-listen").await?;
     let spoken = grpc.as_ref().and_then(|listener| listener.local_addr().ok());
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let workers = if start.listen { Workers::start() } else { Ok(Workers::here()) };

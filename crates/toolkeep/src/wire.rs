@@ -275,7 +275,8 @@ async fn ways(
     let at = (Arc::clone(&store), Arc::clone(&clock));
     let cluster = Cluster::open(&start.config.nodes, at, &egress).await?;
     let kept = Kept::new(&start.config, (keys, store), egress.clone(), clock).await?;
-    let files = files::work(&start.held.data().work());
+    let data = start.held.data();
+    let files = files::Own { data: data.path().to_owned(), work: data.work() };
     let manifests = Arc::clone(&kept.manifests);
     let ways = Ways { egress, files, manifests, tokens, cluster };
     Ok((ways, kept, sealed))

@@ -52,6 +52,19 @@ impl Entry {
         self
     }
 
+    /// The same tool, run by another executor.
+    pub(crate) fn run_by(&self, executor: Arc<dyn Executor>) -> Self {
+        Self {
+            key: self.key.clone(),
+            tool: Arc::clone(&self.tool),
+            executor,
+            definition: self.definition,
+            hidden: self.hidden,
+            durability: self.durability,
+            schema: self.schema.again(),
+        }
+    }
+
     /// How sure the records of its calls must be: as the operator says, or synced where a call may
     /// change something.
     pub fn need(&self) -> Durability {

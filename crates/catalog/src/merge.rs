@@ -1,8 +1,9 @@
 //! All shelves as one catalog.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tool::{Map, Problem, SourceName};
+use tool::{Executor, Map, Problem, SourceName};
 
 use crate::entry::Entry;
 use crate::looks::{look, looks};
@@ -25,8 +26,13 @@ impl Catalog {
     pub fn merge(number: u64, shelves: Vec<Arc<Shelf>>) -> Self {
         let mut catalog = Self { number, ..Self::default() };
         let mut taken = Taken::default();
+        let mut elsewhere = Elsewhere::new();
         for shelf in &shelves {
             for entry in &shelf.tools {
+                if let Some(at) = catalog.same(entry) {
+                    elsewhere.entry(at).or_default().push(Arc::clone(&entry.executor));
+                    continue;
+                }
                 match taken.take(entry) {
                     Ok(()) => {
                         catalog.by_name.insert(entry.key.name.to_string(), catalog.tools.len());
@@ -46,7 +52,27 @@ impl Catalog {
             catalog.refused.extend(told.map(|problem| (shelf.source.clone(), problem)));
         }
         catalog.shelves = shelves;
+        catalog.place(elsewhere);
         catalog
+    }
+
+    /// The same tool of another source, where both run it in a place: one tool in several places.
+    fn same(&self, entry: &Entry) -> Option<usize> {
+        if entry.executor.places().is_empty() {
+            return None;
+        }
+        let (at, first) = self.find(entry.key.name.as_str())?;
+        let same = first.key.source != entry.key.source && first.definition == entry.definition;
+        (same && !first.executor.places().is_empty()).then_some(at)
+    }
+
+    fn place(&mut self, elsewhere: Elsewhere) {
+        for (at, others) in elsewhere {
+            let Some(entry) = self.tools.get_mut(at) else { continue };
+            if let Some(executor) = entry.executor.beside(&others) {
+                *entry = Arc::new(entry.run_by(executor));
+            }
+        }
     }
 
     /// A tool and its place in the catalog.
@@ -82,6 +108,9 @@ impl Catalog {
         own.flat_map(|shelf| &shelf.problems).chain(refused.map(|(_, problem)| problem))
     }
 }
+
+/// What else runs a tool, by the tool's place in the catalog.
+type Elsewhere = BTreeMap<usize, Vec<Arc<dyn Executor>>>;
 
 fn conflict(entry: &Entry, first: &Entry) -> Problem {
     let (name, holder) = (&entry.key.name, &first.key);

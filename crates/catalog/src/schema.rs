@@ -25,6 +25,13 @@ pub struct Schema {
     compiled: OnceLock<Result<Validator, String>>,
 }
 
+impl Schema {
+    /// The same, to be compiled anew.
+    pub(crate) fn again(&self) -> Self {
+        Self { text: self.text.clone(), compiled: OnceLock::new() }
+    }
+}
+
 /// One thing that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArgumentFault {

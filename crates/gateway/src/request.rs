@@ -15,6 +15,13 @@ use tool::{CallId, CallerType, Json};
 pub enum Target {
     /// A tool, by its name.
     Tool(String),
+    /// A tool of one source; with any other it is unknown.
+    Of {
+        /// The source.
+        source: String,
+        /// The tool.
+        name: String,
+    },
     /// A method of one source, by its name of [`tool::METHODS`].
     Method {
         /// The source.
@@ -28,7 +35,7 @@ impl Target {
     /// As records and answers name it.
     pub(crate) fn name(&self) -> &str {
         match self {
-            Self::Tool(name) => name,
+            Self::Tool(name) | Self::Of { name, .. } => name,
             Self::Method { name, .. } => name,
         }
     }

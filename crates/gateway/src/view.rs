@@ -108,6 +108,9 @@ impl View {
     pub(crate) fn target(&self, target: &Target) -> Option<(&Arc<Entry>, &Residual)> {
         match target {
             Target::Tool(name) => self.find(name),
+            Target::Of { source, name } => {
+                self.find(name).filter(|(entry, _)| entry.key.source.as_str() == source)
+            }
             Target::Method { source, name } => self.method(source, name),
         }
     }

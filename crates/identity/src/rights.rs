@@ -46,14 +46,29 @@ rights! {
     ActAs = "act_as",
     /// Make, change and disable organisations, with the tools they may use. Never an agent's.
     OrgsWrite = "orgs:write",
+    /// Register the tools of the node that the key's user names (spec 4).
+    NodesRegister = "nodes:register",
+    /// Register and remove tools of all nodes. Never an agent's.
+    NodesWrite = "nodes:write",
+    /// Be told where nodes are.
+    NodesResolve = "nodes:resolve",
 }
 
 impl Right {
     /// Whether a key marked `agent` may carry it: one who acts for a person does not decide for him.
     pub const fn fits_agent(self) -> bool {
         match self {
-            Self::Approve | Self::KeysWrite | Self::OrgsWrite | Self::PinsWrite => false,
-            Self::RecordsRead | Self::SourcesRefresh | Self::PolicyExplain | Self::ActAs => true,
+            Self::Approve
+            | Self::KeysWrite
+            | Self::OrgsWrite
+            | Self::PinsWrite
+            | Self::NodesWrite => false,
+            Self::RecordsRead
+            | Self::SourcesRefresh
+            | Self::PolicyExplain
+            | Self::ActAs
+            | Self::NodesRegister
+            | Self::NodesResolve => true,
         }
     }
 }

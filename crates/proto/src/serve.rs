@@ -94,12 +94,13 @@ pub trait Tools: Send + Sync + 'static {
     ///
     /// # Errors
     /// Where the credential is no good.
-    fn who(&self, headers: &MetadataMap) -> Result<String, Status>;
+    fn who(&self, headers: MetadataMap) -> Boxed<Result<String, Status>>;
 
     /// The tools for that caller.
     fn list(&self, headers: MetadataMap) -> Boxed<Result<Vec<Tool>, Status>>;
 
-    /// Runs one call. What went wrong with it is a [`Said`]; the status is for requests that are none.
+    /// Runs one call, for the caller of its headers. What went wrong with it is a [`Said`]; the status is
+    /// for requests that are none, such as one without a credential.
     fn call(&self, asked: Asked) -> Boxed<Result<Said, Status>>;
 
     /// The node's id; empty where this is none.
@@ -165,8 +166,10 @@ struct Door {
 }
 
 impl Door {
-    fn entered(&self, headers: &MetadataMap, id: &str) -> Result<Entered, Status> {
-        let who = self.tools.who(headers)?;
+    /// Whose it is matters only where it can be cancelled.
+    async fn entered(&self, headers: &MetadataMap, id: &str) -> Result<Entered, Status> {
+        let who =
+            if id.is_empty() { String::new() } else { self.tools.who(headers.clone()).await? };
         self.running.enter(who, id)
     }
 }
@@ -178,8 +181,7 @@ impl ToolExecutor for Door {
         request: Request<CallFunctionRequest>,
     ) -> Result<Response<CallFunctionResponse>, Status> {
         let (headers, _, CallFunctionRequest { tool_name, input }) = request.into_parts();
-        let entered = self.entered(&headers, "")?;
-        let (within, cancelled) = (within(&headers), entered.cancelled());
+        let (within, cancelled) = (within(&headers), CancellationToken::new());
         let progress = Told::default();
         let asked = Asked { tool_name, input, headers, within, progress, cancelled };
         let Said { success, output, error, metadata } = self.tools.call(asked).await?;
@@ -191,7 +193,6 @@ impl ToolExecutor for Door {
 impl Node for Door {
     async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListResponse>, Status> {
         let (headers, _, ListRequest {}) = request.into_parts();
-        self.tools.who(&headers)?;
         let (node_id, draining) = (self.tools.node_id(), self.tools.draining());
         let tools = self.tools.list(headers).await?;
         Ok(Response::new(ListResponse { node_id, tools, draining }))
@@ -201,7 +202,7 @@ impl Node for Door {
 
     async fn call(&self, request: Request<node::CallRequest>) -> Result<Response<Events>, Status> {
         let (headers, _, node::CallRequest { call_id, tool_name, input }) = request.into_parts();
-        let entered = self.entered(&headers, &call_id)?;
+        let entered = self.entered(&headers, &call_id).await?;
         let (sender, told) = tokio::sync::mpsc::channel(PROGRESS);
         let (within, cancelled) = (within(&headers), entered.cancelled());
         let progress = Told(Some(sender));
@@ -214,7 +215,7 @@ impl Node for Door {
         request: Request<CancelRequest>,
     ) -> Result<Response<CancelResponse>, Status> {
         let (headers, _, CancelRequest { call_id }) = request.into_parts();
-        let who = self.tools.who(&headers)?;
+        let who = self.tools.who(headers).await?;
         Ok(Response::new(CancelResponse { found: self.running.cancel(who, call_id) }))
     }
 }

@@ -1,6 +1,7 @@
 //! The routes of other systems, in their shapes. They translate to the gateway and back; what they
 //! decide on is nothing.
 
+mod cluster;
 mod modules;
 
 use axum::extract::Request;
@@ -9,6 +10,8 @@ use axum::http::header::AUTHORIZATION;
 use crate::error::ApiError;
 use crate::rest::route::Route;
 
+pub(crate) use cluster::speaks;
+
 /// Routes that need no key.
 pub(crate) fn open() -> Vec<Route> {
     modules::open()
@@ -16,7 +19,7 @@ pub(crate) fn open() -> Vec<Route> {
 
 /// All others.
 pub(crate) fn keyed() -> Vec<Route> {
-    modules::keyed()
+    modules::keyed().into_iter().chain(cluster::keyed()).collect()
 }
 
 /// On these routes a refusal has spec 0's words beside ours.

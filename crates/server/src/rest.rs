@@ -9,6 +9,7 @@ mod explain;
 mod frames;
 mod health;
 mod keys;
+mod nodes;
 pub(crate) mod openapi;
 mod orgs;
 mod personas;
@@ -65,6 +66,7 @@ fn keyed() -> Vec<route::Route> {
         personas::routes(),
         roles::routes(),
         orgs::routes(),
+        nodes::routes(),
         health::keyed(),
         facades::keyed(),
     ];

@@ -43,6 +43,8 @@ pub struct Parts {
     pub max_body: usize,
     /// How callers are told of calls that are held.
     pub notices: Notices,
+    /// The registry of nodes' tools, where there is one.
+    pub nodes: Option<Arc<dyn tool::node::Nodes>>,
     /// The installation's secret: keys for what clients carry for us are derived from it.
     pub secret: Secret,
 }

@@ -1,6 +1,7 @@
 //! The port through which calls run.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +22,16 @@ pub trait Executor: Send + Sync + fmt::Debug {
         call: Granted<'a>,
         ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>>;
+
+    /// The nodes that may run it, the first one first; none of what runs nowhere in particular.
+    fn places(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// One that runs the same tool in the places of `others` too. `None` where it cannot.
+    fn beside(&self, _others: &[Arc<dyn Executor>]) -> Option<Arc<dyn Executor>> {
+        None
+    }
 }
 
 /// A call that may run: its intent is on record.

@@ -13,6 +13,7 @@ pub mod json;
 pub mod ledger;
 pub mod map;
 pub mod name;
+pub mod node;
 pub mod outcome;
 pub mod secret;
 pub mod source;

@@ -1,6 +1,7 @@
 //! Puts the program together: the only place that names concrete types.
 
 mod checkpoints;
+mod cluster;
 mod configuration;
 mod credentials;
 mod door;
@@ -10,6 +11,7 @@ mod files;
 mod held;
 mod internals;
 mod issuers;
+mod listen;
 mod manifests;
 mod places;
 mod sources;
@@ -28,7 +30,6 @@ use ledger::FileLedger;
 use policy::Policy;
 use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts, Workers};
 use store::{Sealed, SqliteStore};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -41,10 +42,12 @@ use crate::cli::wiring::{Running, Start, Wiring};
 use crate::clock::SystemClock;
 use crate::config::{self, Config, Fault, Faults, Latest, Place, ServerConfig};
 use checkpoints::Sealing;
+use cluster::Cluster;
 use credentials::Configured;
 use door::RouterDoor;
 use early::Early;
 use internals::Inside;
+use listen::{bind, grpc_door};
 use manifests::Kept;
 use sources::{Ways, Workshop};
 
@@ -85,7 +88,9 @@ fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure 
 
 async fn run(start: Start) -> Result<Running, Failure> {
     let early = Early::begin(&start.held);
-    let listener = if start.listen { Some(bind(&start).await?) } else { None };
+    let listener = bind(start.listen.then_some(start.config.listen), "--listen").await?;
+    let grpc = bind(start.grpc, "--grpc-listen").await?;
+    let spoken = grpc.as_ref().and_then(|listener| listener.local_addr().ok());
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let workers = if start.listen { Workers::start() } else { Ok(Workers::here()) };
     let workers = workers.map_err(fault("the threads for connections"))?;
@@ -118,7 +123,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
                         app.doors.close();
                     };
                     let serve = server::listen(listener, front, &workers, stop.clone());
-                    tokio::join!(serve, streams);
+                    tokio::join!(serve, streams, grpc_door(&app.doors, grpc, stop.clone()));
                 }
                 None => stop.cancelled().await,
             }
@@ -130,6 +135,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = app.gateway.tend() => {}
             () = app.hooks.run() => {}
             () = app.seals.tend() => {}
+            () = app.workshop.cluster.follow(&app.intake) => {}
         }
         app.end().await;
         // Sources may have something that runs there: theirs comes to its end first.
@@ -137,7 +143,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
         drop(held);
         Ok(())
     });
-    Ok(Running { address, door, made, ended })
+    Ok(Running { address, grpc: spoken, door, made, ended })
 }
 
 /// Looks after the doors, by itself: a command without a server never waits for anything else.
@@ -148,15 +154,6 @@ fn tend(tasks: &TaskTracker, doors: Doors, stopped: CancellationToken) {
             () = stopped.cancelled() => {}
         }
     }));
-}
-
-/// The configuration has refused addresses that others can reach, unless TLS ends in front of them.
-async fn bind(start: &Start) -> Result<TcpListener, Failure> {
-    let address = start.config.listen;
-    TcpListener::bind(address).await.map_err(|error| {
-        Failure::new(Exit::NoServer, format!("cannot listen on {address}: {error}"))
-            .fix("choose another address with `--listen`; port 0 takes a free one")
-    })
 }
 
 async fn read_keys(store: Arc<dyn Store>, start: &Start) -> Result<Keys, Failure> {
@@ -240,6 +237,7 @@ async fn assemble(
         hosts: hosts(config),
         max_body: config.server.max_body,
         notices: held::notices(config),
+        nodes: Some(workshop.cluster.registry()),
         secret: mac_key,
     });
     Ok(App {
@@ -266,11 +264,14 @@ async fn ways(
     let sealed = Sealed::new(Arc::clone(store), &tokens, "held calls");
     let tokens = Arc::new(Sealed::new(Arc::clone(store), &tokens, "upstream tokens"));
     let (store, clock) = (Arc::clone(store), Arc::clone(clock));
+    let at = (Arc::clone(&store), Arc::clone(&clock));
+    let cluster = Cluster::open(&start.config.nodes, at, &egress).await?;
     let kept = Kept::new(&start.config, (keys, store), egress.clone(), clock).await?;
     let data = start.held.data();
     let files = files::Own { data: data.path().to_owned(), work: data.work() };
     let cages = Arc::new(Cages::new(launcher(), files::place(&files), start.config.server.cage));
-    let ways = Ways { egress, files, cages, manifests: Arc::clone(&kept.manifests), tokens };
+    let manifests = Arc::clone(&kept.manifests);
+    let ways = Ways { egress, files, cages, manifests, tokens, cluster };
     Ok((ways, kept, sealed))
 }
 
@@ -319,6 +320,7 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>, said: &mut bool) {
                 if let Err(error) = app.keys.set_guests(guests).await {
                     tracing::error!(%error, "the personas are not read anew");
                 }
+                app.workshop.cluster.take(&config.nodes);
                 let sources = app.workshop.build(config, &Faults::default());
                 // No tool of the old sources under the new rules, and none of the new under the old.
                 app.intake.set_with(sources, &config.policy);

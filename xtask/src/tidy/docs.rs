@@ -1,6 +1,8 @@
 //! Documents against the code: a page for each error code, golden documents there, promises with
 //! their tests, commands that can be run.
 
+use std::collections::HashSet;
+
 use super::Finding;
 use super::files::Text;
 use super::source::Source;
@@ -88,10 +90,20 @@ const PROMISES: &[&str] = &["SECURITY.md", "docs/reference/specs.md"];
 /// Every row of a table of promises names tests that exist, or says that its proof is open.
 fn promises(texts: &[Text], sources: &[Source<'_>]) -> Vec<Finding> {
     let files = texts.iter().filter(|text| PROMISES.contains(&text.path.as_str()));
-    files.flat_map(|file| promised(file, sources)).collect()
+    let python: HashSet<&str> = texts.iter().flat_map(python_tests).collect();
+    let proven =
+        |test: &str| python.contains(test) || sources.iter().any(|source| source.has_test(test));
+    files.flat_map(|file| promised(file, &proven)).collect()
 }
 
-fn promised(file: &Text, sources: &[Source<'_>]) -> Vec<Finding> {
+/// The tests of a Python file, without what makes them tests: `def test_NAME(`.
+fn python_tests(file: &Text) -> impl Iterator<Item = &str> {
+    let is_test = file.is("py") && file.path.contains("/tests/test_");
+    let lines = file.text.lines().filter(move |_| is_test);
+    lines.filter_map(|line| line.strip_prefix("def test_")?.split('(').next())
+}
+
+fn promised(file: &Text, proven: &dyn Fn(&str) -> bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in file.lines().filter(|(_, line)| line.starts_with('|')) {
         let proof = line.trim_end_matches(['|', ' ']).rsplit('|').next().unwrap_or_default().trim();
@@ -107,7 +119,7 @@ fn promised(file: &Text, sources: &[Source<'_>]) -> Vec<Finding> {
         }
         for name in names {
             let function = name.rsplit("::").next().unwrap_or(name);
-            if !sources.iter().any(|source| source.has_test(function)) {
+            if !proven(function) {
                 let what = format!("there is no test `{function}`");
                 findings.push(Finding::new(
                     &file.path,
@@ -220,6 +232,12 @@ mod tests {
         assert_eq!((specs("`survives`"), specs("`survives`, `dies`"), specs("")), (0, 1, 1));
         let product = ("crates/a/src/b.rs", "fn survives() {}");
         assert_eq!(findings(&[("SECURITY.md", &table("`b::survives`")), product]).len(), 1);
+        let python = |path| (path, "def test_lives(told):\n    pass\n\ndef helps():\n    pass\n");
+        let found =
+            |proof: &str, path| findings(&[("SECURITY.md", &table(proof)), python(path)]).len();
+        assert_eq!(found("`lives`", "python/tests/test_a.py"), 0);
+        assert_eq!(found("`helps`", "python/tests/test_a.py"), 1);
+        assert_eq!(found("`lives`", "python/src/a.py"), 1);
     }
 
     #[test]

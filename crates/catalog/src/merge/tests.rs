@@ -143,3 +143,50 @@ fn hidden_characters_are_written_out_and_the_hash_is_of_what_was_received() {
     assert_eq!(odd.tools[0].tool, again.tools[0].tool);
     assert_ne!(odd.tools[0].definition, again.tools[0].definition);
 }
+
+/// Runs nothing, in places.
+#[derive(Debug)]
+struct Somewhere(Vec<String>);
+
+impl tool::Executor for Somewhere {
+    fn execute<'a>(
+        &'a self,
+        _: tool::Granted<'a>,
+        _: &'a tool::Context<'a>,
+    ) -> tool::Boxed<'a, Result<tool::Step, tool::ExecuteError>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn places(&self) -> Vec<String> {
+        self.0.clone()
+    }
+
+    fn beside(&self, others: &[Arc<dyn tool::Executor>]) -> Option<Arc<dyn tool::Executor>> {
+        let others = others.iter().flat_map(|other| other.places());
+        Some(Arc::new(Self(self.0.iter().cloned().chain(others).collect())))
+    }
+}
+
+#[test]
+fn one_definition_in_several_places_is_one_tool_and_another_is_a_name_that_is_taken() {
+    let at = |place: &str, name: &str, description: &str| {
+        let executor = Arc::new(Somewhere(vec![place.to_owned()]));
+        Offer { executor, ..offer(name, description) }
+    };
+    let shelves = [
+        shelf("a", vec![at("a", "x", "1")]),
+        shelf("b", vec![at("b", "x", "1"), at("b", "y", "1")]),
+        shelf("c", vec![at("c", "x", "2")]),
+        // Of no place, so it is no other place of the same tool.
+        shelf("d", vec![offer("y", "1")]),
+    ];
+    let catalog = Catalog::merge(1, shelves.into_iter().map(Arc::new).collect());
+    assert_eq!(names(&catalog), ["x", "y"]);
+    let places = |name: &str| catalog.find(name).unwrap().1.executor.places();
+    assert_eq!(
+        (places("x"), places("y")),
+        (vec!["a".to_owned(), "b".into()], vec!["b".to_owned()])
+    );
+    let told = |source: &str| catalog.problems(&SourceName::new(source).unwrap()).count();
+    assert_eq!((told("b"), told("c"), told("d")), (0, 1, 1));
+}

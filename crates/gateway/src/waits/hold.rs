@@ -24,7 +24,8 @@ impl Gateway {
     ) -> Result<Step, Refused> {
         // What goes on with answers of its client, or has no arguments of its own to be shown, has
         // nothing that a person could agree to.
-        let plain = matches!(request.target, Target::Tool(_)) && request.continues.is_none();
+        let plain = matches!(request.target, Target::Tool(_) | Target::Of { .. })
+            && request.continues.is_none();
         let Some(waits) = self.waits.as_ref().filter(|_| plain) else {
             return Err(denied(Code::ApprovalRequired, reason));
         };

@@ -6,6 +6,7 @@ use prost::Message as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tonic::Status;
 use tonic::metadata::MetadataMap;
 use tonic_health::pb::health_client::HealthClient;
@@ -27,12 +28,8 @@ struct Two {
 }
 
 impl Tools for Two {
-    fn who(&self, headers: &MetadataMap) -> Result<String, Status> {
-        match headers.get("authorization").map(|value| value.to_str()) {
-            Some(Ok("Bearer bad")) => Err(Status::unauthenticated("no such key")),
-            Some(Ok(who)) => Ok(who.to_owned()),
-            _ => Ok(String::new()),
-        }
+    fn who(&self, headers: MetadataMap) -> Boxed<Result<String, Status>> {
+        Box::pin(async move { who(&headers) })
     }
 
     fn list(&self, _: MetadataMap) -> Boxed<Result<Vec<Tool>, Status>> {
@@ -43,6 +40,7 @@ impl Tools for Two {
     fn call(&self, asked: Asked) -> Boxed<Result<Said, Status>> {
         let dropped = Dropped(self.dropped.clone());
         Box::pin(async move {
+            who(&asked.headers)?;
             let _dropped = dropped;
             match asked.tool_name.as_str() {
                 "echo" => Ok(Said { success: true, output: asked.input, ..Said::default() }),
@@ -66,6 +64,14 @@ impl Tools for Two {
     }
 }
 
+fn who(headers: &MetadataMap) -> Result<String, Status> {
+    match headers.get("authorization").map(|value| value.to_str()) {
+        Some(Ok("Bearer bad")) => Err(Status::unauthenticated("no such key")),
+        Some(Ok(who)) => Ok(who.to_owned()),
+        _ => Ok(String::new()),
+    }
+}
+
 struct Dropped(mpsc::Sender<()>);
 impl Drop for Dropped {
     fn drop(&mut self) {
@@ -86,7 +92,8 @@ async fn up() -> Up {
     let address = listener.local_addr().unwrap();
     let (sender, dropped) = mpsc::channel(8);
     let stop = CancellationToken::new();
-    let served = tokio::spawn(serve(Arc::new(Two { dropped: sender }), listener, stop.clone()));
+    let served =
+        TaskTracker::new().spawn(serve(Arc::new(Two { dropped: sender }), listener, stop.clone()));
     let line = Line::new(move || {
         Box::pin(async move {
             let stream = TcpStream::connect(address).await?;
@@ -128,12 +135,17 @@ async fn calls_of_spec_4_are_answered_whatever_becomes_of_them() {
 
 #[tokio::test]
 async fn a_bad_credential_is_a_status_and_calls_nothing() {
-    let mut up = up().await;
+    let up = up().await;
+    let bad = || "Bearer bad".parse().unwrap();
     let mut request = tonic::Request::new(of("echo"));
-    request.metadata_mut().insert("authorization", "Bearer bad".parse().unwrap());
+    request.metadata_mut().insert("authorization", bad());
     let status = up.line.executor().call_function(request).await.unwrap_err();
     assert_eq!(status.code(), tonic::Code::Unauthenticated);
-    assert!(up.dropped.try_recv().is_err());
+    let call_id = "c1".to_owned();
+    let mut request = tonic::Request::new(CancelRequest { call_id });
+    request.metadata_mut().insert("authorization", bad());
+    let status = up.line.node().cancel(request).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::Unauthenticated);
 }
 
 #[tokio::test]

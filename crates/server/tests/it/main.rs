@@ -5,6 +5,8 @@ mod approvals;
 #[cfg(test)]
 mod claims;
 #[cfg(test)]
+mod cluster;
+#[cfg(test)]
 mod connections;
 #[cfg(test)]
 mod data;
@@ -14,6 +16,8 @@ mod doors;
 mod facades;
 #[cfg(test)]
 mod files;
+#[cfg(test)]
+mod grpc;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `toolkeep serve`.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use clap::Args;
@@ -36,6 +37,10 @@ pub(super) struct Serve {
     /// The address to listen on [default: 127.0.0.1:8080].
     #[arg(long, env = "TOOLKEEP_LISTEN", value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Listen for gRPC too, with spec 4's `CallFunction`: an address on loopback, such as 127.0.0.1:50050.
+    /// Callers send their key as the metadata `authorization: Bearer KEY`.
+    #[arg(long, env = "TOOLKEEP_GRPC_LISTEN", value_name = "ADDRESS")]
+    grpc_listen: Option<SocketAddr>,
     /// Let callers on this machine in without a key, as users with no rights. Only on loopback.
     #[arg(long)]
     open: bool,
@@ -51,6 +56,8 @@ struct Started {
     owner_key: String,
     agent_key: String,
     open: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grpc: Option<String>,
     faults: config::Faults,
 }
 
@@ -67,6 +74,10 @@ impl Serve {
                 Failure::new(Exit::Usage, message).fix("listen on 127.0.0.1, or leave it out")
             );
         }
+        if let Some(address) = self.grpc_listen.filter(|address| !address.ip().is_loopback()) {
+            let message = format!("`{address}` is open to the network, and this is plaintext");
+            return Err(Failure::new(Exit::Usage, message).fix("listen on 127.0.0.1"));
+        }
         if !reading.faults.0.is_empty() {
             ui.note(&format!(
                 "{}\n\nthe sources above are left out; the others are served",
@@ -80,6 +91,7 @@ impl Serve {
         let faults = start.faults.clone();
         let start = Start {
             listen: true,
+            grpc: self.grpc_listen,
             open: self.open.then_some(Level::User),
             make_keys: self.make_keys,
             ..start
@@ -110,6 +122,7 @@ impl Serve {
             owner_key: file(FirstKey::Owner),
             agent_key: file(FirstKey::Agent),
             open: self.open,
+            grpc: running.grpc.map(|address| address.to_string()),
             faults,
         };
         ui.answer(&started, || text(&started, &running.made))
@@ -128,6 +141,9 @@ fn text(started: &Started, made: &[FirstKey]) -> String {
         new(FirstKey::Owner),
         new(FirstKey::Agent),
     );
+    if let Some(grpc) = &started.grpc {
+        let _infallible = write!(text, "\ngRPC is spoken on {grpc}.\n");
+    }
     if started.open {
         text += "\nWithout a key everyone on this machine is a user: --open.\n";
     }

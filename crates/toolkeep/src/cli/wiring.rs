@@ -37,6 +37,8 @@ pub struct Start {
     pub held: Arc<Held>,
     /// Whether to listen on the configured address.
     pub listen: bool,
+    /// Where to listen for gRPC too; `None` is nowhere.
+    pub grpc: Option<SocketAddr>,
     /// The level of those who bring no key; `None` lets nobody in without one.
     pub open: Option<Level>,
     /// Whether to make keys anew that are missing.
@@ -60,8 +62,8 @@ impl Start {
             return Err(Failure::of_faults(reading.faults));
         };
         let faults = reading.faults.clone();
-        let (listen, open, make_keys) = (false, None, false);
-        Ok(Self { config, faults, setting, reading, held, listen, open, make_keys, stop })
+        let (listen, grpc, open, make_keys) = (false, None, None, false);
+        Ok(Self { config, faults, setting, reading, held, listen, grpc, open, make_keys, stop })
     }
 }
 
@@ -69,6 +71,8 @@ impl Start {
 pub struct Running {
     /// Where it listens.
     pub address: Option<SocketAddr>,
+    /// Where it listens for gRPC.
+    pub grpc: Option<SocketAddr>,
     /// Speaks to it without a socket.
     pub door: Arc<dyn Door>,
     /// The keys that were made.

@@ -48,6 +48,8 @@ pub struct Config {
     pub policy_said: bool,
     /// Where manifests of HTTP modules are kept. The URL may hold a password.
     pub redis: Option<Secret>,
+    /// Tools on other machines.
+    pub nodes: NodesConfig,
     /// Whose tokens are believed.
     pub tokens: Option<TokensConfig>,
     /// Sources whose tools those may use who have no persona; `None` is no limit.
@@ -58,6 +60,22 @@ impl Config {
     /// The rules, where the operator has any.
     pub fn rules(&self) -> Option<&policy::Rules> {
         Some(self.policy.rules()).filter(|rules| **rules != policy::Rules::default())
+    }
+}
+
+/// Tools on other machines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodesConfig {
+    /// Where they are.
+    pub addresses: nodes::Addresses,
+    /// How far they are trusted.
+    pub trust: Trust,
+}
+
+impl Default for NodesConfig {
+    /// None is known, and each is trusted, as modules are: it has a key of its own.
+    fn default() -> Self {
+        Self { addresses: nodes::Addresses::default(), trust: Trust::Full }
     }
 }
 

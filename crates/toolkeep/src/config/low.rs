@@ -4,6 +4,7 @@
 mod approvals;
 mod authorization;
 mod builtins;
+mod nodes;
 mod policy;
 mod records;
 mod text;
@@ -20,6 +21,7 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use super::field::Field;
 pub(super) use policy::{EffectWord, Example, Layer, Policy, Rule, SafetyWord, ScopeRule, Time};
 
+pub(super) use self::nodes::Nodes;
 pub(super) use approvals::{Approvals, Webhook};
 pub(super) use authorization::{GrantWord, OAuth, PerCaller};
 pub(super) use builtins::{Builtins, Folder, Narrowing, Search};
@@ -58,6 +60,8 @@ pub(super) struct File {
     pub(super) builtins: Field<Builtins>,
     /// The record of all calls.
     pub(super) records: Field<Records>,
+    /// Tools on other machines.
+    pub(super) nodes: Field<Nodes>,
     /// Whose tokens are believed, beside the keys of this program.
     pub(super) tokens: Field<Tokens>,
     /// Names of the sources whose tools those may use who have no persona, the owner apart: a list, or

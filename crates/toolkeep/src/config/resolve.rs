@@ -6,6 +6,7 @@ mod authorization;
 mod builtins;
 mod mcp_servers;
 mod modules;
+mod nodes;
 mod policy;
 mod records;
 mod source;
@@ -65,6 +66,7 @@ impl Resolver<'_> {
             policy: self.policy(low.policy.get()),
             policy_said: !low.policy.is_absent(),
             redis: self.redis(low),
+            nodes: self.nodes(low),
             tokens: self.tokens(low),
             default_guest_modules: self.guest_modules(low),
         }

@@ -18,6 +18,7 @@ use upstreams::mcp::{Marked, Marks, McpSource, Stdio};
 use upstreams::module::{Manifests, Module, ModuleOptions};
 use upstreams::tool_file::{Handlers, ToolFile, Web};
 
+use super::cluster::Cluster;
 use super::configuration;
 use super::credentials::Held;
 use super::endpoint;
@@ -40,6 +41,8 @@ pub(super) struct Ways {
     pub(super) manifests: Arc<Manifests>,
     /// Where tokens are kept; it seals them.
     pub(super) tokens: Arc<dyn Store>,
+    /// The tools of nodes.
+    pub(super) cluster: Arc<Cluster>,
 }
 
 /// What sources are made with.
@@ -57,12 +60,14 @@ pub(super) struct Workshop {
     tokens: Arc<dyn Store>,
     /// Where large answers are kept.
     artefacts: Option<Arc<dyn Artefacts>>,
+    /// The tools of nodes.
+    pub(super) cluster: Arc<Cluster>,
 }
 
 impl Workshop {
     pub(super) fn new(
         launcher: Launcher,
-        Ways { egress, files, cages, manifests, tokens }: Ways,
+        Ways { egress, files, cages, manifests, tokens, cluster }: Ways,
         environment: Arc<Environment>,
         (clock, artefacts): (Arc<dyn Clock>, Option<Arc<dyn Artefacts>>),
     ) -> Self {
@@ -78,6 +83,7 @@ impl Workshop {
             inside,
             tokens,
             artefacts,
+            cluster,
         }
     }
 
@@ -106,7 +112,13 @@ impl Workshop {
             )),
         };
         let configured = config.sources.iter().map(|source| self.source(source));
-        std::iter::once(builtins).chain(configured).chain(configuration::told(faults)).collect()
+        let told = configuration::told(faults);
+        // Nodes come last: what the operator wrote keeps its names.
+        std::iter::once(builtins)
+            .chain(configured)
+            .chain(told)
+            .chain(self.cluster.sourced())
+            .collect()
     }
 
     /// Folders with programs: our own first, then the environment's.

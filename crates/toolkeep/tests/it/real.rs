@@ -6,6 +6,7 @@ mod doors;
 mod fifteen;
 mod installed;
 mod mcp_file;
+mod nodes;
 mod providers;
 mod record;
 mod redis;

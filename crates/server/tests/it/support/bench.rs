@@ -50,6 +50,8 @@ pub(crate) struct Setup {
     pub(crate) artefacts: Option<Arc<dyn tool::artefact::Artefacts>>,
     /// Where its keys are kept, where that is not a store of its own.
     pub(crate) store: Option<Arc<dyn Store>>,
+    /// The registry of nodes' tools.
+    pub(crate) nodes: Option<Arc<dyn tool::node::Nodes>>,
 }
 
 pub(crate) struct Server {
@@ -114,6 +116,7 @@ impl Server {
             clock: Arc::clone(&clock) as _,
             max_body: server::MAX_BODY,
             notices: setup.notices,
+            nodes: setup.nodes,
             secret: setup.secret.unwrap_or_else(|| Secret::new("key")),
             hosts: setup.hosts,
         });

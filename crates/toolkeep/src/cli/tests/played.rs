@@ -132,7 +132,7 @@ impl Wiring for Played {
                 drop(start);
                 Ok(())
             });
-            Ok(Running { address: None, door, made, ended })
+            Ok(Running { address: None, grpc: None, door, made, ended })
         })
     }
 }

@@ -145,11 +145,7 @@ impl Resolver<'_> {
     fn common(&self, low: &low::Source) -> Common {
         Common {
             slow: low.slow.get().copied().unwrap_or(false),
-            trust: low.trust.get().map(|word| match word {
-                TrustWord::Full => Trust::Full,
-                TrustWord::FirstUse => Trust::FirstUse,
-                TrustWord::Review => Trust::Review,
-            }),
+            trust: low.trust.get().map(|word| trust(*word)),
             credential: low.credential.given().and_then(|(low, place)| self.credential(low, place)),
             durability: low.durability.get().map(|word| match word {
                 DurabilityWord::Written => SourceDurability::Written,
@@ -333,6 +329,14 @@ pub(super) fn is_token(text: &str) -> bool {
 pub(super) fn header_name(name: &str) -> Option<http::HeaderName> {
     let named = http::HeaderName::try_from(name).ok();
     named.filter(|name| !OWN_HEADERS.contains(&name.as_str()))
+}
+
+pub(super) fn trust(word: TrustWord) -> Trust {
+    match word {
+        TrustWord::Full => Trust::Full,
+        TrustWord::FirstUse => Trust::FirstUse,
+        TrustWord::Review => Trust::Review,
+    }
 }
 
 /// A variable or header that holds nothing holds the empty text.

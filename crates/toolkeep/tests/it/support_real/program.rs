@@ -43,6 +43,15 @@ impl Program {
     }
 }
 
+impl Program {
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn end(mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success(), "it ends well");
+    }
+}
+
 fn lines(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

@@ -1,0 +1,125 @@
+//! One call of a node's tool.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::node::CallRequest;
+use proto::node::call_event::Event;
+use proto::toolrpc::CallFunctionRequest;
+use tonic::{Request, Status};
+use tool::node::Beat;
+use tool::{Boxed, Code, Context, ExecuteError, Executor, Granted, Outcome, Step};
+
+use crate::answer::{lost, outcome};
+use crate::placed::{Placed, not_there, pinned};
+use crate::registry::Shared;
+
+/// Runs the tools of one node.
+#[derive(Debug)]
+pub(crate) struct Execute {
+    pub(crate) node: String,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Execute {
+    pub(crate) async fn run(
+        &self,
+        call: Granted<'_>,
+        ctx: &Context<'_>,
+    ) -> Result<Step, ExecuteError> {
+        let before = |message: String| ExecuteError::before(Code::UpstreamLost, message);
+        if self.shared.beat_of(&self.node) == Some(Beat::Draining) {
+            return Err(before(format!("the node `{}` is ending and takes no calls", self.node)));
+        }
+        let line = self.shared.lines.to(&self.node).map_err(|error| before(error.to_string()))?;
+        let left = ctx.deadline.since(self.shared.clock.mono());
+        let asked = self.ask(&line, call, ctx, left);
+        tokio::select! {
+            answer = asked => match answer {
+                Ok(outcome) => Ok(Step::Done(outcome)),
+                Err(status) => Err(lost(&self.node, &status)),
+            },
+            // Dropping the request resets its stream: the node hears of it.
+            () = ctx.cancel.cancelled() => {
+                Err(ExecuteError::during(Code::Cancelled, "the call was given up"))
+            }
+        }
+    }
+
+    /// With progress where somebody listens and the node can tell; else as spec 4 has it.
+    async fn ask(
+        &self,
+        line: &proto::connect::Line,
+        call: Granted<'_>,
+        ctx: &Context<'_>,
+        left: Duration,
+    ) -> Result<Outcome, Status> {
+        let call = call.call();
+        let (tool_name, input) = (call.tool.name.to_string(), call.args.raw().bytes().clone());
+        if ctx.progress.wanted() && self.shared.may_tell(&self.node) {
+            let message = CallRequest {
+                call_id: call.id.to_string(),
+                tool_name: tool_name.clone(),
+                input: input.clone(),
+            };
+            let mut request = Request::new(message);
+            request.set_timeout(left);
+            match line.node().call(request).await {
+                Ok(events) => return followed(events.into_inner(), ctx).await,
+                // An older node: nothing has run.
+                Err(status) if status.code() == tonic::Code::Unimplemented => {
+                    self.shared.tells_nothing(&self.node);
+                }
+                Err(status) => return Err(status),
+            }
+        }
+        let mut request = Request::new(CallFunctionRequest { tool_name, input });
+        request.set_timeout(left);
+        let said = line.executor().call_function(request).await?.into_inner();
+        Ok(outcome(said.success, &said.output, &said.error))
+    }
+}
+
+async fn followed(
+    mut events: tonic::Streaming<proto::node::CallEvent>,
+    ctx: &Context<'_>,
+) -> Result<Outcome, Status> {
+    while let Some(event) = events.message().await? {
+        match event.event {
+            Some(Event::Progress(told)) => {
+                let message = Some(told.message.as_str()).filter(|message| !message.is_empty());
+                ctx.progress.report(told.done, told.total, message);
+            }
+            Some(Event::Result(said)) => {
+                return Ok(outcome(said.success, &said.output, &said.error));
+            }
+            None => {}
+        }
+    }
+    Err(Status::unavailable("its answer broke off before the result"))
+}
+
+impl Executor for Execute {
+    fn execute<'a>(
+        &'a self,
+        call: Granted<'a>,
+        ctx: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        Box::pin(async move {
+            match pinned(ctx) {
+                Some(node) if node != self.node => Err(not_there(&node)),
+                _ => self.run(call, ctx).await,
+            }
+        })
+    }
+
+    fn places(&self) -> Vec<String> {
+        vec![self.node.clone()]
+    }
+
+    fn beside(&self, others: &[Arc<dyn Executor>]) -> Option<Arc<dyn Executor>> {
+        let mut nodes = self.places();
+        nodes.extend(others.iter().flat_map(|other| other.places()));
+        Some(Arc::new(Placed::new(nodes, &self.shared)))
+    }
+}

@@ -1,0 +1,18 @@
+//! Tools on other machines (spec 4): which node has which, where it is, and how it is called.
+//!
+//! A node is a source like any other. Only the pipeline calls its executor; whose tools may be changed
+//! is decided on what a credential speaks for. Where a node is comes from the operator alone.
+
+mod addresses;
+mod answer;
+mod execute;
+mod input_spec;
+mod line;
+mod placed;
+mod registry;
+mod source;
+
+pub use addresses::Addresses;
+pub use input_spec::{Read, schema};
+pub use registry::{MOST_NODES, MOST_TOOLS, Registry};
+pub use source::NodeSource;

@@ -1,0 +1,225 @@
+//! Which node has which tool, and whose a name is.
+//!
+//! All of it stands in the store and, for reading, in memory. Every write is a compare-and-set, the
+//! name's owner before the tool: a crash in between leaves a name that its node has taken, and no tool
+//! that nobody owns.
+
+mod kept;
+mod owner;
+mod state;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use guard::egress::Egress;
+use tokio::sync::watch;
+use tool::node::{Beat, NodeFault, NodeState, NodeTool, Nodes, Speaks, Unresolved};
+use tool::store::Expect;
+use tool::{Boxed, Clock, Json, Limits, Store, StoreError, ToolName};
+
+use crate::source::{definition, source_name};
+use crate::{Addresses, NodeSource};
+use kept::{Document, Kept, NODE, NodeRecord, tool_key};
+pub(crate) use state::Shared;
+
+/// Nodes that may be known.
+pub const MOST_NODES: usize = 1_000;
+/// Tools that one node may have.
+pub const MOST_TOOLS: usize = 1_000;
+/// Tries of one write against others'.
+const TRIES: usize = 5;
+
+/// The registry of nodes' tools.
+#[derive(Debug)]
+pub struct Registry {
+    shared: Arc<Shared>,
+    sources: Mutex<HashMap<String, Arc<NodeSource>>>,
+}
+
+impl Registry {
+    /// Reads what is kept. Must be called on a runtime that outlives all calls.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn open(
+        store: Arc<dyn Store>,
+        egress: Egress,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        let shared = Shared::new(store, egress, clock);
+        shared.load().await?;
+        Ok(Self { shared: Arc::new(shared), sources: Mutex::default() })
+    }
+
+    /// Where nodes are, from here on.
+    pub fn set_addresses(&self, addresses: Addresses) {
+        self.shared.lines.addresses.store(Arc::new(addresses));
+    }
+
+    /// Changes when a node is known that was not.
+    pub fn news(&self) -> watch::Receiver<u64> {
+        self.shared.set.subscribe()
+    }
+
+    /// A source for each node, in the order of their first registration. A node keeps its source.
+    pub fn sources(&self) -> Vec<Arc<NodeSource>> {
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.shared.known();
+        let of = |node: String| {
+            if let Some(source) = sources.get(&node) {
+                return Some(Arc::clone(source));
+            }
+            let source = NodeSource::new(&node, Arc::clone(&self.shared));
+            let source = source.map_err(|error| tracing::warn!(node, %error, "node left out"));
+            let source = Arc::new(source.ok()?);
+            sources.insert(node, Arc::clone(&source));
+            Some(source)
+        };
+        known.into_iter().filter_map(of).collect()
+    }
+
+    async fn put(&self, by: &Speaks, tool: NodeTool) -> Result<String, NodeFault> {
+        if !by.is_for(&tool.node_id) {
+            return Err(NodeFault::Foreign(tool.node_id));
+        }
+        check(&tool)?;
+        self.shared.room(&tool)?;
+        self.enter(&tool.node_id).await?;
+        self.claim(&tool).await?;
+        let key = tool_key(&tool.node_id, &tool.name);
+        for _ in 0..TRIES {
+            let there = self.shared.kept(&tool.node_id, &tool.name);
+            let (created, expect) = match &there {
+                Some(kept) if kept.tool == tool => return Ok(kept.id.clone()),
+                Some(kept) => (kept.created, Expect::Version(kept.version)),
+                None => (self.shared.next(), Expect::Absent),
+            };
+            let id = kept::id(&tool.node_id, &tool.name);
+            let document = Document { id: id.clone(), created, tool: tool.clone() };
+            let bytes = Json::of(&document).bytes().clone();
+            match self.shared.store.put(&key, expect, Some(bytes)).await {
+                Ok(version) => {
+                    tracing::info!(node = tool.node_id, tool = tool.name, "node tool registered");
+                    self.shared.took(Kept { id: id.clone(), created, version, tool });
+                    return Ok(id);
+                }
+                Err(StoreError::Conflict { .. }) => self.shared.read_again(&key).await?,
+                Err(StoreError::Unavailable(why)) => return Err(NodeFault::Unavailable(why)),
+            }
+        }
+        Err(busy(&key))
+    }
+
+    /// Remembers when a node came first.
+    async fn enter(&self, node: &str) -> Result<(), NodeFault> {
+        if self.shared.is_known(node) {
+            return Ok(());
+        }
+        let created = self.shared.next();
+        let bytes = Json::of(&NodeRecord { created }).bytes().clone();
+        let key = format!("{NODE}{node}");
+        match self.shared.store.put(&key, Expect::Absent, Some(bytes)).await {
+            Ok(_) => {
+                self.shared.entered(node, created);
+                Ok(())
+            }
+            Err(StoreError::Conflict { .. }) => self.shared.read_again(&key).await,
+            Err(StoreError::Unavailable(why)) => Err(NodeFault::Unavailable(why)),
+        }
+    }
+
+    async fn take_out(&self, by: &Speaks, node: &str, name: &str) -> Result<(), NodeFault> {
+        if !by.is_for(node) {
+            return Err(NodeFault::Foreign(node.to_owned()));
+        }
+        let freed = *by == Speaks::All && self.free(node, name).await?;
+        let key = tool_key(node, name);
+        for _ in 0..TRIES {
+            let Some(kept) = self.shared.kept(node, name) else {
+                return if freed { Ok(()) } else { Err(NodeFault::Missing) };
+            };
+            match self.shared.store.put(&key, Expect::Version(kept.version), None).await {
+                Ok(_) => {
+                    tracing::info!(node, tool = name, "node tool removed");
+                    self.shared.lost(node, name);
+                    return Ok(());
+                }
+                Err(StoreError::Conflict { .. }) => self.shared.read_again(&key).await?,
+                Err(StoreError::Unavailable(why)) => return Err(NodeFault::Unavailable(why)),
+            }
+        }
+        Err(busy(&key))
+    }
+}
+
+fn busy(key: &str) -> NodeFault {
+    NodeFault::Unavailable(format!("`{key}` is changed by others all the time"))
+}
+
+/// What a document must be.
+fn check(tool: &NodeTool) -> Result<(), NodeFault> {
+    let unfit = |field: &str, why: String| NodeFault::Unfit(format!("`{field}`: {why}"));
+    source_name(&tool.node_id).map_err(|error| unfit("node_id", error.to_string()))?;
+    ToolName::new(&tool.name).map_err(|error| unfit("name", error.to_string()))?;
+    for (field, json) in [("input_spec", &tool.input_spec), ("metadata", &tool.metadata)] {
+        if json.kind() != "object" {
+            return Err(unfit(field, format!("it is no object but {}", json.kind())));
+        }
+    }
+    if let Some(said) = tool.metadata.get("node_id")
+        && said.text().as_deref() != Some(&tool.node_id)
+    {
+        return Err(unfit("metadata", "its `node_id` is another than the tool's".to_owned()));
+    }
+    let whole: Bytes = definition(tool).bytes().clone();
+    Json::check(whole, Limits::DEFINITION)
+        .map_err(|error| NodeFault::Unfit(format!("the definition: {error}")))?;
+    Ok(())
+}
+
+impl Nodes for Registry {
+    fn register<'a>(
+        &'a self,
+        by: &'a Speaks,
+        tool: NodeTool,
+    ) -> Boxed<'a, Result<String, NodeFault>> {
+        Box::pin(self.put(by, tool))
+    }
+
+    fn remove<'a>(
+        &'a self,
+        by: &'a Speaks,
+        node: &'a str,
+        name: &'a str,
+    ) -> Boxed<'a, Result<(), NodeFault>> {
+        Box::pin(self.take_out(by, node, name))
+    }
+
+    fn tool(&self, node: &str, name: &str) -> Option<NodeTool> {
+        self.shared.kept(node, name).map(|kept| kept.tool)
+    }
+
+    fn tools(&self, node: &str) -> Vec<NodeTool> {
+        self.shared.listed(node).1
+    }
+
+    fn endpoint(&self, node: &str) -> Result<String, Unresolved> {
+        self.shared.lines.addresses.load().endpoint(node)
+    }
+
+    fn beat(&self, by: &Speaks, node: &str, beat: Beat) -> Result<(), NodeFault> {
+        if !by.is_for(node) {
+            return Err(NodeFault::Foreign(node.to_owned()));
+        }
+        self.shared.beaten(node, beat)
+    }
+
+    fn nodes(&self) -> Vec<NodeState> {
+        let known = self.shared.known().into_iter();
+        known.map(|node| self.shared.state_of(node, |node| self.endpoint(node))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

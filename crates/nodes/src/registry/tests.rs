@@ -1,0 +1,173 @@
+use std::sync::Arc;
+
+use guard::egress::{Egress, EgressSettings};
+use serde_json::json;
+use store::MemoryStore;
+use testkit::clock::FakeClock;
+use tool::node::{Beat, NodeFault, NodeTool, Nodes as _, Speaks};
+use tool::{Json, Store};
+
+use super::Registry;
+
+async fn over(store: &Arc<dyn Store>) -> Registry {
+    let egress = Egress::new(EgressSettings::default()).unwrap();
+    Registry::open(Arc::clone(store), egress, Arc::new(FakeClock::default())).await.unwrap()
+}
+
+async fn fresh() -> Registry {
+    over(&(Arc::new(MemoryStore::new()) as Arc<dyn Store>)).await
+}
+
+fn tool(node: &str, name: &str) -> NodeTool {
+    NodeTool {
+        name: name.to_owned(),
+        node_id: node.to_owned(),
+        input_spec: Json::of(&json!({ "text": "string" })),
+        metadata: Json::of(&json!({ "version": "1", "node_id": node })),
+        description: "Says it.".to_owned(),
+    }
+}
+
+fn own(node: &str) -> Speaks {
+    Speaks::For(node.to_owned())
+}
+
+#[tokio::test]
+async fn a_second_registration_of_the_same_pair_is_in_the_place_of_the_first() {
+    let registry = fresh().await;
+    let first = registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    let mut changed = tool("n1", "say");
+    changed.description = "Says it louder.".to_owned();
+    let second = registry.register(&own("n1"), changed.clone()).await.unwrap();
+    assert_eq!(first, second);
+    assert_eq!(first.len(), 24);
+    assert_eq!(registry.tools("n1"), [changed]);
+}
+
+#[tokio::test]
+async fn a_key_speaks_for_its_own_node_and_no_other() {
+    let registry = fresh().await;
+    registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    for by in [own("n2"), Speaks::None] {
+        let foreign = Err(NodeFault::Foreign("n1".to_owned()));
+        assert_eq!(registry.register(&by, tool("n1", "say")).await, foreign.clone());
+        assert_eq!(registry.remove(&by, "n1", "say").await.map(|()| String::new()), foreign);
+        assert_eq!(
+            registry.beat(&by, "n1", Beat::Draining),
+            Err(NodeFault::Foreign("n1".to_owned()))
+        );
+    }
+    assert_eq!(registry.tools("n1").len(), 1);
+    // The control: its own key, and a person's, may.
+    registry.beat(&own("n1"), "n1", Beat::Serving).unwrap();
+    registry.remove(&Speaks::All, "n1", "say").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_name_is_its_first_nodes_and_others_may_have_the_same_definition_alone() {
+    let registry = fresh().await;
+    registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    // The same tool on another node: only where it runs is different.
+    registry.register(&own("n2"), tool("n2", "say")).await.unwrap();
+    let mut other = tool("n3", "say");
+    other.description = "Says something else.".to_owned();
+    let taken = NodeFault::Taken { name: "say".to_owned(), owner: "n1".to_owned() };
+    assert_eq!(registry.register(&own("n3"), other.clone()).await, Err(taken.clone()));
+    // A second node does not change it under the first one's name either.
+    other.node_id = "n2".to_owned();
+    other.metadata = tool("n2", "say").metadata;
+    assert_eq!(registry.register(&own("n2"), other).await, Err(taken));
+    assert_eq!(registry.tools("n2"), [tool("n2", "say")]);
+}
+
+#[tokio::test]
+async fn nobody_takes_a_name_while_its_node_restarts_and_a_person_frees_it() {
+    let registry = fresh().await;
+    registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    registry.remove(&own("n1"), "n1", "say").await.unwrap();
+    let mut other = tool("n2", "say");
+    other.description = "Says something else.".to_owned();
+    let taken = registry.register(&own("n2"), other.clone()).await;
+    assert!(matches!(taken, Err(NodeFault::Taken { .. })), "{taken:?}");
+    assert_eq!(registry.remove(&own("n1"), "n1", "say").await, Err(NodeFault::Missing));
+    registry.remove(&Speaks::All, "n1", "say").await.unwrap();
+    registry.register(&own("n2"), other).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_kept_is_there_again_in_its_order() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let registry = over(&store).await;
+    for (node, name) in [("n2", "z"), ("n1", "m"), ("n2", "a")] {
+        registry.register(&own(node), tool(node, name)).await.unwrap();
+    }
+    registry.remove(&own("n1"), "n1", "m").await.unwrap();
+    let again = over(&store).await;
+    let names = |node| again.tools(node).into_iter().map(|tool| tool.name).collect::<Vec<_>>();
+    assert_eq!(names("n2"), ["z", "a"]);
+    assert_eq!(names("n1"), [""; 0]);
+    let nodes: Vec<_> = again.nodes().into_iter().map(|node| (node.node_id, node.tools)).collect();
+    assert_eq!(nodes, [("n2".to_owned(), 2), ("n1".to_owned(), 0)]);
+    let other = NodeTool { description: "x".into(), ..tool("n3", "m") };
+    let taken = again.register(&own("n3"), other).await;
+    assert!(matches!(taken, Err(NodeFault::Taken { .. })), "owners are kept too");
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_tool_is_refused_with_its_place() {
+    let registry = fresh().await;
+    let unfit = async |tool: NodeTool| match registry.register(&Speaks::All, tool).await {
+        Err(NodeFault::Unfit(what)) => what,
+        other => panic!("{other:?}"),
+    };
+    let base = tool("n1", "say");
+    let (name, node_id) = ("a b".to_owned(), "n/1".to_owned());
+    assert!(unfit(NodeTool { name, ..base.clone() }).await.starts_with("`name`: "));
+    assert!(unfit(NodeTool { node_id, ..base.clone() }).await.starts_with("`node_id`: "));
+    let input_spec = Json::of(&json!(["text"]));
+    let told = unfit(NodeTool { input_spec, ..base.clone() }).await;
+    assert_eq!(told, "`input_spec`: it is no object but array");
+    let metadata = Json::of(&json!({ "node_id": "n2" }));
+    let told = unfit(NodeTool { metadata, ..base.clone() }).await;
+    assert_eq!(told, "`metadata`: its `node_id` is another than the tool's");
+    let description = "x".repeat(300 << 10);
+    assert!(unfit(NodeTool { description, ..base }).await.starts_with("the definition: "));
+    assert!(registry.nodes().is_empty(), "nothing is left of what was refused");
+}
+
+#[tokio::test]
+async fn two_servers_on_one_store_never_give_one_name_to_two_nodes() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (one, other) = (over(&store).await, over(&store).await);
+    one.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    // The other has not heard of it.
+    let mine = NodeTool { description: "Mine.".into(), ..tool("n2", "say") };
+    let taken = other.register(&own("n2"), mine).await;
+    assert!(matches!(taken, Err(NodeFault::Taken { .. })), "{taken:?}");
+    let louder = NodeTool { description: "Louder.".into(), ..tool("n1", "say") };
+    other.register(&own("n1"), louder.clone()).await.unwrap();
+    let loudest = NodeTool { description: "Loudest.".into(), ..tool("n1", "say") };
+    one.register(&own("n1"), loudest.clone()).await.unwrap();
+    assert_eq!(over(&store).await.tools("n1"), [loudest]);
+}
+
+#[tokio::test]
+async fn a_source_tells_when_its_node_changed() {
+    use tool::{Item, Source as _};
+    let registry = fresh().await;
+    registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    registry.register(&own("n2"), tool("n2", "hear")).await.unwrap();
+    let sources = registry.sources();
+    let names: Vec<_> = sources.iter().map(|source| source.name().as_str()).collect();
+    assert_eq!(names, ["node.n1", "node.n2"]);
+    let listing = sources[0].list().await.unwrap();
+    let Item::Tool(said) = &listing.offers[0].item else { panic!("no tool") };
+    assert_eq!(said.name.as_str(), "say");
+    assert_eq!(said.input.value()["properties"]["text"], json!({ "type": "string" }));
+    assert!(said.received.get("metadata").unwrap().get("node_id").is_none());
+    let changed = sources[0].changed(listing.revision);
+    registry.remove(&own("n1"), "n1", "say").await.unwrap();
+    assert_ne!(changed.await, listing.revision);
+    assert!(sources[0].list().await.unwrap().offers.is_empty());
+    assert!(Arc::ptr_eq(&registry.sources()[1], &sources[1]), "a node keeps its source");
+}

@@ -1,0 +1,102 @@
+//! A node as a source.
+
+use std::sync::Arc;
+
+use tool::node::{NodeTool, PREFIX};
+use tool::{
+    Boxed, Item, Json, Level, Listing, NameError, Offer, Problem, Revision, Source, SourceError,
+    SourceName, Tool, ToolName, Traits,
+};
+
+use crate::execute::Execute;
+use crate::input_spec;
+use crate::registry::Shared;
+
+/// What one node registered.
+#[derive(Debug)]
+pub struct NodeSource {
+    name: SourceName,
+    node: String,
+    shared: Arc<Shared>,
+}
+
+impl NodeSource {
+    pub(crate) fn new(node: &str, shared: Arc<Shared>) -> Result<Self, NameError> {
+        let name = source_name(node)?;
+        Ok(Self { name, node: node.to_owned(), shared })
+    }
+
+    fn listing(&self) -> Listing {
+        let (revision, tools) = self.shared.listed(&self.node);
+        let mut listing = Listing { revision, ..Listing::default() };
+        for tool in &tools {
+            let (item, told) = match item(tool) {
+                Ok(read) => read,
+                // It was checked when it was registered; a newer Toolkeep may have written it.
+                Err(error) => {
+                    listing.problems.push(Problem::new(tool.name.clone(), error.to_string()));
+                    continue;
+                }
+            };
+            listing.problems.extend(told.into_iter().map(|what| {
+                Problem::new(format!("{}: input_spec", tool.name), what)
+                    .fix("name one of string, integer, number, boolean, object, array, or write JSON Schema")
+            }));
+            let (node, shared) = (self.node.clone(), Arc::clone(&self.shared));
+            let executor = Arc::new(Execute { node, shared });
+            listing.offers.push(Offer { item: Item::Tool(Arc::new(item)), executor });
+        }
+        listing
+    }
+}
+
+/// The name of a node's source.
+pub(crate) fn source_name(node: &str) -> Result<SourceName, NameError> {
+    // The id itself first: the error then names what was written.
+    SourceName::new(node)?;
+    SourceName::new(format!("{PREFIX}{node}"))
+}
+
+/// The definition, and what is said of its `input_spec`.
+pub(crate) fn item(tool: &NodeTool) -> Result<(Tool, Vec<String>), NameError> {
+    let read = input_spec::schema(&tool.input_spec);
+    let item = Tool {
+        name: ToolName::new(&tool.name)?,
+        title: None,
+        description: tool.description.clone(),
+        input: read.schema,
+        output: None,
+        // A node's tools reach into its machine: nobody's guest calls them. What they do is unknown.
+        traits: Traits { level: Level::User, ..Traits::default() },
+        received: definition(tool),
+    };
+    Ok((item, read.unknown))
+}
+
+/// What a pin holds on to: all but where the tool is, so that it is the same on every node.
+pub(crate) fn definition(tool: &NodeTool) -> Json {
+    Json::fields([
+        ("name", &Json::of(&tool.name)),
+        ("description", &Json::of(&tool.description)),
+        ("input_spec", &tool.input_spec),
+        ("metadata", &tool.metadata.without("node_id")),
+    ])
+}
+
+impl Source for NodeSource {
+    fn name(&self) -> &SourceName {
+        &self.name
+    }
+
+    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
+        Box::pin(std::future::ready(Ok(self.listing())))
+    }
+
+    fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
+        Box::pin(self.shared.changed(&self.node, seen))
+    }
+
+    fn close(&self) -> Boxed<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}

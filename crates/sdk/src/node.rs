@@ -1,0 +1,169 @@
+//! A server of tools, and what tells the registry of it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use proto::node::Tool as Listed;
+use proto::serve::{Asked, Boxed, Said, serve};
+use proto::{MetadataMap, Status};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::registration::Registration;
+use crate::{Call, Options, Tools};
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Plaintext beyond the loopback was not meant.
+    #[error(
+        "listening on {0} in plaintext lets anyone who reaches it call the tools; listen on the \
+         loopback, or say that it is meant"
+    )]
+    Plaintext(SocketAddr),
+    /// The address is taken, or none of this machine's.
+    #[error("cannot listen: {0}")]
+    Listen(#[from] io::Error),
+    /// The registry's address cannot be used.
+    #[error("the registry: {0}")]
+    Registry(String),
+}
+
+/// A node that runs.
+#[derive(Debug)]
+pub struct Node {
+    address: SocketAddr,
+    node_id: String,
+    draining: Arc<AtomicBool>,
+    registration: Option<Arc<Registration>>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+    grace: Duration,
+}
+
+impl Node {
+    /// Listens, then registers each tool; returns once each was tried once.
+    ///
+    /// # Errors
+    /// [`StartError`]. A registry that does not answer is none: it is tried again.
+    pub async fn start(tools: Tools, options: Options) -> Result<Self, StartError> {
+        let address = SocketAddr::new(options.host, options.port);
+        if !address.ip().is_loopback() && !options.insecure {
+            return Err(StartError::Plaintext(address));
+        }
+        let named = || tools.all().iter().find_map(crate::Tool::node_id).map(str::to_owned);
+        let node_id = options.node_id.clone().or_else(named).unwrap_or_default();
+        let tools = Arc::new(tools);
+        let registration = match &options.registry {
+            Some(url) => {
+                let key = options.key.clone();
+                let registration =
+                    Registration::new(url, key, &node_id, Arc::clone(&tools), options.beat);
+                Some(Arc::new(registration.map_err(StartError::Registry)?))
+            }
+            None => {
+                tracing::warn!("no registry is named: no tool is registered");
+                None
+            }
+        };
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let draining = Arc::new(AtomicBool::new(false));
+        let door = Door { tools, node_id: node_id.clone(), draining: Arc::clone(&draining) };
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let served = serve(Arc::new(door), listener, stop.clone());
+        drop(tasks.spawn(async move {
+            if let Err(error) = served.await {
+                tracing::error!(%error, "the node's server ended");
+            }
+        }));
+        if let Some(registration) = &registration {
+            registration.register().await;
+            let (registration, stop) = (Arc::clone(registration), stop.clone());
+            drop(tasks.spawn(async move { registration.beat(&stop).await }));
+        }
+        tracing::info!(%address, node_id, "node listens");
+        let grace = options.grace;
+        Ok(Self { address, node_id, draining, registration, stop, tasks, grace })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its id; empty where nobody gave it one.
+    pub fn node_id(&self) -> &str {
+        &self.node_id
+    }
+
+    /// Tools that the registry did not take, with why.
+    pub fn refused(&self) -> Vec<(String, String)> {
+        self.registration.as_ref().map(|it| it.refused()).unwrap_or_default()
+    }
+
+    /// Tells that it ends, takes its tools back, and waits for the calls that run, though not for ever.
+    pub async fn stop(self) {
+        self.draining.store(true, Ordering::Release);
+        if let Some(registration) = &self.registration {
+            registration.leave().await;
+        }
+        self.stop.cancel();
+        self.tasks.close();
+        drop(tokio::time::timeout(self.grace, self.tasks.wait()).await);
+    }
+}
+
+struct Door {
+    tools: Arc<Tools>,
+    node_id: String,
+    draining: Arc<AtomicBool>,
+}
+
+impl proto::serve::Tools for Door {
+    /// A node asks for no credential; what one caller may cancel, any that says the same may.
+    fn who(&self, headers: MetadataMap) -> Boxed<Result<String, Status>> {
+        let given = headers.get("authorization").and_then(|value| value.to_str().ok());
+        let given = given.unwrap_or_default().to_owned();
+        Box::pin(async move { Ok(given) })
+    }
+
+    fn list(&self, _: MetadataMap) -> Boxed<Result<Vec<Listed>, Status>> {
+        let listed = |tool: &crate::Tool| Listed {
+            name: tool.name.clone(),
+            description: tool.description.clone(),
+            input_spec: tool.input_spec.to_string().into(),
+            metadata: tool.metadata.to_string().into(),
+        };
+        let all = self.tools.all().iter().map(listed).collect();
+        Box::pin(async move { Ok(all) })
+    }
+
+    fn call(&self, asked: Asked) -> Boxed<Result<Said, Status>> {
+        let Asked { tool_name, input, progress, cancelled, .. } = asked;
+        let Some(tool) = self.tools.find(&tool_name) else {
+            let error = format!("Tool '{tool_name}' not found.");
+            return Box::pin(async move { Ok(Said { error, ..Said::default() }) });
+        };
+        let metadata = tool.told_metadata(&self.node_id);
+        let running = (tool.run)(input, Call { progress, cancelled });
+        Box::pin(async move {
+            Ok(match running.await {
+                Ok(output) => Said { success: true, output, error: String::new(), metadata },
+                Err(failure) => Said { error: failure.0, ..Said::default() },
+            })
+        })
+    }
+
+    fn node_id(&self) -> String {
+        self.node_id.clone()
+    }
+
+    fn draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,91 @@
+//! How a node is started.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use tool::Secret;
+
+/// How a node is started. Nothing of the environment counts unless [`Options::from_env`] reads it.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub(crate) port: u16,
+    pub(crate) host: IpAddr,
+    pub(crate) insecure: bool,
+    pub(crate) node_id: Option<String>,
+    pub(crate) registry: Option<String>,
+    pub(crate) key: Option<Secret>,
+    pub(crate) beat: Duration,
+    pub(crate) grace: Duration,
+}
+
+impl Default for Options {
+    /// Port 50051 on the loopback, registered nowhere.
+    fn default() -> Self {
+        Self {
+            port: 50051,
+            host: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            insecure: false,
+            node_id: None,
+            registry: None,
+            key: None,
+            beat: Duration::from_secs(5),
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Options {
+    /// Reads `ORG_SYSTEM_TOOLS_REGISTRY_URL`, `TOOLKEEP_KEY` and `TOOLKEEP_NODE_ID`.
+    #[expect(clippy::disallowed_methods, reason = "a node is a program of its own")]
+    pub fn from_env() -> Self {
+        let read = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Self {
+            registry: read("ORG_SYSTEM_TOOLS_REGISTRY_URL"),
+            key: read("TOOLKEEP_KEY").map(Secret::new),
+            node_id: read("TOOLKEEP_NODE_ID"),
+            ..Self::default()
+        }
+    }
+
+    /// Where to listen; 0 is any free port.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// Beyond the loopback it listens only where `insecure` says that plaintext is meant.
+    #[must_use]
+    pub fn host(mut self, host: IpAddr, insecure: bool) -> Self {
+        (self.host, self.insecure) = (host, insecure);
+        self
+    }
+
+    /// The node's id, where no tool's metadata has it.
+    #[must_use]
+    pub fn node_id(mut self, id: impl Into<String>) -> Self {
+        self.node_id = Some(id.into());
+        self
+    }
+
+    /// Where to register, and with which key.
+    #[must_use]
+    pub fn registry(mut self, url: impl Into<String>, key: Option<Secret>) -> Self {
+        (self.registry, self.key) = (Some(url.into()), key);
+        self
+    }
+
+    /// Between two signs of life; five seconds where nothing is said.
+    #[must_use]
+    pub fn beat(mut self, every: Duration) -> Self {
+        self.beat = every;
+        self
+    }
+
+    /// The longest that calls are waited for at the end; ten seconds where nothing is said.
+    #[must_use]
+    pub fn grace(mut self, longest: Duration) -> Self {
+        self.grace = longest;
+        self
+    }
+}

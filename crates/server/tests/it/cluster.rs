@@ -1,0 +1,418 @@
+//! Spec 4's routes: bodies, texts and statuses, and that they give nobody more than its key does.
+
+use std::sync::Arc;
+
+use guard::egress::{Egress, EgressSettings};
+use identity::Right;
+use intake::Sourced;
+use nodes::{Addresses, Registry};
+use proto::serve::{Asked, Boxed, Said, Tools, serve};
+use proto::{MetadataMap, Status};
+use serde_json::{Value, json};
+use store::MemoryStore;
+use testkit::clock::FakeClock;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tool::node::Nodes;
+use tool::{Level, Source, Trust};
+
+use crate::support::{Client, Server, Setup, soon};
+
+/// A node's tools over gRPC.
+struct Node;
+
+impl Tools for Node {
+    fn who(&self, _: MetadataMap) -> Boxed<Result<String, Status>> {
+        Box::pin(async { Ok(String::new()) })
+    }
+    fn list(&self, _: MetadataMap) -> Boxed<Result<Vec<proto::node::Tool>, Status>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+    fn call(&self, asked: Asked) -> Boxed<Result<Said, Status>> {
+        Box::pin(async move {
+            let input: Value = serde_json::from_slice(&asked.input).unwrap();
+            Ok(match asked.tool_name.as_str() {
+                "reverse_text" => {
+                    let text: String = input["text"].as_str().unwrap().chars().rev().collect();
+                    let output = json!({ "result": text }).to_string().into();
+                    Said { success: true, output, ..Said::default() }
+                }
+                "text" => Said { success: true, output: "no json".into(), ..Said::default() },
+                _ => Said {
+                    error: "it broke\nTraceback (most recent call last):\n  x".into(),
+                    ..Said::default()
+                },
+            })
+        })
+    }
+    fn node_id(&self) -> String {
+        String::new()
+    }
+    fn draining(&self) -> bool {
+        false
+    }
+}
+
+struct Cluster {
+    server: Server,
+    registry: Arc<Registry>,
+    address: std::net::SocketAddr,
+    stop: CancellationToken,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Cluster {
+    async fn new() -> Self {
+        let egress = Egress::new(EgressSettings::default()).unwrap();
+        let (store, clock) = (Arc::new(MemoryStore::new()), Arc::new(FakeClock::default()));
+        let registry = Arc::new(Registry::open(store, egress, clock).await.unwrap());
+        let nodes = Some(Arc::clone(&registry) as Arc<dyn Nodes>);
+        let server = Server::with(Setup { nodes, ..Setup::default() }).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+        drop(TaskTracker::new().spawn(serve(Arc::new(Node), listener, stop.clone())));
+        Self { server, registry, address, stop }
+    }
+
+    /// Where these nodes are.
+    fn at(&self, nodes: &[&str]) {
+        let url = |node: &&str| ((*node).to_owned(), format!("http://{}", self.address));
+        let nodes = nodes.iter().map(url).collect();
+        self.registry.set_addresses(Addresses { nodes, ..Addresses::default() });
+    }
+
+    /// A key of a node.
+    async fn node(&self, id: &str) -> Client {
+        let client = self.server.client(|key| {
+            key.subject = id.to_owned();
+            key.rights = [Right::NodesRegister].into();
+        });
+        client.await
+    }
+
+    /// Until the catalog has as many tools of nodes.
+    async fn shelved(&self, tools: usize) {
+        for source in self.registry.sources() {
+            let source = source as Arc<dyn Source>;
+            let (kind, trust) = ("node", Trust::Full);
+            self.server.intake.add(Some(Sourced {
+                source,
+                kind,
+                trust,
+                durability: None,
+                poll: None,
+                fingerprint: 1,
+            }));
+        }
+        let mut numbers = self.server.intake.numbers();
+        let has = || {
+            let catalog = self.server.intake.catalog();
+            catalog.tools().iter().filter(|e| e.key.source.as_str().starts_with("node.")).count()
+        };
+        soon(numbers.wait_for(|_| has() == tools)).await.unwrap();
+    }
+}
+
+/// A registry that knows the node `n1`, with one tool.
+pub(crate) async fn one_node() -> Arc<dyn Nodes> {
+    let egress = Egress::new(EgressSettings::default()).unwrap();
+    let (store, clock) = (Arc::new(MemoryStore::new()), Arc::new(FakeClock::default()));
+    let registry = Registry::open(store, egress, clock).await.unwrap();
+    let tool: tool::node::NodeTool = serde_json::from_value(document("n1", "kept")).unwrap();
+    registry.register(&tool::node::Speaks::All, tool).await.unwrap();
+    Arc::new(registry)
+}
+
+fn document(node: &str, name: &str) -> Value {
+    json!({
+        "name": name,
+        "node_id": node,
+        "input_spec": { "text": "string" },
+        "metadata": { "version": 1, "node_id": node },
+        "description": "Reverses a given string input",
+    })
+}
+
+fn status_and(reply: &crate::support::Reply) -> (u16, Value) {
+    (reply.status.as_u16(), reply.json())
+}
+
+#[tokio::test]
+async fn a_tool_is_created_shown_changed_and_deleted_with_spec_4s_texts() {
+    let cluster = Cluster::new().await;
+    let node = cluster.node("n1").await;
+    let (status, body) = status_and(&node.post("/tools", &document("n1", "reverse_text")).await);
+    assert_eq!((status, &body["message"]), (201, &json!("Tool created")));
+    let id = body["id"].clone();
+    assert_eq!(id.as_str().unwrap().len(), 24);
+    // A second one of the same pair is in its place.
+    let again = node.post("/tools", &document("n1", "reverse_text")).await;
+    assert_eq!(status_and(&again), (201, json!({ "message": "Tool created", "id": id })));
+    let one = "/tools/n1/reverse_text";
+    assert_eq!(status_and(&node.get(one).await), (200, document("n1", "reverse_text")));
+    assert_eq!(node.get("/tools/n1").await.good(), json!([document("n1", "reverse_text")]));
+    assert_eq!(node.get("/tools/n9").await.good(), json!([]));
+    let missing = (404, json!({ "error": "Tool not found" }));
+    assert_eq!(status_and(&node.get("/tools/n1/gone").await), missing);
+
+    let put = async |path: &str, body: Value| status_and(&node.put(path, &body).await);
+    let changed = json!({ "description": "Turns it round." });
+    assert_eq!(put(one, changed.clone()).await, (200, json!({ "message": "Tool updated" })));
+    assert_eq!(node.get(one).await.good()["description"], "Turns it round.");
+    let unchanged = (200, json!({ "message": "No changes made" }));
+    assert_eq!(put(one, changed.clone()).await, unchanged);
+    assert_eq!(put("/tools/n1/gone", changed).await, unchanged);
+    let nothing = (400, json!({ "error": "No fields provided to update" }));
+    assert_eq!(put(one, json!({})).await, nothing);
+    assert_eq!(put(one, json!({ "other": 1 })).await, nothing);
+
+    let deleted = node.delete(one).await;
+    assert_eq!(status_and(&deleted), (200, json!({ "message": "Tool deleted" })));
+    assert_eq!(status_and(&node.delete(one).await), missing);
+}
+
+#[tokio::test]
+async fn what_is_missing_has_spec_4s_text_and_may_be_empty() {
+    let cluster = Cluster::new().await;
+    let node = cluster.node("n1").await;
+    for field in ["name", "node_id", "description"] {
+        let mut body = document("n1", "reverse_text");
+        body.as_object_mut().unwrap().remove(field);
+        let told = (400, json!({ "error": "Missing required fields" }));
+        assert_eq!(status_and(&node.post("/tools", &body).await), told, "{field}");
+    }
+    let bare = json!({ "name": "bare", "node_id": "n1", "description": "" });
+    assert_eq!(node.post("/tools", &bare).await.status, 201);
+    let kept = node.get("/tools/n1/bare").await.good();
+    assert_eq!(
+        kept,
+        json!({ "name": "bare", "node_id": "n1", "input_spec": {}, "metadata": {}, "description": "" })
+    );
+    let bad = json!({ "name": "a b", "node_id": "n1", "description": "" });
+    let (status, told) = status_and(&node.post("/tools", &bad).await);
+    assert_eq!(status, 400);
+    assert!(told["error"].as_str().unwrap().starts_with("`name`: "), "{told}");
+}
+
+#[tokio::test]
+async fn both_orders_of_the_path_are_taken_where_they_say_the_same() {
+    let cluster = Cluster::new().await;
+    let (owner, node) = (cluster.server.owner().await, cluster.node("n1").await);
+    assert_eq!(node.post("/tools", &document("n1", "say")).await.status, 201);
+    assert_eq!(node.get("/tools/say/n1").await.good()["name"], "say");
+    // A node that is called as a tool is, with a tool that is called as the node is.
+    assert_eq!(owner.post("/tools", &document("say", "n1")).await.status, 201);
+    let (status, told) = status_and(&owner.delete("/tools/say/n1").await);
+    assert_eq!(status, 409, "{told}");
+    // The node itself sees its own alone, and takes it back the way spec 4's package does.
+    assert_eq!(node.delete("/tools/say/n1").await.good(), json!({ "message": "Tool deleted" }));
+    assert_eq!(owner.get("/tools/say/n1").await.good()["node_id"], "say");
+}
+
+#[tokio::test]
+async fn nobody_registers_changes_or_removes_for_another_node() {
+    let cluster = Cluster::new().await;
+    let (one, other) = (cluster.node("n1").await, cluster.node("n2").await);
+    let agent = cluster.server.agent("n1", Level::Owner).await;
+    assert_eq!(one.post("/tools", &document("n1", "say")).await.status, 201);
+    for client in [&other, &agent] {
+        let told = json!({ "error": "this key does not speak for the node `n1`" });
+        let forbidden = (403, told);
+        let body = json!({ "description": "x" });
+        assert_eq!(status_and(&client.post("/tools", &document("n1", "say")).await), forbidden);
+        assert_eq!(status_and(&client.put("/tools/n1/say", &body).await), forbidden);
+        assert_eq!(status_and(&client.delete("/tools/n1/say").await), forbidden);
+        let beat = client.post("/v1/nodes/n1/heartbeat", &json!({ "state": "draining" })).await;
+        assert_eq!(beat.status, 403);
+    }
+    // Its own name with another definition is the first node's as well.
+    let mut foreign = document("n2", "say");
+    foreign["description"] = "x".into();
+    let (status, told) = status_and(&other.post("/tools", &foreign).await);
+    assert_eq!(status, 409);
+    assert!(told["error"].as_str().unwrap().contains("belongs to the node `n1`"), "{told}");
+    let anyone = cluster.server.anyone().post("/tools", &document("n1", "say")).await;
+    assert_eq!(anyone.status, 401);
+    // What the control may: its own, and a person with the right for all.
+    assert_eq!(one.get("/tools/n1").await.good(), json!([document("n1", "say")]));
+    let owner = cluster.server.owner().await;
+    assert_eq!(owner.delete("/tools/n1/say").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_call_is_answered_in_spec_4s_shape() {
+    let cluster = Cluster::new().await;
+    let node = cluster.node("n1").await;
+    for name in ["reverse_text", "text", "fails"] {
+        assert_eq!(node.post("/tools", &document("n1", name)).await.status, 201);
+    }
+    cluster.at(&["n1"]);
+    cluster.shelved(3).await;
+    let ann = cluster.server.agent("ann", Level::User).await;
+    let execute = async |body: Value| status_and(&ann.post("/cluster-tools/execute", &body).await);
+    let call = json!({ "tool_name": "reverse_text", "input": { "text": "hello world" } });
+    let expected = json!({
+        "success": true,
+        "output": { "result": "dlrow olleh" },
+        "error": "",
+        "metadata": { "version": "1", "node_id": "n1" },
+    });
+    assert_eq!(execute(call.clone()).await, (200, expected.clone()));
+    let mut pinned = call.clone();
+    pinned["node_id"] = "n1".into();
+    assert_eq!(execute(pinned.clone()).await, (200, expected));
+    pinned["node_id"] = "n2".into();
+    let told = json!({
+        "success": false, "output": null, "metadata": {},
+        "error": "Tool 'reverse_text' not found on node 'n2'",
+    });
+    assert_eq!(execute(pinned).await, (404, told));
+    // Text stays text; a tool's own failure is no failure of the call, and has no trace.
+    let (status, said) = execute(json!({ "tool_name": "text", "input": {} })).await;
+    assert_eq!((status, &said["output"]), (200, &json!("no json")));
+    let failed = json!({ "success": false, "output": null, "error": "it broke", "metadata": {} });
+    assert_eq!(execute(json!({ "tool_name": "fails", "input": {} })).await, (200, failed));
+    // The same tool at the other doors.
+    let listed = ann.get("/v1/tools?format=mcp").await.good().to_string();
+    assert!(listed.contains("reverse_text"), "{listed}");
+}
+
+#[tokio::test]
+async fn what_goes_wrong_with_a_call_has_spec_4s_texts_and_statuses() {
+    let cluster = Cluster::new().await;
+    let ann = cluster.server.agent("ann", Level::User).await;
+    let execute = async |body: Value| status_and(&ann.post("/cluster-tools/execute", &body).await);
+    let told =
+        |error: &str| json!({ "success": false, "output": null, "error": error, "metadata": {} });
+    let call = json!({ "tool_name": "reverse_text", "input": {} });
+    let unknown = (404, told("Tool 'reverse_text' not found on any node"));
+    assert_eq!(execute(call.clone()).await, unknown);
+    // It left its record, and so did nothing else.
+    assert_eq!(cluster.server.refusals().len(), 1);
+    // Tools that no node has are not there, whatever else there is.
+    assert_eq!(execute(json!({ "tool_name": "s.echo", "input": {} })).await.0, 404);
+    for body in [json!({ "input": {} }), json!({ "tool_name": "x" })] {
+        let missing = json!({ "error": "Missing required fields: tool_name, input" });
+        assert_eq!(execute(body).await, (400, missing));
+    }
+    let empty = status_and(&ann.post("/cluster-tools/execute", &Value::Null).await);
+    assert_eq!(empty, (400, json!({ "error": "Missing request body" })));
+    // Known, and nobody knows where.
+    let node = cluster.node("n1").await;
+    node.post("/tools", &document("n1", "reverse_text")).await;
+    cluster.shelved(1).await;
+    let lost = (502, told("nothing says where the node `n1` is"));
+    assert_eq!(execute(call.clone()).await, lost);
+    let text = json!({ "tool_name": "reverse_text", "input": "text" });
+    assert_eq!(execute(text).await.0, 400);
+    // A guest may not call it, and so it is not there for him.
+    let guest = cluster.server.agent("guest", Level::Guest).await;
+    assert_eq!(status_and(&guest.post("/cluster-tools/execute", &call).await), unknown);
+    assert_eq!(guest.get("/tools/n1").await.good(), json!([]));
+    assert_eq!(guest.get("/tools/n1/reverse_text").await.status, 404);
+    assert_eq!(ann.get("/tools/n1/reverse_text").await.status, 200);
+}
+
+#[tokio::test]
+async fn where_a_node_is_is_told_to_who_has_the_right_and_sees_the_tool() {
+    let cluster = Cluster::new().await;
+    let node = cluster.node("n1").await;
+    node.post("/tools", &document("n1", "reverse_text")).await;
+    cluster.shelved(1).await;
+    let may = cluster.server.client(|key| key.rights = [Right::NodesResolve].into()).await;
+    let resolve = async |client: &Client, body: Value| {
+        status_and(&client.post("/cluster-tools/resolve", &body).await)
+    };
+    let call = json!({ "tool_name": "reverse_text" });
+    let error = |text: &str| json!({ "success": false, "error": text });
+    let nowhere = (404, error("Unable to resolve endpoint for tool"));
+    assert_eq!(resolve(&may, call.clone()).await, nowhere);
+    let nodes = [("n1".to_owned(), "http://10.42.0.12:50051".to_owned())].into();
+    cluster.registry.set_addresses(Addresses { nodes, ..Addresses::default() });
+    let (status, told) = resolve(&may, call.clone()).await;
+    assert_eq!(status, 500, "misconfigured: {told}");
+    cluster.at(&["n1"]);
+    let endpoint = json!({ "success": true, "endpoint": cluster.address.to_string() });
+    assert_eq!(resolve(&may, call.clone()).await, (200, endpoint));
+    let unknown = (404, error("Tool 'gone' not found in database"));
+    assert_eq!(resolve(&may, json!({ "tool_name": "gone" })).await, unknown);
+    let missing = (400, json!({ "error": "Missing required field: tool_name" }));
+    assert_eq!(resolve(&may, json!({})).await, missing);
+    // Without the right nobody is told, the node itself not either.
+    for client in [&cluster.server.agent("ann", Level::Owner).await, &node] {
+        let (status, told) = resolve(client, call.clone()).await;
+        assert_eq!((status, &told["success"]), (403, &json!(false)));
+    }
+    // With it, but without the tool in the view, it is not there.
+    let guest = cluster.server.client(|key| {
+        (key.level, key.rights) = (Level::Guest, [Right::NodesResolve].into());
+    });
+    let hidden = (404, error("Tool 'reverse_text' not found in database"));
+    assert_eq!(resolve(&guest.await, call).await, hidden);
+}
+
+#[tokio::test]
+async fn a_node_tells_that_it_lives_and_that_it_goes() {
+    let cluster = Cluster::new().await;
+    let node = cluster.node("n1").await;
+    let beat = "/v1/nodes/n1/heartbeat";
+    let serving = json!({ "state": "serving" });
+    let (status, code, told) = node.post(beat, &serving).await.error();
+    assert_eq!((status, code.as_str(), told.as_str()), (404, "not_found", "Node not found"));
+    node.post("/tools", &document("n1", "say")).await;
+    let said = json!({ "node_id": "n1", "state": "serving" });
+    assert_eq!(node.post(beat, &serving).await.good(), said);
+    node.post(beat, &json!({ "state": "draining" })).await.good();
+    let owner = cluster.server.owner().await;
+    let listed = owner.get("/v1/nodes").await.good();
+    let n1 = &listed["nodes"][0];
+    assert_eq!(
+        (&n1["node_id"], &n1["tools"], &n1["state"]),
+        (&json!("n1"), &json!(1), &json!("draining"))
+    );
+    assert_eq!(n1["problem"], "nothing says where the node `n1` is");
+    assert_eq!(node.get("/v1/nodes").await.good()["nodes"][0]["endpoint"], Value::Null);
+    let ann = cluster.server.agent("ann", Level::User).await;
+    assert_eq!(ann.get("/v1/nodes").await.good(), json!({ "nodes": [] }));
+}
+
+#[tokio::test]
+async fn a_tool_on_two_nodes_is_seen_once_and_run_where_the_caller_says() {
+    let cluster = Cluster::new().await;
+    for id in ["n1", "n2"] {
+        let node = cluster.node(id).await;
+        assert_eq!(node.post("/tools", &document(id, "reverse_text")).await.status, 201);
+    }
+    cluster.at(&["n1", "n2"]);
+    cluster.shelved(1).await;
+    let ann = cluster.server.agent("ann", Level::User).await;
+    let on = async |node: &str| {
+        let call =
+            json!({ "tool_name": "reverse_text", "node_id": node, "input": { "text": "ab" } });
+        // The second node's source may still be on its way.
+        let mut answer = status_and(&ann.post("/cluster-tools/execute", &call).await);
+        for _ in 0..200 {
+            if answer.0 == 200 || node == "n3" {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            answer = status_and(&ann.post("/cluster-tools/execute", &call).await);
+        }
+        answer
+    };
+    for node in ["n1", "n2"] {
+        let (status, body) = on(node).await;
+        assert_eq!((status, &body["metadata"]["node_id"]), (200, &json!(node)), "{body}");
+        assert_eq!(body["output"], json!({ "result": "ba" }));
+    }
+    assert_eq!(on("n3").await.0, 404);
+    let source = tool::SourceName::new("node.n2").unwrap();
+    let catalog = cluster.server.intake.catalog();
+    assert_eq!(catalog.problems(&source).count(), 0, "it is no name that is taken");
+}

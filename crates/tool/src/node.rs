@@ -1,0 +1,169 @@
+//! The port to the registry of the tools that nodes have (spec 4).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Boxed, Json, Wall};
+
+/// A tool as a node registers it: spec 4's document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeTool {
+    /// Its name.
+    pub name: String,
+    /// The node that has it.
+    pub node_id: String,
+    /// JSON Schema of its input, or spec 4's shorthand; an object.
+    pub input_spec: Json,
+    /// An object.
+    pub metadata: Json,
+    /// What it does.
+    pub description: String,
+}
+
+/// For which nodes a caller speaks; made of a credential's rights and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Speaks {
+    /// For none.
+    None,
+    /// For the node of this name.
+    For(String),
+    /// For all: a person who looks after them.
+    All,
+}
+
+impl Speaks {
+    /// Whether for this one.
+    pub fn is_for(&self, node: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::For(own) => own == node,
+            Self::All => true,
+        }
+    }
+}
+
+/// Why the registry did not do it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NodeFault {
+    /// The credential speaks for another node, or for none.
+    #[error("this key does not speak for the node `{0}`")]
+    Foreign(String),
+    /// The name is another node's, with another definition.
+    #[error("the name `{name}` belongs to the node `{owner}`, whose tool has another definition")]
+    Taken {
+        /// The name.
+        name: String,
+        /// Whose it is.
+        owner: String,
+    },
+    /// The document cannot be taken as it is.
+    #[error("{0}")]
+    Unfit(String),
+    /// A bound is reached.
+    #[error("{0}")]
+    Full(String),
+    /// There is no such thing.
+    #[error("there is no such tool")]
+    Missing,
+    /// The store does not answer.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// Why there is no way to a node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unresolved {
+    /// Nothing says where it is.
+    #[error("nothing says where the node `{0}` is")]
+    Unknown(String),
+    /// What says where it is cannot be used.
+    #[error("the address of the node `{node}` cannot be used: {why}")]
+    Unusable {
+        /// The node.
+        node: String,
+        /// In words.
+        why: String,
+    },
+}
+
+/// How a node says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Beat {
+    /// It takes calls.
+    Serving,
+    /// It ends: no new calls.
+    Draining,
+}
+
+/// A node that is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeState {
+    /// Its id.
+    pub node_id: String,
+    /// How many tools it has.
+    pub tools: usize,
+    /// What it said last, and when; nothing of one that never says so.
+    pub beat: Option<(Beat, Wall)>,
+    /// Where it is, or why nobody knows.
+    pub endpoint: Result<String, Unresolved>,
+}
+
+/// The registry of nodes' tools. Who may change what is judged here, by [`Speaks`].
+pub trait Nodes: Send + Sync + fmt::Debug {
+    /// Puts a tool in, or in the place of the one that its node has under this name. Answers the id of
+    /// the document, which stays with (name, node).
+    ///
+    /// # Errors
+    /// [`NodeFault`].
+    fn register<'a>(
+        &'a self,
+        by: &'a Speaks,
+        tool: NodeTool,
+    ) -> Boxed<'a, Result<String, NodeFault>>;
+
+    /// Takes a tool out.
+    ///
+    /// # Errors
+    /// [`NodeFault`].
+    fn remove<'a>(
+        &'a self,
+        by: &'a Speaks,
+        node: &'a str,
+        name: &'a str,
+    ) -> Boxed<'a, Result<(), NodeFault>>;
+
+    /// One tool.
+    fn tool(&self, node: &str, name: &str) -> Option<NodeTool>;
+
+    /// A node's tools, in the order of their registration.
+    fn tools(&self, node: &str) -> Vec<NodeTool>;
+
+    /// Where a node is called, as `host:port`.
+    ///
+    /// # Errors
+    /// [`Unresolved`].
+    fn endpoint(&self, node: &str) -> Result<String, Unresolved>;
+
+    /// A node's sign of life.
+    ///
+    /// # Errors
+    /// [`NodeFault::Foreign`], and [`NodeFault::Missing`] where the node has no tools here.
+    fn beat(&self, by: &Speaks, node: &str, beat: Beat) -> Result<(), NodeFault>;
+
+    /// The nodes that are known, in the order of their first registration.
+    fn nodes(&self) -> Vec<NodeState>;
+
+    /// The source of a node's tools, as it stands in the catalog.
+    fn source(&self, node: &str) -> String {
+        format!("{PREFIX}{node}")
+    }
+}
+
+/// What the names of nodes' sources begin with.
+pub const PREFIX: &str = "node.";
+
+/// What names a node beside the arguments of a call, in MCP's `_meta`: any other is then none of its
+/// places.
+pub const PIN: &str = "toolkeep/node";

@@ -1,0 +1,127 @@
+//! Nodes written in Python, with the package in `python/` and nothing else.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::installed::file;
+use crate::support::client::Client;
+use crate::support::home::Home;
+use crate::support::server::SOON;
+use crate::support_real::program::Program;
+use crate::support_real::{Ran, cli, command};
+
+fn package() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python")
+}
+
+#[test]
+fn the_python_packages_own_tests_pass() {
+    let mut python = command(file("venv-node/bin/python"));
+    python.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).current_dir(package());
+    python.env("PYTHONPATH", package().join("src")).env("PYTHONDONTWRITEBYTECODE", "1");
+    for name in ["ORG_SYSTEM_TOOLS_REGISTRY_URL", "TOOLKEEP_NODE_ID", "TOOLKEEP_NODE_HOST"] {
+        python.env_remove(name);
+    }
+    let said = Ran::of(&mut python).good();
+    let passed = said.lines().last().unwrap_or_default();
+    assert!(passed.contains(" passed") && !passed.contains("skipped"), "{said}");
+}
+
+/// A node with the tools of `node.py`, registered with this server.
+fn node(url: &str, id: &str, key: &str) -> (Program, Value) {
+    let mut python = command(file("venv-node/bin/python"));
+    python.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/node.py"));
+    python.env("PYTHONPATH", package().join("src")).env("PYTHONDONTWRITEBYTECODE", "1");
+    python.env("ORG_SYSTEM_TOOLS_REGISTRY_URL", url).env("TOOLKEEP_NODE_ID", id);
+    python.env("TOOLKEEP_KEY", key).stderr(Stdio::null());
+    let program = Program::start(&mut python);
+    let said = program.json();
+    (program, said)
+}
+
+async fn key_of(owner: &Client, id: &str) -> String {
+    let body = json!({ "subject": id, "rights": ["nodes:register"] });
+    let made = owner.post("/v1/keys", &body).await;
+    made.body["key"].as_str().unwrap_or_else(|| panic!("{}", made.body)).to_owned()
+}
+
+/// An answer that comes once the server has seen what changed.
+async fn once(client: &Client, path: &str, body: &Value, status: u16) -> Value {
+    let mut last = Value::Null;
+    for _ in 0..SOON.as_millis() / 50 {
+        let reply = client.post(path, body).await;
+        if reply.status == status {
+            return reply.body;
+        }
+        last = reply.body;
+        sleep(Duration::from_millis(50)).await;
+    }
+    panic!("never {status} at {path}: {last}")
+}
+
+#[tokio::test]
+async fn a_python_node_registers_and_its_tools_are_called_through_every_door() {
+    let home = Home::new("version: 1\n");
+    let server = crate::support::server::serve(&home).await;
+    let (owner, agent) = (server.owner(), server.agent());
+    let key = key_of(&owner, "node-py").await;
+    let (node, said) = node(&server.url, "node-py", &key);
+    assert_eq!(said["failed"], json!({}));
+
+    // It is known, and nobody has said where it is.
+    let call = json!({ "tool_name": "reverse_text", "input": { "text": "hello world" } });
+    let lost = once(&agent, "/cluster-tools/execute", &call, 502).await;
+    assert_eq!(lost["error"], "nothing says where the node `node-py` is");
+    home.write(
+        "toolkeep.yaml",
+        &format!(
+            "version: 1\nnodes: {{ addresses: {{ node-py: 'http://127.0.0.1:{}' }} }}\n",
+            said["port"]
+        ),
+    );
+    let answer = once(&agent, "/cluster-tools/execute", &call, 200).await;
+    let metadata = json!({ "version": "1", "node_id": "node-py" });
+    let output = json!({ "result": "dlrow olleh" });
+    assert_eq!(
+        answer,
+        json!({ "success": true, "output": output, "error": "", "metadata": metadata })
+    );
+    let failed = json!({ "tool_name": "broken", "input": {} });
+    let answer = once(&agent, "/cluster-tools/execute", &failed, 200).await;
+    assert_eq!((&answer["success"], &answer["error"]), (&json!(false), &json!("the disk is full")));
+    let endpoint = owner.post("/cluster-tools/resolve", &json!({ "tool_name": "add" })).await;
+    assert_eq!(endpoint.body["endpoint"], format!("127.0.0.1:{}", said["port"]));
+    assert_eq!(agent.post("/cluster-tools/resolve", &call).await.status, 403);
+
+    // The other doors.
+    let rest = json!({ "tool": "add", "arguments": { "a": 2, "b": 3 } });
+    let answer = agent.post("/v1/calls", &rest).await;
+    assert!(answer.body.to_string().contains("\"sum\":5"), "{}", answer.body);
+    let bad = json!({ "tool": "add", "arguments": { "a": "2", "b": 3 } });
+    assert_eq!(agent.post("/v1/calls", &bad).await.code(), "invalid_arguments");
+    let listed = cli(&server, &["tool", "list"]).good();
+    assert!(listed.contains("reverse_text") && listed.contains("node.node-py"), "{listed}");
+
+    // Its end takes its tools back.
+    node.end();
+    let gone = once(&agent, "/cluster-tools/execute", &call, 404).await;
+    assert_eq!(gone["error"], "Tool 'reverse_text' not found on any node");
+}
+
+#[tokio::test]
+async fn a_python_node_with_anothers_key_registers_nothing() {
+    let home = Home::new("version: 1\n");
+    let server = crate::support::server::serve(&home).await;
+    let key = key_of(&server.owner(), "node-a").await;
+    let (_node, said) = node(&server.url, "node-b", &key);
+    let failed = said["failed"].as_object().unwrap();
+    assert_eq!(failed.len(), 3, "{said}");
+    assert!(failed.values().all(|told| told.as_str().unwrap().starts_with("403: ")), "{said}");
+    // The control: with its own it does.
+    let (_node, said) = self::node(&server.url, "node-a", &key);
+    assert_eq!(said["failed"], json!({}));
+}

@@ -61,7 +61,7 @@ impl Cages {
     }
 
     /// Why commands cannot work in the folder in a cage of `tier`, though code without one could.
-    pub(crate) fn unfit_for_commands(&self, tier: Tier) -> Option<&'static str> {
+    pub(crate) fn unfit_for_commands(tier: Tier) -> Option<&'static str> {
         let unmapped = tier == Tier::Fenced && rustix::process::geteuid().is_root();
         unmapped.then_some("in a fenced cage commands cannot work in the superuser's folder")
     }

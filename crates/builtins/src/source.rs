@@ -41,7 +41,7 @@ impl BuiltinSource {
         let problems = match &self.cages {
             Some(cages) => match cages.tier().await {
                 Ok(tier) => {
-                    let unfit = cages.unfit_for_commands(tier);
+                    let unfit = Cages::unfit_for_commands(tier);
                     let (fit, not): (Vec<_>, Vec<_>) = self
                         .caged
                         .iter()

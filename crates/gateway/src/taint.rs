@@ -53,10 +53,8 @@ impl Taints {
             return Taint::default();
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let unknown = match kept.over.is_some_and(|since| counts(since, now)) {
-            true => Taint { untrusted: true, private: true },
-            false => Taint::default(),
-        };
+        let over = kept.over.is_some_and(|since| counts(since, now));
+        let unknown = Taint { untrusted: over, private: over };
         match kept.callers.get_mut(&whose(principal)) {
             Some((taint, last)) if counts(*last, now) => {
                 *last = now;

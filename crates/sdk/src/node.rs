@@ -37,7 +37,7 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Node {
     address: SocketAddr,
-    node_id: String,
+    id: String,
     draining: Arc<AtomicBool>,
     registration: Option<Arc<Registration>>,
     stop: CancellationToken,
@@ -58,17 +58,13 @@ impl Node {
         let named = || tools.all().iter().find_map(crate::Tool::node_id).map(str::to_owned);
         let node_id = options.node_id.clone().or_else(named).unwrap_or_default();
         let tools = Arc::new(tools);
-        let registration = match &options.registry {
-            Some(url) => {
-                let key = options.key.clone();
-                let registration =
-                    Registration::new(url, key, &node_id, Arc::clone(&tools), options.beat);
-                Some(Arc::new(registration.map_err(StartError::Registry)?))
-            }
-            None => {
-                tracing::warn!("no registry is named: no tool is registered");
-                None
-            }
+        let registration = if let Some(url) = &options.registry {
+            let key = options.key.clone();
+            let made = Registration::new(url, key, &node_id, Arc::clone(&tools), options.beat);
+            Some(Arc::new(made.map_err(StartError::Registry)?))
+        } else {
+            tracing::warn!("no registry is named: no tool is registered");
+            None
         };
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
@@ -88,7 +84,7 @@ impl Node {
         }
         tracing::info!(%address, node_id, "node listens");
         let grace = options.grace;
-        Ok(Self { address, node_id, draining, registration, stop, tasks, grace })
+        Ok(Self { address, id: node_id, draining, registration, stop, tasks, grace })
     }
 
     /// Where it listens.
@@ -98,7 +94,7 @@ impl Node {
 
     /// Its id; empty where nobody gave it one.
     pub fn node_id(&self) -> &str {
-        &self.node_id
+        &self.id
     }
 
     /// Tools that the registry did not take, with why.

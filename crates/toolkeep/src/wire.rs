@@ -240,18 +240,7 @@ async fn assemble(
         nodes: Some(workshop.cluster.registry()),
         secret: mac_key,
     });
-    Ok(App {
-        doors,
-        intake,
-        gateway,
-        ledger,
-        credentials,
-        workshop,
-        manifests,
-        keys,
-        hooks,
-        seals,
-    })
+    Ok(App { doors, intake, gateway, ledger, credentials, workshop, manifests, keys, hooks, seals })
 }
 
 async fn ways(

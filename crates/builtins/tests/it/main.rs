@@ -9,13 +9,13 @@ mod data;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
+mod python;
+#[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests time what ends")]
 mod shell;
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "it times, and runs the authority")]
 mod speed;
-#[cfg(test)]
-mod python;
 #[cfg(test)]
 mod stage;
 #[cfg(test)]

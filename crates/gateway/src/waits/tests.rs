@@ -434,7 +434,7 @@ fn holding(names: &[(&str, Option<&str>)]) -> Policy {
 async fn an_approval_lifts_the_holds_that_were_shown_and_no_rule_that_came_later() {
     let plain = |bench: &Bench| {
         let safe = tool("rm", |tool| tool.traits.safety = Safety::Safe);
-        bench.catalog.store(Arc::new(merged(2, vec![safe], &bench.ran)));
+        bench.swapped(merged(2, vec![safe], &bench.ran));
     };
     // The reason code is the same, before and after.
     for (after, runs) in [
@@ -448,12 +448,12 @@ async fn an_approval_lifts_the_holds_that_were_shown_and_no_rule_that_came_later
     ] {
         let bench = Bench::new();
         plain(&bench);
-        bench.policy.store(Arc::new(holding(&[("first", None)])));
+        bench.ruled(&holding(&[("first", None)]));
         let id = bench.held().await;
         let shown = bench.gateway.approval(&owner(), id).await.unwrap();
         assert_eq!((shown.reason.as_str(), shown.holds.len()), ("rule_hold", 1));
         assert!(shown.holds[0].starts_with("rule first "), "{:?}", shown.holds);
-        bench.policy.store(Arc::new(after));
+        bench.ruled(&after);
         bench.approve(id).await.unwrap();
         let answer = bench.settled(id).await;
         assert_eq!(answer.status == Status::Succeeded, runs, "{answer:?}");
@@ -465,7 +465,7 @@ async fn an_approval_lifts_the_holds_that_were_shown_and_no_rule_that_came_later
     // A rule that comes to a tool that was held for what it is, too.
     let bench = Bench::new();
     let id = bench.held().await;
-    bench.policy.store(Arc::new(holding(&[("late", None)])));
+    bench.ruled(&holding(&[("late", None)]));
     bench.approve(id).await.unwrap();
     assert_eq!(code(&bench.settled(id).await), Some(Code::ApprovalVoid));
 }

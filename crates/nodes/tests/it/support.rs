@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::node::{NodeTool, Nodes as _, Speaks};
 use tool::{
-    Args, Call, CallId, Context, ExecuteError, Executor, Granted, Item, Json, Org, Outcome, Source,
-    Step, Ticket, ToolKey,
+    Args, Call, CallId, Context, ExecuteError, Executor, Granted, Item, Json, Org, Outcome,
+    Source as _, Step, Ticket, ToolKey,
 };
 
 /// A node whose tools do what their names say.

@@ -33,7 +33,7 @@ struct Gone {
 }
 
 fn files(disk: &SimDisk) -> Files {
-    disk.files().into_iter().filter(|(name, _)| !name.ends_with(".tmp")).collect()
+    disk.files().into_iter().filter(|(name, _)| name.strip_suffix(".tmp").is_none()).collect()
 }
 
 fn made(first: u64) -> (Files, Files, Vec<Checkpoint>) {
@@ -96,7 +96,7 @@ fn tamper(kind: usize, gone: &Gone, random: &mut Random) -> Files {
     if kind < KINDS.len() {
         let mut segments = only(&files, ".seg");
         edit(kind, &mut segments, random);
-        files.retain(|name, _| name.ends_with(".tomb"));
+        files.retain(|name, _| name.strip_suffix(".tomb").is_some());
         files.extend(segments);
         return files;
     }
@@ -105,10 +105,12 @@ fn tamper(kind: usize, gone: &Gone, random: &mut Random) -> Files {
         how if how == TOMBS.len() => {
             // Some of the last segments, and a part of the one before them.
             for _ in 0..2 + random.below(3) {
-                let last = files.keys().rfind(|name| name.ends_with(".seg")).unwrap().clone();
+                let last =
+                    files.keys().rfind(|name| name.strip_suffix(".seg").is_some()).unwrap().clone();
                 files.remove(&last);
             }
-            let (_, last) = files.iter_mut().rfind(|(name, _)| name.ends_with(".seg")).unwrap();
+            let (_, last) =
+                files.iter_mut().rfind(|(name, _)| name.strip_suffix(".seg").is_some()).unwrap();
             let half = last.len() / 2;
             last.truncate(half + random.index(half));
         }

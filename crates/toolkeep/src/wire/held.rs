@@ -37,7 +37,7 @@ pub(super) struct Hooks {
     hook: ArcSwapOption<Webhook>,
     said: Mutex<Option<WebhookConfig>>,
     /// What tells from here on, where that changed.
-    next: Mutex<Option<Option<Teller>>>,
+    next: Mutex<Option<Teller>>,
     changed: Notify,
 }
 
@@ -64,7 +64,7 @@ impl Hooks {
         let made = config.map(|hook| webhook::new(hook, &self.egress, &self.clock)).transpose()?;
         let (hook, teller) = made.map_or((None, None), |(hook, teller)| (Some(hook), Some(teller)));
         *said = config.cloned();
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(teller);
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = teller;
         self.hook.store(hook.map(Arc::new));
         self.changed.notify_one();
         Ok(())
@@ -72,11 +72,9 @@ impl Hooks {
 
     /// Tells the webhook, where there is one; never ends.
     pub(super) async fn run(&self) {
-        let mut current = None;
+        let next = || self.next.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut current = next();
         loop {
-            if let Some(next) = self.next.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                current = next;
-            }
             let telling = async {
                 match &mut current {
                     Some(teller) => teller.run().await,
@@ -85,7 +83,7 @@ impl Hooks {
             };
             tokio::select! {
                 () = telling => {}
-                () = self.changed.notified() => {}
+                () = self.changed.notified() => current = next(),
             }
         }
     }

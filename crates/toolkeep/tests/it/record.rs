@@ -2,7 +2,12 @@
 
 use std::fs;
 
+use serde_json::json;
+
 use crate::program::Home;
+use crate::support::home::Home as Place;
+use crate::support::server::{Server, serve};
+use crate::support_real::cli;
 
 fn with_calls() -> Home {
     let home = Home::new();
@@ -168,87 +173,78 @@ fn the_record_is_exported_line_by_line() {
     assert_eq!(home.run(&["record", "export", "--from", &last]).out.lines().count(), 1);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_to_be_kept_goes_while_the_server_runs_and_the_rest_is_proved() {
-    use crate::support::home::Home as Place;
-    use crate::support::server::serve;
-    use crate::support_real::cli;
-    use serde_json::json;
-
-    let home = Place::new("version: 1\nrecords: { file: 64KiB }\n");
-    let server = serve(&home).await;
-    let agent = server.agent();
-    let mut calls = 0;
-    for _ in 0..3_000 {
-        assert_eq!(agent.call("echo", &json!({ "message": "x".repeat(64) })).await.status, 200);
-        calls += 1;
+/// Calls, many files' worth; a checkpoint of the beginning is copied to `old.txt`.
+async fn called_often(home: &Place, server: &Server) {
+    let (agent, checkpoint) = (server.agent(), server.data.join("records/main.checkpoint"));
+    for calls in 0..3_000 {
+        let args = json!({ "message": "x".repeat(64) });
+        assert_eq!(agent.call("echo", &args).await.status, 200);
         if calls == 100 {
-            // The checkpoint is written down within a second or two.
-            for _ in 0..3_000 {
-                if server.data.join("records/main.checkpoint").exists() {
-                    break;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-            fs::copy(server.data.join("records/main.checkpoint"), home.path("old.txt")).unwrap();
+            // It is written down within a second or two.
+            until(|| checkpoint.exists()).await;
+            fs::copy(&checkpoint, home.path("old.txt")).unwrap();
         }
     }
+}
+
+async fn until(holds: impl Fn() -> bool) {
+    for _ in 0..3_000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("nothing changed within a minute");
+}
+
+fn tombs(server: &Server) -> usize {
+    let entries = fs::read_dir(server.data.join("records")).unwrap().map(Result::unwrap);
+    entries.filter(|it| it.file_name().to_string_lossy().ends_with(".tomb")).count()
+}
+
+/// The proof between two checkpoints is checked without the record, and a forged one does not hold.
+fn proved(home: &Place, server: &Server, (old, new): (&str, &str)) {
+    let proof = home.path("proof.json").display().to_string();
+    let made = cli(server, &["record", "proof", "--old", old, "--new", new, "-o", "json"]).good();
+    let key = cli(server, &["record", "checkpoint", "--public"]).good();
+    let key = key.trim();
+    let check = ["record", "proof", "--old", old, "--new", new, "--signer", key, "--check", &proof];
+    fs::write(&proof, &made).unwrap();
+    let told = cli(server, &check).good();
+    assert!(told.starts_with("proved: "), "{told}");
+    fs::write(&proof, made.replacen("sha256:", "sha256:0", 1).replacen("\",", "0\",", 1)).unwrap();
+    assert_ne!(cli(server, &check).code, Some(0), "a forged proof holds");
+    let hash = made.split("sha256:").nth(1).unwrap().split('"').next().unwrap();
+    let other: String = hash.chars().rev().collect();
+    fs::write(&proof, made.replacen(hash, &other, 1)).unwrap();
+    let ran = cli(server, &check);
+    assert!(ran.code == Some(1) && ran.err.contains("does not lead to"), "{ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_to_be_kept_goes_while_the_server_runs_and_the_rest_is_proved() {
+    let home = Place::new("version: 1\nrecords: { file: 64KiB }\n");
+    let server = serve(&home).await;
+    called_often(&home, &server).await;
     let doctor = cli(&server, &["doctor"]).out;
     assert!(doctor.contains("all is kept"), "{doctor}");
     // Read while it runs.
     fs::write(home.config(), "version: 1\nrecords: { file: 64KiB, keep: { bytes: 1MiB } }\n")
         .unwrap();
-    let tombs = || {
-        fs::read_dir(server.data.join("records"))
-            .unwrap()
-            .map(Result::unwrap)
-            .filter(|entry| entry.file_name().to_string_lossy().ends_with(".tomb"))
-            .count()
-    };
-    for _ in 0..3_000 {
-        if tombs() > 0 {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    assert!(tombs() > 0, "nothing was removed");
+    until(|| tombs(&server) > 0).await;
     let doctor = cli(&server, &["doctor"]).out;
     assert!(doctor.contains("tombstones stay; kept as"), "{doctor}");
     fs::copy(server.data.join("records/main.checkpoint"), home.path("new.txt")).unwrap();
     let path = |name: &str| home.path(name).display().to_string();
-    let (old, new, proof) = (path("old.txt"), path("new.txt"), path("proof.json"));
+    let (old, new) = (path("old.txt"), path("new.txt"));
     let both = ["record", "verify", "--checkpoint", &old, "--checkpoint", &new];
     let ran = cli(&server, &both).good();
-    assert!(
-        ran.contains("retention removed") && ran.contains("2 checkpoints kept elsewhere fit"),
-        "{ran}"
-    );
-    assert!(ran.contains("only an export or a copy shows them"), "{ran}");
-    let made =
-        cli(&server, &["record", "proof", "--old", &old, "--new", &new, "-o", "json"]).good();
-    fs::write(&proof, &made).unwrap();
-    let key = cli(&server, &["record", "checkpoint", "--public"]).good();
-    let check = [
-        "record",
-        "proof",
-        "--old",
-        &old,
-        "--new",
-        &new,
-        "--signer",
-        key.trim(),
-        "--check",
-        &proof,
-    ];
-    let told = cli(&server, &check).good();
-    assert!(told.starts_with("proved: "), "{told}");
-    fs::write(&proof, made.replacen("sha256:", "sha256:0", 1).replacen("\",", "0\",", 1)).unwrap();
-    assert_ne!(cli(&server, &check).code, Some(0), "a forged proof holds");
-    let hash = made.split("sha256:").nth(1).unwrap().split('"').next().unwrap();
-    let other: String = hash.chars().rev().collect();
-    fs::write(&proof, made.replacen(hash, &other, 1)).unwrap();
-    let ran = cli(&server, &check);
-    assert!(ran.code == Some(1) && ran.err.contains("does not lead to"), "{ran:?}");
+    for told in
+        ["retention removed", "2 checkpoints kept elsewhere fit", "only an export or a copy shows"]
+    {
+        assert!(ran.contains(told), "{told}: {ran}");
+    }
+    proved(&home, &server, (&old, &new));
     // The tombstones of a server that is gone are checked as well.
     assert!(server.stop().await.success());
     let again = serve(&home).await;

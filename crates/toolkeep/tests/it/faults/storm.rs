@@ -59,7 +59,12 @@ async fn reloads(language: Language) {
     assert!(listings > changes && calls.len() > changes, "there was load all the time");
     assert!(whole > 1, "listings showed {whole} states");
     assert_eq!(watch::records(&owner, &calls).await, Vec::<String>::new());
-    // Control: the rule is what hides the tool, and a listing without it is told from the others.
+    told_without_rules(&mut pen, &owner).await;
+    assert!(server.stop().await.success());
+}
+
+/// Control: the rule is what hides the tool, and a listing without it is told from the others.
+async fn told_without_rules(pen: &mut Pen<'_>, owner: &Client) {
     assert!(watch::faults(&owner.get("/v1/tools?limit=1000").await.body, &mut (0, 0)).is_empty());
     pen.without_rules();
     let open = || async {
@@ -69,7 +74,6 @@ async fn reloads(language: Language) {
     while !open().await {
         sleep(Duration::from_millis(20)).await;
     }
-    assert!(server.stop().await.success());
 }
 
 /// One change, and all it takes until it counts, or is told as what it is.

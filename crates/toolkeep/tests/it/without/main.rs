@@ -1,5 +1,11 @@
 //! Runs a program whose kernel refuses user namespaces, landlock, or both: `it-without WHAT PROGRAM …`.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a part of a test that starts programs"
+)]
+
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
 

@@ -58,7 +58,8 @@ fn block(value: &Value, indent: usize) -> String {
     };
     match value {
         Value::Object(map) => {
-            map.iter().map(|(key, value)| format!("{space}{key}:{}", nested(value))).collect()
+            let line = |(key, value)| format!("{space}{key}:{}", nested(value));
+            map.iter().map(line).collect::<Vec<_>>().concat()
         }
         Value::Array(list) => {
             let item = |value| format!("{space}- {}", block(value, indent + 2).trim_start());

@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::disallowed_methods,
+    clippy::panic,
     reason = "a part of a test that starts programs"
 )]
 
@@ -45,7 +45,7 @@ fn main() {
         let errno = if what.contains("denied") { libc::EPERM } else { libc::ENOSYS };
         refuse([(libc::SYS_landlock_create_ruleset, Vec::new())].into(), errno);
     }
-    #[expect(clippy::disallowed_methods, reason = "it becomes what the test wants to see")]
+    #[expect(clippy::panic, reason = "it becomes what the test wants to see")]
     let mut program = std::process::Command::new(words.next().unwrap());
     panic!("{}", program.args(words).exec());
 }

@@ -54,6 +54,12 @@ pub(crate) const PYTHON: &[(&str, &[&str], &str)] = &[
     ("venv-editor", &["mcp-text-editor==1.0.2", OLD_SDK], "bin/mcp-text-editor"),
     ("venv-calculator", &["mcp-server-calculator==0.2.1"], "bin/mcp-server-calculator"),
     ("venv-redis", &["redis-mcp-server==0.5.1"], "bin/redis-mcp-server"),
+    // What the built-in tools are held against, beside Python's own modules.
+    (
+        "venv-authorities",
+        &["py7zr==1.1.4", "ruff==0.17.6", "jmespath==1.1.0", "backports.zstd==1.8.0"],
+        "bin/ruff",
+    ),
     // The SDKs of the providers, all in one: they are the judges of what is written for them.
     (
         "venv-providers",

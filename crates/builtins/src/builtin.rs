@@ -58,7 +58,7 @@ impl<T: Compute + 'static> Executor for Aside<T> {
     }
 }
 
-fn outcome(computed: Result<Json, String>) -> Outcome {
+pub(crate) fn outcome(computed: Result<Json, String>) -> Outcome {
     match computed {
         Ok(value) => Outcome::value(value),
         Err(message) => Outcome::failed(&message),

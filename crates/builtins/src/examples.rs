@@ -1,6 +1,7 @@
 //! Every entry of `tool_registry.yaml` has a function, every function an entry, and every example is
 //! what happens.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,7 +17,10 @@ use tool::{Body, Boxed, Caller};
 
 use crate::registry::{Declared, Example, Registry};
 use crate::tests::{clock, execute};
-use crate::{Builtin, Files, Means, computing, reaching};
+use crate::{Builtin, Endpoint, Endpoints, Engine, Files, Means, computing, reaching};
+
+/// `docs/guide.md` with two sections, and `plain.txt`.
+const BUNDLE: &[u8] = include_bytes!("archive/bundle.zip");
 
 /// Every name is at a public address, and every address leads to one listener of this machine.
 #[derive(Debug)]
@@ -38,6 +42,35 @@ impl Resolve for Net {
     }
 }
 
+const OK: &str = "200 OK";
+
+/// As DuckDuckGo and Wikipedia answer; else with what was asked.
+fn answered(line: &str, body: &str) -> (&'static str, String) {
+    let fixed = |text: &str| (OK, text.to_owned());
+    match line {
+        "GET /html/?q=rust%20language&kl=wt-wt" => fixed(
+            r#"<div class="result web-result"><a class="result__a" href="//duckduckgo.com/l/?uddg=https%3A%2F%2Fwww.rust-lang.org%2F&amp;rut=x">Rust</a>
+            <a class="result__snippet" href="x">A <b>language</b>.</a></div>"#,
+        ),
+        "GET /html/?q=challenge&kl=wt-wt" => {
+            ("202 Accepted", "<div class=anomaly-modal>".to_owned())
+        }
+        "GET /api/rest_v1/page/summary/Ferris?redirect=true" => fixed(
+            r#"{"type":"standard","title":"Ferris","extract":"Ferris is a crab. It is orange.",
+            "content_urls":{"desktop":{"page":"https://en.wikipedia.org/wiki/Ferris"}}}"#,
+        ),
+        line if line.starts_with("GET /api/rest_v1/") => ("404 Not Found", "{}".to_owned()),
+        line if line.contains("list=search") => {
+            fixed(r#"{"query":{"search":[{"ns":0,"title":"Ferris"}]}}"#)
+        }
+        line if line.contains("prop=categories") => fixed(
+            r#"{"query":{"pages":[{"title":"Ferris","categories":[{"title":"Category:Crabs"}]}]}}"#,
+        ),
+        line if line.contains("action=opensearch") => ("503 Service Unavailable", String::new()),
+        _ => (OK, format!("{line} {body}").trim_end().to_owned()),
+    }
+}
+
 /// Answers with the method, the path and the body of what it was asked.
 #[expect(clippy::disallowed_methods, reason = "it ends with the test's runtime")]
 async fn net() -> Egress {
@@ -50,15 +83,22 @@ async fn net() -> Egress {
             let request = String::from_utf8_lossy(&request[..read]).into_owned();
             let (head, body) = request.split_once("\r\n\r\n").unwrap();
             let line = head.split(" HTTP/1.1").next().unwrap();
-            let told = format!("{line} {body}");
-            let told = told.trim_end();
-            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{told}", told.len());
+            let (status, told) = answered(line, body);
+            let length = told.len();
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{told}");
             // Who has read enough may be gone.
             let _gone = stream.write_all(answer.as_bytes()).await;
         }
     }));
     let (resolver, dialer) = (net.clone(), net);
     Egress::new(EgressSettings { resolver, dialer, ..EgressSettings::default() }).unwrap()
+}
+
+/// The same pages, without TLS.
+fn endpoints() -> Endpoints {
+    let at = |url| Endpoint::operators(url).unwrap();
+    let search = Engine::DuckDuckGo(at("http://html.duckduckgo.com"));
+    Endpoints { search, wikipedia: at("http://en.wikipedia.org/") }
 }
 
 /// One artefact.
@@ -94,11 +134,15 @@ async fn stage() -> (tempfile::TempDir, Vec<Builtin>) {
     let work = home.path().join("work");
     std::fs::create_dir(&work).unwrap();
     std::fs::write(work.join("notes.txt"), "one\ntwo\n").unwrap();
+    std::fs::write(work.join("bundle.zip"), BUNDLE).unwrap();
     let root = Root::open(&work, Access::ReadWrite).unwrap();
     let means = Means {
         files: Some(Arc::new(Files::new(vec![(work, root)]))),
         egress: Some(net().await),
         artefacts: Some(Arc::new(Aside)),
+        endpoints: endpoints(),
+        ruff: None,
+        narrowings: BTreeMap::new(),
     };
     let mut builtins = computing(Registry::shipped(), &clock());
     builtins.extend(reaching(Registry::shipped(), &means, &clock()));

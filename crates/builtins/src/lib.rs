@@ -3,7 +3,9 @@
 //! Most are pure: they compute from their arguments and the clock port. Those that reach for files or
 //! the net do so through guard alone. What each of them says of itself stands in `tool_registry.yaml`.
 
+mod archive;
 mod builtin;
+mod code;
 mod data;
 mod math;
 mod registry;
@@ -11,19 +13,25 @@ mod source;
 mod specialized;
 mod system;
 mod web;
+mod work;
 
 pub use builtin::Builtin;
+pub use code::lint_python::Ruff;
 pub use math::expression::{Expression, ExpressionError, Program};
 pub use math::number::Number;
-pub use registry::{Declared, Registry};
+pub use registry::{Declared, Narrowing, Registry};
 pub use source::BuiltinSource;
 pub use system::files::Files;
+pub use web::{Endpoint, Endpoints, Engine};
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use guard::egress::Egress;
 use tool::Clock;
 use tool::artefact::Artefacts;
+
+use archive::opened::Archives;
 
 /// The built-in tools that only compute, in the order they are listed.
 pub fn all(clock: &Arc<dyn Clock>) -> Vec<Builtin> {
@@ -55,26 +63,41 @@ pub struct Means {
     pub egress: Option<Egress>,
     /// Where large answers are kept.
     pub artefacts: Option<Arc<dyn Artefacts>>,
+    /// Whom those on the net ask.
+    pub endpoints: Endpoints,
+    /// Where it is installed.
+    pub ruff: Option<Ruff>,
+    /// What the operator took from single tools.
+    pub narrowings: BTreeMap<String, Narrowing>,
 }
 
 /// The built-in tools that reach for something outside.
 fn reaching(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<Builtin> {
     let files = means.files.iter().flat_map(|files| {
+        let archives = Archives::new(Arc::clone(files));
         [
             system::read_file::builtin(registry, Arc::clone(files)),
             system::write_file::builtin(registry, Arc::clone(files)),
             system::list_directory::builtin(registry, Arc::clone(files)),
+            code::git_status::builtin(registry, Arc::clone(files)),
+            archive::archive_open::builtin(registry, Arc::clone(&archives)),
+            archive::archive_extract::builtin(registry, Arc::clone(&archives)),
+            archive::archive_file::builtin(registry, Arc::clone(&archives)),
+            archive::archive_search::builtin(registry, archives),
         ]
     });
     let web = means.egress.iter().flat_map(|egress| {
         [
             web::http_get::builtin(registry, egress.clone(), Arc::clone(clock)),
             web::http_post::builtin(registry, egress.clone(), Arc::clone(clock)),
+            web::web_search::builtin(registry, egress.clone(), &means.endpoints),
+            web::fetch_wikipedia::builtin(registry, egress.clone(), &means.endpoints),
         ]
     });
     let artefacts = means.artefacts.iter();
     let artefacts = artefacts.flat_map(|artefacts| data::artefacts::builtins(registry, artefacts));
-    files.chain(web).chain(artefacts).flatten().collect()
+    let code = [code::lint_python::builtin(registry, means.ruff.as_ref())];
+    files.chain(web).chain(artefacts).chain(code).flatten().collect()
 }
 
 /// The names of all built-in tools, whether or not they can be offered here, in the order they are

@@ -3,7 +3,10 @@
 //! The file is the only place for names, schemas, traits and limits; the tools' own files hold what they
 //! do. It is read once, from the JSON that the build made of it.
 
+mod narrow;
 mod schema;
+
+pub use narrow::Narrowing;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -15,6 +18,7 @@ use tool::{
 };
 
 use crate::builtin::{Aside, Builtin, Compute, Pure};
+use crate::work::{Long, Work};
 
 static SHIPPED: LazyLock<Registry> = LazyLock::new(shipped);
 
@@ -118,6 +122,11 @@ impl Declared {
     /// Bound to what may take longer than a millisecond: it runs on a thread for that.
     pub(crate) fn aside(&self, compute: impl Compute + 'static) -> Builtin {
         self.run_by(Aside(Arc::new(compute)))
+    }
+
+    /// Bound to work that may take seconds, with progress.
+    pub(crate) fn long(&self, work: impl Work + 'static) -> Builtin {
+        self.run_by(Long(Arc::new(work)))
     }
 
     /// Bound to an executor of its own.

@@ -17,9 +17,9 @@ pub struct BuiltinSource {
 impl BuiltinSource {
     /// The source `builtin`, with `clock` for the tools that tell the time.
     pub fn new(clock: &Arc<dyn Clock>, means: &Means) -> Self {
-        let registry = Registry::shipped();
-        let mut builtins = computing(registry, clock);
-        builtins.extend(reaching(registry, means, clock));
+        let registry = Registry::shipped().narrowed(&means.narrowings);
+        let mut builtins = computing(&registry, clock);
+        builtins.extend(reaching(&registry, means, clock));
         // As they stand in the file.
         builtins.sort_by_cached_key(|builtin| registry.place(builtin));
         Self { name: name(), builtins }

@@ -54,6 +54,10 @@ async fn run(name: &str, args: &str) -> Outcome {
 }
 
 pub(crate) async fn execute(builtin: Builtin, args: &str) -> Outcome {
+    execute_until(builtin, args, &Nobody).await
+}
+
+pub(crate) async fn execute_until(builtin: Builtin, args: &str, cancel: &dyn Cancel) -> Outcome {
     let Builtin { tool, executor, .. } = builtin;
     let key = ToolKey {
         org: Org::default(),
@@ -74,7 +78,7 @@ pub(crate) async fn execute(builtin: Builtin, args: &str) -> Outcome {
     let ctx = Context {
         caller: &caller,
         deadline: Mono(std::time::Duration::MAX),
-        cancel: &Nobody,
+        cancel,
         progress: &Nobody,
         client: &ClientCan::default(),
         meta: None,
@@ -227,7 +231,13 @@ async fn the_source_lists_them_and_never_changes() {
     let source = BuiltinSource::new(&clock(), &Means::default());
     assert_eq!(source.name().as_str(), "builtin");
     let listing = source.list().await.unwrap();
-    assert_eq!((listing.offers.len(), listing.problems.len()), (all(&clock()).len(), 0));
+    assert!(listing.problems.is_empty());
+    let listed = |name: &str| {
+        let is =
+            |offer: &tool::Offer| matches!(&offer.item, Item::Tool(it) if it.name.as_str() == name);
+        listing.offers.iter().any(is)
+    };
+    assert!(all(&clock()).iter().all(|builtin| listed(builtin.tool.name.as_str())));
     assert!(
         matches!(&listing.offers[0].item, Item::Tool(tool) if tool.name.as_str() == "calculator")
     );
@@ -236,4 +246,24 @@ async fn the_source_lists_them_and_never_changes() {
     assert_eq!(poll, Poll::Pending);
     assert_eq!(source.changed(Revision(0)).await, listing.revision);
     source.close().await;
+}
+
+/// Hazard S11: what is labelled safe evaluates no code. The label is ours, in the registry.
+#[tokio::test]
+async fn hazard_s11_an_expression_is_never_code() {
+    for code in [
+        "__import__('os').system('true')",
+        "().__class__.__bases__[0].__subclasses__()",
+        "open('/etc/passwd')",
+        "lambda: 1",
+        "exec('1')",
+        "1 if 1 else 2",
+    ] {
+        let told = failure("calculator", &json!({ "expression": code }).to_string()).await;
+        assert!(told.len() < 300, "{code}: {told}");
+        let told = failure("json_query", &json!({ "data": {}, "query": code }).to_string()).await;
+        assert!(told.starts_with("query: "), "{code}: {told}");
+    }
+    // The control: what is no code is computed.
+    assert_eq!(answer("calculator", r#"{"expression":"pi - pi"}"#).await["result"], 0);
 }

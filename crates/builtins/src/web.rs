@@ -1,8 +1,33 @@
 //! Tools that ask servers of the open net. Every request goes through guard's connector.
 
+mod ask;
 mod exchange;
+pub(crate) mod fetch_wikipedia;
+mod html;
 pub(crate) mod http_get;
 pub(crate) mod http_post;
+pub(crate) mod web_search;
+
+pub use ask::Endpoint;
+pub use web_search::Engine;
+
+/// Whom the tools ask that have a partner of their own.
+#[derive(Debug, Clone)]
+pub struct Endpoints {
+    /// Where is searched.
+    pub search: Engine,
+    /// Wikipedia.
+    pub wikipedia: Endpoint,
+}
+
+impl Default for Endpoints {
+    fn default() -> Self {
+        Self {
+            search: Engine::DuckDuckGo(Endpoint::public("https://html.duckduckgo.com")),
+            wikipedia: Endpoint::public("https://en.wikipedia.org"),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests;

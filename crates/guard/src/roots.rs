@@ -13,9 +13,9 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
@@ -80,6 +80,19 @@ pub struct Start {
 
 /// Room made before anything was read: a file may say that it is larger than it is.
 const MOST_AT_ONCE: usize = 16 << 20;
+
+/// A path that leads to a folder as long as this is held.
+#[derive(Debug)]
+pub struct FolderPath {
+    path: PathBuf,
+    _folder: OwnedFd,
+}
+
+impl AsRef<Path> for FolderPath {
+    fn as_ref(&self) -> &Path {
+        &self.path
+    }
+}
 
 /// Device and number: what a folder is, whatever it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,20 +189,44 @@ impl Root {
     /// [`RootError`].
     pub fn read_start(&self, path: impl AsRef<Path>, limit: usize) -> Result<Start, RootError> {
         let path = path.as_ref();
+        let (file, meta) = self.file(path)?;
+        let announced = usize::try_from(meta.size).unwrap_or(0);
+        let mut content =
+            Vec::with_capacity(announced.min(limit).saturating_add(1).min(MOST_AT_ONCE));
+        let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+        let read = file.take(most).read_to_end(&mut content);
+        read.map_err(|error| RootError::io(&error, path))?;
+        let more = content.len() > limit;
+        content.truncate(limit);
+        Ok(Start { content, more, meta })
+    }
+
+    /// A regular file, open for reading, and what it is. For what is too large to be read whole: who
+    /// reads from it keeps count.
+    ///
+    /// # Errors
+    /// [`RootError`].
+    pub fn file(&self, path: impl AsRef<Path>) -> Result<(File, Meta), RootError> {
+        let path = path.as_ref();
         let (parent, name) = self.place(path)?;
         let file = self
             .look_up(&parent, Path::new(name), READ, Mode::empty())
             .map_err(|error| RootError::of(error, path))?;
         let stat = self.regular(&file, path)?;
-        let announced = usize::try_from(stat.st_size).unwrap_or(0);
-        let mut content =
-            Vec::with_capacity(announced.min(limit).saturating_add(1).min(MOST_AT_ONCE));
-        let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-        let read = File::from(file).take(most).read_to_end(&mut content);
-        read.map_err(|error| RootError::io(&error, path))?;
-        let more = content.len() > limit;
-        content.truncate(limit);
-        Ok(Start { content, more, meta: meta(&stat) })
+        Ok((File::from(file), meta(&stat)))
+    }
+
+    /// A path that leads to a folder below the root, for what takes nothing but paths: through the root's
+    /// own handle, so that it stays this one where folders above it are renamed. What is below that
+    /// folder is not guarded.
+    ///
+    /// # Errors
+    /// [`RootError`].
+    pub fn path_of(&self, path: impl AsRef<Path>) -> Result<FolderPath, RootError> {
+        let path = path.as_ref();
+        let folder = self.folder(path, path)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+        Ok(FolderPath { path, _folder: folder })
     }
 
     /// What a file or folder is. An empty path is the root.

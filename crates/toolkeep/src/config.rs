@@ -28,9 +28,9 @@ use std::sync::Arc;
 pub use environment::Environment;
 pub use fault::{Fault, Faults, Place};
 pub use high::{
-    ApprovalsConfig, Config, IssuerConfig, LimitsConfig, McpCommand, OAuthConfig, OAuthProof,
-    PerCallerConfig, ServerConfig, SourceConfig, SourceDurability, SourceKind, TokensConfig, Tools,
-    WebhookConfig,
+    ApprovalsConfig, BuiltinsConfig, Config, FolderConfig, IssuerConfig, LimitsConfig, McpCommand,
+    OAuthConfig, OAuthProof, PerCallerConfig, SearchConfig, ServerConfig, SourceConfig,
+    SourceDurability, SourceKind, TokensConfig, Tools, WebhookConfig,
 };
 pub(crate) use nearest::nearest;
 pub use schema::schema;

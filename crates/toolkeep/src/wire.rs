@@ -273,7 +273,8 @@ async fn ways(
     let tokens = Arc::new(Sealed::new(Arc::clone(store), &tokens, "upstream tokens"));
     let (store, clock) = (Arc::clone(store), Arc::clone(clock));
     let kept = Kept::new(&start.config, (keys, store), egress.clone(), clock).await?;
-    let files = files::work(&start.held.data().work());
+    let data = start.held.data();
+    let files = files::Own { data: data.path().to_owned(), work: data.work() };
     let ways = Ways { egress, files, manifests: Arc::clone(&kept.manifests), tokens };
     Ok((ways, kept, sealed))
 }

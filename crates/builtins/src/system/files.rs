@@ -18,7 +18,7 @@ impl Files {
     }
 
     /// The folder, and the path in it.
-    pub(super) fn place<'a>(&'a self, path: &'a str) -> Result<(&'a Root, &'a Path), String> {
+    pub(crate) fn place<'a>(&'a self, path: &'a str) -> Result<(&'a Root, &'a Path), String> {
         let asked = Path::new(path);
         if !asked.is_absolute() {
             let (_, root) = self.0.first().ok_or("no folder is configured for files")?;
@@ -38,6 +38,6 @@ pub(super) fn told(error: &RootError) -> String {
     error.to_string()
 }
 
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     text.chars().take(200).flat_map(char::escape_debug).collect()
 }

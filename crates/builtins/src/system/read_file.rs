@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use tool::{Args, Json};
 
 use super::files::{Files, told};
@@ -22,6 +23,15 @@ struct ReadFile {
     bytes: Bound,
 }
 
+/// Written at once: as a tree, the content would be copied once more.
+#[derive(Serialize)]
+struct Answer {
+    content: String,
+    size: u64,
+    modified: String,
+    truncated: bool,
+}
+
 impl Compute for ReadFile {
     fn compute(&self, args: &Args) -> Result<Json, String> {
         let args = args.value();
@@ -31,16 +41,12 @@ impl Compute for ReadFile {
         let (root, path) = self.files.place(path)?;
         let start = root.read_start(path, limit).map_err(|error| told(&error))?;
         let content = decoded(start.content, encoding, start.more)?;
-        Ok(Json::of(&json!({
-            "content": content,
-            "size": start.meta.size,
-            "modified": start.meta.modified.to_string(),
-            "truncated": start.more,
-        })))
+        let (size, modified) = (start.meta.size, start.meta.modified.to_string());
+        Ok(Json::of(&Answer { content, size, modified, truncated: start.more }))
     }
 }
 
-fn decoded(bytes: Vec<u8>, encoding: &str, cut: bool) -> Result<String, String> {
+pub(crate) fn decoded(bytes: Vec<u8>, encoding: &str, cut: bool) -> Result<String, String> {
     let no_text = |at: usize| {
         format!(
             "the file is no {encoding} at byte {at}; ask for the encoding `latin-1` or `base64`"

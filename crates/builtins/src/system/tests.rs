@@ -143,3 +143,32 @@ fn they_say_what_they_reach_for() {
         assert_eq!(tool.tool.traits.categories, ["system", "file"]);
     }
 }
+
+/// Hazard S9: a root is a folder and not the beginning of a text, and nothing is checked before it is used.
+#[tokio::test]
+async fn hazard_s9_a_root_is_no_prefix_and_is_not_looked_up_again() {
+    let place = place();
+    std::fs::create_dir(place.path("work-of-others")).unwrap();
+    std::fs::write(place.path("work-of-others/x"), "OUT").unwrap();
+    // The control: the text of one begins with the text of the other.
+    assert!(place.path("work-of-others/x").starts_with(&place.path("work")));
+    let told = place.read(json!({ "path": place.path("work-of-others/x") })).await.unwrap_err();
+    assert!(told.starts_with("Path not allowed: "), "{told}");
+    // Another folder in its place, or a link, is not the root.
+    std::fs::write(place.path("work/mine"), "mine").unwrap();
+    std::fs::rename(place.path("work"), place.path("moved")).unwrap();
+    std::os::unix::fs::symlink(place.path("work-of-others"), place.path("work")).unwrap();
+    assert_eq!(place.read(json!({ "path": "mine" })).await.unwrap()["content"], "mine");
+    assert!(place.read(json!({ "path": "x" })).await.is_err());
+}
+
+#[tokio::test]
+async fn nothing_is_written_below_a_git_folder() {
+    let place = place();
+    std::fs::create_dir_all(place.path("work/repo/.git/hooks")).unwrap();
+    for path in ["repo/.git/hooks/pre-commit", "repo/.GIT/config", ".git/x"] {
+        assert!(place.write(path, "#!/bin/sh", "w").await.is_err(), "{path}");
+    }
+    place.write("repo/.gitignore", "x", "w").await.unwrap();
+    assert!(!std::fs::exists(place.path("work/.git")).unwrap());
+}

@@ -49,14 +49,6 @@ fn write(root: &Root, path: &Path, content: &[u8]) -> Result<(), RootError> {
     if !matches!(first, Err(RootError::NoSuch { .. })) {
         return first;
     }
-    let mut above: Vec<_> =
-        path.ancestors().skip(1).filter(|it| !it.as_os_str().is_empty()).collect();
-    above.reverse();
-    for folder in above {
-        match root.make_folder(folder) {
-            Ok(()) | Err(RootError::Exists { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
+    root.make_folders_above(path)?;
     root.write(path, content, Put::Replace)
 }

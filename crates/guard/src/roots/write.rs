@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -12,7 +12,10 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::error::{self, RootError};
-use super::{Access, MOST_TRIES, Root};
+use super::{Access, MOST_DEPTH, MOST_TRIES, Root};
+
+/// What git runs programs by: nobody writes there through a root.
+const GIT: &str = ".git";
 
 /// What to do with a file that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +33,19 @@ impl Root {
     /// # Errors
     /// [`RootError`]; then the old file is as it was.
     pub fn write(&self, path: impl AsRef<Path>, content: &[u8], put: Put) -> Result<(), RootError> {
+        self.write_with(path, put, |file| file.write_all(content))
+    }
+
+    /// The same, with what `fill` writes as the content: for what is not in memory as a whole.
+    ///
+    /// # Errors
+    /// [`RootError`], that of `fill` as [`RootError::Io`]; then the old file is as it was.
+    pub fn write_with<T>(
+        &self,
+        path: impl AsRef<Path>,
+        put: Put,
+        fill: impl FnOnce(&mut File) -> io::Result<T>,
+    ) -> Result<T, RootError> {
         let path = path.as_ref();
         let (parent, name) = self.place_to_change(path)?;
         let old = self.old(&parent, name, path)?;
@@ -40,22 +56,41 @@ impl Root {
         // A new file gets the mode that the system's mask leaves; another's mode is set below.
         let mode = if old.is_some() { Mode::RUSR | Mode::WUSR } else { Mode::from_raw_mode(0o666) };
         let (mut file, aside) = self.aside(&parent, mode).map_err(failed)?;
-        let filled = file.write_all(content).and_then(|()| {
+        let filled = fill(&mut file).and_then(|filled| {
             if let Some(mode) = old {
                 rustix::fs::fchmod(&file, mode)?;
             }
-            file.sync_all()
+            file.sync_all().map(|()| filled)
         });
         let flags = if put == Put::New { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
-        let done = filled.map_err(|error| RootError::io(&error, path)).and_then(|()| {
-            rustix::fs::renameat_with(&parent, &aside, &parent, name, flags).map_err(failed)
+        let done = filled.map_err(|error| RootError::io(&error, path)).and_then(|filled| {
+            let renamed = rustix::fs::renameat_with(&parent, &aside, &parent, name, flags);
+            renamed.map_err(failed).map(|()| filled)
         });
-        if let Err(error) = done {
+        if done.is_err() {
             // What cannot be removed either stays under its own name, and is no one's content.
             let _left = rustix::fs::unlinkat(&parent, &aside, AtFlags::empty());
-            return Err(error);
+            return done;
         }
-        sync(&parent).map_err(failed)
+        sync(&parent).map_err(failed)?;
+        done
+    }
+
+    /// Makes the folders that are above `path` and not there yet.
+    ///
+    /// # Errors
+    /// [`RootError`].
+    pub fn make_folders_above(&self, path: impl AsRef<Path>) -> Result<(), RootError> {
+        let above = path.as_ref().ancestors().skip(1).filter(|it| !it.as_os_str().is_empty());
+        let mut above: Vec<_> = above.take(MOST_DEPTH).collect();
+        above.reverse();
+        for folder in above {
+            match self.make_folder(folder) {
+                Ok(()) | Err(RootError::Exists { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Makes a folder, whose own parent must be there.
@@ -84,6 +119,10 @@ impl Root {
     }
 
     fn place_to_change<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a OsStr), RootError> {
+        // No link leads anywhere, so a name in the path is the name of the folder.
+        if path.iter().any(|part| part.eq_ignore_ascii_case(GIT)) {
+            return Err(RootError::of(Errno::NOENT, path));
+        }
         match self.access {
             Access::ReadWrite => self.place(path),
             Access::Read => Err(RootError::ReadOnly { path: error::shown(path) }),

@@ -63,7 +63,7 @@ fn stage(at: &Path) -> Vec<(PathBuf, PathBuf)> {
 }
 
 fn rounds() -> usize {
-    if std::env::var_os("TOOLKEEP_DEEP").is_some() { 1_000_000 } else { 100_000 }
+    if std::env::var_os("TOOLKEEP_DEEP").is_some() { 3_000_000 } else { 300_000 }
 }
 
 #[test]

@@ -269,3 +269,27 @@ fn a_root_that_cannot_be_used_says_why() {
         );
     }
 }
+
+#[test]
+fn a_file_is_filled_as_it_comes_or_not_at_all() {
+    use std::io::{self, Read as _, Write as _};
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::open(folder.path(), Access::ReadWrite).unwrap();
+    root.make_folders_above("a/b/c").unwrap();
+    let filled = root.write_with("a/b/c", Put::Replace, |file| {
+        file.write_all(b"first ")?;
+        file.write_all(b"second").map(|()| 12)
+    });
+    assert_eq!(filled.unwrap(), 12);
+    let broken = root.write_with("a/b/c", Put::Replace, |file| {
+        file.write_all(b"half")?;
+        Err::<(), _>(io::Error::other("it broke off"))
+    });
+    assert!(broken.unwrap_err().to_string().contains("it broke off"));
+    let (mut file, meta) = root.file("a/b/c").unwrap();
+    let mut content = String::new();
+    file.read_to_string(&mut content).unwrap();
+    assert_eq!((content.as_str(), meta.size), ("first second", 12));
+    assert_eq!(root.list("a/b", 10).unwrap().entries.len(), 1, "nothing is left beside it");
+    assert!(root.file("a/b").is_err() && root.file("../x").is_err());
+}

@@ -33,6 +33,8 @@ pub struct Config {
     pub approvals: ApprovalsConfig,
     /// Limits on calls.
     pub limits: LimitsConfig,
+    /// The built-in tools.
+    pub builtins: BuiltinsConfig,
     /// A second place for signed checkpoints, absolute.
     pub checkpoints_also: Option<PathBuf>,
     /// How much of the record is kept.
@@ -56,6 +58,39 @@ impl Config {
     pub fn rules(&self) -> Option<&policy::Rules> {
         Some(self.policy.rules()).filter(|rules| **rules != policy::Rules::default())
     }
+}
+
+/// The built-in tools.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BuiltinsConfig {
+    /// Folders for the file tools, the usual one first.
+    pub roots: Vec<FolderConfig>,
+    /// Where is searched; `None` as shipped.
+    pub search: Option<SearchConfig>,
+    /// The address of a Wikipedia; `None` as shipped.
+    pub wikipedia: Option<String>,
+    /// What is taken from single tools.
+    pub tools: BTreeMap<String, builtins::Narrowing>,
+}
+
+/// A folder for the file tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderConfig {
+    /// Absolute.
+    pub path: PathBuf,
+    /// Whether it may be written to.
+    pub write: bool,
+    /// What in it is not there for tools.
+    pub protect: Vec<String>,
+}
+
+/// A search engine, by its address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SearchConfig {
+    /// A SearXNG.
+    SearXng(String),
+    /// DuckDuckGo's HTML page.
+    DuckDuckGo(String),
 }
 
 /// Whose tokens are believed.

@@ -3,6 +3,7 @@
 
 mod approvals;
 mod authorization;
+mod builtins;
 mod policy;
 mod records;
 mod text;
@@ -21,6 +22,7 @@ pub(super) use policy::{EffectWord, Example, Layer, Policy, Rule, SafetyWord, Sc
 
 pub(super) use approvals::{Approvals, Webhook};
 pub(super) use authorization::{GrantWord, OAuth, PerCaller};
+pub(super) use builtins::{Builtins, Folder, Narrowing, Search};
 pub(super) use records::Records;
 pub(super) use text::Text;
 pub(super) use tokens::{Grant, Issuer, Tokens};
@@ -52,6 +54,8 @@ pub(super) struct File {
     pub(super) redis: Field<String>,
     /// Who may call what. Each rule only takes away.
     pub(super) policy: Field<Policy>,
+    /// The built-in tools.
+    pub(super) builtins: Field<Builtins>,
     /// The record of all calls.
     pub(super) records: Field<Records>,
     /// Whose tokens are believed, beside the keys of this program.

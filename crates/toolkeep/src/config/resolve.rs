@@ -3,6 +3,7 @@
 
 mod approvals;
 mod authorization;
+mod builtins;
 mod mcp_servers;
 mod modules;
 mod policy;
@@ -56,6 +57,7 @@ impl Resolver<'_> {
             server: server.map(|server| self.server(server)).unwrap_or_default(),
             approvals: low.approvals.get().map(|it| self.approvals(it)).unwrap_or_default(),
             limits: low.limits.get().map(|limits| self.limits(limits)).unwrap_or_default(),
+            builtins: low.builtins.get().map(|it| self.builtins(it)).unwrap_or_default(),
             checkpoints_also: self.checkpoints_also(low),
             keep: self.keep(low),
             record_file: self.record_file(low),

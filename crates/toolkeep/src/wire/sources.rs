@@ -1,11 +1,12 @@
 //! From a source's configuration to the source.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use builtins::{BuiltinSource, Files};
+use builtins::{BuiltinSource, Endpoint, Endpoints, Engine, Ruff};
 use guard::egress::Egress;
 use guard::process::{EnvValue, Launcher, Spec};
 use intake::Sourced;
@@ -20,10 +21,12 @@ use upstreams::tool_file::{Handlers, ToolFile, Web};
 use super::configuration;
 use super::credentials::Held;
 use super::endpoint;
+use super::files::{self, Own};
 use super::internals::{self, Late};
 use super::unusable::Unusable;
 use crate::config::{
-    Config, Environment, Faults, McpCommand, SourceConfig, SourceDurability, SourceKind, Tools,
+    BuiltinsConfig, Config, Environment, Faults, McpCommand, SearchConfig, SourceConfig,
+    SourceDurability, SourceKind, Tools,
 };
 
 /// How often a module is asked for its manifest: one that dies is a line in `source list` that soon.
@@ -32,7 +35,7 @@ const MODULE_POLL: Duration = Duration::from_secs(15);
 /// Ways out, and what is kept of what came back.
 pub(super) struct Ways {
     pub(super) egress: Egress,
-    pub(super) files: Option<Arc<Files>>,
+    pub(super) files: Own,
     pub(super) manifests: Arc<Manifests>,
     /// Where tokens are kept; it seals them.
     pub(super) tokens: Arc<dyn Store>,
@@ -42,7 +45,7 @@ pub(super) struct Ways {
 pub(super) struct Workshop {
     launcher: Launcher,
     pub(super) egress: Egress,
-    files: Option<Arc<Files>>,
+    files: Own,
     manifests: Arc<Manifests>,
     clock: Arc<dyn Clock>,
     environment: Arc<Environment>,
@@ -68,9 +71,12 @@ impl Workshop {
     /// All sources. The built-ins come first, so that nothing can take their names.
     pub(super) fn build(&self, config: &Config, faults: &Faults) -> Vec<Sourced> {
         let means = builtins::Means {
-            files: self.files.clone(),
+            files: files::of(config, &self.files),
             egress: Some(self.egress.clone()),
             artefacts: self.artefacts.clone(),
+            endpoints: endpoints(&config.builtins),
+            ruff: Ruff::among(&self.launcher, self.programs()),
+            narrowings: config.builtins.tools.clone(),
         };
         let computing = builtins_math::all(&self.clock, self.artefacts.clone());
         let builtins = Sourced {
@@ -79,10 +85,21 @@ impl Workshop {
             trust: Trust::Full,
             durability: None,
             poll: None,
-            fingerprint: 0,
+            // A policy's folders are the tools' folders.
+            fingerprint: hashed(&(
+                format!("{:?}", config.builtins),
+                format!("{:?}", config.policy.rules().scopes),
+            )),
         };
         let configured = config.sources.iter().map(|source| self.source(source));
         std::iter::once(builtins).chain(configured).chain(configuration::told(faults)).collect()
+    }
+
+    /// Folders with programs: our own first, then the environment's.
+    fn programs(&self) -> impl Iterator<Item = PathBuf> {
+        let own = self.files.data.join("tools/ruff/bin");
+        let path = self.environment.get("PATH").unwrap_or_default();
+        std::iter::once(own).chain(std::env::split_paths(path).collect::<Vec<_>>())
     }
 
     fn source(&self, config: &SourceConfig) -> Sourced {
@@ -149,6 +166,30 @@ fn module_options(url: &str, config: &SourceConfig) -> ModuleOptions {
         idempotent: marked(&config.idempotent),
         ..ModuleOptions::new(config.name.clone(), url)
     }
+}
+
+/// Whom the tools of the net ask. Addresses were checked when the configuration was read.
+fn endpoints(config: &BuiltinsConfig) -> Endpoints {
+    let mut endpoints = Endpoints::default();
+    let at = |url: &String| Endpoint::operators(url).ok();
+    let search = match &config.search {
+        Some(SearchConfig::SearXng(url)) => at(url).map(Engine::SearXng),
+        Some(SearchConfig::DuckDuckGo(url)) => at(url).map(Engine::DuckDuckGo),
+        None => None,
+    };
+    if let Some(search) = search {
+        endpoints.search = search;
+    }
+    if let Some(wikipedia) = config.wikipedia.as_ref().and_then(at) {
+        endpoints.wikipedia = wikipedia;
+    }
+    endpoints
+}
+
+fn hashed(what: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn mcp(config: &SourceConfig) -> upstreams::mcp::Options {

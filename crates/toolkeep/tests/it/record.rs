@@ -177,6 +177,7 @@ async fn what_is_not_to_be_kept_goes_while_the_server_runs_and_the_rest_is_prove
 
     let home = Place::new("version: 1\nrecords: { file: 64KiB }\n");
     let server = serve(&home).await;
+    let file = home.config().display().to_string();
     let agent = server.agent();
     let mut calls = 0;
     for _ in 0..3_000 {
@@ -193,7 +194,7 @@ async fn what_is_not_to_be_kept_goes_while_the_server_runs_and_the_rest_is_prove
             fs::copy(server.data.join("records/main.checkpoint"), home.path("old.txt")).unwrap();
         }
     }
-    let doctor = cli(&server, &["doctor"]).out;
+    let doctor = cli(&server, &["doctor", "--config", &file]).out;
     assert!(doctor.contains("all is kept"), "{doctor}");
     // Read while it runs.
     fs::write(home.config(), "version: 1\nrecords: { file: 64KiB, keep: { bytes: 1MiB } }\n")
@@ -212,7 +213,7 @@ async fn what_is_not_to_be_kept_goes_while_the_server_runs_and_the_rest_is_prove
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     assert!(tombs() > 0, "nothing was removed");
-    let doctor = cli(&server, &["doctor"]).out;
+    let doctor = cli(&server, &["doctor", "--config", &file]).out;
     assert!(doctor.contains("tombstones stay; kept as"), "{doctor}");
     fs::copy(server.data.join("records/main.checkpoint"), home.path("new.txt")).unwrap();
     let path = |name: &str| home.path(name).display().to_string();

@@ -1,0 +1,76 @@
+//! Which archives a caller has opened: their names lead to their paths. Nothing of them is held open.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use guard::roots::Root;
+use tool::Caller;
+
+use super::read::Archive;
+use crate::system::files::{Files, shown};
+
+/// Archives of all callers that are remembered; the oldest is forgotten first.
+const MOST: usize = 1_000;
+
+/// The folders, and what was opened in them.
+#[derive(Debug)]
+pub(crate) struct Archives {
+    files: Arc<Files>,
+    opened: Mutex<VecDeque<Opened>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Opened {
+    who: (String, String, String),
+    path: String,
+}
+
+fn who(caller: &Caller) -> (String, String, String) {
+    (caller.org.to_string(), caller.subject.clone(), caller.key.clone())
+}
+
+impl Archives {
+    pub(crate) fn new(files: Arc<Files>) -> Arc<Self> {
+        Arc::new(Self { files, opened: Mutex::default() })
+    }
+
+    /// The folder of a path, and the path in it.
+    pub(super) fn place<'a>(&'a self, path: &'a str) -> Result<(&'a Root, &'a Path), String> {
+        self.files.place(path)
+    }
+
+    /// Opens what is at `path`, and remembers it where `by` is given.
+    pub(super) fn open(&self, path: &str, by: Option<&Caller>) -> Result<Archive, String> {
+        let (root, inside) = self.place(path)?;
+        let archive =
+            Archive::open(root, inside).map_err(|error| format!("{}: {error}", shown(path)))?;
+        if let Some(caller) = by {
+            let opened = Opened { who: who(caller), path: path.to_owned() };
+            let mut all = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|known| *known != opened);
+            all.push_back(opened);
+            if all.len() > MOST {
+                all.pop_front();
+            }
+        }
+        Ok(archive)
+    }
+
+    /// The path of what the caller means: what it opened last, what it opened under this name, or what
+    /// is at this path.
+    pub(super) fn meant(&self, name: Option<&str>, caller: &Caller) -> Result<String, String> {
+        let who = who(caller);
+        let all = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = all.iter().rev().filter(|opened| opened.who == who).map(|it| &it.path);
+        match name {
+            None => own.next().cloned().ok_or_else(|| {
+                "no archive is open; call archive_open, or give a path as `archive_name`".to_owned()
+            }),
+            Some(name) => {
+                let last = |path: &&String| path.rsplit('/').next() == Some(name);
+                Ok(own.find(last).map_or_else(|| name.to_owned(), Clone::clone))
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! `lint_python`: what ruff finds in Python, or, where there is no ruff, whether it is Python at all.
+
+mod ruff;
+mod syntax;
+
+use serde_json::{Value, json};
+use tool::{Boxed, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
+
+use crate::builtin::Builtin;
+use crate::registry::Registry;
+
+pub use ruff::Ruff;
+
+pub(crate) fn builtin(registry: &Registry, ruff: Option<&Ruff>) -> Option<Builtin> {
+    Some(registry.get("lint_python")?.run_by(LintPython { ruff: ruff.cloned() }))
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Issue {
+    code: String,
+    message: String,
+    line: u64,
+    column: u64,
+}
+
+#[derive(Debug)]
+struct LintPython {
+    ruff: Option<Ruff>,
+}
+
+impl LintPython {
+    async fn lint(&self, args: &Value) -> Result<Value, String> {
+        let code = args.get("code").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let fix = args.get("fix").and_then(Value::as_bool).unwrap_or(false);
+        let Some(ruff) = &self.ruff else {
+            let checked = tokio::task::spawn_blocking(move || syntax::check(&code)).await;
+            let issues = checked.map_err(|_| "the check broke down".to_owned())??;
+            return Ok(told(&issues, None, "syntax"));
+        };
+        let issues = ruff.check(&code).await?;
+        let fixed = if fix { Some(ruff.fix(&code).await?) } else { None };
+        Ok(told(&issues, fixed.as_deref(), "ruff"))
+    }
+}
+
+fn told(issues: &[Issue], fixed: Option<&str>, checked_by: &str) -> Value {
+    let one = |it: &Issue| json!({ "code": it.code, "message": it.message, "line": it.line, "column": it.column });
+    let summary = match (issues.len(), checked_by) {
+        (0, "ruff") => "no issues".to_owned(),
+        (0, _) => {
+            "no syntax errors; install ruff for more: `toolkeep tool install ruff`".to_owned()
+        }
+        (1, _) => "1 issue".to_owned(),
+        (many, _) => format!("{many} issues"),
+    };
+    json!({
+        "issues": issues.iter().map(one).collect::<Vec<_>>(),
+        "fixed_code": fixed,
+        "summary": summary,
+        "checked_by": checked_by,
+    })
+}
+
+impl Executor for LintPython {
+    fn execute<'a>(
+        &'a self,
+        call: Granted<'a>,
+        _ctx: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        Box::pin(async move {
+            Ok(Step::Done(match self.lint(call.call().args.value()).await {
+                Ok(told) => Outcome::value(Json::of(&told)),
+                Err(what) => Outcome::failed(&what),
+            }))
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! ruff, as a process: the code goes in, its findings come out. No file, no configuration, no cache.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use guard::process::{Exit, Launcher, Spec};
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::Issue;
+
+/// For one run.
+const LIMIT: Duration = Duration::from_secs(20);
+/// Bytes of what it says.
+const MOST: u64 = 8 << 20;
+/// Findings that are told.
+const ISSUES: usize = 1_000;
+/// Rules that are looked at: pycodestyle's, pyflakes', and the usual slips.
+const SELECT: &str = "--select=E,W,F,B,UP,I";
+
+/// A ruff that is installed.
+#[derive(Debug, Clone)]
+pub struct Ruff {
+    launcher: Launcher,
+    program: PathBuf,
+}
+
+impl Ruff {
+    /// The first of these folders that has one.
+    pub fn among(launcher: &Launcher, folders: impl IntoIterator<Item = PathBuf>) -> Option<Self> {
+        let mut places =
+            folders.into_iter().filter(|it| it.is_absolute()).map(|it| it.join("ruff"));
+        let program = places.find(|path| is_program(path))?;
+        Some(Self { launcher: launcher.clone(), program })
+    }
+
+    pub(super) async fn check(&self, code: &str) -> Result<Vec<Issue>, String> {
+        let args = ["check", "--isolated", "--no-cache", SELECT, "--output-format=json", "-"];
+        // 1 says that there is something to tell.
+        let out = self.run(&args, code, &[0, 1]).await?;
+        let found: Vec<Value> =
+            serde_json::from_str(&out).map_err(|error| format!("ruff's answer: {error}"))?;
+        let text = |it: &Value, at: &str| it.pointer(at).and_then(Value::as_str).map(str::to_owned);
+        let number = |it: &Value, at: &str| it.pointer(at).and_then(Value::as_u64).unwrap_or(0);
+        let one = |it: &Value| Issue {
+            // Errors of syntax have none.
+            code: text(it, "/code")
+                .filter(|it| it != "invalid-syntax")
+                .unwrap_or_else(|| "E999".to_owned()),
+            message: text(it, "/message").unwrap_or_default(),
+            line: number(it, "/location/row"),
+            column: number(it, "/location/column"),
+        };
+        Ok(found.iter().take(ISSUES).map(one).collect())
+    }
+
+    pub(super) async fn fix(&self, code: &str) -> Result<String, String> {
+        let args = ["check", "--isolated", "--no-cache", SELECT, "--fix-only", "--quiet", "-"];
+        self.run(&args, code, &[0, 1]).await
+    }
+
+    async fn run(&self, args: &[&str], code: &str, good: &[i32]) -> Result<String, String> {
+        let ran = tokio::time::timeout(LIMIT, self.ran(args, code)).await;
+        let (exit, out, err) =
+            ran.map_err(|_| format!("ruff has not ended within {}s", LIMIT.as_secs()))??;
+        match exit {
+            Exit::Code(code) if good.contains(&code) => Ok(out),
+            other => {
+                let err: String = err.chars().take(300).flat_map(char::escape_debug).collect();
+                Err(format!("ruff failed ({other:?}): {err}"))
+            }
+        }
+    }
+
+    async fn ran(&self, args: &[&str], code: &str) -> Result<(Exit, String, String), String> {
+        let spec = Spec {
+            command: self.program.to_string_lossy().into_owned(),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            env: vec![("RUFF_NO_CACHE".to_owned(), "true".into())],
+            cwd: Some(PathBuf::from("/")),
+            clear_env: true,
+            ..Spec::default()
+        };
+        let mut child = self.launcher.spawn(&spec).map_err(|error| error.to_string())?;
+        let (stdin, stdout, stderr) = (child.stdin(), child.stdout(), child.stderr());
+        let write = async {
+            if let Some(mut stdin) = stdin {
+                // It may end before it has read all of it.
+                let _unread = stdin.write_all(code.as_bytes()).await;
+            }
+        };
+        let ((), out, err) = tokio::join!(write, text(stdout), text(stderr));
+        Ok((child.wait().await, out?, err?))
+    }
+}
+
+async fn text(stream: Option<impl AsyncRead + Unpin>) -> Result<String, String> {
+    let Some(stream) = stream else { return Ok(String::new()) };
+    let mut bytes = Vec::new();
+    let read = stream.take(MOST).read_to_end(&mut bytes).await;
+    read.map_err(|error| format!("ruff's answer: {error}"))?;
+    String::from_utf8(bytes).map_err(|error| format!("ruff's answer: {error}"))
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    let meta = std::fs::metadata(path);
+    meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}

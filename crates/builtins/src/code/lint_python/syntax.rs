@@ -1,0 +1,57 @@
+//! Whether a text is Python, by ruff's own reader.
+
+use ruff_python_parser::{Mode, ParseOptions, parse_unchecked};
+
+use super::Issue;
+
+/// What reads calls itself, and a long sum is as deep as it is long.
+const STACK: usize = 256 << 20;
+/// Errors that are told.
+const MOST: usize = 100;
+
+pub(super) fn check(code: &str) -> Result<Vec<Issue>, String> {
+    std::thread::scope(|scope| {
+        let reader = std::thread::Builder::new().stack_size(STACK);
+        let reader = reader.spawn_scoped(scope, || errors(code));
+        let reader = reader.map_err(|error| format!("the check cannot begin: {error}"))?;
+        reader.join().map_err(|_| "the check broke down on this code".to_owned())
+    })
+}
+
+fn errors(code: &str) -> Vec<Issue> {
+    let parsed = parse_unchecked(code, ParseOptions::from(Mode::Module));
+    let one = |error: &ruff_python_parser::ParseError| {
+        let (line, column) = place(code, error.location.start().to_usize());
+        Issue { code: "E999".to_owned(), message: error.error.to_string(), line, column }
+    };
+    parsed.errors().iter().take(MOST).map(one).collect()
+}
+
+/// Line and column, counted from one.
+fn place(code: &str, at: usize) -> (u64, u64) {
+    let before = code.get(..at).unwrap_or(code);
+    let line = before.bytes().filter(|byte| *byte == b'\n').count() as u64 + 1;
+    let last = before.rsplit('\n').next().unwrap_or_default();
+    (line, last.chars().count() as u64 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn what_is_no_python_is_told_with_its_place() {
+        assert_eq!(check("def f(x):\n    return x + 1\n").unwrap(), []);
+        let issues = check("x = 1\ny = = 2\n").unwrap();
+        assert_eq!((issues[0].code.as_str(), issues[0].line, issues[0].column), ("E999", 2, 5));
+    }
+
+    #[test]
+    fn depth_ends_in_an_answer() {
+        for (open, close) in [("(", ")"), ("-", ""), ("[", "]"), ("lambda:", ""), ("not ", "")] {
+            let code = format!("x = {}1{}", open.repeat(20_000), close.repeat(20_000));
+            let _answered = check(&code).unwrap();
+        }
+        assert_eq!(check(&format!("x = {}1", "1+".repeat(50_000))).unwrap(), []);
+    }
+}

@@ -1,0 +1,114 @@
+//! Asks a fixed address, and gives its whole answer, bounded.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use guard::egress::{Class, Egress, Follow, HttpLimits, Origin};
+use http::{HeaderValue, Request, StatusCode, header};
+
+/// Bytes of an answer.
+const MOST: usize = 2 << 20;
+
+/// An address that answers: whose it is says what it may name.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    base: String,
+    class: Class,
+}
+
+impl Endpoint {
+    /// One of the public net, which must be at a public address.
+    pub(super) fn public(base: &str) -> Self {
+        Self { base: base.to_owned(), class: Class::Caller }
+    }
+
+    /// The operator's own, in any network.
+    ///
+    /// # Errors
+    /// What is wrong with the URL.
+    pub fn operators(base: &str) -> Result<Self, String> {
+        let origin = Origin::parse(base).map_err(|error| error.to_string())?;
+        if base.contains(['?', '#']) {
+            return Err("it has a query or a fragment; write it without".to_owned());
+        }
+        let base = base.trim_end_matches('/').to_owned();
+        Ok(Self { base, class: Class::Operator { origin } })
+    }
+
+    /// What is at `path`, which begins with a slash and has its query.
+    pub(super) async fn get(
+        &self,
+        egress: &Egress,
+        path: &str,
+        limit: Duration,
+    ) -> Result<(StatusCode, Bytes), Failed> {
+        let url = format!("{}{path}", self.base);
+        let mut request = Request::new(Bytes::new());
+        *request.uri_mut() = egress.check(&self.class, &url).map_err(Failed::net)?;
+        let headers = request.headers_mut();
+        // Wikimedia asks for a name, DuckDuckGo for what a browser takes.
+        let agent = concat!("Toolkeep/", env!("CARGO_PKG_VERSION"), " (built-in tools)");
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
+        let accept = "text/html,application/json;q=0.9,*/*;q=0.8";
+        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        let limits =
+            HttpLimits { headers: limit, idle: limit, body: MOST, ..HttpLimits::default() };
+        let asked = async {
+            let sent = egress.send_following(&self.class, request, limits, Follow::default());
+            let (head, body) = sent.await.map_err(Failed::net)?.into_parts();
+            Ok((head.status, body.bytes().await.map_err(Failed::net)?))
+        };
+        tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| {
+            Err(Failed { kind: "timeout", what: format!("no answer within {}s", limit.as_secs()) })
+        })
+    }
+}
+
+/// Why there is no answer, in spec 3's words for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failed {
+    /// `timeout`, `rate_limit`, `network` or `parse_error`.
+    pub(super) kind: &'static str,
+    pub(super) what: String,
+}
+
+impl Failed {
+    fn net(error: impl std::fmt::Display) -> Self {
+        Self { kind: "network", what: error.to_string() }
+    }
+
+    pub(super) fn limited(who: &str) -> Self {
+        let what = format!("{who} wants a person to answer a challenge first; try later");
+        Self { kind: "rate_limit", what }
+    }
+
+    pub(super) fn status(who: &str, status: StatusCode) -> Self {
+        let kind = if status == StatusCode::TOO_MANY_REQUESTS { "rate_limit" } else { "network" };
+        Self { kind, what: format!("{who} answered with status {}", status.as_u16()) }
+    }
+
+    pub(super) fn unread(who: &str, what: impl std::fmt::Display) -> Self {
+        Self {
+            kind: "parse_error",
+            what: format!("the answer of {who} is not as expected: {what}"),
+        }
+    }
+
+    pub(super) fn told(&self) -> String {
+        format!("{} [{}]", self.what, self.kind)
+    }
+}
+
+/// For a part of a path or of a query.
+pub(super) fn encoded(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _written = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}

@@ -1,0 +1,154 @@
+//! `fetch_wikipedia`: what an article says first. Its summary by title, or by what a search finds.
+
+use std::time::Duration;
+
+use guard::egress::Egress;
+use http::StatusCode;
+use serde_json::{Value, json};
+use tool::{Boxed, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
+
+use super::Endpoints;
+use super::ask::{Endpoint, Failed, encoded};
+use crate::builtin::Builtin;
+use crate::registry::{Bound, Registry};
+
+/// For one request (spec 3's number).
+const LIMIT: Duration = Duration::from_secs(10);
+/// Categories that are told.
+const CATEGORIES: usize = 20;
+const WHO: &str = "Wikipedia";
+
+pub(crate) fn builtin(
+    registry: &Registry,
+    egress: Egress,
+    endpoints: &Endpoints,
+) -> Option<Builtin> {
+    let declared = registry.get("fetch_wikipedia")?;
+    let sentences = declared.bound("sentences");
+    let at = endpoints.wikipedia.clone();
+    Some(declared.run_by(FetchWikipedia { egress, at, sentences }))
+}
+
+#[derive(Debug)]
+struct FetchWikipedia {
+    egress: Egress,
+    at: Endpoint,
+    sentences: Bound,
+}
+
+impl FetchWikipedia {
+    async fn fetch(&self, args: &Value) -> Result<Value, Failed> {
+        let asked = args.get("title").and_then(Value::as_str).unwrap_or_default().trim();
+        let page = if let Some(page) = self.summary(asked).await? {
+            page
+        } else {
+            let none = || Failed {
+                kind: "not_found",
+                what: "Wikipedia has no such article, and its search finds none".to_owned(),
+            };
+            let title = self.found(asked).await?.ok_or_else(none)?;
+            self.summary(&title).await?.ok_or_else(none)?
+        };
+        let text = |at: &str| page.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        let title = text("/title").to_owned();
+        let most = self.sentences.size(args, "sentences");
+        Ok(json!({
+            "title": title,
+            "summary": first(text("/extract"), most),
+            "url": text("/content_urls/desktop/page"),
+            "categories": self.categories(&title).await.unwrap_or_default(),
+        }))
+    }
+
+    /// The article of that very title, redirects followed.
+    async fn summary(&self, title: &str) -> Result<Option<Value>, Failed> {
+        let title = encoded(&title.replace(' ', "_"));
+        let path = format!("/api/rest_v1/page/summary/{title}?redirect=true");
+        let (status, body) = self.at.get(&self.egress, &path, LIMIT).await?;
+        match status {
+            StatusCode::OK => read(&body).map(Some),
+            // No title at all is 400.
+            StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST => Ok(None),
+            other => Err(Failed::status(WHO, other)),
+        }
+    }
+
+    /// The title that a search finds first.
+    async fn found(&self, asked: &str) -> Result<Option<String>, Failed> {
+        let asked = encoded(asked);
+        let path =
+            format!("/w/api.php?action=query&list=search&srsearch={asked}&srlimit=1&format=json");
+        let (status, body) = self.at.get(&self.egress, &path, LIMIT).await?;
+        if status != StatusCode::OK {
+            return Err(Failed::status(WHO, status));
+        }
+        let found = read(&body)?;
+        Ok(found.pointer("/query/search/0/title").and_then(Value::as_str).map(str::to_owned))
+    }
+
+    async fn categories(&self, title: &str) -> Result<Vec<String>, Failed> {
+        let title = encoded(title);
+        let path = format!(
+            "/w/api.php?action=query&prop=categories&clshow=!hidden&cllimit={CATEGORIES}&titles={title}\
+             &redirects=1&format=json&formatversion=2"
+        );
+        let (_, body) = self.at.get(&self.egress, &path, LIMIT).await?;
+        let found = read(&body)?;
+        let all = found.pointer("/query/pages/0/categories").and_then(Value::as_array);
+        let title = |it: &Value| it.get("title").and_then(Value::as_str).map(str::to_owned);
+        let bare =
+            |name: String| name.split_once(':').map_or(name.clone(), |(_, it)| it.to_owned());
+        Ok(all.into_iter().flatten().filter_map(title).map(bare).take(CATEGORIES).collect())
+    }
+}
+
+fn read(body: &[u8]) -> Result<Value, Failed> {
+    serde_json::from_slice(body).map_err(|error| Failed::unread(WHO, error))
+}
+
+/// So many sentences. One ends at a mark with a space behind it, unless that mark ends an initial.
+fn first(text: &str, most: usize) -> String {
+    let mut ends = 0;
+    let mut word = 0;
+    let mut letters = text.char_indices().peekable();
+    while let Some((at, c)) = letters.next() {
+        let spaced = letters.peek().is_none_or(|(_, next)| next.is_whitespace());
+        let initial = c == '.' && word == 1;
+        if matches!(c, '.' | '!' | '?') && spaced && !initial {
+            ends += 1;
+            if ends == most {
+                return text.get(..=at).unwrap_or(text).to_owned();
+            }
+        }
+        word = if c.is_alphanumeric() { word + 1 } else { 0 };
+    }
+    text.to_owned()
+}
+
+impl Executor for FetchWikipedia {
+    fn execute<'a>(
+        &'a self,
+        call: Granted<'a>,
+        _ctx: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        Box::pin(async move {
+            Ok(Step::Done(match self.fetch(call.call().args.value()).await {
+                Ok(found) => Outcome::value(Json::of(&found)),
+                Err(failed) => Outcome::failed(&failed.told()),
+            }))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first;
+
+    #[test]
+    fn sentences_end_where_they_do() {
+        let text = "J. R. Smith was 1.5 m tall. He ran! Did he? Yes.";
+        assert_eq!(first(text, 1), "J. R. Smith was 1.5 m tall.");
+        assert_eq!(first(text, 3), "J. R. Smith was 1.5 m tall. He ran! Did he?");
+        assert_eq!((first(text, 9), first("", 2)), (text.to_owned(), String::new()));
+    }
+}

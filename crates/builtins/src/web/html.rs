@@ -1,0 +1,183 @@
+//! As much of HTML as a page of results needs: tags with their attributes, in one pass, and text.
+//!
+//! Not a reader of any page: what it does not understand it passes over. It never goes back, so that a
+//! page takes as long as it is.
+
+/// A tag, or what stands between two.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Piece<'a> {
+    /// `<name attributes>`.
+    Open {
+        name: &'a str,
+        attributes: &'a str,
+    },
+    /// `</name>`.
+    Close(&'a str),
+    Text(&'a str),
+}
+
+/// The pieces of a page.
+#[derive(Debug)]
+pub(super) struct Pieces<'a>(pub(super) &'a str);
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Piece<'a>;
+
+    fn next(&mut self) -> Option<Piece<'a>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let Some(rest) = self.0.strip_prefix('<') else {
+            let end = self.0.find('<').unwrap_or(self.0.len());
+            let (text, rest) = self.0.split_at(end);
+            self.0 = rest;
+            return Some(Piece::Text(text));
+        };
+        if let Some(comment) = rest.strip_prefix("!--") {
+            self.0 = comment.split_once("-->").map_or("", |(_, rest)| rest);
+            return Some(Piece::Text(""));
+        }
+        let (tag, rest) = rest.split_at(end_of(rest));
+        self.0 = rest.strip_prefix('>').unwrap_or(rest);
+        if let Some(name) = tag.strip_prefix('/') {
+            return Some(Piece::Close(name.trim()));
+        }
+        let (name, attributes) = tag.split_once(char::is_whitespace).unwrap_or((tag, ""));
+        if name.eq_ignore_ascii_case("script") || name.eq_ignore_ascii_case("style") {
+            let end = if name.eq_ignore_ascii_case("script") { "</script" } else { "</style" };
+            self.0 = self.0.find(end).and_then(|at| self.0.get(at..)).unwrap_or("");
+        }
+        Some(Piece::Open { name, attributes })
+    }
+}
+
+/// Where a tag ends: a `>` in quotes does not end it.
+fn end_of(tag: &str) -> usize {
+    let mut quote = None;
+    for (at, c) in tag.char_indices() {
+        match (quote, c) {
+            (None, '>') => return at,
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), c) if c == open => quote = None,
+            _ => {}
+        }
+    }
+    tag.len()
+}
+
+/// The value of an attribute, decoded.
+pub(super) fn attribute(attributes: &str, wanted: &str) -> Option<String> {
+    let mut rest = attributes.trim_start();
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(rest.len());
+        let (name, after) = rest.split_at(end);
+        let after = after.trim_start();
+        let Some(value) = after.strip_prefix('=').map(str::trim_start) else {
+            // A mark alone; one character more, so that it ends.
+            rest = if end == 0 { skip(after) } else { after };
+            continue;
+        };
+        let (value, after) = match value.chars().next() {
+            Some(quote @ ('"' | '\'')) => {
+                skip(value).split_once(quote).unwrap_or((skip(value), ""))
+            }
+            _ => value.split_at(value.find(char::is_whitespace).unwrap_or(value.len())),
+        };
+        if name.eq_ignore_ascii_case(wanted) {
+            return Some(decoded(value));
+        }
+        rest = after.trim_start();
+    }
+    None
+}
+
+fn skip(text: &str) -> &str {
+    let mut chars = text.chars();
+    chars.next();
+    chars.as_str()
+}
+
+/// Whether a class is among those of a tag.
+pub(super) fn has_class(attributes: &str, wanted: &str) -> bool {
+    attribute(attributes, "class").is_some_and(|all| all.split_whitespace().any(|it| it == wanted))
+}
+
+/// Text with its entities written out.
+pub(super) fn decoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('&') {
+        out.push_str(before);
+        let end = after.char_indices().take(12).find(|(_, c)| *c == ';').map(|(at, _)| at);
+        let entity = end.and_then(|end| Some((entity(after.get(..end)?)?, after.get(end + 1..)?)));
+        let (character, after) = entity.unwrap_or(('&', after));
+        out.push(character);
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+fn entity(name: &str) -> Option<char> {
+    if let Some(number) = name.strip_prefix('#') {
+        let hex = number.strip_prefix(['x', 'X']);
+        let code = hex.map_or_else(|| number.parse().ok(), |hex| u32::from_str_radix(hex, 16).ok());
+        return code.and_then(char::from_u32).filter(|c| *c != '\0');
+    }
+    Some(match name {
+        "amp" => '&',
+        "lt" => '<',
+        "gt" => '>',
+        "quot" => '"',
+        "apos" => '\'',
+        "nbsp" => ' ',
+        "mdash" => '—',
+        "ndash" => '–',
+        "hellip" => '…',
+        "middot" => '·',
+        "rsquo" => '’',
+        "lsquo" => '‘',
+        "ldquo" => '“',
+        "rdquo" => '”',
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Piece, Pieces, attribute, decoded, has_class};
+
+    #[test]
+    fn a_page_comes_in_pieces() {
+        let page =
+            "a<b class='x y' title=\"1 > 0\">c</b ><!-- <i> --><script>if (a < b) {}</script>";
+        let pieces: Vec<_> = Pieces(page).filter(|it| *it != Piece::Text("")).collect();
+        assert_eq!(pieces[0], Piece::Text("a"));
+        let Piece::Open { name: "b", attributes } = pieces[1] else { panic!("{pieces:?}") };
+        assert_eq!(attribute(attributes, "title").unwrap(), "1 > 0");
+        assert!(has_class(attributes, "y") && !has_class(attributes, "z"));
+        assert_eq!(pieces[2..4], [Piece::Text("c"), Piece::Close("b")]);
+        assert_eq!(pieces.len(), 6, "{pieces:?}");
+    }
+
+    #[test]
+    fn what_is_broken_ends() {
+        for broken in [
+            "<",
+            "<a",
+            "<a href=",
+            "<a href='",
+            "<a =",
+            "<!--",
+            "&",
+            "&#xzz;",
+            "<script>",
+            "<a \u{3000}=",
+        ] {
+            let all: Vec<_> = Pieces(broken).collect();
+            assert!(all.len() < 5, "{broken}");
+            let _none = attribute(broken, "href");
+        }
+        assert_eq!(decoded("a &amp; b &#39;c&#x27; &unknown; &"), "a & b 'c' &unknown; &");
+    }
+}

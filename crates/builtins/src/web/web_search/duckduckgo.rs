@@ -1,0 +1,154 @@
+//! DuckDuckGo's page for browsers without scripts (`html.duckduckgo.com/html/`).
+//!
+//! A result is a link of the class `result__a`, its snippet one of `result__snippet`; both are within
+//! `result`, and within `result--ad` where they are paid for. Links lead through `/l/?uddg=`.
+
+use guard::egress::Egress;
+use http::StatusCode;
+
+use super::super::ask::{Endpoint, Failed, encoded};
+use super::super::html::{Piece, Pieces, attribute, decoded, has_class};
+use super::{Found, LIMIT};
+
+const WHO: &str = "DuckDuckGo";
+/// The most that is read of a page.
+const MOST: usize = 100;
+
+pub(super) async fn search(
+    egress: &Egress,
+    at: &Endpoint,
+    (query, region): (&str, &str),
+) -> Result<Vec<Found>, Failed> {
+    let path = format!("/html/?q={}&kl={}", encoded(query), encoded(region));
+    let (status, body) = at.get(egress, &path, LIMIT).await?;
+    // It asks whether one is a person with 202, and refuses with 403 and 429.
+    if matches!(status, StatusCode::ACCEPTED | StatusCode::FORBIDDEN) {
+        return Err(Failed::limited(WHO));
+    }
+    if status != StatusCode::OK {
+        return Err(Failed::status(WHO, status));
+    }
+    read(&String::from_utf8_lossy(&body))
+}
+
+fn read(page: &str) -> Result<Vec<Found>, Failed> {
+    if page.contains("anomaly-modal") || page.contains("challenge-form") {
+        return Err(Failed::limited(WHO));
+    }
+    let found = results(page);
+    let none = page.contains("no-results") || page.contains("No results");
+    if found.is_empty() && !none {
+        return Err(Failed::unread(WHO, "it has neither results nor says that there are none"));
+    }
+    Ok(found)
+}
+
+fn results(page: &str) -> Vec<Found> {
+    let (mut found, mut paid, mut into) = (Vec::<Found>::new(), false, None);
+    for piece in Pieces(page) {
+        match piece {
+            Piece::Open { name: "div", attributes } if has_class(attributes, "result") => {
+                paid = has_class(attributes, "result--ad");
+            }
+            Piece::Open { name: "a", attributes }
+                if has_class(attributes, "result__a") && !paid =>
+            {
+                let url = attribute(attributes, "href").and_then(|href| target(&href));
+                if let Some(url) = url.filter(|_| found.len() < MOST) {
+                    found.push(Found { title: String::new(), url, snippet: String::new() });
+                    into = Some(Part::Title);
+                }
+            }
+            Piece::Open { attributes, .. } if has_class(attributes, "result__snippet") && !paid => {
+                into = Some(Part::Snippet);
+            }
+            Piece::Close("a") => into = None,
+            Piece::Text(text) => {
+                if let (Some(part), Some(last)) = (into, found.last_mut()) {
+                    let to = match part {
+                        Part::Title => &mut last.title,
+                        Part::Snippet => &mut last.snippet,
+                    };
+                    to.push_str(&decoded(text));
+                }
+            }
+            Piece::Open { .. } | Piece::Close(_) => {}
+        }
+    }
+    for one in &mut found {
+        one.title = one.title.trim().to_owned();
+        one.snippet = one.snippet.trim().to_owned();
+    }
+    found
+}
+
+#[derive(Clone, Copy)]
+enum Part {
+    Title,
+    Snippet,
+}
+
+/// Where a link of a result leads to: what stands behind `uddg`, or itself.
+fn target(href: &str) -> Option<String> {
+    let query = href.split_once('?').map_or("", |(_, query)| query);
+    let behind = query.split('&').find_map(|pair| pair.strip_prefix("uddg="));
+    let url = match behind {
+        Some(encoded) => unescaped(encoded),
+        None if href.starts_with("//") => format!("https:{href}"),
+        None => href.to_owned(),
+    };
+    let web = url.starts_with("https://") || url.starts_with("http://");
+    (web && !url.contains("duckduckgo.com/y.js")).then_some(url)
+}
+
+fn unescaped(text: &str) -> String {
+    let (mut out, mut bytes) = (Vec::new(), text.bytes());
+    while let Some(byte) = bytes.next() {
+        let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
+        match byte {
+            b'%' => {
+                let pair = (digit(), digit());
+                if let (Some(high), Some(low)) = pair {
+                    out.push(u8::try_from(high * 16 + low).unwrap_or(b'?'));
+                }
+            }
+            b'+' => out.push(b' '),
+            other => out.push(other),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Found, read};
+
+    const PAGE: &str = r#"<html><body><div id="links" class="results">
+      <div class="result results_links results_links_deep result--ad"><h2><a rel="nofollow" class="result__a"
+        href="https://duckduckgo.com/y.js?ad_domain=x">Paid</a></h2><a class="result__snippet" href="x">buy</a></div>
+      <div class="result results_links results_links_deep web-result "><div class="links_main">
+        <h2 class="result__title"><a rel="nofollow" class="result__a"
+          href="//duckduckgo.com/l/?uddg=https%3A%2F%2Fwww.rust%2Dlang.org%2F%3Fa%3D1&amp;rut=abc">Rust &amp; <b>more</b></a></h2>
+        <a class="result__url" href="x"> www.rust-lang.org </a>
+        <a class="result__snippet" href="x">A language &#x27;for&#x27; <b>everyone</b>.</a></div></div>
+      <div class="result web-result"><a class="result__a" href="javascript:alert(1)">bad</a></div>
+    </div></body></html>"#;
+
+    #[test]
+    fn results_are_read_and_advertisements_are_not() {
+        let wanted = Found {
+            title: "Rust & more".to_owned(),
+            url: "https://www.rust-lang.org/?a=1".to_owned(),
+            snippet: "A language 'for' everyone.".to_owned(),
+        };
+        assert_eq!(read(PAGE).unwrap(), [wanted]);
+    }
+
+    #[test]
+    fn a_challenge_is_an_error_and_nothing_found_is_none() {
+        let challenge = "<div class=\"anomaly-modal__title\">Unfortunately, bots use it too.</div>";
+        assert_eq!(read(challenge).unwrap_err().kind, "rate_limit");
+        assert_eq!(read("<div class=\"no-results\">No results.</div>").unwrap(), []);
+        assert_eq!(read("<html>something else</html>").unwrap_err().kind, "parse_error");
+    }
+}

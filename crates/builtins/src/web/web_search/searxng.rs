@@ -1,0 +1,52 @@
+//! SearXNG's own interface: `/search?q=…&format=json`.
+
+use guard::egress::Egress;
+use http::StatusCode;
+use serde_json::Value;
+
+use super::super::ask::{Endpoint, Failed, encoded};
+use super::{Found, LIMIT};
+
+const WHO: &str = "SearXNG";
+
+pub(super) async fn search(
+    egress: &Egress,
+    at: &Endpoint,
+    (query, region): (&str, &str),
+) -> Result<Vec<Found>, Failed> {
+    // DuckDuckGo writes regions as country and language, SearXNG languages and countries.
+    let language = match region.split_once('-') {
+        Some((country, language)) if region != "wt-wt" => {
+            format!("{language}-{}", country.to_uppercase())
+        }
+        _ => "all".to_owned(),
+    };
+    let path = format!("/search?q={}&format=json&language={}", encoded(query), encoded(&language));
+    let (status, body) = at.get(egress, &path, LIMIT).await?;
+    if status == StatusCode::FORBIDDEN {
+        let what = "SearXNG refuses JSON; add `json` to `search.formats` in its settings.yml";
+        return Err(Failed { kind: "network", what: what.to_owned() });
+    }
+    if status != StatusCode::OK {
+        return Err(Failed::status(WHO, status));
+    }
+    let answer: Value =
+        serde_json::from_slice(&body).map_err(|error| Failed::unread(WHO, error))?;
+    let results = answer.get("results").and_then(Value::as_array);
+    let results = results.ok_or_else(|| Failed::unread(WHO, "it has no `results`"))?;
+    let silent = answer.get("unresponsive_engines").and_then(Value::as_array);
+    if let (true, Some(silent)) = (results.is_empty(), silent.filter(|all| !all.is_empty())) {
+        let shown: String = Value::from(silent.clone()).to_string().chars().take(200).collect();
+        let what = format!("SearXNG's engines did not answer: {shown}");
+        return Err(Failed { kind: "network", what });
+    }
+    let text = |it: &Value, key: &str| {
+        it.get(key).and_then(Value::as_str).unwrap_or_default().trim().to_owned()
+    };
+    let one = |it: &Value| Found {
+        title: text(it, "title"),
+        url: text(it, "url"),
+        snippet: text(it, "content"),
+    };
+    Ok(results.iter().map(one).filter(|it| !it.url.is_empty()).collect())
+}

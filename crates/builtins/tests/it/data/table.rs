@@ -1,0 +1,91 @@
+//! All families in one table of docs/reference/builtins.md.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::{archives, paths, patterns, urls};
+
+pub(super) type Row = Map<String, Value>;
+
+/// What became of one family.
+pub(super) struct Family {
+    pub(super) name: &'static str,
+    pub(super) tools: &'static str,
+    /// Calls that were made.
+    pub(super) tried: usize,
+    /// Calls that failed, each with a reason.
+    pub(super) refused: usize,
+    /// Files, folders, bytes or connections outside.
+    pub(super) escapes: usize,
+    /// How often the naive way got out.
+    pub(super) naive: usize,
+}
+
+pub(super) fn rows(file: &str) -> Option<Vec<Row>> {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
+    let folder =
+        std::env::var_os("TOOLKEEP_DATA").map_or_else(|| PathBuf::from(beside), PathBuf::from);
+    let path = folder.join("attacks").join(file);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()),
+        Err(error) => {
+            let required =
+                std::env::var_os("TOOLKEEP_REQUIRE_DATA").is_some_and(|word| word == "1");
+            assert!(!required, "{}: {error}; set TOOLKEEP_DATA", path.display());
+            println!("not run: {}: {error}", path.display());
+            None
+        }
+    }
+}
+
+pub(super) fn text<'a>(row: &'a Row, field: &str) -> Option<&'a str> {
+    row.get(field).and_then(Value::as_str)
+}
+
+/// Everything below `at`, but not below `without`.
+pub(super) fn tree(at: &Path, without: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![at.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry == without {
+                continue;
+            }
+            let is_folder = std::fs::symlink_metadata(&entry).unwrap().is_dir();
+            let content = if is_folder { Vec::new() } else { std::fs::read(&entry).unwrap() };
+            if is_folder {
+                folders.push(entry.clone());
+            }
+            found.insert(entry, content);
+        }
+    }
+    found
+}
+
+/// All families in one table. None may have got out, and of each the naive way must have.
+#[tokio::test]
+async fn golden_no_attack_gets_out() {
+    let families =
+        [urls::run().await, paths::run().await, archives::run().await, patterns::run().await];
+    let families: Vec<_> = families.into_iter().flatten().collect();
+    if families.len() < 4 {
+        return;
+    }
+    let mut table =
+        "| inputs | tools | calls | refused | got out | the naive way got out |\n".to_owned();
+    table += "|---|---|---:|---:|---:|---:|\n";
+    for it in &families {
+        assert_eq!(it.escapes, 0, "{}", it.name);
+        assert!(it.naive > 0, "{}: the control must get out", it.name);
+        writeln!(
+            table,
+            "| {} | {} | {} | {} | {} | {} |",
+            it.name, it.tools, it.tried, it.refused, it.escapes, it.naive
+        )
+        .unwrap();
+    }
+    crate::page::part("attacks", &table);
+}

@@ -1,0 +1,68 @@
+//! What is said of the built-in tools.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::SafetyWord;
+use crate::config::field::Field;
+
+/// The built-in tools: what they may reach, and what each may do less than it is shipped with.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(in crate::config) struct Builtins {
+    /// Folders that the file tools use; a relative path begins in the first. Default: the folders of
+    /// `policy.permissions.filesystem.allowed_paths`, else `work` in the data directory.
+    pub(in crate::config) roots: Field<Vec<Field<Folder>>>,
+    /// Where `web_search` searches. Default: DuckDuckGo.
+    pub(in crate::config) search: Field<Search>,
+    /// The Wikipedia of `fetch_wikipedia`. Default: `https://en.wikipedia.org`.
+    pub(in crate::config) wikipedia: Field<String>,
+    /// By name of a tool: what is taken from it. What it is, takes and gives cannot be changed.
+    pub(in crate::config) tools: Field<BTreeMap<String, Field<Narrowing>>>,
+}
+
+/// A folder for the file tools.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["path"]))]
+pub(in crate::config) struct Folder {
+    /// The folder.
+    pub(in crate::config) path: Field<String>,
+    /// Whether it may be written to.
+    pub(in crate::config) write: Field<bool>,
+    /// Files and folders in it that are not there for tools, relative to it.
+    pub(in crate::config) protect: Field<Vec<Field<String>>>,
+}
+
+/// A search engine: exactly one of these.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+pub(in crate::config) struct Search {
+    /// Address of a SearXNG that gives JSON, such as `http://127.0.0.1:8888`.
+    pub(in crate::config) searxng: Field<String>,
+    /// Another address of DuckDuckGo's HTML page.
+    pub(in crate::config) duckduckgo: Field<String>,
+}
+
+/// What is taken from a tool. Nothing here gives it more.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(in crate::config) struct Narrowing {
+    /// `false`: it is not offered.
+    pub(in crate::config) enabled: Field<bool>,
+    /// A higher one than it has.
+    pub(in crate::config) safety: Field<SafetyWord>,
+    /// A higher one than it has: `guest`, `user`, `admin` or `owner`.
+    pub(in crate::config) required_permission: Field<String>,
+    /// `true`: each call needs an approval.
+    pub(in crate::config) destructive: Field<bool>,
+    /// `false`: programs may not call it.
+    pub(in crate::config) chain: Field<bool>,
+    /// A shorter time for one call than it has.
+    pub(in crate::config) timeout: Field<String>,
+    /// By name of a parameter that is a number: a lower maximum than it has.
+    pub(in crate::config) maximum: Field<BTreeMap<String, Field<u64>>>,
+}

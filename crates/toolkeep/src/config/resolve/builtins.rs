@@ -1,0 +1,166 @@
+//! The built-in tools: folders, partners on the net, and what is taken from single tools.
+
+use builtins::{Endpoint, Narrowing};
+use tool::{Level, Safety};
+
+use super::Resolver;
+use crate::config::Place;
+use crate::config::field::Field;
+use crate::config::high::{BuiltinsConfig, FolderConfig, SearchConfig};
+use crate::config::low::{self, SafetyWord};
+use crate::config::node::shorten;
+use crate::config::units;
+
+/// Folders that may be configured.
+const FOLDERS: usize = 64;
+
+impl Resolver<'_> {
+    /// What is written about them. Whether it may be used is for the faults to say.
+    pub(super) fn builtins(&self, low: &low::Builtins) -> BuiltinsConfig {
+        let folders = low.roots.get().into_iter().flatten().take(FOLDERS);
+        let folders = folders.filter_map(|folder| self.root(folder.given()?)).collect();
+        let tools = low.tools.get().into_iter().flatten();
+        BuiltinsConfig {
+            roots: folders,
+            search: low.search.given().and_then(|(search, at)| self.search(search, at)),
+            wikipedia: self.partner(&low.wikipedia),
+            tools: tools.map(|(name, told)| (name.clone(), self.narrowing(name, told))).collect(),
+        }
+    }
+
+    fn root(&self, (folder, place): (&low::Folder, Place)) -> Option<FolderConfig> {
+        let Some((path, _)) = folder.path.given() else {
+            if folder.path.is_absent() {
+                self.sink.tell(place, "the key `path` is missing", "write the folder");
+            }
+            return None;
+        };
+        let protect = folder.protect.get().into_iter().flatten();
+        let protect = protect.filter_map(|it| it.given().and_then(|it| self.below(it))).collect();
+        let write = folder.write.get().copied().unwrap_or(false);
+        Some(FolderConfig { path: self.path(path), write, protect })
+    }
+
+    fn below(&self, (text, place): (&String, Place)) -> Option<String> {
+        let plain =
+            !text.is_empty() && text.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        if !plain {
+            let told = format!("`{}` is no path below the folder", shorten(text));
+            self.sink.tell(place, told, "write it relative to `path`, such as `private/keys`");
+        }
+        plain.then(|| text.clone())
+    }
+
+    fn search(&self, search: &low::Search, place: Place) -> Option<SearchConfig> {
+        match (self.partner(&search.searxng), self.partner(&search.duckduckgo)) {
+            (Some(url), None) => Some(SearchConfig::SearXng(url)),
+            (None, Some(url)) => Some(SearchConfig::DuckDuckGo(url)),
+            (Some(_), Some(_)) => {
+                self.sink.tell(place, "`searxng` and `duckduckgo` exclude each other", "keep one");
+                None
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// The address of a partner.
+    fn partner(&self, field: &Field<String>) -> Option<String> {
+        let (url, place) = field.given()?;
+        match Endpoint::operators(url) {
+            Ok(_) => Some(url.clone()),
+            Err(why) => {
+                let told = format!("`{}` cannot be asked: {why}", shorten(url));
+                self.sink.tell(place, told, "write it as `https://HOST` or `https://HOST/PATH`");
+                None
+            }
+        }
+    }
+
+    /// What is wrong switches the tool off, so that a slip does not open what it should close.
+    fn narrowing(&self, name: &str, field: &Field<low::Narrowing>) -> Narrowing {
+        let off = Narrowing { off: true, ..Narrowing::default() };
+        let Some((low, place)) = field.given() else {
+            return if field.is_absent() { Narrowing::default() } else { off };
+        };
+        let before = self.sink.count();
+        let narrowing = self.read(low);
+        if let Err(why) = narrowing.check(name) {
+            self.sink.tell(place, why, "built-in tools can only be narrowed; see their reference");
+        }
+        let sound = field.is_sound() && self.sink.count() == before;
+        if sound { narrowing } else { off }
+    }
+
+    fn read(&self, low: &low::Narrowing) -> Narrowing {
+        let level = low.required_permission.given().and_then(|(word, place)| {
+            let told = |error: tool::traits::UnknownWord| {
+                let fix = format!("use one of {}", error.allowed);
+                self.sink.tell(place, format!("unknown level `{}`", shorten(word)), &fix);
+            };
+            word.parse::<Level>().map_err(told).ok()
+        });
+        let timeout = low.timeout.given().and_then(|(text, place)| {
+            let told = |advice: String| {
+                self.sink.tell(place, format!("`{}` is no such time", shorten(text)), &advice);
+            };
+            units::duration(text).map_err(told).ok()
+        });
+        let maximum = low.maximum.get().into_iter().flatten();
+        Narrowing {
+            off: low.enabled.get() == Some(&false),
+            safety: low.safety.get().map(|word| match word {
+                SafetyWord::Safe => Safety::Safe,
+                SafetyWord::Cautious | SafetyWord::Moderate => Safety::Cautious,
+                SafetyWord::Dangerous => Safety::Dangerous,
+            }),
+            level,
+            destructive: low.destructive.get().copied(),
+            chain: low.chain.get().copied(),
+            timeout,
+            maximum: maximum
+                .filter_map(|(name, most)| Some((name.clone(), *most.get()?)))
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::tests::{faults, good, reading};
+
+    fn told(text: &str) -> (bool, Vec<String>) {
+        let reading = reading(text, &[]);
+        (reading.config.is_none(), faults(&reading))
+    }
+
+    #[test]
+    fn a_tool_is_narrowed_and_never_widened() {
+        let text = "version: 1\nbuiltins:\n  roots: [{ path: /srv/a, write: true, protect: [x/y] }]\n  \
+                    search: { searxng: 'http://127.0.0.1:8888' }\n  tools:\n    write_file: { enabled: false }\n    \
+                    read_file: { safety: dangerous, maximum: { max_bytes: 100 }, timeout: 2s }\n";
+        let config = good(text);
+        assert!(config.builtins.tools["write_file"].off);
+        assert_eq!(config.builtins.tools["read_file"].maximum["max_bytes"], 100);
+        assert_eq!(config.builtins.roots[0].protect, ["x/y"]);
+        for (wrong, told) in [
+            ("write_file: { safety: safe }", "`safety`"),
+            ("read_file: { maximum: { max_bytes: 99000000 } }", "max_bytes"),
+            ("read_file: { maximum: { path: 1 } }", "path"),
+            ("read_file: { chain: true, required_permission: guest }", "required_permission"),
+            ("rm: { enabled: false }", "`rm`"),
+        ] {
+            let text = format!("version: 1\nbuiltins:\n  tools:\n    {wrong}\n");
+            let (refused, faults) = self::told(&text);
+            assert!(faults.len() == 1 && faults[0].contains(told), "{wrong}: {faults:?}");
+            assert!(refused, "{wrong}");
+        }
+        for wrong in [
+            "roots: [{ write: true }]",
+            "search: { searxng: 'ftp://x' }",
+            "roots: [{ path: a, protect: ['../b'] }]",
+        ] {
+            let (_, faults) = told(&format!("version: 1\nbuiltins:\n  {wrong}\n"));
+            assert_eq!(faults.len(), 1, "{wrong}: {faults:?}");
+        }
+    }
+}

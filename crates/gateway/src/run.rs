@@ -229,7 +229,10 @@ fn size(step: &Step) -> usize {
 
 fn failed(error: ExecuteError) -> Ended {
     let status = if error.code == Code::Cancelled { Status::Cancelled } else { Status::Failed };
-    let mut message: String = error.message.chars().take(ERROR_TEXT).collect();
+    // What the other side said goes the same way as an answer; some more than is shown, so that a
+    // credential at the edge is still known as one.
+    let long: String = error.message.chars().take(2 * ERROR_TEXT).collect();
+    let mut message: String = shape::text(&long).chars().take(ERROR_TEXT).collect();
     if error.sent == Sent::Maybe && error.code == Code::UpstreamLost {
         message.push_str("; it may have run");
     }

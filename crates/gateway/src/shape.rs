@@ -30,9 +30,14 @@ pub(crate) fn step(step: Step) -> Step {
     }
 }
 
+/// Words of the other side, shaped.
+pub(crate) fn text(words: &str) -> String {
+    fit(Json::of(words)).read().unwrap_or_default()
+}
+
 /// An upstream's own error, shaped.
 pub(crate) fn rpc(rpc: Rpc) -> Rpc {
-    let message = fit(Json::of(&rpc.message)).read().unwrap_or_default();
+    let message = text(&rpc.message);
     Rpc { message, data: rpc.data.map(fit), ..rpc }
 }
 

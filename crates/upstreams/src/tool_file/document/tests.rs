@@ -158,5 +158,5 @@ fn the_permissions_of_spec_3_stand_beside_the_tools_in_either_order() {
         assert!(traits.approval, "{text}");
     }
     let told = refused(&format!("{tools}{}", section.replace("shell", "shel")), false);
-    assert!(told.starts_with("tools:3") && told.contains("unknown scope `shel`"), "{told}");
+    assert!(told.starts_with("tools:4") && told.contains("unknown scope `shel`"), "{told}");
 }

@@ -160,7 +160,7 @@ pub(crate) fn read(site: &Site, number: u32) -> Result<Read, LedgerError> {
     let file = site.disk.open(&site.tomb(number).0, Open::Read).map_err(|error| told(&error))?;
     let note = whole(&file).map_err(|error| told(&error))?;
     let bad = |why: &str| LedgerError::new(format!("`{name}` is no tombstone: {why}"));
-    let (tomb, origin) = text::parse(&note).map_err(|why| bad(why))?;
+    let (tomb, origin) = text::parse(&note).map_err(bad)?;
     if tomb.writer != site.writer || tomb.number != number {
         return Err(bad("it is that of another segment"));
     }

@@ -80,11 +80,11 @@ impl Approver {
             told = self.told(gateway, call) => match told {
                 Ok(approved) => {
                     let answer = gateway.settled(caller, call, LONGEST).await;
-                    Decided { answer: answered(held, answer), approved }
+                    Decided { answer: answered(&held, answer), approved }
                 }
-                Err(failure) => Decided { answer: answered(held, Err(failure)), approved: false },
+                Err(failure) => Decided { answer: answered(&held, Err(failure)), approved: false },
             },
-            answer = settled => Decided { answer: answered(held, answer), approved: false },
+            answer = settled => Decided { answer: answered(&held, answer), approved: false },
         }
     }
 
@@ -121,6 +121,6 @@ impl Approver {
     }
 }
 
-fn answered(held: Answer, answer: Result<Answer, Failure>) -> Answer {
-    answer.unwrap_or_else(|failure| Answer { result: Err(failure), ..held })
+fn answered(held: &Answer, answer: Result<Answer, Failure>) -> Answer {
+    answer.unwrap_or_else(|failure| Answer { result: Err(failure), ..held.clone() })
 }

@@ -78,7 +78,7 @@ impl Runner {
         let answer = self.gateway.call(&self.principal, request).await;
         let approver = self.approver.as_ref().filter(|_| is_held(&answer));
         let Some(approver) = approver else { return result(&asked, (safety, false), answer) };
-        let decided = approver.decide(&self.gateway, &self.principal, answer).await;
+        let decided = Box::pin(approver.decide(&self.gateway, &self.principal, answer)).await;
         result(&asked, (safety, decided.approved), decided.answer)
     }
 

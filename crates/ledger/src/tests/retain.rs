@@ -13,6 +13,7 @@ use super::sim_disk::{Crash, SimDisk};
 use crate::chain::Checkpoint;
 use crate::finding::Fault;
 use crate::retain::{Keep, Retained, retain};
+use crate::segment::{parse_name, parse_tomb};
 use crate::signed::{RecordKey, VerifyKey};
 use crate::verify::{Report, verify_signed};
 use crate::{Proof, holdings, prove};
@@ -60,6 +61,14 @@ impl Driven {
             self.syncer.turn(true);
         }
     }
+}
+
+pub(super) fn is_segment(name: &str) -> bool {
+    parse_name(name).is_some()
+}
+
+pub(super) fn is_tomb(name: &str) -> bool {
+    parse_tomb(name).is_some()
 }
 
 pub(super) fn signers(writer: &str) -> Vec<VerifyKey> {
@@ -114,7 +123,7 @@ fn nothing_goes_where_nothing_is_said_and_what_is_kept_is_kept() {
     let size = |disk: &SimDisk| {
         disk.files()
             .iter()
-            .filter(|(name, _)| name.ends_with(".seg"))
+            .filter(|(name, _)| is_segment(name))
             .map(|(_, bytes)| bytes.len() as u64)
             .sum::<u64>()
     };
@@ -200,7 +209,7 @@ fn a_changed_segment_stays_as_evidence() {
     driven.work(0, 60);
     driven.close();
     let mut files = disk.files();
-    let third = files.keys().filter(|name| name.ends_with(".seg")).nth(2).unwrap().clone();
+    let third = files.keys().filter(|name| is_segment(name)).nth(2).unwrap().clone();
     let bytes = files.get_mut(&third).unwrap();
     let at = bytes.len() / 2;
     bytes[at] ^= 4;
@@ -280,7 +289,7 @@ fn a_removal_that_a_crash_stops_is_done_to_its_end() {
             assert!(report.is_sound(), "{fuse} {how:?}: {:?}", report.findings);
             let names = disk.files();
             let both = |name: &String| names.contains_key(&name.replace(".tomb", ".seg"));
-            assert!(!names.keys().any(|name| name.ends_with(".tomb") && both(name)));
+            assert!(!names.keys().any(|name| is_tomb(name) && both(name)));
         }
     }
     assert!(deaths > 20, "a removal takes fewer steps than the test believes: {deaths}");
@@ -338,7 +347,7 @@ fn a_tombstone_that_was_changed_forged_or_taken_away_is_found() {
     driven.retain_all(Keep { age: None, bytes: Some(30 << 10) });
     driven.close();
     let good = disk.files();
-    let tombs: Vec<_> = good.keys().filter(|name| name.ends_with(".tomb")).cloned().collect();
+    let tombs: Vec<_> = good.keys().filter(|name| is_tomb(name)).cloned().collect();
     assert!(tombs.len() > 8, "{}", tombs.len());
     let mut random = Random::new(3);
     for round in 0..seeds() / 4 {

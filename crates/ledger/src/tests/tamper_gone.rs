@@ -1,7 +1,7 @@
 //! What a hand can do to a record of which retention removed a part, and what `verify` says of it.
 
 use super::fixture::{Random, driven, seeds, small};
-use super::retain::look;
+use super::retain::{is_segment, is_tomb, look};
 use super::sim_disk::SimDisk;
 use super::tamper::{Files, KINDS, edit};
 use crate::chain::Checkpoint;
@@ -33,7 +33,7 @@ struct Gone {
 }
 
 fn files(disk: &SimDisk) -> Files {
-    disk.files().into_iter().filter(|(name, _)| !name.ends_with(".tmp")).collect()
+    disk.files().into_iter().filter(|(name, _)| !name.contains(".tmp")).collect()
 }
 
 fn made(first: u64) -> (Files, Files, Vec<Checkpoint>) {
@@ -57,7 +57,7 @@ fn gone() -> Gone {
 fn only(files: &Files, end: &str) -> Files {
     files
         .iter()
-        .filter(|(name, _)| name.ends_with(end))
+        .filter(|(name, _)| name.contains(end))
         .map(|(n, b)| (n.clone(), b.clone()))
         .collect()
 }
@@ -96,7 +96,7 @@ fn tamper(kind: usize, gone: &Gone, random: &mut Random) -> Files {
     if kind < KINDS.len() {
         let mut segments = only(&files, ".seg");
         edit(kind, &mut segments, random);
-        files.retain(|name, _| name.ends_with(".tomb"));
+        files.retain(|name, _| is_tomb(name));
         files.extend(segments);
         return files;
     }
@@ -105,10 +105,10 @@ fn tamper(kind: usize, gone: &Gone, random: &mut Random) -> Files {
         how if how == TOMBS.len() => {
             // Some of the last segments, and a part of the one before them.
             for _ in 0..2 + random.below(3) {
-                let last = files.keys().rfind(|name| name.ends_with(".seg")).unwrap().clone();
+                let last = files.keys().rfind(|name| is_segment(name)).unwrap().clone();
                 files.remove(&last);
             }
-            let (_, last) = files.iter_mut().rfind(|(name, _)| name.ends_with(".seg")).unwrap();
+            let (_, last) = files.iter_mut().rfind(|(name, _)| is_segment(name)).unwrap();
             let half = last.len() / 2;
             last.truncate(half + random.index(half));
         }

@@ -14,7 +14,7 @@ use crate::support::client::Client;
 use crate::support::home::Home;
 use crate::support::module::{Manner, Module};
 use crate::support::server::{Server, serve};
-use crate::support_real::{cli, good};
+use crate::support_real::{cli, command, good};
 
 fn mock(name: &str, parameters: &Value, response: &Value) -> Value {
     json!({ "name": name, "description": "Answers always the same.", "parameters": parameters,
@@ -218,17 +218,10 @@ async fn s6_an_error_of_the_other_side_is_bounded_and_shows_no_hidden_character(
 /// What the other side says to anyone who asks.
 #[expect(clippy::disallowed_methods, reason = "a stranger dials")]
 async fn said_to_anyone(url: &str) -> String {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let host = url.strip_prefix("http://").unwrap();
-    let (host, path) = host.split_once('/').unwrap();
-    let mut stream = tokio::net::TcpStream::connect(host).await.unwrap();
-    let head = format!(
-        "POST /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    let mut said = String::new();
-    stream.read_to_string(&mut said).await.unwrap();
-    said
+    let mut curl = command("curl");
+    curl.args(["-s", "-X", "POST", "--max-time", "60", url]);
+    let said = tokio::task::spawn_blocking(move || curl.output().unwrap()).await.unwrap();
+    String::from_utf8(said.stdout).unwrap()
 }
 
 /// S8: the originals overwrite a name silently, or fail the second time. Here the same definition again is

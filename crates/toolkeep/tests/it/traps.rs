@@ -216,7 +216,6 @@ async fn s6_an_error_of_the_other_side_is_bounded_and_shows_no_hidden_character(
 }
 
 /// What the other side says to anyone who asks.
-#[expect(clippy::disallowed_methods, reason = "a stranger dials")]
 async fn said_to_anyone(url: &str) -> String {
     let mut curl = command("curl");
     curl.args(["-s", "-X", "POST", "--max-time", "60", url]);

@@ -37,9 +37,13 @@ pub(super) struct Hooks {
     hook: ArcSwapOption<Webhook>,
     said: Mutex<Option<WebhookConfig>>,
     /// What tells from here on, where that changed.
-    next: Mutex<Option<Teller>>,
+    next: Mutex<Option<Instead>>,
     changed: Notify,
 }
+
+/// What tells instead; nothing where no webhook is said any more.
+#[derive(Debug)]
+struct Instead(Option<Teller>);
 
 impl Herald for Hooks {
     fn tell(&self, event: &Event) {
@@ -64,7 +68,7 @@ impl Hooks {
         let made = config.map(|hook| webhook::new(hook, &self.egress, &self.clock)).transpose()?;
         let (hook, teller) = made.map_or((None, None), |(hook, teller)| (Some(hook), Some(teller)));
         *said = config.cloned();
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = teller;
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instead(teller));
         self.hook.store(hook.map(Arc::new));
         self.changed.notify_one();
         Ok(())
@@ -72,9 +76,13 @@ impl Hooks {
 
     /// Tells the webhook, where there is one; never ends.
     pub(super) async fn run(&self) {
-        let next = || self.next.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut current = next();
+        let mut current = None;
         loop {
+            if let Some(Instead(next)) =
+                self.next.lock().unwrap_or_else(PoisonError::into_inner).take()
+            {
+                current = next;
+            }
             let telling = async {
                 match &mut current {
                     Some(teller) => teller.run().await,
@@ -83,7 +91,7 @@ impl Hooks {
             };
             tokio::select! {
                 () = telling => {}
-                () = self.changed.notified() => current = next(),
+                () = self.changed.notified() => {}
             }
         }
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Bench, decide, held, resume};
 use crate::support::server::serve;
-use crate::support_real::{good, toolkeep};
+use crate::support_real::{command, good, toolkeep};
 
 /// Nobody decides in time, whichever way the caller waits; and it never runs after that.
 #[tokio::test(flavor = "multi_thread")]
@@ -49,7 +49,7 @@ async fn what_nobody_decides_expires_at_each_door_and_never_runs() {
         let id = held(&agent, n).await;
         let shown = good(owner.get(&format!("/v1/approvals/{id}")).await);
         // To the hour: minutes and seconds of both are the same.
-        let minutes = |key: &str| shown[key].as_str().unwrap().split_at(13).1.to_owned();
+        let minutes = |key: &str| shown[key].as_str().unwrap().get(13..).unwrap().to_owned();
         if minutes("expires") == minutes("created") {
             break id;
         }
@@ -64,14 +64,13 @@ async fn what_nobody_decides_expires_at_each_door_and_never_runs() {
 }
 
 /// One call of MCP 2025-11-25 by hand: a handshake, then `tools/call`; the last message of the answer.
-#[expect(clippy::disallowed_methods, reason = "a client that is not ours")]
 async fn mcp(url: &str, data: &std::path::Path, params: &Value) -> Value {
     let key = fs::read_to_string(data.join("agent.key")).unwrap();
     let url = format!("{url}/mcp");
     let params = params.to_string();
     tokio::task::spawn_blocking(move || {
         let post = |body: &str, session: Option<&str>| {
-            let mut curl = std::process::Command::new("curl");
+            let mut curl = command("curl");
             curl.args(["-s", "-i", "--max-time", "90", "-d", body, &url]);
             curl.args(["-H", "Content-Type: application/json"]);
             curl.args(["-H", "Accept: application/json, text/event-stream"]);

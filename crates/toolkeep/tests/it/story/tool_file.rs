@@ -85,8 +85,8 @@ async fn internal_tools_tell_what_their_caller_may_see() {
         told.push(names(&listed(&all)));
     }
     let has = |at: usize, name: &str| told[at].iter().any(|told| told == name);
-    assert!(has(0, "for_owners") && has(0, "http_get"), "{told:?}");
-    assert!(!has(1, "for_owners") && has(1, "http_get"), "effects are not told, {told:?}");
+    assert!(["for_owners", "http_get", "write_file"].iter().all(|it| has(0, it)), "{told:?}");
+    assert!(!has(1, "write_file") && has(1, "http_get"), "effects are not told, {told:?}");
     assert!(has(2, "for_owners") && !has(2, "http_get"), "{told:?}");
     let lowered = json!({ "tool_name": "what_is_there", "user_permission": "user" });
     let lowered = good(owner.post("/execute", &lowered).await);

@@ -1,10 +1,6 @@
 //! Runs a program whose kernel refuses user namespaces, landlock, or both: `it-without WHAT PROGRAM …`.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a part of a test that starts programs"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a part of a test that starts programs")]
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;

@@ -51,11 +51,7 @@ async fn main() -> ExitCode {
         ["load", rest @ ..] => perf::load(rest).await,
         _ => Err(options::USAGE.to_owned()),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            println!("{message}");
-            ExitCode::FAILURE
-        }
-    }
+    let Err(message) = done else { return ExitCode::SUCCESS };
+    println!("{message}");
+    ExitCode::FAILURE
 }

@@ -1,6 +1,11 @@
 //! Runs a program whose kernel refuses user namespaces, landlock, or both: `it-without WHAT PROGRAM …`.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a part of a test that starts programs")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a part of a test that starts programs"
+)]
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
@@ -41,7 +46,6 @@ fn main() {
         let errno = if what.contains("denied") { libc::EPERM } else { libc::ENOSYS };
         refuse([(libc::SYS_landlock_create_ruleset, Vec::new())].into(), errno);
     }
-    #[expect(clippy::panic, reason = "it becomes what the test wants to see")]
     let mut program = std::process::Command::new(words.next().unwrap());
     panic!("{}", program.args(words).exec());
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde_json::Value;
 use tool::{
     Args, Boxed, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step, Tool,
 };
@@ -63,4 +64,12 @@ pub(crate) fn outcome(computed: Result<Json, String>) -> Outcome {
         Ok(value) => Outcome::value(value),
         Err(message) => Outcome::failed(&message),
     }
+}
+
+/// What a tool answers, or why it fails, as the end of its call.
+pub(crate) fn ended(answer: Result<Value, String>) -> Step {
+    Step::Done(match answer {
+        Ok(found) => Outcome::value(Json::of(&found)),
+        Err(why) => Outcome::failed(&why),
+    })
 }

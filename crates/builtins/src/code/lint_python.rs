@@ -4,9 +4,9 @@ mod ruff;
 mod syntax;
 
 use serde_json::{Value, json};
-use tool::{Boxed, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
+use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step};
 
-use crate::builtin::Builtin;
+use crate::builtin::{Builtin, ended};
 use crate::registry::Registry;
 
 pub use ruff::Ruff;
@@ -69,10 +69,8 @@ impl Executor for LintPython {
         _ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
         Box::pin(async move {
-            Ok(Step::Done(match self.lint(call.call().args.value()).await {
-                Ok(told) => Outcome::value(Json::of(&told)),
-                Err(what) => Outcome::failed(&what),
-            }))
+            let answer = self.lint(call.call().args.value()).await;
+            Ok(ended(answer))
         })
     }
 }

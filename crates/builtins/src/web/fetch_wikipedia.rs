@@ -5,11 +5,11 @@ use std::time::Duration;
 use guard::egress::Egress;
 use http::StatusCode;
 use serde_json::{Value, json};
-use tool::{Boxed, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
+use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step};
 
 use super::Endpoints;
 use super::ask::{Endpoint, Failed, encoded};
-use crate::builtin::Builtin;
+use crate::builtin::{Builtin, ended};
 use crate::registry::{Bound, Registry};
 
 /// For one request (spec 3's number).
@@ -132,10 +132,8 @@ impl Executor for FetchWikipedia {
         _ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
         Box::pin(async move {
-            Ok(Step::Done(match self.fetch(call.call().args.value()).await {
-                Ok(found) => Outcome::value(Json::of(&found)),
-                Err(failed) => Outcome::failed(&failed.told()),
-            }))
+            let answer = self.fetch(call.call().args.value()).await;
+            Ok(ended(answer.map_err(|failed| failed.told())))
         })
     }
 }

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use guard::egress::Egress;
 use serde_json::{Value, json};
-use tool::{Boxed, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
+use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step};
 
 use super::Endpoints;
 use super::ask::{Endpoint, Failed};
-use crate::builtin::Builtin;
+use crate::builtin::{Builtin, ended};
 use crate::registry::{Bound, Registry};
 
 /// For one request (spec 3's number), and between two.
@@ -103,10 +103,8 @@ impl Executor for WebSearch {
         _ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
         Box::pin(async move {
-            Ok(Step::Done(match self.search(call.call().args.value()).await {
-                Ok(found) => Outcome::value(Json::of(&found)),
-                Err(failed) => Outcome::failed(&failed.told()),
-            }))
+            let answer = self.search(call.call().args.value()).await;
+            Ok(ended(answer.map_err(|failed| failed.told())))
         })
     }
 }

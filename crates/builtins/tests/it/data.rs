@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
 mod archives;
 mod commands;
@@ -16,7 +16,7 @@ mod table;
 mod urls;
 
 /// The rows of a file under `TOOLKEEP_DATA`, or else beside the workspace.
-fn rows(file: &str) -> Option<Vec<Value>> {
+fn rows<T: DeserializeOwned>(file: &str) -> Option<Vec<T>> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
     let folder =
         std::env::var_os("TOOLKEEP_DATA").map_or_else(|| PathBuf::from(beside), PathBuf::from);

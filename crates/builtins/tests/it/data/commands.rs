@@ -36,7 +36,7 @@ async fn said(argument: &str) -> Result<String, String> {
 
 #[tokio::test]
 async fn texts_reach_a_program_as_one_argument() {
-    let Some(rows) = rows("command_injection.jsonl") else { return };
+    let Some(rows) = rows::<Value>("command_injection.jsonl") else { return };
     let payloads: Vec<_> = rows.iter().filter(|row| row.get("payload").is_some()).collect();
     let folder = tempfile::tempdir().unwrap();
     let (mut refused, mut otherwise) = (0, 0);
@@ -69,7 +69,7 @@ async fn texts_reach_a_program_as_one_argument() {
 
 #[tokio::test]
 async fn as_lines_of_a_shell_they_do_nothing_outside() {
-    let Some(rows) = rows("command_injection.jsonl") else { return };
+    let Some(rows) = rows::<Value>("command_injection.jsonl") else { return };
     let stage = Stage::new().await;
     let out = tempfile::tempdir().unwrap();
     std::fs::write(out.path().join("secret"), "outside").unwrap();
@@ -108,7 +108,7 @@ fn judged(scenario: &str, told: &Value) -> bool {
 
 #[tokio::test]
 async fn the_scenarios_of_a_shell_hold() {
-    let Some(rows) = rows("command_injection.jsonl") else { return };
+    let Some(rows) = rows::<Value>("command_injection.jsonl") else { return };
     let mut ran = 0;
     for row in rows.iter().filter(|row| row.get("scenario").is_some()) {
         let stage = Stage::new().await;

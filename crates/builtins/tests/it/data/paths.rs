@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use super::table::{Family, rows, text, tree};
+use super::rows;
+use super::table::{Family, Row, text, tree};
 use crate::stage::Stage;
 
 /// The usual targets, in every folder above.
@@ -16,7 +17,7 @@ const BAITS: [&str; 4] = ["etc/passwd", "WINDOWS/win.ini", "boot.ini", "winnt/wi
 const OUTSIDE: &str = "OUTSIDE-73";
 
 pub(super) async fn run() -> Option<Family> {
-    let rows = rows("path_traversal.jsonl")?;
+    let rows = rows::<Row>("path_traversal.jsonl")?;
     let stage = Stage::new().await;
     let (home, work) = (stage.home.path().to_owned(), stage.work());
     for above in ["", "a", "a/b", "a/b/c"] {

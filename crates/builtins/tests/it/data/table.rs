@@ -24,23 +24,6 @@ pub(super) struct Family {
     pub(super) naive: usize,
 }
 
-pub(super) fn rows(file: &str) -> Option<Vec<Row>> {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-    let folder =
-        std::env::var_os("TOOLKEEP_DATA").map_or_else(|| PathBuf::from(beside), PathBuf::from);
-    let path = folder.join("attacks").join(file);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()),
-        Err(error) => {
-            let required =
-                std::env::var_os("TOOLKEEP_REQUIRE_DATA").is_some_and(|word| word == "1");
-            assert!(!required, "{}: {error}; set TOOLKEEP_DATA", path.display());
-            println!("not run: {}: {error}", path.display());
-            None
-        }
-    }
-}
-
 pub(super) fn text<'a>(row: &'a Row, field: &str) -> Option<&'a str> {
     row.get(field).and_then(Value::as_str)
 }

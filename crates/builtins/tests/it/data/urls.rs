@@ -2,11 +2,12 @@
 
 use serde_json::json;
 
-use super::table::{Family, rows, text};
+use super::rows;
+use super::table::{Family, Row, text};
 use crate::stage::Stage;
 
 pub(super) async fn run() -> Option<Family> {
-    let rows = rows("ssrf_urls.jsonl")?;
+    let rows = rows::<Row>("ssrf_urls.jsonl")?;
     let stage = Stage::new().await;
     let (mut tried, mut refused, mut naive) = (0, 0, 0);
     for row in &rows {

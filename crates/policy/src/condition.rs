@@ -5,6 +5,7 @@
 
 mod bound;
 mod given;
+mod wants;
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -13,6 +14,7 @@ use cel::{Context, Env, Program, Value};
 
 use bound::Bound;
 pub(crate) use given::Given;
+pub(crate) use wants::Wants;
 
 /// The most characters of a condition.
 const LENGTH: usize = 1_000;
@@ -25,8 +27,8 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 /// A condition that was read and found to be bounded.
 pub(crate) struct Condition {
     program: Program,
-    /// Whether it asks for taint.
-    pub(crate) taint: bool,
+    /// What of a call it names.
+    pub(crate) wants: Wants,
 }
 
 /// The condition says nothing about this call.
@@ -55,8 +57,9 @@ impl Condition {
             let told = format!("the condition cannot be read: {}", line.trim().escape_debug());
             (told, "write it in CEL, such as `args.path.startsWith('/srv/')`".to_owned())
         })?;
-        let taint = Bound::check(program.expression())?;
-        Ok(Self { program, taint })
+        Bound::check(program.expression())?;
+        let wants = Wants::of(program.expression());
+        Ok(Self { program, wants })
     }
 
     /// Whether it is true of a call.
@@ -77,7 +80,7 @@ impl Condition {
 }
 
 /// A context for conditions, without anything in it.
-pub(crate) fn context() -> Context<'static, 'static> {
+pub(crate) fn context<'v>() -> Context<'v, 'v> {
     Context::with_env(Arc::clone(&ENV))
 }
 
@@ -96,7 +99,7 @@ fn brackets(text: &str) -> usize {
 
 impl fmt::Debug for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Condition").field("taint", &self.taint).finish_non_exhaustive()
+        f.debug_struct("Condition").field("wants", &self.wants).finish_non_exhaustive()
     }
 }
 

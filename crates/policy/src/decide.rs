@@ -1,13 +1,14 @@
 //! The second stage: what becomes of one call.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::condition::Given;
+use crate::condition::{Fault, Given, Wants};
 use crate::ready::ReadyRule;
 use crate::{Asking, Effect, Reason, paths};
 
-/// What the first stage leaves to the second.
-#[derive(Debug, Clone)]
+/// What the first stage leaves to the second. Where the same is left of two tools, one will do for both.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Residual {
     /// Why each call must be held, where it must.
     pub hold: Option<Reason>,
@@ -21,10 +22,12 @@ pub struct Residual {
 
 #[derive(Debug)]
 pub(crate) struct Later {
-    pub(crate) rules: Vec<Arc<ReadyRule>>,
+    rules: Vec<Arc<ReadyRule>>,
+    /// What the conditions of all of them name, where there are several.
+    wants: Option<Wants>,
     /// A path of a call lies beneath one folder of each of these lists.
-    pub(crate) paths: Vec<Vec<String>>,
-    pub(crate) no_approvals: bool,
+    paths: Vec<Vec<String>>,
+    no_approvals: bool,
 }
 
 /// What becomes of one call.
@@ -64,26 +67,17 @@ fn plain(residual: &Residual) -> Decision {
 }
 
 impl Residual {
-    /// Whether the same is left of two tools, so that one residual will do for both.
-    pub fn same(&self, other: &Self) -> bool {
-        let later = match (&self.later, &other.later) {
-            (None, None) => true,
-            (Some(own), Some(other)) => own.same(other),
-            _ => false,
-        };
-        (self.hold, self.caution, &self.holds) == (other.hold, other.caution, &other.holds) && later
-    }
-
     /// Everything that holds this call, sorted: reason codes for what the tool is, and each rule by its name
     /// and a hash of what it says. Who agrees to a call agrees to these, and to no other.
     pub fn holds(&self, asking: &Asking<'_>) -> Vec<String> {
         let mut holds: Vec<_> = self.holds.iter().map(|it| it.as_str().to_owned()).collect();
-        let rules = self.later.iter().flat_map(|later| &later.rules);
+        let rules =
+            self.later.iter().flat_map(|later| later.rules.iter().map(move |rule| (later, rule)));
         let mut given = None;
-        for rule in rules.filter(|rule| rule.written.effect == Effect::Hold) {
+        for (later, rule) in rules.filter(|(_, rule)| rule.written.effect == Effect::Hold) {
             let applies = rule.in_time(asking.now)
                 && rule.condition.as_ref().is_none_or(|condition| {
-                    let given = given.get_or_insert_with(|| Given::of(asking));
+                    let given = given.get_or_insert_with(|| later.given(asking));
                     // What cannot be worked out denies, and is no matter for an approval.
                     given.as_ref().is_ok_and(|it| condition.holds(it.context()).unwrap_or(true))
                 });
@@ -104,13 +98,50 @@ impl Residual {
     }
 }
 
-impl Later {
-    fn same(&self, other: &Self) -> bool {
-        let rules = self.rules.iter().zip(&other.rules);
-        self.rules.len() == other.rules.len()
+impl PartialEq for Later {
+    fn eq(&self, other: &Self) -> bool {
+        self.places().eq(other.places())
             && self.no_approvals == other.no_approvals
-            && rules.into_iter().all(|(own, other)| Arc::ptr_eq(own, other))
             && self.paths == other.paths
+    }
+}
+impl Eq for Later {}
+
+impl Hash for Later {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.places().for_each(|rule| rule.hash(state));
+        (&self.paths, self.no_approvals).hash(state);
+    }
+}
+
+impl Later {
+    pub(crate) fn new(
+        rules: Vec<Arc<ReadyRule>>,
+        paths: Vec<Vec<String>>,
+        no_approvals: bool,
+    ) -> Self {
+        let mut named = rules.iter().filter_map(|rule| Some(&rule.condition.as_ref()?.wants));
+        let first = named.next();
+        let wants = named.fold(None, |all: Option<Wants>, wants| {
+            let mut all = all.or_else(|| first.cloned()).unwrap_or_default();
+            all.join(wants);
+            Some(all)
+        });
+        Self { rules, wants, paths, no_approvals }
+    }
+
+    /// What its conditions name of a call.
+    fn given<'v>(&self, asking: &Asking<'v>) -> Result<Given<'v>, Fault> {
+        let of_one = || self.rules.iter().find_map(|rule| Some(&rule.condition.as_ref()?.wants));
+        match self.wants.as_ref().or_else(of_one) {
+            Some(wants) => Given::of(asking, wants),
+            None => Given::of(asking, &Wants::default()),
+        }
+    }
+
+    /// Its rules by where they are: of one policy, each is there once.
+    fn places(&self) -> impl Iterator<Item = *const ReadyRule> {
+        self.rules.iter().map(Arc::as_ptr)
     }
 
     fn judge(&self, residual: &Residual, asking: &Asking<'_>) -> Verdict {
@@ -124,7 +155,7 @@ impl Later {
         for rule in self.rules.iter().filter(|rule| rule.in_time(asking.now)) {
             let applies = match &rule.condition {
                 None => Ok(true),
-                Some(condition) => match given.get_or_insert_with(|| Given::of(asking)) {
+                Some(condition) => match given.get_or_insert_with(|| self.given(asking)) {
                     Ok(given) => condition.holds(given.context()),
                     Err(fault) => Err(fault.clone()),
                 },

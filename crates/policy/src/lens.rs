@@ -276,7 +276,7 @@ impl<'a> Lens<'a> {
         let no_approvals =
             self.parts.rules.off.approvals() && (hold.is_some() || !rules.is_empty());
         let later = (!rules.is_empty() || !paths.is_empty() || no_approvals)
-            .then(|| Arc::new(Later { rules, paths, no_approvals }));
+            .then(|| Arc::new(Later::new(rules, paths, no_approvals)));
         Residual { hold, caution: traits.safety == Safety::Cautious, holds, later }
     }
 

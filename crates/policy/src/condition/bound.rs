@@ -53,19 +53,18 @@ type Told = (String, String);
 pub(super) struct Bound<'a> {
     /// The loop that a part lies in.
     within: Option<&'a ComprehensionExpr>,
-    taint: bool,
 }
 
 impl<'a> Bound<'a> {
-    /// Whether the condition asks for taint, where it may be said and is bounded.
-    pub(super) fn check(expression: &'a IdedExpr) -> Result<bool, Told> {
-        let mut bound = Bound { within: None, taint: false };
+    /// Whether the condition may be said and is bounded.
+    pub(super) fn check(expression: &'a IdedExpr) -> Result<(), Told> {
+        let mut bound = Bound { within: None };
         let steps = bound.steps(expression, 0)?;
         if steps > STEPS {
             let told = format!("the condition may take {steps} steps; {STEPS} are allowed");
             return Err((told, "look at fewer things in its loops".to_owned()));
         }
-        Ok(bound.taint)
+        Ok(())
     }
 
     fn steps(&mut self, expression: &'a IdedExpr, depth: usize) -> Result<u64, Told> {
@@ -105,7 +104,6 @@ impl<'a> Bound<'a> {
                 || over.accu_var == name
                 || over.iter_var2.as_deref() == Some(name)
         };
-        self.taint |= name == "taint";
         if self.within.as_ref().is_some_and(of_loop)
             || given::VARIABLES.iter().any(|(known, _)| *known == name)
         {

@@ -1,23 +1,26 @@
 //! What a condition can ask for.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use cel::objects::{Key, Map};
-use cel::{Context, Value};
+use cel::Context;
+use cel::common::types::{
+    CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelUInt,
+};
+use cel::common::value::Val;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value as Json;
 use tool::Wall;
 
+use super::wants::{Fields, Wants};
 use super::{Fault, context};
 use crate::{Asking, Taint, hours};
 
 /// The most members that a list or an object of the arguments may have.
 pub(super) const ITEMS: usize = 1_000;
-/// The most values that the arguments may have in all.
+/// The most values that what a condition names of the arguments may have in all.
 const VALUES: usize = 10_000;
-/// The most bytes of all texts in the arguments.
+/// The most bytes of all texts in it.
 const TEXT: usize = 64 << 10;
 
 /// The variables, and the fields of those that have settled ones.
@@ -33,26 +36,37 @@ pub(super) const VARIABLES: &[(&str, &[&str])] = &[
     ("via", &[]),
 ];
 
-/// The facts of one call, as conditions see them.
-pub(crate) struct Given(Context<'static, 'static>);
+/// The facts of one call, as conditions see them. Texts are those of the call, and no copies.
+pub(crate) struct Given<'v>(Context<'v, 'v>);
 
-impl Given {
-    /// Of a call.
+type Made<'v> = Box<dyn Val + 'v>;
+
+impl<'v> Given<'v> {
+    /// What is named of a call.
     ///
     /// # Errors
-    /// Where the arguments are more than a condition may look at.
-    pub(crate) fn of(asking: &Asking<'_>) -> Result<Self, Fault> {
+    /// Where what is named of the arguments is more than a condition may look at.
+    pub(crate) fn of(asking: &Asking<'v>, wants: &Wants) -> Result<Self, Fault> {
         let mut given = context();
-        given.add_variable_from_value("args", arguments(asking.args)?);
-        given.add_variable_from_value("principal", principal(asking));
-        given.add_variable_from_value("tool", tool(asking));
-        given.add_variable_from_value("now", now(asking.now));
-        given.add_variable_from_value("taint", taint(asking.taint));
-        let via = match asking.by {
-            tool::CallerType::Direct => "direct",
-            tool::CallerType::Chain => "chain",
+        let mut add = |name: &str, fields: &Fields, value: &dyn Fn(&Fields) -> Made<'v>| {
+            if *fields != Fields::None {
+                given.add_variable_as_val(name, value(fields));
+            }
         };
-        given.add_variable_from_value("via", via);
+        let args = arguments(asking.args, &wants.args)?;
+        add("principal", &wants.principal, &|fields| principal(asking, fields));
+        add("tool", &wants.tool, &|fields| tool(asking, fields));
+        add("now", &wants.now, &|fields| now(asking.now, fields));
+        add("taint", &wants.taint, &|fields| taint(asking.taint, fields));
+        add("via", &wants.via, &|_| {
+            text(match asking.by {
+                tool::CallerType::Direct => "direct",
+                tool::CallerType::Chain => "chain",
+            })
+        });
+        if let Some(args) = args {
+            given.add_variable_as_val("args", args);
+        }
         Ok(Self(given))
     }
 
@@ -61,104 +75,130 @@ impl Given {
     /// # Errors
     /// Where it is more than a condition may look at, or names what there is not.
     pub(crate) fn example(
-        args: &Json,
-        facts: &serde_json::Map<String, Json>,
+        args: &'v Json,
+        facts: &'v serde_json::Map<String, Json>,
     ) -> Result<Self, Fault> {
         let mut given = context();
-        given.add_variable_from_value("args", arguments(args)?);
-        given.add_variable_from_value("taint", taint(Taint::default()));
-        given.add_variable_from_value("via", "direct");
-        for (name, value) in facts {
+        let whole = |json| value(json, &mut Left::default());
+        given.add_variable_as_val("args", whole(args)?);
+        given.add_variable_as_val("taint", taint(Taint::default(), &Fields::All));
+        given.add_variable_as_val("via", text("direct"));
+        for (name, json) in facts {
             let known = VARIABLES.iter().find(|(known, _)| known == name && *known != "args");
             let (name, fields) =
                 known.ok_or_else(|| Fault(format!("there is no variable `{name}`")))?;
-            let value =
-                match (*name, value.as_str()) {
-                    ("now", Some(text)) => now(hours::read_moment(text)
-                        .ok_or_else(|| Fault("`now` is no time".to_owned()))?),
-                    _ => arguments(value)?,
-                };
-            let known =
-                |key: &Key| matches!(key, Key::String(key) if fields.contains(&key.as_str()));
-            if let Value::Map(map) = &value
-                && !map.map.keys().all(known)
+            if let Json::Object(said) = json
+                && !said.keys().all(|key| fields.contains(&key.as_str()))
             {
                 return Err(Fault(format!("`{name}` has only {}", fields.join(", "))));
             }
-            given.add_variable_from_value(*name, value);
+            let made = match (*name, json.as_str()) {
+                ("now", Some(text)) => {
+                    let moment = hours::read_moment(text);
+                    now(moment.ok_or_else(|| Fault("`now` is no time".to_owned()))?, &Fields::All)
+                }
+                _ => whole(json)?,
+            };
+            given.add_variable_as_val(*name, made);
         }
         Ok(Self(given))
     }
 
-    pub(crate) fn context(&self) -> &Context<'static, 'static> {
+    pub(crate) fn context(&self) -> &Context<'v, 'v> {
         &self.0
     }
 }
 
-fn principal(asking: &Asking<'_>) -> Value {
-    let Asking { caller, rights, .. } = asking;
-    let persona = rights.persona().map_or(Value::Null, |persona| text(&persona.name));
-    object([
-        ("org", text(caller.org.as_str())),
-        ("subject", text(&caller.subject)),
-        ("key", text(&caller.key)),
-        ("level", text(rights.level().as_str())),
-        ("roles", texts(rights.roles().iter().map(String::as_str))),
-        ("persona", persona),
-        ("agent", rights.agent().into()),
-    ])
+fn principal<'v>(asking: &Asking<'v>, fields: &Fields) -> Made<'v> {
+    let Asking { caller, rights, .. } = *asking;
+    Object::of(fields)
+        .with("org", || text(caller.org.as_str()))
+        .with("subject", || text(&caller.subject))
+        .with("key", || text(&caller.key))
+        .with("level", || text(rights.level().as_str()))
+        .with("roles", || texts(rights.roles().iter().map(String::as_str)))
+        .with("persona", || match rights.persona() {
+            Some(persona) => text(&persona.name),
+            None => Box::new(CelNull),
+        })
+        .with("agent", || truth(rights.agent()))
+        .made()
 }
 
-fn tool(asking: &Asking<'_>) -> Value {
-    let (tool, traits) = (&asking.tool, asking.tool.traits);
-    object([
-        ("name", text(tool.name)),
-        ("source", text(tool.source)),
-        ("level", text(traits.level.as_str())),
-        ("safety", text(traits.safety.as_str())),
-        ("categories", texts(traits.categories.iter().map(String::as_str))),
-        ("scopes", texts(traits.scopes.iter().map(|scope| scope.as_str()))),
-        ("effects", texts(traits.effects.words().into_iter())),
-        ("destructive", traits.destructive.into()),
-    ])
+fn tool<'v>(asking: &Asking<'v>, fields: &Fields) -> Made<'v> {
+    let (tool, traits) = (asking.tool, asking.tool.traits);
+    Object::of(fields)
+        .with("name", || text(tool.name))
+        .with("source", || text(tool.source))
+        .with("level", || text(traits.level.as_str()))
+        .with("safety", || text(traits.safety.as_str()))
+        .with("categories", || texts(traits.categories.iter().map(String::as_str)))
+        .with("scopes", || texts(traits.scopes.iter().map(|scope| scope.as_str())))
+        .with("effects", || texts(traits.effects.words().into_iter()))
+        .with("destructive", || truth(traits.destructive))
+        .made()
 }
 
 /// In UTC.
-fn now(now: Wall) -> Value {
+fn now<'v>(now: Wall, fields: &Fields) -> Made<'v> {
     let millis = i64::try_from(now.0).unwrap_or(i64::MAX);
     let moment = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX);
     let local = moment.to_zoned(TimeZone::UTC);
-    let number = |number: i8| Value::Int(number.into());
-    object([
-        ("unix", Value::Int(moment.as_second())),
-        ("year", Value::Int(local.year().into())),
-        ("month", number(local.month())),
-        ("day", number(local.day())),
-        ("hour", number(local.hour())),
-        ("minute", number(local.minute())),
-        ("weekday", text(hours::word(local.weekday()))),
-    ])
+    Object::of(fields)
+        .with("unix", || number(moment.as_second()))
+        .with("year", || number(local.year().into()))
+        .with("month", || number(local.month().into()))
+        .with("day", || number(local.day().into()))
+        .with("hour", || number(local.hour().into()))
+        .with("minute", || number(local.minute().into()))
+        .with("weekday", || text(hours::word(local.weekday())))
+        .made()
 }
 
-fn taint(taint: Taint) -> Value {
-    object([("untrusted", taint.untrusted.into()), ("private", taint.private.into())])
+fn taint<'v>(taint: Taint, fields: &Fields) -> Made<'v> {
+    Object::of(fields)
+        .with("untrusted", || truth(taint.untrusted))
+        .with("private", || truth(taint.private))
+        .made()
 }
 
-fn text(text: &str) -> Value {
-    Value::String(Arc::new(text.to_owned()))
+/// An object of the fields that are named.
+struct Object<'v, 'f> {
+    fields: &'f Fields,
+    made: HashMap<CelMapKey<'v>, Made<'v>>,
 }
 
-fn texts<'a>(all: impl Iterator<Item = &'a str>) -> Value {
-    Value::List(Arc::new(all.map(text).collect()))
+impl<'v, 'f> Object<'v, 'f> {
+    fn of(fields: &'f Fields) -> Self {
+        Self { fields, made: HashMap::new() }
+    }
+
+    fn with(mut self, name: &'static str, value: impl FnOnce() -> Made<'v>) -> Self {
+        if self.fields.has(name) {
+            self.made.insert(name.into(), value());
+        }
+        self
+    }
+
+    fn made(self) -> Made<'v> {
+        Box::new(CelMap::from(self.made))
+    }
 }
 
-fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
-    let fields = fields.into_iter().map(|(name, value)| (key(name), value));
-    Value::Map(Map { map: Arc::new(fields.collect::<HashMap<_, _>>()) })
+fn text(text: &str) -> Made<'_> {
+    Box::new(CelString::from(text))
 }
 
-fn key(name: &str) -> Key {
-    Key::String(Arc::new(name.to_owned()))
+fn texts<'v>(all: impl Iterator<Item = &'v str>) -> Made<'v> {
+    Box::new(CelList::from(all.map(text).collect::<Vec<_>>()))
+}
+
+fn truth<'v>(truth: bool) -> Made<'v> {
+    Box::new(CelBool::from(truth))
+}
+
+fn number<'v>(number: i64) -> Made<'v> {
+    Box::new(CelInt::from(number))
 }
 
 /// What is left of the bounds.
@@ -167,39 +207,61 @@ struct Left {
     text: usize,
 }
 
-fn arguments(json: &Json) -> Result<Value, Fault> {
-    value(json, &mut Left { values: VALUES, text: TEXT })
+impl Default for Left {
+    fn default() -> Self {
+        Self { values: VALUES, text: TEXT }
+    }
 }
 
-fn value(json: &Json, left: &mut Left) -> Result<Value, Fault> {
-    let large = || Fault("the arguments are larger than a condition may look at".to_owned());
+/// What is named of the arguments; nothing where they are not named at all.
+fn arguments<'v>(json: &'v Json, fields: &Fields) -> Result<Option<Made<'v>>, Fault> {
+    let mut left = Left::default();
+    Ok(match (fields, json) {
+        (Fields::None, _) => None,
+        (Fields::These(names), Json::Object(object)) => {
+            let there = names.iter().filter_map(|name| object.get_key_value(name));
+            Some(map(there, &mut left)?)
+        }
+        (Fields::These(_) | Fields::All, _) => Some(value(json, &mut left)?),
+    })
+}
+
+fn large() -> Fault {
+    Fault("the arguments are larger than a condition may look at".to_owned())
+}
+
+fn map<'v>(
+    fields: impl Iterator<Item = (&'v String, &'v Json)>,
+    left: &mut Left,
+) -> Result<Made<'v>, Fault> {
+    let mut map = HashMap::with_capacity(fields.size_hint().1.unwrap_or(0));
+    for (name, field) in fields {
+        left.text = left.text.checked_sub(name.len()).ok_or_else(large)?;
+        map.insert(name.as_str().into(), value(field, left)?);
+    }
+    Ok(Box::new(CelMap::from(map)))
+}
+
+fn value<'v>(json: &'v Json, left: &mut Left) -> Result<Made<'v>, Fault> {
     left.values = left.values.checked_sub(1).ok_or_else(large)?;
-    let mut count = |text: &str| {
-        left.text = left.text.checked_sub(text.len()).ok_or_else(large)?;
-        Ok(Arc::new(text.to_owned()))
-    };
     Ok(match json {
-        Json::Null => Value::Null,
-        Json::Bool(truth) => Value::Bool(*truth),
-        Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
-            (Some(number), ..) => Value::Int(number),
-            (None, Some(number), _) => Value::UInt(number),
-            (None, None, Some(number)) => Value::Float(number),
+        Json::Null => Box::new(CelNull),
+        Json::Bool(is) => truth(*is),
+        Json::Number(of) => match (of.as_i64(), of.as_u64(), of.as_f64()) {
+            (Some(of), ..) => number(of),
+            (None, Some(of), _) => Box::new(CelUInt::from(of)),
+            (None, None, Some(of)) => Box::new(CelDouble::from(of)),
             (None, None, None) => return Err(large()),
         },
-        Json::String(text) => Value::String(count(text)?),
+        Json::String(of) => {
+            left.text = left.text.checked_sub(of.len()).ok_or_else(large)?;
+            text(of)
+        }
         Json::Array(items) if items.len() <= ITEMS => {
             let items = items.iter().map(|item| value(item, left));
-            Value::List(Arc::new(items.collect::<Result<_, _>>()?))
+            Box::new(CelList::from(items.collect::<Result<Vec<_>, _>>()?))
         }
-        Json::Object(fields) if fields.len() <= ITEMS => {
-            let mut map = HashMap::with_capacity(fields.len());
-            for (name, field) in fields {
-                left.text = left.text.checked_sub(name.len()).ok_or_else(large)?;
-                map.insert(key(name), value(field, left)?);
-            }
-            Value::Map(Map { map: Arc::new(map) })
-        }
+        Json::Object(fields) if fields.len() <= ITEMS => map(fields.iter(), left)?,
         Json::Array(_) | Json::Object(_) => return Err(large()),
     })
 }

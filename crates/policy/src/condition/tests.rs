@@ -1,10 +1,15 @@
 use serde_json::{Value as Json, json};
 
-use super::{Condition, Given, context};
+use tool::{CallerType, Level, Org, Traits, Wall};
+
+use super::{Condition, Given, Wants, context};
+use crate::tests::{enter, key};
+use crate::{Asking, Facts, Taint};
 
 fn holds(text: &str, args: &Json) -> Result<bool, String> {
     let condition = Condition::read(text).map_err(|(told, _)| told)?;
-    let given = Given::example(args, &serde_json::Map::new()).map_err(|fault| fault.0)?;
+    let facts = serde_json::Map::new();
+    let given = Given::example(args, &facts).map_err(|fault| fault.0)?;
     condition.holds(given.context()).map_err(|fault| fault.0)
 }
 
@@ -72,8 +77,26 @@ const WORDS: &[&str] = &[
     "args", ".a", ".b", "['a']", "[0]", "==", "!=", "<", ">", "&&", "||", "!", "-", "+", "*", "/", "%",
     "1", "0", "9223372036854775807", "-9223372036854775808", "1.5", "2u", "'x'", "\"\\u00e9\"", "b'x'",
     "true", "null", "(", ")", "[", "]", ",", "?", ":", "in", "size(", ".size()", ".contains(",
-    ".exists(x,", ".all(x,", "x", "has(args.a)", "int(", "double(", ".matches('a*')", " ", "principal",
+    ".exists(x,", ".all(x,", "x", "has(args.a)", "now.hour", "via", "int(", "double(", ".matches('a*')", " ", "principal",
 ];
+
+/// What comes of a condition where so much of the call is made.
+fn told(args: &Json, wants: &Wants, condition: &Condition) -> Result<bool, ()> {
+    let who = enter(key(Level::User));
+    let traits = Traits::default();
+    let org = Org::default();
+    let asking = Asking {
+        caller: who.caller(),
+        rights: who.rights(),
+        by: CallerType::Direct,
+        tool: Facts { org: &org, source: "s", name: "t", traits: &traits },
+        args,
+        now: Wall(1_795_305_600_000),
+        taint: Taint::default(),
+    };
+    let given = Given::of(&asking, wants).unwrap();
+    condition.holds(given.context()).map_err(|_| ())
+}
 
 /// Words that conditions are made of, put together at random: no text and no arguments make it panic.
 #[test]
@@ -97,8 +120,15 @@ fn no_condition_breaks_anything() {
             json!({ "a": [1, "x", i64::MIN], "b": { "a": 0 } }),
             json!({ "a": i64::MIN }),
         ] {
-            let given = Given::example(&args, &serde_json::Map::new()).unwrap();
-            drop(condition.holds(given.context()));
+            let facts = serde_json::Map::new();
+            let given = Given::example(&args, &facts).unwrap();
+            let whole = condition.holds(given.context());
+            // Nothing is other where no more is made than it names.
+            let named = told(&args, &condition.wants, &condition);
+            assert_eq!(named, told(&args, &Wants::all(), &condition), "{text:?}");
+            if condition.wants.of_args_alone() {
+                assert_eq!(named, whole.map_err(|_| ()), "{text:?}");
+            }
         }
         drop(condition.holds(&context()));
     }

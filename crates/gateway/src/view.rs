@@ -1,6 +1,7 @@
 //! What a rights class sees: worked out once per catalog, policy and class.
 
 mod cache;
+mod residuals;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use tool::{CallerType, Digest, Map, SourceName, ToolName, Wall};
 use crate::{Gateway, Target};
 
 pub(crate) use cache::Views;
+use residuals::{Building, Residuals, Shared};
 
 /// The part of one catalog that one rights class may call, under one policy.
 #[derive(Debug)]
@@ -28,43 +30,12 @@ pub struct View {
     sources: HashSet<SourceName>,
 }
 
-/// What the first stage left of each tool, by place in the catalog. Of many tools the same is left, so
-/// that a place has but a number.
-#[derive(Debug, Default)]
-struct Residuals {
-    kinds: Vec<Residual>,
-    /// Nothing where the tool is hidden; else a place in `kinds`, counted from one.
-    of: Vec<u32>,
-}
-
-/// Of so many kinds the last are looked through before a new one is kept.
-const KINDS: usize = 64;
-
-impl Residuals {
-    fn push(&mut self, residual: Option<Residual>) {
-        let Some(residual) = residual else { return self.of.push(0) };
-        let same = |(_, kind): &(usize, &Residual)| kind.same(&residual);
-        let last = self.kinds.iter().enumerate().rev().take(KINDS);
-        let known = last.into_iter().find(same).map(|(at, _)| at);
-        let at = known.unwrap_or_else(|| {
-            self.kinds.push(residual);
-            self.kinds.len() - 1
-        });
-        // Where there are more than can be counted, the tool is hidden.
-        self.of.push(u32::try_from(at + 1).unwrap_or(0));
-    }
-
-    fn get(&self, at: usize) -> Option<&Residual> {
-        let kind = usize::try_from(*self.of.get(at)?).ok()?;
-        self.kinds.get(kind.checked_sub(1)?)
-    }
-}
-
 impl View {
     fn new(
         id: u64,
         now: &Snapshot<Policy>,
         (rights, by, at): (&RightsClass, CallerType, Wall),
+        shared: &Shared,
     ) -> Self {
         let (catalog, policy) = (Arc::clone(&now.catalog), now.rules.clone());
         let lens = policy.lens(rights, by, at);
@@ -72,7 +43,7 @@ impl View {
             Admission::Visible(residual) => Some(residual),
             Admission::Hidden(_) => None,
         };
-        let mut residuals = Residuals::default();
+        let mut residuals = Building::default();
         let mut sources = HashSet::new();
         for entry in catalog.tools() {
             let residual = admit(entry);
@@ -88,6 +59,7 @@ impl View {
         let methods: Map<(SourceName, ToolName), Residual> = methods.collect();
         sources.extend(methods.keys().map(|(source, _)| source.clone()));
         drop(lens);
+        let residuals = shared.settle(residuals);
         Self { id, catalog, policy, residuals, methods, sources }
     }
 
@@ -122,8 +94,8 @@ impl View {
 
     /// Its tools, in the catalog's order.
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        let seen = self.catalog.tools().iter().zip(&self.residuals.of);
-        seen.filter_map(|(entry, kind)| (*kind > 0).then_some(entry))
+        let seen = self.catalog.tools().iter().zip(self.residuals.seen());
+        seen.filter_map(|(entry, seen)| seen.then_some(entry))
     }
 
     /// How many tools it has of each source, in one pass.
@@ -163,12 +135,9 @@ impl Gateway {
         let now = self.parts.current.load();
         let at = now.rules.has_times().then(|| self.parts.clock.wall());
         let key = (principal.rights().clone(), by);
-        let slot = self.views.slot(&now, at, key);
-        let new = || {
-            let who = (principal.rights(), by, at.unwrap_or(Wall(0)));
-            Arc::new(View::new(self.views.id(), &now, who))
-        };
-        Arc::clone(slot.get_or_init(new))
+        self.views.of(&now, at, &key, |id, shared| {
+            View::new(id, &now, (&key.0, by, at.unwrap_or(Wall(0))), shared)
+        })
     }
 }
 

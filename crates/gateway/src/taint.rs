@@ -1,30 +1,42 @@
 //! What callers have seen that makes their next call more delicate, for conditions that ask for it.
 //!
 //! It goes by which tools were called, never by what they answered: nothing in a result changes a decision.
-//! It is kept in memory only. Where more callers are marked than can be kept, all others count as marked
-//! until that has passed.
+//! It is kept in memory, and in the store so that a restart makes nobody clean. Where more callers are marked
+//! than can be kept, all others count as marked until that has passed.
 
+mod kept;
+
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use identity::Principal;
 use policy::Taint;
-use tool::{Map, Mono};
+use tokio::sync::Notify;
+use tool::{Map, Mono, Version};
 
 /// What was seen counts until its caller has made no call for so long.
 const QUIET: Duration = Duration::from_hours(1);
+/// So often it is written again that a caller still calls.
+const REFRESH: Duration = Duration::from_mins(10);
 /// Callers that are kept.
 const CALLERS: usize = 65_536;
 
 /// A first key and a user: keys that were handed on within one user's work are one caller, for what one
 /// of them read may be told to the others.
-type Whose = (String, String);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Whose<'a> {
+    key: &'a str,
+    subject: &'a str,
+}
 
-fn whose(principal: &Principal) -> Whose {
-    let first = principal.rights().delegations().first();
-    let key = first.map_or(principal.key(), |hand| hand.by.as_str());
-    (key.to_owned(), principal.subject().to_owned())
+impl<'a> Whose<'a> {
+    fn of(principal: &'a Principal) -> Self {
+        let first = principal.rights().delegations().first();
+        let key = first.map_or(principal.key(), |hand| hand.by.as_str());
+        Self { key, subject: principal.subject() }
+    }
 }
 
 /// Who has seen what.
@@ -33,13 +45,34 @@ pub(crate) struct Taints {
     kept: Mutex<Kept>,
     /// Whether anyone has.
     any: AtomicBool,
+    /// What callers are known by: two keyed hashes, which nobody finds a second caller for.
+    keys: [RandomState; 2],
+    /// Something is to be written.
+    news: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
-    callers: Map<Whose, (Taint, Mono)>,
+    callers: Map<u128, Seen>,
+    /// Those of whom something is to be written, by key and user.
+    due: Map<u128, (String, String)>,
     /// Until when those that are not kept count as marked.
     over: Option<Mono>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    taint: Taint,
+    last: Mono,
+    /// What the store has of it, from when, and in which version.
+    written: Option<(Taint, Mono, Version)>,
+}
+
+impl Seen {
+    fn is_due(&self) -> bool {
+        self.written
+            .is_none_or(|(taint, at, _)| taint != self.taint || self.last.since(at) >= REFRESH)
+    }
 }
 
 fn counts(since: Mono, now: Mono) -> bool {
@@ -47,29 +80,38 @@ fn counts(since: Mono, now: Mono) -> bool {
 }
 
 impl Taints {
+    fn id(&self, whose: Whose<'_>) -> u128 {
+        let [a, b] = self.keys.each_ref().map(|keys| u128::from(keys.hash_one(whose)));
+        a << 64 | b
+    }
+
     /// What this caller has seen, who calls now.
     pub(crate) fn of(&self, principal: &Principal, now: Mono) -> Taint {
         if !self.any.load(Ordering::Acquire) {
             return Taint::default();
         }
+        let whose = Whose::of(principal);
+        let id = self.id(whose);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let over = kept.over.is_some_and(|since| counts(since, now));
-        let unknown = Taint { untrusted: over, private: over };
-        match kept.callers.get_mut(&whose(principal)) {
-            Some((taint, last)) if counts(*last, now) => {
-                *last = now;
-                *taint
-            }
-            _ => unknown,
+        let Some(seen) = kept.callers.get_mut(&id).filter(|seen| counts(seen.last, now)) else {
+            return Taint { untrusted: over, private: over };
+        };
+        seen.last = now;
+        let (taint, due) = (seen.taint, seen.is_due());
+        if due {
+            self.note(&mut kept, id, whose);
         }
+        taint
     }
 
     /// The same of one who does not call.
     pub(crate) fn look(&self, principal: &Principal, now: Mono) -> Taint {
+        let id = self.id(Whose::of(principal));
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.callers.get(&whose(principal)).filter(|(_, last)| counts(*last, now));
+        let found = kept.callers.get(&id).filter(|seen| counts(seen.last, now));
         let over = kept.over.is_some_and(|since| counts(since, now));
-        found.map_or(Taint { untrusted: over, private: over }, |(taint, _)| *taint)
+        found.map_or(Taint { untrusted: over, private: over }, |seen| seen.taint)
     }
 
     /// This caller sees `taint` from here on.
@@ -77,20 +119,45 @@ impl Taints {
         if taint == Taint::default() {
             return;
         }
+        let whose = Whose::of(principal);
+        let id = self.id(whose);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let whose = whose(principal);
-        if kept.callers.len() >= CALLERS && !kept.callers.contains_key(&whose) {
-            kept.callers.retain(|_, (_, last)| counts(*last, now));
-            if kept.callers.len() >= CALLERS {
-                kept.over = Some(now);
-                return;
-            }
+        if !kept.room(id, now) {
+            return;
         }
-        let (seen, last) = kept.callers.entry(whose).or_insert((Taint::default(), now));
-        let before = if counts(*last, now) { *seen } else { Taint::default() };
-        *seen = before.and(taint);
-        *last = now;
+        let new = Seen { taint, last: now, written: None };
+        let seen = kept.callers.entry(id).or_insert(new);
+        let before = if counts(seen.last, now) { seen.taint } else { Taint::default() };
+        (seen.taint, seen.last) = (before.and(taint), now);
+        if seen.is_due() {
+            self.note(&mut kept, id, whose);
+        }
         self.any.store(true, Ordering::Release);
+    }
+
+    /// It is to be written, once.
+    fn note(&self, kept: &mut Kept, id: u128, whose: Whose<'_>) {
+        if !kept.due.contains_key(&id) {
+            kept.due.insert(id, (whose.key.to_owned(), whose.subject.to_owned()));
+            self.news.notify_one();
+        }
+    }
+}
+
+impl Kept {
+    /// Whether there is room for this caller; where there is none, all that are not kept count as marked.
+    fn room(&mut self, id: u128, now: Mono) -> bool {
+        if self.callers.len() < CALLERS || self.callers.contains_key(&id) {
+            return true;
+        }
+        self.callers.retain(|_, seen| counts(seen.last, now));
+        let Self { callers, due, .. } = self;
+        due.retain(|id, _| callers.contains_key(id));
+        if self.callers.len() < CALLERS {
+            return true;
+        }
+        self.over = Some(now);
+        false
     }
 }
 
@@ -102,7 +169,7 @@ mod tests {
     use policy::Taint;
     use tool::{Mono, Wall};
 
-    use super::{CALLERS, Taints};
+    use super::{CALLERS, Seen, Taints};
 
     const UNTRUSTED: Taint = Taint { untrusted: true, private: false };
     const PRIVATE: Taint = Taint { untrusted: false, private: true };
@@ -154,8 +221,8 @@ mod tests {
         taints.mark(&one, UNTRUSTED, at(0));
         {
             let mut kept = taints.kept.lock().unwrap();
-            let many = (1..CALLERS).map(|n| ((n.to_string(), String::new()), (UNTRUSTED, at(0))));
-            kept.callers.extend(many);
+            let seen = Seen { taint: UNTRUSTED, last: at(0), written: None };
+            kept.callers.extend((1..CALLERS).map(|n| (n as u128, seen)));
         }
         assert_eq!(taints.of(&last, at(1)), Taint::default());
         taints.mark(&caller("one", "more"), UNTRUSTED, at(1));

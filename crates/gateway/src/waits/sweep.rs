@@ -17,13 +17,14 @@ const PAGE: usize = 500;
 const AGAIN: Duration = Duration::from_secs(5);
 
 impl Gateway {
-    /// Takes up what was held when the process before ended. Nothing runs: what was approved and not
+    /// Takes up what was held when the process before ended, and what callers had seen. Nothing runs: what was approved and not
     /// begun waits for its caller, and what had begun is unknown.
     ///
     /// # Errors
     /// Where the store does not answer.
     pub async fn restore(&self) -> Result<usize, StoreError> {
         let Some(waits) = &self.waits else { return Ok(0) };
+        self.restore_taints(waits.holding.store.as_ref()).await;
         let (mut after, mut count) = (None::<String>, 0);
         loop {
             let rows = waits.holding.store.scan(PREFIX, after.as_deref(), PAGE).await?;
@@ -66,9 +67,14 @@ impl Gateway {
         matches!(phase, Phase::Pending | Phase::Approved(_))
     }
 
-    /// Ends waits when their time is over; sleeps else. Never ends.
+    /// Ends waits when their time is over, and keeps what callers have seen; sleeps else. Never ends.
     pub async fn tend(&self) {
         let Some(waits) = &self.waits else { return std::future::pending().await };
+        let taints = self.keep_taints(waits.holding.store.as_ref());
+        tokio::join!(self.tend_waits(waits), taints);
+    }
+
+    async fn tend_waits(&self, waits: &Waits) {
         loop {
             let news = waits.news.notified();
             let next = waits.index.next().map(|(due, _)| left(due, self.parts.clock.mono()));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::policy::{At, Effect, Layer, Pattern, Policy, Rule, Rules, Word};
+use ::policy::{At, Effect, Layer, Pattern, Policy, Rule, Rules, ScopeRule, Word};
 use catalog::{Catalog, Current, Shelf};
 use gateway::{Gateway, Options, Parts};
 use identity::{Delegation, KeyId, KeyRing, Narrowing, NewKey, Persona, Principal};
@@ -22,6 +22,21 @@ pub(super) fn name(at: usize) -> String {
     format!("module{}.tool{at}", at % 50)
 }
 
+/// Tools that have a rule of their own.
+pub(super) fn conditional(name: &str) -> bool {
+    name.ends_with("77")
+}
+
+/// Tools that may reach for files beneath some folders.
+pub(super) fn reaches_files(name: &str) -> bool {
+    name.ends_with("33")
+}
+
+/// All others.
+pub(super) fn plain(name: &str) -> bool {
+    !conditional(name) && !reaches_files(name)
+}
+
 /// A gateway over so many tools, with rules for so many classes.
 pub(super) fn gateway(tools: usize, classes: usize) -> Result<Gateway, String> {
     let offers = (0..tools).map(|at| {
@@ -33,7 +48,7 @@ pub(super) fn gateway(tools: usize, classes: usize) -> Result<Gateway, String> {
     let shelf = Shelf::starting(source, "test", Trust::Full).listed(&Org::default(), listing);
     let catalog = Catalog::merge(1, vec![Arc::new(shelf)]);
     Ok(Gateway::new(Parts {
-        current: Arc::new(Current::new(catalog, rules(classes)?)),
+        current: Arc::new(Current::new(catalog, rules(tools, classes)?)),
         ledger: Arc::new(Nothing),
         clock: Arc::new(Nothing),
         credentials: Arc::new(Nothing),
@@ -57,7 +72,14 @@ fn layer(of: usize) -> Result<Layer, String> {
     Ok(Layer { allow: Some(allow), deny, ..Layer::default() })
 }
 
-fn rules(classes: usize) -> Result<Policy, String> {
+/// The layer of a role: each takes another tool away, so that no two classes see the same.
+fn role(at: usize, tools: usize) -> Result<Layer, String> {
+    let mut role = layer(at % 50)?;
+    role.deny.push(Pattern::new(name(tools.saturating_sub(at + 1)))?);
+    Ok(role)
+}
+
+fn rules(tools: usize, classes: usize) -> Result<Policy, String> {
     let when = "args.env == 'prod' && args.paths.exists(p, p.startsWith('/etc/'))";
     let rule = Rule {
         name: "not in production".to_owned(),
@@ -69,13 +91,18 @@ fn rules(classes: usize) -> Result<Policy, String> {
         at: At::default(),
     };
     let named = |kind: &str, of| Ok::<_, String>([(kind.to_owned(), layer(of)?)].into());
-    let roles = (0..classes).map(|at| Ok((format!("r{at}"), layer(at % 50)?)));
+    let roles = (0..classes).map(|at| Ok((format!("r{at}"), role(at, tools)?)));
+    let beneath = ScopeRule {
+        allowed_paths: Some(vec!["/srv/".to_owned(), "/var/lib/".to_owned()]),
+        ..ScopeRule::default()
+    };
     let rules = Rules {
         global: Layer { rules: vec![rule], ..layer(1)? },
         orgs: named("default", 2)?,
         roles: roles.collect::<Result<_, String>>()?,
         personas: named("p", 3)?,
         tasks: named("math", 4)?,
+        scopes: [(Scope::Filesystem, beneath)].into(),
         ..Rules::default()
     };
     Policy::new(rules).map_err(|slips| format!("{slips:?}"))
@@ -115,7 +142,11 @@ fn tool(at: usize) -> Result<Tool, String> {
     let received = json!({ "name": name, "description": "A tool.", "inputSchema": input });
     let traits = Traits {
         categories: vec![if at.is_multiple_of(3) { "data" } else { "system" }.to_owned()],
-        scopes: if at.is_multiple_of(7) { vec![Scope::Network] } else { vec![] },
+        scopes: match at {
+            _ if reaches_files(&name) => vec![Scope::Filesystem],
+            at if at.is_multiple_of(7) => vec![Scope::Network],
+            _ => vec![],
+        },
         effects: if at.is_multiple_of(5) { Effects::Unknown } else { Effects::read_only() },
         ..Traits::default()
     };

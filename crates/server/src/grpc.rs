@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use gateway::Request;
+use http::Uri;
 use identity::Principal;
 use proto::node::Tool as Listed;
 use proto::serve::{Asked, Boxed, Said, Told, Tools, serve};
@@ -17,9 +18,10 @@ use tool::executor::{Progress, Wait};
 use tool::outcome::{Answer, Failure};
 use tool::{CallerType, Code, Json, Step};
 
+use crate::error::ApiError;
 use crate::rest::calls::shown;
 use crate::state::Doors;
-use crate::{auth, held};
+use crate::{auth, context, held};
 
 /// Serves calls over gRPC until `stop`, and then until those that run are done.
 ///
@@ -99,17 +101,23 @@ impl Tools for Door {
     }
 }
 
-/// Who asks, by the credential alone.
+/// Who asks, by the credential alone, without what the metadata give up.
 async fn principal(doors: &Doors, headers: MetadataMap) -> Result<Principal, Status> {
     let headers = headers.into_headers();
-    auth::principal(doors, &headers, None).await.map_err(|error| {
-        let told = error.message().to_owned();
-        match error.code() {
-            Code::Unauthenticated => Status::unauthenticated(told),
-            Code::Forbidden => Status::permission_denied(told),
-            _ => Status::unavailable(told),
-        }
-    })
+    let principal =
+        auth::principal(doors, &headers, None).await.map_err(|error| refused(&error))?;
+    context::narrowed(doors, principal, (&headers, &Uri::default()))
+        .map_err(|error| refused(&error))
+}
+
+fn refused(error: &ApiError) -> Status {
+    let told = error.message().to_owned();
+    match error.code() {
+        Code::Unauthenticated => Status::unauthenticated(told),
+        Code::Forbidden => Status::permission_denied(told),
+        Code::InvalidRequest => Status::invalid_argument(told),
+        _ => Status::unavailable(told),
+    }
 }
 
 struct Teller(Told);

@@ -25,16 +25,40 @@ struct Door {
     tasks: TaskTracker,
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test is the client, too")]
 async fn door(server: Server) -> Door {
+    let (line, stop, tasks) = listening(&server).await;
+    Door { server, line, stop, tasks }
+}
+
+/// A line to the gRPC door of a server, which ends with it at the latest.
+#[expect(clippy::disallowed_methods, reason = "a test is the client, too")]
+pub(crate) async fn listening(server: &Server) -> (Line, CancellationToken, TaskTracker) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+    let (address, stop) = (listener.local_addr().unwrap(), server.stop.child_token());
     let (doors, ending, tasks) = (server.doors.clone(), stop.clone(), TaskTracker::new());
     drop(tasks.spawn(async move { listen_grpc(&doors, listener, ending).await.unwrap() }));
     let line = Line::new(move || {
         Box::pin(async move { Ok(Box::new(TcpStream::connect(address).await?) as Box<dyn Duplex>) })
     });
-    Door { server, line, stop, tasks }
+    (line, stop, tasks)
+}
+
+/// A call whose metadata hold these beside the credential: whether it ran, and what was told if not.
+pub(crate) async fn claiming(
+    line: &Line,
+    key: &str,
+    (tool, args): (&str, &Value),
+    claims: &[(&str, &str)],
+) -> (bool, String) {
+    let input = Bytes::from(args.to_string());
+    let call = CallFunctionRequest { tool_name: tool.to_owned(), input };
+    let mut request = with_key(call, key);
+    for (name, value) in claims {
+        let name: tonic::metadata::AsciiMetadataKey = name.to_lowercase().parse().unwrap();
+        request.metadata_mut().insert(name, value.parse().unwrap());
+    }
+    let said = line.executor().call_function(request).await.unwrap().into_inner();
+    (said.success, said.error)
 }
 
 impl Door {
@@ -109,6 +133,32 @@ async fn the_callers_view_is_listed() {
     };
     assert_eq!(names(&door.key("ann", Level::User).await).await, ["say"]);
     assert_eq!(names(&door.key("root", Level::Owner).await).await, ["say", "secret"]);
+}
+
+#[tokio::test]
+async fn context_in_the_metadata_narrows_and_what_cannot_be_read_is_refused() {
+    let web = with("fetch", |tool| tool.traits.scopes = vec![tool::Scope::Network]);
+    let door = door(Server::of(vec![offer(tool("say"), echo()), offer(web, echo())]).await).await;
+    let (ann, args) = (door.key("ann", Level::User).await, json!({}));
+    let ran = async |tool: &str, claims: &[(&str, &str)]| {
+        claiming(&door.line, &ann, (tool, &args), claims).await.0
+    };
+    assert!(ran("fetch", &[]).await && ran("say", &[]).await);
+    for narrowing in [("toolkeep-no-web", "true"), ("toolkeep-task-type", "math")] {
+        assert!(!ran("fetch", &[narrowing]).await, "{narrowing:?}");
+        assert!(ran("say", &[narrowing]).await, "{narrowing:?}");
+    }
+    assert!(ran("fetch", &[("toolkeep-no-web", "false")]).await, "it gives nothing");
+    let mut list = with_key(ListRequest {}, &ann);
+    list.metadata_mut().insert("toolkeep-no-web", "true".parse().unwrap());
+    let listed = door.line.node().list(list).await.unwrap().into_inner();
+    assert_eq!(listed.tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>(), ["say"]);
+    // What is meant to narrow and cannot be read is no small matter.
+    let call = CallFunctionRequest { tool_name: "say".to_owned(), input: Bytes::new() };
+    let mut unread = with_key(call, &ann);
+    unread.metadata_mut().insert("toolkeep-no-web", "perhaps".parse().unwrap());
+    let refused = door.line.executor().call_function(unread).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument);
 }
 
 #[tokio::test]

@@ -137,10 +137,10 @@ impl Taints {
 
     /// It is to be written, once.
     fn note(&self, kept: &mut Kept, id: u128, whose: Whose<'_>) {
-        if !kept.due.contains_key(&id) {
-            kept.due.insert(id, (whose.key.to_owned(), whose.subject.to_owned()));
+        kept.due.entry(id).or_insert_with(|| {
             self.news.notify_one();
-        }
+            (whose.key.to_owned(), whose.subject.to_owned())
+        });
     }
 }
 

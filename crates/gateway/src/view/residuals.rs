@@ -99,17 +99,17 @@ impl Shared {
             run
         });
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let runs = runs.map(|run| kept.run(run)).collect();
+        let runs = runs.map(|run| kept.run(&run)).collect();
         Residuals { kinds: kept.list(kinds), runs }
     }
 }
 
 impl Kept {
-    fn run(&mut self, run: Run) -> Arc<Run> {
-        if let Some(known) = self.runs.get(&run) {
+    fn run(&mut self, run: &Run) -> Arc<Run> {
+        if let Some(known) = self.runs.get(run) {
             return Arc::clone(known);
         }
-        let run = Arc::new(run);
+        let run = Arc::new(*run);
         if self.runs.len() >= RUNS {
             self.runs.clear();
         }
@@ -199,8 +199,8 @@ mod tests {
 
     #[test]
     fn more_kinds_than_can_be_counted_hide_the_tool() {
-        let mut building = Building::default();
-        building.kinds = vec![left(None); usize::from(u16::MAX)];
+        let kinds = vec![left(None); usize::from(u16::MAX)];
+        let mut building = Building { kinds, ..Building::default() };
         building.push(Some(left(Some(Reason::Dangerous))));
         assert!(Shared::default().settle(building).get(0).is_none());
     }

@@ -122,7 +122,9 @@ impl Wants {
             Expr::Comprehension(over) => {
                 let parts = [&over.accu_init, &over.loop_cond, &over.loop_step, &over.result];
                 self.walk(&over.iter_range);
-                parts.into_iter().for_each(|part| self.walk(part));
+                for part in parts {
+                    self.walk(part);
+                }
             }
             // None of the others is ever read, but for texts and numbers.
             Expr::Literal(_) | Expr::Map(_) | Expr::Struct(_) | Expr::Unspecified => {}
@@ -136,7 +138,9 @@ impl Wants {
             return self.field(of, field.inner());
         }
         let parts = call.target.iter().map(AsRef::as_ref).chain(&call.args);
-        parts.for_each(|part| self.walk(part));
+        for part in parts {
+            self.walk(part);
+        }
     }
 }
 

@@ -152,6 +152,9 @@ impl Gateway {
         self.limits.close();
         self.tasks.close();
         self.tasks.wait().await;
+        if let Some(waits) = &self.waits {
+            self.write_taints(waits.holding.store.as_ref()).await;
+        }
     }
 
     /// Whether calls can be recorded, and so run.

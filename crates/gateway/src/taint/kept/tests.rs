@@ -145,6 +145,16 @@ async fn written(gateway: &Gateway, machine: &Machine) {
 }
 
 #[tokio::test]
+async fn the_end_of_a_process_writes_what_is_due() {
+    let (machine, eve) = (Machine::default(), caller("eve"));
+    let process = machine.started().await;
+    call(&process, &eve, "fetch").await;
+    process.drain().await;
+    let next = machine.started().await;
+    assert_eq!(code(&call(&next, &eve, "send").await), Some(Code::Denied));
+}
+
+#[tokio::test]
 async fn a_restart_makes_nobody_clean() {
     let (machine, eve, ann) = (Machine::default(), caller("eve"), caller("ann"));
     let first = machine.started().await;

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use guard::egress::Origin;
-use tool::Secret;
 use tool::node::Unresolved;
 
 /// Where nodes are. A node's own word, or a label that it could set, counts for nothing here: the server
@@ -14,20 +13,7 @@ pub struct Addresses {
     pub nodes: BTreeMap<String, String>,
     /// Nodes beyond this machine that may be called in plaintext.
     pub insecure_ok: BTreeSet<String>,
-    /// What the server shows to a node, by its id.
-    pub tokens: BTreeMap<String, Token>,
 }
-
-/// What a node asks of its callers.
-#[derive(Debug, Clone)]
-pub struct Token(pub Secret);
-
-impl PartialEq for Token {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.open() == other.0.open()
-    }
-}
-impl Eq for Token {}
 
 /// The port of spec 4, where a URL names none.
 const PORT: u16 = 50051;

@@ -36,15 +36,10 @@ pub(crate) fn lost(node: &str, status: &Status) -> ExecuteError {
         let told = format!("the node `{node}` did not answer in time");
         return ExecuteError::during(Code::Timeout, told);
     }
-    if matches!(status.code(), tonic::Code::Unauthenticated | tonic::Code::PermissionDenied) {
-        let told = format!(
-            "the node `{node}` does not take the server's token; say it under `nodes.tokens.{node}`"
-        );
-        return ExecuteError::before(Code::CredentialMissing, told);
-    }
     let broke = std::error::Error::source(status).is_some();
     let code = match status.code() {
         tonic::Code::Unavailable => Code::UpstreamLost,
+        tonic::Code::Unauthenticated | tonic::Code::PermissionDenied => Code::CredentialMissing,
         // What a node says has no cause here: the line broke.
         _ if broke => Code::UpstreamLost,
         _ => Code::UpstreamFailed,

@@ -46,16 +46,6 @@ impl Execute {
         }
     }
 
-    /// With what is left of its time, and with the node's token.
-    fn request<T>(&self, message: T, left: Duration) -> Request<T> {
-        let mut request = Request::new(message);
-        request.set_timeout(left);
-        if let Some(credential) = self.shared.lines.credential(&self.node) {
-            request.metadata_mut().insert("authorization", credential);
-        }
-        request
-    }
-
     /// With progress where somebody listens and the node can tell; else as spec 4 has it.
     async fn ask(
         &self,
@@ -72,7 +62,8 @@ impl Execute {
                 tool_name: tool_name.clone(),
                 input: input.clone(),
             };
-            let request = self.request(message, left);
+            let mut request = Request::new(message);
+            request.set_timeout(left);
             match line.node().call(request).await {
                 Ok(events) => return followed(events.into_inner(), ctx).await,
                 // An older node: nothing has run.
@@ -82,7 +73,8 @@ impl Execute {
                 Err(status) => return Err(status),
             }
         }
-        let request = self.request(CallFunctionRequest { tool_name, input }, left);
+        let mut request = Request::new(CallFunctionRequest { tool_name, input });
+        request.set_timeout(left);
         let said = line.executor().call_function(request).await?.into_inner();
         Ok(outcome(said.success, &said.output, &said.error))
     }

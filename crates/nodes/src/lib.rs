@@ -12,7 +12,7 @@ mod placed;
 mod registry;
 mod source;
 
-pub use addresses::{Addresses, Token};
+pub use addresses::Addresses;
 pub use input_spec::{Read, schema};
 pub use registry::{MOST_NODES, MOST_TOOLS, Registry};
 pub use source::NodeSource;

@@ -9,7 +9,6 @@ use arc_swap::ArcSwap;
 use guard::egress::{Egress, Origin};
 use proto::connect::{Duplex, Line};
 use tokio::runtime::Handle;
-use tonic::metadata::{Ascii, MetadataValue};
 use tool::node::Unresolved;
 
 use crate::Addresses;
@@ -46,15 +45,6 @@ impl Lines {
         let line = self.line(&origin);
         open.insert(node.to_owned(), (origin, line.clone()));
         Ok(line)
-    }
-
-    /// What the node is shown as the credential of its calls, where the operator says one.
-    pub(crate) fn credential(&self, node: &str) -> Option<MetadataValue<Ascii>> {
-        let addresses = self.addresses.load();
-        let token = addresses.tokens.get(node)?.0.open();
-        let mut shown: MetadataValue<Ascii> = format!("Bearer {token}").parse().ok()?;
-        shown.set_sensitive(true);
-        Some(shown)
     }
 
     fn line(&self, origin: &Origin) -> Line {

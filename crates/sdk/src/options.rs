@@ -14,7 +14,6 @@ pub struct Options {
     pub(crate) node_id: Option<String>,
     pub(crate) registry: Option<String>,
     pub(crate) key: Option<Secret>,
-    pub(crate) token: Option<Secret>,
     pub(crate) beat: Duration,
     pub(crate) grace: Duration,
 }
@@ -29,7 +28,6 @@ impl Default for Options {
             node_id: None,
             registry: None,
             key: None,
-            token: None,
             beat: Duration::from_secs(5),
             grace: Duration::from_secs(10),
         }
@@ -37,7 +35,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads `ORG_SYSTEM_TOOLS_REGISTRY_URL`, `TOOLKEEP_KEY`, `TOOLKEEP_NODE_ID` and `TOOLKEEP_NODE_TOKEN`.
+    /// Reads `ORG_SYSTEM_TOOLS_REGISTRY_URL`, `TOOLKEEP_KEY` and `TOOLKEEP_NODE_ID`.
     #[expect(clippy::disallowed_methods, reason = "a node is a program of its own")]
     pub fn from_env() -> Self {
         let read = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -45,7 +43,6 @@ impl Options {
             registry: read("ORG_SYSTEM_TOOLS_REGISTRY_URL"),
             key: read("TOOLKEEP_KEY").map(Secret::new),
             node_id: read("TOOLKEEP_NODE_ID"),
-            token: read("TOOLKEEP_NODE_TOKEN").map(Secret::new),
             ..Self::default()
         }
     }
@@ -57,15 +54,7 @@ impl Options {
         self
     }
 
-    /// What callers must bring, as `authorization: Bearer TOKEN`; the server has it from its operator, as
-    /// `nodes.tokens`. Without one whoever reaches the port may call, and so it listens on the loopback alone.
-    #[must_use]
-    pub fn token(mut self, token: Secret) -> Self {
-        self.token = Some(token);
-        self
-    }
-
-    /// Beyond the loopback it listens only where `insecure` says that plaintext is meant, and with a token.
+    /// Beyond the loopback it listens only where `insecure` says that plaintext is meant.
     #[must_use]
     pub fn host(mut self, host: IpAddr, insecure: bool) -> Self {
         (self.host, self.insecure) = (host, insecure);

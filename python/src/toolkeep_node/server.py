@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 import json
 import logging
@@ -121,35 +120,6 @@ class Beside(node_pb2_grpc.NodeServicer):
         return node_pb2.CancelResponse(found=running is not None)
 
 
-class Asked(grpc.ServerInterceptor):
-    """Lets in who brings the node's token; whether the node is well, anyone may ask."""
-
-    def __init__(self, token: str) -> None:
-        self._token = f"Bearer {token}".encode()
-
-    def intercept_service(self, continuation, handler_call_details):
-        handler = continuation(handler_call_details)
-        free = handler_call_details.method.startswith("/grpc.health.v1.Health/")
-        if handler is None or free or self._brings_it(handler_call_details):
-            return handler
-
-        def refuse(request, context):
-            context.abort(
-                grpc.StatusCode.UNAUTHENTICATED, "this node's token is needed, and was not given"
-            )
-
-        make = (
-            grpc.unary_stream_rpc_method_handler
-            if handler.response_streaming
-            else grpc.unary_unary_rpc_method_handler
-        )
-        return make(refuse, handler.request_deserializer, handler.response_serializer)
-
-    def _brings_it(self, details: Any) -> bool:
-        given = [value for name, value in details.invocation_metadata if name == "authorization"]
-        return len(given) == 1 and hmac.compare_digest(str(given[0]).encode(), self._token)
-
-
 class Node:
     """A server of tools, and what tells the registry of it."""
 
@@ -164,21 +134,18 @@ class Node:
         key: Optional[str] = None,
         max_workers: int = 10,
         insecure: Optional[bool] = None,
-        token: Optional[str] = None,
     ) -> None:
         tools = registry if tools is None else tools
         setting = os.environ.get
         host = host or setting("TOOLKEEP_NODE_HOST") or "127.0.0.1"
         insecure = setting("TOOLKEEP_NODE_INSECURE") == "1" if insecure is None else insecure
-        token = token or setting("TOOLKEEP_NODE_TOKEN")
-        _check_host(host, insecure, token)
+        _check_host(host, insecure)
         named = next((tool.node_id for tool in tools.all() if tool.node_id), "")
         self.node_id = node_id or setting("TOOLKEEP_NODE_ID") or named
         executor = Executor(tools, self.node_id)
         self._beside = Beside(executor, tools, self.node_id, max_workers)
         self._server = grpc.server(
             futures.ThreadPoolExecutor(max_workers, "toolkeep-node"),
-            interceptors=[Asked(token)] if token else [],
             options=[
                 ("grpc.max_receive_message_length", MAX_MESSAGE),
                 ("grpc.max_send_message_length", MAX_MESSAGE),
@@ -238,7 +205,7 @@ def serve(port: int = 50051, **options: Any) -> None:
     node.stop()
 
 
-def _check_host(host: str, insecure: bool, token: Optional[str]) -> None:
+def _check_host(host: str, insecure: bool) -> None:
     try:
         loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -248,13 +215,6 @@ def _check_host(host: str, insecure: bool, token: Optional[str]) -> None:
             f"listening on {host} in plaintext lets anyone who reaches it call the tools; "
             "listen on 127.0.0.1, or say insecure=True (TOOLKEEP_NODE_INSECURE=1)"
         )
-    if not loopback and not token:
-        raise ValueError(
-            f"listening on {host} without a token lets anyone who reaches it call the tools; "
-            "say token=... (TOOLKEEP_NODE_TOKEN), and the same under `nodes.tokens` of the server"
-        )
-    if not token:
-        log.warning("without a token whoever is on this machine may call the tools")
 
 
 def _add_health(server: Any) -> Any:

@@ -9,7 +9,7 @@ use tool::executor::{Cancel, Progress, Sent};
 use tool::node::{Beat, Nodes as _, Speaks};
 use tool::{Body, Boxed, Code, Context, Json, Mono, Outcome};
 
-use crate::support::{Heard, Node, call, has, live, moved, offered, registry, run, shown};
+use crate::support::{Heard, Node, call, has, live, moved, offered, registry, run};
 
 fn value(outcome: Outcome) -> serde_json::Value {
     match outcome.body {
@@ -49,26 +49,6 @@ async fn a_call_goes_out_as_it_was_checked_with_what_is_left_of_its_time() {
     let outcome = call(&registry, "fails", "{}", &ctx).await.unwrap();
     assert!(outcome.is_error);
     assert_eq!(value(outcome), json!("it broke"), "no trace");
-}
-
-#[tokio::test]
-async fn a_node_is_shown_the_token_that_the_operator_says_and_a_refusal_names_the_fix() {
-    let credential = "Bearer a-long-enough-token";
-    let mut node = Node::asking("127.0.0.1:0", Some(credential)).await;
-    let registry = registry(Some(node.address), &["echo"]).await;
-    let caller = caller();
-    for wrong in [None, Some("another-long-token")] {
-        shown(&registry, node.address, wrong);
-        for ctx in [Context { progress: &Deaf, ..context(&caller) }, context(&caller)] {
-            let error = call(&registry, "echo", "{}", &ctx).await.unwrap_err();
-            assert_eq!((error.code, error.sent), (Code::CredentialMissing, Sent::No));
-            assert!(error.message.contains("`nodes.tokens.n1`"), "{}", error.message);
-        }
-    }
-    shown(&registry, node.address, Some("a-long-enough-token"));
-    let ctx = Context { progress: &Deaf, ..context(&caller) };
-    assert_eq!(value(call(&registry, "echo", "{}", &ctx).await.unwrap()), json!({}));
-    assert!(matches!(node.next().await, Heard::Call { .. }));
 }
 
 #[tokio::test]

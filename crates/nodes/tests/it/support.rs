@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use guard::egress::{Egress, EgressSettings};
-use nodes::{Addresses, Registry, Token};
+use nodes::{Addresses, Registry};
 use proto::MetadataMap;
 use proto::Status;
 use proto::node::Tool as Listed;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::node::{NodeTool, Nodes as _, Speaks};
 use tool::{
-    Args, Call, CallId, Context, ExecuteError, Executor, Granted, Item, Json, Org, Outcome, Secret,
+    Args, Call, CallId, Context, ExecuteError, Executor, Granted, Item, Json, Org, Outcome,
     Source as _, Step, Ticket, ToolKey,
 };
 
@@ -37,8 +37,7 @@ pub(crate) enum Heard {
     Dropped,
 }
 
-/// With the token that it asks for, where it asks for one.
-struct Does(mpsc::Sender<Heard>, Option<&'static str>);
+struct Does(mpsc::Sender<Heard>);
 
 impl Tools for Does {
     fn who(&self, _: MetadataMap) -> Boxed<Result<String, Status>> {
@@ -49,10 +48,6 @@ impl Tools for Does {
     }
     fn call(&self, asked: Asked) -> Boxed<Result<Said, Status>> {
         let heard = self.0.clone();
-        let given = asked.headers.get("authorization").map(|value| value.to_str().unwrap());
-        if self.1.is_some_and(|token| given != Some(token)) {
-            return Box::pin(async { Err(Status::unauthenticated("who are you?")) });
-        }
         Box::pin(async move {
             let input = String::from_utf8(asked.input.to_vec()).unwrap();
             let call = Heard::Call { tool: asked.tool_name.clone(), input, within: asked.within };
@@ -95,11 +90,6 @@ impl Node {
     }
 
     pub(crate) async fn at(address: &str) -> Self {
-        Self::asking(address, None).await
-    }
-
-    /// One that lets in only callers with this as their credential.
-    pub(crate) async fn asking(address: &str, credential: Option<&'static str>) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, heard) = mpsc::channel(64);
@@ -108,7 +98,7 @@ impl Node {
         drop(TaskTracker::new().spawn_on(
             async move {
                 let listener = TcpListener::from_std(listener).unwrap();
-                serve(Arc::new(Does(sender, credential)), listener, CancellationToken::new()).await
+                serve(Arc::new(Does(sender)), listener, CancellationToken::new()).await
             },
             runtime.handle(),
         ));
@@ -169,14 +159,6 @@ pub(crate) fn live(registry: &Registry, nodes: &[(&str, SocketAddr)]) {
     let url = |(id, at): &(&str, SocketAddr)| ((*id).to_owned(), format!("http://{at}"));
     let nodes = nodes.iter().map(url).collect();
     registry.set_addresses(Addresses { nodes, ..Addresses::default() });
-}
-
-/// `n1` lives here, and is shown this token.
-pub(crate) fn shown(registry: &Registry, at: SocketAddr, token: Option<&str>) {
-    let nodes = [("n1".to_owned(), format!("http://{at}"))].into();
-    let tokens = token.map(|token| ("n1".to_owned(), Token(Secret::new(token))));
-    let tokens = tokens.into_iter().collect();
-    registry.set_addresses(Addresses { nodes, tokens, ..Addresses::default() });
 }
 
 /// `n1` lives here from now on.

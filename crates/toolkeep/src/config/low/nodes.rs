@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Text, TrustWord};
+use super::TrustWord;
 use crate::config::field::Field;
 
 /// Tools on other machines. A node registers its tools by itself, with a key of its own; where it is
@@ -17,9 +17,6 @@ pub(in crate::config) struct Nodes {
     pub(in crate::config) addresses: Field<BTreeMap<String, Field<String>>>,
     /// Ids of nodes beyond this machine that may be called without TLS.
     pub(in crate::config) insecure_ok: Field<Vec<Field<String>>>,
-    /// What nodes ask of their callers, by id: the same text as `TOOLKEEP_NODE_TOKEN` there. At least 16
-    /// characters, such as `${NODE_TOKEN}`.
-    pub(in crate::config) tokens: Field<BTreeMap<String, Field<Text>>>,
     /// How far nodes are trusted not to change their tools. Default: `full`.
     pub(in crate::config) trust: Field<TrustWord>,
 }

@@ -63,7 +63,7 @@ impl fmt::Display for Report {
         let nanos = |time: f64| format!("{time:.0} ns");
         row("a view rebuilt, median", format!("{:.2} ms", millis(50)), "< 20 ms")?;
         row("a view rebuilt, 99 of 100 within", format!("{:.2} ms", millis(99)), "< 20 ms")?;
-        row("memory of all these views", format!("{views:.1} MiB"), "–")?;
+        row("memory of all these views", format!("{:.1} MiB", views.max(0.0)), "–")?;
         row("admitted from the view at hand", nanos(times.admitted), "< 100 ns")?;
         row("the view looked up, and admitted from it", nanos(times.looked), "–")?;
         row("a call decided: looked up, found, second stage", nanos(times.call), "< 1000 ns")?;

@@ -85,20 +85,22 @@ impl Conn {
                     None => return Poll::Pending,
                 },
             };
-            Poll::Ready(match head {
-                Ok(head) if head.is_early() && early < EARLY => {
-                    early += 1;
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
+            Poll::Ready(
+                match head {
+                    Ok(head) if head.is_early() && early < EARLY => {
+                        early += 1;
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    Ok(head) if head.is_early() => Err(Fault::Not("it announces without end")),
+                    Ok(head) => {
+                        self.good &= head.keeps && flushed;
+                        Ok((head.response, head.framing))
+                    }
+                    Err(fault) => Err(fault),
                 }
-                Ok(head) if head.is_early() => Err(Fault::Not("it announces without end")),
-                Ok(head) => {
-                    self.good &= head.keeps && flushed;
-                    Ok((head.response, head.framing))
-                }
-                Err(fault) => Err(fault),
-            }
-            .map_err(|fault| Failed { unsent: false, fault }))
+                .map_err(|fault| Failed { unsent: false, fault }),
+            )
         })
         .await
     }
@@ -146,7 +148,9 @@ impl Conn {
                 return Poll::Ready(Err(head::TOO_LARGE));
             }
             match ready!(self.poll_hear(cx)) {
-                Ok(0) => return Poll::Ready(Err(Fault::Not("the connection was closed before it"))),
+                Ok(0) => {
+                    return Poll::Ready(Err(Fault::Not("the connection was closed before it")));
+                }
                 Ok(_) => {}
                 Err(error) => return Poll::Ready(Err(Fault::Io(error))),
             }

@@ -192,7 +192,11 @@ mod tests {
     use super::{Framing, Part};
 
     /// All of a body, of which so many bytes come at a time; and what is left behind it.
-    fn all(mut framing: Framing, text: &[u8], at_once: usize) -> Result<(Vec<u8>, Vec<u8>), String> {
+    fn all(
+        mut framing: Framing,
+        text: &[u8],
+        at_once: usize,
+    ) -> Result<(Vec<u8>, Vec<u8>), String> {
         let (mut heard, mut body, mut parts) = (BytesMut::new(), Vec::new(), text.chunks(at_once));
         while !framing.is_over() {
             match framing.read(&mut heard).map_err(|fault| fault.to_string())? {
@@ -229,11 +233,26 @@ mod tests {
         let long = [b"3;".as_slice(), &[b'x'; 2_000], b"\r\nabc\r\n0\r\n\r\n"].concat();
         let trailers = [b"0\r\n".as_slice(), &b"A: b\r\n".repeat(5_000), b"\r\n"].concat();
         for text in [
-            &b"zz\r\n"[..], b"\r\nabc", b"-3\r\nabc\r\n", b"+3\r\nabc\r\n", b"0x3\r\nabc\r\n", b" 3\r\nabc\r\n",
-            b"3\nabc\r\n0\r\n\r\n", b"3\r\nabcd\r\n0\r\n\r\n", b"3\r\nabc\n0\r\n\r\n", b"ffffffffffffffff\r\n",
-            b"3 3\r\nabc\r\n", b"3\r\nab", &long, &trailers,
+            &b"zz\r\n"[..],
+            b"\r\nabc",
+            b"-3\r\nabc\r\n",
+            b"+3\r\nabc\r\n",
+            b"0x3\r\nabc\r\n",
+            b" 3\r\nabc\r\n",
+            b"3\nabc\r\n0\r\n\r\n",
+            b"3\r\nabcd\r\n0\r\n\r\n",
+            b"3\r\nabc\n0\r\n\r\n",
+            b"ffffffffffffffff\r\n",
+            b"3 3\r\nabc\r\n",
+            b"3\r\nab",
+            &long,
+            &trailers,
         ] {
-            assert!(all(Framing::chunked(), text, 7).is_err(), "{:?}", String::from_utf8_lossy(text));
+            assert!(
+                all(Framing::chunked(), text, 7).is_err(),
+                "{:?}",
+                String::from_utf8_lossy(text)
+            );
         }
         // Positive control: the same without its fault.
         assert!(all(Framing::chunked(), b"3\r\nabc\r\n0\r\n\r\n", 7).is_ok());

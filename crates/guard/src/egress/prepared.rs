@@ -1,5 +1,7 @@
 //! Requests made fit to be sent: without what belongs to a connection, with the host that was judged.
 
+use std::fmt;
+
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
@@ -12,7 +14,7 @@ use super::{Class, Origin};
 const TOGETHER: usize = 16 << 10;
 
 /// What many requests to one place have in common.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Prepared {
     pub(super) class: Class,
     pub(super) origin: Origin,
@@ -24,7 +26,6 @@ pub struct Prepared {
 }
 
 /// A request as bytes.
-#[derive(Debug)]
 pub(super) struct Wire {
     text: Vec<u8>,
     /// The body, where it is not in the text.
@@ -82,6 +83,13 @@ impl Prepared {
             fields(&mut text, &headers);
         }
         Wire::end(text, method, body)
+    }
+}
+
+/// No more than may be shown: the text holds credentials.
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared").field("url", &self.url).finish_non_exhaustive()
     }
 }
 

@@ -228,10 +228,6 @@ fn read<S: AsyncRead + Unpin>(
 }
 
 /// Whether the other side is. What it sends ahead is left for later, and no more than that is read.
-fn gone<S: AsyncRead + Unpin>(
-    stream: &mut S,
-    heard: &mut BytesMut,
-    cx: &mut Context<'_>,
-) -> bool {
+fn gone<S: AsyncRead + Unpin>(stream: &mut S, heard: &mut BytesMut, cx: &mut Context<'_>) -> bool {
     heard.is_empty() && matches!(read(stream, heard, cx), Poll::Ready(Ok(0) | Err(_)))
 }

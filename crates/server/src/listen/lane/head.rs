@@ -1,5 +1,6 @@
 //! Heads of requests that the short way takes. Whatever could be read in two ways is not among them.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +21,6 @@ const START: &[u8] = b"POST /mcp";
 const DIGITS: usize = 9;
 
 /// What a head says.
-#[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) uri: Uri,
     /// The part behind `/mcp/`.
@@ -55,7 +55,6 @@ impl Fact {
 }
 
 /// A head that was read: another one with the same bytes, but for the length, says the same.
-#[derive(Debug)]
 pub(super) struct Known {
     /// Up to the digits of the length, and from there on.
     parts: [Box<[u8]>; 2],
@@ -71,6 +70,13 @@ pub(super) enum Read {
     Part,
     /// None that is read here.
     Other,
+}
+
+/// No more than may be shown: heads hold credentials.
+impl fmt::Debug for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Known").field("uri", &self.head.uri).finish_non_exhaustive()
+    }
 }
 
 impl Known {
@@ -171,7 +177,8 @@ fn length(digits: &[u8]) -> Option<usize> {
 mod tests {
     use super::{Known, Read, read};
 
-    const PLAIN: &str = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\nAccept: a\r\n\r\n";
+    const PLAIN: &str =
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\nAccept: a\r\n\r\n";
 
     fn known(text: &str) -> (Known, (usize, usize)) {
         match read(text.as_bytes()) {
@@ -217,11 +224,27 @@ mod tests {
     fn whatever_could_be_read_in_two_ways_is_left_alone() {
         let more = |line: &str| PLAIN.replace("Accept: a\r\n", &format!("{line}\r\n"));
         let mut others: Vec<String> = [
-            "Content-Length: 12", "content-length: 13", "Transfer-Encoding: chunked", "transfer-encoding: x",
-            "Transfer-Encoding : chunked", "Expect: 100-continue", "Upgrade: h2c", "Connection: close",
-            "Connection: keep-alive, upgrade", "TE: trailers", "Trailer: x", "A: b\r\n folded: c", "A\u{0}: b",
-            "A: b\u{0}", ": b", "A b: c", "A: b\nB: c", "A: b\rB: c",
-        ].map(more).into();
+            "Content-Length: 12",
+            "content-length: 13",
+            "Transfer-Encoding: chunked",
+            "transfer-encoding: x",
+            "Transfer-Encoding : chunked",
+            "Expect: 100-continue",
+            "Upgrade: h2c",
+            "Connection: close",
+            "Connection: keep-alive, upgrade",
+            "TE: trailers",
+            "Trailer: x",
+            "A: b\r\n folded: c",
+            "A\u{0}: b",
+            "A: b\u{0}",
+            ": b",
+            "A b: c",
+            "A: b\nB: c",
+            "A: b\rB: c",
+        ]
+        .map(more)
+        .into();
         others.extend([
             PLAIN.replace("Content-Length: 12\r\n", ""),
             PLAIN.replace("12", "-1"),
@@ -236,7 +259,7 @@ mod tests {
             PLAIN.replace("/mcp", "/v1/calls"),
             PLAIN.replace("\r\n", "\n"),
             format!("\r\n{PLAIN}"),
-            PLAIN.replace("Host", "Host ") ,
+            PLAIN.replace("Host", "Host "),
         ]);
         for other in others {
             assert!(matches!(read(other.as_bytes()), Read::Other), "{other:?}");

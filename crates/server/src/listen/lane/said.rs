@@ -94,7 +94,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lane<S> {
             }
         }
         let first = std::iter::once(&self.out[..]);
-        let mut slices: Vec<_> = first.chain(large.iter().map(|data| &data[..])).map(IoSlice::new).collect();
+        let mut slices: Vec<_> =
+            first.chain(large.iter().map(|data| &data[..])).map(IoSlice::new).collect();
         let mut left = slices.as_mut_slice();
         while !left.is_empty() {
             match self.stream.write_vectored(left).await? {
@@ -110,7 +111,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lane<S> {
         let mut body = pin!(body);
         let Self { stream, heard, out, .. } = self;
         loop {
-            let next = poll_fn(|cx| heard_or(stream, heard, out.is_empty(), cx, body.as_mut())).await;
+            let next =
+                poll_fn(|cx| heard_or(stream, heard, out.is_empty(), cx, body.as_mut())).await;
             match next {
                 Next::Data(data) if data.is_empty() => {}
                 Next::Data(data) => {
@@ -177,7 +179,8 @@ fn start(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap) {
 
 /// What only the connection says.
 fn is_ours(name: &HeaderName) -> bool {
-    [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION, header::DATE].contains(name)
+    [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION, header::DATE]
+        .contains(name)
 }
 
 fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {

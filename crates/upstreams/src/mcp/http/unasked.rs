@@ -78,9 +78,7 @@ fn notice_of(link: &Link, notice: Notification) {
     let beside = &link.shared.end.beside;
     // Lossy on purpose, as everywhere.
     drop(match link.shared.ears.hear(notice) {
-        Heard::Progressed(call, progress) => {
-            beside.tell_to(call, Event::Progressed(progress))
-        }
+        Heard::Progressed(call, progress) => beside.tell_to(call, Event::Progressed(progress)),
         Heard::Logged(notice) => beside.tell(Event::Noticed(notice)),
         Heard::Withdrawn(id) => beside.tell(Event::Withdrawn(id)),
         Heard::Acknowledged(..) | Heard::Quiet => Ok(()),

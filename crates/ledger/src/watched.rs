@@ -4,7 +4,6 @@
 //! of the ledger within, gives out its own, and writes nothing itself.
 
 use std::fmt;
-use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tool::outcome::Status;
@@ -40,34 +39,28 @@ fn lock(open: &Open) -> MutexGuard<'_, Map<CallId, (String, Ticket)>> {
 /// Tells when it is dropped: a caller may go away while the ledger still writes.
 struct Telling<'a> {
     hear: &'a Hear,
-    door: String,
+    door: &'a str,
     status: Option<Status>,
 }
 
 impl Drop for Telling<'_> {
     fn drop(&mut self) {
         if let Some(status) = self.status {
-            (self.hear)(&self.door, status);
+            (self.hear)(self.door, status);
         }
     }
 }
 
 impl Watched {
-    async fn begun(
-        &self,
-        call: CallId,
-        mut telling: Telling<'_>,
-        begun: Boxed<'_, Result<Ticket, LedgerError>>,
-    ) -> Result<Ticket, LedgerError> {
-        let own = match begun.await {
-            Ok(own) => own,
-            Err(error) => {
-                telling.status = Some(Status::Refused);
-                return Err(error);
-            }
-        };
-        telling.status = None;
-        lock(&self.open).insert(call, (std::mem::take(&mut telling.door), own));
+    async fn begin_call(&self, intent: Intent, need: Durability) -> Result<Ticket, LedgerError> {
+        let (call, door) = (intent.call, intent.door.clone());
+        // What stands where the future is dropped: the ledger notes the call as abandoned then.
+        let status = Some(Status::Abandoned);
+        let mut telling = Telling { hear: &self.hear, door: &door, status };
+        let ticket = self.ledger.begin(intent, need).await;
+        telling.status = ticket.is_err().then_some(Status::Refused);
+        drop(telling);
+        lock(&self.open).insert(call, (door, ticket?));
         let (open, hear) = (Arc::clone(&self.open), Arc::clone(&self.hear));
         Ok(Ticket::issue(call, move |call| {
             let kept = lock(&open).remove(&call);
@@ -77,26 +70,32 @@ impl Watched {
             }
         }))
     }
-}
 
-async fn finished(
-    mut telling: Telling<'_>,
-    finishing: Boxed<'_, Result<(), LedgerError>>,
-) -> Result<(), LedgerError> {
-    let finished = finishing.await;
-    if finished.is_err() {
-        telling.status = Some(Status::Unknown);
+    async fn finish_call(
+        &self,
+        ticket: Ticket,
+        end: End,
+        need: Durability,
+    ) -> Result<(), LedgerError> {
+        let Some((door, own)) = lock(&self.open).remove(&ticket.call()) else {
+            let call = ticket.call();
+            let told = format!("the ticket of call `{call}` was not issued by this ledger");
+            return Err(LedgerError::new(told));
+        };
+        ticket.redeem();
+        // Written at once, and waited for after that: dropped in between, it has ended all the same.
+        let mut telling = Telling { hear: &self.hear, door: &door, status: Some(end.status) };
+        let finished = self.ledger.finish(own, end, need).await;
+        if finished.is_err() {
+            telling.status = Some(Status::Unknown);
+        }
+        finished
     }
-    finished
 }
 
 impl Ledger for Watched {
     fn begin(&self, intent: Intent, need: Durability) -> Boxed<'_, Result<Ticket, LedgerError>> {
-        let (call, door) = (intent.call, intent.door.clone());
-        // What stands where the future is dropped: the ledger notes the call as abandoned then.
-        let status = Some(Status::Abandoned);
-        let telling = Telling { hear: &self.hear, door, status };
-        Box::pin(self.begun(call, telling, self.ledger.begin(intent, need)))
+        Box::pin(self.begin_call(intent, need))
     }
 
     fn finish(
@@ -105,15 +104,7 @@ impl Ledger for Watched {
         end: End,
         need: Durability,
     ) -> Boxed<'_, Result<(), LedgerError>> {
-        let Some((door, own)) = lock(&self.open).remove(&ticket.call()) else {
-            let call = ticket.call();
-            let told = format!("the ticket of call `{call}` was not issued by this ledger");
-            return Box::pin(ready(Err(LedgerError::new(told))));
-        };
-        ticket.redeem();
-        // Written at once, and waited for after that: dropped in between, it has ended all the same.
-        let telling = Telling { hear: &self.hear, door, status: Some(end.status) };
-        Box::pin(finished(telling, self.ledger.finish(own, end, need)))
+        Box::pin(self.finish_call(ticket, end, need))
     }
 
     fn wait(&self, waited: &Waited) -> Result<(), LedgerError> {

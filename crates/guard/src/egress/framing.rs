@@ -205,7 +205,7 @@ mod tests {
                 Part::End => {}
             }
         }
-        heard.extend_from_slice(&parts.concat());
+        parts.for_each(|part| heard.extend_from_slice(part));
         Ok((body, heard.to_vec()))
     }
 

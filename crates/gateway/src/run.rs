@@ -172,7 +172,7 @@ impl Run {
         };
         let (size, cap) = (size(&step), self.gateway.parts.options.result_bytes);
         if size > cap {
-            if let Some(kept) = self.kept(&step).await {
+            if let Some(kept) = Box::pin(self.kept(&step)).await {
                 let failed = matches!(&kept, Step::Done(outcome) if outcome.is_error);
                 return (if failed { Status::Failed } else { Status::Succeeded }, Ok(kept));
             }

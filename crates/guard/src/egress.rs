@@ -7,9 +7,12 @@
 
 mod address;
 mod body;
+mod conn;
 mod dial;
 mod error;
 mod follow;
+mod framing;
+mod head;
 mod pool;
 mod prepared;
 mod resolve;
@@ -24,8 +27,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
-use http_body_util::Full;
-use hyper::body::Incoming;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -46,10 +47,12 @@ pub use target::{Origin, Rules};
 pub use tls::Roots;
 
 use body::Open;
+use conn::Conn;
 use dial::Connector;
 use follow::Hop;
-use pool::{Conn, Key, Pool};
-use prepared::{is_ours, ready_to_send};
+use framing::Framing;
+use pool::{Key, Pool};
+use prepared::Wire;
 use target::blocked;
 
 /// Where a URL came from, which says what it may name.
@@ -132,8 +135,8 @@ impl Egress {
     ) -> Result<Response<Body>, EgressError> {
         let origin = self.origin(class, request.uri())?;
         let url = Shown::uri(request.uri());
-        let request = ready_to_send(&origin, request);
-        self.exchange((class, &origin, &url), request, limits).await
+        let wire = Wire::of(&origin, request);
+        self.exchange((class, &origin, &url), wire, limits).await
     }
 
     /// Judges and makes fit, once, what many requests to one place have in common.
@@ -147,11 +150,7 @@ impl Egress {
         headers: HeaderMap,
     ) -> Result<Prepared, EgressError> {
         let origin = self.origin(class, uri)?;
-        let mut request = Request::new(Bytes::new());
-        request.uri_mut().clone_from(uri);
-        *request.headers_mut() = headers;
-        let (parts, _) = ready_to_send(&origin, request).into_parts();
-        Ok(Prepared { class: class.clone(), origin, url: Shown::uri(uri), parts })
+        Ok(Prepared::new(class, origin, uri, headers))
     }
 
     /// Like [`send`](Self::send), of what was prepared, with `more` headers: none that belong to a
@@ -166,13 +165,9 @@ impl Egress {
         body: Bytes,
         limits: HttpLimits,
     ) -> impl Future<Output = Result<Response<Body>, EgressError>> {
-        let Prepared { class, origin, url, parts } = prepared;
-        let mut request = Request::from_parts(parts.clone(), Full::new(body));
-        *request.method_mut() = method;
-        for (name, value) in more.into_iter().filter(|(name, _)| !is_ours(name)) {
-            request.headers_mut().insert(name, value);
-        }
-        self.exchange((class, origin, url), request, limits)
+        let wire = prepared.wire(&method, more, body);
+        let Prepared { class, origin, url, .. } = prepared;
+        self.exchange((class, origin, url), wire, limits)
     }
 
     /// Like [`send`](Self::send), but goes where redirects lead: to public addresses, or within the
@@ -194,8 +189,8 @@ impl Egress {
         for count in 0..=follow.max {
             let hopped = |error: EgressError| if count > 0 { error.after_a_hop() } else { error };
             let origin = self.origin(&hop.class, &hop.uri).map_err(hopped)?;
-            let (url, request) = (Shown::uri(&hop.uri), ready_to_send(&origin, hop.request()));
-            let sent = self.exchange((&hop.class, &origin, &url), request, limits).await;
+            let (url, wire) = (Shown::uri(&hop.uri), Wire::of(&origin, hop.request()));
+            let sent = self.exchange((&hop.class, &origin, &url), wire, limits).await;
             let response = sent.map_err(hopped)?;
             match hop.next(&origin, &response)? {
                 Some(next) => hop = next,
@@ -261,7 +256,7 @@ impl Egress {
     async fn exchange(
         &self,
         (class, origin, url): (&Class, &Origin, &Shown),
-        mut request: Request<Full<Bytes>>,
+        wire: Wire,
         limits: HttpLimits,
     ) -> Result<Response<Body>, EgressError> {
         let place = self.place(url, limits.connect).await?;
@@ -279,19 +274,17 @@ impl Egress {
                 after: limits.headers,
                 sent: Sent::Maybe,
             };
-            match within(limits.headers, conn.send(request)).await.ok_or_else(late)? {
-                Ok(response) => {
+            match within(limits.headers, conn.send(&wire)).await.ok_or_else(late)? {
+                Ok((response, framing)) => {
                     let open = Open { conn, key, pool: Arc::clone(&self.0.pool), _place: place };
-                    return bounded(response, open, url.clone(), limits);
+                    return bounded((response, framing), open, url.clone(), limits);
                 }
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) if reused => request = unsent,
-                    unsent => {
-                        let sent = if unsent.is_some() { Sent::No } else { Sent::Maybe };
-                        let what = format!("no response: {}", told(error.error()));
-                        return Err(EgressError::Protocol { url: url.clone(), what, sent });
-                    }
-                },
+                Err(failed) if failed.unsent && reused => {}
+                Err(failed) => {
+                    let sent = if failed.unsent { Sent::No } else { Sent::Maybe };
+                    let what = format!("no response: {}", failed.fault);
+                    return Err(EgressError::Protocol { url: url.clone(), what, sent });
+                }
             }
         }
     }
@@ -323,11 +316,7 @@ impl Egress {
         limit: Duration,
     ) -> Result<Conn, EgressError> {
         let stream = self.0.connector.connect(class, origin, limit).await?;
-        Conn::over(stream).await.map_err(|error| EgressError::Protocol {
-            url: Shown::of(&origin.to_string()),
-            what: told(&error),
-            sent: Sent::No,
-        })
+        Ok(Conn::over(stream))
     }
 }
 
@@ -346,7 +335,7 @@ async fn within<T>(limit: Duration, what: impl Future<Output = T>) -> Option<T> 
 }
 
 fn bounded(
-    response: Response<Incoming>,
+    (response, framing): (Response<()>, Framing),
     open: Open,
     url: Shown,
     limits: HttpLimits,
@@ -355,20 +344,11 @@ fn bounded(
         let what = "it switched to another protocol, which nobody asked for".to_owned();
         return Err(EgressError::Protocol { url, what, sent: Sent::Maybe });
     }
-    let announced = http_body::Body::size_hint(response.body()).lower();
+    let announced = framing.length().unwrap_or_default();
     if usize::try_from(announced).is_ok_and(|length| length > limits.body) {
         return Err(EgressError::TooLarge { url, limit: limits.body });
     }
-    let (parts, incoming) = response.into_parts();
-    let mut body = Body::new(incoming, open, url, limits.idle, limits.body);
+    let mut body = Body::new(framing, open, url, limits.idle, limits.body);
     body.settle();
-    Ok(Response::from_parts(parts, body))
-}
-
-/// An HTTP error with its cause, in one line.
-fn told(error: &hyper::Error) -> String {
-    match std::error::Error::source(error) {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
+    Ok(response.map(|()| body))
 }

@@ -1,5 +1,6 @@
 //! The ledger as the rest of the program holds it.
 
+use std::future::ready;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -77,9 +78,11 @@ impl FileLedger {
         }
     }
 
-    async fn begin_call(&self, intent: Intent, need: Durability) -> Result<Ticket, LedgerError> {
-        let (ticket, confirmed) = self.inner.intent(&intent, need)?;
-        let Some(confirmed) = confirmed else { return Ok(ticket) };
+    async fn confirm_intent(
+        &self,
+        ticket: Ticket,
+        confirmed: Confirmed,
+    ) -> Result<Ticket, LedgerError> {
         match self.confirm(confirmed).await {
             Ok(()) => Ok(ticket),
             Err(error) => {
@@ -89,22 +92,19 @@ impl FileLedger {
         }
     }
 
-    async fn finish_call(
+    fn write_outcome(
         &self,
         ticket: Ticket,
-        end: End,
+        end: &End,
         need: Durability,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<Option<Confirmed>, LedgerError> {
         if !self.inner.is_live(ticket.call()) {
             let call = ticket.call();
             return Err(LedgerError::new(format!(
                 "the ticket of call `{call}` was not issued by this ledger"
             )));
         }
-        match self.inner.outcome(ticket.redeem(), &end, need)? {
-            Some(confirmed) => self.confirm(confirmed).await,
-            None => Ok(()),
-        }
+        self.inner.outcome(ticket.redeem(), end, need)
     }
 }
 
@@ -116,7 +116,12 @@ impl Drop for FileLedger {
 
 impl Ledger for FileLedger {
     fn begin(&self, intent: Intent, need: Durability) -> Boxed<'_, Result<Ticket, LedgerError>> {
-        Box::pin(self.begin_call(intent, need))
+        // Written at once: there is nothing to wait for unless it is to be synced.
+        match self.inner.intent(&intent, need) {
+            Ok((ticket, Some(confirmed))) => Box::pin(self.confirm_intent(ticket, confirmed)),
+            Ok((ticket, None)) => Box::pin(ready(Ok(ticket))),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
     }
 
     fn finish(
@@ -125,7 +130,11 @@ impl Ledger for FileLedger {
         end: End,
         need: Durability,
     ) -> Boxed<'_, Result<(), LedgerError>> {
-        Box::pin(self.finish_call(ticket, end, need))
+        match self.write_outcome(ticket, &end, need) {
+            Ok(Some(confirmed)) => Box::pin(self.confirm(confirmed)),
+            Ok(None) => Box::pin(ready(Ok(()))),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
     }
 
     fn wait(&self, waited: &Waited) -> Result<(), LedgerError> {

@@ -6,6 +6,7 @@
 use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse as _;
+use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Uri};
 use identity::Principal;
 use tool::Boxed;
@@ -13,6 +14,7 @@ use tower::ServiceExt as _;
 
 use crate::context;
 use crate::error::ApiError;
+use crate::listen::Head;
 use crate::mcp;
 use crate::state::Doors;
 use crate::{auth, router};
@@ -29,6 +31,11 @@ impl Front {
     /// Of these doors.
     pub fn new(doors: &Doors) -> Self {
         Self { mcp: Some(doors.clone()), router: router(doors) }
+    }
+
+    /// Where messages of MCP are answered without the router.
+    pub(crate) fn doors(&self) -> Option<&Doors> {
+        self.mcp.as_ref()
     }
 
     /// Answers one request. Both ways are boxed apart: what a connection carries about is moved often,
@@ -77,6 +84,34 @@ async fn message(doors: Doors, source: Option<String>, request: Request<Body>) -
     answered.unwrap_or_else(ApiError::into_response)
 }
 
+/// The answer to a message of the short way.
+#[derive(Debug)]
+pub(crate) enum Said {
+    Door(mcp::Reply),
+    Other(Response<Body>),
+}
+
+/// Answers one message whose head and body were read.
+pub(crate) async fn told(doors: &Doors, head: &Head, body: Bytes) -> Said {
+    let Head { uri, source, scope, headers, found } = head;
+    let hosts = &doors.parts.hosts;
+    let entered = match found.host.or(|| hosts.check(headers)) {
+        Ok(()) => known(doors, (headers, uri), source.as_deref()).await,
+        Err(error) => Err(error),
+    };
+    let principal = match entered {
+        Ok(principal) => principal,
+        Err(error) => return Said::Other(error.into_response()),
+    };
+    match scope {
+        Ok(scope) => Said::Door(match found.media.or(|| mcp::takes(headers)) {
+            Ok(()) => mcp::taken(doors, &principal, scope, headers, body).await,
+            Err(reply) => reply,
+        }),
+        Err(error) => Said::Other(error.clone().into_response()),
+    }
+}
+
 /// What stands before every door, in this order.
 async fn entered(
     doors: &Doors,
@@ -84,6 +119,15 @@ async fn entered(
     source: Option<&str>,
 ) -> Result<Principal, ApiError> {
     doors.parts.hosts.check(asked.0)?;
+    known(doors, asked, source).await
+}
+
+/// The principal, as its request narrows it.
+async fn known(
+    doors: &Doors,
+    asked: (&HeaderMap, &Uri),
+    source: Option<&str>,
+) -> Result<Principal, ApiError> {
     context::narrowed(doors, auth::principal(doors, asked.0, source).await?, asked)
 }
 
@@ -100,6 +144,8 @@ mod tests {
     fn what_waits_for_a_call_is_small() {
         let whole = size(|(doors, source, request)| super::message(doors, source, request));
         assert!(whole <= 10 << 10, "{whole} bytes");
+        let told = size(|(doors, head, body)| super::told(doors, head, body));
+        assert!(told <= 10 << 10, "{told} bytes");
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Listening: connections bounded in number and in the time their headers take, and a graceful end.
 
+mod lane;
 mod patient;
+mod rewound;
 
 use std::convert::Infallible;
 use std::io;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -18,7 +21,11 @@ use tokio_util::task::TaskTracker;
 use crate::Workers;
 use crate::front::Front;
 
+use lane::Lane;
 use patient::Patient;
+use rewound::Rewound;
+
+pub(crate) use lane::Head;
 
 /// Connections at once; past that, new ones wait in the kernel.
 const CONNECTIONS: usize = 10_000;
@@ -83,12 +90,20 @@ async fn serve(stream: TcpStream, front: Front, stop: CancellationToken) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
+    let stream = Patient::new(stream);
+    let stream = match front.doors() {
+        Some(doors) => match Lane::new(stream, HEADERS).run(doors, &stop).await {
+            Some(left) => left,
+            None => return,
+        },
+        None => Rewound::new(Bytes::new(), stream),
+    };
     let service = service_fn(|request| front.answer(request).map(Ok::<_, Infallible>));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS)
         .max_headers(64)
-        .serve_connection(TokioIo::new(Patient::new(stream)), service);
+        .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

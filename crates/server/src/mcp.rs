@@ -45,8 +45,11 @@ use crate::error::ApiError;
 use crate::rest::body::read;
 use crate::state::Doors;
 
+pub(crate) use answer::{taken, takes};
+pub(crate) use body::Reply;
+pub(crate) use scope::Scope;
+
 use call::{Mirrors, OwnNames};
-use scope::Scope;
 use session::Sessions;
 use task::Kept;
 use waiting::Waits;

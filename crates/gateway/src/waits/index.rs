@@ -228,8 +228,11 @@ impl Index {
 
     /// Whether a call of this caller is there whose answer nobody has fetched.
     pub(crate) fn has_unfetched(&self, caller: &Caller) -> bool {
-        let whose = whose(caller);
         let inner = self.lock();
+        if inner.slots.is_empty() {
+            return false;
+        }
+        let whose = whose(caller);
         inner.keys.contains_key(whose.as_str())
             && inner.slots.values().any(|slot| slot.mark.is_some() && *slot.whose == *whose)
     }

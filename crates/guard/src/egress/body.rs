@@ -8,19 +8,20 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http_body::{Body as _, Frame, SizeHint};
-use hyper::body::Incoming;
+use http_body::{Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 use tool::executor::Sent;
 
+use super::conn::Conn;
 use super::error::{EgressError, Phase, Shown};
-use super::pool::{Conn, Key, Pool};
+use super::framing::{Fault, Framing};
+use super::pool::{Key, Pool};
 
 /// The body of a response. Read to its end, its connection is used again; dropped before, the
 /// connection is closed, which the other side sees at once.
 pub struct Body {
-    incoming: Incoming,
+    framing: Framing,
     open: Option<Open>,
     url: Shown,
     idle: Duration,
@@ -42,14 +43,14 @@ pub(super) struct Open {
 
 impl Body {
     pub(super) fn new(
-        incoming: Incoming,
+        framing: Framing,
         open: Open,
         url: Shown,
         idle: Duration,
         limit: usize,
     ) -> Self {
         Self {
-            incoming,
+            framing,
             open: Some(open),
             url,
             idle,
@@ -66,20 +67,12 @@ impl Body {
     /// [`EgressError::TooLarge`], [`EgressError::TimedOut`] where nothing came for the idle time, and
     /// [`EgressError::Protocol`] where the other side broke off.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, EgressError> {
-        loop {
-            let Some(frame) = poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await else {
-                return Ok(None);
-            };
-            // Trailers are of no use here.
-            if let Ok(data) = frame?.into_data() {
-                return Ok(Some(data));
-            }
-        }
+        poll_fn(|cx| self.poll_chunk(cx)).await.transpose()
     }
 
     /// Whether it is known that nothing more comes.
     pub fn is_over(&self) -> bool {
-        self.incoming.is_end_stream()
+        self.framing.is_over()
     }
 
     /// All of it.
@@ -99,30 +92,50 @@ impl Body {
 
     /// Where nothing is to come, the connection is free at once.
     pub(super) fn settle(&mut self) {
-        if self.incoming.is_end_stream() {
+        if self.framing.is_over() {
             self.give_back();
         }
     }
 
     fn give_back(&mut self) {
-        if let Some(mut open) = self.open.take()
+        if let Some(open) = self.open.take()
             && open.conn.is_free()
         {
             open.pool.put(open.key, open.conn);
         }
     }
 
-    fn poll_incoming(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) {
-            return Poll::Ready(frame);
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
+        match &mut self.open {
+            Some(open) => open.conn.poll_part(&mut self.framing, cx),
+            None => Poll::Ready(None),
         }
-        if let Some(open) = &mut self.open {
-            open.conn.poll_drive(cx);
+    }
+
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, EgressError>>> {
+        let Poll::Ready(part) = self.poll_part(cx) else {
+            let late = ready!(self.poll_idle(cx));
+            return self.fail(late);
+        };
+        self.waiting = false;
+        match part {
+            None => {
+                self.settle();
+                Poll::Ready(None)
+            }
+            Some(Ok(data)) => match self.count(data.len()) {
+                Ok(()) => {
+                    self.settle();
+                    Poll::Ready(Some(Ok(data)))
+                }
+                Err(large) => self.fail(large),
+            },
+            Some(Err(fault)) => {
+                let what = format!("the response broke off: {fault}");
+                let url = self.url.clone();
+                self.fail(EgressError::Protocol { url, what, sent: Sent::Maybe })
+            }
         }
-        Pin::new(&mut self.incoming).poll_frame(cx)
     }
 
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<EgressError> {
@@ -144,13 +157,12 @@ impl Body {
     }
 
     /// Ends it: what failed once brings nothing more.
-    fn fail(&mut self, error: EgressError) -> Poll<Option<Result<Frame<Bytes>, EgressError>>> {
+    fn fail(&mut self, error: EgressError) -> Poll<Option<Result<Bytes, EgressError>>> {
         self.open = None;
         Poll::Ready(Some(Err(error)))
     }
 
-    fn count(&mut self, data: Option<&Bytes>) -> Result<(), EgressError> {
-        let length = data.map_or(0, Bytes::len);
+    fn count(&mut self, length: usize) -> Result<(), EgressError> {
         self.left = self
             .left
             .checked_sub(length)
@@ -167,38 +179,15 @@ impl http_body::Body for Body {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, EgressError>>> {
-        let this = self.get_mut();
-        let Poll::Ready(frame) = this.poll_incoming(cx) else {
-            let late = ready!(this.poll_idle(cx));
-            return this.fail(late);
-        };
-        this.waiting = false;
-        match frame {
-            None => {
-                this.give_back();
-                Poll::Ready(None)
-            }
-            Some(Ok(frame)) => match this.count(frame.data_ref()) {
-                Ok(()) => {
-                    this.settle();
-                    Poll::Ready(Some(Ok(frame)))
-                }
-                Err(large) => this.fail(large),
-            },
-            Some(Err(error)) => {
-                let what = format!("the response broke off: {}", super::told(&error));
-                let url = this.url.clone();
-                this.fail(EgressError::Protocol { url, what, sent: Sent::Maybe })
-            }
-        }
+        self.get_mut().poll_chunk(cx).map_ok(Frame::data)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
+        self.framing.is_over()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
+        self.framing.length().map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 

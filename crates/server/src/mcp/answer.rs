@@ -22,10 +22,29 @@ pub(crate) async fn answer(
     headers: &HeaderMap,
     body: Bytes,
 ) -> Reply {
-    let heads = Heads(headers);
-    if let Err(refused) = heads.media() {
-        return refused.reply(None);
+    match takes(headers) {
+        Ok(()) => taken(doors, principal, scope, headers, body).await,
+        Err(reply) => reply,
     }
+}
+
+/// Whether a message can come with these headers, and be answered.
+///
+/// # Errors
+/// The answer where not.
+pub(crate) fn takes(headers: &HeaderMap) -> Result<(), Reply> {
+    Heads(headers).media().map_err(|refused| refused.reply(None))
+}
+
+/// The same as [`answer`], of headers that [`takes`] has seen.
+pub(crate) async fn taken(
+    doors: &Doors,
+    principal: &Principal,
+    scope: &Scope,
+    headers: &HeaderMap,
+    body: Bytes,
+) -> Reply {
+    let heads = Heads(headers);
     let who = Who { doors, principal, scope };
     match Message::read(body, Limits::DOCUMENT) {
         Ok(Message::Request(request)) => {

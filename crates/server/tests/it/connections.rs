@@ -125,3 +125,95 @@ async fn a_caller_who_goes_away_gives_its_call_up() {
         }
     }
 }
+
+/// One `ping` of the older revisions, with more lines in its head.
+fn ping(credential: &str, id: u32, lines: &str) -> String {
+    let body = json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string();
+    format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\n{credential}Content-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\n{lines}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// The answers in `text` by their ids, in their order; each has a status and a length.
+fn answered(text: &str) -> Vec<u64> {
+    let bodies = text.split("HTTP/1.1 200 OK\r\n").skip(1).map(|answer| {
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{answer}");
+        assert!(
+            head.contains("date: ") && head.contains("content-type: application/json"),
+            "{answer}"
+        );
+        serde_json::from_str::<serde_json::Value>(body).unwrap()["id"].as_u64().unwrap()
+    });
+    bodies.collect()
+}
+
+/// The short way and the long way give the same answers, on one connection, in whatever pieces requests come.
+#[tokio::test]
+async fn a_connection_goes_from_the_short_way_to_the_long_one_and_loses_nothing() {
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    let own = ann.credential();
+    let odd = "Connection: x\r\n";
+    let requests = [
+        ping(&own, 1, ""),
+        ping(&own, 22, ""),
+        ping(&own, 333, "X-Own: 1\r\n"),
+        ping(&own, 4, odd),
+        ping(&own, 55, ""),
+        ping(&own, 6, "Connection: close\r\n"),
+    ];
+    let all = requests.concat();
+    for at_once in [all.len(), 1_000, 333, 7] {
+        let mut stream = connect(server.address).await;
+        for piece in all.as_bytes().chunks(at_once) {
+            stream.write_all(piece).await.unwrap();
+            stream.flush().await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        let answers = rest_of(&mut stream).await;
+        assert_eq!(answered(&answers), [1, 22, 333, 4, 55, 6], "{at_once}: {answers}");
+    }
+    // One who ends its half still gets its answer.
+    let mut stream = connect(server.address).await;
+    stream.write_all(ping(&own, 9, "").as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    assert_eq!(answered(&rest_of(&mut stream).await), [9]);
+}
+
+#[tokio::test]
+async fn a_head_that_was_known_is_no_credential_for_another() {
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    let mut stream = connect(server.address).await;
+    stream.write_all(ping(&ann.credential(), 1, "").as_bytes()).await.unwrap();
+    let bad = ping("Authorization: Bearer nobody\r\n", 2, "");
+    stream.write_all(bad.as_bytes()).await.unwrap();
+    stream.write_all(ping("", 3, "Connection: close\r\n").as_bytes()).await.unwrap();
+    let answers = rest_of(&mut stream).await;
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 1, "{answers}");
+    assert_eq!(answers.matches("HTTP/1.1 401 Unauthorized").count(), 2, "{answers}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_asks_nothing_is_closed_and_one_that_asks_is_not() {
+    let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
+    let mut silent = connect(server.address).await;
+    let begun = Instant::now();
+    assert_eq!(rest_of(&mut silent).await, "");
+    assert!((9..=11).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    let mut busy = connect(server.address).await;
+    for _ in 0..5 {
+        busy.write_all(ping(&ann.credential(), 1, "").as_bytes()).await.unwrap();
+        let mut answer = [0; 1_024];
+        let read = soon(busy.read(&mut answer)).await.unwrap();
+        assert!(answer[..read].starts_with(b"HTTP/1.1 200 OK"));
+        tokio::time::sleep(Duration::from_secs(8)).await;
+    }
+    let begun = Instant::now();
+    assert_eq!(rest_of(&mut busy).await, "");
+    assert!(begun.elapsed() <= Duration::from_secs(20), "{:?}", begun.elapsed());
+}

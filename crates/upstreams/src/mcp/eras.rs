@@ -61,7 +61,7 @@ impl Other {
     /// Ends it.
     pub(super) fn end(&self) {
         let link = self.link.lock().unwrap_or_else(PoisonError::into_inner).take();
-        link.inspect(|link| link.shared.end.over.cancel());
+        link.inspect(|link| link.shared.end.end());
     }
 
     /// The connection, where it is of this era.
@@ -78,7 +78,7 @@ struct Kept<'a>(&'a Upstream, Arc<Link>);
 impl Drop for Kept<'_> {
     fn drop(&mut self) {
         if self.1.era() == Era::Handshake || self.0.is_closing() {
-            self.1.shared.end.over.cancel();
+            self.1.shared.end.end();
         }
     }
 }

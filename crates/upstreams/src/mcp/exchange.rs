@@ -1,7 +1,10 @@
 //! One request in flight: its answer, its progress, its log lines and the questions it brings.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use ::mcp::header::Mirror;
@@ -160,7 +163,7 @@ impl Exchange {
                 self.way = Way::Pipe(events.ok_or(Unanswered::Closed)?);
                 pipe.send(text).await
             }
-            Wire::Http(endpoint) => {
+            Wire::Http(_) => {
                 // A greeting may reach a server of the other era, which wants its headers too.
                 let headers = if link.era() == Era::Stateless || greets {
                     super::mirror::headers(request, mirror)
@@ -168,7 +171,7 @@ impl Exchange {
                     Vec::new()
                 };
                 if call && link.era() == Era::Handshake {
-                    endpoint.beside.enter(self.id);
+                    link.shared.end.beside.enter(self.id);
                 }
                 let (on, id) = (Arc::clone(&link), self.id);
                 self.way = Way::Sending(Sending(Box::pin(async move {
@@ -184,14 +187,16 @@ impl Exchange {
 
     /// Waits for the beginning of the answer; something may come before it.
     async fn sent(&mut self) -> Result<Option<Event>, Unanswered> {
-        let (Way::Sending(sending), Wire::Http(endpoint)) = (&mut self.way, &self.link.wire) else {
-            return Ok(None);
-        };
-        let answer = tokio::select! {
-            biased;
-            answer = &mut sending.0 => answer,
-            event = endpoint.beside.next(self.id) => return Ok(Some(event)),
-            () = self.link.over() => Err(Unanswered::Lost),
+        let Way::Sending(sending) = &mut self.way else { return Ok(None) };
+        let (beside, id) = (&self.link.shared.end.beside, self.id);
+        let came = poll_fn(|cx| match sending.0.as_mut().poll(cx) {
+            Poll::Ready(answer) => Poll::Ready(Ok(answer)),
+            Poll::Pending => beside.poll(id, cx).map(Err),
+        });
+        let answer = match came.await {
+            Ok(answer) => answer,
+            Err(Some(event)) => return Ok(Some(event)),
+            Err(None) => Err(Unanswered::Lost),
         };
         self.way = Way::Http(Box::new(answer.inspect_err(|_| self.owed = false)?));
         Ok(None)
@@ -206,13 +211,13 @@ impl Exchange {
             Way::Unsent | Way::Sending(_) => Err(Unanswered::Closed),
             Way::Pipe(events) => events.recv().await.ok_or(Unanswered::Lost),
             Way::Http(answer) => {
-                let Wire::Http(endpoint) = &self.link.wire else { return Err(Unanswered::Lost) };
-                tokio::select! {
-                    biased;
-                    event = answer.next(&self.link, self.id) => event,
-                    event = endpoint.beside.next(self.id) => Ok(event),
-                    () = self.link.over() => Err(Unanswered::Lost),
-                }
+                let (beside, id) = (&self.link.shared.end.beside, self.id);
+                let mut next = pin!(answer.next(&self.link, id));
+                poll_fn(|cx| match next.as_mut().poll(cx) {
+                    Poll::Ready(event) => Poll::Ready(event),
+                    Poll::Pending => beside.poll(id, cx).map(|event| event.ok_or(Unanswered::Lost)),
+                })
+                .await
             }
         };
         if matches!(event, Err(_) | Ok(Event::Answered(_) | Event::Spoiled(_))) {
@@ -227,7 +232,7 @@ impl Drop for Exchange {
     fn drop(&mut self) {
         match &self.link.wire {
             Wire::Pipe(pipe) => pipe.leave(self.id),
-            Wire::Http(endpoint) => endpoint.beside.leave(self.id),
+            Wire::Http(_) => self.link.shared.end.beside.leave(self.id),
         }
         // A stateless server sees its stream closed, which says the same.
         let seen = self.link.mirrors();

@@ -21,6 +21,7 @@ use super::oauth::Account;
 use super::wording::shown;
 
 pub(super) use answer::Answer;
+pub(super) use beside::Beside;
 pub(super) use endpoint::Endpoint;
 pub(super) use unasked::listen;
 

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::exchange::Event;
+use super::http::Beside;
 use super::link::{Shared, Unanswered};
 
 use reading::Reading;
@@ -51,8 +52,10 @@ pub(super) enum Broken {
 #[derive(Debug, Default)]
 pub(super) struct End {
     why: OnceLock<Broken>,
-    /// Fires when the connection is over.
+    /// Fires when the connection is over, which [`Self::end`] says.
     pub(super) over: CancellationToken,
+    /// What comes for calls beside their own streams, over HTTP.
+    pub(super) beside: Beside,
 }
 
 impl End {
@@ -64,7 +67,13 @@ impl End {
     pub(super) fn broken(&self, why: Broken) {
         // The first reason is the one that counts.
         drop(self.why.set(why));
+        self.end();
+    }
+
+    /// The connection is over.
+    pub(super) fn end(&self) {
         self.over.cancel();
+        self.beside.end();
     }
 }
 
@@ -147,7 +156,7 @@ impl Waiting {
 
     /// The connection is over: whoever waits learns it.
     fn abandon(&self) {
-        self.end.over.cancel();
+        self.end.end();
         drop(std::mem::take(&mut *self.open()));
     }
 

@@ -109,10 +109,14 @@ impl<'a> Run<'a> {
 
     async fn steps(&self, job: Job<'_>) -> Result<Step, ExecuteError> {
         let mut request = self.request(&job);
-        let mut resumed = match self.resumed(&mut request).await? {
-            Goes::On(exchange) => exchange.map(|exchange| *exchange),
-            Goes::Ended(step) => return Ok(step),
-        };
+        let mut resumed = None;
+        if self.call.continues.is_some() {
+            // Boxed, as all that is rare: not to be carried by every call.
+            match Box::pin(self.resumed(&mut request)).await? {
+                Goes::On(exchange) => resumed = exchange.map(|exchange| *exchange),
+                Goes::Ended(step) => return Ok(step),
+            }
+        }
         let link = match &resumed {
             Some(exchange) => Arc::clone(exchange.link()),
             None if job.bare => self.link(Era::Handshake).await?,

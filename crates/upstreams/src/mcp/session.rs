@@ -79,7 +79,7 @@ impl Setting {
         let Err(error) = self.greet(&link).await else {
             return Ok(Session { link, process: Some(process) });
         };
-        shared.end.over.cancel();
+        shared.end.end();
         close(&link).await;
         let gone =
             matches!(error, Some(Ungreeted::Unanswered(Unanswered::Lost | Unanswered::Closed)));
@@ -108,7 +108,7 @@ impl Setting {
             }
             return Ok(Session { link, process: None });
         };
-        shared.end.over.cancel();
+        shared.end.end();
         let dialect = error.as_ref().is_some_and(Ungreeted::refuses_dialect);
         Err(Failed { dialect, fault: self.ungreeted(era, error) })
     }
@@ -181,7 +181,7 @@ impl Session {
         if how.is_some() {
             drop(timeout(setting.bounds.grace, end.over.cancelled()).await);
         }
-        end.over.cancel();
+        end.end();
         drop(timeout(setting.bounds.grace, close(&link)).await);
         let Some(mut process) = process else {
             return match end.why() {

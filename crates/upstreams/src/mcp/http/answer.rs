@@ -74,7 +74,8 @@ impl Answer {
     ) -> Result<Event, Unanswered> {
         match &mut self.kind {
             Kind::Whole(answer) => answer.take().ok_or(Unanswered::Lost),
-            Kind::Stream(stream) => stream.next(link, id).await,
+            // Boxed: not to be carried by answers that are no streams.
+            Kind::Stream(stream) => Box::pin(stream.next(link, id)).await,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! What a server says on the stream of its session while exactly one call is in flight: many servers
-//! ask and log there, and not on the stream of the call that it is about.
+//! ask and log there, and not on the stream of the call that it is about. And the end of all of it.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
-use tokio::sync::Notify;
+use tool::Map;
 
 use crate::mcp::exchange::Event;
 
@@ -16,13 +16,15 @@ const WAITING: usize = 64;
 #[derive(Debug, Default)]
 pub(in crate::mcp) struct Beside {
     inner: Mutex<Inner>,
-    told: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     calls: BTreeSet<i64>,
     events: VecDeque<(i64, Event)>,
+    /// Who waits, by the numbers of their requests.
+    wakers: Map<i64, Waker>,
+    over: bool,
 }
 
 impl Beside {
@@ -33,10 +35,14 @@ impl Beside {
 
     /// A call is not any more.
     pub(in crate::mcp) fn leave(&self, call: i64) {
-        let mut inner = self.inner();
-        if inner.calls.remove(&call) && !inner.events.is_empty() {
-            inner.events.retain(|(of, _)| *of != call);
-        }
+        let waker = {
+            let mut inner = self.inner();
+            if inner.calls.remove(&call) && !inner.events.is_empty() {
+                inner.events.retain(|(of, _)| *of != call);
+            }
+            inner.wakers.remove(&call)
+        };
+        drop(waker);
     }
 
     /// For the only call in flight; given back where there is none, or more than one.
@@ -53,33 +59,40 @@ impl Beside {
 
     /// For one call.
     pub(super) fn tell_to(&self, call: i64, event: Event) -> Result<(), Event> {
-        {
+        let waker = {
             let mut inner = self.inner();
             if !inner.calls.contains(&call) || inner.events.len() >= WAITING {
                 return Err(event);
             }
             inner.events.push_back((call, event));
-        }
-        self.told.notify_waiters();
+            inner.wakers.remove(&call)
+        };
+        waker.into_iter().for_each(Waker::wake);
         Ok(())
     }
 
-    /// What comes for one call. May be dropped and called again.
-    pub(in crate::mcp) async fn next(&self, call: i64) -> Event {
-        loop {
-            let mut told = pin!(self.told.notified());
-            told.as_mut().enable();
-            if let Some(event) = self.take(call) {
-                return event;
-            }
-            told.await;
+    /// What comes for one call; nothing once all is over.
+    pub(in crate::mcp) fn poll(&self, call: i64, cx: &Context<'_>) -> Poll<Option<Event>> {
+        let mut inner = self.inner();
+        if let Some(at) = inner.events.iter().position(|(of, _)| *of == call) {
+            return Poll::Ready(inner.events.remove(at).map(|(_, event)| event));
         }
+        if inner.over {
+            return Poll::Ready(None);
+        }
+        let waker = inner.wakers.entry(call).or_insert_with(|| cx.waker().clone());
+        waker.clone_from(cx.waker());
+        Poll::Pending
     }
 
-    fn take(&self, call: i64) -> Option<Event> {
-        let mut inner = self.inner();
-        let at = inner.events.iter().position(|(of, _)| *of == call)?;
-        inner.events.remove(at).map(|(_, event)| event)
+    /// All is over: everyone who waits is told.
+    pub(in crate::mcp) fn end(&self) {
+        let wakers = {
+            let mut inner = self.inner();
+            inner.over = true;
+            std::mem::take(&mut inner.wakers)
+        };
+        wakers.into_values().for_each(Waker::wake);
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -89,6 +102,9 @@ impl Beside {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::task::{Context, Poll, Waker};
+
     use ::mcp::Notification;
 
     use super::{Beside, WAITING};
@@ -98,27 +114,43 @@ mod tests {
         Event::Noticed(Notification { method: word.to_owned(), params: None })
     }
 
-    #[tokio::test]
-    async fn only_the_only_call_is_told_and_not_one_that_came_later() {
+    fn next(beside: &Beside, call: i64) -> Poll<Option<Event>> {
+        beside.poll(call, &Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn only_the_only_call_is_told_and_not_one_that_came_later() {
         let beside = Beside::default();
         assert!(beside.tell(event("nobody")).is_err());
         beside.enter(1);
         beside.tell(event("one")).unwrap();
         beside.enter(2);
         assert!(beside.tell(event("both")).is_err());
-        tokio::select! {
-            biased;
-            other = beside.next(2) => panic!("{other:?}"),
-            mine = beside.next(1) => assert!(matches!(mine, Event::Noticed(n) if n.method == "one")),
-        }
+        assert!(next(&beside, 2).is_pending());
+        let mine = next(&beside, 1);
+        assert!(matches!(mine, Poll::Ready(Some(Event::Noticed(n))) if n.method == "one"));
         beside.tell_to(2, event("two")).unwrap();
         beside.leave(2);
         beside.enter(2);
-        assert!(beside.take(2).is_none());
+        assert!(next(&beside, 2).is_pending());
     }
 
     #[tokio::test]
-    async fn what_waits_is_bounded() {
+    async fn who_waits_is_woken_by_an_event_and_by_the_end() {
+        let beside = Beside::default();
+        beside.enter(1);
+        let waits = async |call| poll_fn(|cx| beside.poll(call, cx)).await;
+        let told = async { beside.tell(event("one")).unwrap() };
+        let (heard, ()) = tokio::join!(waits(1), told);
+        assert!(heard.is_some());
+        // Also those who are no calls.
+        let (call, other, ()) = tokio::join!(waits(1), waits(2), async { beside.end() });
+        assert!(call.is_none() && other.is_none());
+        assert!(matches!(next(&beside, 3), Poll::Ready(None)));
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
         let beside = Beside::default();
         beside.enter(1);
         let taken = (0..100).filter(|_| beside.tell(event("x")).is_ok()).count();

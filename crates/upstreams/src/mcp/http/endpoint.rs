@@ -10,7 +10,6 @@ use guard::egress::{Body, EgressError, HttpLimits, Prepared};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use tokio::sync::{Semaphore, watch};
 
-use super::beside::Beside;
 use super::{Answer, Http, reply};
 use crate::mcp::fail::HttpFault;
 use crate::mcp::link::{Link, Unanswered};
@@ -55,8 +54,6 @@ pub(in crate::mcp) struct Endpoint {
     pub(in crate::mcp) sessions: watch::Sender<u64>,
     /// One at a time opens a new session.
     pub(in crate::mcp) renewing: Semaphore,
-    /// What comes for calls on the stream of the session.
-    pub(in crate::mcp) beside: Beside,
     /// Whether the server leaves streams open whose answer has come.
     pub(super) lingers: AtomicBool,
 }
@@ -78,7 +75,6 @@ impl Endpoint {
             bare,
             sessions: watch::Sender::new(0),
             renewing: Semaphore::new(1),
-            beside: Beside::default(),
             lingers: AtomicBool::new(false),
         }
     }

@@ -64,25 +64,23 @@ async fn listening(link: &Arc<Link>) {
 
 /// A question is of the only call in flight; with none or more, nobody can tell whom it asks.
 async fn question_of(link: &Link, question: Request) -> Result<(), Unanswered> {
-    let Some(endpoint) = endpoint(link).filter(|_| is_passed_on(&question.method)) else {
+    if !is_passed_on(&question.method) {
         return reply_to(&question, link).await;
-    };
+    }
     let id = question.id.clone();
-    if endpoint.beside.tell(Event::Asked(question)).is_ok() {
+    if link.shared.end.beside.tell(Event::Asked(question)).is_ok() {
         return Ok(());
     }
     link.reply(&id, &Err(nobodys())).await
 }
 
 fn notice_of(link: &Link, notice: Notification) {
-    let Some(endpoint) = endpoint(link) else { return };
+    let beside = &link.shared.end.beside;
     // Lossy on purpose, as everywhere.
     drop(match link.shared.ears.hear(notice) {
-        Heard::Progressed(call, progress) => {
-            endpoint.beside.tell_to(call, Event::Progressed(progress))
-        }
-        Heard::Logged(notice) => endpoint.beside.tell(Event::Noticed(notice)),
-        Heard::Withdrawn(id) => endpoint.beside.tell(Event::Withdrawn(id)),
+        Heard::Progressed(call, progress) => beside.tell_to(call, Event::Progressed(progress)),
+        Heard::Logged(notice) => beside.tell(Event::Noticed(notice)),
+        Heard::Withdrawn(id) => beside.tell(Event::Withdrawn(id)),
         Heard::Acknowledged(..) | Heard::Quiet => Ok(()),
     });
 }

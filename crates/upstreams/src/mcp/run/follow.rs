@@ -114,7 +114,7 @@ impl<'a> Run<'a> {
                 biased;
                 event = exchange.next() => event.map_err(|why| self.unanswered(why))?,
                 (id, answer) = open.answered(), if !open.current.is_empty() => {
-                    self.reply(&link, &id, &answer).await?;
+                    Box::pin(self.reply(&link, &id, &answer)).await?;
                     self.ask_next(&mut open);
                     continue;
                 }
@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
                     self.ask_next(&mut open);
                 }
                 Event::Asked(question) => {
-                    if self.waits(&link, &question, &mut open).await? {
+                    if Box::pin(self.waits(&link, &question, &mut open)).await? {
                         return self.park(exchange, question).map(Followed::Held);
                     }
                 }

@@ -100,8 +100,8 @@ impl Run<'_> {
                 Ok(Next::Step(Step::Done(Outcome { body: Body::Mcp(result), is_error })))
             }
             (Some("input_required"), Era::Stateless) => {
-                self.wanted(requests.filter(|asked| !asked.members().is_empty()), state, rounds)
-                    .await
+                let requests = requests.filter(|asked| !asked.members().is_empty());
+                Box::pin(self.wanted(requests, state, rounds)).await
             }
             (Some("input_required"), Era::Handshake) => {
                 Err(self.failed("with questions to the client, which only 2026-07-28 allows"))

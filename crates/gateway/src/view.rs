@@ -8,7 +8,7 @@ use std::sync::Arc;
 use catalog::{Catalog, Entry, Shelf, Snapshot};
 use identity::{Principal, RightsClass};
 use policy::{Admission, Facts, Policy, Residual};
-use tool::{CallerType, Digest, Map, SourceName, ToolName, Wall};
+use tool::{CallerType, Digest, Limits, Map, SourceName, ToolName, Wall};
 
 use crate::{Gateway, Target};
 
@@ -26,6 +26,8 @@ pub struct View {
     methods: Map<(SourceName, ToolName), Residual>,
     /// Sources of which there is a tool or a method.
     sources: HashSet<SourceName>,
+    /// Bytes of the largest arguments that any of its tools takes.
+    arguments: usize,
 }
 
 /// What the first stage left of each tool, by place in the catalog. Of many tools the same is left, so
@@ -74,8 +76,12 @@ impl View {
         };
         let mut residuals = Residuals::default();
         let mut sources = HashSet::new();
+        let mut arguments = Limits::ARGUMENTS.bytes;
         for entry in catalog.tools() {
             let residual = admit(entry);
+            if residual.is_some() {
+                arguments = arguments.max(entry.tool.traits.limits().bytes);
+            }
             if residual.is_some() && !sources.contains(&entry.key.source) {
                 sources.insert(entry.key.source.clone());
             }
@@ -88,7 +94,13 @@ impl View {
         let methods: Map<(SourceName, ToolName), Residual> = methods.collect();
         sources.extend(methods.keys().map(|(source, _)| source.clone()));
         drop(lens);
-        Self { id, catalog, policy, residuals, methods, sources }
+        Self { id, catalog, policy, residuals, methods, sources, arguments }
+    }
+
+    /// Bytes of the largest arguments that any of its tools takes: what a door has to take in, as it
+    /// knows the caller before it knows the tool.
+    pub fn arguments(&self) -> usize {
+        self.arguments
     }
 
     /// A tool of this view; hidden and unknown are both nothing.

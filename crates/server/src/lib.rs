@@ -19,6 +19,7 @@ mod lists;
 mod mcp;
 mod metrics;
 mod rest;
+mod room;
 mod seal;
 mod state;
 mod status;

@@ -8,7 +8,7 @@ use cel::{Context, Value};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value as Json;
-use tool::Wall;
+use tool::{Args, Wall};
 
 use super::{Fault, context};
 use crate::{Asking, Taint, hours};
@@ -19,6 +19,8 @@ pub(super) const ITEMS: usize = 1_000;
 const VALUES: usize = 10_000;
 /// The most bytes of all texts in the arguments.
 const TEXT: usize = 64 << 10;
+/// The most bytes of the arguments as they came, with space and escapes.
+const LONGEST: usize = 1 << 20;
 
 /// The variables, and the fields of those that have settled ones.
 pub(super) const VARIABLES: &[(&str, &[&str])] = &[
@@ -43,7 +45,7 @@ impl Given {
     /// Where the arguments are more than a condition may look at.
     pub(crate) fn of(asking: &Asking<'_>) -> Result<Self, Fault> {
         let mut given = context();
-        given.add_variable_from_value("args", arguments(asking.args)?);
+        given.add_variable_from_value("args", of_call(asking.args)?);
         given.add_variable_from_value("principal", principal(asking));
         given.add_variable_from_value("tool", tool(asking));
         given.add_variable_from_value("now", now(asking.now));
@@ -165,6 +167,14 @@ fn key(name: &str) -> Key {
 struct Left {
     values: usize,
     text: usize,
+}
+
+/// No tree is made of a text that is longer than all its parts may be together.
+fn of_call(args: &Args) -> Result<Value, Fault> {
+    if args.raw().bytes().len() > LONGEST {
+        return Err(Fault("the arguments are larger than a condition may look at".to_owned()));
+    }
+    arguments(args.value())
 }
 
 fn arguments(json: &Json) -> Result<Value, Fault> {

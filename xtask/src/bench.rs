@@ -6,10 +6,12 @@ use crate::children::shown;
 use crate::provision;
 use crate::workspace::{Workspace, cargo};
 
-/// Where `--write` writes, where it does with `--peers`, and where for `bench policy`.
+/// Where `--write` writes, where it does with `--peers`, and where for `bench policy` and
+/// `bench tools`.
 const REPORT: &str = "docs/reference/benchmarks.md";
 const PEERS: &str = "docs/reference/benchmarks-peers.md";
 const POLICY: &str = "docs/reference/benchmarks-policy.md";
+const TOOLS: &str = "docs/reference/benchmarks-tools.md";
 
 /// Runs `bench` with `words`. `--write` names the report, and Toolkeep itself is built and measured
 /// unless `--around` leaves it out. `--peers` installs other gateways and names where they are.
@@ -36,6 +38,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
         if *word == "--write" {
             let report = match words.first() {
                 Some(&"policy") => POLICY,
+                Some(&"tools") => TOOLS,
                 _ if words.contains(&"--peers") => PEERS,
                 _ => REPORT,
             };

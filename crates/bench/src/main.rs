@@ -1,5 +1,5 @@
-//! What a call costs: run as `cargo xtask bench call`; what lists cost, `cargo xtask bench formats`; and
-//! what a decision costs, `cargo xtask bench policy`.
+//! What a call costs: run as `cargo xtask bench call`; what lists cost, `cargo xtask bench formats`; what
+//! a decision costs, `cargo xtask bench policy`; and what built-in tools take, `cargo xtask bench tools`.
 //!
 //! One program plays every part but Toolkeep's own: the MCP server behind, the bare proxy beside, the
 //! callers in front. Lists and decisions are measured within the program; of a call what is measured is
@@ -30,6 +30,7 @@ mod serve;
 mod start;
 mod target;
 mod toolkeep;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,7 @@ async fn main() -> ExitCode {
         ["formats", flags @ ..] => formats::run(flags),
         ["start", flags @ ..] => start::run(flags).await,
         ["policy", flags @ ..] => policy::run(flags).await,
+        ["tools", flags @ ..] => tools::run(flags).await,
         ["part", part @ ..] => part::run(part).await,
         ["load", rest @ ..] => perf::load(rest).await,
         _ => Err(options::USAGE.to_owned()),

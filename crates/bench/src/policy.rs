@@ -136,7 +136,7 @@ impl<'a> Decided<'a> {
             rights: self.who.rights(),
             by: CallerType::Direct,
             tool: Facts::of(&entry.key, &entry.tool),
-            args: self.args.value(),
+            args: self.args,
             now: NOW,
             taint: Taint::default(),
         }

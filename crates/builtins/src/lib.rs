@@ -19,7 +19,7 @@ mod worker;
 
 pub use builtin::Builtin;
 pub use cages::Cages;
-pub use code::lint_python::Ruff;
+pub use code::lint_python::{Installed, Package, RUFF, Ruff, install};
 pub use math::expression::{Expression, ExpressionError, Program};
 pub use math::number::Number;
 pub use registry::{Declared, Narrowing, Registry};
@@ -69,7 +69,7 @@ pub struct Means {
     pub artefacts: Option<Arc<dyn Artefacts>>,
     /// Whom those on the net ask.
     pub endpoints: Endpoints,
-    /// Where it is installed.
+    /// Where it may be installed.
     pub ruff: Option<Ruff>,
     /// What the operator took from single tools.
     pub narrowings: BTreeMap<String, Narrowing>,

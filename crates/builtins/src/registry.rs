@@ -159,6 +159,7 @@ struct Entry {
     destructive: bool,
     allowed_callers: Vec<CallerType>,
     timeout_ms: Option<u64>,
+    arguments_mib: Option<usize>,
     implementation: Option<Implementation>,
     #[cfg(test)]
     examples: Vec<Example>,
@@ -227,6 +228,7 @@ impl Entry {
             destructive: self.destructive,
             callers: self.allowed_callers,
             timeout: self.timeout_ms.map(Duration::from_millis),
+            arguments: self.arguments_mib.map(|size| size << 20),
             ..Traits::default()
         };
         let received = json!({

@@ -1,12 +1,13 @@
 //! The source of the built-in tools. It never changes while the program runs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tool::{
     Boxed, Clock, Item, Listing, Offer, Problem, Revision, Source, SourceError, SourceName,
 };
 
-use crate::registry::Registry;
+use crate::registry::{Narrowing, Registry};
 use crate::{Builtin, Cages, Means, caged, computing, reaching};
 
 /// Offers every built-in.
@@ -17,6 +18,7 @@ pub struct BuiltinSource {
     /// Those that need a cage, and where it is made.
     caged: Vec<Builtin>,
     cages: Option<Arc<Cages>>,
+    narrowings: BTreeMap<String, Narrowing>,
 }
 
 impl BuiltinSource {
@@ -26,13 +28,17 @@ impl BuiltinSource {
         let mut builtins = computing(&registry, clock);
         builtins.extend(reaching(&registry, means, clock));
         let (caged, cages) = (caged(&registry, means, clock), means.cages.clone());
-        Self { name: name(), builtins, caged, cages }
+        Self { name: name(), builtins, caged, cages, narrowings: means.narrowings.clone() }
     }
 
-    /// The same with tools from other crates, behind its own.
+    /// The same with tools from other crates, behind its own; the operator takes from them too.
     #[must_use]
     pub fn with(mut self, more: Vec<Builtin>) -> Self {
-        self.builtins.extend(more);
+        let narrowed = |builtin: Builtin| match self.narrowings.get(builtin.tool.name.as_str()) {
+            Some(by) => by.applied(builtin),
+            None => Some(builtin),
+        };
+        self.builtins.extend(more.into_iter().filter_map(narrowed));
         self
     }
 

@@ -77,7 +77,7 @@ impl Entry {
     /// # Errors
     /// What does not fit.
     pub fn check(&self, args: &Args) -> Result<(), Vec<ArgumentFault>> {
-        self.schema.check(args.value())
+        self.schema.check_args(args)
     }
 }
 

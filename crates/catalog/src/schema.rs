@@ -4,13 +4,14 @@
 //! compiled at the first call of its tool: of ten thousand tools few are ever called.
 
 mod sure;
+mod text;
 
 use std::fmt;
 use std::sync::OnceLock;
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
-use tool::Json;
+use tool::{Args, Json, Limits};
 
 /// The most subschemas a tool may bring; a bomb has more.
 const SUBSCHEMAS: usize = 2_000;
@@ -76,7 +77,23 @@ impl Schema {
         Ok(Self { text: schema.clone(), compiled })
     }
 
-    /// Nothing where `args` fit, the first few faults where they do not.
+    /// Nothing where `args` fit, the first few faults where they do not. Of large ones no tree is made
+    /// where the schema is a simple one.
+    ///
+    /// # Errors
+    /// [`ArgumentFault`]s, at least one.
+    pub fn check_args(&self, args: &Args) -> Result<(), Vec<ArgumentFault>> {
+        if args.raw().bytes().len() > Limits::ARGUMENTS.bytes {
+            match text::fits(&self.text.value(), args.raw().look(), "") {
+                Ok(()) => return Ok(()),
+                Err(text::Trouble::Fault(fault)) => return Err(vec![fault]),
+                Err(text::Trouble::Unsure) => {}
+            }
+        }
+        self.check(args.value())
+    }
+
+    /// The same for a tree.
     ///
     /// # Errors
     /// [`ArgumentFault`]s, at least one.

@@ -74,7 +74,7 @@ impl Gateway {
             rights: principal.rights(),
             by,
             tool: Facts::of(&entry.key, &entry.tool),
-            args: args.value(),
+            args,
             now: self.parts.clock.wall(),
             taint,
         }

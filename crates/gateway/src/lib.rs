@@ -3,6 +3,7 @@
 //! It finds the tool in one snapshot, checks the arguments, decides, writes the intent, runs, and
 //! writes the outcome. Only here is an executor called. It knows no protocol and no provider.
 
+mod aside;
 mod asker;
 mod cancel;
 mod decide;
@@ -28,6 +29,7 @@ use tool::artefact::Artefacts;
 use tool::executor::Credentials;
 use tool::{Clock, Ledger, Secret};
 
+pub use aside::aside;
 pub use limits::Bounds;
 pub use request::{Detached, Request, Target};
 pub use view::View;

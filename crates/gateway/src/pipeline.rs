@@ -8,6 +8,7 @@ use policy::{Decision, Reason};
 use tool::outcome::{Answer, Failure, Status};
 use tool::{Args, Call, CallId, Code, Intent, Refusal, Ticket};
 
+use crate::aside::aside;
 use crate::limits::Permit;
 use crate::run::{Ended, Run};
 use crate::{Gateway, Request, View};
@@ -65,7 +66,8 @@ impl Gateway {
         // Boxed, as what is ready is: futures carry what they hold through every layer above them.
         let request = Box::new(request);
         let id = self.ids.make(self.parts.clock.wall());
-        let result = match self.prepare(id, principal, &request) {
+        let prepared = aside(request.args.len(), || self.prepare(id, principal, &request));
+        let result = match prepared {
             Err(refused) => self.refuse(id, principal, &request, refused),
             Ok(Prepared::Runs(ready)) => match self.intent(principal, &request, &ready).await {
                 Err(failure) => (Status::Refused, Err(failure)),
@@ -108,7 +110,8 @@ impl Gateway {
             return Err(unknown(request.target.name()).into());
         };
         let (entry, residual) = (Arc::clone(entry), residual.clone());
-        let args = Args::check(request.args.clone()).map_err(|error| {
+        let limits = entry.tool.traits.limits();
+        let args = Args::check_within(request.args.clone(), limits).map_err(|error| {
             Failure::new(Code::InvalidArguments, format!("the arguments: {error}"))
         })?;
         fits(&entry, &args)?;
@@ -167,7 +170,7 @@ impl Gateway {
             catalog: view.catalog().number,
             policy: view.policy(),
             reason: (*reason).to_owned(),
-            args: self.mac.of(args),
+            args: aside(args.len(), || self.mac.of(args)),
             args_bytes: args.len(),
             effects,
         };

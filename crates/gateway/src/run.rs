@@ -15,6 +15,7 @@ use tool::executor::{Ask, Sent, Task};
 use tool::outcome::{Body, Failure, Status};
 use tool::{Code, Context, End, ExecuteError, Executor, Granted, Step, Ticket};
 
+use crate::aside::aside;
 use crate::asker::asked_by;
 use crate::cancel::{Signal, Unheard};
 use crate::pipeline::Ready;
@@ -62,7 +63,7 @@ impl Run {
             code: ended.1.as_ref().err().map(|failure| failure.code),
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
             bytes: body.as_ref().map_or(0, Bytes::len),
-            result: body.map(|body| self.gateway.mac.of(&body)),
+            result: body.map(|body| aside(body.len(), || self.gateway.mac.of(&body))),
         };
         match self.gateway.parts.ledger.finish(ticket, end, self.ready.entry.need()).await {
             Ok(()) => ended,
@@ -180,7 +181,7 @@ impl Run {
                 format!("the tool ran, but its answer has {size} bytes and {cap} are allowed");
             return (Status::Failed, Err(Failure::new(Code::TooLarge, told)));
         }
-        let step = shape::step(step);
+        let step = aside(size, || shape::step(step));
         let status = match &step {
             Step::Done(outcome) if outcome.is_error => Status::Failed,
             Step::Done(_) => Status::Succeeded,
@@ -197,7 +198,8 @@ impl Run {
             return None;
         };
         // Secrets are out of it before it is on the disk.
-        let Step::Done(outcome) = shape::step(Step::Done(outcome.clone())) else { return None };
+        let shaped = aside(outcome.size(), || shape::step(Step::Done(outcome.clone())));
+        let Step::Done(outcome) = shaped else { return None };
         match shape::large(artefacts.as_ref(), self.principal.caller(), &outcome).await {
             Ok(outcome) => Some(Step::Done(outcome)),
             Err(error) => {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use catalog::{Catalog, Entry, Shelf, Snapshot};
 use identity::{Principal, RightsClass};
 use policy::{Admission, Facts, Policy, Residual};
-use tool::{CallerType, Digest, Map, SourceName, ToolName, Wall};
+use tool::{CallerType, Digest, Limits, Map, SourceName, ToolName, Wall};
 
 use crate::{Gateway, Target};
 
@@ -28,6 +28,8 @@ pub struct View {
     methods: Map<(SourceName, ToolName), Residual>,
     /// Sources of which there is a tool or a method.
     sources: HashSet<SourceName>,
+    /// Bytes of the largest arguments that any of its tools takes.
+    arguments: usize,
 }
 
 impl View {
@@ -45,8 +47,12 @@ impl View {
         };
         let mut residuals = Building::default();
         let mut sources = HashSet::new();
+        let mut arguments = Limits::ARGUMENTS.bytes;
         for entry in catalog.tools() {
             let residual = admit(entry);
+            if residual.is_some() {
+                arguments = arguments.max(entry.tool.traits.limits().bytes);
+            }
             if residual.is_some() && !sources.contains(&entry.key.source) {
                 sources.insert(entry.key.source.clone());
             }
@@ -60,7 +66,13 @@ impl View {
         sources.extend(methods.keys().map(|(source, _)| source.clone()));
         drop(lens);
         let residuals = shared.settle(residuals);
-        Self { id, catalog, policy, residuals, methods, sources }
+        Self { id, catalog, policy, residuals, methods, sources, arguments }
+    }
+
+    /// Bytes of the largest arguments that any of its tools takes: what a door has to take in, as it
+    /// knows the caller before it knows the tool.
+    pub fn arguments(&self) -> usize {
+        self.arguments
     }
 
     /// A tool of this view; hidden and unknown are both nothing.

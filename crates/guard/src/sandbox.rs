@@ -91,6 +91,9 @@ pub struct Cage {
     pub readable: Vec<PathBuf>,
     /// Whether what runs is this very binary; the command is then only its name.
     pub this_binary: bool,
+    /// Whether the program is one that the cage does not see: it is opened before the cage is made, and
+    /// nothing beside it is there.
+    pub from_outside: bool,
     /// Its share of the machine.
     pub share: Share,
 }
@@ -98,7 +101,14 @@ pub struct Cage {
 impl Cage {
     /// Without a folder, with the usual share.
     pub fn new(tier: Tier) -> Self {
-        Self { tier, work: None, readable: Vec::new(), this_binary: false, share: Share::default() }
+        Self {
+            tier,
+            work: None,
+            readable: Vec::new(),
+            this_binary: false,
+            from_outside: false,
+            share: Share::default(),
+        }
     }
 
     /// With `folder` to work in.
@@ -130,6 +140,7 @@ impl Cage {
         let numbers = [
             u64::from(self.tier == Tier::Whole),
             u64::from(self.this_binary),
+            u64::from(self.from_outside),
             share.cpu,
             share.memory,
             share.together,
@@ -149,7 +160,7 @@ impl Cage {
     pub(crate) fn of_words(words: Vec<OsString>) -> Option<Self> {
         let mut words = words.into_iter();
         let mut number = || words.next()?.to_str()?.parse::<u64>().ok();
-        let (whole, this_binary) = (number()? == 1, number()? == 1);
+        let (whole, this_binary, from_outside) = (number()? == 1, number()? == 1, number()? == 1);
         let share = Share {
             cpu: number()?,
             memory: number()?,
@@ -165,6 +176,7 @@ impl Cage {
             work: (!work.is_empty()).then(|| PathBuf::from(OsString::from_vec(work.into_vec()))),
             readable: words.map(PathBuf::from).collect(),
             this_binary,
+            from_outside,
             share,
         })
     }
@@ -179,6 +191,8 @@ mod tests {
         let mut cage = Cage::new(Tier::Whole).working_in("/w");
         cage.readable = vec!["/opt/x".into(), "/nix".into()];
         cage.this_binary = true;
+        assert_eq!(Cage::of_words(cage.words()), Some(cage.clone()));
+        cage.from_outside = true;
         assert_eq!(Cage::of_words(cage.words()), Some(cage.clone()));
         cage.work = None;
         assert_eq!(Cage::of_words(cage.words()), Some(cage.clone()));

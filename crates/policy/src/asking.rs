@@ -1,8 +1,7 @@
 //! One call, as policy sees it.
 
 use identity::RightsClass;
-use serde_json::Value;
-use tool::{Caller, CallerType, Scope, Trust, Wall};
+use tool::{Args, Caller, CallerType, Scope, Trust, Wall};
 
 use crate::Facts;
 use crate::groups::{WEB, marks};
@@ -18,8 +17,8 @@ pub struct Asking<'a> {
     pub by: CallerType,
     /// The tool.
     pub tool: Facts<'a>,
-    /// The arguments, as they were validated.
-    pub args: &'a Value,
+    /// The arguments, as they were validated; their tree is made where a rule looks at it.
+    pub args: &'a Args,
     /// Now.
     pub now: Wall,
     /// What the session has seen.

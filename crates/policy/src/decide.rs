@@ -146,8 +146,8 @@ impl Later {
 
     fn judge(&self, residual: &Residual, asking: &Asking<'_>) -> Verdict {
         let plainly = |decision| Verdict { decision, rule: None, fault: None };
-        if let Some(reason) = self.paths.iter().find_map(|paths| paths::outside(asking.args, paths))
-        {
+        let outside = |paths: &Vec<String>| paths::outside(asking.args, paths);
+        if let Some(reason) = self.paths.iter().find_map(outside) {
             return plainly(Decision::Deny(reason));
         }
         let mut held = None;

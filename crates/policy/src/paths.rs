@@ -4,6 +4,7 @@
 //! lies outside.
 
 use serde_json::Value;
+use tool::Args;
 
 use crate::Reason;
 
@@ -31,10 +32,16 @@ const NAMES: &[&str] = &[
     "archive",
 ];
 
+/// The longest arguments that are looked through, in bytes; what is longer is doubtful.
+const LONGEST: usize = 1 << 20;
+
 /// Why a call is denied by its paths, where it is.
-pub(crate) fn outside(args: &Value, allowed: &[String]) -> Option<Reason> {
+pub(crate) fn outside(args: &Args, allowed: &[String]) -> Option<Reason> {
+    if args.raw().bytes().len() > LONGEST {
+        return Some(Reason::Path);
+    }
     let mut found = Found { allowed, any: false, outside: false };
-    found.walk(args, false);
+    found.walk(args.value(), false);
     if found.outside {
         Some(Reason::Path)
     } else if found.any {
@@ -102,13 +109,24 @@ fn beneath(path: &str, folder: &str) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::outside;
+    use tool::{Args, Json};
+
     use crate::Reason;
+
+    fn outside(args: &serde_json::Value, allowed: &[String]) -> Option<Reason> {
+        super::outside(&Args::from_json(Json::of(args)).unwrap(), allowed)
+    }
+
+    #[test]
+    fn what_is_too_long_to_be_looked_through_is_outside() {
+        let args = json!({ "path": "/tmp/a", "text": "x".repeat(1 << 20) });
+        assert_eq!(outside(&args, &["/tmp/".to_owned()]), Some(Reason::Path));
+    }
 
     #[test]
     fn only_what_lies_beneath_is_inside() {
         let allowed = ["/mnt/raid0/llm/".to_owned(), "/tmp/".to_owned()];
-        let told = |args| outside(&args, &allowed);
+        let told = |args: serde_json::Value| outside(&args, &allowed);
         for inside in [
             json!({ "path": "/tmp/a" }),
             json!({ "path": "/tmp//a/./b" }),

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use identity::{KeyId, KeyRing, NewKey, Persona, Principal};
 use serde_json::{Value, json};
-use tool::{CallerType, Level, Org, Safety, Scope, Traits, Wall};
+use tool::{Args, CallerType, Json, Level, Org, Safety, Scope, Traits, Wall};
 
 use super::{
     Admission, Asking, Decision, Effect, Example, Explanation, Facts, Group, Hours, HoursText,
@@ -76,6 +76,7 @@ fn called(
 ) -> Decision {
     let org = Org::default();
     let tool = Facts { org: &org, source: "s", name, traits };
+    let args = &Args::from_json(Json::of(args)).unwrap();
     let asking = Asking {
         caller: who.caller(),
         rights: who.rights(),
@@ -381,7 +382,7 @@ fn an_explanation_names_layer_rule_and_place() {
         rights: worker.rights(),
         by: CallerType::Direct,
         tool: Facts { org: &org, source: "s", name: "fetch", traits: &traits },
-        args: &json!({}),
+        args: &Args::check("{}").unwrap(),
         now: NOW,
         taint: Taint::default(),
     };

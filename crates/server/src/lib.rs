@@ -20,6 +20,7 @@ mod mcp;
 mod metrics;
 mod packed;
 mod rest;
+mod room;
 mod seal;
 mod state;
 mod status;

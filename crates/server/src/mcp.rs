@@ -42,7 +42,7 @@ use tokio_util::task::TaskTracker;
 use tool::Secret;
 
 use crate::error::ApiError;
-use crate::rest::body::read;
+use crate::rest::body::read_large;
 use crate::state::Doors;
 
 pub(crate) use answer::{taken, takes};
@@ -126,6 +126,6 @@ pub(crate) async fn message(
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let scope = Scope::read(source, &parts.uri)?;
-    let bytes = read(body, doors.parts.max_body).await?;
+    let bytes = read_large(doors, principal, body).await?;
     Ok(answer::answer(doors, principal, &scope, &parts.headers, bytes).await.map(Body::new))
 }

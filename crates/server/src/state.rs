@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use gateway::Gateway;
+use identity::Principal;
 use intake::Intake;
 use tool::ledger::Records;
-use tool::{Clock, Secret};
+use tool::{CallerType, Clock, Limits, Secret};
 
 use crate::counts::Counts;
 use crate::hosts::Hosts;
@@ -16,9 +17,13 @@ use crate::keys::Keys;
 use crate::lists::Lists;
 use crate::mcp::Shared as Mcp;
 use crate::metrics::Metrics;
+use crate::room::Room;
 
 /// Bytes of a request's body where nothing else is said: arguments of 1 MiB and what stands around them.
 pub const MAX_BODY: usize = 2 << 20;
+
+/// What may stand around the arguments of a call, in bytes.
+pub(crate) const AROUND: usize = 64 << 10;
 
 /// What the doors are made of.
 #[derive(Debug, Clone)]
@@ -79,6 +84,7 @@ pub struct Inner {
     pub(crate) lists: Lists,
     pub(crate) metrics: Metrics,
     pub(crate) mcp: Mcp,
+    pub(crate) room: Room,
     /// The page for approvals, as it is now.
     page: ArcSwapOption<String>,
 }
@@ -89,7 +95,7 @@ impl Doors {
         let (lists, metrics) = (Lists::default(), Metrics::new(&parts.counts));
         let mcp = Mcp::new(&parts.secret);
         let page = ArcSwapOption::from(parts.notices.page.clone().map(Arc::new));
-        Self(Arc::new(Inner { parts, lists, metrics, mcp, page }))
+        Self(Arc::new(Inner { parts, lists, metrics, mcp, room: Room::default(), page }))
     }
 
     /// Ends what clients listen to and what would otherwise last as long as they do. For the end of the
@@ -102,6 +108,17 @@ impl Doors {
     /// Looks for ever whether others changed the keys. Without it only what is changed here counts.
     pub async fn tend(&self) {
         self.0.parts.keys.tend(Arc::clone(&self.0.parts.clock)).await;
+    }
+
+    /// Bytes of the largest body of a call by this caller: as its largest tool wants it. Where the
+    /// operator has all bodies smaller than usual, these are too.
+    pub(crate) fn largest_body(&self, principal: &Principal) -> usize {
+        let usual = self.0.parts.max_body;
+        let most = self.0.parts.gateway.view(principal, CallerType::Direct).arguments();
+        if usual < MAX_BODY || most <= Limits::ARGUMENTS.bytes {
+            return usual;
+        }
+        usual.max(most + AROUND)
     }
 
     /// The page that a person is sent to for approvals from here on.

@@ -1,7 +1,7 @@
 //! A call: who, what, with which arguments.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -58,11 +58,12 @@ pub struct Actor {
     pub key: String,
 }
 
-/// Arguments: the text that was checked and the same text as a tree.
+/// Arguments: the text that was checked, and the same text as a tree for those who ask for it.
 #[derive(Debug, Clone)]
 pub struct Args {
     raw: Json,
-    value: Arc<Value>,
+    /// Made when it is first looked at: of a large text it has many times the size.
+    value: Arc<OnceLock<Value>>,
 }
 
 impl Args {
@@ -71,7 +72,15 @@ impl Args {
     /// # Errors
     /// [`JsonError`] with the place.
     pub fn check(text: impl Into<bytes::Bytes>) -> Result<Self, JsonError> {
-        Json::check(text, Limits::ARGUMENTS).and_then(Self::from_json)
+        Self::check_within(text, Limits::ARGUMENTS)
+    }
+
+    /// The same against the limits of one tool.
+    ///
+    /// # Errors
+    /// [`JsonError`] with the place.
+    pub fn check_within(text: impl Into<bytes::Bytes>, limits: Limits) -> Result<Self, JsonError> {
+        Json::check(text, limits).and_then(Self::from_json)
     }
 
     /// From text checked elsewhere.
@@ -79,9 +88,7 @@ impl Args {
     /// # Errors
     /// [`JsonError::Kind`] where it is no object.
     pub fn from_json(json: Json) -> Result<Self, JsonError> {
-        let raw = json.object()?;
-        let value = Arc::new(raw.value());
-        Ok(Self { raw, value })
+        Ok(Self { raw: json.object()?, value: Arc::default() })
     }
 
     /// The text, as it came.
@@ -89,9 +96,9 @@ impl Args {
         &self.raw
     }
 
-    /// The tree.
+    /// The tree; made at the first look.
     pub fn value(&self) -> &Value {
-        &self.value
+        self.value.get_or_init(|| self.raw.value())
     }
 }
 
@@ -146,5 +153,17 @@ mod tests {
     fn arguments_are_an_object() {
         assert_eq!(Args::check(r#"{"a":1}"#).unwrap().value()["a"], 1);
         assert_eq!(Args::check("[]").unwrap_err().to_string(), "expected object, found array");
+    }
+
+    #[test]
+    fn a_tool_that_takes_more_takes_more_nodes_too() {
+        use crate::Limits;
+        assert_eq!(Limits::arguments(0), Limits::ARGUMENTS);
+        let large = Limits::arguments(3 << 20);
+        assert_eq!((large.bytes, large.nodes, large.depth), (3 << 20, 300_000, 64));
+        assert_eq!(Limits::arguments(usize::MAX).bytes, Limits::MOST_ARGUMENTS);
+        let text = format!(r#"{{"a":[{}1]}}"#, "1,".repeat(150_000));
+        assert!(Args::check(text.clone()).is_err());
+        assert!(Args::check_within(text, large).is_ok());
     }
 }

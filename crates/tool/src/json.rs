@@ -6,6 +6,7 @@
 
 mod find;
 mod hidden;
+mod look;
 mod scan;
 mod splice;
 mod walk;
@@ -20,6 +21,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 pub use hidden::made_visible;
+pub use look::Look;
 pub use splice::{is_plain, quote};
 
 /// JSON text that passed [`Json::check`]. There is no other way to make one from outside bytes.
@@ -44,6 +46,16 @@ impl Limits {
     pub const DEFINITION: Self = Self { bytes: 256 << 10, depth: 64, nodes: 20_000 };
     /// A whole document, such as a manifest or a result: 16 MiB, 64 levels, 2,000,000 nodes.
     pub const DOCUMENT: Self = Self { bytes: 16 << 20, depth: 64, nodes: 2_000_000 };
+    /// The most that any tool's arguments may have, in bytes: 64 MiB.
+    pub const MOST_ARGUMENTS: usize = 64 << 20;
+
+    /// Arguments of a call of a tool that takes so many bytes: [`Limits::ARGUMENTS`] at least,
+    /// [`Limits::MOST_ARGUMENTS`] at most, and 100,000 keys and elements for each MiB.
+    #[must_use]
+    pub fn arguments(bytes: usize) -> Self {
+        let bytes = bytes.clamp(Self::ARGUMENTS.bytes, Self::MOST_ARGUMENTS);
+        Self { bytes, nodes: bytes.div_ceil(1 << 20) * Self::ARGUMENTS.nodes, ..Self::ARGUMENTS }
+    }
 }
 
 /// Why a text was refused.
@@ -114,6 +126,12 @@ impl Json {
         Self(serde_json::to_string(value).map_or_else(|_| "null".into(), ByteString::from))
     }
 
+    /// Text that this program wrote itself, such as rows put together one by one. It is not looked at
+    /// again: who calls this answers for it.
+    pub fn written(text: String) -> Self {
+        Self(text.into())
+    }
+
     /// The empty object.
     pub fn empty() -> Self {
         Self(ByteString::from_static("{}"))
@@ -149,14 +167,7 @@ impl Json {
 
     /// `object`, `array`, `string`, `number`, `boolean` or `null`.
     pub fn kind(&self) -> &'static str {
-        match self.0.bytes().find(|b| !b.is_ascii_whitespace()) {
-            Some(b'{') => "object",
-            Some(b'[') => "array",
-            Some(b'"') => "string",
-            Some(b't' | b'f') => "boolean",
-            Some(b'n') => "null",
-            _ => "number",
-        }
+        kind_of(&self.0)
     }
 
     /// Refuses everything but an object.
@@ -168,6 +179,17 @@ impl Json {
             "object" => Ok(self),
             found => Err(JsonError::Kind { expected: "object", found }),
         }
+    }
+}
+
+fn kind_of(text: &str) -> &'static str {
+    match text.bytes().find(|b| !b.is_ascii_whitespace()) {
+        Some(b'{') => "object",
+        Some(b'[') => "array",
+        Some(b'"') => "string",
+        Some(b't' | b'f') => "boolean",
+        Some(b'n') => "null",
+        _ => "number",
     }
 }
 

@@ -167,6 +167,9 @@ pub struct Traits {
     pub callers: Vec<CallerType>,
     /// Its own time limit.
     pub timeout: Option<Duration>,
+    /// The most bytes its arguments may have; absent: [`crate::Limits::ARGUMENTS`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<usize>,
     /// Whether its source wants an approval of each call, whatever policy says of its scopes (spec 3's
     /// `requires_approval`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -175,6 +178,13 @@ pub struct Traits {
     /// limit where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_paths: Option<Vec<String>>,
+}
+
+impl Traits {
+    /// What a call's arguments may have.
+    pub fn limits(&self) -> crate::Limits {
+        crate::Limits::arguments(self.arguments.unwrap_or_default())
+    }
 }
 
 impl Default for Traits {
@@ -190,6 +200,7 @@ impl Default for Traits {
             destructive: false,
             callers: vec![CallerType::Direct],
             timeout: None,
+            arguments: None,
             approval: false,
             allowed_paths: None,
         }

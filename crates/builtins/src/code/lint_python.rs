@@ -1,5 +1,6 @@
 //! `lint_python`: what ruff finds in Python, or, where there is no ruff, whether it is Python at all.
 
+mod install;
 mod ruff;
 mod syntax;
 
@@ -9,11 +10,15 @@ use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step};
 use crate::builtin::{Builtin, ended};
 use crate::registry::Registry;
 
+pub use install::{Installed, Package, install};
 pub use ruff::Ruff;
 
 pub(crate) fn builtin(registry: &Registry, ruff: Option<&Ruff>) -> Option<Builtin> {
     Some(registry.get("lint_python")?.run_by(LintPython { ruff: ruff.cloned() }))
 }
+
+/// Where it is installed, in the data directory.
+pub const RUFF: &str = "tools/ruff/bin";
 
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,13 +38,17 @@ impl LintPython {
     async fn lint(&self, args: &Value) -> Result<Value, String> {
         let code = args.get("code").and_then(Value::as_str).unwrap_or_default().to_owned();
         let fix = args.get("fix").and_then(Value::as_bool).unwrap_or(false);
-        let Some(ruff) = &self.ruff else {
+        let found = match &self.ruff {
+            Some(ruff) => ruff.program().await.map(|program| (ruff, program)),
+            None => None,
+        };
+        let Some((ruff, program)) = found else {
             let checked = tokio::task::spawn_blocking(move || syntax::check(&code)).await;
             let issues = checked.map_err(|_| "the check broke down".to_owned())??;
             return Ok(told(&issues, None, "syntax"));
         };
-        let issues = ruff.check(&code).await?;
-        let fixed = if fix { Some(ruff.fix(&code).await?) } else { None };
+        let issues = ruff.check(&program, &code).await?;
+        let fixed = if fix { Some(ruff.fix(&program, &code).await?) } else { None };
         Ok(told(&issues, fixed.as_deref(), "ruff"))
     }
 }

@@ -1,16 +1,18 @@
 //! `csv_to_json`: the rows of a CSV text as objects (RFC 4180, any number of columns).
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use csv::{ReaderBuilder, StringRecord};
-use serde_json::Value;
-use tool::{Args, Json, Limits};
+use tool::{Args, Json};
 
 use crate::builtin::{Builtin, Compute};
 use crate::registry::Registry;
 
 /// Digits that a decimal number may have to be taken for a number: a double keeps all of them.
 const DIGITS: usize = 15;
+/// Bytes of all rows as JSON.
+const MOST: usize = 256 << 20;
 
 pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
     Some(registry.get("csv_to_json")?.aside(CsvToJson))
@@ -20,13 +22,14 @@ pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
 struct CsvToJson;
 
 impl Compute for CsvToJson {
+    /// The text may be large: no tree is made of it, and the rows are written as they are read.
     fn compute(&self, args: &Args) -> Result<Json, String> {
-        let args = args.value();
-        let text = args.get("csv_content").and_then(Value::as_str).unwrap_or_default();
-        let delimiter = args.get("delimiter").and_then(Value::as_str).unwrap_or(",");
-        let flag = |name| args.get(name).and_then(Value::as_bool).unwrap_or(true);
-        let written = convert(text, byte(delimiter)?, flag("has_header"), flag("numbers"))?;
-        Json::check(written, Limits::DOCUMENT).map_err(|error| format!("the rows: {error}"))
+        let keys = ["csv_content", "delimiter", "has_header", "numbers"];
+        let [text, delimiter, header, numbers] = args.raw().pick(keys);
+        let text = text.as_ref().and_then(Json::text).unwrap_or_default();
+        let delimiter = delimiter.as_ref().and_then(Json::text).unwrap_or(Cow::Borrowed(","));
+        let flag = |given: Option<Json>| given.is_none_or(|given| given.as_str() == "true");
+        convert(&text, byte(&delimiter)?, flag(header), flag(numbers)).map(Json::written)
     }
 }
 
@@ -73,6 +76,9 @@ fn convert(text: &str, delimiter: u8, header: bool, numbers: bool) -> Result<Str
             }
         }
         out.push('}');
+        if out.len() > MOST {
+            return Err(format!("csv_content: its rows have more than {MOST} bytes; give a part"));
+        }
     }
     out.push(']');
     Ok(out)
@@ -126,11 +132,15 @@ impl Columns {
 /// one of 64 bits, or one with a point and not more digits than a double keeps.
 fn is_number(cell: &str) -> bool {
     let digits = cell.strip_prefix('-').unwrap_or(cell);
+    // Most cells are none, and are seen not to be by their first letter.
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return false;
     }
     if let Some((whole, _)) = digits.split_once('.') {
         let leads = whole.len() > 1 && whole.starts_with('0');
+        if let Some(count) = plain(digits.as_bytes()) {
+            return !leads && count <= DIGITS;
+        }
         let mantissa = digits.split(['e', 'E']).next().unwrap_or_default();
         let few = mantissa.bytes().filter(u8::is_ascii_digit).count() <= DIGITS;
         let reads = serde_json::from_str::<f64>(cell).is_ok_and(f64::is_finite);
@@ -139,6 +149,19 @@ fn is_number(cell: &str) -> bool {
     let leads = digits.len() > 1 && digits.starts_with('0');
     let whole = cell.parse::<i64>().is_ok() || cell.parse::<u64>().is_ok();
     whole && !leads && cell != "-0"
+}
+
+/// How many digits there are, where there is nothing but digits around one point.
+fn plain(text: &[u8]) -> Option<usize> {
+    let (mut points, mut last) = (0, b'.');
+    for byte in text {
+        points += usize::from(*byte == b'.');
+        if !byte.is_ascii_digit() && *byte != b'.' {
+            return None;
+        }
+        last = *byte;
+    }
+    (points == 1 && last != b'.').then_some(text.len() - 1)
 }
 
 #[cfg(test)]

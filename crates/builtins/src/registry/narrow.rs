@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tool::{CallerType, Json, Level, Safety, Tool};
+use tool::{CallerType, Json, Level, Safety, Tool, Traits};
 
 use super::{Declared, Registry};
+use crate::builtin::Builtin;
 
 /// What is taken from one tool. Its name, description, parameters, result, scopes and effects stay what
 /// they are: they say what it does.
@@ -25,6 +26,8 @@ pub struct Narrowing {
     pub chain: Option<bool>,
     /// At most its own.
     pub timeout: Option<Duration>,
+    /// Bytes of its arguments, at most its own.
+    pub arguments: Option<usize>,
     /// Maxima of numbers among its arguments, each at most its own.
     pub maximum: BTreeMap<String, u64>,
 }
@@ -39,38 +42,82 @@ impl Narrowing {
             let name: String = name.chars().take(64).flat_map(char::escape_debug).collect();
             return Err(format!("there is no built-in tool `{name}`"));
         };
-        let traits = &declared.tool.traits;
-        let wider = |what: &str, own: &dyn std::fmt::Display| {
-            Err(format!("`{what}` of `{name}` is {own} and can only be made stricter"))
-        };
-        if self.safety.is_some_and(|safety| safety < traits.safety) {
-            return wider("safety", &traits.safety);
-        }
-        if self.level.is_some_and(|level| level < traits.level) {
-            return wider("required_permission", &traits.level);
-        }
-        if self.destructive == Some(false) && traits.destructive {
-            return wider("destructive", &true);
-        }
-        if self.chain == Some(true) && !traits.callers.contains(&CallerType::Chain) {
-            return wider("chain", &false);
-        }
-        if let (Some(own), Some(timeout)) = (traits.timeout, self.timeout)
-            && timeout > own
-        {
-            return wider("timeout", &format!("{}s", own.as_secs()));
-        }
+        self.fits(name, &declared.tool.traits)?;
         for (parameter, most) in &self.maximum {
             let own = declared.bound(parameter).most;
             if own == 0 {
                 return Err(format!("`{name}` has no number `{parameter}` with a maximum"));
             }
             if *most > own || *most == 0 {
-                return wider(&format!("maximum: {parameter}"), &own);
+                return Err(wider(&format!("maximum: {parameter}"), name, &own));
             }
         }
         Ok(())
     }
+
+    /// The same for a built-in of another crate. Its numbers stay as they are: what it takes where one is not
+    /// given is its own.
+    ///
+    /// # Errors
+    /// As [`Narrowing::check`].
+    pub fn check_tool(&self, tool: &Tool) -> Result<(), String> {
+        let name = tool.name.as_str();
+        if !self.maximum.is_empty() {
+            return Err(format!("`maximum` cannot be given for `{name}`; its limits are fixed"));
+        }
+        self.fits(name, &tool.traits)
+    }
+
+    fn fits(&self, name: &str, traits: &Traits) -> Result<(), String> {
+        if self.safety.is_some_and(|safety| safety < traits.safety) {
+            return Err(wider("safety", name, &traits.safety));
+        }
+        if self.level.is_some_and(|level| level < traits.level) {
+            return Err(wider("required_permission", name, &traits.level));
+        }
+        if self.destructive == Some(false) && traits.destructive {
+            return Err(wider("destructive", name, &true));
+        }
+        if self.chain == Some(true) && !traits.callers.contains(&CallerType::Chain) {
+            return Err(wider("chain", name, &false));
+        }
+        if let (Some(own), Some(timeout)) = (traits.timeout, self.timeout)
+            && timeout > own
+        {
+            return Err(wider("timeout", name, &format!("{}s", own.as_secs())));
+        }
+        let own = traits.limits().bytes;
+        if self.arguments.is_some_and(|bytes| bytes > own) {
+            return Err(wider("arguments", name, &format!("{} MiB", own >> 20)));
+        }
+        Ok(())
+    }
+
+    fn take_from(&self, traits: &mut Traits) {
+        traits.safety = self.safety.unwrap_or(traits.safety).max(traits.safety);
+        traits.level = self.level.unwrap_or(traits.level).max(traits.level);
+        traits.destructive |= self.destructive == Some(true);
+        if self.chain == Some(false) {
+            traits.callers.retain(|caller| *caller != CallerType::Chain);
+        }
+        traits.timeout = [traits.timeout, self.timeout].into_iter().flatten().min();
+        let own = traits.limits().bytes;
+        traits.arguments = self.arguments.map(|bytes| bytes.min(own)).or(traits.arguments);
+    }
+
+    /// A built-in of another crate, with less; nothing where it is not to be offered.
+    pub(crate) fn applied(&self, builtin: Builtin) -> Option<Builtin> {
+        if self.off || self.check_tool(&builtin.tool).is_err() {
+            return None;
+        }
+        let mut tool = Tool::clone(&builtin.tool);
+        self.take_from(&mut tool.traits);
+        Some(Builtin { tool: Arc::new(tool), ..builtin })
+    }
+}
+
+fn wider(what: &str, name: &str, own: &dyn std::fmt::Display) -> String {
+    format!("`{what}` of `{name}` is {own} and can only be made stricter")
 }
 
 impl Registry {
@@ -91,14 +138,7 @@ impl Registry {
 impl Declared {
     fn narrowed(&self, by: &Narrowing) -> Self {
         let mut tool = Tool::clone(&self.tool);
-        let traits = &mut tool.traits;
-        traits.safety = by.safety.unwrap_or(traits.safety).max(traits.safety);
-        traits.level = by.level.unwrap_or(traits.level).max(traits.level);
-        traits.destructive |= by.destructive == Some(true);
-        if by.chain == Some(false) {
-            traits.callers.retain(|caller| *caller != CallerType::Chain);
-        }
-        traits.timeout = [traits.timeout, by.timeout].into_iter().flatten().min();
+        by.take_from(&mut tool.traits);
         let mut input = self.input.clone();
         for (parameter, most) in &by.maximum {
             let schema = input.pointer_mut(&format!("/properties/{parameter}"));
@@ -136,6 +176,7 @@ mod tests {
             level: Some(Level::Admin),
             destructive: Some(true),
             chain: Some(false),
+            arguments: Some(1 << 20),
             maximum,
             ..Narrowing::default()
         };
@@ -147,12 +188,23 @@ mod tests {
         let by = by.into_iter().map(|(name, it)| (name.to_owned(), it)).collect();
         let registry = Registry::shipped().narrowed(&by);
         assert!(registry.get("echo").is_none() && registry.get("write_file").is_none());
+        let more = Narrowing { arguments: Some(128 << 20), ..Narrowing::default() };
+        assert!(more.check("csv_to_json").unwrap_err().contains("64 MiB"));
         let read = registry.get("read_file").unwrap();
         assert_eq!(read.bound("max_bytes"), Bound { usual: 10, most: 10 });
         let traits = &read.tool.traits;
         assert_eq!((traits.safety, traits.level), (Safety::Dangerous, Level::Admin));
         assert!(traits.destructive && traits.callers == [CallerType::Direct]);
         assert_eq!(read.tool.input.value(), read.tool.received.value()["parameters"]);
+        let foreign =
+            Registry::shipped().get("calculator").unwrap().run_by(crate::builtin::Nothing);
+        let less = Narrowing { level: Some(Level::Admin), ..Narrowing::default() };
+        assert_eq!(less.applied(foreign.clone()).unwrap().tool.traits.level, Level::Admin);
+        let off = Narrowing { off: true, ..Narrowing::default() };
+        assert!(off.applied(foreign.clone()).is_none());
+        let maximum = BTreeMap::from([("n".to_owned(), 1)]);
+        let number = Narrowing { maximum, ..Narrowing::default() };
+        assert!(number.applied(foreign).is_none());
         let same = registry.get("calculator").unwrap();
         assert_eq!(same.tool, Registry::shipped().get("calculator").unwrap().tool);
     }

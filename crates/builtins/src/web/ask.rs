@@ -18,8 +18,13 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// One of the public net, which must be at a public address.
-    pub(super) fn public(base: &str) -> Self {
+    pub(crate) fn public(base: &str) -> Self {
         Self { base: base.to_owned(), class: Class::Caller }
+    }
+
+    /// One whose class is known.
+    pub(crate) fn of(base: &str, class: Class) -> Self {
+        Self { base: base.to_owned(), class }
     }
 
     /// The operator's own, in any network.
@@ -33,6 +38,35 @@ impl Endpoint {
         }
         let base = base.trim_end_matches('/').to_owned();
         Ok(Self { base, class: Class::Operator { origin } })
+    }
+
+    /// A whole file of at most so many bytes, in so much time; redirects are followed.
+    ///
+    /// # Errors
+    /// In words, with the address.
+    pub(crate) async fn fetched(
+        &self,
+        egress: &Egress,
+        url: &str,
+        accept: &'static str,
+        (limit, most): (Duration, usize),
+    ) -> Result<Bytes, String> {
+        let mut request = Request::new(Bytes::new());
+        *request.uri_mut() = egress.check(&self.class, url).map_err(|error| error.to_string())?;
+        let agent = concat!("Toolkeep/", env!("CARGO_PKG_VERSION"));
+        request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static(agent));
+        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(accept));
+        let limits = HttpLimits { headers: limit, body: most, ..HttpLimits::default() };
+        let asked = async {
+            let sent = egress.send_following(&self.class, request, limits, Follow::default());
+            let (head, body) = sent.await.map_err(|error| error.to_string())?.into_parts();
+            if !head.status.is_success() {
+                return Err(format!("{url} answered with status {}", head.status.as_u16()));
+            }
+            body.bytes().await.map_err(|error| error.to_string())
+        };
+        let late = |_| Err(format!("{url} has not given all within {}s", limit.as_secs()));
+        tokio::time::timeout(limit, asked).await.unwrap_or_else(late)
     }
 
     /// What is at `path`, which begins with a slash and has its query.

@@ -108,3 +108,6 @@ impl Executor for WebSearch {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

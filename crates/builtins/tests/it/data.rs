@@ -11,8 +11,10 @@ mod commands;
 mod paths;
 mod patterns;
 mod python;
+mod scenarios;
 mod sql;
 mod table;
+mod torture;
 mod urls;
 
 /// The rows of a file under `TOOLKEEP_DATA`, or else beside the workspace.

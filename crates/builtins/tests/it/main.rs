@@ -11,6 +11,11 @@ mod page;
 #[cfg(test)]
 mod python;
 #[cfg(test)]
+mod races;
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the authorities are programs")]
+mod real;
+#[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests time what ends")]
 mod shell;
 #[cfg(test)]

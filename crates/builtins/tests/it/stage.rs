@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use builtins::{BuiltinSource, Files, Means};
+use builtins::{BuiltinSource, Cages, Files, Means, Ruff};
 use guard::egress::{Dial, Egress, EgressSettings, Resolve};
+use guard::process::Launcher;
 use guard::roots::{Access, Root};
+use guard::sandbox::Tier;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tool::executor::{Cancel, ClientCan, Credential, Credentials, Progress};
@@ -80,6 +82,11 @@ pub(crate) struct Stage {
 impl Stage {
     /// The working folder is `a/b/c/work` of the home.
     pub(crate) async fn new() -> Self {
+        Self::with(None, None).await
+    }
+
+    /// With the tools that need a cage where there is a launcher, and with a ruff in a folder.
+    pub(crate) async fn with(launcher: Option<Launcher>, folder: Option<PathBuf>) -> Self {
         let home = tempfile::tempdir().unwrap();
         let work = home.path().join("a/b/c/work");
         std::fs::create_dir_all(&work).unwrap();
@@ -87,7 +94,12 @@ impl Stage {
         let dialled = Arc::new(Dialled::default());
         let (dialer, resolver) = (Arc::clone(&dialled), Arc::new(Inside));
         let settings = EgressSettings { dialer, resolver, ..EgressSettings::default() };
+        let place = work.canonicalize().unwrap();
+        let cages = launcher.map(|it| Arc::new(Cages::new(it, Some(place), Tier::Fenced)));
+        let ruff = cages.as_ref().map(|cages| Ruff::among(cages, folder));
         let means = Means {
+            ruff,
+            cages,
             files: Some(Arc::new(Files::new(vec![(work, root)]))),
             egress: Some(Egress::new(settings).unwrap()),
             ..Means::default()
@@ -103,6 +115,15 @@ impl Stage {
 
     /// What a tool answers, or why it fails.
     pub(crate) async fn call(&self, name: &str, args: &Value) -> Result<Value, Value> {
+        self.call_raw(name, args.to_string()).await
+    }
+
+    /// The same for arguments that may be no JSON.
+    pub(crate) async fn call_raw(
+        &self,
+        name: &str,
+        args: impl Into<bytes::Bytes>,
+    ) -> Result<Value, Value> {
         let named =
             |offer: &&Offer| matches!(&offer.item, Item::Tool(it) if it.name.as_str() == name);
         let offer = self.offers.iter().find(named).unwrap_or_else(|| panic!("no {name}"));
@@ -112,7 +133,7 @@ impl Stage {
             source: SourceName::new("builtin").unwrap(),
             name: tool.name.clone(),
         };
-        let args = Args::check(args.to_string()).map_err(|error| error.to_string())?;
+        let args = Args::check(args).map_err(|error| error.to_string())?;
         let id = CallId(uuid::Uuid::nil());
         let tool = Arc::clone(tool);
         let call = Call { id, parent: None, continues: None, unasked: None, key, tool, args };

@@ -93,7 +93,7 @@ pub(super) fn redacted(json: &Json) -> Option<Json> {
 }
 
 /// A text that was within its bounds stays so: what is put in may be longer than what was there.
-const LIMITS: Limits = Limits { bytes: usize::MAX, ..Limits::DOCUMENT };
+const LIMITS: Limits = Limits { bytes: usize::MAX, nodes: usize::MAX, ..Limits::DOCUMENT };
 
 /// A token does not begin in the middle of a word: a picture in Base64 holds every short start.
 fn begins(text: &[u8], at: usize, made: Made) -> bool {

@@ -4,7 +4,7 @@ use policy::Reason;
 use tool::ledger::{WaitStep, Waited};
 use tool::outcome::Failure;
 use tool::store::Expect;
-use tool::{CallId, Caller, Code, Step};
+use tool::{CallId, Caller, Code, Limits, Step};
 
 use super::index::{New, Phase};
 use super::kept::{Kept, key};
@@ -29,6 +29,13 @@ impl Gateway {
         let Some(waits) = self.waits.as_ref().filter(|_| plain) else {
             return Err(denied(Code::ApprovalRequired, reason));
         };
+        let (most, size) = (Limits::ARGUMENTS.bytes, looked.args.raw().bytes().len());
+        if size > most {
+            let told = format!(
+                "the call needs an approval, and arguments of {size} bytes cannot be kept for one; {most} can"
+            );
+            return Err(Refused::of(Failure::new(Code::TooLarge, told), reason));
+        }
         let kept = self.kept(id, principal, request, (&looked, reason));
         waits.keep(self, &kept).await.map_err(|failure| Refused::of(failure, reason))?;
         Ok(kept.waits())

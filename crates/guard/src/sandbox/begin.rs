@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::pipe::PipeFlags;
@@ -63,7 +63,12 @@ fn told<T, E: std::fmt::Display>(step: &str, result: Result<T, E>) -> Result<T, 
 
 /// Starts `order` in `cage`; answers once the program runs. What is refused is named.
 pub(crate) fn begin(order: Order, cage: Cage, streams: [OwnedFd; 3]) -> Result<Begun, String> {
-    let binary = if cage.this_binary { Some(told("this program", own_file())?) } else { None };
+    // What the cage does not see is opened while it can be: later it may be out of reach.
+    let binary = match (cage.this_binary, cage.from_outside) {
+        (true, _) => Some(told("this program", opened(Path::new("/proc/self/exe")))?),
+        (false, true) => Some(told("its program", opened(Path::new(&order.command)))?),
+        (false, false) => None,
+    };
     let mut work = None;
     if rustix::process::geteuid().is_root() {
         if let (Tier::Whole, Some(path)) = (cage.tier, &cage.work) {
@@ -152,9 +157,9 @@ fn line(mut from: &File) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn own_file() -> io::Result<OwnedFd> {
+fn opened(program: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat(CWD, "/proc/self/exe", flags, Mode::empty())?)
+    Ok(rustix::fs::openat(CWD, program, flags, Mode::empty())?)
 }
 
 /// A folder for nobody else; its name is not to be guessed, and making it fails where it is there.

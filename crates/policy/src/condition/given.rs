@@ -10,7 +10,7 @@ use cel::common::value::Val;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value as Json;
-use tool::Wall;
+use tool::{Args, Wall};
 
 use super::wants::{Fields, Wants};
 use super::{Fault, context};
@@ -22,6 +22,8 @@ pub(super) const ITEMS: usize = 1_000;
 const VALUES: usize = 10_000;
 /// The most bytes of all texts in it.
 const TEXT: usize = 64 << 10;
+/// The most bytes of the arguments as they came, with space and escapes.
+const LONGEST: usize = 1 << 20;
 
 /// The variables, and the fields of those that have settled ones.
 pub(super) const VARIABLES: &[(&str, &[&str])] = &[
@@ -213,17 +215,23 @@ impl Default for Left {
     }
 }
 
-/// What is named of the arguments; nothing where they are not named at all.
-fn arguments<'v>(json: &'v Json, fields: &Fields) -> Result<Option<Made<'v>>, Fault> {
+/// What is named of the arguments; nothing where they are not named at all. No tree is made of a text
+/// that is longer than all its parts may be together.
+fn arguments<'v>(args: &'v Args, fields: &Fields) -> Result<Option<Made<'v>>, Fault> {
+    if *fields == Fields::None {
+        return Ok(None);
+    }
+    if args.raw().bytes().len() > LONGEST {
+        return Err(large());
+    }
     let mut left = Left::default();
-    Ok(match (fields, json) {
-        (Fields::None, _) => None,
+    Ok(Some(match (fields, args.value()) {
         (Fields::These(names), Json::Object(object)) => {
             let there = names.iter().filter_map(|name| object.get_key_value(name));
-            Some(map(there, &mut left)?)
+            map(there, &mut left)?
         }
-        (Fields::These(_) | Fields::All, _) => Some(value(json, &mut left)?),
-    })
+        (_, json) => value(json, &mut left)?,
+    }))
 }
 
 fn large() -> Fault {

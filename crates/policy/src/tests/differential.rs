@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use identity::{Delegation, Narrowing, NewKey, Persona, Principal};
 use serde_json::{Map, Value};
-use tool::{CallerType, Effects, Level, Org, Safety, Traits, Wall};
+use tool::{Args, CallerType, Effects, Json, Level, Org, Safety, Traits, Wall};
 
 use super::model::{C, L, P, Q, R, T, judge};
 use super::random::Dice;
@@ -147,12 +147,12 @@ fn effect_of(word: &str) -> tool::Effect {
     word.parse().unwrap()
 }
 
-fn args(q: &Q) -> Value {
+fn args(q: &Q) -> Args {
     let number = q.n.map(|n| ("n", n.into()));
     let texts = [("s", &q.s), ("path", &q.path)];
     let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text.clone()?.into())));
     let all = number.into_iter().chain(texts).map(|(name, value)| (name.to_owned(), value));
-    Value::Object(all.collect::<Map<_, _>>())
+    Args::from_json(Json::of(&all.collect::<Map<String, Value>>())).unwrap()
 }
 
 /// What the policy says, and whether the explanation says so too.

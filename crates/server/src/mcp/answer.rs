@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use identity::Principal;
 use mcp::{Era, Message, Notification, Request, Response, Revision, code};
-use tool::{Json, Limits};
+use tool::Json;
 
 use super::asked::{Asked, Who};
 use super::body::{self, Reply};
@@ -12,6 +12,7 @@ use super::head::{Heads, Meta};
 use super::refused::Refused;
 use super::scope::Scope;
 use super::{about, call, follow, listen, lists, methods, task};
+use crate::rest::body::limits;
 use crate::state::Doors;
 
 /// Answers one message of `principal`, whose credential was verified, as Host and Origin were.
@@ -46,7 +47,8 @@ pub(crate) async fn taken(
 ) -> Reply {
     let heads = Heads(headers);
     let who = Who { doors, principal, scope };
-    match Message::read(body, Limits::DOCUMENT) {
+    let limits = limits(body.len());
+    match gateway::aside(body.len(), || Message::read(body, limits)) {
         Ok(Message::Request(request)) => {
             let replied = requested(who, heads, &request).await;
             replied.unwrap_or_else(|refused| refused.reply(Some(&request.id)))

@@ -7,6 +7,7 @@ use axum::body::{Body as Incoming, Bytes, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use http_body_util::LengthLimitError;
+use identity::Principal;
 use serde::de::DeserializeOwned;
 use tool::{Code, Json, Limits};
 
@@ -34,6 +35,34 @@ pub(crate) async fn read(body: Incoming, limit: usize) -> Result<Bytes, ApiError
     }
 }
 
+/// The same of a caller who has tools that take more: what is more than usual needs room.
+///
+/// # Errors
+/// As [`read`], and where there is no room.
+pub(crate) async fn read_large(
+    doors: &Doors,
+    principal: &Principal,
+    body: Incoming,
+) -> Result<Bytes, ApiError> {
+    let (usual, most) = (doors.parts.max_body, doors.largest_body(principal));
+    if most <= usual {
+        return read(body, usual).await;
+    }
+    match tokio::time::timeout(WAIT, doors.room.taken(body, usual, most)).await {
+        Ok(taken) => taken,
+        Err(_) => {
+            let told = format!("the body did not arrive within {} s", WAIT.as_secs());
+            Err(ApiError::new(Code::InvalidRequest, told))
+        }
+    }
+}
+
+/// What a body of this size may hold: a document's limits, or those of large arguments.
+pub(crate) fn limits(size: usize) -> Limits {
+    let (document, large) = (Limits::DOCUMENT, Limits::arguments(size));
+    Limits { bytes: document.bytes.max(size), nodes: document.nodes.max(large.nodes), ..document }
+}
+
 /// A JSON body, checked and not yet read.
 pub(super) struct Checked(pub(super) Json);
 
@@ -54,6 +83,25 @@ impl FromRequest<Doors> for Checked {
         let bytes = read(request.into_body(), doors.parts.max_body).await?;
         let text = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
         Json::check(text, Limits::DOCUMENT).map(Self).map_err(|error| bad_body(&error.to_string()))
+    }
+}
+
+/// The same, of a caller who has tools that take more.
+pub(super) struct Large(pub(super) Checked);
+
+impl FromRequest<Doors> for Large {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, doors: &Doors) -> Result<Self, ApiError> {
+        let Some(principal) = request.extensions().get::<Principal>().cloned() else {
+            return Checked::from_request(request, doors).await.map(Self);
+        };
+        let bytes = read_large(doors, &principal, request.into_body()).await?;
+        let text = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
+        let limits = limits(text.len());
+        let checked = gateway::aside(text.len(), || Json::check(text, limits));
+        let checked = checked.map_err(|error| bad_body(&error.to_string()))?;
+        Ok(Self(Checked(checked)))
     }
 }
 

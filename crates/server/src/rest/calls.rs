@@ -19,7 +19,7 @@ use tool::{CallId, CallerType, Code, Json, Outcome, Step};
 use uuid::Uuid;
 
 use super::asked_for;
-use super::body::{Checked, Params};
+use super::body::{Checked, Large, Params};
 use super::route::{Param, Route};
 use crate::context;
 use crate::error::ApiError;
@@ -139,6 +139,19 @@ struct CallBody {
     task_type: Option<String>,
 }
 
+impl CallBody {
+    /// The arguments are taken as they stand: they may be large, and are neither copied nor checked again.
+    fn of(body: &Checked) -> Result<Self, ApiError> {
+        let arguments = body.0.get("arguments");
+        let rest = match arguments {
+            Some(_) => Checked(body.0.with("arguments", &Json::of(&()))),
+            None => Checked(body.0.clone()),
+        };
+        let arguments = arguments.filter(|args| args.kind() != "null");
+        Ok(Self { arguments, ..rest.read()? })
+    }
+}
+
 /// What came of it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct CallReply {
@@ -212,7 +225,7 @@ async fn call(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
     Params(asked): Params<Asked>,
-    body: Checked,
+    Large(body): Large,
 ) -> Result<Response, ApiError> {
     let timeout = asked.timeout_ms.map(std::time::Duration::from_millis);
     let wait = asked.wait.as_deref().map(held::patience).transpose()?;
@@ -225,7 +238,9 @@ async fn call(
         }
     };
     match asked.format.as_deref() {
-        None | Some("native") => one_call(&doors, &principal, (body.read()?, wait, envelope)).await,
+        None | Some("native") => {
+            one_call(&doors, &principal, (CallBody::of(&body)?, wait, envelope)).await
+        }
         Some(_) if envelope => {
             Err(ApiError::new(Code::InvalidRequest, "`envelope` goes with no other `format`"))
         }

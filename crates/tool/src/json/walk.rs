@@ -40,6 +40,38 @@ impl<'t> Iterator for Members<'t> {
     }
 }
 
+/// The elements of an array, in order, each as it stands. Nothing for anything else.
+pub(super) struct Elements<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Elements<'t> {
+    /// `text` was checked.
+    pub(super) fn of(text: &'t str) -> Self {
+        let open = blank(text.as_bytes(), 0);
+        let array = text.as_bytes().get(open) == Some(&b'[');
+        Self { text, at: if array { open + 1 } else { text.len() } }
+    }
+}
+
+impl<'t> Iterator for Elements<'t> {
+    type Item = &'t str;
+
+    fn next(&mut self) -> Option<&'t str> {
+        let bytes = self.text.as_bytes();
+        let mut value = blank(bytes, self.at);
+        if bytes.get(value) == Some(&b',') {
+            value = blank(bytes, value + 1);
+        }
+        if matches!(bytes.get(value), None | Some(b']')) {
+            return None;
+        }
+        self.at = end(bytes, value);
+        self.text.get(value..self.at)
+    }
+}
+
 /// What stands between the quotes of a string; borrowed, where nothing is escaped.
 pub(super) fn unquoted(string: &str) -> Option<Cow<'_, str>> {
     let inside = string.strip_prefix('"')?.strip_suffix('"')?;

@@ -4,6 +4,7 @@ mod arguments;
 mod call;
 mod count;
 mod export;
+mod install;
 mod list;
 mod show;
 
@@ -13,7 +14,7 @@ use super::context::Context;
 use super::failure::{Exit, Failure};
 use super::ui::Ui;
 
-/// List tools, count and export them, look at one, call one.
+/// List tools, count and export them, look at one, call one; install what a built-in one runs.
 #[derive(Debug, Subcommand)]
 pub(super) enum Tool {
     List(list::List),
@@ -21,6 +22,7 @@ pub(super) enum Tool {
     Export(export::Export),
     Show(show::Show),
     Call(call::Call),
+    Install(install::Install),
 }
 
 impl Tool {
@@ -31,6 +33,7 @@ impl Tool {
             Self::Export(command) => command.run(context, ui).await,
             Self::Show(command) => command.run(context, ui).await,
             Self::Call(command) => command.run(context, ui).await,
+            Self::Install(command) => command.run(context, ui).await,
         }
     }
 }

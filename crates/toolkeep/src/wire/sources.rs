@@ -95,7 +95,7 @@ impl Workshop {
             artefacts: self.artefacts.clone(),
             cages: Some(Arc::clone(&self.cages)),
             endpoints: endpoints(&config.builtins),
-            ruff: Ruff::among(&self.launcher, self.programs()),
+            ruff: Some(Ruff::among(&self.cages, self.programs())),
             narrowings: config.builtins.tools.clone(),
         };
         let computing = builtins_math::all(&self.clock, self.artefacts.clone());
@@ -123,7 +123,7 @@ impl Workshop {
 
     /// Folders with programs: our own first, then the environment's.
     fn programs(&self) -> impl Iterator<Item = PathBuf> {
-        let own = self.files.data.join("tools/ruff/bin");
+        let own = self.files.data.join(builtins::RUFF);
         let path = self.environment.get("PATH").unwrap_or_default();
         std::iter::once(own).chain(std::env::split_paths(path).collect::<Vec<_>>())
     }

@@ -51,6 +51,7 @@ pub(super) fn read(
         destructive: fields.flag("destructive")?.unwrap_or(base.destructive),
         callers: callers(fields)?.unwrap_or(base.callers),
         timeout: limit.or(base.timeout),
+        arguments: base.arguments,
         approval: base.approval,
         allowed_paths: base.allowed_paths,
     })

@@ -1,43 +1,62 @@
-//! ruff, as a process: the code goes in, its findings come out. No file, no configuration, no cache.
+//! ruff, as a process in a cage: the code goes in, its findings come out. No file, no configuration, no
+//! cache.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use guard::process::{Exit, Launcher, Spec};
+use guard::process::{Exit, Spec};
+use guard::sandbox::{Cage, Share};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::Issue;
+use crate::cages::Cages;
 
 /// For one run.
 const LIMIT: Duration = Duration::from_secs(20);
 /// Bytes of what it says.
 const MOST: u64 = 8 << 20;
+/// Bytes it may have in memory.
+const MEMORY: u64 = 512 << 20;
 /// Findings that are told.
 const ISSUES: usize = 1_000;
 /// Rules that are looked at: pycodestyle's, pyflakes', and the usual slips.
 const SELECT: &str = "--select=E,W,F,B,UP,I";
 
-/// A ruff that is installed.
+/// Where a ruff may be installed, and the cage it runs in.
 #[derive(Debug, Clone)]
 pub struct Ruff {
-    launcher: Launcher,
-    program: PathBuf,
+    cages: Arc<Cages>,
+    places: Vec<PathBuf>,
 }
 
 impl Ruff {
-    /// The first of these folders that has one.
-    pub fn among(launcher: &Launcher, folders: impl IntoIterator<Item = PathBuf>) -> Option<Self> {
-        let mut places =
-            folders.into_iter().filter(|it| it.is_absolute()).map(|it| it.join("ruff"));
-        let program = places.find(|path| is_program(path))?;
-        Some(Self { launcher: launcher.clone(), program })
+    /// The first of these folders that has one, at the moment that it is needed: it may be installed while
+    /// the server runs.
+    pub fn among(cages: &Arc<Cages>, folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        let places = folders.into_iter().filter(|it| it.is_absolute()).map(|it| it.join("ruff"));
+        Self { cages: Arc::clone(cages), places: places.collect() }
     }
 
-    pub(super) async fn check(&self, code: &str) -> Result<Vec<Issue>, String> {
+    /// The program, where there is one and a cage for it.
+    pub async fn program(&self) -> Option<PathBuf> {
+        let program = self.places.iter().find(|path| is_program(path))?.clone();
+        self.cages.tier().await.is_ok().then_some(program)
+    }
+
+    /// What the program says of its version, run as it is for a call.
+    ///
+    /// # Errors
+    /// Why it does not run, in words.
+    pub async fn version(&self) -> Result<String, String> {
+        let program = self.places.iter().find(|path| is_program(path)).ok_or("it is not there")?;
+        self.run(program, &["--version"], "").await.map(|told| told.trim().to_owned())
+    }
+
+    pub(super) async fn check(&self, program: &Path, code: &str) -> Result<Vec<Issue>, String> {
         let args = ["check", "--isolated", "--no-cache", SELECT, "--output-format=json", "-"];
-        // 1 says that there is something to tell.
-        let out = self.run(&args, code, &[0, 1]).await?;
+        let out = self.run(program, &args, code).await?;
         let found: Vec<Value> =
             serde_json::from_str(&out).map_err(|error| format!("ruff's answer: {error}"))?;
         let text = |it: &Value, at: &str| it.pointer(at).and_then(Value::as_str).map(str::to_owned);
@@ -54,17 +73,18 @@ impl Ruff {
         Ok(found.iter().take(ISSUES).map(one).collect())
     }
 
-    pub(super) async fn fix(&self, code: &str) -> Result<String, String> {
+    pub(super) async fn fix(&self, program: &Path, code: &str) -> Result<String, String> {
         let args = ["check", "--isolated", "--no-cache", SELECT, "--fix-only", "--quiet", "-"];
-        self.run(&args, code, &[0, 1]).await
+        self.run(program, &args, code).await
     }
 
-    async fn run(&self, args: &[&str], code: &str, good: &[i32]) -> Result<String, String> {
-        let ran = tokio::time::timeout(LIMIT, self.ran(args, code)).await;
+    async fn run(&self, program: &Path, args: &[&str], code: &str) -> Result<String, String> {
+        let ran = tokio::time::timeout(LIMIT, self.ran(program, args, code)).await;
         let (exit, out, err) =
             ran.map_err(|_| format!("ruff has not ended within {}s", LIMIT.as_secs()))??;
         match exit {
-            Exit::Code(code) if good.contains(&code) => Ok(out),
+            // 1 says that there is something to tell.
+            Exit::Code(0 | 1) => Ok(out),
             other => {
                 let err: String = err.chars().take(300).flat_map(char::escape_debug).collect();
                 Err(format!("ruff failed ({other:?}): {err}"))
@@ -72,16 +92,24 @@ impl Ruff {
         }
     }
 
-    async fn ran(&self, args: &[&str], code: &str) -> Result<(Exit, String, String), String> {
+    async fn ran(
+        &self,
+        program: &Path,
+        args: &[&str],
+        code: &str,
+    ) -> Result<(Exit, String, String), String> {
+        let mut cage = Cage::new(self.cages.tier().await?);
+        cage.from_outside = true;
+        cage.share = Share { cpu: 30, together: MEMORY, file: 0, ..cage.share };
         let spec = Spec {
-            command: self.program.to_string_lossy().into_owned(),
+            command: program.to_string_lossy().into_owned(),
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
             env: vec![("RUFF_NO_CACHE".to_owned(), "true".into())],
             cwd: Some(PathBuf::from("/")),
             clear_env: true,
-            ..Spec::default()
+            cage: Some(cage),
         };
-        let mut child = self.launcher.spawn(&spec).map_err(|error| error.to_string())?;
+        let mut child = self.cages.launcher().spawn(&spec).map_err(|error| error.to_string())?;
         let (stdin, stdout, stderr) = (child.stdin(), child.stdout(), child.stderr());
         let write = async {
             if let Some(mut stdin) = stdin {

@@ -1,13 +1,11 @@
 //! Lines for a shell, and texts that become one where nobody takes care.
 
-use std::time::{Duration, Instant};
-
 use guard::process::{Exit, Launcher, Spec};
 use guard::sandbox::{Cage, Tier};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 
-use super::{marks, naive, rows};
+use super::{marks, rows};
 use crate::calls::{BIN, Stage, value};
 
 fn text<'a>(row: &'a Value, field: &str) -> &'a str {
@@ -86,54 +84,4 @@ async fn as_lines_of_a_shell_they_do_nothing_outside() {
     assert_eq!(marks(), [] as [std::path::PathBuf; 0]);
     assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 1);
     println!("command_injection, as a line: {ran} rows, 0 outside");
-}
-
-/// What a row's answer must hold, or must not.
-fn judged(scenario: &str, told: &Value) -> bool {
-    let out = told["stdout"].to_string() + &told["stderr"].to_string();
-    match scenario {
-        "cpu" | "stderr flood" => told["returncode"] == -1 || told["truncated"] == true,
-        "fd" => out.contains("Too many open files"),
-        "inherit fd" => {
-            !out.contains("-> /home") && !out.contains("-> /root") && told["returncode"] != 0
-        }
-        "suid" => !out.contains("uid=0"),
-        "write outside" => !std::path::Path::new("/etc/x").exists(),
-        "cwd escape" => !out.contains(".ssh") && !out.contains(".cargo"),
-        "core dump" => told["returncode"] == -11,
-        "tcp out" | "raw socket" | "mount" | "unix socket" => told["returncode"] != 0,
-        _ => true,
-    }
-}
-
-#[tokio::test]
-async fn the_scenarios_of_a_shell_hold() {
-    let Some(rows) = rows::<Value>("command_injection.jsonl") else { return };
-    let mut ran = 0;
-    for row in rows.iter().filter(|row| row.get("scenario").is_some()) {
-        let stage = Stage::new().await;
-        let (scenario, command) = (text(row, "scenario"), text(row, "command"));
-        std::fs::write(stage.work.path().join("row.sh"), format!("{command}\n")).unwrap();
-        let began = Instant::now();
-        let args = json!({"command": "exec bash row.sh", "timeout": 2});
-        let told = value(&stage.call("run_shell", &args).await);
-        assert!(began.elapsed() < Duration::from_secs(30), "{scenario}");
-        assert!(judged(scenario, &told), "{scenario}: {told}");
-        let left = std::fs::read_dir(stage.work.path()).unwrap().flatten();
-        assert!(left.map(|entry| entry.file_name()).all(|name| name != "core"), "{scenario}");
-        ran += 1;
-    }
-    assert_eq!(marks(), [] as [std::path::PathBuf; 0]);
-    assert!(ran >= 20, "{ran}");
-    println!("command_injection, scenarios: {ran} rows, 0 escapes");
-}
-
-/// The control: without a cage the machine is there to be seen.
-#[test]
-fn without_a_cage_scenarios_get_somewhere() {
-    let folder = tempfile::tempdir().unwrap();
-    let (_, told) =
-        naive("sh", &["-c", "ls /proc/self/fd | wc -l; cat /etc/passwd; hostname"], folder.path())
-            .unwrap();
-    assert!(told.contains("root:x:0:0") && !told.ends_with("\ncage\n"), "{told}");
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::{archives, paths, patterns, urls};
+use super::{archives, paths, patterns, torture, urls};
 
 pub(super) type Row = Map<String, Value>;
 
@@ -51,10 +51,15 @@ pub(super) fn tree(at: &Path, without: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 /// All families in one table. None may have got out, and of each the naive way must have.
 #[tokio::test]
 async fn golden_no_attack_gets_out() {
-    let families =
-        [urls::run().await, paths::run().await, archives::run().await, patterns::run().await];
+    let families = [
+        urls::run().await,
+        paths::run().await,
+        archives::run().await,
+        patterns::run().await,
+        torture::run().await,
+    ];
     let families: Vec<_> = families.into_iter().flatten().collect();
-    if families.len() < 4 {
+    if families.len() < 5 {
         return;
     }
     let mut table =

@@ -15,8 +15,8 @@ use crate::cli::failure::{Exit, Failure};
 use crate::cli::near;
 use crate::cli::ui::{Ui, clean};
 
-/// The largest arguments that are read, in bytes: what the server takes.
-const ARGUMENTS: u64 = 1 << 20;
+/// The largest arguments that are read, in bytes: what the server takes at most.
+const ARGUMENTS: u64 = tool::Limits::MOST_ARGUMENTS as u64;
 /// How long one request waits for a decision; then it is asked again.
 const WAIT: &str = "20s";
 

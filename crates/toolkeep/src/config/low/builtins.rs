@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::SafetyWord;
+use super::{SafetyWord, Size};
 use crate::config::field::Field;
 
 /// The built-in tools: what they may reach, and what each may do less than it is shipped with.
@@ -63,6 +63,8 @@ pub(in crate::config) struct Narrowing {
     pub(in crate::config) chain: Field<bool>,
     /// A shorter time for one call than it has.
     pub(in crate::config) timeout: Field<String>,
+    /// Less text in its arguments than it takes, such as `1MiB`.
+    pub(in crate::config) arguments: Field<Size>,
     /// By name of a parameter that is a number: a lower maximum than it has.
     pub(in crate::config) maximum: Field<BTreeMap<String, Field<u64>>>,
 }

@@ -1,9 +1,12 @@
 //! The built-in tools: folders, partners on the net, and what is taken from single tools.
 
+use std::sync::Arc;
+
 use builtins::{Endpoint, Narrowing};
-use tool::{Level, Safety};
+use tool::{Clock, Level, Safety};
 
 use super::Resolver;
+use crate::clock::SystemClock;
 use crate::config::Place;
 use crate::config::field::Field;
 use crate::config::high::{BuiltinsConfig, FolderConfig, SearchConfig};
@@ -84,7 +87,7 @@ impl Resolver<'_> {
         };
         let before = self.sink.count();
         let narrowing = self.read(low);
-        if let Err(why) = narrowing.check(name) {
+        if let Err(why) = checked(&narrowing, name) {
             self.sink.tell(place, why, "built-in tools can only be narrowed; see their reference");
         }
         let sound = field.is_sound() && self.sink.count() == before;
@@ -117,11 +120,23 @@ impl Resolver<'_> {
             destructive: low.destructive.get().copied(),
             chain: low.chain.get().copied(),
             timeout,
+            arguments: self.size(&low.arguments, tool::Limits::MOST_ARGUMENTS),
             maximum: maximum
                 .filter_map(|(name, most)| Some((name.clone(), *most.get()?)))
                 .collect(),
         }
     }
+}
+
+/// Also of those that another crate has.
+fn checked(narrowing: &Narrowing, name: &str) -> Result<(), String> {
+    if !builtins_math::names().any(|known| known == name) {
+        return narrowing.check(name);
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let all = builtins_math::all(&clock, None);
+    let found = all.iter().find(|builtin| builtin.tool.name.as_str() == name);
+    found.map_or(Ok(()), |builtin| narrowing.check_tool(&builtin.tool))
 }
 
 #[cfg(test)]
@@ -137,23 +152,29 @@ mod tests {
     fn a_tool_is_narrowed_and_never_widened() {
         let text = "version: 1\nbuiltins:\n  roots: [{ path: /srv/a, write: true, protect: [x/y] }]\n  \
                     search: { searxng: 'http://127.0.0.1:8888' }\n  tools:\n    write_file: { enabled: false }\n    \
-                    read_file: { safety: dangerous, maximum: { max_bytes: 100 }, timeout: 2s }\n";
+                    read_file: { safety: dangerous, maximum: { max_bytes: 100 }, timeout: 2s }\n    sql_query: { arguments: 2MiB }\n";
         let config = good(text);
         assert!(config.builtins.tools["write_file"].off);
         assert_eq!(config.builtins.tools["read_file"].maximum["max_bytes"], 100);
+        assert_eq!(config.builtins.tools["sql_query"].arguments, Some(2 << 20));
         assert_eq!(config.builtins.roots[0].protect, ["x/y"]);
         for (wrong, told) in [
             ("write_file: { safety: safe }", "`safety`"),
             ("read_file: { maximum: { max_bytes: 99000000 } }", "max_bytes"),
             ("read_file: { maximum: { path: 1 } }", "path"),
             ("read_file: { chain: true, required_permission: guest }", "required_permission"),
+            ("sql_query: { arguments: 65MiB }", "out of range"),
+            ("read_file: { arguments: 2MiB }", "`arguments`"),
             ("rm: { enabled: false }", "`rm`"),
+            ("mcmc: { maximum: { n_samples: 5 } }", "`maximum`"),
         ] {
             let text = format!("version: 1\nbuiltins:\n  tools:\n    {wrong}\n");
             let (refused, faults) = self::told(&text);
             assert!(faults.len() == 1 && faults[0].contains(told), "{wrong}: {faults:?}");
             assert!(refused, "{wrong}");
         }
+        let math = "version: 1\nbuiltins: { tools: { mcmc: { enabled: false }, calculate: { safety: dangerous } } }\n";
+        assert!(good(math).builtins.tools["mcmc"].off);
         for wrong in [
             "roots: [{ write: true }]",
             "search: { searxng: 'ftp://x' }",

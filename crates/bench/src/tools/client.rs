@@ -1,0 +1,90 @@
+//! The REST door, as a client of both keys uses it.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{Method, Request};
+use http_body_util::{BodyExt as _, Full};
+use serde_json::{Value, json};
+
+use crate::message::connect;
+
+/// One server, with the agent's key and the owner's.
+pub(super) struct Client {
+    address: SocketAddr,
+    agent: String,
+    owner: String,
+}
+
+impl Client {
+    pub(super) fn of(address: SocketAddr, folder: &Path) -> Result<Self, String> {
+        let key = |name: &str| {
+            let text = fs::read_to_string(folder.join("data").join(name));
+            text.map(|text| text.trim().to_owned()).map_err(|e| format!("{name}: {e}"))
+        };
+        Ok(Self { address, agent: key("agent.key")?, owner: key("owner.key")? })
+    }
+
+    async fn sent(&self, key: &str, request: (Method, &str), body: Bytes) -> Result<Bytes, String> {
+        let (method, path) = request;
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, self.address.to_string())
+            .header(CONTENT_TYPE, "application/json")
+            .header(AUTHORIZATION, format!("Bearer {key}"))
+            .body(Full::new(body))
+            .map_err(|e| e.to_string())?;
+        let lost = |e: hyper::Error| format!("{path}: {e}");
+        let answer = connect(self.address).await?.send_request(request).await.map_err(lost)?;
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await.map_err(lost)?.to_bytes();
+        if head.status.is_success() {
+            return Ok(body);
+        }
+        let start = String::from_utf8_lossy(body.get(..body.len().min(500)).unwrap_or_default());
+        Err(format!("{path}: {}: {start}", head.status))
+    }
+
+    async fn json(&self, key: &str, path: &str, body: String) -> Result<Value, String> {
+        let answer = self.sent(key, (Method::POST, path), body.into()).await?;
+        serde_json::from_slice(&answer).map_err(|e| format!("{path}: {e}"))
+    }
+
+    /// How many tools the agent may call.
+    pub(super) async fn offered(&self) -> Result<usize, String> {
+        let list =
+            self.sent(&self.agent, (Method::GET, "/v1/tools?limit=1000"), Bytes::new()).await?;
+        let list: Value = serde_json::from_slice(&list).map_err(|e| e.to_string())?;
+        Ok(list.get("tools").and_then(Value::as_array).map_or(0, Vec::len))
+    }
+
+    pub(super) async fn call(&self, body: String) -> Result<Value, String> {
+        self.json(&self.agent, "/v1/calls", body).await
+    }
+
+    pub(super) async fn approve(&self, id: &str) -> Result<(), String> {
+        let path = format!("/v1/approvals/{id}/approve");
+        self.json(&self.owner, &path, json!({}).to_string()).await.map(drop)
+    }
+
+    pub(super) async fn resume(&self, id: &str) -> Result<Value, String> {
+        self.json(&self.agent, &format!("/v1/calls/{id}/resume?wait=30s"), String::new()).await
+    }
+
+    /// The result of an answer, also where it was too large and is kept aside.
+    pub(super) async fn whole(&self, answer: &Value) -> Result<Vec<u8>, String> {
+        let result = answer.get("result").ok_or("an answer without a result")?;
+        match result.pointer("/artefact/id").and_then(Value::as_str) {
+            Some(id) => {
+                let path = format!("/v1/artefacts/{id}");
+                let whole = self.sent(&self.agent, (Method::GET, &path), Bytes::new()).await?;
+                Ok(whole.to_vec())
+            }
+            None => Ok(result.to_string().into_bytes()),
+        }
+    }
+}

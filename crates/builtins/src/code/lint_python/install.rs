@@ -1,0 +1,204 @@
+//! ruff from the Python package index: one version, known by its digest before it is fetched.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Cursor, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use guard::egress::{Class, Egress};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use url::Url;
+
+use crate::web::Endpoint;
+
+/// For the list of files, and for the file.
+const LIST: (Duration, usize) = (Duration::from_secs(60), 64 << 20);
+const WHEEL: (Duration, usize) = (Duration::from_mins(10), 64 << 20);
+/// Bytes of the program.
+const PROGRAM: u64 = 256 << 20;
+/// The index of everyone.
+const INDEX: &str = "https://pypi.org/simple";
+/// The form of lists that is asked for (PEP 691), and the older one (PEP 503).
+const FORMS: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.1";
+
+const VERSION: &str = "0.17.6";
+/// By architecture and C library: the file of [`VERSION`], and its SHA-256.
+const FILES: [(&str, &str, &str, &str); 4] = [
+    (
+        "x86_64",
+        "gnu",
+        "manylinux_2_17_x86_64.manylinux2014_x86_64",
+        "aa3b08254a732acba246891089a152c47c5733dc36b8ecb76ce8602f8326e5e4",
+    ),
+    (
+        "aarch64",
+        "gnu",
+        "manylinux_2_17_aarch64.manylinux2014_aarch64",
+        "435241c61af5909a022f76219d3d1bf24730dc1bf0acabb5ddf4b569ab3cbb30",
+    ),
+    (
+        "x86_64",
+        "musl",
+        "musllinux_1_2_x86_64",
+        "3db61f5015600543a581b07fa7f6f64afa0eeedefe16034cadd88c4074087582",
+    ),
+    (
+        "aarch64",
+        "musl",
+        "musllinux_1_2_aarch64",
+        "fb589e032806bb942e4fb526f30b80a1a64112147ed9f1d38cc3de2e255b6f45",
+    ),
+];
+
+/// What is installed: one file of an index, by name and digest, and one program in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    /// The project.
+    pub project: String,
+    /// Its version.
+    pub version: String,
+    /// The name of the file.
+    pub file: String,
+    /// SHA-256 of the file, in hexadecimal digits.
+    pub sha256: String,
+    /// The program's place in the file.
+    pub member: String,
+}
+
+impl Package {
+    /// The ruff for this machine; nothing where none is known.
+    pub fn ruff() -> Option<Self> {
+        let library = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
+        let fits =
+            |it: &&(&str, &str, &str, &str)| it.0 == std::env::consts::ARCH && it.1 == library;
+        let (_, _, platform, sha256) = FILES.iter().find(fits)?;
+        Some(Self {
+            project: "ruff".to_owned(),
+            version: VERSION.to_owned(),
+            file: format!("ruff-{VERSION}-py3-none-{platform}.whl"),
+            sha256: (*sha256).to_owned(),
+            member: format!("ruff-{VERSION}.data/scripts/ruff"),
+        })
+    }
+
+    /// The program in the file, where it is the file that was meant.
+    fn program(&self, wheel: &[u8]) -> Result<Vec<u8>, String> {
+        let mut digest = String::new();
+        for byte in Sha256::digest(wheel) {
+            let _written = write!(digest, "{byte:02x}");
+        }
+        if digest != self.sha256 {
+            let Self { file, sha256, .. } = self;
+            return Err(format!(
+                "`{file}` has the SHA-256 {digest} and must have {sha256}: it is another file, and was not \
+                 installed"
+            ));
+        }
+        let unread = |error: zip::result::ZipError| format!("`{}`: {error}", self.file);
+        let mut archive = zip::ZipArchive::new(Cursor::new(wheel)).map_err(unread)?;
+        let member = archive.by_name(&self.member).map_err(unread)?;
+        let mut program = Vec::new();
+        let read = member.take(PROGRAM).read_to_end(&mut program);
+        read.map_err(|error| format!("`{}`: {error}", self.file))?;
+        Ok(program)
+    }
+}
+
+/// What was installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installed {
+    /// The program.
+    pub program: PathBuf,
+    /// Where it came from.
+    pub url: String,
+}
+
+/// Fetches `package` from the index at `index`, or from everyone's, and puts its program into `folder`.
+/// Files at another origin than the operator's index must be at public addresses.
+///
+/// # Errors
+/// In words: the index, the file or the folder, and what is wrong with it.
+pub async fn install(
+    egress: &Egress,
+    index: Option<&str>,
+    package: &Package,
+    folder: &Path,
+) -> Result<Installed, String> {
+    let Package { project, file, .. } = package;
+    let base = index.unwrap_or(INDEX).trim_end_matches('/');
+    let list = Url::parse(&format!("{base}/{project}/"))
+        .map_err(|error| format!("`{base}` is no address of an index: {error}"))?;
+    let own = index.map(Endpoint::operators).transpose()?;
+    let of_index = own.unwrap_or_else(|| Endpoint::public(base));
+    let listed = of_index.fetched(egress, list.as_str(), FORMS, LIST).await?;
+    let url = address(&listed, &list, file)
+        .ok_or_else(|| format!("the index at {list} does not have `{file}`"))?;
+    let of_file = if url.origin() == list.origin() {
+        of_index
+    } else {
+        Endpoint::of(url.as_str(), Class::Upstream)
+    };
+    let wheel = of_file.fetched(egress, url.as_str(), "*/*", WHEEL).await?;
+    let (package, folder) = (package.clone(), folder.to_owned());
+    let put = tokio::task::spawn_blocking(move || {
+        let program = package.program(&wheel)?;
+        put(&folder, &package.project, &program)
+    });
+    let program = put.await.map_err(|_| "the installation broke down".to_owned())??;
+    Ok(Installed { program, url: url.to_string() })
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    files: Vec<File>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    filename: String,
+    url: String,
+}
+
+/// Where the list says that the file is.
+fn address(listed: &Bytes, list: &Url, file: &str) -> Option<Url> {
+    if let Ok(Listed { files }) = serde_json::from_slice(listed) {
+        let found = files.into_iter().find(|it| it.filename == file)?;
+        return list.join(&found.url).ok();
+    }
+    // The older form: a page of links, each with the file's name.
+    let page = std::str::from_utf8(listed).ok()?;
+    let (before, _) = page.split_once(&format!(">{file}<"))?;
+    let (_, link) = before.rsplit_once("href=\"")?;
+    let link = link.split('"').next()?.replace("&amp;", "&");
+    let mut url = list.join(&link).ok()?;
+    url.set_fragment(None);
+    Some(url)
+}
+
+/// The whole program or nothing; one that runs is not written into.
+fn put(folder: &Path, name: &str, program: &[u8]) -> Result<PathBuf, String> {
+    let told = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let mut make = fs::DirBuilder::new();
+    make.recursive(true).mode(0o700).create(folder).map_err(told)?;
+    let (part, place) = (folder.join(format!(".{name}-{}", std::process::id())), folder.join(name));
+    let write = || {
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o755).open(&part)?;
+        file.write_all(program)?;
+        file.sync_all()?;
+        fs::rename(&part, &place)?;
+        fs::File::open(folder)?.sync_all()
+    };
+    let written = write();
+    if written.is_err() {
+        let _gone = fs::remove_file(&part);
+    }
+    written.map(|()| place).map_err(told)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! JSON that parsers disagree on, as arguments of every tool that takes JSON: what is none is refused
+//! before a tool sees it, what is some is read by all of them as Python reads it.
+
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use guard::process::Launcher;
+use serde_json::Value;
+
+use super::table::{Family, Row, text};
+use super::{naive, rows};
+use crate::calls::BIN;
+use crate::stage::Stage;
+
+/// What stands around the value: the tool, before and behind.
+const AROUND: [(&str, &str, &str); 5] = [
+    ("json_query", r#"{"query":"@","data":"#, "}"),
+    ("json_to_csv", r#"{"data":[{"a":"#, "}]}"),
+    ("sql_query", r#"{"query":"SELECT a FROM t","tables":{"t":[{"a":"#, "}]}}"),
+    ("python_eval", r#"{"expression":"x","variables":{"x":"#, "}}"),
+    ("echo", r#"{"message":"m","value":"#, "}"),
+];
+/// What a careless reader takes.
+const NAIVE: &str = "
+import json, sys
+taken = 0
+for line in open(sys.argv[1]):
+    try:
+        json.loads(bytes.fromhex(line).decode('utf-8', 'replace'))
+        taken += 1
+    except (ValueError, RecursionError):
+        pass
+print(taken)
+";
+
+pub(super) async fn run() -> Option<Family> {
+    let rows = rows::<Row>("json_torture.jsonl")?;
+    let launcher = Launcher::new(PathBuf::from(BIN), vec!["__launch".into()]);
+    let stage = Stage::with(Some(launcher), None).await;
+    let (mut tried, mut refused, mut wrong) = (0, 0, Vec::new());
+    let mut none = String::new();
+    for row in rows.iter().filter(|row| row.contains_key("b64")) {
+        let (name, body) = (text(row, "name").unwrap_or_default(), text(row, "b64").unwrap());
+        let body = STANDARD.decode(body).unwrap();
+        if name.starts_with("n_") {
+            none += &body.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            none.push('\n');
+        }
+        for (tool, before, behind) in AROUND {
+            let whole = [before.as_bytes(), &body, behind.as_bytes()].concat();
+            let answer = stage.call_raw(tool, whole).await;
+            tried += 1;
+            refused += usize::from(answer.is_err());
+            // A key twice is refused: two readers could read two values.
+            let fine = match name.split('_').next() {
+                Some("n") => answer.is_err(),
+                Some("y") if name.contains("duplicated_key") => answer.is_err(),
+                Some("y") => answer.is_ok() && reads(tool, &answer, &body),
+                _ => true,
+            };
+            if !fine {
+                wrong.push(format!("{tool} {name}: {answer:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let file = stage.home.path().join("none");
+    std::fs::write(&file, none).unwrap();
+    let taken = naive("python3", &["-c", NAIVE, file.to_str().unwrap()], stage.home.path());
+    Some(Family {
+        name: "JSON that is none, or is doubtful",
+        tools: "json_query, json_to_csv, sql_query, python_eval, echo",
+        tried,
+        refused,
+        escapes: wrong.len(),
+        naive: taken.map_or(0, |(_, told)| told.trim().parse().unwrap_or(0)),
+    })
+}
+
+/// Those that give the value back give back what it is.
+fn reads(tool: &str, answer: &Result<Value, Value>, body: &[u8]) -> bool {
+    let wanted: Value = serde_json::from_slice(body).unwrap();
+    match (tool, answer) {
+        ("json_query", Ok(found)) => *found == wanted,
+        ("echo", Ok(found)) => found["echo"]["value"] == wanted,
+        (_, found) => found.is_ok(),
+    }
+}

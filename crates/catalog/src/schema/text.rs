@@ -1,0 +1,227 @@
+//! Whether a text fits a schema, without a tree of it: for arguments that are large.
+//!
+//! It knows the words that such tools are described in. What it does not know it is not sure of, and
+//! leaves to the validator.
+
+use serde_json::{Map, Value};
+use tool::json::Look;
+
+use super::ArgumentFault;
+
+/// Values up to this are compared with those of an `enum`, in bytes.
+const SHORT: usize = 1_024;
+
+/// What does not fit, or that it is not for this one to say.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    Fault(ArgumentFault),
+    Unsure,
+}
+
+type Fits = Result<(), Trouble>;
+
+/// Judges `text` at the pointer `at`.
+pub(super) fn fits(schema: &Value, text: Look<'_>, at: &str) -> Fits {
+    let words = match schema {
+        Value::Bool(true) => return Ok(()),
+        Value::Object(words) => words,
+        _ => return Err(Trouble::Unsure),
+    };
+    for (word, value) in words {
+        match word.as_str() {
+            "$schema" | "title" | "description" | "$comment" | "default" | "examples"
+            | "deprecated" => {}
+            "type" => kind(value, text, at)?,
+            "enum" => among(value, text, at)?,
+            "minLength" | "maxLength" => length((word, value), text, at)?,
+            "minimum" | "maximum" => number((word, value), text, at)?,
+            // Looked at with `properties`, or by itself where there are none.
+            "additionalProperties" if words.contains_key("properties") => {}
+            "properties" | "additionalProperties" => members(words, text, at)?,
+            "required" => required(value, text, at)?,
+            "items" => items(value, text, at)?,
+            _ => return Err(Trouble::Unsure),
+        }
+    }
+    Ok(())
+}
+
+fn fault(at: &str, message: String) -> Fits {
+    Err(Trouble::Fault(ArgumentFault { at: at.to_owned(), message }))
+}
+
+fn kind(wanted: &Value, text: Look<'_>, at: &str) -> Fits {
+    let is = |kind: &Value| match (kind.as_str(), text.kind()) {
+        (Some("integer"), "number") => {
+            text.as_str().parse::<f64>().is_ok_and(|number| number.fract() == 0.0)
+        }
+        (Some(kind), found) => kind == found,
+        (None, _) => false,
+    };
+    let fine = match wanted {
+        Value::Array(kinds) => kinds.iter().any(is),
+        kind => is(kind),
+    };
+    if fine { Ok(()) } else { fault(at, format!("{} is not of type {wanted}", text.kind())) }
+}
+
+fn among(values: &Value, text: Look<'_>, at: &str) -> Fits {
+    let short = text.as_str().len() <= SHORT;
+    let found: Option<Value> = serde_json::from_str(text.as_str()).ok().filter(|_| short);
+    let fine = found.is_some_and(|it| values.as_array().is_some_and(|all| all.contains(&it)));
+    if fine { Ok(()) } else { fault(at, format!("it is not one of {values}")) }
+}
+
+fn length((word, bound): (&str, &Value), text: Look<'_>, at: &str) -> Fits {
+    let (Some(bound), Some(found)) = (bound.as_u64(), text.text()) else {
+        return if text.kind() == "string" { Err(Trouble::Unsure) } else { Ok(()) };
+    };
+    let bound = usize::try_from(bound).unwrap_or(usize::MAX);
+    // No more characters are counted than are asked for.
+    let counted = found.chars().take(bound.saturating_add(1)).count();
+    match word {
+        "minLength" if counted < bound => {
+            fault(at, format!("it is shorter than {bound} characters"))
+        }
+        "maxLength" if counted > bound => {
+            fault(at, format!("it is longer than {bound} characters"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn number((word, bound): (&str, &Value), text: Look<'_>, at: &str) -> Fits {
+    if text.kind() != "number" {
+        return Ok(());
+    }
+    let (Some(bound), Ok(found)) = (bound.as_f64(), text.as_str().parse::<f64>()) else {
+        return Err(Trouble::Unsure);
+    };
+    match word {
+        "minimum" if found < bound => {
+            fault(at, format!("{found} is less than the minimum of {bound}"))
+        }
+        "maximum" if found > bound => {
+            fault(at, format!("{found} is greater than the maximum of {bound}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn members(words: &Map<String, Value>, text: Look<'_>, at: &str) -> Fits {
+    let known = words.get("properties").and_then(Value::as_object);
+    let others = words.get("additionalProperties");
+    for (key, value) in text.members() {
+        let own = known.and_then(|known| known.get(&*key));
+        match own.or(others) {
+            None => {}
+            Some(Value::Bool(false)) => {
+                let shown: String = key.chars().take(80).flat_map(char::escape_debug).collect();
+                return fault(at, format!("there is no parameter `{shown}`"));
+            }
+            Some(schema) => {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                fits(schema, value, &format!("{at}/{key}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn required(names: &Value, text: Look<'_>, at: &str) -> Fits {
+    let Some(names) = names.as_array().filter(|_| text.kind() == "object") else { return Ok(()) };
+    let mut missing: Vec<_> = names.iter().filter_map(Value::as_str).collect();
+    for (key, _) in text.members() {
+        missing.retain(|name| **name != *key);
+        if missing.is_empty() {
+            return Ok(());
+        }
+    }
+    match missing.first() {
+        Some(name) => fault(at, format!("\"{name}\" is a required property")),
+        None => Ok(()),
+    }
+}
+
+fn items(schema: &Value, text: Look<'_>, at: &str) -> Fits {
+    for (place, item) in text.elements().enumerate() {
+        match fits(schema, item, "") {
+            Ok(()) => {}
+            // Where it stands is written only where it is told.
+            Err(Trouble::Fault(fault)) => {
+                let at = format!("{at}/{place}{}", fault.at);
+                return Err(Trouble::Fault(ArgumentFault { at, ..fault }));
+            }
+            Err(unsure) => return Err(unsure),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tool::Json;
+
+    use super::{Trouble, fits};
+
+    fn told(schema: &Value, args: &Value) -> Result<(), Trouble> {
+        fits(schema, Json::of(args).look(), "")
+    }
+
+    /// Wherever it is sure, it says what the validator says.
+    #[test]
+    fn it_says_what_the_validator_says() {
+        let row = json!({"type": "object"});
+        let tables =
+            json!({"type": "object", "additionalProperties": {"type": "array", "items": row}});
+        let schema = json!({"type": "object", "required": ["query"], "additionalProperties": false,
+            "properties": {"query": {"type": "string", "minLength": 1, "maxLength": 3}, "tables": tables,
+                "n": {"type": "integer", "minimum": 1, "maximum": 9}, "w": {"enum": ["a", 1]}, "any": true}});
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let mut refused = 0;
+        for args in [
+            json!({"query": "ab"}),
+            json!({"query": ""}),
+            json!({"query": "größe"}),
+            json!({"query": "gr\n"}),
+            json!({}),
+            json!([]),
+            json!({"query": 1}),
+            json!({"query": "a", "more": 1}),
+            json!({"query": "a", "tables": {"t/~": [{}, {"a": [1]}]}}),
+            json!({"query": "a", "tables": {"t/~": [{}, 1]}}),
+            json!({"query": "a", "tables": {"t": {}}}),
+            json!({"query": "a", "tables": []}),
+            json!({"query": "a", "n": 9}),
+            json!({"query": "a", "n": 10}),
+            json!({"query": "a", "n": 0}),
+            json!({"query": "a", "n": 2.0}),
+            json!({"query": "a", "n": 2.5}),
+            json!({"query": "a", "w": "a"}),
+            json!({"query": "a", "w": 1}),
+            json!({"query": "a", "w": "b"}),
+            json!({"query": "a", "any": [null, {}]}),
+        ] {
+            let told = told(&schema, &args);
+            assert_eq!(told.is_ok(), validator.is_valid(&args), "{args}: {told:?}");
+            refused += usize::from(told.is_err());
+        }
+        assert_eq!(refused, 13);
+        let Err(Trouble::Fault(fault)) =
+            told(&schema, &json!({"query": "a", "tables": {"t/~": [{}, 1]}}))
+        else {
+            panic!()
+        };
+        assert_eq!(fault.to_string(), r#"`/tables/t~1~0/1`: number is not of type "object""#);
+    }
+
+    #[test]
+    fn what_it_does_not_know_it_leaves() {
+        for word in ["pattern", "anyOf", "format", "$ref"] {
+            let schema = json!({"properties": {"a": {word: "x"}}});
+            assert_eq!(told(&schema, &json!({"a": "b"})), Err(Trouble::Unsure), "{word}");
+            assert_eq!(told(&schema, &json!({"b": "b"})), Ok(()), "{word}");
+        }
+    }
+}

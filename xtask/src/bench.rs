@@ -10,10 +10,11 @@ use crate::workspace::{Workspace, cargo};
 const REPORT: &str = "docs/reference/benchmarks.md";
 const PEERS: &str = "docs/reference/benchmarks-peers.md";
 const POLICY: &str = "docs/reference/benchmarks-policy.md";
+const MATH: &str = "docs/reference/benchmarks-math.md";
 
 /// Runs `bench` with `words`. `--write` names the report, and Toolkeep itself is built and measured
 /// unless `--around` leaves it out. `--peers` installs other gateways and names where they are.
-/// `bench formats` and `bench policy` need nothing but themselves.
+/// `bench formats` and `bench policy` need nothing but themselves, `bench math` numpy and scipy.
 ///
 /// # Errors
 /// Where something does not build, or the measurement fails.
@@ -36,6 +37,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
         if *word == "--write" {
             let report = match words.first() {
                 Some(&"policy") => POLICY,
+                Some(&"math") => MATH,
                 _ if words.contains(&"--peers") => PEERS,
                 _ => REPORT,
             };
@@ -43,6 +45,10 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
         }
     }
     release("bench")?;
+    if words.first() == Some(&"math") {
+        let real = provision::run(workspace)?;
+        command.arg("--python").arg(real.folder.join("venv-math/bin/python"));
+    }
     if !around {
         release("toolkeep")?;
         command.arg("--toolkeep").arg(binaries.join("toolkeep"));

@@ -14,6 +14,7 @@
 mod call;
 mod callgrind;
 mod catalog;
+mod compute;
 mod formats;
 mod histogram;
 mod lists;
@@ -46,6 +47,7 @@ async fn main() -> ExitCode {
         ["catalog", flags @ ..] => catalog::run(flags).await,
         ["formats", flags @ ..] => formats::run(flags),
         ["start", flags @ ..] => start::run(flags).await,
+        ["math", flags @ ..] => compute::run(flags).await,
         ["policy", flags @ ..] => policy::run(flags).await,
         ["part", part @ ..] => part::run(part).await,
         ["load", rest @ ..] => perf::load(rest).await,

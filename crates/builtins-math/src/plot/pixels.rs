@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use plotters::prelude::{
     BitMapBackend, ChartBuilder, Circle, DrawingBackend, IntoDrawingArea as _, IntoFont as _,
-    LineSeries, RGBColor, Rectangle, SVGBackend, WHITE,
+    LineSeries, PathElement, RGBColor, Rectangle, SVGBackend, WHITE,
 };
 use plotters::style::{Color as _, FontStyle, ShapeStyle};
 
@@ -67,8 +67,12 @@ fn paint<B: DrawingBackend>(chart: &Chart, backend: B) -> Option<()> {
     let area = backend.into_drawing_area();
     area.fill(&WHITE).ok()?;
     let (width, height) = area.dim_in_pixel();
-    let counts = ((width / 90).clamp(2, 12) as usize, (height / 45).clamp(2, 12) as usize);
     let (xs, ys) = (padded(chart.x, chart, true), padded(chart.y, chart, false));
+    let counts = (width / 90, height / 45);
+    let mut counts = (counts.0.clamp(2, 12) as usize, counts.1.clamp(2, 12) as usize);
+    if chart.kind == Kind::Bars {
+        counts.1 = whole(ys, counts.1);
+    }
     let steps = (step(xs, counts.0), step(ys, counts.1));
     let longest = |range, count, step| {
         let labels = ticks(range, count).into_iter().map(|tick| label(tick, step));
@@ -107,19 +111,36 @@ fn paint<B: DrawingBackend>(chart: &Chart, backend: B) -> Option<()> {
                 }
             }
             Kind::Bars => {
-                let bars = line.windows(2).filter_map(|pair| match pair {
-                    [(left, value), (right, _)] => Some([(*left, 0.0), (*right, *value)]),
-                    _ => None,
-                });
-                let bars: Vec<_> = bars.collect();
+                let bars = bars(line, (ys.1 - ys.0) / f64::from(height.max(1)) * 2.0);
                 let filled = bars.iter().map(|bar| Rectangle::new(*bar, colour.mix(0.75).filled()));
                 plot.draw_series(filled).ok()?;
-                plot.draw_series(bars.iter().map(|bar| Rectangle::new(*bar, WHITE))).ok()?;
+                let sides = bars.iter().flat_map(|[left, right]| {
+                    [left.0, right.0].map(|x| PathElement::new(vec![(x, 0.0), (x, right.1)], WHITE))
+                });
+                plot.draw_series(sides).ok()?;
             }
         }
     }
     drop(plot);
     area.present().ok()
+}
+
+/// Corners of bars. What is not empty is seen, however low; they are parted at their sides alone, so that a
+/// low one is not painted over.
+fn bars(line: &[(f64, f64)], least: f64) -> Vec<[(f64, f64); 2]> {
+    let bar = |pair: &[(f64, f64)]| match pair {
+        [(left, value), (right, _)] => {
+            let value = if *value > 0.0 { value.max(least) } else { *value };
+            Some([(*left, 0.0), (*right, value)])
+        }
+        _ => None,
+    };
+    line.windows(2).filter_map(bar).collect()
+}
+
+/// So many ticks, or fewer, that nothing is counted by halves.
+fn whole(range: (f64, f64), most: usize) -> usize {
+    (1..=most).rev().find(|count| step(range, *count) >= 1.0).unwrap_or(1)
 }
 
 /// A little room around points, none below bars.

@@ -17,6 +17,7 @@ mod mcp;
 mod model;
 mod module;
 mod near;
+mod node;
 mod org;
 mod persona;
 mod pin;
@@ -101,6 +102,8 @@ enum Command {
     #[command(subcommand)]
     User(user::User),
     #[command(subcommand)]
+    Node(node::Node),
+    #[command(subcommand)]
     Approval(approval::Approval),
     #[command(subcommand)]
     Record(record::Record),
@@ -180,6 +183,7 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::Role(command) => command.run(&context, ui).await,
             Command::Org(command) => command.run(&context, ui).await,
             Command::User(command) => command.run(&context, ui).await,
+            Command::Node(command) => command.run(&context, ui).await,
             Command::Approval(command) => command.run(&context, ui).await,
             Command::Record(command) => command.run(&context, ui).await,
             Command::Key(command) => command.run(&context, ui).await,

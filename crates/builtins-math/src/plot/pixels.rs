@@ -108,6 +108,10 @@ fn paint<B: DrawingBackend>(chart: &Chart, backend: B) -> Option<()> {
                 let style = ShapeStyle::from(colour).stroke_width(2);
                 for part in line.split(|point| !point.1.is_finite()) {
                     plot.draw_series(LineSeries::new(part.iter().copied(), style)).ok()?;
+                    // A line of one point is a dot.
+                    let alone = part.iter().filter(|_| part.len() == 1);
+                    plot.draw_series(alone.map(|point| Circle::new(*point, 3, colour.filled())))
+                        .ok()?;
                 }
             }
             Kind::Bars => {

@@ -228,7 +228,7 @@ class Sixel:
             n = int(r.integers(2, 12))
             x = r.permutation(40)[:n] * float(10.0 ** r.integers(-3, 4))
             y = r.permutation(20)[:n] * float(10.0 ** r.integers(-3, 4))
-            cases.append({"x": x.tolist(), "y": y.tolist(), "plot_type": "scatter", "width": int(r.integers(560, 900)), "height": int(r.integers(360, 600)),
+            cases.append({"x": x.tolist(), "y": y.tolist(), "plot_type": "scatter", "width": int(r.integers(420, 560)), "height": int(r.integers(280, 400)),
                           "title": ["", "Spots"][i % 2], "colors": [["red", "blue", "green", "#d62728"][i % 4]]})
         x = list(range(5))
         hard = [{"x": [1], "y": [1]}, {"x": x, "y": [3] * 5}, {"x": x, "y": [0, 1, 0, 1, 0]}, {"x": [0, 1e-9], "y": [0, 1]}, {"x": [0, 1], "y": [-1e300, 1e300]},

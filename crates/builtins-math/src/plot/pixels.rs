@@ -68,16 +68,8 @@ fn paint<B: DrawingBackend>(chart: &Chart, backend: B) -> Option<()> {
     area.fill(&WHITE).ok()?;
     let (width, height) = area.dim_in_pixel();
     let (xs, ys) = (padded(chart.x, chart, true), padded(chart.y, chart, false));
-    let counts = (width / 90, height / 45);
-    let mut counts = (counts.0.clamp(2, 12) as usize, counts.1.clamp(2, 12) as usize);
-    if chart.kind == Kind::Bars {
-        counts.1 = whole(ys, counts.1);
-    }
+    let counts = counts(chart, ys, (width, height));
     let steps = (step(xs, counts.0), step(ys, counts.1));
-    let longest = |range, count, step| {
-        let labels = ticks(range, count).into_iter().map(|tick| label(tick, step));
-        labels.map(|text| u32::try_from(text.chars().count()).unwrap_or(0)).max().unwrap_or(1)
-    };
     let left = longest(ys, counts.1, steps.1) * 10 + 14;
     let right = longest(xs, counts.0, steps.0) * 5 + 12;
     let mut builder = ChartBuilder::on(&area);
@@ -142,9 +134,17 @@ fn bars(line: &[(f64, f64)], least: f64) -> Vec<[(f64, f64); 2]> {
     line.windows(2).filter_map(bar).collect()
 }
 
-/// So many ticks, or fewer, that nothing is counted by halves.
-fn whole(range: (f64, f64), most: usize) -> usize {
-    (1..=most).rev().find(|count| step(range, *count) >= 1.0).unwrap_or(1)
+/// How many ticks there is room for along and up; of bars so few that nothing is counted by halves.
+fn counts(chart: &Chart, ys: (f64, f64), (width, height): (u32, u32)) -> (usize, usize) {
+    let (along, up) = ((width / 90).clamp(2, 12) as usize, (height / 45).clamp(2, 12) as usize);
+    let whole = |count: &usize| chart.kind != Kind::Bars || step(ys, *count) >= 1.0;
+    (along, (1..=up).rev().find(whole).unwrap_or(1))
+}
+
+/// Characters of the longest label.
+fn longest(range: (f64, f64), count: usize, step: f64) -> u32 {
+    let labels = ticks(range, count).into_iter().map(|tick| label(tick, step));
+    labels.map(|text| u32::try_from(text.chars().count()).unwrap_or(0)).max().unwrap_or(1)
 }
 
 /// A little room around points, none below bars.

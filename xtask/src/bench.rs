@@ -12,10 +12,11 @@ const REPORT: &str = "docs/reference/benchmarks.md";
 const PEERS: &str = "docs/reference/benchmarks-peers.md";
 const POLICY: &str = "docs/reference/benchmarks-policy.md";
 const TOOLS: &str = "docs/reference/benchmarks-tools.md";
+const MATH: &str = "docs/reference/benchmarks-math.md";
 
 /// Runs `bench` with `words`. `--write` names the report, and Toolkeep itself is built and measured
 /// unless `--around` leaves it out. `--peers` installs other gateways and names where they are.
-/// `bench formats` and `bench policy` need nothing but themselves.
+/// `bench formats` and `bench policy` need nothing but themselves, `bench math` numpy and scipy.
 ///
 /// # Errors
 /// Where something does not build, or the measurement fails.
@@ -39,6 +40,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
             let report = match words.first() {
                 Some(&"policy") => POLICY,
                 Some(&"tools") => TOOLS,
+                Some(&"math") => MATH,
                 _ if words.contains(&"--peers") => PEERS,
                 _ => REPORT,
             };
@@ -46,6 +48,10 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
         }
     }
     release("bench")?;
+    if words.first() == Some(&"math") {
+        let real = provision::run(workspace)?;
+        command.arg("--python").arg(real.folder.join("venv-math/bin/python"));
+    }
     if !around {
         release("toolkeep")?;
         command.arg("--toolkeep").arg(binaries.join("toolkeep"));

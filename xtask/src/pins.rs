@@ -66,10 +66,19 @@ pub(crate) const PYTHON: &[(&str, &[&str], &str)] = &[
         &["openai==3.54.0", "anthropic==2.12.0", "google-genai==3.4.0", "ollama==0.6.3"],
         "bin/httpx",
     ),
-    // The authorities on numbers that `builtins-math` is compared with.
+    // The authorities on numbers, equations and vectors of texts, of `builtins-math` and those beside it.
     (
         "venv-math",
-        &["numpy==2.4.6", "scipy==1.17.1", "sympy==1.14.0", "statsmodels==0.15.0"],
+        &[
+            "numpy==2.4.6",
+            "scipy==1.17.1",
+            "sympy==1.14.0",
+            "statsmodels==0.15.0",
+            "scikit-optimize==0.10.2",
+            "matplotlib==3.11.2",
+            "onnxruntime==1.32.0",
+            "tokenizers==0.23.3",
+        ],
         "bin/isympy",
     ),
     // What the Python package for nodes is tried with.

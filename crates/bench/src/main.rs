@@ -14,6 +14,7 @@
 mod call;
 mod callgrind;
 mod catalog;
+mod compute;
 mod formats;
 mod histogram;
 mod lists;
@@ -47,6 +48,7 @@ async fn main() -> ExitCode {
         ["catalog", flags @ ..] => catalog::run(flags).await,
         ["formats", flags @ ..] => formats::run(flags),
         ["start", flags @ ..] => start::run(flags).await,
+        ["math", flags @ ..] => compute::run(flags).await,
         ["policy", flags @ ..] => policy::run(flags).await,
         ["tools", flags @ ..] => tools::run(flags).await,
         ["part", part @ ..] => part::run(part).await,

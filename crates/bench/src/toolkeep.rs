@@ -52,14 +52,25 @@ impl Toolkeep {
 
     /// Starts it with this configuration and a new data directory, and waits for nothing.
     pub(crate) fn spawn(
+        command: Command,
+        configuration: &str,
+        folder: &Path,
+    ) -> Result<Self, String> {
+        let data = folder.join("data");
+        drop(fs::remove_dir_all(&data));
+        let failed = |e: std::io::Error| format!("`{}`: {e}", folder.display());
+        fs::create_dir_all(&data).map_err(failed)?;
+        Self::upon(command, configuration, folder)
+    }
+
+    /// The same with the data directory that is there.
+    pub(crate) fn upon(
         mut command: Command,
         configuration: &str,
         folder: &Path,
     ) -> Result<Self, String> {
         let (config, data) = (folder.join("toolkeep.yaml"), folder.join("data"));
         let failed = |e: std::io::Error| format!("`{}`: {e}", folder.display());
-        drop(fs::remove_dir_all(&data));
-        fs::create_dir_all(&data).map_err(failed)?;
         fs::write(&config, configuration).map_err(failed)?;
         let log = File::create(folder.join("toolkeep.log")).map_err(failed)?;
         let address = free().map_err(failed)?;

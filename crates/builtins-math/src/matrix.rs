@@ -3,17 +3,25 @@
 //! By faer's decompositions. What is singular is an error with the condition number; what is nearly so
 //! is answered with it and a warning.
 
+mod triangle;
+
 use faer::linalg::solvers::{DenseSolveCore as _, SolveLstsq as _};
 use faer::{Mat, Side, c64};
 use serde_json::{Map, Value, json};
 
 use crate::fields::Fields;
 use crate::work::{Answer, Run};
+use triangle::Triangle;
 
 /// Rows and columns.
 const MOST: usize = 512;
 /// From here on an answer comes with a warning: fewer than half of the digits are left.
 const ILL: f64 = 1e8;
+
+/// From here on singular values take longer than a system's solution.
+const LARGE: usize = 48;
+/// Below this condition number the short way is as exact as the long one.
+const WELL: f64 = 1e5;
 
 /// Runs `matrix_solve`.
 pub(crate) fn solve(fields: Fields<'_>, run: &Run) -> Result<Answer, String> {
@@ -29,18 +37,15 @@ pub(crate) fn solve(fields: Fields<'_>, run: &Run) -> Result<Answer, String> {
             "`A` is {rows} × {columns}: with fewer equations than unknowns there is no single answer"
         ));
     }
-    let condition = regular(&a)?;
-    run.go_on()?;
     let b = Mat::from_fn(rows, 1, |i, _| b.get(i).copied().unwrap_or(0.0));
-    let mut x = a.col_piv_qr().solve_lstsq(&b);
-    if rows == columns {
-        // One step of refinement, as far as the condition lets it be better.
-        let rest = &b - &a * &x;
-        let better = &x + a.col_piv_qr().solve_lstsq(&rest);
-        if (&b - &a * &better).norm_l2() < rest.norm_l2() {
-            x = better;
-        }
-    }
+    let (x, condition) = if let Some((qr, condition)) = well_conditioned(&a) {
+        (refined(&a, &b, |b| qr.solve_lstsq(b)), condition)
+    } else {
+        let condition = regular(&a)?;
+        run.go_on()?;
+        let qr = a.col_piv_qr();
+        (refined(&a, &b, |b| qr.solve_lstsq(b)), condition)
+    };
     let (rest, size) = ((&b - &a * &x).norm_l2(), b.norm_l2());
     let relative = if size > 0.0 { rest / size } else { rest };
     let mut answer = Map::new();
@@ -50,6 +55,28 @@ pub(crate) fn solve(fields: Fields<'_>, run: &Run) -> Result<Answer, String> {
         answer.insert("least_squares".to_owned(), json!(true));
     }
     conditioned(answer, condition)
+}
+
+/// The factors of a large square matrix that is far from singular, and its condition number: columns need
+/// not be exchanged then. Others go the long way.
+fn well_conditioned(a: &Mat<f64>) -> Option<(faer::linalg::solvers::Qr<f64>, f64)> {
+    if a.nrows() != a.ncols() || a.nrows() < LARGE {
+        return None;
+    }
+    let qr = a.qr();
+    let condition = Triangle::of(qr.thin_R()).condition()?;
+    (condition < WELL).then_some((qr, condition))
+}
+
+/// A solution, with one step of refinement as far as the condition lets it be better.
+fn refined(a: &Mat<f64>, b: &Mat<f64>, solve: impl Fn(&Mat<f64>) -> Mat<f64>) -> Mat<f64> {
+    let x = solve(b);
+    if a.nrows() > a.ncols() {
+        return x;
+    }
+    let rest = b - a * &x;
+    let better = &x + solve(&rest);
+    if (b - a * &better).norm_l2() < rest.norm_l2() { better } else { x }
 }
 
 /// Runs `matrix_eigenvalues`.

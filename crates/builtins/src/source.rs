@@ -42,6 +42,13 @@ impl BuiltinSource {
         self
     }
 
+    /// The same with tools from other crates that run in a cage.
+    #[must_use]
+    pub fn with_caged(mut self, more: Vec<Builtin>) -> Self {
+        self.caged.extend(more);
+        self
+    }
+
     async fn offers(&self) -> Listing {
         let mut all: Vec<&Builtin> = self.builtins.iter().collect();
         let problems = match &self.cages {

@@ -21,7 +21,7 @@ use tool::{Code, Context, ExecuteError, Json, Limits, Outcome, Step};
 
 use crate::cages::Cages;
 use frame::{Head, Status};
-pub use serve::{WORK, work};
+pub use serve::{Extra, WORK, work};
 
 /// Workers at once.
 const MOST: usize = 4;
@@ -40,24 +40,26 @@ const LATE: Duration = Duration::from_millis(250);
 
 /// What is to be computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Job {
-    Python,
-    Sql,
+pub struct Job {
+    /// What it is called on the way to the worker.
+    letter: u8,
+    limit: Duration,
 }
 
 impl Job {
-    /// The longest it may take.
-    fn limit(self) -> Duration {
-        match self {
-            Self::Python => Duration::from_secs(5),
-            Self::Sql => Duration::from_secs(10),
-        }
+    pub(crate) const PYTHON: Self = Self::new(b'P', Duration::from_secs(5));
+    pub(crate) const SQL: Self = Self::new(b'S', Duration::from_secs(10));
+
+    /// A job of another crate: `letter` is its alone, `limit` the longest it may take. A worker that
+    /// takes longer is killed.
+    pub const fn new(letter: u8, limit: Duration) -> Self {
+        Self { letter, limit }
     }
 }
 
 /// The workers there are.
 #[derive(Debug)]
-pub(crate) struct Workers {
+pub struct Workers {
     cages: Arc<Cages>,
     idle: Mutex<Vec<Worker>>,
     room: Semaphore,
@@ -83,12 +85,17 @@ enum Trouble {
 }
 
 impl Workers {
-    pub(crate) fn new(cages: Arc<Cages>) -> Self {
+    /// None yet; they will run in `cages`.
+    pub fn new(cages: Arc<Cages>) -> Self {
         Self { cages, idle: Mutex::default(), room: Semaphore::new(MOST) }
     }
 
     /// Computes `job` from its arguments. A caller that goes away ends it.
-    pub(crate) async fn run(
+    ///
+    /// # Errors
+    /// Where there is no worker, or the caller has given up. What is wrong with the arguments is an
+    /// answer.
+    pub async fn run(
         &self,
         job: Job,
         args: &Json,
@@ -117,7 +124,7 @@ impl Workers {
             }
             Err(Trouble::Start(why)) => Err(ExecuteError::before(Code::Blocked, why)),
             Err(Trouble::Late) => {
-                let seconds = job.limit().as_secs();
+                let seconds = job.limit.as_secs();
                 Ok(Step::Done(Outcome::failed(&format!(
                     "it took longer than {seconds} s and was ended; ask for less"
                 ))))
@@ -132,7 +139,7 @@ impl Workers {
             Some(worker) => worker,
             None => self.start().await.map_err(Trouble::Start)?,
         };
-        let answer = tokio::time::timeout(job.limit() + LATE, worker.ask(job, args)).await;
+        let answer = tokio::time::timeout(job.limit + LATE, worker.ask(job, args)).await;
         let Ok(answer) = answer else { return Err(Trouble::Late) };
         let Some(answer) = answer else { return Err(Trouble::Died(Box::new(worker))) };
         worker.calls += 1;
@@ -176,7 +183,7 @@ impl Workers {
 impl Worker {
     /// `None` where it is gone.
     async fn ask(&mut self, job: Job, args: &Bytes) -> Option<(Status, Vec<u8>)> {
-        let head = Head::new(job, job.limit(), args.len())?;
+        let head = Head::new(job.letter, job.limit, args.len())?;
         self.stdin.write_all(&head.encode()).await.ok()?;
         self.stdin.write_all(args).await.ok()?;
         let mut head = [0; frame::ANSWER];

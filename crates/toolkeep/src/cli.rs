@@ -14,6 +14,7 @@ pub mod failure;
 mod key;
 mod logging;
 mod mcp;
+mod model;
 mod module;
 mod near;
 mod node;
@@ -91,6 +92,8 @@ enum Command {
     #[command(subcommand)]
     Module(module::Module),
     #[command(subcommand)]
+    Model(model::Model),
+    #[command(subcommand)]
     Persona(persona::Persona),
     #[command(subcommand)]
     Role(role::Role),
@@ -128,7 +131,7 @@ pub fn main(wiring: &dyn Wiring) -> ExitCode {
         return guard::sandbox::probe(rest);
     }
     if rest.next_if(|word| word == builtins::WORK).is_some() {
-        return builtins::work();
+        return builtins::work(&[builtins_symbolic::EXTRA]);
     }
     // The first to be installed counts, and this is the first.
     let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -175,6 +178,7 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::Source(command) => command.run(&context, ui).await,
             Command::Pin(command) => command.run(&context, ui).await,
             Command::Module(command) => command.run(&context, ui).await,
+            Command::Model(command) => command.run(&context, ui),
             Command::Persona(command) => command.run(&context, ui).await,
             Command::Role(command) => command.run(&context, ui).await,
             Command::Org(command) => command.run(&context, ui).await,

@@ -24,6 +24,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("store", &["tool", "guard"]),
     ("builtins", &["tool", "guard"]),
     ("builtins-math", &["tool", "builtins"]),
+    ("builtins-symbolic", &["tool", "guard", "builtins"]),
+    ("builtins-llm", &["tool", "builtins"]),
     ("proto", &[]),
     ("nodes", &["tool", "guard", "proto"]),
     ("sdk", &["tool", "guard", "proto"]),

@@ -62,7 +62,7 @@ impl Reader {
                 let alone = c == '-' && self.ascii;
                 let sign = if c == '-' && !alone { '−' } else { c };
                 // A sign at the beginning belongs to what follows it.
-                let first = self.before().is_none_or(|c| "({[=<>,^_&".contains(c));
+                let first = self.before().is_none_or(|c| "({[=<>,^_&\\".contains(c));
                 let text = if first { sign.to_string() } else { format!(" {sign} ") };
                 Ok(Atom::plain(Block::of(&text)))
             }

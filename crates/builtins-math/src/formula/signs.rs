@@ -177,7 +177,7 @@ pub(super) fn large(name: &str, ascii: bool) -> Option<(&'static [&'static str],
 pub(super) fn small(text: &str, above: bool) -> Option<String> {
     const PLAIN: &str = "0123456789+-=()nixyzabcdefghjklmoprstuvw";
     const ABOVE: &str = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣʸᶻᵃᵇᶜᵈᵉᶠᵍʰʲᵏˡᵐᵒᵖʳˢᵗᵘᵛʷ";
-    const BELOW: &str = "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₙᵢₓ   ₐ   ₑ  ₕⱼₖₗₘₒₚᵣₛₜᵤᵥ ";
+    const BELOW: &str = "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₙᵢₓ  ₐ   ₑ  ₕⱼₖₗₘₒₚᵣₛₜᵤᵥ ";
     let table = if above { ABOVE } else { BELOW };
     let one = |c: char| {
         let at = PLAIN.chars().position(|plain| plain == c)?;

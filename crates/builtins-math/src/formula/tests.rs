@@ -96,3 +96,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn small_letters_are_those_they_stand_for() {
+    let small = |text: &str, above| super::signs::small(text, above);
+    assert_eq!(small("aehijklmnoprstuvx", false).as_deref(), Some("ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ"));
+    assert_eq!(small("abcwyz", true).as_deref(), Some("ᵃᵇᶜʷʸᶻ"));
+    // Where one has no sign, none is shown small.
+    for lacking in ["b", "w", "y", "ab"] {
+        assert_eq!(small(lacking, false), None, "{lacking}");
+    }
+}

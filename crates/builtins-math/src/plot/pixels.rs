@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use plotters::prelude::{
     BitMapBackend, ChartBuilder, Circle, DrawingBackend, IntoDrawingArea as _, IntoFont as _,
-    LineSeries, RGBColor, Rectangle, SVGBackend, WHITE,
+    LineSeries, PathElement, RGBColor, Rectangle, SVGBackend, WHITE,
 };
 use plotters::style::{Color as _, FontStyle, ShapeStyle};
 
@@ -67,13 +67,9 @@ fn paint<B: DrawingBackend>(chart: &Chart, backend: B) -> Option<()> {
     let area = backend.into_drawing_area();
     area.fill(&WHITE).ok()?;
     let (width, height) = area.dim_in_pixel();
-    let counts = ((width / 90).clamp(2, 12) as usize, (height / 45).clamp(2, 12) as usize);
     let (xs, ys) = (padded(chart.x, chart, true), padded(chart.y, chart, false));
+    let counts = counts(chart, ys, (width, height));
     let steps = (step(xs, counts.0), step(ys, counts.1));
-    let longest = |range, count, step| {
-        let labels = ticks(range, count).into_iter().map(|tick| label(tick, step));
-        labels.map(|text| u32::try_from(text.chars().count()).unwrap_or(0)).max().unwrap_or(1)
-    };
     let left = longest(ys, counts.1, steps.1) * 10 + 14;
     let right = longest(xs, counts.0, steps.0) * 5 + 12;
     let mut builder = ChartBuilder::on(&area);
@@ -104,22 +100,51 @@ fn paint<B: DrawingBackend>(chart: &Chart, backend: B) -> Option<()> {
                 let style = ShapeStyle::from(colour).stroke_width(2);
                 for part in line.split(|point| !point.1.is_finite()) {
                     plot.draw_series(LineSeries::new(part.iter().copied(), style)).ok()?;
+                    // A line of one point is a dot.
+                    let alone = part.iter().filter(|_| part.len() == 1);
+                    plot.draw_series(alone.map(|point| Circle::new(*point, 3, colour.filled())))
+                        .ok()?;
                 }
             }
             Kind::Bars => {
-                let bars = line.windows(2).filter_map(|pair| match pair {
-                    [(left, value), (right, _)] => Some([(*left, 0.0), (*right, *value)]),
-                    _ => None,
-                });
-                let bars: Vec<_> = bars.collect();
+                let bars = bars(line, (ys.1 - ys.0) / f64::from(height.max(1)) * 2.0);
                 let filled = bars.iter().map(|bar| Rectangle::new(*bar, colour.mix(0.75).filled()));
                 plot.draw_series(filled).ok()?;
-                plot.draw_series(bars.iter().map(|bar| Rectangle::new(*bar, WHITE))).ok()?;
+                let sides = bars.iter().flat_map(|[left, right]| {
+                    [left.0, right.0].map(|x| PathElement::new(vec![(x, 0.0), (x, right.1)], WHITE))
+                });
+                plot.draw_series(sides).ok()?;
             }
         }
     }
     drop(plot);
     area.present().ok()
+}
+
+/// Corners of bars. What is not empty is seen, however low; they are parted at their sides alone, so that a
+/// low one is not painted over.
+fn bars(line: &[(f64, f64)], least: f64) -> Vec<[(f64, f64); 2]> {
+    let bar = |pair: &[(f64, f64)]| match pair {
+        [(left, value), (right, _)] => {
+            let value = if *value > 0.0 { value.max(least) } else { *value };
+            Some([(*left, 0.0), (*right, value)])
+        }
+        _ => None,
+    };
+    line.windows(2).filter_map(bar).collect()
+}
+
+/// How many ticks there is room for along and up; of bars so few that nothing is counted by halves.
+fn counts(chart: &Chart, ys: (f64, f64), (width, height): (u32, u32)) -> (usize, usize) {
+    let (along, up) = ((width / 90).clamp(2, 12) as usize, (height / 45).clamp(2, 12) as usize);
+    let whole = |count: &usize| chart.kind != Kind::Bars || step(ys, *count) >= 1.0;
+    (along, (1..=up).rev().find(whole).unwrap_or(1))
+}
+
+/// Characters of the longest label.
+fn longest(range: (f64, f64), count: usize, step: f64) -> u32 {
+    let labels = ticks(range, count).into_iter().map(|tick| label(tick, step));
+    labels.map(|text| u32::try_from(text.chars().count()).unwrap_or(0)).max().unwrap_or(1)
 }
 
 /// A little room around points, none below bars.

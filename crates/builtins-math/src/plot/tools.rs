@@ -65,6 +65,12 @@ pub(crate) fn histogram(fields: Fields<'_>, _run: &Run) -> Result<Answer, String
     let bins = fields.count("bins", 20, 1..=BINS)?;
     let title = fields.text_or("title", "Histogram")?;
     let bins = Bins::of(&data, bins);
+    if !bins.edges.is_sorted_by(|left, right| left < right) {
+        let many = bins.counts.len();
+        return Err(format!(
+            "`data` lies too close together for {many} bins: no numbers are between their edges; ask for fewer"
+        ));
+    }
     let heights = bins.counts.iter().map(|count| *count as f64).chain([0.0]);
     let line = bins.edges.iter().copied().zip(heights).collect();
     let chart = Chart::new(title, Kind::Bars, vec![line]);

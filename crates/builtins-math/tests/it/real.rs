@@ -36,11 +36,16 @@ fn python() -> PathBuf {
 }
 
 /// Runs the script; what it prints.
-fn authority(what: &str, tool: &str, input: &Value) -> Value {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/authority.py");
+fn authority(script: &str, args: &[&str], input: &Value) -> Value {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real");
     #[expect(clippy::disallowed_methods, reason = "the authority is a program of its own")]
     let mut python = Command::new(python());
-    python.arg(script).args([what, tool]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    python
+        .arg("-B")
+        .arg(folder.join(script))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
     let mut child =
         python.env("OMP_NUM_THREADS", "1").env("OPENBLAS_NUM_THREADS", "1").spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -48,7 +53,7 @@ fn authority(what: &str, tool: &str, input: &Value) -> Value {
     let writer = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
     let ended = child.wait_with_output().unwrap();
     writer.join().unwrap().unwrap_or_default();
-    assert!(ended.status.success(), "the authority failed on {tool}");
+    assert!(ended.status.success(), "{script} failed on {args:?}");
     serde_json::from_slice(&ended.stdout).unwrap()
 }
 
@@ -84,10 +89,10 @@ async fn answers(tool: &str, cases: &[Value]) -> Vec<Value> {
 }
 
 async fn agrees(tool: &str) {
-    let cases = authority("cases", tool, &json!(null));
+    let cases = authority("authority.py", &["cases", tool], &json!(null));
     let cases = cases.as_array().unwrap();
     assert!(cases.len() >= 220, "{tool}: only {} cases", cases.len());
-    let verdict = authority("judge", tool, &json!(answers(tool, cases).await));
+    let verdict = authority("authority.py", &["judge", tool], &json!(answers(tool, cases).await));
     let wrong = verdict["wrong"].as_array().unwrap();
     let (worst, allowed) = (&verdict["worst"], &verdict["tolerance"]);
     println!("| `{tool}` | {} | {worst:.3} | {allowed} |", cases.len());
@@ -116,4 +121,30 @@ agreed! {
     steps_are_those_of_scipy: "solve_ode",
     minima_are_those_of_scipy: "optimize",
     samples_are_of_the_density: "mcmc",
+    places_are_those_that_promise_most_to_scikit_learn: "bayesopt",
+    dots_are_where_the_points_are: "plot_braille",
+    curves_are_those_of_numpy: "plot_function",
+    bins_are_those_of_matplotlib: "histogram",
+    spots_are_where_the_points_are: "plot_sixel",
+    formulas_have_the_letters_of_matplotlib_where_it_has_them: "render_math",
+}
+
+/// Known posteriors and optima, with how many iterations Python's equivalents take to be as near.
+#[tokio::test]
+async fn posteriors_and_optima_are_found_as_soon_as_by_python() {
+    let asked = authority("recover.py", &["cases"], &json!(null));
+    let mut answered = Vec::new();
+    for case in asked.as_array().unwrap() {
+        let tool = case["tool"].as_str().unwrap();
+        let args = std::slice::from_ref(&case["args"]);
+        let found = answers(tool, args).await.remove(0);
+        answered.push(json!({ "case": case, "answer": found["answer"], "error": found["error"] }));
+    }
+    let verdicts = authority("recover.py", &["judge"], &json!(answered));
+    for verdict in verdicts.as_array().unwrap() {
+        println!("{verdict}");
+    }
+    for verdict in verdicts.as_array().unwrap() {
+        assert_eq!(verdict["good"], true, "{verdict}");
+    }
 }

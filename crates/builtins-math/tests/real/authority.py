@@ -14,6 +14,9 @@ import numpy as np
 import scipy
 from scipy import integrate, optimize, stats
 
+import drawn
+from statsmodels.stats.weightstats import DescrStatsW
+
 warnings.simplefilter("ignore")
 RANDOM = 200
 
@@ -120,6 +123,12 @@ class Statistics:
             if name == "var":
                 scale = max(abs(want), float(np.max(np.abs(data))) ** 2 * 1e-9, 1e-300)
             worst = max(worst, abs(answer[name] - want) / scale)
+        # statsmodels computes in doubles: where those have digits enough.
+        if len(data) > 2 and np.std(args["data"]) > 1e-6 * np.max(np.abs(args["data"])) and "sem" in wanted:
+            of = DescrStatsW(args["data"], ddof=1)
+            pairs = [("mean", of.mean), ("sem", of.std_mean), ("sum", of.sum), ("var", of.var * (len(data) - 1) / len(data))]
+            size = float(np.max(np.abs(args["data"])))
+            worst = max([worst] + [abs(answer[name] - want) / max(abs(want), size * 1e-3) for name, want in pairs if math.isfinite(want)])
         return worst, 1e-11
 
 
@@ -147,6 +156,10 @@ class Solve:
         cases = []
         for a in matrices(r, True):
             cases.append({"A": a.tolist(), "b": r.normal(size=len(a)).tolist()})
+        # Large ones go another way than small ones.
+        for n in (48, 60, 64, 80, 100, 120):
+            large = [r.normal(size=(n, n)), np.eye(n) + 0.01 * r.normal(size=(n, n)), scipy.linalg.toeplitz([2, -1] + [0] * (n - 2))]
+            cases += [{"A": a.tolist(), "b": r.normal(size=n).tolist()} for a in large + [large[0] @ np.diag(np.logspace(0, -9, n))]]
         for _ in range(30):
             n = int(r.integers(1, 6))
             a = r.normal(size=(n + int(r.integers(1, 9)), n))
@@ -495,7 +508,7 @@ class Chains:
 TOOLS = {
     "calculate": Calculate, "statistics": Statistics, "matrix_solve": Solve, "matrix_eigenvalues": Eigen, "matrix_svd": Svd,
     "matrix_op": Operation, "monte_carlo": Simulate, "monte_carlo_native": Native, "solve_ode": Ode, "optimize": Optimize,
-    "mcmc": Chains,
+    "mcmc": Chains, **drawn.TOOLS,
 }
 
 

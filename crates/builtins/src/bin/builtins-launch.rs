@@ -13,7 +13,7 @@ fn main() -> ExitCode {
     match args.next() {
         Some(word) if word == "__launch" => guard::process::supervise(args),
         Some(word) if word == guard::sandbox::PROBE => guard::sandbox::probe(args),
-        Some(word) if word == builtins::WORK => builtins::work(),
+        Some(word) if word == builtins::WORK => builtins::work(&[]),
         _ => ExitCode::from(64),
     }
 }

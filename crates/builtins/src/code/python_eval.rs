@@ -31,7 +31,7 @@ impl Executor for PythonEval {
             if empty {
                 return Ok(Step::Done(tool::Outcome::failed("expression: is empty")));
             }
-            self.0.run(Job::Python, args.raw(), ctx).await
+            self.0.run(Job::PYTHON, args.raw(), ctx).await
         })
     }
 }

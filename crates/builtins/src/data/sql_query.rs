@@ -21,6 +21,6 @@ impl Executor for SqlQuery {
         call: Granted<'a>,
         ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        Box::pin(self.0.run(Job::Sql, call.call().args.raw(), ctx))
+        Box::pin(self.0.run(Job::SQL, call.call().args.raw(), ctx))
     }
 }

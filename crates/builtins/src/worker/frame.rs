@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::Job;
-
 /// Bytes before a request: the job, milliseconds, length.
 pub(super) const REQUEST: usize = 9;
 /// Bytes before an answer: the status, length.
@@ -14,7 +12,7 @@ pub(super) const LONGEST: usize = 256 << 20;
 /// What stands before a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
-    pub(super) job: Job,
+    pub(super) job: u8,
     pub(super) limit: Duration,
     pub(super) length: usize,
 }
@@ -29,16 +27,12 @@ pub(super) enum Status {
 }
 
 impl Head {
-    pub(super) fn new(job: Job, limit: Duration, length: usize) -> Option<Self> {
+    pub(super) fn new(job: u8, limit: Duration, length: usize) -> Option<Self> {
         (length <= LONGEST).then_some(Self { job, limit, length })
     }
 
     pub(super) fn encode(self) -> [u8; REQUEST] {
-        let job = match self.job {
-            Job::Python => b'P',
-            Job::Sql => b'S',
-        };
-        let mut bytes = [job; REQUEST];
+        let mut bytes = [self.job; REQUEST];
         let limit = u32::try_from(self.limit.as_millis()).unwrap_or(u32::MAX).to_le_bytes();
         let length = u32::try_from(self.length).unwrap_or(u32::MAX).to_le_bytes();
         for (byte, of) in bytes.iter_mut().skip(1).zip(limit.into_iter().chain(length)) {
@@ -51,13 +45,8 @@ impl Head {
         let (job, rest) = bytes.split_first()?;
         let (limit, rest) = rest.split_first_chunk()?;
         let (length, _) = rest.split_first_chunk()?;
-        let job = match job {
-            b'P' => Job::Python,
-            b'S' => Job::Sql,
-            _ => return None,
-        };
         let limit = Duration::from_millis(u32::from_le_bytes(*limit).into());
-        Self::new(job, limit, usize::try_from(u32::from_le_bytes(*length)).ok()?)
+        Self::new(*job, limit, usize::try_from(u32::from_le_bytes(*length)).ok()?)
     }
 }
 
@@ -82,12 +71,11 @@ mod tests {
 
     #[test]
     fn heads_come_back_and_nothing_else_is_one() {
-        let head = Head::new(Job::Sql, Duration::from_millis(250), 7).unwrap();
+        let head = Head::new(b'S', Duration::from_millis(250), 7).unwrap();
         assert_eq!(Head::decode(head.encode()), Some(head));
-        assert_eq!(Head::decode([b'X', 0, 0, 0, 0, 0, 0, 0, 0]), None);
         assert_eq!(Head::decode([b'P', 0, 0, 0, 0, 255, 255, 255, 255]), None);
         assert_eq!(answered(answer(Status::Failure, 3)), Some((Status::Failure, 3)));
         assert_eq!(answered([0; ANSWER]), None);
-        assert_eq!(Head::new(Job::Sql, Duration::ZERO, LONGEST + 1), None);
+        assert_eq!(Head::new(b'S', Duration::ZERO, LONGEST + 1), None);
     }
 }

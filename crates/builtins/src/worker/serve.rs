@@ -5,6 +5,7 @@
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use monty_types::{BASELINE_MEMORY, LIVE_MEMORY};
 
@@ -17,9 +18,14 @@ pub const WORK: &str = "__work";
 /// Bytes that one request may take of memory, all in all.
 const MOST: usize = 1 << 30;
 
-/// Computes for the process at the other ends of standard input and output. To be called first thing in
-/// `main`, in a cage. Answers failure where it cannot be bound, or is spoken to in no known way.
-pub fn work() -> ExitCode {
+/// A job that another crate does: from arguments and the time it has to an answer as JSON, or to words for
+/// the model.
+pub type Extra = (Job, fn(&[u8], Duration) -> Result<Vec<u8>, String>);
+
+/// Computes for the process at the other ends of standard input and output: what the tools here need, and
+/// what `more` says. To be called first thing in `main`, in a cage. Answers failure where it cannot be
+/// bound, or is spoken to in no known way.
+pub fn work(more: &[Extra]) -> ExitCode {
     let Ok(base) = guard::sandbox::ration(&LIVE_MEMORY, MOST) else {
         return ExitCode::from(3);
     };
@@ -29,7 +35,7 @@ pub fn work() -> ExitCode {
     }
     let (mut stdin, mut stdout) = (io::stdin().lock(), io::stdout().lock());
     loop {
-        match serve(&mut stdin, &mut stdout) {
+        match serve(&mut stdin, &mut stdout, more) {
             Ok(true) => {}
             Ok(false) => return ExitCode::SUCCESS,
             Err(_) => return ExitCode::from(2),
@@ -38,7 +44,7 @@ pub fn work() -> ExitCode {
 }
 
 /// One request; false where the input has ended before one.
-fn serve(from: &mut impl Read, to: &mut impl Write) -> io::Result<bool> {
+fn serve(from: &mut impl Read, to: &mut impl Write, more: &[Extra]) -> io::Result<bool> {
     let mut head = [0; frame::REQUEST];
     match from.read_exact(&mut head) {
         Ok(()) => {}
@@ -53,10 +59,10 @@ fn serve(from: &mut impl Read, to: &mut impl Write) -> io::Result<bool> {
         LIVE_MEMORY.load(std::sync::atomic::Ordering::Relaxed),
         std::sync::atomic::Ordering::Relaxed,
     );
-    let computed = match head.job {
-        Job::Python => python::evaluate(&args, head.limit),
-        Job::Sql => sql::query(&args, head.limit),
-    };
+    let own: [Extra; 2] = [(Job::PYTHON, python::evaluate), (Job::SQL, sql::query)];
+    let job = own.iter().chain(more).find(|(job, _)| job.letter == head.job);
+    let (_, compute) = job.ok_or(io::ErrorKind::InvalidData)?;
+    let computed = compute(&args, head.limit);
     let (status, answer) = match computed {
         Ok(answer) => (Status::Value, answer),
         Err(words) => (Status::Failure, words.into_bytes()),

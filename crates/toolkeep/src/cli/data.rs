@@ -20,6 +20,8 @@ use super::failure::{Exit, Failure};
 const FIRST_START: &str = "installation/first_start";
 /// Locked by the process that holds the directory.
 const LOCK: &str = "server.lock";
+/// The folder of language models.
+pub(crate) const MODELS: &str = "models";
 /// The longest key file that is read, in bytes.
 const KEY_FILE: u64 = 1024;
 
@@ -121,14 +123,27 @@ impl DataDir {
         self.path.join(key.file())
     }
 
+    /// Where language models are installed.
+    pub fn models(&self) -> PathBuf {
+        self.path.join(MODELS)
+    }
+
+    /// Makes it where it is not there.
+    ///
+    /// # Errors
+    /// Where it cannot be made, or closed to others.
+    pub fn make(&self) -> Result<(), Failure> {
+        let make = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
+        make.map_err(|error| self.failed("cannot be made", &error))?;
+        self.close_to_others()
+    }
+
     /// Takes hold of it, makes it where it is not there; `None` where another process holds it.
     ///
     /// # Errors
     /// Where it cannot be made or opened.
     pub fn hold(&self) -> Result<Option<Held>, Failure> {
-        let make = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
-        make.map_err(|error| self.failed("cannot be made", &error))?;
-        self.close_to_others()?;
+        self.make()?;
         let lock = self.path.join(LOCK);
         let mut options = OpenOptions::new();
         let lock = options.create(true).truncate(false).write(true).mode(0o600).open(lock);

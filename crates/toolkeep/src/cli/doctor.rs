@@ -2,6 +2,7 @@
 
 mod cage;
 mod checks;
+mod model;
 mod record;
 
 use std::path::Path;
@@ -79,6 +80,7 @@ impl Doctor {
         if let Some(config) = &reading.config {
             findings.extend(of_data(config, context).await);
             findings.extend(cage::findings(config.server.cage).await);
+            findings.push(model::finding(&DataDir::at(config.data.clone())));
         }
         let wrong = findings.iter().any(|finding| finding.state == State::Wrong);
         let findings = Findings { version: env!("CARGO_PKG_VERSION"), findings };

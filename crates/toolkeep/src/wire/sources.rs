@@ -25,6 +25,7 @@ use super::endpoint;
 use super::files::{self, Own};
 use super::internals::{self, Late};
 use super::unusable::Unusable;
+use crate::cli::data::MODELS;
 use crate::config::{
     BuiltinsConfig, Config, Environment, Faults, McpCommand, SearchConfig, SourceConfig,
     SourceDurability, SourceKind, Tools,
@@ -99,8 +100,14 @@ impl Workshop {
             narrowings: config.builtins.tools.clone(),
         };
         let computing = builtins_math::all(&self.clock, self.artefacts.clone());
+        let solving = builtins_symbolic::all(&self.cages);
+        // Without a model there are none; why is told by `doctor` and `tool show`.
+        let language = builtins_llm::all(&self.files.data.join(MODELS)).unwrap_or_default();
+        let with_model = !language.is_empty();
+        let builtins = BuiltinSource::new(&self.clock, &means).with(computing).with(language);
+        let builtins = builtins.with_caged(solving);
         let builtins = Sourced {
-            source: Arc::new(BuiltinSource::new(&self.clock, &means).with(computing)),
+            source: Arc::new(builtins),
             kind: "builtin",
             trust: Trust::Full,
             durability: None,
@@ -109,6 +116,7 @@ impl Workshop {
             fingerprint: hashed(&(
                 format!("{:?}", config.builtins),
                 format!("{:?}", config.policy.rules().scopes),
+                with_model,
             )),
         };
         let configured = config.sources.iter().map(|source| self.source(source));

@@ -139,6 +139,7 @@ async fn lists_agree(server: &Server, agent: &Client, legacy: &Seen, modern: &Se
     // Built-ins, tool file, module, then the servers.
     let own = builtins::names()
         .chain(builtins_math::names())
+        .chain(builtins_symbolic::names())
         .filter(|name| plain.iter().any(|it| it == name))
         .count();
     assert!(own >= 16, "{plain:?}");

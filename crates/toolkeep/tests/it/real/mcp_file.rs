@@ -61,6 +61,7 @@ async fn the_servers_of_an_mcp_file_work_beside_one_that_does_not_start() {
     let names: Vec<_> = seen.tools.iter().map(|it| it["name"].as_str().unwrap()).collect();
     let own = builtins::names()
         .chain(builtins_math::names())
+        .chain(builtins_symbolic::names())
         .filter(|name| names.iter().any(|it| it == name))
         .count();
     assert!(own >= 16, "{names:?}");

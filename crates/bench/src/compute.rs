@@ -1,0 +1,121 @@
+//! `bench math`: what a tool that computes costs as a whole call, beside the same in Python.
+//!
+//! The pairs are in `peers/compute.py`: it is caller and rival at once, so that both take turns in one
+//! process. Reading and writing JSON is in the figures of both.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::machine;
+use crate::toolkeep::Toolkeep;
+
+pub(crate) const USAGE: &str = "usage: cargo xtask bench math [--model FOLDER] [--write]\n(within: --toolkeep PATH --python PATH)";
+
+const HEAD: &str = "\
+# What computing costs
+
+Written by `cargo xtask bench math --write`; not by hand. A whole call over HTTP, from the bytes of its arguments \
+to those of its answer, beside numpy and scipy on the same bytes, which they read and write as JSON too. Each pair \
+takes turns in one run; the least of a few times counts. numpy runs on as many threads as it likes.
+";
+
+/// How long the server may take until it answers, and the measurement until it ends.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Measures and prints; an error where a figure is not what it is to be.
+pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
+    let (mut toolkeep, mut python, mut model, mut write) = (None, None, None, None);
+    for pair in flags.chunks(2) {
+        match pair {
+            ["--toolkeep", path] => toolkeep = Some(Path::new(*path)),
+            ["--python", path] => python = Some(Path::new(*path)),
+            ["--model", path] => model = Some(Path::new(*path)),
+            ["--write", path] => write = Some(Path::new(*path)),
+            _ => return Err(USAGE.to_owned()),
+        }
+    }
+    let (toolkeep, python) = (toolkeep.ok_or(USAGE)?, python.ok_or(USAGE)?);
+    let folder = crate::catalog::tempfile()?;
+    let measured = measure(toolkeep, python, model, &folder).await;
+    drop(fs::remove_dir_all(&folder));
+    let rows = measured?;
+    let report = format!("{HEAD}\nMachine: {}.\n\n{}", machine::describe(), table(&rows));
+    println!("{report}");
+    if let Some(path) = write {
+        fs::write(path, &report).map_err(|error| format!("`{}`: {error}", path.display()))?;
+    }
+    let poor = rows.iter().filter(|row| row.get("good") != Some(&Value::Bool(true))).count();
+    if poor == 0 { Ok(()) } else { Err(format!("{poor} figures are not what they are to be")) }
+}
+
+async fn measure(
+    binary: &Path,
+    python: &Path,
+    model: Option<&Path>,
+    folder: &Path,
+) -> Result<Vec<Value>, String> {
+    let configuration = "version: 1\nlimits: { calls: 16, calls_per_key: 16 }\n";
+    let data = folder.join("data");
+    let mut server = match model {
+        None => Toolkeep::spawn(Command::new(binary), configuration, folder)?,
+        Some(model) => {
+            let mut install = Command::new(binary);
+            ended(install.args(["model", "install"]).arg(model).arg("--data").arg(&data))?;
+            Toolkeep::upon(Command::new(binary), configuration, folder)?
+        }
+    };
+    let begun = Instant::now();
+    while let Err(why) = server.greet(folder).await {
+        if begun.elapsed() > PATIENCE || server.part.ended() {
+            return Err(format!("toolkeep does not answer: {why}"));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/compute.py");
+    let mut rival = Command::new(python);
+    rival.arg("-B").arg(script).arg(format!("http://{}", server.part.address));
+    rival.arg(data.join("agent.key"));
+    // They would hold an old library's choice of instructions fast.
+    rival.env_remove("OPENBLAS_CORETYPE").env_remove("OPENBLAS_L2_SIZE");
+    let said = ended(&mut rival)?;
+    serde_json::from_slice(&said).map_err(|error| format!("peers/compute.py: {error}"))
+}
+
+fn ended(command: &mut Command) -> Result<Vec<u8>, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
+    output.status.success().then_some(output.stdout).ok_or_else(|| format!("`{name}` failed"))
+}
+
+fn table(rows: &[Value]) -> String {
+    let mut text = "| what | Toolkeep, ms | Python, ms | ratio | to be at most |\n".to_owned();
+    text += "| --- | ---: | ---: | ---: | ---: |\n";
+    for row in rows {
+        let number = |name: &str| row.get(name).and_then(Value::as_f64);
+        let what = row.get("what").and_then(Value::as_str).unwrap_or_default();
+        let told = |value: Option<f64>, by: f64| {
+            value.map_or_else(
+                || "–".to_owned(),
+                |value| format!("{:.*}", usize::from(by < 2.0) + 1, value * by),
+            )
+        };
+        let (ours, theirs) = (told(number("ours"), 1e3), told(number("theirs"), 1e3));
+        let (ratio, allowed) = (told(number("ratio"), 1.0), told(number("allowed"), 1.0));
+        match row.get("refused").and_then(Value::as_str) {
+            Some(why) => {
+                let why = why.replace('|', "/");
+                let _infallible = writeln!(text, "| {what} | not measured: {why} | | | |");
+            }
+            None => {
+                let _infallible =
+                    writeln!(text, "| {what} | {ours} | {theirs} | {ratio} | {allowed} |");
+            }
+        }
+    }
+    text
+}

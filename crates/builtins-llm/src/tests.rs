@@ -1,0 +1,83 @@
+//! What can be seen without a model: reading words, and what is no model.
+
+use std::path::Path;
+
+use crate::model::install;
+use crate::words::Words;
+use crate::{DECLARED, TOOLS, all};
+
+/// A vocabulary of a few words.
+fn words(most: usize) -> Words {
+    let pieces = [
+        "[PAD]", "[UNK]", "[CLS]", "[SEP]", "un", "##aff", "##able", "the", "cafe", "!", "中", "a",
+    ];
+    let vocab: serde_json::Map<String, serde_json::Value> =
+        pieces.iter().enumerate().map(|(i, piece)| ((*piece).to_owned(), i.into())).collect();
+    let file = serde_json::json!({
+        "truncation": { "max_length": most },
+        "added_tokens": [{ "id": 3, "content": "[SEP]" }],
+        "normalizer": { "type": "BertNormalizer", "lowercase": true, "strip_accents": null },
+        "model": {
+            "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100, "vocab": vocab,
+        },
+    });
+    Words::read(file.to_string().as_bytes()).unwrap()
+}
+
+#[test]
+fn words_become_their_longest_pieces() {
+    let words = words(128);
+    assert_eq!(words.numbers("unaffable"), [2, 4, 5, 6, 3]);
+    assert_eq!(words.numbers("THE  Café!"), [2, 7, 8, 9, 3]);
+    assert_eq!(words.numbers("the\u{200b}\u{0}中a"), [2, 7, 10, 11, 3]);
+    assert_eq!(words.numbers("unaffabled xyz"), [2, 1, 1, 3]);
+    assert_eq!(words.numbers(&"a".repeat(101)), [2, 1, 3]);
+    assert_eq!(words.numbers("the [SEP] the"), [2, 7, 3, 7, 3]);
+    assert_eq!(words.numbers(""), [2, 3]);
+}
+
+#[test]
+fn long_texts_are_cut_and_cost_no_more() {
+    let words = words(8);
+    assert_eq!(words.numbers(&"the ".repeat(100_000)), [2, 7, 7, 7, 7, 7, 7, 3]);
+}
+
+#[test]
+fn other_kinds_of_words_are_refused_by_name() {
+    let file = r#"{"normalizer": {"type": "NFC"}, "model": {"type": "BPE", "unk_token": "", "vocab": {},
+                   "continuing_subword_prefix": "", "max_input_chars_per_word": 1}}"#;
+    let why = Words::read(file.as_bytes()).unwrap_err();
+    assert_eq!(why, "it is a BPE with NFC, not WordPiece with BertNormalizer");
+    assert!(Words::read(b"{}").is_err());
+}
+
+#[test]
+fn without_a_model_there_are_no_tools_and_a_reason() {
+    let problem = all(Path::new("/nowhere")).unwrap_err();
+    assert_eq!(
+        problem.place + " " + &problem.message,
+        "tools embed_text, similarity_search, classify_text are not offered: no language model is installed"
+    );
+    assert!(problem.fix.unwrap().contains("toolkeep model install"));
+}
+
+#[test]
+fn each_entry_has_a_function_and_each_function_an_entry() {
+    let names: Vec<&str> = DECLARED.names().collect();
+    assert_eq!(names, TOOLS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_no_model_is_not_installed_and_leaves_what_is() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let told = |from: &Path| install(from, to.path()).unwrap_err();
+    assert!(told(from.path()).contains("has no `.onnx` file"));
+    std::fs::write(from.path().join("a.onnx"), b"nothing").unwrap();
+    assert!(told(from.path()).contains("tokenizer.json"));
+    std::fs::write(from.path().join("tokenizer.json"), b"{}").unwrap();
+    assert!(told(from.path()).contains("tokenizer.json"));
+    std::fs::write(from.path().join("b.onnx"), b"nothing").unwrap();
+    assert!(told(from.path()).contains("has 2 `.onnx` files"));
+    assert_eq!(std::fs::read_dir(to.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,221 @@
+//! Text to the model's numbers: BERT's normaliser and its pieces of words, as `tokenizer.json` has them.
+//!
+//! Only what all-MiniLM-L6-v2 uses of that format; another kind of tokenizer is refused by name.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use unicode_general_category::{GeneralCategory, get_general_category};
+use unicode_normalization::UnicodeNormalization as _;
+
+/// Pieces of one text, where the file does not say.
+const PIECES: usize = 128;
+
+/// Cuts text into pieces of words.
+#[derive(Debug)]
+pub(crate) struct Words {
+    pieces: HashMap<String, i32>,
+    /// Texts that stand for a piece wherever they occur.
+    special: Vec<(String, i32)>,
+    prefix: String,
+    longest: usize,
+    most: usize,
+    unknown: i32,
+    begin: i32,
+    end: i32,
+}
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    truncation: Option<Truncation>,
+    #[serde(default)]
+    added_tokens: Vec<Added>,
+    normalizer: Normalizer,
+    model: Model,
+}
+
+#[derive(Deserialize)]
+struct Truncation {
+    max_length: usize,
+}
+
+#[derive(Deserialize)]
+struct Added {
+    id: i32,
+    content: String,
+}
+
+#[derive(Deserialize)]
+struct Normalizer {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    lowercase: bool,
+    #[serde(default)]
+    strip_accents: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    #[serde(rename = "type", default)]
+    kind: Option<String>,
+    unk_token: String,
+    continuing_subword_prefix: String,
+    max_input_chars_per_word: usize,
+    vocab: HashMap<String, i32>,
+}
+
+impl Words {
+    /// Reads `tokenizer.json`.
+    pub(crate) fn read(text: &[u8]) -> Result<Self, String> {
+        let file: File = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let kind = file.model.kind.as_deref().unwrap_or("WordPiece");
+        if kind != "WordPiece" || file.normalizer.kind != "BertNormalizer" {
+            let found = &file.normalizer.kind;
+            return Err(format!("it is a {kind} with {found}, not WordPiece with BertNormalizer"));
+        }
+        if !file.normalizer.lowercase || file.normalizer.strip_accents == Some(false) {
+            return Err("it keeps capitals or accents, which all-MiniLM-L6-v2 does not".to_owned());
+        }
+        let pieces = file.model.vocab;
+        let piece = |name: &str| {
+            pieces.get(name).copied().ok_or_else(|| format!("it has no piece `{name}`"))
+        };
+        let (unknown, begin, end) =
+            (piece(&file.model.unk_token)?, piece("[CLS]")?, piece("[SEP]")?);
+        let most = file.truncation.map_or(PIECES, |it| it.max_length).clamp(3, 512);
+        Ok(Self {
+            special: file.added_tokens.into_iter().map(|it| (it.content, it.id)).collect(),
+            prefix: file.model.continuing_subword_prefix,
+            longest: file.model.max_input_chars_per_word,
+            most,
+            unknown,
+            begin,
+            end,
+            pieces,
+        })
+    }
+
+    /// The largest number of a piece.
+    pub(crate) fn largest(&self) -> i32 {
+        self.pieces.values().copied().max().unwrap_or(0)
+    }
+
+    /// The numbers of a text's pieces, between those of its ends. What is too long is cut.
+    pub(crate) fn numbers(&self, text: &str) -> Vec<i32> {
+        let mut numbers = vec![self.begin];
+        let mut rest = text;
+        while !rest.is_empty() && numbers.len() < self.most {
+            let (plain, special) = self.until_special(rest);
+            let (before, behind) = rest.split_at(plain);
+            self.plain(before, &mut numbers);
+            rest = behind;
+            if let Some((word, number)) = special {
+                numbers.push(*number);
+                rest = behind.get(word.len()..).unwrap_or_default();
+            }
+        }
+        numbers.truncate(self.most - 1);
+        numbers.push(self.end);
+        numbers
+    }
+
+    /// How far it is to the next special text, and which it is.
+    fn until_special(&self, text: &str) -> (usize, Option<&(String, i32)>) {
+        let found = self.special.iter().filter_map(|it| Some((text.find(it.0.as_str())?, it)));
+        found.min_by_key(|(at, _)| *at).map_or((text.len(), None), |(at, it)| (at, Some(it)))
+    }
+
+    fn plain(&self, text: &str, numbers: &mut Vec<i32>) {
+        let mut word = String::new();
+        for letter in normal(text) {
+            if numbers.len() >= self.most {
+                return;
+            }
+            if letter.is_whitespace() || is_punctuation(letter) || is_ideograph(letter) {
+                self.word(&word, numbers);
+                word.clear();
+                if !letter.is_whitespace() {
+                    self.word(letter.encode_utf8(&mut [0; 4]), numbers);
+                }
+            } else {
+                word.push(letter);
+            }
+        }
+        self.word(&word, numbers);
+    }
+
+    /// The longest pieces that make up the word, from its beginning; or that it is unknown.
+    fn word(&self, word: &str, numbers: &mut Vec<i32>) {
+        if word.is_empty() {
+            return;
+        }
+        if word.chars().count() > self.longest {
+            numbers.push(self.unknown);
+            return;
+        }
+        let (mut found, mut rest, mut first) = (Vec::new(), word, true);
+        while !rest.is_empty() {
+            let ends = rest.char_indices().map(|(at, letter)| at + letter.len_utf8());
+            let longest = ends.rev().find_map(|end| {
+                let part = rest.get(..end)?;
+                let piece = if first { None } else { Some(format!("{}{part}", self.prefix)) };
+                let number = self.pieces.get(piece.as_deref().unwrap_or(part))?;
+                Some((end, *number))
+            });
+            let Some((end, number)) = longest else {
+                numbers.push(self.unknown);
+                return;
+            };
+            found.push(number);
+            rest = rest.get(end..).unwrap_or_default();
+            first = false;
+        }
+        numbers.append(&mut found);
+    }
+}
+
+/// Without control characters, accents and capitals.
+fn normal(text: &str) -> impl Iterator<Item = char> {
+    let kept = text.chars().filter(|c| *c != '\0' && *c != '\u{fffd}' && !is_control(*c));
+    let spaced = kept.map(|c| if c.is_whitespace() { ' ' } else { c });
+    let bare = spaced.nfd().filter(|c| get_general_category(*c) != GeneralCategory::NonspacingMark);
+    bare.flat_map(char::to_lowercase)
+}
+
+fn is_control(letter: char) -> bool {
+    use GeneralCategory::{Control, Format, PrivateUse, Surrogate, Unassigned};
+    if matches!(letter, '\t' | '\n' | '\r') {
+        return false;
+    }
+    let category = get_general_category(letter);
+    matches!(category, Control | Format | PrivateUse | Surrogate | Unassigned)
+}
+
+fn is_punctuation(letter: char) -> bool {
+    use GeneralCategory::{
+        ClosePunctuation, ConnectorPunctuation, DashPunctuation, FinalPunctuation,
+        InitialPunctuation, OpenPunctuation, OtherPunctuation,
+    };
+    if letter.is_ascii() {
+        return letter.is_ascii_punctuation();
+    }
+    matches!(
+        get_general_category(letter),
+        ClosePunctuation
+            | ConnectorPunctuation
+            | DashPunctuation
+            | FinalPunctuation
+            | InitialPunctuation
+            | OpenPunctuation
+            | OtherPunctuation
+    )
+}
+
+/// Those that BERT takes for words of their own.
+fn is_ideograph(letter: char) -> bool {
+    matches!(u32::from(letter),
+        0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F
+        | 0x2B740..=0x2B81F | 0x2B920..=0x2CEAF | 0xF900..=0xFAFF | 0x2F800..=0x2FA1F)
+}

@@ -1,0 +1,54 @@
+//! What onnxruntime makes of the same texts with the same weights, cut by Hugging Face's tokenizers.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::calls::given;
+
+fn python() -> PathBuf {
+    let named = std::env::var_os("TOOLKEEP_REAL").map(PathBuf::from);
+    let folder = named.expect(
+        "TOOLKEEP_REAL names no folder of installed programs: run `cargo xtask provision`, set what it \
+         prints, and run again; or leave these tests out: `-E 'not test(/^real::/)'`",
+    );
+    let python = folder.join("venv-math/bin/python");
+    assert!(python.exists(), "{} is missing; run `cargo xtask provision`", python.display());
+    python
+}
+
+fn authority(args: &[&str], input: &Value) -> Value {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/vectors.py");
+    #[expect(clippy::disallowed_methods, reason = "the authority is a program of its own")]
+    let mut python = Command::new(python());
+    python.arg(script).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = python.env("HF_HUB_OFFLINE", "1").spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let text = input.to_string();
+    let writer = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
+    let ended = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap_or_default();
+    assert!(ended.status.success(), "the authority failed");
+    serde_json::from_slice(&ended.stdout).unwrap()
+}
+
+#[test]
+fn vectors_are_those_of_onnxruntime() {
+    let models = given();
+    let home = tempfile::tempdir().unwrap();
+    builtins_llm::install(&models, home.path()).unwrap();
+    let installed = builtins_llm::Installed::find(home.path()).unwrap();
+    let sentences = installed.sentences().unwrap();
+    let texts: Vec<String> = serde_json::from_value(authority(&["cases"], &json!(null))).unwrap();
+    assert!(texts.len() >= 220);
+    let made: Vec<Value> = texts
+        .iter()
+        .map(|text| json!([text, sentences.numbers(text), sentences.vector(text).unwrap()]))
+        .collect();
+    let verdict = authority(&["judge", models.to_str().unwrap()], &json!(made));
+    println!("{} texts: {verdict}", texts.len());
+    assert_eq!(verdict["other"], 0, "other pieces of words: {verdict}");
+    assert!(verdict["least"].as_f64().unwrap() > 0.99, "{verdict}");
+}

@@ -1,0 +1,19 @@
+//! For the tests of this crate only: the supervisor, what tries the cage, and the worker.
+
+use std::alloc::System;
+use std::process::ExitCode;
+
+use guard::sandbox::Rationed;
+
+#[global_allocator]
+static ALLOCATOR: Rationed<System> = Rationed(System);
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    match args.next() {
+        Some(word) if word == "__launch" => guard::process::supervise(args),
+        Some(word) if word == guard::sandbox::PROBE => guard::sandbox::probe(args),
+        Some(word) if word == builtins::WORK => builtins::work(&[builtins_symbolic::EXTRA]),
+        _ => ExitCode::from(64),
+    }
+}

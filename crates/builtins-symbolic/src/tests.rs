@@ -1,0 +1,100 @@
+//! Every example is what happens; and what is refused.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{DECLARED, read, solve};
+
+fn asked(args: &Value) -> Result<Value, String> {
+    let answer = solve(args.to_string().as_bytes(), Duration::from_secs(10))?;
+    Ok(serde_json::from_slice(&answer).unwrap())
+}
+
+#[test]
+fn every_example_is_what_happens() {
+    let entries: Vec<Value> =
+        serde_json::from_str(include_str!(concat!(env!("OUT_DIR"), "/tool_registry.json")))
+            .unwrap();
+    for entry in entries {
+        assert!(DECLARED.get(entry["name"].as_str().unwrap()).is_some());
+        for example in entry["examples"].as_array().unwrap() {
+            let wanted = match example.get("error") {
+                Some(error) => Err(error.as_str().unwrap().to_owned()),
+                None => Ok(example["output"].clone()),
+            };
+            assert_eq!(asked(&example["input"]), wanted, "{}", example["input"]);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_equation_is_refused_with_its_place() {
+    for (equation, why) in [
+        ("", "`equation`: at character 1: a number, a name or `(` was expected, not the end"),
+        ("x + (2 = 0", "`equation`: at character 8: `)` was expected, not `=`"),
+        ("x = 1 = 2", "`equation`: at character 7: there is one `=` too many"),
+        ("sni(x) = 1", "`equation`: at character 1: `sni` is no function known here"),
+        ("x < 2", "`equation`: at character 3: only equations are solved"),
+        ("x**1000 = 1", "`equation`: at character 4: powers above 100 are too large"),
+        ("x = oo", "`equation`: at character 5: `oo` is no number to compute with"),
+        ("__import__('os')", "`equation`: at character 12: `\\'` has no meaning in an equation"),
+    ] {
+        assert_eq!(asked(&json!({ "equation": equation })), Err(why.to_owned()), "{equation}");
+    }
+    let unknown = asked(&json!({ "equation": "x = 1", "variable": "y" }));
+    assert_eq!(
+        unknown,
+        Err("`variable`: `y` does not occur in the equation; its names are x".to_owned())
+    );
+}
+
+#[test]
+fn names_are_the_callers_and_never_the_algebras() {
+    let args = json!({ "equation": "gamma**2 = v0 * beta", "variable": "gamma" });
+    let answer = asked(&args).unwrap().to_string();
+    assert!(answer.contains("beta") && answer.contains("v0"), "{answer}");
+    let whole = asked(&json!({ "equation": "sin(x) = n", "variable": "x", "general": true }));
+    let whole = whole.unwrap().to_string();
+    assert!(whole.contains("pi*k") || whole.contains("k*pi"), "{whole}");
+}
+
+#[test]
+fn identities_and_contradictions_are_told_apart() {
+    assert_eq!(asked(&json!({ "equation": "x = x + 1" })), Ok(json!([])));
+    let always = asked(&json!({ "equation": "(x + 1)**2 = x**2 + 2*x + 1" })).unwrap_err();
+    assert!(always.contains("every value of x"), "{always}");
+}
+
+#[test]
+fn assumptions_take_solutions_away() {
+    let of = |assume: &str| asked(&json!({ "equation": "x**2 = 4", "assume": { "x": assume } }));
+    assert_eq!(of("positive"), Ok(json!(["2"])));
+    assert_eq!(of("negative"), Ok(json!(["-2"])));
+    assert_eq!(of("complex"), Ok(json!(["-2", "2"])));
+    assert_eq!(
+        asked(&json!({ "equation": "x + 3 = 0", "assume": { "x": "positive" } })),
+        Ok(json!([]))
+    );
+}
+
+#[test]
+fn text_is_read_as_python_reads_it() {
+    let two = |text: &str| {
+        let node = read::expression(text).unwrap();
+        crate::value::of(&node, &|name| (name == "x").then(|| 3.0.into())).unwrap().value.re
+    };
+    for (text, wanted) in [
+        ("-x**2", -9.0),
+        ("2**3**2", 512.0),
+        ("2x", 6.0),
+        ("1/2*x", 1.5),
+        ("6/2*3", 9.0),
+        ("x**-1", 1.0 / 3.0),
+        ("2e1 + .5", 20.5),
+        ("log(8, 2)", 3.0),
+        ("np.sqrt(x + 1)", 2.0),
+    ] {
+        assert!((two(text) - wanted).abs() < 1e-12, "{text}: {}", two(text));
+    }
+}

@@ -19,7 +19,8 @@ const CALLERS: usize = 16;
 pub(crate) struct List {
     pub(crate) tools: usize,
     pub(crate) bytes: usize,
-    /// The one that makes the list, axum with the same bytes, and the MCP server behind, with its own.
+    /// The one that makes the list, axum with the same bytes, and the MCP server behind, with its own;
+    /// then the first again, for callers that take gzip.
     pub(crate) series: Vec<Series>,
 }
 
@@ -62,6 +63,7 @@ async fn list(options: &Options, folder: &Path, length: usize) -> Result<List, S
         own: part.pid(),
         chain: vec![part.pid()],
     };
+    let asked_for = Message { expect: Expect::Anything, ..message.clone() };
     let mut targets = vec![target(name, message, part), target("axum, same bytes", held, &axum)];
     if toolkeep.is_some() {
         let mut behind = Message::list(upstream.address);
@@ -72,6 +74,10 @@ async fn list(options: &Options, folder: &Path, length: usize) -> Result<List, S
             own: upstream.pid(),
             chain: vec![upstream.pid()],
         });
+        let takes = [("accept-encoding".to_owned(), "gzip".to_owned())];
+        let mut packed = asked_for.with(&takes);
+        packed.expect = Expect::Length(packed.once().await?.body.len());
+        targets.push(target("Toolkeep, gzip", packed, part));
     }
     let series = in_turn(&targets, CALLERS, options.slice, options.rounds).await?;
     Ok(List { tools, bytes: answer.body.len(), series })

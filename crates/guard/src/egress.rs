@@ -27,6 +27,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -86,7 +88,7 @@ impl Egress {
     /// [`EgressError::Settings`].
     pub fn new(settings: EgressSettings) -> Result<Self, EgressError> {
         let EgressSettings { rules, roots, open, keep, resolver, dialer } = settings;
-        let connector = Arc::new(Connector { resolver, dialer, tls: roots.config()? });
+        let connector = Arc::new(Connector { resolver, dialer, tls: roots.config()?, name: None });
         let places = Arc::new(Semaphore::new(open.min(Semaphore::MAX_PERMITS)));
         let (rules, pool) = (Arc::new(rules), Arc::new(Pool::new(keep)));
         Ok(Self(Arc::new(Shared { rules, connector, pool, places, keep })))
@@ -211,6 +213,25 @@ impl Egress {
     ) -> Result<impl AsyncRead + AsyncWrite + Unpin + Send + fmt::Debug + use<>, EgressError> {
         let class = Class::Operator { origin: origin.clone() };
         self.0.connector.without_alpn().connect(&class, origin, limit).await
+    }
+
+    /// The same over TLS where the caller says whom to believe, under which name, and what to show: such
+    /// as a node, which no authority of the web knows.
+    ///
+    /// # Errors
+    /// [`EgressError`]: nothing was sent. [`EgressError::Settings`] where the origin is not `https`.
+    pub async fn stream_of(
+        &self,
+        origin: &Origin,
+        (tls, name): (Arc<ClientConfig>, ServerName<'static>),
+        limit: Duration,
+    ) -> Result<impl AsyncRead + AsyncWrite + Unpin + Send + fmt::Debug + use<>, EgressError> {
+        if !origin.is_https() {
+            let told = format!("`{origin}` is to be reached over TLS and is no `https`");
+            return Err(EgressError::Settings(told));
+        }
+        let class = Class::Operator { origin: origin.clone() };
+        self.0.connector.with_tls(tls, Some(name)).connect(&class, origin, limit).await
     }
 
     /// Closes connections that nobody came for, for ever. Spawn it where shutdown ends it; without

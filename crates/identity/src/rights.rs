@@ -46,6 +46,8 @@ rights! {
     ActAs = "act_as",
     /// Make, change and disable organisations, with the tools they may use. Never an agent's.
     OrgsWrite = "orgs:write",
+    /// Have the node that the key's user names join, once: it gets a certificate and a key of its own.
+    NodesJoin = "nodes:join",
     /// Register the tools of the node that the key's user names (spec 4).
     NodesRegister = "nodes:register",
     /// Register and remove tools of all nodes. Never an agent's.
@@ -67,6 +69,7 @@ impl Right {
             | Self::SourcesRefresh
             | Self::PolicyExplain
             | Self::ActAs
+            | Self::NodesJoin
             | Self::NodesRegister
             | Self::NodesResolve => true,
         }

@@ -9,7 +9,8 @@ use tool::node::Unresolved;
 /// would dial wherever the node likes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Addresses {
-    /// URLs by the nodes' ids, such as `http://10.42.0.12:50051`.
+    /// URLs by the nodes' ids, such as `https://10.42.0.12:50051`. Over `https` a node must show the
+    /// certificate that it got when it joined, wherever it is.
     pub nodes: BTreeMap<String, String>,
     /// Nodes beyond this machine that may be called in plaintext.
     pub insecure_ok: BTreeSet<String>,
@@ -27,12 +28,9 @@ impl Addresses {
         let url = self.nodes.get(node).ok_or_else(|| Unresolved::Unknown(node.to_owned()))?;
         let unusable = |why: String| Unresolved::Unusable { node: node.to_owned(), why };
         let origin = Origin::parse(&with_port(url)).map_err(|error| unusable(error.to_string()))?;
-        if origin.is_https() {
-            return Err(unusable("calls over TLS are not there yet; use `http`".to_owned()));
-        }
-        if !origin.is_loopback() && !self.insecure_ok.contains(node) {
-            let why = "it would be called in plaintext beyond this machine; name it under \
-                       `nodes.insecure_ok` where the network in between is trusted";
+        if !origin.is_https() && !origin.is_loopback() && !self.insecure_ok.contains(node) {
+            let why = "it would be called in plaintext beyond this machine; use `https` and let it \
+                       join, or name it under `nodes.insecure_ok` where the network is trusted";
             return Err(unusable(why.to_owned()));
         }
         Ok(origin)
@@ -78,6 +76,7 @@ mod tests {
             ("http://127.0.0.1:50052/", "127.0.0.1:50052"),
             ("http://[::1]", "[::1]:50051"),
             ("http://localhost:7", "localhost:7"),
+            ("https://10.42.0.12", "10.42.0.12:50051"),
         ] {
             assert_eq!(addresses(url).endpoint("n").as_deref(), Ok(endpoint), "{url}");
         }
@@ -97,7 +96,7 @@ mod tests {
     #[test]
     fn what_nobody_said_and_what_cannot_be_are_told_apart() {
         assert_eq!(addresses("http://a").of("m"), Err(Unresolved::Unknown("m".to_owned())));
-        for bad in ["ftp://127.0.0.1", "127.0.0.1", "http://u:p@127.0.0.1", "https://127.0.0.1"] {
+        for bad in ["ftp://127.0.0.1", "127.0.0.1", "http://u:p@127.0.0.1"] {
             assert!(matches!(addresses(bad).of("n"), Err(Unresolved::Unusable { .. })), "{bad}");
         }
     }

@@ -5,6 +5,7 @@
 
 mod addresses;
 mod answer;
+mod authority;
 mod execute;
 mod input_spec;
 mod line;
@@ -13,6 +14,7 @@ mod registry;
 mod source;
 
 pub use addresses::Addresses;
+pub use authority::{Authority, AuthorityError, Kept as KeptAuthority};
 pub use input_spec::{Read, schema};
 pub use registry::{MOST_NODES, MOST_TOOLS, Registry};
 pub use source::NodeSource;

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use guard::egress::{Egress, Origin};
+use guard::egress::{Egress, EgressError, Origin};
 use proto::connect::{Duplex, Line};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::runtime::Handle;
 use tool::node::Unresolved;
 
@@ -21,6 +23,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 pub(crate) struct Lines {
     pub(crate) addresses: ArcSwap<Addresses>,
     egress: Egress,
+    /// What is shown to nodes over TLS, and whom to believe; `None` where there is no authority.
+    tls: OnceLock<Arc<ClientConfig>>,
     open: Mutex<HashMap<String, (Origin, Line)>>,
     /// Where the lines' tasks live, whoever needs one first.
     runtime: Handle,
@@ -30,7 +34,12 @@ impl Lines {
     /// Must be called on a runtime that outlives all calls.
     pub(crate) fn new(egress: Egress) -> Self {
         let (addresses, open) = (ArcSwap::default(), Mutex::default());
-        Self { addresses, egress, open, runtime: Handle::current() }
+        Self { addresses, egress, tls: OnceLock::new(), open, runtime: Handle::current() }
+    }
+
+    /// From here on nodes are called over TLS as well; the first time alone.
+    pub(crate) fn over_tls(&self, tls: Arc<ClientConfig>) {
+        drop(self.tls.set(tls));
     }
 
     /// The line to a node, as its address is now. One to an address that it no longer has is dropped.
@@ -42,20 +51,45 @@ impl Lines {
         {
             return Ok(line.clone());
         }
-        let line = self.line(&origin);
+        let line = self.line(node, &origin)?;
         open.insert(node.to_owned(), (origin, line.clone()));
         Ok(line)
     }
 
-    fn line(&self, origin: &Origin) -> Line {
+    fn line(&self, node: &str, origin: &Origin) -> Result<Line, Unresolved> {
         let (egress, origin) = (self.egress.clone(), Arc::new(origin.clone()));
+        let tls = origin.is_https().then(|| self.shown(node)).transpose()?;
+        let node: Arc<str> = node.into();
         let _on = self.runtime.enter();
-        Line::new(move || {
-            let (egress, origin) = (egress.clone(), Arc::clone(&origin));
+        Ok(Line::new(move || {
+            let (egress, origin, tls) = (egress.clone(), Arc::clone(&origin), tls.clone());
+            let node = Arc::clone(&node);
             Box::pin(async move {
-                let stream = egress.stream(&origin, CONNECT).await.map_err(io::Error::other)?;
-                Ok(Box::new(stream) as Box<dyn Duplex>)
+                let dialled = dial(&egress, &origin, tls).await;
+                // A caller is told no more than that it cannot be reached.
+                let told = |error: &EgressError| tracing::warn!(%node, %error, "node not reached");
+                dialled.inspect_err(told).map_err(io::Error::other)
             })
-        })
+        }))
     }
+
+    /// What is shown to a node, and the name that it must show.
+    fn shown(&self, node: &str) -> Result<(Arc<ClientConfig>, ServerName<'static>), Unresolved> {
+        let unusable = |why: String| Unresolved::Unusable { node: node.to_owned(), why };
+        let none = || unusable("this server has no authority for nodes; use `http`".to_owned());
+        let tls = self.tls.get().ok_or_else(none)?;
+        let name = proto::tls::node_server_name(node);
+        Ok((Arc::clone(tls), name.map_err(|error| unusable(error.to_string()))?))
+    }
+}
+
+async fn dial(
+    egress: &Egress,
+    origin: &Origin,
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+) -> Result<Box<dyn Duplex>, EgressError> {
+    Ok(match tls {
+        Some(tls) => Box::new(egress.stream_of(origin, tls, CONNECT).await?),
+        None => Box::new(egress.stream(origin, CONNECT).await?),
+    })
 }

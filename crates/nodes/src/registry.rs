@@ -9,17 +9,17 @@ mod owner;
 mod state;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use guard::egress::Egress;
 use tokio::sync::watch;
-use tool::node::{Beat, NodeFault, NodeState, NodeTool, Nodes, Speaks, Unresolved};
+use tool::node::{Beat, Certified, NodeFault, NodeState, NodeTool, Nodes, Speaks, Unresolved};
 use tool::store::Expect;
 use tool::{Boxed, Clock, Json, Limits, Store, StoreError, ToolName};
 
 use crate::source::{definition, source_name};
-use crate::{Addresses, NodeSource};
+use crate::{Addresses, Authority, AuthorityError, NodeSource};
 use kept::{Document, Kept, NODE, NodeRecord, tool_key};
 pub(crate) use state::Shared;
 
@@ -35,6 +35,7 @@ const TRIES: usize = 5;
 pub struct Registry {
     shared: Arc<Shared>,
     sources: Mutex<HashMap<String, Arc<NodeSource>>>,
+    authority: OnceLock<Authority>,
 }
 
 impl Registry {
@@ -49,7 +50,17 @@ impl Registry {
     ) -> Result<Self, StoreError> {
         let shared = Shared::new(store, egress, clock);
         shared.load().await?;
-        Ok(Self { shared: Arc::new(shared), sources: Mutex::default() })
+        Ok(Self { shared: Arc::new(shared), sources: Mutex::default(), authority: OnceLock::new() })
+    }
+
+    /// Nodes get certificates from this one, and are called over TLS; the first time alone.
+    ///
+    /// # Errors
+    /// [`AuthorityError`].
+    pub fn set_authority(&self, authority: Authority) -> Result<(), AuthorityError> {
+        self.shared.lines.over_tls(authority.caller(self.shared.clock.wall())?);
+        drop(self.authority.set(authority));
+        Ok(())
     }
 
     /// Where nodes are, from here on.
@@ -213,6 +224,27 @@ impl Nodes for Registry {
             return Err(NodeFault::Foreign(node.to_owned()));
         }
         self.shared.beaten(node, beat)
+    }
+
+    fn certify(
+        &self,
+        by: &Speaks,
+        node: &str,
+        public: &[u8],
+        proof: &[u8],
+    ) -> Result<Certified, NodeFault> {
+        if !by.is_for(node) {
+            return Err(NodeFault::Foreign(node.to_owned()));
+        }
+        let none = || NodeFault::Unavailable("this server signs for no nodes".to_owned());
+        let authority = self.authority.get().ok_or_else(none)?;
+        let signed = authority.certify(node, (public, proof), self.shared.clock.wall());
+        let signed = signed.map_err(|error| match error {
+            AuthorityError::Unfit(told) => NodeFault::Unfit(told.to_owned()),
+            AuthorityError::Unusable(told) => NodeFault::Unavailable(told),
+        })?;
+        tracing::info!(node, until = %signed.until, "node certified");
+        Ok(signed)
     }
 
     fn nodes(&self) -> Vec<NodeState> {

@@ -6,6 +6,7 @@
 
 pub mod connect;
 pub mod serve;
+pub mod tls;
 
 /// Spec 4's own: `toolrpc.ToolExecutor/CallFunction`.
 pub mod toolrpc {
@@ -23,5 +24,6 @@ pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descrip
 /// The largest message either way: 10 MiB.
 pub const MAX_MESSAGE: usize = 10 << 20;
 
+pub use rustls::ServerConfig;
 pub use tonic::metadata::MetadataMap;
 pub use tonic::{Code, Status};

@@ -1,6 +1,7 @@
 //! A server of calls: both services, health and reflection, for whoever has tools.
 
 mod running;
+mod shaken;
 mod stream;
 
 use std::collections::HashMap;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::metadata::MetadataMap;
@@ -110,13 +112,15 @@ pub trait Tools: Send + Sync + 'static {
     fn draining(&self) -> bool;
 }
 
-/// Serves until `stop` fires, and then until the calls that run are done.
+/// Serves until `stop` fires, and then until the calls that run are done. With `tls`, whoever its
+/// authority does not know is not let in (see [`crate::tls::Identity::server`]).
 ///
 /// # Errors
 /// Where the listener breaks.
 pub async fn serve(
     tools: Arc<dyn Tools>,
     listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
     stop: CancellationToken,
 ) -> io::Result<()> {
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -145,7 +149,7 @@ pub async fn serve(
             health.set_service_status(service, tonic_health::ServingStatus::NotServing).await;
         }
     };
-    Server::builder()
+    let router = Server::builder()
         .max_concurrent_streams(STREAMS)
         .http2_keepalive_interval(Some(ALIVE))
         .http2_keepalive_timeout(Some(ALIVE))
@@ -153,10 +157,17 @@ pub async fn serve(
         .add_service(v1)
         .add_service(v1alpha)
         .add_service(executor)
-        .add_service(node)
-        .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), ended)
-        .await
-        .map_err(io::Error::other)
+        .add_service(node);
+    let served = match tls {
+        Some(tls) => {
+            router.serve_with_incoming_shutdown(shaken::shaken(listener, tls), ended).await
+        }
+        None => {
+            let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            router.serve_with_incoming_shutdown(incoming, ended).await
+        }
+    };
+    served.map_err(io::Error::other)
 }
 
 #[derive(Clone)]

@@ -2,12 +2,15 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use proto::ServerConfig;
 use proto::node::Tool as Listed;
 use proto::serve::{Asked, Boxed, Said, serve};
+use proto::tls::{self, Identity};
 use proto::{MetadataMap, Status};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -21,16 +24,32 @@ use crate::{Call, Options, Tools};
 pub enum StartError {
     /// Plaintext beyond the loopback was not meant.
     #[error(
-        "listening on {0} in plaintext lets anyone who reaches it call the tools; listen on the \
-         loopback, or say that it is meant"
+        "listening on {0} in plaintext lets anyone who reaches it call the tools; let the node join \
+         and use TLS, listen on the loopback, or say that it is meant"
     )]
     Plaintext(SocketAddr),
     /// The address is taken, or none of this machine's.
     #[error("cannot listen: {0}")]
     Listen(#[from] io::Error),
+    /// What the node is to show, or whom to believe, cannot be read.
+    #[error("TLS: {0}; `toolkeep node join` makes the folder")]
+    Tls(String),
     /// The registry's address cannot be used.
     #[error("the registry: {0}")]
     Registry(String),
+}
+
+/// What a folder of `toolkeep node join` holds, as a server shows it.
+fn shown(folder: &Path) -> Result<Arc<ServerConfig>, StartError> {
+    let read = |name: &str| {
+        let path = folder.join(name);
+        let text = std::fs::read_to_string(&path);
+        text.map_err(|error| StartError::Tls(format!("`{}`: {error}", path.display())))
+    };
+    let (certificate, key) = (read(tls::CERTIFICATE)?, read(tls::KEY)?);
+    let identity = Identity::of_pem(&certificate, &key, &read(tls::AUTHORITY)?);
+    let config = identity.and_then(|identity| identity.server());
+    config.map_err(|error| StartError::Tls(error.to_string()))
 }
 
 /// A node that runs.
@@ -52,7 +71,8 @@ impl Node {
     /// [`StartError`]. A registry that does not answer is none: it is tried again.
     pub async fn start(tools: Tools, options: Options) -> Result<Self, StartError> {
         let address = SocketAddr::new(options.host, options.port);
-        if !address.ip().is_loopback() && !options.insecure {
+        let tls = options.tls.as_deref().map(shown).transpose()?;
+        if tls.is_none() && !address.ip().is_loopback() && !options.insecure {
             return Err(StartError::Plaintext(address));
         }
         let named = || tools.all().iter().find_map(crate::Tool::node_id).map(str::to_owned);
@@ -71,7 +91,7 @@ impl Node {
         let draining = Arc::new(AtomicBool::new(false));
         let door = Door { tools, node_id: node_id.clone(), draining: Arc::clone(&draining) };
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let served = serve(Arc::new(door), listener, stop.clone());
+        let served = serve(Arc::new(door), listener, tls, stop.clone());
         drop(tasks.spawn(async move {
             if let Err(error) = served.await {
                 tracing::error!(%error, "the node's server ended");

@@ -1,6 +1,7 @@
 //! How a node is started.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tool::Secret;
@@ -11,6 +12,7 @@ pub struct Options {
     pub(crate) port: u16,
     pub(crate) host: IpAddr,
     pub(crate) insecure: bool,
+    pub(crate) tls: Option<PathBuf>,
     pub(crate) node_id: Option<String>,
     pub(crate) registry: Option<String>,
     pub(crate) key: Option<Secret>,
@@ -25,6 +27,7 @@ impl Default for Options {
             port: 50051,
             host: IpAddr::V4(Ipv4Addr::LOCALHOST),
             insecure: false,
+            tls: None,
             node_id: None,
             registry: None,
             key: None,
@@ -35,7 +38,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads `ORG_SYSTEM_TOOLS_REGISTRY_URL`, `TOOLKEEP_KEY` and `TOOLKEEP_NODE_ID`.
+    /// Reads `ORG_SYSTEM_TOOLS_REGISTRY_URL`, `TOOLKEEP_KEY`, `TOOLKEEP_NODE_ID` and `TOOLKEEP_NODE_TLS`.
     #[expect(clippy::disallowed_methods, reason = "a node is a program of its own")]
     pub fn from_env() -> Self {
         let read = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -43,6 +46,7 @@ impl Options {
             registry: read("ORG_SYSTEM_TOOLS_REGISTRY_URL"),
             key: read("TOOLKEEP_KEY").map(Secret::new),
             node_id: read("TOOLKEEP_NODE_ID"),
+            tls: read("TOOLKEEP_NODE_TLS").map(PathBuf::from),
             ..Self::default()
         }
     }
@@ -58,6 +62,14 @@ impl Options {
     #[must_use]
     pub fn host(mut self, host: IpAddr, insecure: bool) -> Self {
         (self.host, self.insecure) = (host, insecure);
+        self
+    }
+
+    /// The folder that `toolkeep node join` made. Only the server can call the node then, wherever it
+    /// listens.
+    #[must_use]
+    pub fn tls(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.tls = Some(folder.into());
         self
     }
 

@@ -31,7 +31,7 @@ pub async fn listen_grpc(
     stop: CancellationToken,
 ) -> io::Result<()> {
     let door = Arc::new(Door { doors: doors.clone(), stop: stop.clone() });
-    serve(door, listener, stop).await
+    serve(door, listener, None, stop).await
 }
 
 struct Door {

@@ -152,6 +152,26 @@ impl Keys {
         self.change(id, |record| record.revoked = record.revoked.or(Some(now))).await
     }
 
+    /// Uses a key up that is good for one thing, once: of two who try, one is refused.
+    ///
+    /// # Errors
+    /// Where there is no such key, it is used up or revoked, or the store does not answer.
+    pub async fn use_up(&self, id: &str, now: Wall) -> Result<(), ApiError> {
+        let mut first = false;
+        let used = self.change(id, |record| {
+            first = record.revoked.is_none();
+            record.revoked = record.revoked.or(Some(now));
+        });
+        match used.await {
+            Ok(_) if first => Ok(()),
+            Ok(_) => Err(ApiError::new(Code::Forbidden, "the key is used up")),
+            Err(error) if error.code() == Code::Conflict => {
+                Err(ApiError::new(Code::Forbidden, "the key is used up"))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Gives a key another level.
     ///
     /// # Errors
@@ -213,6 +233,14 @@ impl Keys {
     /// Where the store does not answer.
     pub async fn once(&self, name: &str) -> Result<Secret, ApiError> {
         let fresh = tool::Digest(random()?).to_string();
+        self.once_made(name, fresh).await
+    }
+
+    /// The same with a value that the caller has made, where there is none yet.
+    ///
+    /// # Errors
+    /// Where the store does not answer.
+    pub async fn once_made(&self, name: &str, fresh: String) -> Result<Secret, ApiError> {
         let put = self.store.put(name, Expect::Absent, Some(Bytes::from(fresh))).await;
         match put {
             Ok(_) | Err(StoreError::Conflict { .. }) => {}

@@ -18,6 +18,7 @@ mod listen;
 mod lists;
 mod mcp;
 mod metrics;
+mod packed;
 mod rest;
 mod seal;
 mod state;

@@ -2,7 +2,7 @@
 //! once per view; whole lists are kept in a cache with a cap in bytes.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use catalog::{Catalog, Entry};
@@ -10,6 +10,8 @@ use formats::{AliasMap, Format};
 use gateway::View;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tool::Json;
+
+use crate::packed::{self, Packed};
 
 /// Bytes of whole lists that are kept; past that the cache starts anew.
 const CAP: usize = 64 << 20;
@@ -150,11 +152,34 @@ pub(crate) struct Kept {
     pub(crate) tail: Bytes,
     /// The entity tag of that answer.
     pub(crate) tag: Option<Arc<str>>,
+    /// List and tail as gzip, from the first client on that takes it.
+    packed: Arc<OnceLock<Option<Packed>>>,
 }
 
 impl Kept {
+    pub(crate) fn new(
+        list: Bytes,
+        next: Option<String>,
+        tail: Bytes,
+        tag: Option<Arc<str>>,
+    ) -> Self {
+        Self { list, next, tail, tag, packed: Arc::default() }
+    }
+
+    /// Packed or not.
     fn size(&self) -> usize {
-        self.list.len() + self.tail.len()
+        2 * self.list.len() + self.tail.len()
+    }
+
+    /// List and tail as gzip; `None` where that is not worth it.
+    pub(crate) fn packed(&self) -> Option<&Packed> {
+        if self.list.len() < packed::WORTH {
+            return None;
+        }
+        let pack = || Packed::of(&[self.list.clone(), self.tail.clone()]);
+        let bytes_of_a_tool = 256;
+        let made = self.packed.get_or_init(|| aside(self.list.len() / bytes_of_a_tool, pack));
+        made.as_ref()
     }
 
     /// The next items behind the cursor, at most [`PAGE`]; `None` where nothing has the cursor's name.
@@ -172,7 +197,7 @@ impl Kept {
         let next =
             page.last().filter(|_| items.peek().is_some()).map(|(name, _)| (*name).to_owned());
         let list = Json::array(page.iter().map(|(_, json)| json)).bytes().clone();
-        Some(Self { list, next, tail: Bytes::new(), tag: None })
+        Some(Self::new(list, next, Bytes::new(), None))
     }
 }
 

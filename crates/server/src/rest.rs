@@ -8,6 +8,7 @@ pub(crate) mod calls;
 mod explain;
 mod frames;
 mod health;
+mod joining;
 mod keys;
 mod nodes;
 pub(crate) mod openapi;
@@ -67,6 +68,7 @@ fn keyed() -> Vec<route::Route> {
         roles::routes(),
         orgs::routes(),
         nodes::routes(),
+        joining::routes(),
         health::keyed(),
         facades::keyed(),
     ];

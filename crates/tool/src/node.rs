@@ -110,6 +110,19 @@ pub struct NodeState {
     pub endpoint: Result<String, Unresolved>,
 }
 
+/// A node's certificate, and what belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certified {
+    /// The certificate, PEM.
+    pub certificate: String,
+    /// The certificate of who signed it, PEM: whom the node lets call it.
+    pub authority: String,
+    /// The name that stands in the certificate.
+    pub name: String,
+    /// Until when it holds.
+    pub until: Wall,
+}
+
 /// The registry of nodes' tools. Who may change what is judged here, by [`Speaks`].
 pub trait Nodes: Send + Sync + fmt::Debug {
     /// Puts a tool in, or in the place of the one that its node has under this name. Answers the id of
@@ -151,6 +164,20 @@ pub trait Nodes: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`NodeFault::Foreign`], and [`NodeFault::Missing`] where the node has no tools here.
     fn beat(&self, by: &Speaks, node: &str, beat: Beat) -> Result<(), NodeFault>;
+
+    /// Signs that a key is the node's: `public` is a P-256 point without compression, `proof` a signature
+    /// with the private key.
+    ///
+    /// # Errors
+    /// [`NodeFault::Foreign`], [`NodeFault::Unfit`] where the proof does not fit, and
+    /// [`NodeFault::Unavailable`] where nobody signs here.
+    fn certify(
+        &self,
+        by: &Speaks,
+        node: &str,
+        public: &[u8],
+        proof: &[u8],
+    ) -> Result<Certified, NodeFault>;
 
     /// The nodes that are known, in the order of their first registration.
     fn nodes(&self) -> Vec<NodeState>;

@@ -16,6 +16,7 @@ mod logging;
 mod mcp;
 mod module;
 mod near;
+mod node;
 mod org;
 mod persona;
 mod pin;
@@ -98,6 +99,8 @@ enum Command {
     #[command(subcommand)]
     User(user::User),
     #[command(subcommand)]
+    Node(node::Node),
+    #[command(subcommand)]
     Approval(approval::Approval),
     #[command(subcommand)]
     Record(record::Record),
@@ -176,6 +179,7 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::Role(command) => command.run(&context, ui).await,
             Command::Org(command) => command.run(&context, ui).await,
             Command::User(command) => command.run(&context, ui).await,
+            Command::Node(command) => command.run(&context, ui).await,
             Command::Approval(command) => command.run(&context, ui).await,
             Command::Record(command) => command.run(&context, ui).await,
             Command::Key(command) => command.run(&context, ui).await,

@@ -14,6 +14,7 @@ mod nearest;
 mod node;
 mod resolve;
 mod schema;
+mod shown;
 mod sink;
 mod text;
 mod units;
@@ -34,6 +35,7 @@ pub use high::{
 };
 pub(crate) use nearest::nearest;
 pub use schema::schema;
+pub use shown::{HIDDEN, shown};
 pub use watch::{Latest, watch};
 
 use field::Field;

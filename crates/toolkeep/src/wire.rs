@@ -254,7 +254,8 @@ async fn ways(
     let tokens = Arc::new(Sealed::new(Arc::clone(store), &tokens, "upstream tokens"));
     let (store, clock) = (Arc::clone(store), Arc::clone(clock));
     let at = (Arc::clone(&store), Arc::clone(&clock));
-    let cluster = Cluster::open(&start.config.nodes, at, &egress).await?;
+    let authority = cluster::authority(keys, &clock).await;
+    let cluster = Cluster::open(&start.config.nodes, at, (&egress, authority)).await?;
     let kept = Kept::new(&start.config, (keys, store), egress.clone(), clock).await?;
     let data = start.held.data();
     let files = files::Own { data: data.path().to_owned(), work: data.work() };

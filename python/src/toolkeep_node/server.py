@@ -10,6 +10,7 @@ import queue
 import signal
 import threading
 from concurrent import futures
+from pathlib import Path
 from typing import Any, Dict, Iterator, Optional, Tuple
 
 import grpc
@@ -134,12 +135,15 @@ class Node:
         key: Optional[str] = None,
         max_workers: int = 10,
         insecure: Optional[bool] = None,
+        tls: Optional[str] = None,
     ) -> None:
         tools = registry if tools is None else tools
         setting = os.environ.get
         host = host or setting("TOOLKEEP_NODE_HOST") or "127.0.0.1"
         insecure = setting("TOOLKEEP_NODE_INSECURE") == "1" if insecure is None else insecure
-        _check_host(host, insecure)
+        tls = tls or setting("TOOLKEEP_NODE_TLS")
+        if not tls:
+            _check_host(host, insecure)
         named = next((tool.node_id for tool in tools.all() if tool.node_id), "")
         self.node_id = node_id or setting("TOOLKEEP_NODE_ID") or named
         executor = Executor(tools, self.node_id)
@@ -159,7 +163,11 @@ class Node:
         node_pb2_grpc.add_NodeServicer_to_server(self._beside, self._server)
         self._health = _add_health(self._server)
         bracketed = f"[{host}]" if ":" in host else host
-        self.port = self._server.add_insecure_port(f"{bracketed}:{port}")
+        address = f"{bracketed}:{port}"
+        if tls:
+            self.port = self._server.add_secure_port(address, _shown(tls))
+        else:
+            self.port = self._server.add_insecure_port(address)
         url = registry_url or setting("ORG_SYSTEM_TOOLS_REGISTRY_URL")
         self.registration = None
         if url:
@@ -190,6 +198,13 @@ class Node:
     def wait(self) -> None:
         """Until it was stopped."""
         self._stopped.wait()
+
+
+def _shown(folder: str) -> grpc.ServerCredentials:
+    """What the folder of `toolkeep node join` holds. Only the server it joined can call then."""
+    read = [Path(folder, name).read_bytes() for name in ("node.key", "node.pem", "authority.pem")]
+    key, certificate, authority = read
+    return grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
 
 
 def serve(port: int = 50051, **options: Any) -> None:

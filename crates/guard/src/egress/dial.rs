@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
@@ -65,6 +66,8 @@ pub(super) struct Connector {
     pub(super) resolver: Arc<dyn Resolve>,
     pub(super) dialer: Arc<dyn Dial>,
     pub(super) tls: Arc<ClientConfig>,
+    /// The name that a certificate must carry; the origin's own where there is none.
+    pub(super) name: Option<ServerName<'static>>,
 }
 
 impl Connector {
@@ -72,8 +75,17 @@ impl Connector {
     pub(super) fn without_alpn(&self) -> Self {
         let mut tls = ClientConfig::clone(&self.tls);
         tls.alpn_protocols.clear();
+        self.with_tls(Arc::new(tls), None)
+    }
+
+    /// The same with another idea of whom to believe.
+    pub(super) fn with_tls(
+        &self,
+        tls: Arc<ClientConfig>,
+        name: Option<ServerName<'static>>,
+    ) -> Self {
         let (resolver, dialer) = (Arc::clone(&self.resolver), Arc::clone(&self.dialer));
-        Self { resolver, dialer, tls: Arc::new(tls) }
+        Self { resolver, dialer, tls, name }
     }
 
     /// A connection to `origin`, which was checked for `class`, within `limit`.
@@ -100,8 +112,9 @@ impl Connector {
         if !origin.is_https() {
             return Ok(Stream::Plain(tcp));
         }
-        let name = tls::server_name(origin)
-            .ok_or_else(|| blocked(&url, "its host is not a name a certificate can carry"))?;
+        let name = self.name.clone().or_else(|| tls::server_name(origin));
+        let name =
+            name.ok_or_else(|| blocked(&url, "its host is not a name a certificate can carry"))?;
         let shaking = TlsConnector::from(Arc::clone(&self.tls)).connect(name, tcp);
         match timeout_at(end, shaking).await {
             Err(_) => Err(late(Phase::Tls)),

@@ -98,7 +98,7 @@ impl Node {
         drop(TaskTracker::new().spawn_on(
             async move {
                 let listener = TcpListener::from_std(listener).unwrap();
-                serve(Arc::new(Does(sender)), listener, CancellationToken::new()).await
+                serve(Arc::new(Does(sender)), listener, None, CancellationToken::new()).await
             },
             runtime.handle(),
         ));

@@ -92,8 +92,12 @@ async fn up() -> Up {
     let address = listener.local_addr().unwrap();
     let (sender, dropped) = mpsc::channel(8);
     let stop = CancellationToken::new();
-    let served =
-        TaskTracker::new().spawn(serve(Arc::new(Two { dropped: sender }), listener, stop.clone()));
+    let served = TaskTracker::new().spawn(serve(
+        Arc::new(Two { dropped: sender }),
+        listener,
+        None,
+        stop.clone(),
+    ));
     let line = Line::new(move || {
         Box::pin(async move {
             let stream = TcpStream::connect(address).await?;

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, VARY};
 use http::{HeaderValue, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
@@ -192,6 +192,15 @@ pub(super) fn json(status: StatusCode, parts: impl Into<Parts>) -> Reply {
     let mut reply = Response::new(Body(Kind::Parts(parts.into())));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, JSON);
+    reply
+}
+
+/// One message as gzip.
+pub(super) fn packed(parts: [Bytes; 3]) -> Reply {
+    let mut reply = json(StatusCode::OK, Parts { parts, next: 0 });
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
     reply
 }
 

@@ -10,6 +10,7 @@ use super::body::{self, Parts, Reply};
 use super::refused::Refused;
 use super::scope::{Scope, speaks_mcp};
 use crate::lists::{Kept, Key, Lists, What};
+use crate::packed;
 
 /// How long a client may keep a list, in milliseconds, unless it hears of a change.
 const TTL: &str = "10000";
@@ -112,6 +113,11 @@ fn page(
     }
     tail.push('}');
     tail.push_str(write::AFTER_RESULT);
+    if packed::wanted(asked.heads.0)
+        && let Some(packed) = kept.packed()
+    {
+        return Ok(body::packed(packed.between(&head, tail.as_bytes())));
+    }
     Ok(body::json(http::StatusCode::OK, Parts::new(head, kept.list, tail.into())))
 }
 

@@ -66,7 +66,7 @@ struct BeatReply {
     state: Beat,
 }
 
-fn registry(doors: &Doors) -> Result<&dyn Nodes, ApiError> {
+pub(super) fn registry(doors: &Doors) -> Result<&dyn Nodes, ApiError> {
     let missing = || ApiError::new(Code::NotFound, "this server keeps no registry of nodes");
     doors.parts.nodes.as_deref().ok_or_else(missing)
 }

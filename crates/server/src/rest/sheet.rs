@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY,
+};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use catalog::Entry;
@@ -16,6 +18,7 @@ use tool::Json;
 
 use super::frames::Frames;
 use crate::lists::{Kept, Rendered};
+use crate::packed;
 
 /// A list as a provider writes it.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -86,7 +89,7 @@ impl Parts<'_> {
         let around = Json::of(&around).bytes().clone();
         let tail = around.slice(EMPTY.len().min(around.len())..);
         let tag = Some(tag(&[HEAD, list.clone(), tail.clone()]).into());
-        Kept { list, next: self.next, tail, tag }
+        Kept::new(list, self.next, tail, tag)
     }
 }
 
@@ -103,9 +106,20 @@ impl LeftOut {
 }
 
 /// A sheet as an answer.
-pub(super) fn answer(asked: &HeaderMap, kept: Kept) -> Response {
-    let Kept { list, tail, tag, .. } = kept;
-    tagged(asked, &tag.unwrap_or_default(), [HEAD, list, tail])
+pub(super) fn answer(asked: &HeaderMap, kept: &Kept) -> Response {
+    let tag = kept.tag.as_deref().unwrap_or_default();
+    if packed::wanted(asked)
+        && let Some(packed) = kept.packed()
+    {
+        // Other bytes, so another tag.
+        let tag = format!("{}-gzip\"", tag.trim_end_matches('"'));
+        let mut answer = tagged(asked, &tag, packed.between(&HEAD, &[]));
+        if answer.status() == StatusCode::OK {
+            answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        return answer;
+    }
+    tagged(asked, tag, [HEAD, kept.list.clone(), kept.tail.clone()])
 }
 
 /// The answer in pieces, or that it is still the one the client has.
@@ -114,7 +128,7 @@ pub(super) fn tagged<const N: usize>(asked: &HeaderMap, tag: &str, pieces: [Byte
     // It is the caller's own, and may change with any source: kept, but asked for each time.
     let kept = [
         (CACHE_CONTROL, HeaderValue::from_static("private, no-cache")),
-        (VARY, HeaderValue::from_static("authorization")),
+        (VARY, HeaderValue::from_static("authorization, accept-encoding")),
         (ETAG, HeaderValue::try_from(tag).unwrap_or(HeaderValue::from_static("\"\""))),
     ];
     if same {

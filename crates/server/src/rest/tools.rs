@@ -198,13 +198,13 @@ async fn list(
         Ok(Parts { format, rendered: &rendered, tools, next, catalog, losses }.written())
     };
     if !asked.is_whole() {
-        return write().map(|kept| sheet::answer(&headers, kept));
+        return write().map(|kept| sheet::answer(&headers, &kept));
     }
     // The whole list is the hot case: its bytes are kept. What one client picks of it is not.
     let key = Key { view: view.id, what: What::Whole(format, names), from: None };
     let kept = doors.lists.kept(key, || write().ok());
     let broken = || ApiError::new(Code::Internal, "the list could not be written");
-    kept.map(|kept| sheet::answer(&headers, kept)).ok_or_else(broken)
+    kept.map(|kept| sheet::answer(&headers, &kept)).ok_or_else(broken)
 }
 
 /// A tool as a format writes it, beside what that does not say.

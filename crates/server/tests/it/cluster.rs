@@ -76,7 +76,7 @@ impl Cluster {
         let server = Server::with(Setup { nodes, ..Setup::default() }).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        drop(TaskTracker::new().spawn(serve(Arc::new(Node), listener, stop.clone())));
+        drop(TaskTracker::new().spawn(serve(Arc::new(Node), listener, None, stop.clone())));
         Self { server, registry, address, stop }
     }
 

@@ -2,6 +2,7 @@
 
 mod check;
 mod schema;
+mod show;
 
 use clap::Subcommand;
 
@@ -9,10 +10,11 @@ use super::context::Context;
 use super::failure::{Exit, Failure};
 use super::ui::Ui;
 
-/// Check a configuration file; print its JSON Schema.
+/// Check a configuration file; print it as it counts; print its JSON Schema.
 #[derive(Debug, Subcommand)]
 pub(super) enum Config {
     Check(check::Check),
+    Show(show::Show),
     Schema(schema::Schema),
 }
 
@@ -20,6 +22,7 @@ impl Config {
     pub(super) fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         match self {
             Self::Check(command) => command.run(context, ui),
+            Self::Show(show::Show {}) => show::Show::run(context, ui),
             Self::Schema(schema::Schema {}) => schema::Schema::run(ui),
         }
     }

@@ -131,6 +131,11 @@ fn value_of<T: Serialize + ?Sized>(value: &T) -> Result<Value, Failure> {
     serde_json::to_value(value).map_err(|error| unwritten(&error))
 }
 
+/// A value as YAML, for commands whose text for people is that.
+pub(super) fn as_yaml(value: &Value) -> Result<String, Failure> {
+    yaml::yaml(value)
+}
+
 fn unwritten(error: &serde_json::Error) -> Failure {
     Failure::new(Exit::Failed, format!("the answer cannot be written: {error}"))
 }

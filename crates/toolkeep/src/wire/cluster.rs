@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use guard::egress::Egress;
 use intake::{Intake, Sourced};
-use nodes::{NodeSource, Registry};
+use nodes::{Authority, KeptAuthority, NodeSource, Registry};
+use server::Keys;
 use tool::node::Nodes;
 use tool::{Clock, Source, Store, Trust};
 
@@ -22,11 +23,14 @@ impl Cluster {
     pub(super) async fn open(
         config: &NodesConfig,
         (store, clock): (Arc<dyn Store>, Arc<dyn Clock>),
-        egress: &Egress,
+        (egress, authority): (&Egress, Option<Authority>),
     ) -> Result<Arc<Self>, Failure> {
         // A connection of nobody else's: nodes are reached by their own lines.
         let registry = Registry::open(store, egress.apart(), clock).await;
         let registry = Arc::new(registry.map_err(super::fault("the registry of nodes"))?);
+        if let Some(authority) = authority {
+            registry.set_authority(authority).map_err(super::fault("the registry of nodes"))?;
+        }
         let cluster = Self { registry, trust: Mutex::new(config.trust) };
         cluster.take(config);
         Ok(Arc::new(cluster))
@@ -71,3 +75,21 @@ impl Cluster {
         }
     }
 }
+
+/// The authority of this installation, made at its first start. It stands in the store, so that servers
+/// that share one sign alike. Without it nodes are called in plaintext alone.
+pub(super) async fn authority(keys: &Keys, clock: &Arc<dyn Clock>) -> Option<Authority> {
+    let read = async || -> Result<Authority, String> {
+        let fresh = Authority::make(clock.wall()).map_err(|error| error.to_string())?;
+        let fresh = serde_json::to_string(&fresh).map_err(|error| error.to_string())?;
+        let kept = keys.once_made(AUTHORITY, fresh).await;
+        let kept = kept.map_err(|error| error.message().to_owned())?;
+        let kept: KeptAuthority =
+            serde_json::from_str(kept.open()).map_err(|error| error.to_string())?;
+        Authority::open(&kept).map_err(|error| error.to_string())
+    };
+    read().await.map_err(|error| tracing::error!(error, "no node gets a certificate here")).ok()
+}
+
+/// Where it stands.
+const AUTHORITY: &str = "secret/nodes-authority";

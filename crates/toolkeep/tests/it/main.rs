@@ -21,6 +21,8 @@ mod modules;
 #[cfg(test)]
 mod newcomer;
 #[cfg(test)]
+mod nodes;
+#[cfg(test)]
 mod program;
 #[cfg(test)]
 mod real;

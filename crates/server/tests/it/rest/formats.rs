@@ -1,5 +1,6 @@
 //! `/v1/tools` and `/v1/calls` as every provider writes them.
 
+use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -10,6 +11,7 @@ use testkit::executor::echo;
 use tokio::sync::Barrier;
 use tool::{Level, Offer};
 
+use crate::support::client::message as asked;
 use crate::support::executors::Crowd;
 use crate::support::{Client, Server, Setup, soon, tools};
 
@@ -154,6 +156,37 @@ async fn a_list_that_is_still_the_same_is_not_sent_again() {
     server.relist(tools::many(2)).await;
     let changed = ann.with("if-none-match", &tag).get("/v1/tools?format=gemini").await.good();
     assert_eq!(names(Format::Gemini, &changed), ["many_t00000", "many_t00001"]);
+}
+
+#[tokio::test]
+async fn a_client_that_takes_gzip_gets_lists_packed_at_both_doors() {
+    let (server, ann) = ann().await;
+    server.relist(tools::many(300)).await;
+    let packing = ann.with("accept-encoding", "gzip, deflate");
+    for path in ["/v1/tools?format=gemini", "/v1/tools?format=mcp"] {
+        let (plain, packed) = (ann.get(path).await, packing.get(path).await);
+        assert_eq!(plain.header("content-encoding"), None, "{path}");
+        assert_eq!(packed.header("content-encoding"), Some("gzip"), "{path}");
+        assert!(packed.body.len() * 3 < plain.body.len());
+        assert_eq!(unpacked(&packed.body), plain.body, "{path}");
+        let (tag, other) = (packed.header("etag").unwrap(), plain.header("etag").unwrap());
+        assert_ne!(tag, other, "other bytes have another tag");
+        let again = packing.with("if-none-match", tag).get(path).await;
+        assert_eq!((again.status.as_u16(), again.header("content-encoding")), (304, None));
+    }
+    let list = asked("tools/list", json!({}));
+    let (plain, packed) = (ann.legacy(&list).await, packing.legacy(&list).await);
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    assert_eq!(unpacked(&packed.body), plain.body);
+    // What is small goes as it is.
+    let small = packing.get("/v1/tools/many.t00001").await;
+    assert_eq!((small.status.as_u16(), small.header("content-encoding")), (200, None));
+}
+
+fn unpacked(body: &[u8]) -> Vec<u8> {
+    let mut unpacked = Vec::new();
+    flate2::bufread::GzDecoder::new(body).read_to_end(&mut unpacked).unwrap();
+    unpacked
 }
 
 /// What every provider's model answers, with two good calls and two bad ones; and what it is told.

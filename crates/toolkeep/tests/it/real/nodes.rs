@@ -12,7 +12,7 @@ use crate::support::client::Client;
 use crate::support::home::Home;
 use crate::support::server::SOON;
 use crate::support_real::program::Program;
-use crate::support_real::{Ran, cli, command};
+use crate::support_real::{Ran, cli, command, toolkeep};
 
 fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python")
@@ -33,11 +33,19 @@ fn the_python_packages_own_tests_pass() {
 
 /// A node with the tools of `node.py`, registered with this server.
 fn node(url: &str, id: &str, key: &str) -> (Program, Value) {
+    node_with(url, id, key, None)
+}
+
+/// The same with the folder of one that joined.
+fn node_with(url: &str, id: &str, key: &str, tls: Option<&Path>) -> (Program, Value) {
     let mut python = command(file("venv-node/bin/python"));
     python.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/node.py"));
     python.env("PYTHONPATH", package().join("src")).env("PYTHONDONTWRITEBYTECODE", "1");
     python.env("ORG_SYSTEM_TOOLS_REGISTRY_URL", url).env("TOOLKEEP_NODE_ID", id);
-    python.env("TOOLKEEP_KEY", key).stderr(Stdio::null());
+    python.env("TOOLKEEP_KEY", key).stderr(Stdio::null()).env_remove("TOOLKEEP_NODE_TLS");
+    if let Some(folder) = tls {
+        python.env("TOOLKEEP_NODE_TLS", folder);
+    }
     let program = Program::start(&mut python);
     let said = program.json();
     (program, said)
@@ -124,4 +132,31 @@ async fn a_python_node_with_anothers_key_registers_nothing() {
     // The control: with its own it does.
     let (_node, said) = self::node(&server.url, "node-a", &key);
     assert_eq!(said["failed"], json!({}));
+}
+
+/// Joins by the command line, and serves with what that wrote.
+#[tokio::test]
+async fn a_python_node_that_joined_is_called_over_tls() {
+    let home = Home::new("version: 1\n");
+    let server = crate::support::server::serve(&home).await;
+    let invited = cli(&server, &["node", "invite", "node-py", "-o", "json"]).json();
+    let folder = home.path("tls");
+    let mut join = toolkeep();
+    join.args(["node", "join", "node-py", "--url", &server.url, "--dir"]).arg(&folder);
+    Ran::of(join.env("TOOLKEEP_KEY", invited["key"].as_str().unwrap())).good();
+    let key = std::fs::read_to_string(folder.join("registry.key")).unwrap();
+    let (_node, said) = node_with(&server.url, "node-py", key.trim(), Some(&folder));
+    assert_eq!(said["failed"], json!({}));
+    let at = |scheme: &str| {
+        let addresses = format!("node-py: '{scheme}://127.0.0.1:{}'", said["port"]);
+        format!("version: 1\nnodes: {{ addresses: {{ {addresses} }} }}\n")
+    };
+    home.write("toolkeep.yaml", &at("https"));
+    let call = json!({ "tool_name": "reverse_text", "input": { "text": "hello world" } });
+    let answer = once(&server.agent(), "/cluster-tools/execute", &call, 200).await;
+    assert_eq!(answer["output"], json!({ "result": "dlrow olleh" }));
+    // The control: in plaintext nobody calls it.
+    home.write("toolkeep.yaml", &at("http"));
+    let lost = once(&server.agent(), "/cluster-tools/execute", &call, 502).await;
+    assert_eq!(lost["success"], false);
 }

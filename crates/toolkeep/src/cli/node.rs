@@ -1,0 +1,90 @@
+//! `toolkeep node`.
+
+mod join;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::client::Path;
+use super::context::Context;
+use super::failure::{Exit, Failure};
+use super::ui::{Ui, table};
+use super::value;
+
+/// See the machines that run tools; let one join; join as one.
+#[derive(Debug, Subcommand)]
+pub(super) enum Node {
+    List(List),
+    Invite(Invite),
+    Join(join::Join),
+}
+
+impl Node {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        match self {
+            Self::List(command) => command.run(context, ui).await,
+            Self::Invite(command) => command.run(context, ui).await,
+            Self::Join(command) => command.run(context, ui).await,
+        }
+    }
+}
+
+/// List the nodes: how many tools each has, how it said it is, where it is called.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  toolkeep node list")]
+pub(super) struct List {}
+
+impl List {
+    async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let session = context.connect().await?;
+        let answer = session.client.get(&Path::new("/v1/nodes", &[])).await;
+        session.end().await?;
+        let answer = answer?;
+        ui.answer(&answer, || text(value::list(&answer, "nodes")))?;
+        Ok(Exit::Done)
+    }
+}
+
+fn text(nodes: &[Value]) -> String {
+    if nodes.is_empty() {
+        return "no nodes".to_owned();
+    }
+    let row = |node: &Value| {
+        let line = |key, width| value::line(node, key, width);
+        let place = line("endpoint", 60);
+        let place = if place.is_empty() { line("problem", 120) } else { place };
+        [line("node_id", 60), line("tools", 8), line("state", 10), line("seen", 24), place]
+    };
+    let rows: Vec<_> = nodes.iter().map(row).collect();
+    table(["NODE", "TOOLS", "STATE", "SEEN", "WHERE"], &rows)
+}
+
+/// Let a node join: prints a key that is good for that, once, within ten minutes. Needs the right
+/// `nodes:write`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  toolkeep node invite node-abc123")]
+pub(super) struct Invite {
+    /// The node's id.
+    #[arg(value_name = "NODE")]
+    node_id: String,
+}
+
+impl Invite {
+    async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let session = context.connect().await?;
+        let path = Path::new("/v1/nodes", &[&self.node_id, "invite"]);
+        let answer = session.client.post(&path, &json!({})).await;
+        session.end().await?;
+        let answer: Value = answer?;
+        ui.answer(&answer, || value::text(&answer, "key"))?;
+        ui.note(
+            "it is shown this once and good for ten minutes; on the node, with it in TOOLKEEP_KEY \
+             and this server's address in TOOLKEEP_URL: toolkeep node join NODE",
+        );
+        Ok(Exit::Done)
+    }
+}

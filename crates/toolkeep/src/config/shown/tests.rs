@@ -1,0 +1,90 @@
+use super::super::tests::good;
+use super::{HIDDEN, shown};
+
+const SECRETS: [&str; 10] = [
+    "redis-pass",
+    "s3cret",
+    "argument",
+    "of-env",
+    "of-header",
+    "client-pass",
+    "of-ann",
+    "hook-key",
+    "hook.example",
+    "secret-path",
+];
+
+/// Everything that can be said without a file of its own.
+const ALL: &str = "\
+version: 1
+listen: 127.0.0.1:9
+data: /var/lib/t
+redis: redis://:redis-pass@127.0.0.1:6379/0
+default_guest_modules: b,a
+server: { allowed_hosts: [Tools.example], allowed_origins: ['https://c.example'], max_body: 1MiB, cage: fenced }
+limits: { calls: 7, calls_per_key: 6, calls_per_source: 5, result_bytes: 64KiB }
+approvals:
+  expires: 90s
+  pending: 3
+  per_minute: 4
+  page: 'https://c.example/approvals/{id}'
+  webhook: { url: 'https://hook.example/secret-path', secret: hook-key-hook-key-hook-key-hook-key }
+records: { keep: { age: 90d, bytes: 2GiB }, file: 1MiB, checkpoints: { also: /mnt/c } }
+builtins:
+  roots: [{ path: /srv/w, write: true, protect: [.git] }]
+  search: { searxng: 'http://127.0.0.1:8888' }
+  tools: { http_get: { enabled: false }, run_shell: { timeout: 1500ms } }
+nodes: { addresses: { n1: 'http://127.0.0.1:5' }, trust: review }
+tokens:
+  resource: https://t.example/mcp
+  issuers:
+    - { name: corp, issuer: 'https://i.example', jwks: 'https://i.example/keys', algorithms: [ES256], person: true,
+        max_lifetime: 30m, grants: [{ claim: scope, value: tools, level: user, roles: [r] }] }
+sources:
+  - { name: m, module: 'http://m:8000', slow: true, credential: { bearer: '${TOKEN}' }, read_only: [look], retry: once }
+  - { name: p, mcp: { command: npx, args: [--key, argument], env: { K: of-env }, cwd: /srv }, durability: synced }
+  - name: u
+    trust: review
+    idempotent: true
+    timeout: 1500ms
+    mcp:
+      url: https://u.example/mcp
+      headers: { X-Key: of-header }
+      oauth: { grant: client_credentials, client_id: me, client_secret: client-pass, scopes: [a] }
+  - { name: e, mcp: { url: 'https://e.example/mcp', per_caller: { secrets: { ann: of-ann } } } }
+";
+
+#[test]
+fn what_is_shown_holds_no_secret_and_says_every_one_that_is_set() {
+    let shown = shown(&good(ALL));
+    let text = shown.to_string();
+    for secret in SECRETS {
+        assert!(ALL.contains(secret) || secret == "s3cret", "{secret} is not in the file");
+        assert!(!text.contains(secret), "{secret} is shown: {text}");
+    }
+    assert_eq!(shown["redis"], HIDDEN);
+    assert_eq!(shown["sources"][0]["credential"]["bearer"], HIDDEN);
+    assert_eq!(shown["sources"][1]["mcp"]["env"]["K"], HIDDEN);
+}
+
+#[test]
+fn what_is_shown_is_a_configuration_that_counts_as_the_same() {
+    let first = shown(&good(ALL));
+    // A value that is not shown is another one where it is read again; its form must hold.
+    let text = serde_saphyr::to_string(&first).unwrap();
+    let text = text.replace("redis: \"***\"", "redis: redis://127.0.0.1/");
+    let text = text.replace("url: \"***\"", "url: https://x.example/y");
+    let text = text.replace("secret: \"***\"", &format!("secret: {}", "x".repeat(40)));
+    let text = text.replace("        private_key_env: null\n", "");
+    assert_eq!(shown(&good(&text)), first, "{text}");
+}
+
+#[test]
+fn without_a_file_the_defaults_are_shown() {
+    let shown = shown(&good("version: 1\n"));
+    assert_eq!(shown["listen"], "127.0.0.1:8080");
+    assert_eq!(shown["limits"]["calls"], 4096);
+    assert_eq!(shown["approvals"]["expires"], "600s");
+    assert_eq!(shown["sources"], serde_json::json!([]));
+    assert_eq!(shown.get("policy"), None);
+}

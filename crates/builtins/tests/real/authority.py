@@ -58,7 +58,7 @@ for number in range(60):
 # JMESPath
 DATA = {"people": [{"name": name, "age": age, "tags": ["x", name]} for name, age in [("Ann", 41), ("Bo", 29), ("Cy", 35)]], "n": [3, 1, 2]}
 for query in ["people[?age > `30`].name", "sort(n)", "people[*].tags[0]", "max_by(people, &age).name", "n[::-1]", "people[].tags[]",
-              "length(people)", "{a: n[0], b: people[1].name}", "people[?contains(tags, 'Bo')] | [0]", "missing.key", "sum(n)", "keys(@)",
+              "length(people)", "{a: n[0], b: people[1].name}", "people[?contains(tags, 'Bo')] | [0]", "missing.key", "sum(n)", "sort(keys(@))",
               "join('-', people[*].name)", "reverse(sort_by(people, &age))[*].name", "to_string(n)", "not_null(x, n[1])", "type(people)",
               "people[1:]", "map(&age, people)", "n[?@ > `1`]"]:
     say("json_query", "jmespath", "jmespath of PyPI", {"data": DATA, "query": query}, jmespath.search(query, DATA))

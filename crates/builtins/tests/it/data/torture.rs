@@ -21,7 +21,7 @@ const AROUND: [(&str, &str, &str); 5] = [
     ("python_eval", r#"{"expression":"x","variables":{"x":"#, "}}"),
     ("echo", r#"{"message":"m","value":"#, "}"),
 ];
-/// What a careless reader takes.
+/// What a careless reader takes of what is refused: the last of two keys, half a character, …
 const NAIVE: &str = "
 import json, sys
 taken = 0
@@ -43,15 +43,15 @@ pub(super) async fn run() -> Option<Family> {
     for row in rows.iter().filter(|row| row.contains_key("b64")) {
         let (name, body) = (text(row, "name").unwrap_or_default(), text(row, "b64").unwrap());
         let body = STANDARD.decode(body).unwrap();
-        if name.starts_with("n_") {
-            none += &body.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-            none.push('\n');
-        }
         for (tool, before, behind) in AROUND {
             let whole = [before.as_bytes(), &body, behind.as_bytes()].concat();
             let answer = stage.call_raw(tool, whole).await;
             tried += 1;
             refused += usize::from(answer.is_err());
+            if tool == "json_query" && answer.is_err() {
+                none += &body.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+                none.push('\n');
+            }
             // A key twice is refused: two readers could read two values.
             let fine = match name.split('_').next() {
                 Some("n") => answer.is_err(),

@@ -1,5 +1,4 @@
-//! What a call costs: run as `cargo xtask bench call`; what lists cost, `cargo xtask bench formats`; what
-//! a decision costs, `cargo xtask bench policy`; and what built-in tools take, `cargo xtask bench tools`.
+//! What things cost: run as `cargo xtask bench call`, `formats`, `policy`, `tools`, `math` and others.
 //!
 //! One program plays every part but Toolkeep's own: the MCP server behind, the bare proxy beside, the
 //! callers in front. Lists and decisions are measured within the program; of a call what is measured is

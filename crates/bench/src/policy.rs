@@ -154,7 +154,7 @@ impl<'a> Decided<'a> {
             let view = self.gateway.view(black_box(self.who), CallerType::Direct);
             let found = turn.next().and_then(|name| view.find(black_box(name)));
             let decided = found.map(|(entry, residual)| {
-                let args = self.args.value();
+                let args = self.args;
                 let tool = Facts::of(&entry.key, &entry.tool);
                 let (caller, rights) = (self.who.caller(), self.who.rights());
                 let (by, now, taint) = (CallerType::Direct, NOW, Taint::default());

@@ -103,10 +103,11 @@ pub(crate) async fn told(doors: &Doors, head: &Head, body: Bytes) -> Said {
         Ok(principal) => principal,
         Err(error) => return Said::Other(error.into_response()),
     };
+    let checked = || mcp::refuses(headers).map(Box::new).map_or(Ok(()), Err);
     match scope {
-        Ok(scope) => Said::Door(match found.media.or(|| mcp::takes(headers)) {
+        Ok(scope) => Said::Door(match found.media.or(checked) {
             Ok(()) => mcp::taken(doors, &principal, scope, headers, body).await,
-            Err(reply) => reply,
+            Err(reply) => *reply,
         }),
         Err(error) => Said::Other(error.clone().into_response()),
     }

@@ -45,7 +45,7 @@ use crate::error::ApiError;
 use crate::rest::body::read_large;
 use crate::state::Doors;
 
-pub(crate) use answer::{taken, takes};
+pub(crate) use answer::{refuses, taken};
 pub(crate) use body::Reply;
 pub(crate) use scope::Scope;
 

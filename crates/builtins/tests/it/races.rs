@@ -54,7 +54,7 @@ fn scene(work: &Path, outside: &Path) -> Vec<(PathBuf, PathBuf)> {
         for part in ["objects", "refs/heads"] {
             fs::create_dir_all(repo.join(part)).unwrap();
         }
-        fs::write(repo.join("HEAD"), format!("ref: refs/heads/{}\n", &words[..6])).unwrap();
+        fs::write(repo.join("HEAD"), format!("ref: refs/heads/{words:.6}\n")).unwrap();
         fs::write(repo.join("config"), "[core]\n\trepositoryformatversion = 0\n").unwrap();
     }
     for file in ["d/f", "e"] {

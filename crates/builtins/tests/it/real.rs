@@ -107,7 +107,7 @@ fn same(found: &Value, wanted: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn golden_each_tool_answers_as_its_authority() {
+async fn each_tool_answers_as_its_authority() {
     let bin = real().join("venv-authorities/bin");
     let launcher = Launcher::new(PathBuf::from(BIN), vec!["__launch".into()]);
     let stage = Stage::with(Some(launcher), Some(bin.clone())).await;

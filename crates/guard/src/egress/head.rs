@@ -58,20 +58,18 @@ pub(super) fn read(heard: &[u8], silent: bool) -> Result<Option<(Head, usize)>, 
     let mut fields = Fields::default();
     let mut headers = HeaderMap::with_capacity(response.headers.len());
     for field in response.headers.iter() {
-        let unfit = |_| Fault::Not("it has a header that cannot be read");
-        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| unfit(()))?;
+        let unfit = || Fault::Not("it has a header that cannot be read");
+        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| unfit())?;
         fields.see(&name, field.value)?;
-        let value = HeaderValue::from_bytes(field.value).map_err(|_| unfit(()))?;
+        let value = HeaderValue::from_bytes(field.value).map_err(|_| unfit())?;
         headers.append(name, value);
     }
     let none = silent
         || status.is_informational()
         || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let framing = fields.framing(none, old)?;
-    let keeps = !old
-        && !fields.closes
-        && !(fields.chunked && fields.length.is_some())
-        && !framing.ends_with_the_connection();
+    let twice = fields.chunked && fields.length.is_some();
+    let keeps = !(old || fields.closes || twice || framing.ends_with_the_connection());
     let mut response = Response::new(());
     *response.status_mut() = status;
     *response.version_mut() = if old { Version::HTTP_10 } else { Version::HTTP_11 };

@@ -85,6 +85,7 @@ fn told(args: &Json, wants: &Wants, condition: &Condition) -> Result<bool, ()> {
     let who = enter(key(Level::User));
     let traits = Traits::default();
     let org = Org::default();
+    let args = &tool::Args::check(args.to_string()).unwrap();
     let asking = Asking {
         caller: who.caller(),
         rights: who.rights(),

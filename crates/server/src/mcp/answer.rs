@@ -23,21 +23,18 @@ pub(crate) async fn answer(
     headers: &HeaderMap,
     body: Bytes,
 ) -> Reply {
-    match takes(headers) {
-        Ok(()) => taken(doors, principal, scope, headers, body).await,
-        Err(reply) => reply,
+    match refuses(headers) {
+        None => taken(doors, principal, scope, headers, body).await,
+        Some(reply) => reply,
     }
 }
 
-/// Whether a message can come with these headers, and be answered.
-///
-/// # Errors
-/// The answer where not.
-pub(crate) fn takes(headers: &HeaderMap) -> Result<(), Reply> {
-    Heads(headers).media().map_err(|refused| refused.reply(None))
+/// The answer to a message that cannot come with these headers, or cannot be answered.
+pub(crate) fn refuses(headers: &HeaderMap) -> Option<Reply> {
+    Heads(headers).media().err().map(|refused| refused.reply(None))
 }
 
-/// The same as [`answer`], of headers that [`takes`] has seen.
+/// The same as [`answer`], of headers that [`refuses`] has seen.
 pub(crate) async fn taken(
     doors: &Doors,
     principal: &Principal,

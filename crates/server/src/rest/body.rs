@@ -48,13 +48,11 @@ pub(crate) async fn read_large(
     if most <= usual {
         return read(body, usual).await;
     }
-    match tokio::time::timeout(WAIT, doors.room.taken(body, usual, most)).await {
-        Ok(taken) => taken,
-        Err(_) => {
-            let told = format!("the body did not arrive within {} s", WAIT.as_secs());
-            Err(ApiError::new(Code::InvalidRequest, told))
-        }
-    }
+    let taken = tokio::time::timeout(WAIT, doors.room.taken(body, usual, most)).await;
+    taken.unwrap_or_else(|_| {
+        let told = format!("the body did not arrive within {} s", WAIT.as_secs());
+        Err(ApiError::new(Code::InvalidRequest, told))
+    })
 }
 
 /// What a body of this size may hold: a document's limits, or those of large arguments.

@@ -1,5 +1,7 @@
 //! Spec 4's routes: bodies, texts and statuses, and that they give nobody more than its key does.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
 
 use guard::egress::{Egress, EgressSettings};
@@ -126,7 +128,16 @@ pub(crate) async fn one_node() -> Arc<dyn Nodes> {
     let registry = Registry::open(store, egress, clock).await.unwrap();
     let tool: tool::node::NodeTool = serde_json::from_value(document("n1", "kept")).unwrap();
     registry.register(&tool::node::Speaks::All, tool).await.unwrap();
+    let kept = nodes::Authority::make(tool::Wall(0)).unwrap();
+    registry.set_authority(nodes::Authority::open(&kept).unwrap()).unwrap();
     Arc::new(registry)
+}
+
+/// What a node sends that joins.
+pub(crate) fn joining(node: &str) -> Value {
+    let key = proto::tls::NodeKey::new().unwrap();
+    let (public, proof) = (STANDARD.encode(key.public()), key.prove(node).unwrap());
+    json!({"public_key": public, "proof": STANDARD.encode(proof)})
 }
 
 fn document(node: &str, name: &str) -> Value {

@@ -55,6 +55,7 @@ fn body(path: &str, definition: &Value) -> Value {
             json!({"tool_name": "x", "input": {}})
         }
         "/v1/nodes/{node_id}/heartbeat" => json!({"state": "serving"}),
+        "/v1/nodes/{node_id}/join" => super::cluster::joining("n1"),
         "/v1/sources/login" => json!({"source": "s", "redirect_uri": "http://127.0.0.1:1/"}),
         "/v1/sources/login/finish" => json!({"source": "s", "query": "code=1"}),
         "/v1/sources/logout" => json!({"source": "s"}),

@@ -28,6 +28,8 @@ use follow::Followed;
 use round::{Next, Resumed, Rounds};
 use task::{Way, unrelated};
 
+/// What is wrong with an answer that is a task.
+const UNASKED: &str = "with a task to follow, which nobody asked for";
 /// Characters of an upstream's own error, and bytes of what stands beside it.
 const ERROR: (usize, usize) = (4_096, 64 << 10);
 
@@ -119,8 +121,7 @@ impl<'a> Run<'a> {
         }
         let link = match &resumed {
             Some(exchange) => Arc::clone(exchange.link()),
-            None if job.bare => self.link(Era::Handshake).await?,
-            None => self.link(self.era()).await?,
+            None => self.link(if job.bare { Era::Handshake } else { self.era() }).await?,
         };
         if link.era() == Era::Stateless {
             request.can = relayed(self.ctx.client);
@@ -160,9 +161,7 @@ impl<'a> Run<'a> {
                 Next::Task(result) if way == Way::Task && link.greeted().can.tasks.is_some() => {
                     return Box::pin(self.task(&link, &result)).await;
                 }
-                Next::Task(_) => {
-                    return Err(self.failed("with a task to follow, which nobody asked for"));
-                }
+                Next::Task(_) => return Err(self.failed(UNASKED)),
                 Next::Again { answers, state } => {
                     request.answers = answers;
                     request.state = state;

@@ -16,7 +16,7 @@ use url::Url;
 use crate::web::Endpoint;
 
 /// For the list of files, and for the file.
-const LIST: (Duration, usize) = (Duration::from_secs(60), 64 << 20);
+const LIST: (Duration, usize) = (Duration::from_mins(1), 64 << 20);
 const WHEEL: (Duration, usize) = (Duration::from_mins(10), 64 << 20);
 /// Bytes of the program.
 const PROGRAM: u64 = 256 << 20;

@@ -1,6 +1,7 @@
 //! JSON that parsers disagree on, as arguments of every tool that takes JSON: what is none is refused
 //! before a tool sees it, what is some is read by all of them as Python reads it.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use base64::Engine as _;
@@ -49,7 +50,9 @@ pub(super) async fn run() -> Option<Family> {
             tried += 1;
             refused += usize::from(answer.is_err());
             if tool == "json_query" && answer.is_err() {
-                none += &body.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+                for byte in &body {
+                    write!(none, "{byte:02x}").unwrap();
+                }
                 none.push('\n');
             }
             // A key twice is refused: two readers could read two values.

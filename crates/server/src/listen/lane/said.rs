@@ -66,16 +66,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lane<S> {
             self.out.extend_from_slice(b"\r\n");
             return self.stream.write_all(&self.out).await;
         }
-        match body.size_hint().exact() {
-            Some(length) => {
-                write!(self.out, "content-length: {length}\r\n\r\n")?;
-                self.whole(body).await
-            }
-            None => {
-                self.out.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");
-                self.chunks(body).await
-            }
+        if let Some(length) = body.size_hint().exact() {
+            write!(self.out, "content-length: {length}\r\n\r\n")?;
+            return self.whole(body).await;
         }
+        self.out.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");
+        self.chunks(body).await
     }
 
     /// A body of a known length.

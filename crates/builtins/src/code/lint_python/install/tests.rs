@@ -24,7 +24,7 @@ fn wheel() -> Vec<u8> {
 }
 
 fn package() -> Package {
-    let digits = Sha256::digest(wheel()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits = tool::Digest(Sha256::digest(wheel()).into()).to_string();
     Package {
         project: "ruff".to_owned(),
         version: "1.0".to_owned(),

@@ -24,7 +24,8 @@ fn wheel() -> Vec<u8> {
 }
 
 fn package() -> Package {
-    let digits = tool::Digest(Sha256::digest(wheel()).into()).to_string();
+    let digest = tool::Digest(Sha256::digest(wheel()).into()).to_string();
+    let digits = digest.trim_start_matches("sha256:").to_owned();
     Package {
         project: "ruff".to_owned(),
         version: "1.0".to_owned(),

@@ -323,7 +323,8 @@ impl Held {
     }
 }
 
-fn private(path: &Path) -> io::Result<File> {
+/// A new file that nobody else reads.
+pub(super) fn private(path: &Path) -> io::Result<File> {
     OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)
 }
 

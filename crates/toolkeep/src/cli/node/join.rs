@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path as Folder, PathBuf};
 
 use base64::Engine as _;
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cli::client::Path;
 use crate::cli::context::Context;
+use crate::cli::data::private;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
 use crate::cli::value;
@@ -84,10 +85,6 @@ fn make(folder: &Folder) -> Result<(), Failure> {
     let _absent = fs::remove_file(&probe);
     private(&probe).map_err(|error| failed(&probe, &error))?;
     fs::remove_file(&probe).map_err(|error| failed(&probe, &error))
-}
-
-fn private(path: &Folder) -> std::io::Result<fs::File> {
-    fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)
 }
 
 /// Whole or not at all; what was there before goes.

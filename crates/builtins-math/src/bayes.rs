@@ -32,19 +32,19 @@ enum Acquisition {
 }
 
 impl Acquisition {
-    /// What a place with this mean and deviation promises over `best`.
+    /// What a place with this mean and deviation promises over `best`. Improvement and probability are
+    /// logarithms: both are often too near nothing to be climbed as they are.
     fn of(self, (mean, deviation): (f64, f64), best: f64) -> f64 {
         let above = mean - best;
-        if deviation < 1e-12 {
-            return if matches!(self, Self::Bound) { mean } else { above.min(0.0) };
-        }
-        let z = above / deviation;
-        match self {
+        let z = above / deviation.max(1e-12);
+        let promised = match self {
+            Self::Bound => return mean + 2.0 * deviation,
+            _ if deviation < 1e-12 => 0.0,
             Self::Expected => deviation * (z * chance(z) + bell(z)),
-            Self::Bound => mean + 2.0 * deviation,
             // A hundredth of a deviation better counts: else it would only look beside the best.
             Self::Probability => chance((above - 0.01) / deviation),
-        }
+        };
+        promised.max(f64::MIN_POSITIVE).ln()
     }
 }
 
@@ -139,6 +139,34 @@ fn spread(count: usize, dimension: usize, draw: &mut Stream) -> Vec<Vec<f64>> {
     places
 }
 
+/// The nearest place of the unit box.
+fn within(place: &[f64]) -> Vec<f64> {
+    place.iter().map(|u| u.clamp(0.0, 1.0)).collect()
+}
+
+/// The `i`th place to try: near the best one, at a corner, on a face, or anywhere. What promises most is
+/// often at an edge of the box, where nothing was seen, and chance alone never goes there.
+fn candidate(i: usize, best: &[f64], draw: &mut Stream) -> Vec<f64> {
+    let edge = |draw: &mut Stream| f64::from(u8::from(draw.random::<bool>()));
+    let mut place: Vec<f64> = (0..best.len()).map(|_| draw.random()).collect();
+    match i % 8 {
+        near @ 0..=2 => {
+            let width = [0.1, 0.02, 0.004][near];
+            for (u, best) in place.iter_mut().zip(best) {
+                let step: f64 = StandardNormal.sample(draw);
+                *u = (best + width * step).clamp(0.0, 1.0);
+            }
+        }
+        3 => place.iter_mut().for_each(|u| *u = edge(draw)),
+        4 => {
+            let face = draw.random_range(0..place.len());
+            place[face] = edge(draw);
+        }
+        _ => {}
+    }
+    place
+}
+
 /// What was evaluated, in the unit box.
 #[derive(Debug, Default)]
 struct Seen {
@@ -184,16 +212,7 @@ impl Seen {
         let promise = |place: &[f64]| acquisition.of(process.at(place), highest);
         let mut tried: Vec<(f64, Vec<f64>)> = Vec::with_capacity(TRIED);
         for i in 0..TRIED {
-            let near = [0.1, 0.02, 0.004].get(i % 8).copied();
-            let place: Vec<f64> = (0..dimension)
-                .map(|j| match near {
-                    Some(width) => {
-                        let step: f64 = StandardNormal.sample(draw);
-                        (best[j] + width * step).clamp(0.0, 1.0)
-                    }
-                    None => draw.random(),
-                })
-                .collect();
+            let place = candidate(i, best, draw);
             tried.push((promise(&place), place));
             if i % 64 == 0 {
                 run.go_on()?;
@@ -203,14 +222,17 @@ impl Seen {
         let mut found = tried.swap_remove(0);
         tried.insert(0, found.clone());
         for (_, place) in tried.iter().take(CLIMBED) {
+            // Outside counts as the nearest place inside, so that it climbs along an edge too.
             let cost = |x: &[f64]| {
                 let out: f64 = x.iter().map(|u| (u - u.clamp(0.0, 1.0)).abs()).sum();
-                if out > 0.0 { f64::INFINITY } else { -promise(x) }
+                out - promise(&within(x))
             };
             let until = Until { iterations: 40 + 15 * dimension, tolerance: 1e-9 };
             let climbed = nelder_mead(place, cost, until, run)?;
-            if -climbed.f > found.0 {
-                found = (-climbed.f, climbed.x);
+            let place = within(&climbed.x);
+            let promised = promise(&place);
+            if promised > found.0 {
+                found = (promised, place);
             }
         }
         Ok(self.apart(found.1, draw))

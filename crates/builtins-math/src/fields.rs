@@ -2,6 +2,8 @@
 //!
 //! The gateway has checked the arguments against the schema; what a schema cannot say is checked here.
 
+mod text;
+
 use std::ops::RangeInclusive;
 
 use builtins::{Expression, Program};
@@ -9,23 +11,32 @@ use faer::Mat;
 use serde_json::Value;
 use tool::Args;
 
-/// The arguments of one call.
+/// The arguments of one call, or a part of them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fields<'a>(&'a Value);
+pub(crate) enum Fields<'a> {
+    /// All. A tree is made of them where one is asked for: of large lists it is many times the text.
+    Whole(&'a Args),
+    /// An object inside of them.
+    Part(&'a Value),
+}
 
 impl<'a> Fields<'a> {
     pub(crate) fn of(args: &'a Args) -> Self {
-        Self(args.value())
+        Self::Whole(args)
     }
 
     /// The same words for an object inside of the arguments.
     pub(crate) fn inside(value: &'a Value) -> Self {
-        Self(value)
+        Self::Part(value)
     }
 
     /// What is there; `null` is as good as nothing.
     pub(crate) fn get(self, name: &str) -> Option<&'a Value> {
-        self.0.get(name).filter(|value| !value.is_null())
+        let all = match self {
+            Self::Whole(args) => args.value(),
+            Self::Part(value) => value,
+        };
+        all.get(name).filter(|value| !value.is_null())
     }
 
     pub(crate) fn has(self, name: &str) -> bool {
@@ -116,6 +127,9 @@ impl<'a> Fields<'a> {
         name: &str,
         limits: RangeInclusive<usize>,
     ) -> Result<Vec<f64>, String> {
+        if let Some(numbers) = self.plain_numbers(name).filter(|it| limits.contains(&it.len())) {
+            return Ok(numbers);
+        }
         let list = self.list(name)?;
         let numbers = numbers(name, list)?;
         let count = numbers.len();
@@ -151,6 +165,9 @@ impl<'a> Fields<'a> {
 
     /// Rows of equal length, at most `most` of them and as long.
     pub(crate) fn matrix(self, name: &str, most: usize) -> Result<Mat<f64>, String> {
+        if let Some(matrix) = self.plain_matrix(name, most) {
+            return Ok(matrix);
+        }
         let rows = self.list(name)?;
         let width = rows.first().and_then(Value::as_array).map_or(0, Vec::len);
         if rows.len() > most || width > most {

@@ -89,7 +89,7 @@ async fn answers(tool: &str, cases: &[Value]) -> Vec<Value> {
 }
 
 /// Cases that are known to differ; the reference tells of each. No tool has others.
-const DIFFER: &[(&str, usize)] = &[("bayesopt", 2), ("render_math", 1)];
+const DIFFER: &[(&str, usize)] = &[("render_math", 1)];
 
 async fn agrees(tool: &str) {
     let cases = authority("authority.py", &["cases", tool], &json!(null));

@@ -205,7 +205,7 @@ async fn play(name: &str) -> Came {
             }
         }
         "symlink target changed between approval and run" => {
-            return Came::Elsewhere("guard opens what a path leads to when the call runs");
+            return Came::Elsewhere("toolkeep's tests, story::files");
         }
         "kill -9 between approve and execute"
         | "kill -9 between execute and result record: outcome unknown, never auto-run again" => {

@@ -41,3 +41,33 @@ async fn a_file_is_written_once_a_person_agrees_and_read_without() {
     }
     assert!(server.stop().await.success());
 }
+
+/// A folder that was plain when a person agreed and leads elsewhere when the call runs.
+#[tokio::test]
+async fn a_link_put_there_after_the_approval_leads_nowhere() {
+    let home = Home::new("version: 1\n");
+    let server = serve(&home).await;
+    let (agent, owner) = (server.agent(), server.owner());
+    let (work, outside) = (home.data().join("work"), home.data().join("outside"));
+    std::fs::create_dir_all(&outside).unwrap();
+    let mut statuses = Vec::new();
+    for (folder, changed) in [("plain", false), ("swapped", true)] {
+        std::fs::create_dir_all(work.join(folder)).unwrap();
+        let asked = json!({ "path": format!("{folder}/a.txt"), "content": "one" });
+        let held = agent.call("write_file", &asked).await;
+        let approved = format!("/v1/approvals/{}/approve", held.call_id());
+        assert_eq!(owner.post(&approved, &json!({})).await.status, 200);
+        if changed {
+            std::fs::remove_dir(work.join(folder)).unwrap();
+            std::os::unix::fs::symlink(&outside, work.join(folder)).unwrap();
+        }
+        let resumed = format!("/v1/calls/{}/resume?wait=30s", held.call_id());
+        let ended = agent.post(&resumed, &json!({})).await;
+        statuses.push((ended.body["is_error"].as_bool(), outside.join("a.txt").exists()));
+        // Whoever follows the link as it stands gets out.
+        assert_eq!(std::fs::canonicalize(work.join(folder)).unwrap() == outside, changed);
+    }
+    assert_eq!(statuses, [(Some(false), false), (Some(true), false)]);
+    assert_eq!(std::fs::read_to_string(work.join("plain/a.txt")).unwrap(), "one");
+    assert!(server.stop().await.success());
+}

@@ -4,6 +4,7 @@
 //! too long or kills it takes it along, and the next call gets another.
 
 mod frame;
+mod program;
 mod python;
 mod serve;
 mod sql;
@@ -17,6 +18,7 @@ use guard::sandbox::{Cage, TOO_MUCH};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Semaphore;
+use tool::outcome::Body;
 use tool::{Code, Context, ExecuteError, Json, Limits, Outcome, Step};
 
 use crate::cages::Cages;
@@ -49,6 +51,8 @@ pub struct Job {
 impl Job {
     pub(crate) const PYTHON: Self = Self::new(b'P', Duration::from_secs(5));
     pub(crate) const SQL: Self = Self::new(b'S', Duration::from_secs(10));
+    /// A step of a program: from its beginning, or from a kept state and an answer, to its next call.
+    pub const PROGRAM: Self = Self::new(b'G', Duration::from_secs(10));
 
     /// A job of another crate: `letter` is its alone, `limit` the longest it may take. A worker that
     /// takes longer is killed.
@@ -105,6 +109,22 @@ impl Workers {
         tokio::select! {
             step = self.computed(job, args.bytes()) => step,
             () = ctx.cancel.cancelled() => Err(given_up()),
+        }
+    }
+
+    /// Computes `job` for who is no tool: its answer, or words on why there is none. Where the future is
+    /// dropped, the worker goes with it.
+    ///
+    /// # Errors
+    /// In words, for the caller.
+    pub async fn compute(&self, job: Job, args: &Json) -> Result<Json, String> {
+        match self.computed(job, args.bytes()).await {
+            Ok(Step::Done(Outcome { body: Body::Value(answer), is_error: false })) => Ok(answer),
+            Ok(Step::Done(Outcome { body: Body::Value(words), .. })) => {
+                Err(words.text().unwrap_or_default().into_owned())
+            }
+            Ok(_) => Err("the worker answered something else".to_owned()),
+            Err(error) => Err(error.message),
         }
     }
 

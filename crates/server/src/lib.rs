@@ -35,6 +35,7 @@ pub use issuers::{Issuers, KeySource, Trusted};
 pub use keys::Keys;
 pub use listen::listen;
 pub use rest::openapi::document as openapi;
+pub use rest::programs::Programs;
 pub use state::{Doors, MAX_BODY, Notices, Parts};
 pub use status::status;
 pub use workers::Workers;

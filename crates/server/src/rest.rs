@@ -11,6 +11,7 @@ mod health;
 mod joining;
 mod keys;
 mod nodes;
+pub(crate) mod programs;
 pub(crate) mod openapi;
 mod orgs;
 mod personas;
@@ -68,6 +69,7 @@ fn keyed() -> Vec<route::Route> {
         roles::routes(),
         orgs::routes(),
         nodes::routes(),
+        programs::routes(),
         joining::routes(),
         health::keyed(),
         facades::keyed(),

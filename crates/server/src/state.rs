@@ -48,6 +48,8 @@ pub struct Parts {
     pub max_body: usize,
     /// How callers are told of calls that are held.
     pub notices: Notices,
+    /// Programs, where they are run.
+    pub programs: Option<Arc<dyn crate::Programs>>,
     /// The registry of nodes' tools, where there is one.
     pub nodes: Option<Arc<dyn tool::node::Nodes>>,
     /// The installation's secret: keys for what clients carry for us are derived from it.

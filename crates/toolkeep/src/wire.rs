@@ -14,6 +14,7 @@ mod issuers;
 mod listen;
 mod manifests;
 mod places;
+mod programs;
 mod sources;
 mod unusable;
 mod webhook;
@@ -101,6 +102,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
     let app = assemble(&start, early, (keys, store), clock).await?;
     held::restored(&app.gateway).await?;
+    programs::restored(&app.workshop.programs).await?;
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
     match &listener {
         None => app.intake.settled().await,
@@ -136,6 +138,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = app.hooks.run() => {}
             () = app.seals.tend() => {}
             () = app.workshop.cluster.follow(&app.intake) => {}
+            () = app.workshop.programs.tend() => {}
         }
         app.end().await;
         // Sources may have something that runs there: theirs comes to its end first.
@@ -200,9 +203,9 @@ async fn assemble(
     let mac_key = once(&keys, "secret/records", "the records' key").await?;
     let ledger = places::ledger((start.held.data().records(), config.record_file), &clock).await?;
     let (egress, record_key) = early.done().await?;
-    let (ways, manifests, sealed) = ways(start, (&keys, &store), egress, &clock).await?;
     let keys = Arc::new(keys);
-    let (holding, hooks) = held::holding(config, &keys, (sealed, &ways.egress), &clock)?;
+    let (ways, manifests, sealed) = ways(start, (&keys, &store), egress, &clock).await?;
+    let (holding, hooks) = held::holding(config, &keys, (sealed, &ways), &clock)?;
     let artefacts = places::artefacts(start, &clock);
     let environment = Arc::clone(&start.setting.environment);
     let workshop =
@@ -226,6 +229,7 @@ async fn assemble(
     let tokens = believed(config, &workshop);
     // It is set here and nowhere else.
     drop(workshop.inside.set(inside(&gateway, &records)));
+    workshop.programs.over(&gateway);
     let doors = Doors::new(Parts {
         gateway: Arc::clone(&gateway),
         intake: Arc::clone(&intake),
@@ -238,6 +242,7 @@ async fn assemble(
         max_body: config.server.max_body,
         notices: held::notices(config),
         nodes: Some(workshop.cluster.registry()),
+        programs: Some(programs::door(&workshop.programs)),
         secret: mac_key,
     });
     Ok(App { doors, intake, gateway, ledger, credentials, workshop, manifests, keys, hooks, seals })
@@ -245,12 +250,13 @@ async fn assemble(
 
 async fn ways(
     start: &Start,
-    (keys, store): (&Keys, &Arc<dyn Store>),
+    (keys, store): (&Arc<Keys>, &Arc<dyn Store>),
     egress: Egress,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Ways, Kept, Sealed), Failure> {
     let tokens = once(keys, "secret/tokens", "the tokens' key").await?;
     let sealed = Sealed::new(Arc::clone(store), &tokens, "held calls");
+    let kept_programs = Sealed::new(Arc::clone(store), &tokens, "programs");
     let tokens = Arc::new(Sealed::new(Arc::clone(store), &tokens, "upstream tokens"));
     let (store, clock) = (Arc::clone(store), Arc::clone(clock));
     let at = (Arc::clone(&store), Arc::clone(&clock));
@@ -261,7 +267,8 @@ async fn ways(
     let files = files::Own { data: data.path().to_owned(), work: data.work() };
     let cages = Arc::new(Cages::new(launcher(), files::place(&files), start.config.server.cage));
     let manifests = Arc::clone(&kept.manifests);
-    let ways = Ways { egress, files, cages, manifests, tokens, cluster };
+    let programs = programs::programs(start, (keys, kept_programs), &cages);
+    let ways = Ways { egress, files, cages, manifests, tokens, cluster, programs };
     Ok((ways, kept, sealed))
 }
 
@@ -346,6 +353,7 @@ fn unmet(app: &App) {
 impl App {
     /// Ends: calls first, then sources with their children, then the record.
     async fn end(self) {
+        self.workshop.programs.drain().await;
         self.gateway.drain().await;
         self.intake.close().await;
         let ledger = self.ledger;

@@ -33,7 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("upstreams", &["tool", "guard", "builtins", "mcp"]),
     ("intake", &["tool", "catalog", "policy"]),
     ("gateway", &["tool", "identity", "catalog", "policy"]),
-    ("programs", &["tool", "identity", "catalog", "policy", "gateway"]),
+    ("programs", &["tool", "identity", "catalog", "policy", "gateway", "builtins"]),
     (
         "server",
         &[

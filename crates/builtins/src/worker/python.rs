@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::{Map, Number, Value};
 
 /// Bytes that a program may have in memory.
-const MEMORY: usize = 64 << 20;
+pub(super) const MEMORY: usize = 64 << 20;
 /// Calls within calls.
-const DEPTH: usize = 200;
+pub(super) const DEPTH: usize = 200;
 /// Values within values of an answer.
 const NESTED: usize = 60;
 /// Longest message of an error, in characters.
@@ -49,7 +49,7 @@ pub(super) fn evaluate(args: &[u8], limit: Duration) -> Result<Vec<u8>, String> 
     serde_json::to_vec(&value).map_err(|error| error.to_string())
 }
 
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|c| c.is_alphabetic() || c == '_')
         && chars.all(|c| c.is_alphanumeric() || c == '_')
@@ -57,7 +57,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// In one line: the kind, what it says, and the line of the program.
-fn told(error: &MontyException) -> String {
+pub(super) fn told(error: &MontyException) -> String {
     let line = error.traceback().last().map(|frame| frame.start.line);
     let place = line.map(|line| format!(" (line {line})")).unwrap_or_default();
     let text: String = error.summary().chars().take(LONGEST).collect();
@@ -68,7 +68,7 @@ fn told(error: &MontyException) -> String {
     format!("{}{place}", text.replace('\n', " "))
 }
 
-fn object(value: Value) -> Result<MontyObject, String> {
+pub(super) fn object(value: Value) -> Result<MontyObject, String> {
     Ok(match value {
         Value::Null => MontyObject::None,
         Value::Bool(value) => MontyObject::Bool(value),
@@ -91,7 +91,7 @@ fn object(value: Value) -> Result<MontyObject, String> {
 }
 
 /// What JSON has is told as it is; what is a sequence is a list; all else as Python writes it.
-fn json(object: &MontyObject, depth: usize) -> Result<Value, String> {
+pub(super) fn json(object: &MontyObject, depth: usize) -> Result<Value, String> {
     if depth > NESTED {
         return Err(format!("the value nests deeper than {NESTED}"));
     }

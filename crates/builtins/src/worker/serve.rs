@@ -11,7 +11,7 @@ use monty_types::{BASELINE_MEMORY, LIVE_MEMORY};
 
 use super::Job;
 use super::frame::{self, Head, Status};
-use super::{python, sql};
+use super::{program, python, sql};
 
 /// The word with which the binary is asked to run [`work`].
 pub const WORK: &str = "__work";
@@ -59,7 +59,8 @@ fn serve(from: &mut impl Read, to: &mut impl Write, more: &[Extra]) -> io::Resul
         LIVE_MEMORY.load(std::sync::atomic::Ordering::Relaxed),
         std::sync::atomic::Ordering::Relaxed,
     );
-    let own: [Extra; 2] = [(Job::PYTHON, python::evaluate), (Job::SQL, sql::query)];
+    let own: [Extra; 3] =
+        [(Job::PYTHON, python::evaluate), (Job::SQL, sql::query), (Job::PROGRAM, program::step)];
     let job = own.iter().chain(more).find(|(job, _)| job.letter == head.job);
     let (_, compute) = job.ok_or(io::ErrorKind::InvalidData)?;
     let computed = compute(&args, head.limit);

@@ -209,6 +209,26 @@ impl Gateway {
         self.refused(waits, read, ((who.caller(), door), &reason)).await
     }
 
+    /// Takes back a call of this caller's own that nobody decided about; it then never runs.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`] for what is not there and for another's alike, [`Code::Conflict`] where it was
+    /// decided.
+    pub async fn withdraw(&self, who: &Principal, id: CallId) -> Result<Shown, Failure> {
+        let (waits, read) = self.seen(who, id).await?;
+        if !read.kept.is_of(who.caller()) {
+            return Err(Failure::new(Code::NotFound, format!("no approval `{id}`")));
+        }
+        let mut read = self.undecided(waits, read).await?;
+        let told = "its caller took the call back";
+        let (by, door) = (who.caller().clone(), read.kept.door.clone());
+        read.kept.decision = Some(self.decision((&by, &door), Some(told.to_owned())));
+        let failure = Failure::new(Code::ApprovalDenied, told);
+        let read = self.close(waits, read, (State::Denied, failure)).await.map_err(late)?;
+        self.note(&read.kept, WaitStep::Denied, Some((&by, &door)), Some(told))?;
+        Ok(changed(waits, &read.kept))
+    }
+
     async fn refused(
         &self,
         waits: &Waits,

@@ -339,7 +339,7 @@ impl Gateway {
 
 /// The door's word as a constant, which a call's is.
 fn door(kept: &Kept) -> &'static str {
-    const DOORS: &[&str] = &["rest", "mcp", "modules", "cli", "library"];
+    const DOORS: &[&str] = &["rest", "mcp", "modules", "cli", "library", "program"];
     DOORS.iter().find(|door| **door == kept.door).copied().unwrap_or("library")
 }
 

@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwapOption;
 use gateway::{Event, Gateway, Herald, Holding, Patience};
 use guard::egress::Egress;
+use programs::Programs;
 use server::{Doors, Keys, Notices};
 use store::Sealed;
 use tokio::sync::Notify;
 use tool::Clock;
 
 use super::fault;
+use super::sources::Ways;
 use super::webhook::{self, Teller, Webhook};
 use crate::cli::failure::Failure;
 use crate::config::{Config, WebhookConfig};
@@ -39,6 +41,8 @@ pub(super) struct Hooks {
     /// What tells from here on, where that changed.
     next: Mutex<Option<Instead>>,
     changed: Notify,
+    /// Those that wait for held calls.
+    programs: Arc<Programs>,
 }
 
 /// What tells instead; nothing where no webhook is said any more.
@@ -47,6 +51,7 @@ struct Instead(Option<Teller>);
 
 impl Herald for Hooks {
     fn tell(&self, event: &Event) {
+        self.programs.heard(event);
         if let Some(hook) = self.hook.load().as_ref() {
             hook.tell(event);
         }
@@ -121,12 +126,13 @@ pub(super) fn follow(config: &Config, gateway: &Gateway, (doors, hooks): (&Doors
 pub(super) fn holding(
     config: &Config,
     keys: &Arc<Keys>,
-    (store, egress): (Sealed, &Egress),
+    (store, ways): (Sealed, &Ways),
     clock: &Arc<dyn Clock>,
 ) -> Result<(Holding, Arc<Hooks>), Failure> {
     let hooks = Arc::new(Hooks {
-        egress: egress.clone(),
+        egress: ways.egress.clone(),
         clock: Arc::clone(clock),
+        programs: Arc::clone(&ways.programs),
         hook: ArcSwapOption::empty(),
         said: Mutex::default(),
         next: Mutex::default(),

@@ -10,6 +10,7 @@ use builtins::{BuiltinSource, Cages, Endpoint, Endpoints, Engine, Ruff};
 use guard::egress::Egress;
 use guard::process::{EnvValue, Launcher, Spec};
 use intake::Sourced;
+use programs::Programs;
 use tool::artefact::Artefacts;
 use tool::{Clock, Durability, Problem, Secret, Source, SourceName, Store, Trust};
 use upstreams::layers::Retrying;
@@ -44,6 +45,7 @@ pub(super) struct Ways {
     pub(super) tokens: Arc<dyn Store>,
     /// The tools of nodes.
     pub(super) cluster: Arc<Cluster>,
+    pub(super) programs: Arc<Programs>,
 }
 
 /// What sources are made with.
@@ -63,12 +65,13 @@ pub(super) struct Workshop {
     artefacts: Option<Arc<dyn Artefacts>>,
     /// The tools of nodes.
     pub(super) cluster: Arc<Cluster>,
+    pub(super) programs: Arc<Programs>,
 }
 
 impl Workshop {
     pub(super) fn new(
         launcher: Launcher,
-        Ways { egress, files, cages, manifests, tokens, cluster }: Ways,
+        Ways { egress, files, cages, manifests, tokens, cluster, programs }: Ways,
         environment: Arc<Environment>,
         (clock, artefacts): (Arc<dyn Clock>, Option<Arc<dyn Artefacts>>),
     ) -> Self {
@@ -85,6 +88,7 @@ impl Workshop {
             tokens,
             artefacts,
             cluster,
+            programs,
         }
     }
 
@@ -105,7 +109,7 @@ impl Workshop {
         let language = builtins_llm::all(&self.files.data.join(MODELS)).unwrap_or_default();
         let with_model = !language.is_empty();
         let builtins = BuiltinSource::new(&self.clock, &means).with(computing).with(language);
-        let builtins = builtins.with_caged(solving);
+        let builtins = builtins.with_caged(solving).with_caged(programs::tools(&self.programs));
         let builtins = Sourced {
             source: Arc::new(builtins),
             kind: "builtin",

@@ -1,0 +1,204 @@
+//! A step of a program: Python from its beginning, or from a kept state and the answer to the call it
+//! stopped at, to the next call or to the end.
+//!
+//! Nothing is kept here between two steps: the state goes out with each, and only this reads it again.
+
+mod plan;
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use monty::{Dump, FunctionCall, MontyRun, RunProgress, Session, SessionRef};
+use monty_types::{
+    CompileOptions, ExcType, ExtFunctionResult, MontyException, MontyObject, NameLookupResult,
+    PrintWriter, ResourceLimits, ResourceTracker,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::python::{DEPTH, MEMORY, is_name, json, object, told};
+
+/// Calls that a script makes, whatever else bounds them.
+const SUSPENSIONS: usize = 100_000;
+/// Bytes that one step prints.
+const PRINTED: usize = 64 << 10;
+/// The script's name in messages.
+const SCRIPT: &str = "program";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Asked {
+    /// What is called, and in which waves; nothing runs.
+    Plan(plan::Asked),
+    /// From the beginning.
+    Begin { code: String, inputs: Map<String, Value>, functions: Vec<String> },
+    /// From a kept state, with what the call came to.
+    GoOn { state: String, functions: Vec<String>, came: Came },
+}
+
+/// What a call came to.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Came {
+    Value(Value),
+    Raised { kind: Kind, message: String },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    /// It was not allowed, or a person refused it.
+    Denied,
+    /// Its arguments do not fit.
+    Arguments,
+    /// Anything else.
+    Failed,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Answered {
+    /// It wants a call.
+    Call { function: String, args: Vec<Value>, kwargs: Map<String, Value>, state: String, printed: String },
+    /// It has ended.
+    Done { value: Value, printed: String },
+    /// It has ended with an exception.
+    Raised { message: String, printed: String },
+}
+
+pub(super) fn step(asked: &[u8], limit: Duration) -> Result<Vec<u8>, String> {
+    let asked: Asked = serde_json::from_slice(asked).map_err(|error| error.to_string())?;
+    let mut printed = String::new();
+    let answered = match asked {
+        Asked::Plan(asked) => return written(&plan::plan(&asked)),
+        Asked::Begin { code, inputs, functions } => {
+            let begun = begin(code, inputs, limit, &mut printed)?;
+            ran(begun, &functions, &mut printed)?
+        }
+        Asked::GoOn { state, functions, came } => {
+            let gone_on = resumed(paused(&state)?, came, &mut printed)?;
+            ran(gone_on, &functions, &mut printed)?
+        }
+    };
+    written(&answered)
+}
+
+fn written(value: &impl Serialize) -> Result<Vec<u8>, String> {
+    serde_json::to_vec(value).map_err(|error| error.to_string())
+}
+
+fn printing(text: &mut String) -> PrintWriter<'_> {
+    PrintWriter::CollectString(text, Some(PRINTED))
+}
+
+type Progress = Result<RunProgress, MontyException>;
+
+fn begin(
+    code: String,
+    inputs: Map<String, Value>,
+    limit: Duration,
+    printed: &mut String,
+) -> Result<Progress, String> {
+    let (mut names, mut values) = (Vec::new(), Vec::new());
+    for (name, value) in inputs {
+        if !is_name(&name) {
+            let shown: String = name.chars().take(100).flat_map(char::escape_debug).collect();
+            return Err(format!("inputs: `{shown}` is no name of Python"));
+        }
+        names.push(name);
+        values.push(object(value)?);
+    }
+    let limits = ResourceLimits::default()
+        .max_duration(limit)
+        .max_memory(MEMORY)
+        .max_recursion_depth(DEPTH)
+        .max_suspensions(SUSPENSIONS);
+    let program = MontyRun::new(code, SCRIPT, names, CompileOptions::default());
+    Ok(program.and_then(|program| {
+        program.start(values, ResourceTracker::new(limits), printing(printed))
+    }))
+}
+
+/// The call that a kept state stopped at.
+fn paused(state: &str) -> Result<FunctionCall, String> {
+    let bytes = STANDARD.decode(state).map_err(|_| "the state is none of ours".to_owned())?;
+    let dump = Dump::load(&bytes).map_err(|error| {
+        format!("the program was kept by another version of Toolkeep and cannot go on: {error}")
+    })?;
+    match dump.state {
+        Session::Running(progress) => progress.into_function_call(),
+        _ => None,
+    }
+    .ok_or_else(|| "the state is not that of a call".to_owned())
+}
+
+fn resumed(call: FunctionCall, came: Came, printed: &mut String) -> Result<Progress, String> {
+    let result = match came {
+        Came::Value(value) => ExtFunctionResult::Return(object(value)?),
+        Came::Raised { kind, message } => {
+            let kind = match kind {
+                Kind::Denied => ExcType::PermissionError,
+                Kind::Arguments => ExcType::TypeError,
+                Kind::Failed => ExcType::RuntimeError,
+            };
+            ExtFunctionResult::Error(MontyException::new(kind, Some(message)))
+        }
+    };
+    Ok(call.resume(result, printing(printed)))
+}
+
+/// To the next call of a tool, or to the end: names are told, and what else it asks for is not there.
+fn ran(mut progress: Progress, functions: &[String], printed: &mut String) -> Result<Answered, String> {
+    loop {
+        let text = std::mem::take(printed);
+        match progress {
+            Err(error) => return Ok(Answered::Raised { message: told(&error), printed: text }),
+            Ok(RunProgress::Complete(value)) => {
+                return Ok(Answered::Done { value: json(&value, 0)?, printed: text });
+            }
+            Ok(RunProgress::FunctionCall(call)) => return called(call, text),
+            Ok(RunProgress::NameLookup(lookup)) => {
+                let known = lookup.object_id().is_none() && functions.contains(&lookup.name);
+                let found = if known {
+                    let name = lookup.name.clone();
+                    NameLookupResult::Value(MontyObject::Function { name, docstring: None })
+                } else {
+                    NameLookupResult::Undefined
+                };
+                *printed = text;
+                progress = lookup.resume(found, printing(printed));
+            }
+            Ok(RunProgress::OsCall(call)) => {
+                *printed = text;
+                progress = call.abort(absent(), printing(printed));
+            }
+            Ok(RunProgress::ResolveFutures(futures)) => {
+                *printed = text;
+                progress = futures.abort(absent(), printing(printed));
+            }
+        }
+    }
+}
+
+fn absent() -> MontyException {
+    let told = "a program has no files, no environment, no clock and no tasks of its own";
+    MontyException::new(ExcType::RuntimeError, Some(told.to_owned()))
+}
+
+fn called(call: FunctionCall, printed: String) -> Result<Answered, String> {
+    let args = call.args.iter().map(|it| json(it, 0)).collect::<Result<_, _>>()?;
+    let mut kwargs = Map::new();
+    for (name, value) in &call.kwargs {
+        let MontyObject::String(name) = name else { return Err("a keyword is no text".to_owned()) };
+        kwargs.insert(name.clone(), json(value, 0)?);
+    }
+    let function = call.function_name.clone();
+    let progress = RunProgress::FunctionCall(call);
+    let state = monty::dump(SCRIPT, None, SessionRef::Running(&progress))
+        .map_err(|error| format!("the program cannot be kept: {error}"))?;
+    Ok(Answered::Call { function, args, kwargs, state: STANDARD.encode(state), printed })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! Statements that are nothing but a call, or one name set to a call, with plain arguments.
+
+use std::collections::BTreeSet;
+
+use ruff_python_ast::{Expr, ExprCall, ModModule, Number, Stmt, UnaryOp};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Asked, BY_NAME};
+
+/// Lists within lists of an argument.
+const NESTED: usize = 40;
+
+/// A value, and what will be put in by its name.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Plain {
+    Value(Value),
+    Name(String),
+    List(Vec<Self>),
+    /// Text keys alone, as JSON has them.
+    Dict(Vec<(String, Self)>),
+}
+
+/// One call.
+#[derive(Debug, Serialize)]
+pub(super) struct Step {
+    pub(super) function: String,
+    args: Vec<Plain>,
+    kwargs: Vec<(String, Plain)>,
+    /// The name its value gets.
+    pub(super) name: Option<String>,
+    #[serde(skip)]
+    pub(super) wants: BTreeSet<String>,
+}
+
+/// The calls, and what the whole comes to where it ends with a value.
+pub(super) struct Statements {
+    pub(super) steps: Vec<Step>,
+    pub(super) value: Option<Plain>,
+    /// Whether the last call's value is the whole's.
+    pub(super) last: bool,
+}
+
+/// All of them; nothing where one is anything else.
+pub(super) fn statements(module: &ModModule, asked: &Asked) -> Option<Statements> {
+    let mut known: BTreeSet<String> = asked.inputs.iter().cloned().collect();
+    let mut all = Statements { steps: Vec::new(), value: None, last: false };
+    for statement in &module.body {
+        // Only the last statement may be a value.
+        if all.value.is_some() {
+            return None;
+        }
+        let (name, value) = match statement {
+            Stmt::Expr(it) => (None, &*it.value),
+            Stmt::Assign(it) => match it.targets.as_slice() {
+                [Expr::Name(name)] => (Some(name.id.to_string()), &*it.value),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        all.last = name.is_none();
+        match (value, name) {
+            (Expr::Call(call), name) => {
+                let mut step = step(call, (&known, asked))?;
+                // A name that is set twice means two things; in order, it is plain which.
+                if name.iter().any(|name| !known.insert(name.clone())) {
+                    return None;
+                }
+                step.name = name;
+                all.steps.push(step);
+            }
+            (value, None) => all.value = Some(plain(value, &known, 0)?),
+            (_, Some(_)) => return None,
+        }
+    }
+    Some(all)
+}
+
+fn step(call: &ExprCall, (known, asked): (&BTreeSet<String>, &Asked)) -> Option<Step> {
+    let Expr::Name(function) = &*call.func else { return None };
+    let mut args = call.arguments.args.iter();
+    let mut function = function.id.as_str();
+    if BY_NAME.contains(&function) {
+        let Some(Expr::StringLiteral(text)) = args.next() else { return None };
+        function = text.value.to_str();
+    }
+    if !asked.functions.contains_key(function) {
+        return None;
+    }
+    let args = args.map(|it| plain(it, known, 0)).collect::<Option<Vec<_>>>()?;
+    let keyword = |it: &ruff_python_ast::Keyword| {
+        Some((it.arg.as_ref()?.to_string(), plain(&it.value, known, 0)?))
+    };
+    let kwargs = call.arguments.keywords.iter().map(keyword).collect::<Option<Vec<_>>>()?;
+    let mut wants = BTreeSet::new();
+    args.iter().chain(kwargs.iter().map(|(_, it)| it)).for_each(|it| it.wants(&mut wants));
+    Some(Step { function: function.to_owned(), args, kwargs, name: None, wants })
+}
+
+impl Plain {
+    fn wants(&self, into: &mut BTreeSet<String>) {
+        match self {
+            Self::Value(_) => {}
+            Self::Name(name) => drop(into.insert(name.clone())),
+            Self::List(items) => items.iter().for_each(|it| it.wants(into)),
+            Self::Dict(items) => items.iter().for_each(|(_, it)| it.wants(into)),
+        }
+    }
+}
+
+fn plain(expr: &Expr, known: &BTreeSet<String>, depth: usize) -> Option<Plain> {
+    if depth > NESTED {
+        return None;
+    }
+    let list = |items: &[Expr]| {
+        items.iter().map(|it| plain(it, known, depth + 1)).collect::<Option<_>>().map(Plain::List)
+    };
+    Some(match expr {
+        Expr::StringLiteral(text) => Plain::Value(json!(text.value.to_str())),
+        Expr::BooleanLiteral(it) => Plain::Value(json!(it.value)),
+        Expr::NoneLiteral(_) => Plain::Value(Value::Null),
+        Expr::NumberLiteral(it) => Plain::Value(number(&it.value, false)?),
+        Expr::UnaryOp(it) if it.op == UnaryOp::USub => match &*it.operand {
+            Expr::NumberLiteral(it) => Plain::Value(number(&it.value, true)?),
+            _ => return None,
+        },
+        Expr::Name(name) if known.contains(name.id.as_str()) => Plain::Name(name.id.to_string()),
+        Expr::List(it) => list(&it.elts)?,
+        Expr::Tuple(it) => list(&it.elts)?,
+        Expr::Dict(it) => {
+            let pair = |item: &ruff_python_ast::DictItem| match &item.key {
+                Some(Expr::StringLiteral(key)) => {
+                    Some((key.value.to_str().to_owned(), plain(&item.value, known, depth + 1)?))
+                }
+                _ => None,
+            };
+            Plain::Dict(it.items.iter().map(pair).collect::<Option<_>>()?)
+        }
+        _ => return None,
+    })
+}
+
+fn number(number: &Number, negative: bool) -> Option<Value> {
+    match number {
+        Number::Int(whole) => {
+            let whole = whole.as_i64()?;
+            Some(json!(if negative { whole.checked_neg()? } else { whole }))
+        }
+        Number::Float(real) => Some(json!(if negative { -real } else { *real })),
+        Number::Complex { .. } => None,
+    }
+}

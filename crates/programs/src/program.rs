@@ -1,0 +1,211 @@
+//! A program as it is kept: all that it needs to go on elsewhere.
+
+use identity::{Narrowing, Principal};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tool::{CallId, Caller, Wall};
+
+use crate::script::{Mode, Waves};
+
+/// Text that a program prints, in bytes; what is more is left out.
+const PRINTED: usize = 256 << 10;
+
+/// What is to run.
+#[derive(Debug, Clone)]
+pub struct Begin {
+    /// The script.
+    pub code: String,
+    /// Names that have a value at its start.
+    pub inputs: Map<String, Value>,
+    /// How its calls follow each other.
+    pub mode: Mode,
+    /// Whether calls with effects may run beside each other, in waves.
+    pub parallel_mutations: bool,
+    /// Calls that it may make.
+    pub most_calls: usize,
+}
+
+/// How far a program came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum State {
+    /// It runs in some process.
+    Running,
+    /// It waits for a held call; nothing of it runs.
+    Waiting,
+    /// It came to its end.
+    Succeeded,
+    /// It ended with an exception, or was not allowed to run.
+    Failed,
+    /// Its caller gave it up.
+    Cancelled,
+    /// The process ended while it ran.
+    Unknown,
+}
+
+/// Where a program stands that waits.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum At {
+    /// Python, at one call.
+    Python {
+        /// As the interpreter wrote it.
+        state: String,
+        /// The functions that its script can call.
+        functions: Vec<String>,
+        /// The held call.
+        call: CallId,
+    },
+    /// Waves, with some calls of one of them held.
+    Waves {
+        plan: Waves,
+        values: Map<String, Value>,
+        /// The value of the last call.
+        last: Value,
+        wave: usize,
+        /// Steps of this wave that have ended.
+        done: Vec<usize>,
+        /// Steps that wait, with their calls.
+        held: Vec<(usize, CallId)>,
+    },
+}
+
+/// One call of a program.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Called {
+    pub(crate) index: usize,
+    pub(crate) tool: String,
+    pub(crate) call: CallId,
+    /// Whether it went well; nothing while it waits.
+    pub(crate) success: Option<bool>,
+    pub(crate) elapsed_ms: u64,
+}
+
+/// One wave that ran.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Wave {
+    pub(crate) tools: Vec<String>,
+    pub(crate) elapsed_ms: u64,
+    pub(crate) parallel_mutations: bool,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Narrowed {
+    read_only: bool,
+    no_web: bool,
+    task_type: Option<String>,
+}
+
+impl From<Narrowed> for Narrowing {
+    fn from(it: Narrowed) -> Self {
+        Self { read_only: it.read_only, no_web: it.no_web, task_type: it.task_type }
+    }
+}
+
+/// A program.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Program {
+    /// The id of the call that began it.
+    pub(crate) id: CallId,
+    pub(crate) caller: Caller,
+    /// What the caller took from itself.
+    pub(crate) narrowed: Narrowed,
+    pub(crate) door: String,
+    pub(crate) created: Wall,
+    pub(crate) state: State,
+    pub(crate) code: String,
+    pub(crate) inputs: Map<String, Value>,
+    pub(crate) mode: Mode,
+    pub(crate) used: Mode,
+    pub(crate) fallback: bool,
+    pub(crate) parallel_mutations: bool,
+    pub(crate) most_calls: usize,
+    pub(crate) calls: Vec<Called>,
+    pub(crate) waves: Vec<Wave>,
+    pub(crate) printed: String,
+    pub(crate) at: Option<At>,
+    pub(crate) result: Option<Value>,
+    pub(crate) error: Option<String>,
+    pub(crate) ended: Option<Wall>,
+    pub(crate) elapsed_ms: u64,
+}
+
+impl Program {
+    pub(crate) fn new(
+        (who, id, door): (&Principal, CallId, &str),
+        begin: Begin,
+        created: Wall,
+    ) -> Self {
+        let Narrowing { read_only, no_web, task_type } = who.rights().narrowing().clone();
+        let Begin { code, inputs, mode, parallel_mutations, most_calls } = begin;
+        Self {
+            id,
+            caller: who.caller().clone(),
+            narrowed: Narrowed { read_only, no_web, task_type },
+            door: door.to_owned(),
+            created,
+            state: State::Running,
+            code,
+            inputs,
+            mode,
+            used: mode,
+            fallback: false,
+            parallel_mutations,
+            most_calls,
+            calls: Vec::new(),
+            waves: Vec::new(),
+            printed: String::new(),
+            at: None,
+            result: None,
+            error: None,
+            ended: None,
+            elapsed_ms: 0,
+        }
+    }
+
+    /// Whether this is its caller, by whichever credential the principal was made.
+    pub(crate) fn is_of(&self, who: &Caller) -> bool {
+        let Caller { org, subject, key, .. } = who;
+        *org == self.caller.org && *subject == self.caller.subject && *key == self.caller.key
+    }
+
+    /// The held calls that it waits for.
+    pub(crate) fn waits_for(&self) -> Vec<CallId> {
+        match &self.at {
+            None => Vec::new(),
+            Some(At::Python { call, .. }) => vec![*call],
+            Some(At::Waves { held, .. }) => held.iter().map(|(_, call)| *call).collect(),
+        }
+    }
+
+    pub(crate) fn waits(&mut self, at: At) {
+        self.state = State::Waiting;
+        self.at = Some(at);
+    }
+
+    pub(crate) fn ends(&mut self, state: State, came: Result<Value, String>) {
+        self.state = state;
+        self.at = None;
+        match came {
+            Ok(value) => self.result = Some(value),
+            Err(error) => self.error = Some(error),
+        }
+    }
+
+    pub(crate) fn prints(&mut self, text: &str) {
+        let room = PRINTED.saturating_sub(self.printed.len());
+        self.printed.push_str(text.get(..text.floor_char_boundary(room)).unwrap_or_default());
+    }
+
+    /// Notes what a call came to; one that waited is noted anew.
+    pub(crate) fn notes(&mut self, tool: &str, (call, success): (CallId, Option<bool>), ms: u64) {
+        if let Some(known) = self.calls.iter_mut().find(|it| it.call == call) {
+            known.success = success;
+            known.elapsed_ms += ms;
+            return;
+        }
+        let index = self.calls.len();
+        let tool = tool.to_owned();
+        self.calls.push(Called { index, tool, call, success, elapsed_ms: ms });
+    }
+}

@@ -1,0 +1,146 @@
+//! One call of a program, through the pipeline as any other.
+
+use std::time::Duration;
+
+use gateway::Request;
+use serde_json::{Map, Value};
+use tool::executor::Wait;
+use tool::outcome::{Answer, Body, Outcome};
+use tool::{CallId, CallerType, Code, Json, Step};
+
+use super::{Leg, Stop};
+use crate::functions::Function;
+use crate::keep::Kept;
+use crate::program::Program;
+use crate::script::{Came, Kind};
+
+/// How a call of a program ended.
+pub(crate) enum Called {
+    To(Came),
+    /// It is held.
+    Held(CallId),
+}
+
+impl Leg<'_> {
+    /// Makes one call; gives up where the program is.
+    pub(crate) async fn call(
+        &self,
+        program: CallId,
+        function: &Function,
+        args: &Map<String, Value>,
+    ) -> Result<(Answer, Called), Stop> {
+        let request = Request {
+            caller_type: CallerType::Chain,
+            parent: Some(program),
+            ..Request::new(function.tool(), Json::of(args).bytes().clone(), "program")
+        };
+        let answer = tokio::select! {
+            biased;
+            () = self.context.cancel.cancelled() => return Err(Stop::Cancelled),
+            answer = Box::pin(self.gateway.call(self.who, request)) => answer,
+        };
+        let called = match &answer.result {
+            Ok(Step::Wait(Wait::Approval(_))) => Called::Held(answer.call),
+            _ => Called::To(came(&answer)),
+        };
+        Ok((answer, called))
+    }
+
+    /// Whether a program may make so many more.
+    pub(crate) fn has_room(program: &Program, more: usize) -> Result<(), String> {
+        let most = program.most_calls;
+        if program.calls.len().saturating_add(more) <= most {
+            return Ok(());
+        }
+        Err(format!("a program may make {most} calls, and this one wants more"))
+    }
+
+    /// What the held calls of a program came to; nothing while one is not settled.
+    pub(crate) async fn decided(
+        &self,
+        kept: &Kept,
+    ) -> Result<Option<Vec<(Answer, Came)>>, tool::outcome::Failure> {
+        let mut all = Vec::new();
+        for call in kept.program.waits_for() {
+            // One that was approved is waited for to its end.
+            let mut answer = self.gateway.settled(self.who, call, Duration::ZERO).await?;
+            let waits = |answer: &Answer| matches!(answer.result, Ok(Step::Wait(_)));
+            let approved = matches!(
+                &answer.result, Ok(Step::Wait(Wait::Approval(approval))) if approval.approved
+            );
+            if waits(&answer) && approved {
+                answer = self.gateway.settled(self.who, call, crate::LEG).await?;
+            }
+            if waits(&answer) {
+                return Ok(None);
+            }
+            let came = came(&answer);
+            all.push((answer, came));
+        }
+        Ok(Some(all))
+    }
+}
+
+/// An answer as a script sees it.
+fn came(answer: &Answer) -> Came {
+    match &answer.result {
+        Ok(Step::Done(outcome)) if outcome.is_error => {
+            Came::Raised { kind: Kind::Failed, message: text(outcome) }
+        }
+        Ok(Step::Done(outcome)) => Came::Value(value(outcome)),
+        Ok(Step::Wait(_)) => Came::Raised {
+            kind: Kind::Failed,
+            message: "the tool asks its user for input, and a program has none".to_owned(),
+        },
+        Err(failure) => {
+            let kind = match failure.code {
+                Code::Denied | Code::ApprovalDenied | Code::ApprovalRequired | Code::ApprovalVoid => {
+                    Kind::Denied
+                }
+                Code::InvalidArguments => Kind::Arguments,
+                _ => Kind::Failed,
+            };
+            Came::Raised { kind, message: failure.message.clone() }
+        }
+    }
+}
+
+/// What a script works with: structured content where there is some, or else the text.
+fn value(outcome: &Outcome) -> Value {
+    match &outcome.body {
+        Body::Value(value) => value.value(),
+        Body::Mcp(result) => {
+            let result = result.value();
+            match result.get("structuredContent").filter(|it| !it.is_null()) {
+                Some(structured) => structured.clone(),
+                None => Value::String(texts(&result)),
+            }
+        }
+    }
+}
+
+fn text(outcome: &Outcome) -> String {
+    match &outcome.body {
+        Body::Value(value) => match value.value() {
+            Value::String(text) => text,
+            other => other.to_string(),
+        },
+        Body::Mcp(result) => texts(&result.value()),
+    }
+}
+
+fn texts(result: &Value) -> String {
+    let content = result.get("content").and_then(Value::as_array);
+    let texts = content.into_iter().flatten().filter_map(|it| it.get("text")?.as_str());
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Notes an answer in the program.
+pub(crate) fn note(program: &mut Program, tool: &str, answer: &Answer) {
+    let success = match &answer.result {
+        Ok(Step::Wait(_)) => None,
+        Ok(Step::Done(outcome)) => Some(!outcome.is_error),
+        Err(_) => Some(false),
+    };
+    program.notes(tool, (answer.call, success), answer.elapsed_ms);
+}

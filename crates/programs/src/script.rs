@@ -1,0 +1,144 @@
+//! What is asked of the interpreter, and what it answers: each a value that stands for itself.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tool::{Boxed, Json};
+
+/// Runs Python, one step at a time, and keeps nothing in between.
+pub trait Interpreter: Send + Sync + fmt::Debug {
+    /// One step: an object in, an object out. Where its future is dropped, the step is given up.
+    ///
+    /// # Errors
+    /// In words, for the caller: it took too long, or too much.
+    fn step(&self, asked: Json) -> Boxed<'_, Result<Json, String>>;
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Asked<'a> {
+    Plan {
+        code: &'a str,
+        functions: &'a BTreeMap<String, Traits>,
+        inputs: Vec<&'a str>,
+        mode: Mode,
+        parallel: bool,
+        parallel_mutations: bool,
+    },
+    Begin { code: &'a str, inputs: &'a Map<String, Value>, functions: &'a [String] },
+    GoOn { state: &'a str, functions: &'a [String], came: &'a Came },
+}
+
+/// What planning needs of a function.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Traits {
+    pub(crate) read_only: bool,
+    pub(crate) chain: bool,
+}
+
+/// How the calls of a program follow each other (spec 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// In order, as Python runs them.
+    Seq,
+    /// In waves, by what each needs.
+    Dep,
+    /// In order, without looking ahead.
+    Legacy,
+    /// All at once, where none changes anything or needs another.
+    ParallelReadOnly,
+}
+
+impl Mode {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Seq => "seq",
+            Self::Dep => "dep",
+            Self::Legacy => "legacy",
+            Self::ParallelReadOnly => "parallel_read_only",
+        }
+    }
+}
+
+/// What a call came to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Came {
+    Value(Value),
+    Raised { kind: Kind, message: String },
+}
+
+/// Which exception a call that failed is in the script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    Denied,
+    Arguments,
+    Failed,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answered {
+    Call { function: String, args: Vec<Value>, kwargs: Map<String, Value>, state: String, printed: String },
+    Done { value: Value, printed: String },
+    Raised { message: String, printed: String },
+}
+
+/// What a script calls, and in which waves.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) called: Vec<String>,
+    pub(crate) blocked: Vec<String>,
+    pub(crate) used: Mode,
+    pub(crate) fallback: bool,
+    #[serde(default)]
+    pub(crate) waves: Option<Waves>,
+}
+
+/// Calls in waves.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Waves {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) order: Vec<Vec<usize>>,
+    pub(crate) value: Option<Plain>,
+    pub(crate) last: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Step {
+    pub(crate) function: String,
+    pub(crate) args: Vec<Plain>,
+    pub(crate) kwargs: Vec<(String, Plain)>,
+    pub(crate) name: Option<String>,
+}
+
+/// A value with names in it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Plain {
+    Value(Value),
+    Name(String),
+    List(Vec<Self>),
+    Dict(Vec<(String, Self)>),
+}
+
+impl Plain {
+    /// With the values put in; nothing where one is not there.
+    pub(crate) fn filled(&self, values: &Map<String, Value>) -> Option<Value> {
+        Some(match self {
+            Self::Value(value) => value.clone(),
+            Self::Name(name) => values.get(name)?.clone(),
+            Self::List(items) => {
+                Value::Array(items.iter().map(|it| it.filled(values)).collect::<Option<_>>()?)
+            }
+            Self::Dict(items) => {
+                let pair = |(key, it): &(String, Self)| Some((key.clone(), it.filled(values)?));
+                Value::Object(items.iter().map(pair).collect::<Option<_>>()?)
+            }
+        })
+    }
+}

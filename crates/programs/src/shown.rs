@@ -1,0 +1,96 @@
+//! A program as its caller sees it: spec 3's fields, and what it waits for.
+
+use serde_json::{Value, json};
+
+use crate::program::{Program, State};
+
+/// All of it.
+pub(crate) fn shown(program: &Program) -> Value {
+    let mut all = line(program);
+    let more = json!({
+        "result": program.result,
+        "error": program.error,
+        "printed": program.printed,
+        "calls": program.calls.iter().map(|it| json!({
+            "chain_index": it.index, "tool": it.tool, "call": it.call,
+            "success": it.success, "elapsed_ms": it.elapsed_ms,
+        })).collect::<Vec<_>>(),
+        "tools_used": program.calls.len(),
+        "tools_called": program.calls.iter().map(|it| it.tool.as_str()).collect::<Vec<_>>(),
+        "tool_timings": program.calls.iter().map(|it| json!({
+            "tool_name": it.tool, "elapsed_ms": it.elapsed_ms, "success": it.success == Some(true),
+        })).collect::<Vec<_>>(),
+        "tools_success": went_well(program),
+        "tool_chains": [chain(program)],
+    });
+    if let (Some(all), Value::Object(more)) = (all.as_object_mut(), more) {
+        all.extend(more);
+    }
+    all
+}
+
+/// One line of a list.
+pub(crate) fn line(program: &Program) -> Value {
+    let pending: Vec<Value> = program
+        .waits_for()
+        .into_iter()
+        .map(|call| {
+            let tool = program.calls.iter().find(|it| it.call == call).map(|it| it.tool.as_str());
+            json!({ "call": call, "approval": call, "tool": tool })
+        })
+        .collect();
+    json!({
+        "program": program.id,
+        "status": word(program.state),
+        "created": program.created.to_string(),
+        "pending": pending,
+    })
+}
+
+fn word(state: State) -> &'static str {
+    match state {
+        State::Running => "running",
+        State::Waiting => "pending_approval",
+        State::Succeeded => "succeeded",
+        State::Failed => "failed",
+        State::Cancelled => "cancelled",
+        State::Unknown => "unknown",
+    }
+}
+
+fn went_well(program: &Program) -> bool {
+    program.calls.iter().all(|it| it.success == Some(true))
+}
+
+/// One entry of spec 3's `tool_chains`.
+fn chain(program: &Program) -> Value {
+    let id = program.id.0.simple().to_string();
+    let used = program.used.as_str();
+    let tools: Vec<&str> = program.calls.iter().map(|it| it.tool.as_str()).collect();
+    let timeline: Vec<Value> = program
+        .waves
+        .iter()
+        .enumerate()
+        .map(|(index, wave)| {
+            json!({
+                "wave_index": index, "tools": wave.tools, "mode_used": used,
+                "elapsed_ms": wave.elapsed_ms, "fallback_to_seq": program.fallback,
+                "parallel_mutations_enabled": wave.parallel_mutations,
+            })
+        })
+        .collect();
+    json!({
+        "chain_id": id.get(id.len().saturating_sub(12)..),
+        "caller_type": "chain",
+        "tools": tools,
+        "elapsed_ms": program.elapsed_ms,
+        "success": went_well(program),
+        "mode_requested": program.mode.as_str(),
+        "mode_used": used,
+        "fallback_to_seq": program.fallback,
+        "parallel_mutations_enabled": program.parallel_mutations,
+        "waves": program.waves.len(),
+        "steps": program.calls.len(),
+        "wave_timeline": timeline,
+    })
+}

@@ -1,0 +1,127 @@
+//! The tools of programs: what every door has of them.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use builtins::{Builtin, Registry};
+use gateway::Gateway;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tool::{
+    Boxed, CallId, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step,
+};
+
+use crate::{Begin, Mode, Programs, Running};
+
+/// Calls of a program that names no number.
+const CALLS: usize = 200;
+
+static DECLARED: LazyLock<Registry> = LazyLock::new(declared);
+
+#[expect(clippy::expect_used, reason = "the file is a constant, and every test reads it")]
+fn declared() -> Registry {
+    let text = include_str!(concat!(env!("OUT_DIR"), "/tool_registry.json"));
+    Registry::read(text).expect("tool_registry.yaml is sound")
+}
+
+/// The tools, over `programs`.
+pub fn tools(programs: &Arc<Programs>) -> Vec<Builtin> {
+    let made = |(name, does): (&str, Does)| {
+        Some(DECLARED.get(name)?.run_by(Doing { does, programs: Arc::clone(programs) }))
+    };
+    let all = [
+        ("run_program", Does::Run),
+        ("program_status", Does::Show),
+        ("get_chainable_tools", Does::List),
+    ];
+    all.into_iter().filter_map(made).collect()
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Does {
+    Run,
+    Show,
+    List,
+}
+
+#[derive(Debug)]
+struct Doing {
+    does: Does,
+    programs: Arc<Programs>,
+}
+
+#[derive(Deserialize)]
+struct Run {
+    code: String,
+    #[serde(default)]
+    inputs: Option<Map<String, Value>>,
+    #[serde(default)]
+    mode: Option<Mode>,
+    #[serde(default)]
+    parallel_mutations: Option<bool>,
+    #[serde(default)]
+    max_calls: Option<usize>,
+    #[serde(default)]
+    dry_run: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Show {
+    program: CallId,
+    #[serde(default)]
+    wait_seconds: Option<u64>,
+}
+
+impl Doing {
+    async fn run(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
+        // As its request narrowed it: a program can do what the same request could.
+        let who = Gateway::asker()
+            .ok_or_else(|| ExecuteError::before(Code::Internal, "the call has no caller"))?;
+        let (id, args) = (call.call().id, call.call().args.raw());
+        let told = match self.does {
+            Does::Run => {
+                let run: Run = read(args)?;
+                let dry = run.dry_run.unwrap_or_default();
+                let begin = Begin {
+                    code: run.code,
+                    inputs: run.inputs.unwrap_or_default(),
+                    mode: run.mode.unwrap_or_else(|| self.programs.mode()),
+                    parallel_mutations: run
+                        .parallel_mutations
+                        .unwrap_or_else(|| self.programs.parallel_mutations()),
+                    most_calls: run.max_calls.unwrap_or(CALLS),
+                };
+                let running = Running { cancel: ctx.cancel, progress: ctx.progress };
+                if dry {
+                    self.programs.dry_run((&who, id, "tool"), begin, running).await
+                } else {
+                    self.programs.begin((&who, id, "tool"), begin, running).await
+                }
+            }
+            Does::Show => {
+                let Show { program, wait_seconds } = read(args)?;
+                let wait = Duration::from_secs(wait_seconds.unwrap_or_default());
+                self.programs.show(&who, program, wait).await
+            }
+            Does::List => self.programs.chainable(&who),
+        };
+        let told = told.map_err(|failure| ExecuteError::during(failure.code, failure.message))?;
+        let failed = told.get("status").and_then(Value::as_str) == Some("failed");
+        let is_error = failed && matches!(self.does, Does::Run);
+        Ok(Step::Done(Outcome { is_error, ..Outcome::value(Json::of(&told)) }))
+    }
+}
+
+fn read<T: for<'de> Deserialize<'de>>(args: &Json) -> Result<T, ExecuteError> {
+    args.read().map_err(|error| ExecuteError::before(Code::InvalidArguments, error.to_string()))
+}
+
+impl Executor for Doing {
+    fn execute<'a>(
+        &'a self,
+        call: Granted<'a>,
+        ctx: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        Box::pin(self.run(call, ctx))
+    }
+}

@@ -1,0 +1,238 @@
+//! `/v1/programs`: small scripts over the caller's own tools, which wait and go on.
+//!
+//! One is begun as a call of `run_program`, so policy and record are those of any call; what becomes of it
+//! is asked of [`Programs`].
+
+use std::fmt;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Json as Reply};
+use gateway::Request;
+use identity::Principal;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tool::outcome::{Body as Answered, Failure};
+use tool::{Boxed, CallId, Code, Json, Step};
+use uuid::Uuid;
+
+use super::body::{Body, Params};
+use super::route::{Param, Route};
+use crate::error::ApiError;
+use crate::held;
+use crate::state::Doors;
+
+/// What is asked of programs that have begun.
+pub trait Programs: Send + Sync + fmt::Debug {
+    /// A program of this caller, after at most `wait`.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`] for what is not there and for another's alike.
+    fn show<'a>(
+        &'a self,
+        who: &'a Principal,
+        id: CallId,
+        wait: Duration,
+    ) -> Boxed<'a, Result<Value, Failure>>;
+
+    /// This caller's programs, the newest first.
+    ///
+    /// # Errors
+    /// Where the store does not answer.
+    fn list<'a>(&'a self, who: &'a Principal, limit: usize)
+    -> Boxed<'a, Result<Vec<Value>, Failure>>;
+
+    /// Ends one.
+    ///
+    /// # Errors
+    /// As [`Programs::show`], and [`Code::Conflict`] where it has ended.
+    fn cancel<'a>(&'a self, who: &'a Principal, id: CallId) -> Boxed<'a, Result<Value, Failure>>;
+
+    /// The tools that this caller's programs can call.
+    ///
+    /// # Errors
+    /// Where the server is starting.
+    fn chainable(&self, who: &Principal) -> Result<Value, Failure>;
+}
+
+/// The tool that begins one.
+const RUN: &str = "run_program";
+/// Programs of one list.
+const LIST: usize = 100;
+
+const WAIT: &[Param] = &[Param {
+    name: "wait",
+    what: "how long to wait for its end, such as `30s`; it answers as it stands where absent",
+    kind: "string",
+}];
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::new("get", "/v1/programs", "Your programs, the newest first", get(list))
+            .reply::<Listed>(),
+        Route::new("post", "/v1/programs", "Run a program", post(begin))
+            .query(WAIT)
+            .body::<Begin>()
+            .reply::<Program>(),
+        Route::new("get", "/v1/programs/tools", "What your programs can call", get(chainable))
+            .reply::<Chainable>(),
+        Route::new("get", "/v1/programs/{id}", "What became of a program", get(one))
+            .query(WAIT)
+            .reply::<Program>(),
+        Route::new("post", "/v1/programs/{id}/cancel", "End a program", post(cancel))
+            .reply::<Program>(),
+    ]
+}
+
+/// A program to be run.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Begin {
+    /// The script, in Python.
+    code: String,
+    /// Names that have a value at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inputs: Option<Map<String, Value>>,
+    /// `seq`, `dep` or `legacy`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mode: Option<String>,
+    /// In waves, calls with effects may run at once too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parallel_mutations: Option<bool>,
+    /// Calls that it may make.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_calls: Option<usize>,
+    /// Only tells what it would call, and what would be held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    dry_run: Option<bool>,
+}
+
+/// A program.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it says what there is; `programs` writes it")]
+struct Program {
+    /// Names it: the call that began it.
+    program: String,
+    /// `running`, `pending_approval`, `succeeded`, `failed`, `cancelled`, `unknown` or `dry_run`.
+    status: String,
+    /// RFC 3339.
+    created: String,
+    /// The held calls that it waits for: `call`, `approval`, `tool`.
+    pending: Vec<Map<String, Value>>,
+    /// What it came to.
+    result: Value,
+    /// Why it failed.
+    error: Option<String>,
+    /// What it printed.
+    printed: String,
+    /// Its calls, in order: `chain_index`, `tool`, `call`, `success`, `elapsed_ms`.
+    calls: Vec<Map<String, Value>>,
+    tools_used: usize,
+    tools_called: Vec<String>,
+    tool_timings: Vec<Map<String, Value>>,
+    tools_success: bool,
+    /// Spec 3's diagnostics: one chain, with its waves.
+    tool_chains: Vec<Map<String, Value>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Listed {
+    /// `program`, `status`, `created` and `pending` of each.
+    programs: Vec<Value>,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it says what there is; `programs` writes it")]
+struct Chainable {
+    count: usize,
+    /// `function`, `tool`, `signature`, `description`, `read_only` of each.
+    tools: Vec<Map<String, Value>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Waiting {
+    wait: Option<String>,
+}
+
+async fn begin(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Params(asked): Params<Waiting>,
+    Body(begin): Body<Begin>,
+) -> Result<Response, ApiError> {
+    let wait = asked.wait.as_deref().map(held::patience).transpose()?;
+    let request = Request::new(RUN, Json::of(&begin).bytes().clone(), "rest");
+    let answer = doors.parts.gateway.call(&principal, request).await;
+    doors.metrics.ended("rest", &answer);
+    let failed = |failure| ApiError::of(answer.call, failure);
+    let Step::Done(outcome) = answer.result.map_err(failed)? else {
+        let told = "running a program needs an approval itself here, which this door cannot wait for";
+        return Err(failed(Failure::new(Code::ApprovalRequired, told)));
+    };
+    let (Answered::Value(program) | Answered::Mcp(program)) = &outcome.body;
+    let mut program = program.value();
+    let waits = program.get("status").and_then(Value::as_str) == Some("pending_approval");
+    if let (Some(wait), true) = (wait, waits) {
+        program = of(&doors)?.show(&principal, answer.call, wait).await.map_err(failed)?;
+    }
+    Ok(told(program))
+}
+
+/// 202 while it waits.
+fn told(program: Value) -> Response {
+    let waits = program.get("status").and_then(Value::as_str) == Some("pending_approval");
+    let status = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
+    (status, Reply(program)).into_response()
+}
+
+async fn list(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Reply<Listed>, ApiError> {
+    let programs = of(&doors)?.list(&principal, LIST).await.map_err(refused)?;
+    Ok(Reply(Listed { programs }))
+}
+
+async fn one(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+    Params(asked): Params<Waiting>,
+) -> Result<Response, ApiError> {
+    let wait = asked.wait.as_deref().map(held::patience).transpose()?.unwrap_or_default();
+    of(&doors)?.show(&principal, named(&id)?, wait).await.map(told).map_err(refused)
+}
+
+async fn cancel(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    of(&doors)?.cancel(&principal, named(&id)?).await.map(told).map_err(refused)
+}
+
+async fn chainable(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Reply<Value>, ApiError> {
+    of(&doors)?.chainable(&principal).map(Reply).map_err(refused)
+}
+
+fn refused(failure: Failure) -> ApiError {
+    ApiError::new(failure.code, failure.message)
+}
+
+fn of(doors: &Doors) -> Result<&dyn Programs, ApiError> {
+    let none = || ApiError::new(Code::NotFound, "this server runs no programs");
+    doors.parts.programs.as_deref().ok_or_else(none)
+}
+
+fn named(id: &str) -> Result<CallId, ApiError> {
+    let missing = || ApiError::new(Code::NotFound, format!("no program `{}`", id.escape_debug()));
+    id.parse::<Uuid>().map(CallId).map_err(|_| missing())
+}

@@ -1,0 +1,101 @@
+//! Programs: where they are kept, what runs their scripts, and what the doors ask of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use builtins::{Cages, Job, Workers};
+use identity::Principal;
+use programs::{Interpreter, Mode, Parts, Programs};
+use serde_json::Value;
+use server::Keys;
+use store::Sealed;
+use tool::outcome::Failure;
+use tool::{Boxed, CallId, Json};
+
+use crate::cli::failure;
+use crate::cli::wiring::Start;
+use crate::clock::SystemClock;
+
+/// How calls follow each other where a program does not say, as spec 3 names it.
+const MODE: &str = "ORCHESTRATOR_TOOL_CHAIN_MODE";
+const PARALLEL: &str = "ORCHESTRATOR_TOOL_CHAIN_PARALLEL_MUTATIONS";
+
+/// Python, in a worker of this binary.
+#[derive(Debug)]
+struct Worked(Workers);
+
+impl Interpreter for Worked {
+    fn step(&self, asked: Json) -> Boxed<'_, Result<Json, String>> {
+        Box::pin(async move { self.0.compute(Job::PROGRAM, &asked).await })
+    }
+}
+
+/// The programs; their calls go nowhere yet.
+pub(super) fn programs(
+    start: &Start,
+    (keys, store): (&Arc<Keys>, Sealed),
+    cages: &Arc<Cages>,
+) -> Arc<Programs> {
+    let said = |name: &str| start.setting.environment.get(name);
+    let mode = match said(MODE) {
+        Some("dep") => Mode::Dep,
+        Some("legacy") => Mode::Legacy,
+        // Any other word means what none does.
+        _ => Mode::Seq,
+    };
+    let on = |word: &str| matches!(word.to_lowercase().as_str(), "1" | "true" | "yes" | "on");
+    Arc::new(Programs::new(Parts {
+        store: Arc::new(store),
+        holders: Arc::clone(keys) as _,
+        interpreter: Arc::new(Worked(Workers::new(Arc::clone(cages)))),
+        clock: Arc::new(SystemClock::default()),
+        mode,
+        parallel_mutations: said(PARALLEL).is_some_and(on),
+    }))
+}
+
+/// Takes up what waited when the process before ended.
+pub(super) async fn restored(programs: &Arc<Programs>) -> Result<(), failure::Failure> {
+    let waiting = programs.restore().await.map_err(|failure: Failure| {
+        failure::Failure::new(failure::Exit::NoServer, format!("the programs: {}", failure.message))
+    })?;
+    if waiting > 0 {
+        tracing::info!(waiting, "programs still wait for an approval");
+    }
+    Ok(())
+}
+
+/// What the doors ask.
+pub(super) fn door(programs: &Arc<Programs>) -> Arc<dyn server::Programs> {
+    Arc::new(Door(Arc::clone(programs)))
+}
+
+#[derive(Debug)]
+struct Door(Arc<Programs>);
+
+impl server::Programs for Door {
+    fn show<'a>(
+        &'a self,
+        who: &'a Principal,
+        id: CallId,
+        wait: Duration,
+    ) -> Boxed<'a, Result<Value, Failure>> {
+        Box::pin(self.0.show(who, id, wait))
+    }
+
+    fn list<'a>(
+        &'a self,
+        who: &'a Principal,
+        limit: usize,
+    ) -> Boxed<'a, Result<Vec<Value>, Failure>> {
+        Box::pin(self.0.list(who, limit))
+    }
+
+    fn cancel<'a>(&'a self, who: &'a Principal, id: CallId) -> Boxed<'a, Result<Value, Failure>> {
+        Box::pin(self.0.cancel(who, id))
+    }
+
+    fn chainable(&self, who: &Principal) -> Result<Value, Failure> {
+        self.0.chainable(who)
+    }
+}

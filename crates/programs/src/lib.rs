@@ -31,7 +31,7 @@ use program::{Program, State};
 pub use program::Begin;
 pub use script::Mode;
 pub use script::Interpreter;
-pub use tools::tools;
+pub use tools::{names, tools};
 
 /// Programs that ended and were never kept, for those who ask later.
 const LATELY: usize = 256;
@@ -245,13 +245,19 @@ pub struct Running<'a> {
     pub progress: &'a dyn tool::executor::Progress,
 }
 
+impl std::fmt::Debug for Running<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").finish_non_exhaustive()
+    }
+}
+
 /// Going on.
 impl Programs {
     /// Something happened to a held call: where a program waits for it, it goes on soon.
     pub fn heard(&self, event: &Event) {
         if event.heard == Heard::Changed && self.index().waits_for(event.shown.id).is_some() {
             // Where there is no room, the next look finds it.
-            drop(self.news.0.try_send(event.shown.id));
+            self.news.0.try_send(event.shown.id).ok();
         }
     }
 

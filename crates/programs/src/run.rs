@@ -87,10 +87,10 @@ impl Leg<'_> {
         let started = self.programs.parts.clock.mono();
         let came = match at {
             At::Python { state, functions: names, .. } => {
-                let (_, came) = settled.into_iter().next().ok_or_else(|| {
+                let first = settled.into_iter().next().ok_or_else(|| {
                     Failure::new(Code::Internal, "the program waits for nothing")
                 })?;
-                python::go_on(self, &mut kept, (state, names, came), &functions).await
+                python::go_on(self, &mut kept, (state, names, first), &functions).await
             }
             At::Waves { plan, values, last, wave, done, held } => {
                 let standing = waves::Standing::at(plan, (values, last), wave, done);
@@ -152,7 +152,7 @@ impl Leg<'_> {
         asked: &Asked<'_>,
     ) -> Result<T, Failure> {
         let stepping = self.programs.parts.interpreter.step(Json::of(asked));
-        let answer = stepping.await.map_err(|why| Failure::new(Code::ToolFailed, why))?;
+        let answer = stepping.await.map_err(|why| Failure::new(Code::InvalidArguments, why))?;
         answer.read().map_err(|error| {
             Failure::new(Code::Internal, format!("the interpreter answered something else: {error}"))
         })
@@ -171,7 +171,10 @@ impl Leg<'_> {
         match came {
             Ok(Came::Done(value)) => program.ends(State::Succeeded, Ok(value)),
             Ok(Came::Failed(why)) => program.ends(State::Failed, Err(why)),
-            Ok(Came::Waits(at)) => program.waits(*at),
+            Ok(Came::Waits(at)) => {
+                program.waits(*at);
+                self.crowded(program).await;
+            }
             Err(Stop::Cancelled) => {
                 program.ends(State::Cancelled, Err("it was given up by its caller".to_owned()));
             }
@@ -185,6 +188,17 @@ impl Leg<'_> {
             kept.write(self.programs.parts.store.as_ref()).await?;
         }
         Ok(kept)
+    }
+
+    /// Where too many programs wait already, this one does not: its calls are taken back.
+    async fn crowded(&self, program: &mut Program) {
+        if self.programs.index().has_room() {
+            return;
+        }
+        for call in program.waits_for() {
+            drop(self.gateway.withdraw(self.who, call).await);
+        }
+        program.ends(State::Failed, Err("too many programs wait already; try later".to_owned()));
     }
 
     /// A program whose call may have an effect is kept before: what it was doing can be told then, whatever

@@ -16,6 +16,9 @@ use crate::{Begin, Mode, Programs, Running};
 /// Calls of a program that names no number.
 const CALLS: usize = 200;
 
+const TOOLS: &[(&str, Does)] =
+    &[("run_program", Does::Run), ("program_status", Does::Show), ("get_chainable_tools", Does::List)];
+
 static DECLARED: LazyLock<Registry> = LazyLock::new(declared);
 
 #[expect(clippy::expect_used, reason = "the file is a constant, and every test reads it")]
@@ -24,17 +27,17 @@ fn declared() -> Registry {
     Registry::read(text).expect("tool_registry.yaml is sound")
 }
 
+/// The names of the tools here, in the order they are listed.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TOOLS.iter().map(|(name, _)| *name)
+}
+
 /// The tools, over `programs`.
 pub fn tools(programs: &Arc<Programs>) -> Vec<Builtin> {
-    let made = |(name, does): (&str, Does)| {
-        Some(DECLARED.get(name)?.run_by(Doing { does, programs: Arc::clone(programs) }))
+    let made = |(name, does): &(&str, Does)| {
+        Some(DECLARED.get(name)?.run_by(Doing { does: *does, programs: Arc::clone(programs) }))
     };
-    let all = [
-        ("run_program", Does::Run),
-        ("program_status", Does::Show),
-        ("get_chainable_tools", Does::List),
-    ];
-    all.into_iter().filter_map(made).collect()
+    TOOLS.iter().filter_map(made).collect()
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -22,6 +22,7 @@ mod org;
 mod persona;
 mod pin;
 mod policy;
+mod program;
 mod record;
 mod reference;
 mod replace;
@@ -106,6 +107,8 @@ enum Command {
     #[command(subcommand)]
     Approval(approval::Approval),
     #[command(subcommand)]
+    Program(program::Program),
+    #[command(subcommand)]
     Record(record::Record),
     #[command(subcommand)]
     Key(key::Key),
@@ -185,6 +188,7 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::User(command) => command.run(&context, ui).await,
             Command::Node(command) => command.run(&context, ui).await,
             Command::Approval(command) => command.run(&context, ui).await,
+            Command::Program(command) => command.run(&context, ui).await,
             Command::Record(command) => command.run(&context, ui).await,
             Command::Key(command) => command.run(&context, ui).await,
             Command::Policy(command) => command.run(&context, ui).await,

@@ -94,7 +94,11 @@ fn came(answer: &Answer) -> Came {
         },
         Err(failure) => {
             let kind = match failure.code {
-                Code::Denied | Code::ApprovalDenied | Code::ApprovalRequired | Code::ApprovalVoid => {
+                Code::Denied
+                | Code::ApprovalDenied
+                | Code::ApprovalRequired
+                | Code::ApprovalExpired
+                | Code::ApprovalVoid => {
                     Kind::Denied
                 }
                 Code::InvalidArguments => Kind::Arguments,

@@ -3,7 +3,7 @@
 use futures_util::StreamExt as _;
 use serde_json::{Map, Value};
 use tool::outcome::Answer;
-use tool::CallId;
+use tool::{Boxed, CallId};
 
 use super::call::{Called, note};
 use super::{Came, Leg, Stop, named};
@@ -151,11 +151,10 @@ async fn wave(
     let beside = |it: &Ready<'_>| it.function.read_only() || kept.program.parallel_mutations;
     let (beside, after): (Vec<_>, Vec<_>) = ready.into_iter().partition(beside);
     let id = kept.program.id;
-    let calls = futures_util::stream::iter(&beside)
-        .map(|it| async move { (it, leg.call(id, it.function, &it.args).await) });
-    let came: Vec<_> = calls.buffered(BESIDE).collect().await;
+    let calls: Vec<_> = beside.iter().map(|it| made(leg, id, it)).collect();
+    let came: Vec<_> = futures_util::stream::iter(calls).buffered(BESIDE).collect().await;
     let (mut held, mut failed) = (Vec::new(), None);
-    for (it, called) in came {
+    for (it, called) in beside.iter().zip(came) {
         failed = failed.or(standing.settles(&mut kept.program, it, called?, &mut held));
     }
     for it in after {
@@ -171,6 +170,14 @@ async fn wave(
         None if held.is_empty() => Waved::Over,
         None => Waved::Held(held),
     })
+}
+
+fn made<'a>(
+    leg: &'a Leg<'a>,
+    program: CallId,
+    it: &'a Ready<'a>,
+) -> Boxed<'a, Result<(Answer, Called), Stop>> {
+    Box::pin(leg.call(program, it.function, &it.args))
 }
 
 impl Standing {

@@ -25,6 +25,8 @@ mod nodes;
 #[cfg(test)]
 mod program;
 #[cfg(test)]
+mod programs;
+#[cfg(test)]
 mod real;
 #[cfg(test)]
 mod record;

@@ -1,0 +1,146 @@
+//! Programs, as a user has them: Python over the caller's own tools, which waits for a person and goes on.
+
+mod hostile;
+mod waits;
+
+use serde_json::{Value, json};
+
+use crate::support::client::Client;
+use crate::support::home::Home;
+use crate::support::server::{Server, serve};
+use crate::support_real::{cli, good};
+
+
+async fn served() -> (Home, Server) {
+    let home = Home::new("version: 1\n");
+    let server = serve(&home).await;
+    (home, server)
+}
+
+async fn run(client: &Client, program: Value) -> Value {
+    good(client.post("/v1/programs", &program).await)
+}
+
+#[tokio::test]
+async fn a_script_calls_tools_by_name_by_place_and_by_keyword() {
+    let (_home, server) = served().await;
+    let agent = server.agent();
+    let code = "\
+a = calculator(expression='6 * 7')
+b = calculate('2 ** 10')
+c = CALL('statistics', data=[1, 2, 3], metrics=['mean'])
+print('so far', b)
+rows = csv_to_json(csv='n\\n1\\n2\\n')
+{'a': a, 'b': b + offset, 'mean': c['mean'], 'rows': len(rows)}
+";
+    let came = run(&agent, json!({ "code": code, "inputs": { "offset": 6 } })).await;
+    assert_eq!(came["status"], "succeeded", "{came}");
+    assert_eq!((&came["result"]["b"], &came["result"]["mean"]), (&json!(1030), &json!(2.0)), "{came}");
+    assert_eq!(came["printed"], "so far 1024\n");
+    let called = json!(["calculator", "calculate", "statistics", "csv_to_json"]);
+    assert_eq!(came["tools_called"], called);
+    let chain = &came["tool_chains"][0];
+    assert_eq!((&chain["mode_used"], &chain["success"]), (&json!("seq"), &json!(true)), "{chain}");
+    // Each call is on record, as a chain's and as the program's.
+    let records = cli(&server, &["record", "list", "--json"]).good();
+    assert_eq!(records.matches(came["program"].as_str().unwrap()).count() >= 4, true, "{records}");
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn what_fails_raises_and_can_be_caught() {
+    let (_home, server) = served().await;
+    let agent = server.agent();
+    let code = "\
+told = []
+try:
+    calculator(expression='1 / 0')
+except RuntimeError as error:
+    told.append('failed')
+try:
+    calculator(formula=1, expression=[1])
+except TypeError as error:
+    told.append('arguments')
+try:
+    CALL('no_such_tool')
+except RuntimeError as error:
+    told.append(str(error)[:25])
+told
+";
+    let came = run(&agent, json!({ "code": code })).await;
+    assert_eq!(came["status"], "succeeded", "{came}");
+    assert_eq!(came["result"], json!(["failed", "arguments", "there is no tool `no_such_"]), "{came}");
+    let thrown = run(&agent, json!({ "code": "x = 1\ncalculator(expression='1 / 0')" })).await;
+    assert_eq!(thrown["status"], "failed", "{thrown}");
+    assert!(thrown["error"].as_str().unwrap().contains("line 2"), "{thrown}");
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn plain_calls_run_in_waves_by_what_each_needs() {
+    let (_home, server) = served().await;
+    let agent = server.agent();
+    let code = "\
+a = calculate('1 + 1')
+b = calculate('2 + 2')
+c = statistics(data=[a, b], metrics=['mean'])
+d = calculate('5 + 5')
+{'c': c, 'd': d}
+";
+    let dep = run(&agent, json!({ "code": code, "mode": "dep" })).await;
+    let seq = run(&agent, json!({ "code": code, "mode": "legacy" })).await;
+    assert_eq!(dep["result"], json!({ "c": { "mean": 3.0 }, "d": 10 }), "{dep}");
+    assert_eq!(seq["result"], dep["result"]);
+    let chain = &dep["tool_chains"][0];
+    assert_eq!((&chain["waves"], &chain["steps"]), (&json!(2), &json!(4)), "{chain}");
+    assert_eq!(chain["wave_timeline"][0]["tools"], json!(["calculate", "calculate", "calculate"]));
+    // Without a need between them they run at once, unasked.
+    let at_once = run(&agent, json!({ "code": "a = calculate('1')\nb = calculate('2')\n[a, b]" })).await;
+    assert_eq!(at_once["tool_chains"][0]["mode_used"], "parallel_read_only", "{at_once}");
+    assert_eq!(at_once["result"], json!([1, 2]));
+    // What is more than calls runs as Python, and says so.
+    let more = json!({ "code": "a = calculate('1')\nb = calculate('2')\na + b", "mode": "dep" });
+    let more = run(&agent, more).await;
+    let chain = &more["tool_chains"][0];
+    assert_eq!((&chain["fallback_to_seq"], &chain["mode_used"]), (&json!(true), &json!("seq")));
+    assert_eq!(more["result"], 3);
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn what_programs_may_not_call_is_told_before_anything_runs() {
+    let (_home, server) = served().await;
+    let agent = server.agent();
+    let code = "a = calculate('1')\nb = run_program(code='1')\n";
+    let came = agent.post("/v1/programs", &json!({ "code": code })).await;
+    assert_eq!(came.body["status"], "failed", "{came:?}");
+    assert_eq!(came.body["calls"], json!([]));
+    assert_eq!(
+        came.body["error"],
+        "Structured mode: multi-tool chaining requires chain opt-in for non-read-only tools. Blocked tools: run_program."
+    );
+    let dry = json!({ "code": "write_file(path='a', content='b')", "dry_run": true });
+    let dry = run(&agent, dry).await;
+    assert_eq!(dry["decisions"]["write_file"]["decision"], "hold", "{dry}");
+    let functions = good(agent.get("/v1/programs/tools").await);
+    let signature = |name: &str| {
+        let all = functions["tools"].as_array().unwrap();
+        all.iter().find(|it| it["tool"] == name).map(|it| it["signature"].clone())
+    };
+    assert_eq!(signature("calculate"), Some(json!("calculate(expression: str)")));
+    assert_eq!(signature("run_program"), None);
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn another_caller_has_no_such_program() {
+    let (_home, server) = served().await;
+    let (agent, owner) = (server.agent(), server.owner());
+    let came = run(&agent, json!({ "code": "calculate('1')" })).await;
+    let path = format!("/v1/programs/{}", came["program"].as_str().unwrap());
+    assert_eq!(good(agent.get(&path).await)["result"], 1);
+    assert_eq!(owner.get(&path).await.status, 404);
+    assert_eq!(good(owner.get("/v1/programs").await)["programs"], json!([]));
+    assert_eq!(good(agent.get("/v1/programs").await)["programs"][0]["program"], came["program"]);
+    assert!(server.stop().await.success());
+}

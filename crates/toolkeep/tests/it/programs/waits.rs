@@ -1,0 +1,129 @@
+//! A call that needs an approval pauses its program, also over the end of the server.
+
+use serde_json::{Value, json};
+
+use super::{run, served};
+use crate::support::client::Client;
+use crate::support::server::{Server, serve};
+use crate::support_real::good;
+
+const CODE: &str = "\
+before = calculate('20 + 1')
+written = write_file(path='a.txt', content='one')
+after = calculate('2 * %d' % before)
+[written['bytes_written'], after]
+";
+
+/// Begins it; gives back its id and that of the call that is held.
+async fn held(agent: &Client, mode: &str) -> (String, String) {
+    let reply = agent.post("/v1/programs", &json!({ "code": CODE, "mode": mode })).await;
+    assert_eq!((reply.status, &reply.body["status"]), (202, &json!("pending_approval")), "{reply:?}");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    (text(&reply.body["program"]), text(&reply.body["pending"][0]["approval"]))
+}
+
+async fn decided(server: &Server, call: &str, how: &str) {
+    let path = format!("/v1/approvals/{call}/{how}");
+    assert_eq!(server.owner().post(&path, &json!({})).await.status, 200);
+}
+
+async fn ended(agent: &Client, program: &str) -> Value {
+    good(agent.get(&format!("/v1/programs/{program}?wait=30s")).await)
+}
+
+#[tokio::test]
+async fn an_approved_call_lets_its_program_go_on() {
+    let (home, server) = served().await;
+    let agent = server.agent();
+    let (program, call) = held(&agent, "seq").await;
+    let file = home.data().join("work/a.txt");
+    assert!(!file.exists());
+    decided(&server, &call, "approve").await;
+    let came = ended(&agent, &program).await;
+    assert_eq!((&came["status"], &came["result"]), (&json!("succeeded"), &json!([3, 42])), "{came}");
+    assert_eq!(came["tools_called"], json!(["calculate", "write_file", "calculate"]));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "one");
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn a_refusal_raises_in_the_script() {
+    let (home, server) = served().await;
+    let agent = server.agent();
+    let (program, call) = held(&agent, "seq").await;
+    decided(&server, &call, "deny").await;
+    let came = ended(&agent, &program).await;
+    assert_eq!(came["status"], "failed", "{came}");
+    assert!(came["error"].as_str().unwrap().starts_with("PermissionError"), "{came}");
+    assert!(!home.data().join("work/a.txt").exists());
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn a_program_goes_on_after_the_server_was_killed() {
+    let (home, server) = served().await;
+    let (program, call) = held(&server.agent(), "seq").await;
+    server.kill().await;
+    let server = serve(&home).await;
+    let agent = server.agent();
+    let waits = good(agent.get(&format!("/v1/programs/{program}")).await);
+    assert_eq!(waits["status"], "pending_approval", "{waits}");
+    decided(&server, &call, "approve").await;
+    let came = ended(&agent, &program).await;
+    assert_eq!((&came["status"], &came["result"]), (&json!("succeeded"), &json!([3, 42])), "{came}");
+    // Each call once: what ran before the end was not run again.
+    assert_eq!(came["calls"].as_array().unwrap().len(), 3, "{came}");
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn a_wave_waits_for_the_call_in_it_that_is_held() {
+    let (home, server) = served().await;
+    let agent = server.agent();
+    let code = "\
+a = calculate('1 + 1')
+w = write_file(path='b.txt', content='x')
+r = read_file(path='b.txt')
+{'a': a, 'r': r['content']}
+";
+    let reply = agent.post("/v1/programs", &json!({ "code": code, "mode": "dep" })).await;
+    assert_eq!(reply.status, 202, "{reply:?}");
+    let call = reply.body["pending"][0]["approval"].as_str().unwrap().to_owned();
+    assert_eq!(reply.body["tool_chains"][0]["mode_used"], "dep", "{reply:?}");
+    decided(&server, &call, "approve").await;
+    let came = ended(&agent, reply.body["program"].as_str().unwrap()).await;
+    assert_eq!(came["result"], json!({ "a": 2, "r": "x" }), "{came}");
+    assert_eq!(came["tools_used"], 3, "{came}");
+    assert!(home.data().join("work/b.txt").exists());
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn a_cancelled_program_takes_its_call_back() {
+    let (home, server) = served().await;
+    let agent = server.agent();
+    let (program, call) = held(&agent, "seq").await;
+    let came = good(agent.post(&format!("/v1/programs/{program}/cancel"), &json!({})).await);
+    assert_eq!(came["status"], "cancelled", "{came}");
+    let late = server.owner().post(&format!("/v1/approvals/{call}/approve"), &json!({})).await;
+    assert_eq!(late.status, 409, "{late:?}");
+    assert!(!home.data().join("work/a.txt").exists());
+    let again = agent.post(&format!("/v1/programs/{program}/cancel"), &json!({})).await;
+    assert_eq!(again.status, 409, "{again:?}");
+    // The control: without it, the same approval would have counted.
+    let (_, call) = held(&agent, "seq").await;
+    decided(&server, &call, "approve").await;
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn a_read_only_request_has_no_program_that_writes() {
+    let (home, server) = served().await;
+    let code = json!({ "code": "write_file(path='c.txt', content='x')" });
+    let reply = server.agent().post("/v1/programs?read_only=true", &code).await;
+    assert_ne!(reply.body["status"], "pending_approval", "{reply:?}");
+    assert!(!home.data().join("work/c.txt").exists());
+    let control = run(&server.agent(), json!({ "code": "calculate('1')" })).await;
+    assert_eq!(control["result"], 1);
+    assert!(server.stop().await.success());
+}

@@ -370,3 +370,6 @@ impl Programs {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

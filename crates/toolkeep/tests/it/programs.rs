@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::client::Client;
 use crate::support::home::Home;
-use crate::support::server::{Server, serve};
+use crate::support::server::{Server, serve, start_under};
 use crate::support_real::{cli, good};
 
 
@@ -30,7 +30,7 @@ a = calculator(expression='6 * 7')
 b = calculate('2 ** 10')
 c = CALL('statistics', data=[1, 2, 3], metrics=['mean'])
 print('so far', b)
-rows = csv_to_json(csv='n\\n1\\n2\\n')
+rows = csv_to_json('n\\n1\\n2\\n')
 {'a': a, 'b': b + offset, 'mean': c['mean'], 'rows': len(rows)}
 ";
     let came = run(&agent, json!({ "code": code, "inputs": { "offset": 6 } })).await;
@@ -43,7 +43,7 @@ rows = csv_to_json(csv='n\\n1\\n2\\n')
     assert_eq!((&chain["mode_used"], &chain["success"]), (&json!("seq"), &json!(true)), "{chain}");
     // Each call is on record, as a chain's and as the program's.
     let records = cli(&server, &["record", "list", "--json"]).good();
-    assert_eq!(records.matches(came["program"].as_str().unwrap()).count() >= 4, true, "{records}");
+    assert!(records.matches(came["program"].as_str().unwrap()).count() >= 4, "{records}");
     assert!(server.stop().await.success());
 }
 
@@ -62,14 +62,14 @@ try:
 except TypeError as error:
     told.append('arguments')
 try:
-    CALL('no_such_tool')
-except RuntimeError as error:
-    told.append(str(error)[:25])
+    calculator('1', '2', '3')
+except TypeError as error:
+    told.append(str(error))
 told
 ";
     let came = run(&agent, json!({ "code": code })).await;
     assert_eq!(came["status"], "succeeded", "{came}");
-    assert_eq!(came["result"], json!(["failed", "arguments", "there is no tool `no_such_"]), "{came}");
+    assert_eq!(came["result"], json!(["failed", "arguments", "calculator() takes at most 1 arguments, 3 were given"]), "{came}");
     let thrown = run(&agent, json!({ "code": "x = 1\ncalculator(expression='1 / 0')" })).await;
     assert_eq!(thrown["status"], "failed", "{thrown}");
     assert!(thrown["error"].as_str().unwrap().contains("line 2"), "{thrown}");
@@ -111,13 +111,13 @@ d = calculate('5 + 5')
 async fn what_programs_may_not_call_is_told_before_anything_runs() {
     let (_home, server) = served().await;
     let agent = server.agent();
-    let code = "a = calculate('1')\nb = run_program(code='1')\n";
+    let code = "a = calculate('1')\nb = run_program(code='1')\nCALL('nobody.has_this')\n";
     let came = agent.post("/v1/programs", &json!({ "code": code })).await;
     assert_eq!(came.body["status"], "failed", "{came:?}");
     assert_eq!(came.body["calls"], json!([]));
     assert_eq!(
         came.body["error"],
-        "Structured mode: multi-tool chaining requires chain opt-in for non-read-only tools. Blocked tools: run_program."
+        "Structured mode: multi-tool chaining requires chain opt-in for non-read-only tools. Blocked tools: CALL(nobody.has_this), run_program."
     );
     let dry = json!({ "code": "write_file(path='a', content='b')", "dry_run": true });
     let dry = run(&agent, dry).await;
@@ -142,5 +142,50 @@ async fn another_caller_has_no_such_program() {
     assert_eq!(owner.get(&path).await.status, 404);
     assert_eq!(good(owner.get("/v1/programs").await)["programs"], json!([]));
     assert_eq!(good(agent.get("/v1/programs").await)["programs"][0]["program"], came["program"]);
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn what_fails_beside_others_is_a_value() {
+    let (_home, server) = served().await;
+    let code = "a = calculator('1 / 0')\nb = calculate('2')\n[a, b]";
+    let came = run(&server.agent(), json!({ "code": code })).await;
+    assert_eq!((&came["status"], &came["result"][1]), (&json!("succeeded"), &json!(2)), "{came}");
+    assert!(came["result"][0].as_str().unwrap().starts_with("[ERROR: "), "{came}");
+    assert_eq!(came["tools_success"], false);
+    // In a chain the first error ends it.
+    let came = run(&server.agent(), json!({ "code": code, "mode": "dep" })).await;
+    assert_eq!(came["status"], "failed", "{came}");
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn the_environment_says_how_calls_follow_each_other() {
+    let home = Home::new("version: 1\n");
+    let words = ["env", "ORCHESTRATOR_TOOL_CHAIN_MODE=dep"].map(std::ffi::OsString::from);
+    let server = start_under(&home, &words).ready().await;
+    let code = "a = calculate('1')\nb = calculate('2')\n[a, b]";
+    let came = run(&server.agent(), json!({ "code": code })).await;
+    assert_eq!(came["tool_chains"][0]["mode_requested"], "dep", "{came}");
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn routing_tools_are_no_functions() {
+    let home = Home::new(r#"{ "version": 1, "sources": [{ "name": "own", "tools": "./tools.yaml" }] }"#);
+    let tool = |name: &str| {
+        format!(
+            "  - name: {name}\n    description: Lists tools.\n    allowed_callers: [direct, chain]\n    \
+             side_effects: [read_only]\n    parameters: {{type: object}}\n    \
+             implementation: {{type: internal, handler: catalog.list}}\n"
+        )
+    };
+    let file = format!("version: 2\ntools:\n{}{}", tool("delegate"), tool("lists"));
+    std::fs::write(home.config().with_file_name("tools.yaml"), file).unwrap();
+    let server = serve(&home).await;
+    let came = run(&server.agent(), json!({ "code": "lists()['count'] > 2" })).await;
+    assert_eq!(came["result"], true, "{came}");
+    let came = run(&server.agent(), json!({ "code": "delegate()" })).await;
+    assert!(came["error"].as_str().unwrap().ends_with("Blocked tools: delegate."), "{came}");
     assert!(server.stop().await.success());
 }

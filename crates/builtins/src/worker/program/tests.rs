@@ -1,0 +1,124 @@
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::step;
+
+const LIMIT: Duration = Duration::from_secs(5);
+
+fn asked(asked: &Value) -> Value {
+    let answer = step(&serde_json::to_vec(asked).unwrap(), LIMIT).unwrap();
+    serde_json::from_slice(&answer).unwrap()
+}
+
+fn begun(code: &str) -> Value {
+    asked(&json!({"begin": {"code": code, "inputs": {"n": 2}, "functions": ["look", "CALL"]}}))
+}
+
+fn gone_on(answer: &Value, came: &Value) -> Value {
+    let state = &answer["call"]["state"];
+    asked(&json!({"go_on": {"state": state, "functions": ["look", "CALL"], "came": came}}))
+}
+
+#[test]
+fn a_script_stops_at_each_call_and_goes_on_from_its_state_alone() {
+    let first = begun("print('begun')\na = look(n, deep=[1, {'k': None}])\nb = look(a['x'])\na['x'] + b");
+    assert_eq!(first["call"]["function"], "look");
+    assert_eq!(first["call"]["args"], json!([2]));
+    assert_eq!(first["call"]["kwargs"], json!({"deep": [1, {"k": null}]}));
+    assert_eq!(first["call"]["printed"], "begun\n");
+    let second = gone_on(&first, &json!({"value": {"x": 40}}));
+    assert_eq!(second["call"]["args"], json!([40]));
+    let done = gone_on(&second, &json!({"value": 2}));
+    assert_eq!(done["done"]["value"], 42);
+    // The same state goes on again, as often as it is asked to.
+    assert_eq!(gone_on(&second, &json!({"value": 3}))["done"]["value"], 43);
+}
+
+#[test]
+fn what_a_call_raises_is_an_exception_of_its_kind() {
+    let code = "try:\n    look(1)\nexcept PermissionError as e:\n    x = 'no: ' + str(e)\nx";
+    let denied = json!({"raised": {"kind": "denied", "message": "never"}});
+    assert_eq!(gone_on(&begun(code), &denied)["done"]["value"], "no: never");
+    let failed = json!({"raised": {"kind": "failed", "message": "broken"}});
+    let told = gone_on(&begun(code), &failed);
+    assert_eq!(told["raised"]["message"], "RuntimeError: broken (line 2)");
+}
+
+#[test]
+fn what_is_no_state_of_ours_is_refused() {
+    for state in ["", "AAAA", "not base64", "TU9OVFkACQAAAA=="] {
+        let asked = json!({"go_on": {"state": state, "functions": [], "came": {"value": 1}}});
+        let told = step(&serde_json::to_vec(&asked).unwrap(), LIMIT).unwrap_err();
+        assert!(!told.is_empty(), "{state}");
+    }
+}
+
+#[test]
+fn a_script_has_no_files_no_clock_and_no_other_functions() {
+    for code in ["open('/etc/passwd').read()", "import time\ntime.time()", "nobody(1)", "look.x(1)"] {
+        assert!(begun(code)["raised"]["message"].is_string(), "{code}: {}", begun(code));
+    }
+}
+
+/// `look` and `see` only look, `put` and `cut` change something, `own` is not for programs.
+fn planned(code: &str, mode: &str, parallel_mutations: bool) -> Value {
+    let function = |read_only, chain| json!({"read_only": read_only, "chain": chain});
+    asked(&json!({"plan": {
+        "code": code, "inputs": ["n"], "mode": mode, "parallel": true,
+        "parallel_mutations": parallel_mutations,
+        "functions": {
+            "look": function(true, true), "see": function(true, true), "put": function(false, true),
+            "cut": function(false, true), "own": function(false, false),
+        },
+    }}))
+}
+
+fn order(code: &str, parallel_mutations: bool) -> Value {
+    planned(code, "dep", parallel_mutations)["waves"]["order"].clone()
+}
+
+#[test]
+fn waves_keep_the_order_that_could_be_seen() {
+    assert_eq!(order("a = look(1)\nb = see(a)\nc = look(2)", false), json!([[0, 2], [1]]));
+    // What looks after a change comes after it; what looks before it, before.
+    assert_eq!(order("a = look(1)\nput(2)\nb = look(3)\nc = see(4)", false), json!([[0, 1], [2, 3]]));
+    assert_eq!(order("put(1)\ncut(2)\nput(3)", false), json!([[0], [1], [2]]));
+    let late = "a = look(1)\nb = look(a)\nput(7)\nc = look(2)";
+    assert_eq!(order(late, false), json!([[0], [1, 2], [3]]));
+    // Unless that is not wanted.
+    assert_eq!(order("put(1)\ncut(2)\nput(3)", true), json!([[0, 1, 2]]));
+}
+
+#[test]
+fn what_is_more_than_calls_has_no_waves() {
+    for code in [
+        "a = look(1)\nb = look(a + 1)",
+        "a = look(1)\na = look(2)",
+        "a = look(1)\nif a:\n    look(2)",
+        "look(1)",
+        "a = look(1)\nb = look(unknown)",
+        "x = 1\nlook(x)\nlook(2)",
+        "a = b = look(1)\nlook(2)",
+        "look(*n)\nlook(1)",
+        "look(1",
+    ] {
+        let plan = planned(code, "dep", false);
+        assert_eq!((&plan["used"], &plan["fallback"]), (&json!("seq"), &json!(true)), "{code}");
+        assert!(plan["waves"].is_null(), "{code}");
+    }
+    let plain = "a = look(n, [1, -2.5, (3,)], {'k': n})\nb = CALL('see', a)\n[a, b]";
+    let plan = planned(plain, "dep", false);
+    assert_eq!(plan["waves"]["steps"][1]["function"], "see", "{plan}");
+    assert_eq!(plan["waves"]["value"], json!({"list": [{"name": "a"}, {"name": "b"}]}));
+}
+
+#[test]
+fn what_is_blocked_is_sorted_and_named_as_it_is_called() {
+    let plan = planned("own(1)\nput(1)\nTOOL('own')\nCALL(n)\nlook(own(2))", "seq", false);
+    assert_eq!(plan["blocked"], json!(["CALL(dynamic)", "TOOL(own)", "own"]));
+    assert_eq!(planned("look(1)\nput(2)", "seq", false)["blocked"], json!([]));
+    assert_eq!(planned("look(1)\nsee(2)", "seq", false)["used"], "parallel_read_only");
+    assert_eq!(planned("look(1)\nput(2)", "seq", false)["used"], "seq");
+    assert_eq!(planned("look(1)\nsee(2)", "legacy", false)["used"], "seq");
+}

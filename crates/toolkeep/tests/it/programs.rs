@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::client::Client;
 use crate::support::home::Home;
 use crate::support::server::{Server, serve, start_under};
-use crate::support_real::{cli, good};
+use crate::support_real::{cli, good, settled};
 
 
 async fn served() -> (Home, Server) {
@@ -181,8 +181,9 @@ async fn routing_tools_are_no_functions() {
         )
     };
     let file = format!("version: 2\ntools:\n{}{}", tool("delegate"), tool("lists"));
-    std::fs::write(home.config().with_file_name("tools.yaml"), file).unwrap();
+    home.write("tools.yaml", &file);
     let server = serve(&home).await;
+    settled(&server.owner()).await;
     let came = run(&server.agent(), json!({ "code": "lists()['count'] > 2" })).await;
     assert_eq!(came["result"], true, "{came}");
     let came = run(&server.agent(), json!({ "code": "delegate()" })).await;

@@ -42,7 +42,7 @@ rows = csv_to_json('n\\n1\\n2\\n')
     let chain = &came["tool_chains"][0];
     assert_eq!((&chain["mode_used"], &chain["success"]), (&json!("seq"), &json!(true)), "{chain}");
     // Each call is on record, as a chain's and as the program's.
-    let records = cli(&server, &["record", "list", "--json"]).good();
+    let records = cli(&server, &["record", "list", "-o", "json"]).good();
     assert!(records.matches(came["program"].as_str().unwrap()).count() >= 4, "{records}");
     assert!(server.stop().await.success());
 }

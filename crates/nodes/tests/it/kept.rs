@@ -46,12 +46,12 @@ mod memory {
     super::over! { async { (std::sync::Arc::new(super::Alone(std::sync::Arc::new(super::MemoryStore::new()))) as _, ()) } }
 }
 mod sqlite {
-    async fn made() -> (super::Any, tempfile::TempDir) {
+    fn made() -> (super::Any, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let store = super::SqliteStore::open(folder.path().join("store.db")).unwrap();
         (std::sync::Arc::new(super::Alone(std::sync::Arc::new(store))), folder)
     }
-    super::over! { made() }
+    super::over! { std::future::ready(made()) }
 }
 
 pub(crate) type Any = Arc<dyn Keep>;

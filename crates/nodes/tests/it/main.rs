@@ -2,7 +2,11 @@
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
+mod data;
+#[cfg(test)]
 mod kept;
+#[cfg(test)]
+mod kubernetes;
 #[cfg(test)]
 mod real;
 #[cfg(test)]

@@ -90,6 +90,15 @@ impl Node {
     }
 
     pub(crate) async fn at(address: &str) -> Self {
+        Self::with(address, None).await
+    }
+
+    /// Over TLS.
+    pub(crate) async fn showing(address: &str, tls: Arc<proto::ServerConfig>) -> Self {
+        Self::with(address, Some(tls)).await
+    }
+
+    async fn with(address: &str, tls: Option<Arc<proto::ServerConfig>>) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, heard) = mpsc::channel(64);
@@ -98,7 +107,7 @@ impl Node {
         drop(TaskTracker::new().spawn_on(
             async move {
                 let listener = TcpListener::from_std(listener).unwrap();
-                serve(Arc::new(Does(sender)), listener, None, CancellationToken::new()).await
+                serve(Arc::new(Does(sender)), listener, tls, CancellationToken::new()).await
             },
             runtime.handle(),
         ));

@@ -47,7 +47,7 @@ impl Mongo {
     }
 
     async fn keep(&self) -> Any {
-        Arc::new(MongoKeep::open(&Secret::new(&self.url())).await.unwrap())
+        Arc::new(MongoKeep::open(&Secret::new(self.url())).await.unwrap())
     }
 
     fn kill(&mut self) {
@@ -85,7 +85,7 @@ fn serve(port: u16, folder: &std::path::Path) -> Child {
     let child = command.spawn().expect("SecantusDB, of `cargo xtask provision`");
     let since = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(since.elapsed() < Duration::from_secs(60), "the MongoDB does not listen");
+        assert!(since.elapsed() < Duration::from_mins(1), "the MongoDB does not listen");
         std::thread::sleep(Duration::from_millis(50));
     }
     child

@@ -120,3 +120,37 @@ impl Keep for Alone {
         Box::pin(std::future::ready(Ok(None)))
     }
 }
+
+/// Nowhere, and why: what should keep it cannot be used. Nothing is known then, and nothing written.
+#[derive(Debug)]
+pub struct Nowhere(pub StoreError);
+
+impl Nowhere {
+    fn told<T: Send + 'static>(&self) -> Boxed<'_, Result<T, StoreError>> {
+        Box::pin(std::future::ready(Err(self.0.clone())))
+    }
+}
+
+impl Keep for Nowhere {
+    fn all(&self) -> Boxed<'_, Result<Vec<Versioned>, StoreError>> {
+        self.told()
+    }
+
+    fn get<'a>(&'a self, _: &'a str) -> Boxed<'a, Result<Option<Versioned>, StoreError>> {
+        self.told()
+    }
+
+    fn put<'a>(
+        &'a self,
+        _: &'a str,
+        _: Expect,
+        _: Option<Bytes>,
+    ) -> Boxed<'a, Result<Version, StoreError>> {
+        self.told()
+    }
+
+    /// Nothing will be heard.
+    fn listen(&self) -> Boxed<'_, Result<Option<Box<dyn Heard>>, StoreError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}

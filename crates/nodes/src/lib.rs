@@ -19,7 +19,7 @@ mod source;
 pub use addresses::{Addresses, NODE_ID};
 pub use authority::{Authority, AuthorityError, Kept as KeptAuthority};
 pub use input_spec::{Read, schema};
-pub use keep::{Alone, Change, Heard, Keep};
+pub use keep::{Alone, Change, Heard, Keep, Nowhere};
 pub use kubernetes::{Kubernetes, KubernetesSettings};
 pub use mongo::MongoKeep;
 pub use registry::{MOST_NODES, MOST_TOOLS, Registry};

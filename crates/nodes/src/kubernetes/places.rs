@@ -60,7 +60,9 @@ impl Places {
     /// All there are, in the place of all there were.
     pub(super) fn all(&self, nodes: Vec<Node>) {
         let mut state = State { read: true, ..State::default() };
-        nodes.into_iter().for_each(|node| state.put(node));
+        for node in nodes {
+            state.put(node);
+        }
         *self.lock() = state;
     }
 

@@ -46,7 +46,7 @@ impl Kubernetes {
                 pairs.push(("continue", &goes_on));
             }
             let answer = self.ask(&query(&pairs), ANSWER, PAGE_BYTES).await?;
-            let answer = ok(answer).await?;
+            let answer = ok(answer)?;
             let bytes = answer.into_body().bytes().await.map_err(|error| error.to_string())?;
             let list: List = read(&bytes)?;
             nodes.extend(list.items);
@@ -72,7 +72,7 @@ impl Kubernetes {
         if answer.status() == StatusCode::GONE {
             return Ok(Ended::TooOld);
         }
-        let mut body = ok(answer).await?.into_body();
+        let mut body = ok(answer)?.into_body();
         self.places.heard();
         let mut held = BytesMut::new();
         while let Some(part) = body.chunk().await.map_err(|error| error.to_string())? {
@@ -149,7 +149,7 @@ fn query(pairs: &[(&str, &str)]) -> String {
     query.finish()
 }
 
-async fn ok(answer: Response<Body>) -> Result<Response<Body>, String> {
+fn ok(answer: Response<Body>) -> Result<Response<Body>, String> {
     let status = answer.status();
     if status.is_success() {
         return Ok(answer);

@@ -2,16 +2,20 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use guard::egress::Egress;
 use tokio::sync::watch;
 use tool::node::{Beat, NodeFault, NodeState, NodeTool, Stale, Unresolved};
-use tool::{Clock, Json, Limits, Revision, Version, Versioned, Wall};
+use tool::{Clock, Json, Limits, Mono, Revision, Version, Versioned, Wall};
 
 use super::kept::{Document, Kept, NODE, NodeRecord, OWNER, OwnerRecord, tool_of};
 use super::{MOST_NODES, MOST_TOOLS};
 use crate::keep::Keep;
 use crate::line::Lines;
+
+/// A node that says every five seconds that it lives is late after so long.
+const LATE: Duration = Duration::from_secs(20);
 
 /// What the registry, its sources and their executors share.
 #[derive(Debug)]
@@ -47,7 +51,7 @@ struct Node {
     tools: BTreeMap<String, Kept>,
     /// Counts its changes.
     revision: watch::Sender<u64>,
-    beat: Option<(Beat, Wall)>,
+    beat: Option<(Beat, Wall, Mono)>,
     /// It has spec 4's calls and no others.
     plain: bool,
 }
@@ -273,15 +277,21 @@ impl Shared {
     }
 
     pub(super) fn beaten(&self, node: &str, beat: Beat) -> Result<(), NodeFault> {
-        let now = self.clock.wall();
+        let (wall, mono) = (self.clock.wall(), self.clock.mono());
         let mut state = self.lock();
         let node = state.nodes.get_mut(node).filter(|node| !node.tools.is_empty());
-        node.ok_or(NodeFault::Missing)?.beat = Some((beat, now));
+        node.ok_or(NodeFault::Missing)?.beat = Some((beat, wall, mono));
         Ok(())
     }
 
     pub(crate) fn beat_of(&self, node: &str) -> Option<Beat> {
         Some(self.lock().nodes.get(node)?.beat?.0)
+    }
+
+    /// Whether it said that it lives, and has been silent since. One that never said so is not late.
+    pub(crate) fn is_late(&self, node: &str) -> bool {
+        let beat = self.lock().nodes.get(node).and_then(|node| node.beat);
+        beat.is_some_and(|(_, _, at)| self.clock.mono().since(at) > LATE)
     }
 
     /// Whether a node may have calls with progress.
@@ -304,6 +314,7 @@ impl Shared {
         let state = self.lock();
         let node = state.nodes.get(&node_id);
         let (tools, beat) = node.map_or((0, None), |node| (node.tools.len(), node.beat));
+        let beat = beat.map(|(beat, wall, _)| (beat, wall));
         NodeState { node_id, tools, beat, endpoint }
     }
 }

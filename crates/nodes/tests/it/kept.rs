@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use guard::egress::{Egress, EgressSettings};
-use nodes::{Alone, Keep, Registry};
+use nodes::{Alone, Keep, Nowhere, Registry};
 use serde_json::{Value, json};
 use store::{MemoryStore, SqliteStore};
 use testkit::clock::FakeClock;
@@ -266,4 +266,16 @@ pub(crate) async fn two_servers_never_give_one_name_to_two_nodes(keep: Any) {
         assert!(matches!(result, Ok(_) | Err(NodeFault::Taken { .. })), "{result:?}");
     }
     assert_eq!(over_it(&keep).await.nodes().iter().map(|node| node.tools).sum::<usize>(), 1);
+}
+
+#[tokio::test]
+async fn a_registry_that_can_be_kept_nowhere_knows_nothing_and_says_why() {
+    let why = StoreError::Unavailable("the URL cannot be used".to_owned());
+    let egress = Egress::new(EgressSettings::default()).unwrap();
+    let clock = Arc::new(FakeClock::default());
+    let registry = Registry::shared(Arc::new(Nowhere(why)), egress, clock).await;
+    assert_eq!(registry.stale().unwrap().why, "the URL cannot be used");
+    let refused = registry.register(&own("n1"), tool("n1", "say")).await;
+    assert_eq!(refused, Err(NodeFault::Unavailable("the URL cannot be used".to_owned())));
+    assert!(registry.nodes().is_empty());
 }

@@ -139,8 +139,17 @@ impl Drop for Node {
 
 /// A registry with these tools of `n1`, which lives at `address`.
 pub(crate) async fn registry(address: Option<SocketAddr>, tools: &[&str]) -> Registry {
+    timed(&Arc::default(), address, tools).await
+}
+
+/// The same, with this clock.
+pub(crate) async fn timed(
+    clock: &Arc<FakeClock>,
+    address: Option<SocketAddr>,
+    tools: &[&str],
+) -> Registry {
     let egress = Egress::new(EgressSettings::default()).unwrap();
-    let (store, clock) = (Arc::new(MemoryStore::new()), Arc::new(FakeClock::default()));
+    let (store, clock) = (Arc::new(MemoryStore::new()), Arc::clone(clock));
     let registry = Registry::open(store, egress, clock).await.unwrap();
     has(&registry, "n1", tools).await;
     if let Some(address) = address {

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use guard::egress::{CertificateDer, Egress, EgressSettings, Roots};
 use intake::{Intake, Sourced};
 use nodes::{
-    Authority, KeptAuthority, Kubernetes, KubernetesSettings, MongoKeep, NodeSource, Registry,
+    Authority, Keep, KeptAuthority, Kubernetes, KubernetesSettings, MongoKeep, NodeSource, Nowhere,
+    Registry,
 };
 use rustls::pki_types::pem::PemObject as _;
 use server::Keys;
@@ -31,22 +32,32 @@ impl Cluster {
     ) -> Result<Arc<Self>, Failure> {
         // A connection of nobody else's: nodes are reached by their own lines.
         let found = Arc::clone(&clock);
-        const WHAT: &str = "the registry of nodes";
         let registry = match &config.mongodb {
             None => {
                 Registry::open(store, egress.apart(), clock).await.map_err(super::fault(WHAT))?
             }
             Some(url) => {
-                let keep = MongoKeep::open(url).await.map_err(super::fault(WHAT))?;
-                Registry::shared(Arc::new(keep), egress.apart(), clock).await
+                // Never this server's own store instead: a name would be given twice.
+                let keep: Arc<dyn Keep> = match MongoKeep::open(url).await {
+                    Ok(keep) => Arc::new(keep),
+                    Err(error) => Arc::new(Nowhere(error)),
+                };
+                Registry::shared(keep, egress.apart(), clock).await
             }
         };
         let registry = Arc::new(registry);
         if let Some(authority) = authority {
             registry.set_authority(authority).map_err(super::fault(WHAT))?;
         }
-        let kubernetes = config.kubernetes.as_ref().map(|config| asked(config, found));
-        let kubernetes = kubernetes.transpose()?;
+        let kubernetes = config.kubernetes.as_ref().and_then(|config| {
+            let told = |error: &String| {
+                tracing::error!(
+                    error,
+                    "Kubernetes is not asked where nodes are; mend it and restart"
+                );
+            };
+            asked(config, found).inspect_err(told).ok()
+        });
         if let Some(kubernetes) = &kubernetes {
             registry.find_by(Arc::clone(kubernetes));
         }
@@ -105,17 +116,16 @@ impl Cluster {
 }
 
 /// Who asks Kubernetes: over a way out of its own, for it believes other certificates.
-fn asked(config: &KubernetesConfig, clock: Arc<dyn Clock>) -> Result<Arc<Kubernetes>, Failure> {
-    const WHAT: &str = "`nodes.kubernetes`";
+fn asked(config: &KubernetesConfig, clock: Arc<dyn Clock>) -> Result<Arc<Kubernetes>, String> {
     let mut settings = EgressSettings::default();
     if let Some(path) = &config.ca_file {
-        let named = |error: String| super::fault(WHAT)(format!("`{}`: {error}", path.display()));
+        let named = |error: String| format!("`{}`: {error}", path.display());
         let pem = std::fs::read(path).map_err(|error| named(error.to_string()))?;
         let extra = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
         let extra = extra.map_err(|error| named(error.to_string()))?;
         settings.roots = Roots { native: false, bundled: false, extra };
     }
-    let egress = Egress::new(settings).map_err(super::fault(WHAT))?;
+    let egress = Egress::new(settings).map_err(|error| error.to_string())?;
     let KubernetesConfig { api, token_file, https, port, .. } = config.clone();
     let settings = KubernetesSettings { api, token_file, https, port };
     Ok(Arc::new(Kubernetes::new(settings, egress, clock)))
@@ -136,5 +146,7 @@ pub(super) async fn authority(keys: &Keys, clock: &Arc<dyn Clock>) -> Option<Aut
     read().await.map_err(|error| tracing::error!(error, "no node gets a certificate here")).ok()
 }
 
+/// What is told of faults.
+const WHAT: &str = "the registry of nodes";
 /// Where it stands.
 const AUTHORITY: &str = "secret/nodes-authority";

@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn a_pattern_is_filled_with_one_label_and_judged_like_any_other() {
-        let mut named = Addresses::default();
-        named.pattern = Some("https://{node_id}.nodes.example".to_owned());
+        let pattern = Some("https://{node_id}.nodes.example".to_owned());
+        let mut named = Addresses { pattern, ..Addresses::default() };
         assert_eq!(named.endpoint("n-1").unwrap(), "n-1.nodes.example:50051");
         assert!(named.endpoint("a.b").unwrap_err().to_string().contains("has a dot"));
         named.nodes.insert("own".to_owned(), "http://127.0.0.1".to_owned());

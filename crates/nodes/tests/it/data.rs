@@ -224,6 +224,13 @@ async fn label_spoofed() {
     assert!(evil.heard.try_recv().is_err());
 }
 
+/// One call reaches this node.
+async fn reached(registry: &Registry, node: &mut Node) {
+    let caller = caller();
+    call(registry, "echo", "{}", &context(&caller)).await.unwrap();
+    assert!(matches!(node.next().await, Heard::Call { .. }));
+}
+
 async fn address_reused() {
     let registry = registry(None, &["echo"]).await;
     let authority = authority(&registry);
@@ -231,8 +238,7 @@ async fn address_reused() {
     let mut first = showing("n1", &authority, "127.0.0.1:0").await;
     let address = first.address;
     over_tls(&registry, "n1", address);
-    call(&registry, "echo", "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(first.next().await, Heard::Call { .. }));
+    reached(&registry, &mut first).await;
     // The node is lost, and another one gets its address.
     first.kill();
     let mut next = showing("n2", &authority, &address.to_string()).await;
@@ -244,8 +250,7 @@ async fn address_reused() {
     next.kill();
     // The control: the same node, back at its place.
     let mut back = showing("n1", &authority, &address.to_string()).await;
-    call(&registry, "echo", "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(back.next().await, Heard::Call { .. }));
+    reached(&registry, &mut back).await;
 }
 
 async fn first_of_many() {

@@ -297,7 +297,7 @@ async fn a_node_is_where_the_label_says_and_what_goes_wrong_has_its_own_words() 
     assert_eq!(told("n3"), Unresolved::Unknown("n3".to_owned()));
     let unusable = |node: &str| match told(node) {
         Unresolved::Unusable { why, .. } => why,
-        other => panic!("{other:?}"),
+        Unresolved::Unknown(node) => panic!("unknown: {node}"),
     };
     assert_eq!(unusable("n2"), "its Kubernetes node has no InternalIP");
     assert_eq!(unusable("n4"), "several Kubernetes nodes carry the label `nodeID=n4`");
@@ -339,7 +339,7 @@ async fn while_it_is_away_what_it_said_last_counts_for_a_while() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(found.registry.endpoint("n1").as_deref(), Ok("10.0.0.1:50051"));
-    found.clock.advance(Duration::from_secs(6 * 60));
+    found.clock.advance(Duration::from_mins(6));
     let told = found.until("n1", Result::is_err).await;
     assert!(told.contains("Kubernetes does not answer: "), "{told}");
     api.put("k1", Some("n1"), Some("10.0.0.7"));

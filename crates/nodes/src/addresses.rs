@@ -14,7 +14,12 @@ pub struct Addresses {
     pub nodes: BTreeMap<String, String>,
     /// Nodes beyond this machine that may be called in plaintext.
     pub insecure_ok: BTreeSet<String>,
+    /// Where the others are: a URL whose host begins with `{node_id}.`, looked up at each connection.
+    pub pattern: Option<String>,
 }
+
+/// Stands for a node's id in the pattern.
+pub const NODE_ID: &str = "{node_id}";
 
 /// The port of spec 4, where a URL names none.
 const PORT: u16 = 50051;
@@ -25,10 +30,26 @@ impl Addresses {
     /// # Errors
     /// [`Unresolved`].
     pub fn of(&self, node: &str) -> Result<Origin, Unresolved> {
-        let url = self.nodes.get(node).ok_or_else(|| Unresolved::Unknown(node.to_owned()))?;
+        if let Some(url) = self.nodes.get(node) {
+            return self.judged(node, url, true);
+        }
+        let pattern = self.pattern.as_ref();
+        let pattern = pattern.ok_or_else(|| Unresolved::Unknown(node.to_owned()))?;
+        // An id is one label and no more: a name with dots would lead to another host's folder of names.
+        if node.contains('.') {
+            let why = "the id has a dot, so that it cannot be looked up as one name".to_owned();
+            return Err(Unresolved::Unusable { node: node.to_owned(), why });
+        }
+        self.judged(node, &pattern.replace(NODE_ID, node), false)
+    }
+
+    /// What the operator wrote may be on the loopback in plaintext; what was found elsewhere may not, for
+    /// it may be that the node itself says so.
+    pub(crate) fn judged(&self, node: &str, url: &str, own: bool) -> Result<Origin, Unresolved> {
         let unusable = |why: String| Unresolved::Unusable { node: node.to_owned(), why };
         let origin = Origin::parse(&with_port(url)).map_err(|error| unusable(error.to_string()))?;
-        if !origin.is_https() && !origin.is_loopback() && !self.insecure_ok.contains(node) {
+        let here = own && origin.is_loopback();
+        if !origin.is_https() && !here && !self.insecure_ok.contains(node) {
             let why = "it would be called in plaintext beyond this machine; use `https` and let it \
                        join, or name it under `nodes.insecure_ok` where the network is trusted";
             return Err(unusable(why.to_owned()));
@@ -36,16 +57,34 @@ impl Addresses {
         Ok(origin)
     }
 
+    /// Whether the pattern can be used.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check_pattern(pattern: &str) -> Result<(), String> {
+        let host = pattern.split_once("://").map(|(_, rest)| rest);
+        let whole = host.and_then(|host| host.strip_prefix(NODE_ID)?.strip_prefix('.'));
+        if !whole.is_some_and(|rest| !rest.is_empty() && !rest.contains('{')) {
+            return Err(format!("its host does not begin with `{NODE_ID}.`"));
+        }
+        let tried = Origin::parse(&with_port(&pattern.replace(NODE_ID, "n")));
+        tried.map(drop).map_err(|error| error.to_string())
+    }
+
     /// The same as `host:port`.
     ///
     /// # Errors
     /// [`Unresolved`].
     pub fn endpoint(&self, node: &str) -> Result<String, Unresolved> {
-        let origin = self.of(node)?;
-        let authority = origin.authority();
-        let bare = !authority.ends_with(&format!(":{}", origin.port()));
-        Ok(if bare { format!("{authority}:{}", origin.port()) } else { authority.to_owned() })
+        Ok(endpoint(&self.of(node)?))
     }
+}
+
+/// `host:port`.
+pub(crate) fn endpoint(origin: &Origin) -> String {
+    let authority = origin.authority();
+    let bare = !authority.ends_with(&format!(":{}", origin.port()));
+    if bare { format!("{authority}:{}", origin.port()) } else { authority.to_owned() }
 }
 
 /// With spec 4's port where the URL has none.
@@ -91,6 +130,29 @@ mod tests {
         assert!(far.endpoint("n").is_err());
         far.insecure_ok.insert("n".to_owned());
         assert_eq!(far.endpoint("n").unwrap(), "10.42.0.12:50051");
+    }
+
+    #[test]
+    fn a_pattern_is_filled_with_one_label_and_judged_like_any_other() {
+        let pattern = Some("https://{node_id}.nodes.example".to_owned());
+        let mut named = Addresses { pattern, ..Addresses::default() };
+        assert_eq!(named.endpoint("n-1").unwrap(), "n-1.nodes.example:50051");
+        assert!(named.endpoint("a.b").unwrap_err().to_string().contains("has a dot"));
+        named.nodes.insert("own".to_owned(), "http://127.0.0.1".to_owned());
+        assert_eq!(named.endpoint("own").unwrap(), "127.0.0.1:50051");
+        // A name that leads to the loopback in plaintext is somebody else's word.
+        named.pattern = Some("http://{node_id}.localhost".to_owned());
+        assert!(named.endpoint("n").unwrap_err().to_string().contains("insecure_ok"));
+        for bad in [
+            "https://nodes.example",
+            "https://{node_id}",
+            "https://{node_id}:1",
+            "x://{node_id}.a",
+            "https://a.{node_id}.b",
+        ] {
+            assert!(Addresses::check_pattern(bad).is_err(), "{bad}");
+        }
+        Addresses::check_pattern("https://{node_id}.nodes.example:50052").unwrap();
     }
 
     #[test]

@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 use tokio::runtime::Handle;
 use tool::node::Unresolved;
 
-use crate::Addresses;
+use crate::{Addresses, Kubernetes};
 
 /// Time for one connection.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -22,6 +22,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Lines {
     pub(crate) addresses: ArcSwap<Addresses>,
+    /// Who knows where the nodes are that the operator did not write down.
+    pub(crate) found: OnceLock<Arc<Kubernetes>>,
     egress: Egress,
     /// What is shown to nodes over TLS, and whom to believe; `None` where there is no authority.
     tls: OnceLock<Arc<ClientConfig>>,
@@ -34,7 +36,19 @@ impl Lines {
     /// Must be called on a runtime that outlives all calls.
     pub(crate) fn new(egress: Egress) -> Self {
         let (addresses, open) = (ArcSwap::default(), Mutex::default());
-        Self { addresses, egress, tls: OnceLock::new(), open, runtime: Handle::current() }
+        let (found, tls) = (OnceLock::new(), OnceLock::new());
+        Self { addresses, found, egress, tls, open, runtime: Handle::current() }
+    }
+
+    /// Where a node is: the operator's word first, then Kubernetes'.
+    pub(crate) fn origin(&self, node: &str) -> Result<Origin, Unresolved> {
+        let addresses = self.addresses.load();
+        match (addresses.of(node), self.found.get()) {
+            (Err(Unresolved::Unknown(_)), Some(found)) => {
+                addresses.judged(node, &found.url(node)?, false)
+            }
+            (said, _) => said,
+        }
     }
 
     /// From here on nodes are called over TLS as well; the first time alone.
@@ -44,7 +58,7 @@ impl Lines {
 
     /// The line to a node, as its address is now. One to an address that it no longer has is dropped.
     pub(crate) fn to(&self, node: &str) -> Result<Line, Unresolved> {
-        let origin = self.addresses.load().of(node)?;
+        let origin = self.origin(node)?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, line)) = open.get(node)
             && *at == origin

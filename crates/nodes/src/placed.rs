@@ -15,8 +15,8 @@ use crate::registry::Shared;
 const REST: Duration = Duration::from_secs(5);
 
 /// Runs a tool where it is: on the node that the caller names, else where the fewest calls run, the
-/// first registered first. A node that nobody reached is asked last for a while. A call moves on only
-/// where surely nothing was sent.
+/// first registered first. A node that nobody reached, or that no longer says that it lives, is asked
+/// last. A call moves on only where surely nothing was sent.
 #[derive(Debug)]
 pub(crate) struct Placed {
     places: Vec<Place>,
@@ -105,6 +105,7 @@ impl Placed {
         let mut order: Vec<&Place> = self.places.iter().filter(takes).collect();
         order.sort_by_cached_key(|place| {
             let rests = place.rests.load(Ordering::Relaxed) > now;
+            let rests = rests || self.shared.is_late(&place.execute.node);
             (rests, place.running.load(Ordering::Relaxed))
         });
         order

@@ -4,6 +4,7 @@
 //! name's owner before the tool: a crash in between leaves a name that its node has taken, and no tool
 //! that nobody owns.
 
+mod follow;
 mod kept;
 mod owner;
 mod state;
@@ -14,13 +15,18 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use guard::egress::Egress;
 use tokio::sync::watch;
-use tool::node::{Beat, Certified, NodeFault, NodeState, NodeTool, Nodes, Speaks, Unresolved};
+use tool::node::{
+    Beat, Certified, NodeFault, NodeState, NodeTool, Nodes, Speaks, Stale, Unresolved,
+};
 use tool::store::Expect;
 use tool::{Boxed, Clock, Json, Limits, Store, StoreError, ToolName};
 
+use crate::addresses::endpoint;
+use crate::keep::{Alone, Keep};
 use crate::source::{definition, source_name};
-use crate::{Addresses, Authority, AuthorityError, NodeSource};
-use kept::{Document, Kept, NODE, NodeRecord, tool_key};
+use crate::{Addresses, Authority, AuthorityError, Kubernetes, NodeSource};
+pub(crate) use kept::{Document, PREFIXES, tool_key, tool_of};
+use kept::{Kept, NODE, NodeRecord};
 pub(crate) use state::Shared;
 
 /// Nodes that may be known.
@@ -39,7 +45,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Reads what is kept. Must be called on a runtime that outlives all calls.
+    /// In this machine's store, whose file is its own: reads what is kept. Must be called on a runtime
+    /// that outlives all calls.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -48,9 +55,25 @@ impl Registry {
         egress: Egress,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
-        let shared = Shared::new(store, egress, clock);
-        shared.load().await?;
-        Ok(Self { shared: Arc::new(shared), sources: Mutex::default(), authority: OnceLock::new() })
+        let registry = Self::new(Arc::new(Alone(store)), egress, clock);
+        registry.shared.refresh().await?;
+        Ok(registry)
+    }
+
+    /// Where servers share it. What is not there yet when it begins is read as soon as it is: until
+    /// then nothing is known, which is said, and [`Registry::follow`] must run. Must be called on a
+    /// runtime that outlives all calls.
+    pub async fn shared(keep: Arc<dyn Keep>, egress: Egress, clock: Arc<dyn Clock>) -> Self {
+        let registry = Self::new(keep, egress, clock);
+        if let Err(error) = registry.shared.refresh().await {
+            registry.shared.set_stale(Some(error.to_string()));
+        }
+        registry
+    }
+
+    fn new(keep: Arc<dyn Keep>, egress: Egress, clock: Arc<dyn Clock>) -> Self {
+        let shared = Arc::new(Shared::new(keep, egress, clock));
+        Self { shared, sources: Mutex::default(), authority: OnceLock::new() }
     }
 
     /// Nodes get certificates from this one, and are called over TLS; the first time alone.
@@ -66,6 +89,12 @@ impl Registry {
     /// Where nodes are, from here on.
     pub fn set_addresses(&self, addresses: Addresses) {
         self.shared.lines.addresses.store(Arc::new(addresses));
+    }
+
+    /// Asks this one for the nodes that the operator did not write down; the first time alone. Somebody
+    /// must run [`Kubernetes::follow`].
+    pub fn find_by(&self, kubernetes: Arc<Kubernetes>) {
+        drop(self.shared.lines.found.set(kubernetes));
     }
 
     /// Changes when a node is known that was not.
@@ -95,6 +124,7 @@ impl Registry {
             return Err(NodeFault::Foreign(tool.node_id));
         }
         check(&tool)?;
+        let tool = self.shared.keep.as_kept(tool).map_err(NodeFault::Unfit)?;
         self.shared.room(&tool)?;
         self.enter(&tool.node_id).await?;
         self.claim(&tool).await?;
@@ -109,7 +139,7 @@ impl Registry {
             let id = kept::id(&tool.node_id, &tool.name);
             let document = Document { id: id.clone(), created, tool: tool.clone() };
             let bytes = Json::of(&document).bytes().clone();
-            match self.shared.store.put(&key, expect, Some(bytes)).await {
+            match self.shared.keep.put(&key, expect, Some(bytes)).await {
                 Ok(version) => {
                     tracing::info!(node = tool.node_id, tool = tool.name, "node tool registered");
                     self.shared.took(Kept { id: id.clone(), created, version, tool });
@@ -130,7 +160,7 @@ impl Registry {
         let created = self.shared.next();
         let bytes = Json::of(&NodeRecord { created }).bytes().clone();
         let key = format!("{NODE}{node}");
-        match self.shared.store.put(&key, Expect::Absent, Some(bytes)).await {
+        match self.shared.keep.put(&key, Expect::Absent, Some(bytes)).await {
             Ok(_) => {
                 self.shared.entered(node, created);
                 Ok(())
@@ -150,7 +180,7 @@ impl Registry {
             let Some(kept) = self.shared.kept(node, name) else {
                 return if freed { Ok(()) } else { Err(NodeFault::Missing) };
             };
-            match self.shared.store.put(&key, Expect::Version(kept.version), None).await {
+            match self.shared.keep.put(&key, Expect::Version(kept.version), None).await {
                 Ok(_) => {
                     tracing::info!(node, tool = name, "node tool removed");
                     self.shared.lost(node, name);
@@ -216,7 +246,7 @@ impl Nodes for Registry {
     }
 
     fn endpoint(&self, node: &str) -> Result<String, Unresolved> {
-        self.shared.lines.addresses.load().endpoint(node)
+        self.shared.lines.origin(node).map(|origin| endpoint(&origin))
     }
 
     fn beat(&self, by: &Speaks, node: &str, beat: Beat) -> Result<(), NodeFault> {
@@ -245,6 +275,10 @@ impl Nodes for Registry {
         })?;
         tracing::info!(node, until = %signed.until, "node certified");
         Ok(signed)
+    }
+
+    fn stale(&self) -> Option<Stale> {
+        self.shared.stale()
     }
 
     fn nodes(&self) -> Vec<NodeState> {

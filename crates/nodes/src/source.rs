@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tool::node::{NodeTool, PREFIX};
+use tool::node::{NodeTool, PREFIX, Stale};
 use tool::{
     Boxed, Item, Json, Level, Listing, NameError, Offer, Problem, Revision, Source, SourceError,
     SourceName, Tool, ToolName, Traits,
@@ -29,6 +29,13 @@ impl NodeSource {
     fn listing(&self) -> Listing {
         let (revision, tools) = self.shared.listed(&self.node);
         let mut listing = Listing { revision, ..Listing::default() };
+        if let Some(Stale { since, why }) = self.shared.stale() {
+            listing.stale_since = Some(since);
+            listing.problems.push(
+                Problem::new("the registry of nodes", why)
+                    .fix("nothing need be done here: it is read again as soon as it answers"),
+            );
+        }
         for tool in &tools {
             let (item, told) = match item(tool) {
                 Ok(read) => read,

@@ -1,22 +1,17 @@
 //! Tools in Rust on a machine of their own.
 //!
 //! ```no_run
-//! use sdk::{Node, Options, Tool, Tools};
+//! use sdk::{Node, Options, Tools, tool};
 //!
-//! #[derive(serde::Deserialize, schemars::JsonSchema)]
-//! struct Text {
-//!     text: String,
+//! /// Reverses a given string input
+//! #[tool(metadata = serde_json::json!({ "version": "1.0.0" }))]
+//! fn reverse_text(text: String) -> serde_json::Value {
+//!     serde_json::json!({ "result": text.chars().rev().collect::<String>() })
 //! }
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut tools = Tools::default();
-//! tools.add(
-//!     Tool::typed("reverse_text", |input: Text| async move {
-//!         Ok::<_, String>(serde_json::json!({ "result": input.text.chars().rev().collect::<String>() }))
-//!     })
-//!     .description("Reverses a given string input")
-//!     .metadata(serde_json::json!({ "version": "1.0.0" })),
-//! )?;
+//! tools.add(reverse_text())?;
 //! let node = Node::start(tools, Options::from_env().port(50051)).await?;
 //! // Until the program is told to end; then:
 //! node.stop().await;
@@ -35,4 +30,11 @@ mod tools;
 pub use call::{Called, call_tool};
 pub use node::{Node, StartError};
 pub use options::Options;
+pub use sdk_macros::tool;
 pub use tools::{Call, Failure, Tool, ToolError, Tools};
+
+/// What the code that [`macro@tool`] writes names, so that its users need not depend on it.
+#[doc(hidden)]
+pub mod macros {
+    pub use {schemars, serde};
+}

@@ -81,8 +81,20 @@ impl Tool {
         R: Future<Output = Result<Bytes, E>> + Send + 'static,
         E: Into<Failure>,
     {
-        let run = move |input: Bytes, _: Call| -> Running {
-            let running = run(input);
+        Self::bytes_with_call(name, move |input, _| run(input))
+    }
+
+    /// The same for a tool that tells progress, or looks whether it is cancelled.
+    pub fn bytes_with_call<R, E>(
+        name: impl Into<String>,
+        run: impl Fn(Bytes, Call) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        R: Future<Output = Result<Bytes, E>> + Send + 'static,
+        E: Into<Failure>,
+    {
+        let run = move |input: Bytes, call: Call| -> Running {
+            let running = run(input, call);
             Box::pin(async move { running.await.map_err(Into::into) })
         };
         Self::of(name.into(), Value::Object(Map::new()), Arc::new(run))
@@ -136,6 +148,21 @@ impl Tool {
     fn of(name: String, input_spec: Value, run: Run) -> Self {
         let (description, metadata) = (String::new(), Value::Object(Map::new()));
         Self { name, description, input_spec, metadata, run }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it does, as it is told.
+    pub fn about(&self) -> &str {
+        &self.description
+    }
+
+    /// What it takes: JSON Schema, or spec 4's shorthand.
+    pub fn spec(&self) -> &Value {
+        &self.input_spec
     }
 
     /// What it does.

@@ -123,6 +123,15 @@ pub struct Certified {
     pub until: Wall,
 }
 
+/// Why what a registry serves is only remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stale {
+    /// Since when.
+    pub since: Wall,
+    /// In words.
+    pub why: String,
+}
+
 /// The registry of nodes' tools. Who may change what is judged here, by [`Speaks`].
 pub trait Nodes: Send + Sync + fmt::Debug {
     /// Puts a tool in, or in the place of the one that its node has under this name. Answers the id of
@@ -178,6 +187,11 @@ pub trait Nodes: Send + Sync + fmt::Debug {
         public: &[u8],
         proof: &[u8],
     ) -> Result<Certified, NodeFault>;
+
+    /// Whether what is served is only remembered, because what keeps the registry does not answer.
+    fn stale(&self) -> Option<Stale> {
+        None
+    }
 
     /// The nodes that are known, in the order of their first registration.
     fn nodes(&self) -> Vec<NodeState>;

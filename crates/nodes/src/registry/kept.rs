@@ -15,17 +15,25 @@ pub(super) const OWNER: &str = "cluster_owner/";
 /// Nodes: `cluster_node/NODE`.
 pub(super) const NODE: &str = "cluster_node/";
 
-pub(super) fn tool_key(node: &str, name: &str) -> String {
+/// What all keys begin with, in the order in which they are read.
+pub(crate) const PREFIXES: [&str; 3] = [NODE, OWNER, TOOL];
+
+/// Node and name of a tool's key.
+pub(crate) fn tool_of(key: &str) -> Option<(&str, &str)> {
+    key.strip_prefix(TOOL)?.split_once('/')
+}
+
+pub(crate) fn tool_key(node: &str, name: &str) -> String {
     format!("{TOOL}{node}/{name}")
 }
 
 /// A tool as it is kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Document {
-    pub(super) id: String,
+pub(crate) struct Document {
+    pub(crate) id: String,
     /// Orders registrations.
-    pub(super) created: u64,
-    pub(super) tool: NodeTool,
+    pub(crate) created: u64,
+    pub(crate) tool: NodeTool,
 }
 
 /// A node as it is kept.

@@ -12,11 +12,18 @@ impl Registry {
     /// or nothing.
     pub(super) async fn claim(&self, tool: &NodeTool) -> Result<(), NodeFault> {
         let (key, print) = (format!("{OWNER}{}", tool.name), print(tool));
+        let mut fresh = false;
         for _ in 0..TRIES {
             let expect = match self.shared.owner(&tool.name) {
                 None => Expect::Absent,
                 Some((owner, _)) if owner.print == print => return Ok(()),
                 Some((owner, version)) if owner.node == tool.node_id => Expect::Version(version),
+                // Another server may have freed it.
+                Some(_) if !fresh => {
+                    self.shared.read_again(&key).await?;
+                    fresh = true;
+                    continue;
+                }
                 Some((owner, _)) => {
                     let name = tool.name.clone();
                     tracing::warn!(name, owner = owner.node, node = tool.node_id, "name refused");
@@ -25,12 +32,15 @@ impl Registry {
             };
             let owner = OwnerRecord { node: tool.node_id.clone(), print: print.clone() };
             let bytes = Json::of(&owner).bytes().clone();
-            match self.shared.store.put(&key, expect, Some(bytes)).await {
+            match self.shared.keep.put(&key, expect, Some(bytes)).await {
                 Ok(version) => {
                     self.shared.owned(&tool.name, owner, version);
                     return Ok(());
                 }
-                Err(StoreError::Conflict { .. }) => self.shared.read_again(&key).await?,
+                Err(StoreError::Conflict { .. }) => {
+                    self.shared.read_again(&key).await?;
+                    fresh = true;
+                }
                 Err(StoreError::Unavailable(why)) => return Err(NodeFault::Unavailable(why)),
             }
         }
@@ -45,7 +55,7 @@ impl Registry {
                 Some((owner, version)) if owner.node == node => version,
                 _ => return Ok(false),
             };
-            match self.shared.store.put(&key, Expect::Version(version), None).await {
+            match self.shared.keep.put(&key, Expect::Version(version), None).await {
                 Ok(_) => {
                     self.shared.disowned(name);
                     return Ok(true);

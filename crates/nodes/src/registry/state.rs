@@ -2,23 +2,25 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use guard::egress::Egress;
 use tokio::sync::watch;
-use tool::node::{Beat, NodeFault, NodeState, NodeTool, Unresolved};
-use tool::{Clock, Json, Limits, Revision, Store, StoreError, Version, Versioned, Wall};
+use tool::node::{Beat, NodeFault, NodeState, NodeTool, Stale, Unresolved};
+use tool::{Clock, Json, Limits, Mono, Revision, Version, Versioned, Wall};
 
-use super::kept::{Document, Kept, NODE, NodeRecord, OWNER, OwnerRecord, TOOL};
+use super::kept::{Document, Kept, NODE, NodeRecord, OWNER, OwnerRecord, tool_of};
 use super::{MOST_NODES, MOST_TOOLS};
+use crate::keep::Keep;
 use crate::line::Lines;
 
-/// Values of one look into the store.
-const PAGE: usize = 1_000;
+/// A node that says every five seconds that it lives is late after so long.
+const LATE: Duration = Duration::from_secs(20);
 
 /// What the registry, its sources and their executors share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) keep: Arc<dyn Keep>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) lines: Lines,
     state: Mutex<State>,
@@ -32,6 +34,15 @@ struct State {
     owners: HashMap<String, (OwnerRecord, Version)>,
     /// The last number that ordered something.
     last: u64,
+    /// Since when, and why, all this is only remembered.
+    stale: Option<Stale>,
+}
+
+/// What a key has in the store.
+enum Read {
+    Node(u64),
+    Owner(OwnerRecord),
+    Tool(Kept),
 }
 
 #[derive(Debug)]
@@ -40,76 +51,101 @@ struct Node {
     tools: BTreeMap<String, Kept>,
     /// Counts its changes.
     revision: watch::Sender<u64>,
-    beat: Option<(Beat, Wall)>,
+    beat: Option<(Beat, Wall, Mono)>,
     /// It has spec 4's calls and no others.
     plain: bool,
 }
 
 impl Shared {
-    pub(super) fn new(store: Arc<dyn Store>, egress: Egress, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(keep: Arc<dyn Keep>, egress: Egress, clock: Arc<dyn Clock>) -> Self {
         let (state, set) = (Mutex::default(), watch::Sender::new(0));
-        Self { store, clock, lines: Lines::new(egress), state, set }
+        Self { keep, clock, lines: Lines::new(egress), state, set }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads all that is kept.
-    pub(super) async fn load(&self) -> Result<(), StoreError> {
-        for prefix in [NODE, OWNER, TOOL] {
-            let mut after: Option<String> = None;
-            loop {
-                let page = self.store.scan(prefix, after.as_deref(), PAGE).await?;
-                let full = page.len() >= PAGE;
-                after = page.last().map(|row| row.key.clone());
-                for row in &page {
-                    self.take(row);
-                }
-                if !full {
-                    break;
-                }
+    /// Puts what stands in the store under a key in the place of what is remembered, where `holds` of
+    /// the version that is remembered. What cannot be read is told and left alone: a newer Toolkeep may
+    /// have written it.
+    pub(super) fn settle(
+        &self,
+        key: &str,
+        row: Option<&Versioned>,
+        holds: impl Fn(Option<Version>) -> bool,
+    ) {
+        let read = row.map(|row| read(row).ok_or(&row.key)).transpose();
+        let read = match read {
+            Ok(read) => read,
+            Err(key) => {
+                tracing::warn!(key, "a record of the nodes' registry cannot be read");
+                return;
             }
-        }
-        Ok(())
-    }
-
-    /// Reads one key anew, because somebody else wrote it.
-    pub(super) async fn read_again(&self, key: &str) -> Result<(), NodeFault> {
-        let row = self.store.get(key).await;
-        match row.map_err(|error| NodeFault::Unavailable(error.to_string()))? {
-            Some(row) => self.take(&row),
-            None => self.forget(key),
-        }
-        Ok(())
-    }
-
-    /// What cannot be read is told and left alone: a newer Toolkeep may have written it.
-    fn take(&self, row: &Versioned) {
-        let read = || -> Option<()> {
-            let json = Json::check(row.bytes.clone(), Limits::DOCUMENT).ok()?;
-            if let Some(node) = row.key.strip_prefix(NODE) {
-                let NodeRecord { created } = json.read().ok()?;
-                self.entered(node, created);
-            } else if let Some(name) = row.key.strip_prefix(OWNER) {
-                self.owned(name, json.read().ok()?, row.version);
-            } else {
-                let Document { id, created, tool } = json.read().ok()?;
-                self.took(Kept { id, created, version: row.version, tool });
-            }
-            Some(())
         };
-        if read().is_none() {
-            tracing::warn!(key = row.key, "a record of the nodes' registry cannot be read");
+        if let (Some(node), Some(Read::Node(created))) = (key.strip_prefix(NODE), &read) {
+            self.entered(node, *created);
+        } else if let Some(name) = key.strip_prefix(OWNER) {
+            let mut state = self.lock();
+            if holds(state.owners.get(name).map(|(_, version)| *version)) {
+                match (read, row) {
+                    (Some(Read::Owner(owner)), Some(row)) => {
+                        state.owners.insert(name.to_owned(), (owner, row.version));
+                    }
+                    _ => drop(state.owners.remove(name)),
+                }
+            }
+        } else if let Some((node, name)) = tool_of(key) {
+            match read {
+                Some(Read::Tool(kept)) => self.took_where(kept, holds),
+                _ => self.lost_where(node, name, holds),
+            }
         }
     }
 
-    fn forget(&self, key: &str) {
+    /// The version that is remembered under a key.
+    pub(super) fn version_of(&self, key: &str) -> Option<Version> {
+        let state = self.lock();
         if let Some(name) = key.strip_prefix(OWNER) {
-            self.disowned(name);
-        } else if let Some((node, name)) = key.strip_prefix(TOOL).and_then(|at| at.split_once('/'))
-        {
-            self.lost(node, name);
+            return state.owners.get(name).map(|(_, version)| *version);
+        }
+        let (node, name) = tool_of(key)?;
+        Some(state.nodes.get(node)?.tools.get(name)?.version)
+    }
+
+    /// All keys of tools and owners with their versions.
+    pub(super) fn versions(&self) -> Vec<(String, Version)> {
+        let state = self.lock();
+        let owners = state.owners.iter().map(|(name, (_, v))| (format!("{OWNER}{name}"), *v));
+        let tools = state.nodes.values().flat_map(|node| node.tools.values());
+        let tools = tools
+            .map(|kept| (super::kept::tool_key(&kept.tool.node_id, &kept.tool.name), kept.version));
+        owners.chain(tools).collect()
+    }
+
+    /// Since when, and why, what is served is only remembered.
+    pub(crate) fn stale(&self) -> Option<Stale> {
+        self.lock().stale.clone()
+    }
+
+    /// From here on what is served is remembered only, or, with `None`, what stands in the store. Told
+    /// once, and every source is listed anew.
+    pub(super) fn set_stale(&self, why: Option<String>) {
+        let now = self.clock.wall();
+        let mut state = self.lock();
+        let stale = why
+            .map(|why| Stale { since: state.stale.as_ref().map_or(now, |stale| stale.since), why });
+        if stale == state.stale {
+            return;
+        }
+        if let Some(Stale { why, .. }) = &stale {
+            tracing::warn!(why, "the nodes' registry is served from memory");
+        } else {
+            tracing::info!("the nodes' registry is up to date again");
+        }
+        state.stale = stale;
+        for node in state.nodes.values() {
+            node.revision.send_modify(|count| *count += 1);
         }
     }
 
@@ -133,15 +169,22 @@ impl Shared {
         }
     }
 
+    /// Remembers what was written, where nothing newer is remembered.
     pub(super) fn took(&self, kept: Kept) {
+        let version = kept.version;
+        self.took_where(kept, |old| old.is_none_or(|old| old < version));
+    }
+
+    fn took_where(&self, kept: Kept, holds: impl Fn(Option<Version>) -> bool) {
         let mut state = self.lock();
         state.last = state.last.max(kept.created);
         let known = state.nodes.contains_key(&kept.tool.node_id);
         let created = kept.created;
         let node = state.nodes.entry(kept.tool.node_id.clone());
         let node = node.or_insert_with(|| Node::since(created));
-        let newer = node.tools.get(&kept.tool.name).is_none_or(|old| old.version < kept.version);
-        if newer {
+        let old = node.tools.get(&kept.tool.name);
+        let same = old.is_some_and(|old| old.version == kept.version);
+        if !same && holds(old.map(|old| old.version)) {
             node.tools.insert(kept.tool.name.clone(), kept);
             node.revision.send_modify(|count| *count += 1);
         }
@@ -152,9 +195,14 @@ impl Shared {
     }
 
     pub(super) fn lost(&self, node: &str, name: &str) {
+        self.lost_where(node, name, |_| true);
+    }
+
+    fn lost_where(&self, node: &str, name: &str, holds: impl Fn(Option<Version>) -> bool) {
         let mut state = self.lock();
         let Some(node) = state.nodes.get_mut(node) else { return };
-        if node.tools.remove(name).is_some() {
+        let there = node.tools.get(name).map(|kept| kept.version);
+        if holds(there) && node.tools.remove(name).is_some() {
             node.revision.send_modify(|count| *count += 1);
         }
     }
@@ -229,15 +277,21 @@ impl Shared {
     }
 
     pub(super) fn beaten(&self, node: &str, beat: Beat) -> Result<(), NodeFault> {
-        let now = self.clock.wall();
+        let (wall, mono) = (self.clock.wall(), self.clock.mono());
         let mut state = self.lock();
         let node = state.nodes.get_mut(node).filter(|node| !node.tools.is_empty());
-        node.ok_or(NodeFault::Missing)?.beat = Some((beat, now));
+        node.ok_or(NodeFault::Missing)?.beat = Some((beat, wall, mono));
         Ok(())
     }
 
     pub(crate) fn beat_of(&self, node: &str) -> Option<Beat> {
         Some(self.lock().nodes.get(node)?.beat?.0)
+    }
+
+    /// Whether it said that it lives, and has been silent since. One that never said so is not late.
+    pub(crate) fn is_late(&self, node: &str) -> bool {
+        let beat = self.lock().nodes.get(node).and_then(|node| node.beat);
+        beat.is_some_and(|(_, _, at)| self.clock.mono().since(at) > LATE)
     }
 
     /// Whether a node may have calls with progress.
@@ -260,6 +314,7 @@ impl Shared {
         let state = self.lock();
         let node = state.nodes.get(&node_id);
         let (tools, beat) = node.map_or((0, None), |node| (node.tools.len(), node.beat));
+        let beat = beat.map(|(beat, wall, _)| (beat, wall));
         NodeState { node_id, tools, beat, endpoint }
     }
 }
@@ -268,5 +323,21 @@ impl Node {
     fn since(created: u64) -> Self {
         let (tools, revision) = (BTreeMap::new(), watch::Sender::new(1));
         Self { created, tools, revision, beat: None, plain: false }
+    }
+}
+
+fn read(row: &Versioned) -> Option<Read> {
+    let json = Json::check(row.bytes.clone(), Limits::DOCUMENT).ok()?;
+    if row.key.starts_with(NODE) {
+        let NodeRecord { created } = json.read().ok()?;
+        Some(Read::Node(created))
+    } else if row.key.starts_with(OWNER) {
+        Some(Read::Owner(json.read().ok()?))
+    } else {
+        let Document { id, created, tool } = json.read().ok()?;
+        let kept = Kept { id, created, version: row.version, tool };
+        // What stands under another key than its own is nobody's.
+        (super::kept::tool_key(&kept.tool.node_id, &kept.tool.name) == row.key)
+            .then_some(Read::Tool(kept))
     }
 }

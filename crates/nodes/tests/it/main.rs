@@ -1,6 +1,13 @@
-//! Registry, source and executor against real gRPC servers on the loopback.
-
+//! Nodes: their calls, and where their registry is kept.
 #[cfg(test)]
 mod calls;
+#[cfg(test)]
+mod data;
+#[cfg(test)]
+mod kept;
+#[cfg(test)]
+mod kubernetes;
+#[cfg(test)]
+mod real;
 #[cfg(test)]
 mod support;

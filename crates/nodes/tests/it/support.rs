@@ -90,6 +90,15 @@ impl Node {
     }
 
     pub(crate) async fn at(address: &str) -> Self {
+        Self::with(address, None).await
+    }
+
+    /// Over TLS.
+    pub(crate) async fn showing(address: &str, tls: Arc<proto::ServerConfig>) -> Self {
+        Self::with(address, Some(tls)).await
+    }
+
+    async fn with(address: &str, tls: Option<Arc<proto::ServerConfig>>) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, heard) = mpsc::channel(64);
@@ -98,7 +107,7 @@ impl Node {
         drop(TaskTracker::new().spawn_on(
             async move {
                 let listener = TcpListener::from_std(listener).unwrap();
-                serve(Arc::new(Does(sender)), listener, None, CancellationToken::new()).await
+                serve(Arc::new(Does(sender)), listener, tls, CancellationToken::new()).await
             },
             runtime.handle(),
         ));
@@ -130,8 +139,17 @@ impl Drop for Node {
 
 /// A registry with these tools of `n1`, which lives at `address`.
 pub(crate) async fn registry(address: Option<SocketAddr>, tools: &[&str]) -> Registry {
+    timed(&Arc::default(), address, tools).await
+}
+
+/// The same, with this clock.
+pub(crate) async fn timed(
+    clock: &Arc<FakeClock>,
+    address: Option<SocketAddr>,
+    tools: &[&str],
+) -> Registry {
     let egress = Egress::new(EgressSettings::default()).unwrap();
-    let (store, clock) = (Arc::new(MemoryStore::new()), Arc::new(FakeClock::default()));
+    let (store, clock) = (Arc::new(MemoryStore::new()), Arc::clone(clock));
     let registry = Registry::open(store, egress, clock).await.unwrap();
     has(&registry, "n1", tools).await;
     if let Some(address) = address {

@@ -7,7 +7,7 @@ use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::Code;
-use tool::node::{Beat, NodeFault, NodeState, Nodes};
+use tool::node::{Beat, NodeFault, NodeState, Nodes, Stale};
 
 use super::body::Body;
 use super::route::Route;
@@ -28,6 +28,17 @@ pub(super) fn routes() -> Vec<Route> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct NodesReply {
     nodes: Vec<NodeReply>,
+    /// Where what keeps the registry is away: what is told here is only remembered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stale: Option<StaleReply>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct StaleReply {
+    since: String,
+    /// Why; for keys with the right `nodes:resolve`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -77,10 +88,15 @@ async fn list(
     Extension(principal): Extension<Principal>,
 ) -> Result<Reply<NodesReply>, ApiError> {
     let (by, may) = (speaks(&principal), principal.may(Right::NodesResolve));
-    let all = registry(&doors)?.nodes().into_iter();
+    let registry = registry(&doors)?;
+    let all = registry.nodes().into_iter();
     let seen = all.filter(|node| may || by.is_for(&node.node_id));
     let nodes = seen.map(|node| reply(node, may)).collect();
-    Ok(Reply(NodesReply { nodes }))
+    let stale = registry.stale().map(|Stale { since, why }| StaleReply {
+        since: since.to_string(),
+        why: Some(why).filter(|_| may),
+    });
+    Ok(Reply(NodesReply { nodes, stale }))
 }
 
 fn reply(node: NodeState, may: bool) -> NodeReply {

@@ -64,18 +64,42 @@ impl Config {
 }
 
 /// Tools on other machines.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct NodesConfig {
     /// Where they are.
     pub addresses: nodes::Addresses,
+    /// Whom to ask for the others.
+    pub kubernetes: Option<KubernetesConfig>,
+    /// The MongoDB in which servers share the registry. The URL may hold a password.
+    pub mongodb: Option<Secret>,
     /// How far they are trusted.
     pub trust: Trust,
+}
+
+/// A Kubernetes that knows where nodes are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KubernetesConfig {
+    /// Its API server.
+    pub api: guard::egress::Origin,
+    /// Holds the token.
+    pub token_file: Option<PathBuf>,
+    /// Holds the certificates to believe; those of this machine where there is none.
+    pub ca_file: Option<PathBuf>,
+    /// Whether the nodes are called over TLS.
+    pub https: bool,
+    /// The nodes' port.
+    pub port: u16,
 }
 
 impl Default for NodesConfig {
     /// None is known, and each is trusted, as modules are: it has a key of its own.
     fn default() -> Self {
-        Self { addresses: nodes::Addresses::default(), trust: Trust::Full }
+        Self {
+            addresses: nodes::Addresses::default(),
+            kubernetes: None,
+            mongodb: None,
+            trust: Trust::Full,
+        }
     }
 }
 

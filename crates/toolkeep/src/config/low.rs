@@ -21,7 +21,7 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use super::field::Field;
 pub(super) use policy::{EffectWord, Example, Layer, Policy, Rule, SafetyWord, ScopeRule, Time};
 
-pub(super) use self::nodes::Nodes;
+pub(super) use self::nodes::{Kubernetes, Nodes, SchemeWord};
 pub(super) use approvals::{Approvals, Webhook};
 pub(super) use authorization::{GrantWord, OAuth, PerCaller};
 pub(super) use builtins::{Builtins, Folder, Narrowing, Search};

@@ -87,7 +87,7 @@ impl Node {
 }
 
 fn holds_secret(key: &str) -> bool {
-    matches!(key, "credential" | "webhook" | "args" | "env" | "headers" | "redis")
+    matches!(key, "credential" | "webhook" | "args" | "env" | "headers" | "redis" | "mongodb")
 }
 
 /// A text from outside, for a message: one line, not long.

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use tool::Trust;
 
 use super::high::{
-    BuiltinsConfig, Config, McpCommand, OAuthConfig, OAuthProof, PerCallerConfig, SearchConfig,
-    SourceConfig, SourceDurability, SourceKind, TokensConfig, Tools,
+    BuiltinsConfig, Config, KubernetesConfig, McpCommand, OAuthConfig, OAuthProof, PerCallerConfig,
+    SearchConfig, SourceConfig, SourceDurability, SourceKind, TokensConfig, Tools,
 };
 
 /// What stands where a secret is.
@@ -47,6 +47,9 @@ pub fn shown(config: &Config) -> Value {
         "nodes": {
             "addresses": nodes.addresses.nodes,
             "insecure_ok": nodes.addresses.insecure_ok,
+            "pattern": nodes.addresses.pattern,
+            "kubernetes": nodes.kubernetes.as_ref().map(kubernetes),
+            "mongodb": nodes.mongodb.as_ref().map(|_| HIDDEN),
             "trust": trust(nodes.trust),
         },
         "tokens": config.tokens.as_ref().map(tokens),
@@ -55,6 +58,16 @@ pub fn shown(config: &Config) -> Value {
         "policy": config.policy_said.then(|| serde_json::to_value(config.policy.rules()).unwrap_or_default()),
         "sources": sources,
     }))
+}
+
+fn kubernetes(kubernetes: &KubernetesConfig) -> Value {
+    json!({
+        "api": kubernetes.api.to_string(),
+        "token_file": kubernetes.token_file.as_deref().map(path),
+        "ca_file": kubernetes.ca_file.as_deref().map(path),
+        "scheme": if kubernetes.https { "https" } else { "http" },
+        "port": kubernetes.port,
+    })
 }
 
 /// Without what is not there, and without what is empty because of that.

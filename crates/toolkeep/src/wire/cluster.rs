@@ -2,19 +2,24 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use guard::egress::Egress;
+use guard::egress::{CertificateDer, Egress, EgressSettings, Roots};
 use intake::{Intake, Sourced};
-use nodes::{Authority, KeptAuthority, NodeSource, Registry};
+use nodes::{
+    Authority, Keep, KeptAuthority, Kubernetes, KubernetesSettings, MongoKeep, NodeSource, Nowhere,
+    Registry,
+};
+use rustls::pki_types::pem::PemObject as _;
 use server::Keys;
 use tool::node::Nodes;
 use tool::{Clock, Source, Store, Trust};
 
 use crate::cli::failure::Failure;
-use crate::config::NodesConfig;
+use crate::config::{KubernetesConfig, NodesConfig};
 
 /// The registry, and how far its nodes are trusted.
 pub(super) struct Cluster {
     registry: Arc<Registry>,
+    kubernetes: Option<Arc<Kubernetes>>,
     trust: Mutex<Trust>,
 }
 
@@ -26,12 +31,37 @@ impl Cluster {
         (egress, authority): (&Egress, Option<Authority>),
     ) -> Result<Arc<Self>, Failure> {
         // A connection of nobody else's: nodes are reached by their own lines.
-        let registry = Registry::open(store, egress.apart(), clock).await;
-        let registry = Arc::new(registry.map_err(super::fault("the registry of nodes"))?);
+        let found = Arc::clone(&clock);
+        let registry = match &config.mongodb {
+            None => {
+                Registry::open(store, egress.apart(), clock).await.map_err(super::fault(WHAT))?
+            }
+            Some(url) => {
+                // Never this server's own store instead: a name would be given twice.
+                let keep: Arc<dyn Keep> = match MongoKeep::open(url).await {
+                    Ok(keep) => Arc::new(keep),
+                    Err(error) => Arc::new(Nowhere(error)),
+                };
+                Registry::shared(keep, egress.apart(), clock).await
+            }
+        };
+        let registry = Arc::new(registry);
         if let Some(authority) = authority {
-            registry.set_authority(authority).map_err(super::fault("the registry of nodes"))?;
+            registry.set_authority(authority).map_err(super::fault(WHAT))?;
         }
-        let cluster = Self { registry, trust: Mutex::new(config.trust) };
+        let kubernetes = config.kubernetes.as_ref().and_then(|config| {
+            let told = |error: &String| {
+                tracing::error!(
+                    error,
+                    "Kubernetes is not asked where nodes are; mend it and restart"
+                );
+            };
+            asked(config, found).inspect_err(told).ok()
+        });
+        if let Some(kubernetes) = &kubernetes {
+            registry.find_by(Arc::clone(kubernetes));
+        }
+        let cluster = Self { registry, kubernetes, trust: Mutex::new(config.trust) };
         cluster.take(config);
         Ok(Arc::new(cluster))
     }
@@ -61,8 +91,17 @@ impl Cluster {
         self.registry.sources().into_iter().map(sourced).collect()
     }
 
-    /// Adds nodes as they come, for ever.
+    /// Adds nodes as they come, and hears of what other servers write, for ever.
     pub(super) async fn follow(&self, intake: &Intake) {
+        let finds = async {
+            if let Some(kubernetes) = &self.kubernetes {
+                kubernetes.follow().await;
+            }
+        };
+        tokio::join!(self.registry.follow(), self.add_to(intake), finds);
+    }
+
+    async fn add_to(&self, intake: &Intake) {
         let mut news = self.registry.news();
         loop {
             news.borrow_and_update();
@@ -74,6 +113,22 @@ impl Cluster {
             }
         }
     }
+}
+
+/// Who asks Kubernetes: over a way out of its own, for it believes other certificates.
+fn asked(config: &KubernetesConfig, clock: Arc<dyn Clock>) -> Result<Arc<Kubernetes>, String> {
+    let mut settings = EgressSettings::default();
+    if let Some(path) = &config.ca_file {
+        let named = |error: String| format!("`{}`: {error}", path.display());
+        let pem = std::fs::read(path).map_err(|error| named(error.to_string()))?;
+        let extra = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+        let extra = extra.map_err(|error| named(error.to_string()))?;
+        settings.roots = Roots { native: false, bundled: false, extra };
+    }
+    let egress = Egress::new(settings).map_err(|error| error.to_string())?;
+    let KubernetesConfig { api, token_file, https, port, .. } = config.clone();
+    let settings = KubernetesSettings { api, token_file, https, port };
+    Ok(Arc::new(Kubernetes::new(settings, egress, clock)))
 }
 
 /// The authority of this installation, made at its first start. It stands in the store, so that servers
@@ -91,5 +146,7 @@ pub(super) async fn authority(keys: &Keys, clock: &Arc<dyn Clock>) -> Option<Aut
     read().await.map_err(|error| tracing::error!(error, "no node gets a certificate here")).ok()
 }
 
+/// What is told of faults.
+const WHAT: &str = "the registry of nodes";
 /// Where it stands.
 const AUTHORITY: &str = "secret/nodes-authority";

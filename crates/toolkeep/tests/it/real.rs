@@ -10,4 +10,5 @@ mod nodes;
 mod providers;
 mod record;
 mod redis;
+mod shared;
 mod tokens;

@@ -17,6 +17,44 @@ pub(in crate::config) struct Nodes {
     pub(in crate::config) addresses: Field<BTreeMap<String, Field<String>>>,
     /// Ids of nodes beyond this machine that may be called without TLS.
     pub(in crate::config) insecure_ok: Field<Vec<Field<String>>>,
+    /// Where the other nodes are, by their names: `https://{node_id}.nodes.example:50051`, looked up at
+    /// each connection.
+    pub(in crate::config) pattern: Field<String>,
+    /// Ask Kubernetes where the nodes are that `addresses` does not name: at the `InternalIP` of the one
+    /// with the label `nodeID`. `kubernetes: {}` is enough in a cluster; its service account must be
+    /// allowed to list and watch nodes. Needs a restart.
+    pub(in crate::config) kubernetes: Field<Kubernetes>,
+    /// URL of a MongoDB in which servers share the registry of nodes' tools, such as
+    /// `mongodb://HOST:27017/tools_db`. It may hold a password. Without it the registry is this server's
+    /// own. Needs a restart.
+    #[schemars(with = "Option<String>")]
+    pub(in crate::config) mongodb: Field<String>,
     /// How far nodes are trusted not to change their tools. Default: `full`.
     pub(in crate::config) trust: Field<TrustWord>,
+}
+
+/// How Kubernetes is asked, and how the nodes that it finds are called.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(in crate::config) struct Kubernetes {
+    /// URL of its API server. Default: that of the cluster this server runs in.
+    pub(in crate::config) api: Field<String>,
+    /// A file with the token. Default in a cluster: the service account's.
+    pub(in crate::config) token_file: Field<String>,
+    /// A file with the certificates to believe, PEM. Default in a cluster: the service account's.
+    pub(in crate::config) ca_file: Field<String>,
+    /// How nodes are called. Default: `https`.
+    pub(in crate::config) scheme: Field<SchemeWord>,
+    /// The nodes' port. Default: 50051.
+    pub(in crate::config) port: Field<u16>,
+}
+
+/// With TLS or without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::config) enum SchemeWord {
+    /// A node must show its certificate.
+    Https,
+    /// Whoever has the address is taken for the node; each must be named under `insecure_ok`.
+    Http,
 }

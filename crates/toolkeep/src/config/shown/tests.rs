@@ -1,7 +1,8 @@
 use super::super::tests::good;
 use super::{HIDDEN, shown};
 
-const SECRETS: [&str; 10] = [
+const SECRETS: [&str; 11] = [
+    "mongo-pass",
     "redis-pass",
     "s3cret",
     "argument",
@@ -34,7 +35,12 @@ builtins:
   roots: [{ path: /srv/w, write: true, protect: [.git] }]
   search: { searxng: 'http://127.0.0.1:8888' }
   tools: { http_get: { enabled: false }, run_shell: { timeout: 1500ms } }
-nodes: { addresses: { n1: 'http://127.0.0.1:5' }, trust: review }
+nodes:
+  addresses: { n1: 'http://127.0.0.1:5' }
+  pattern: 'https://{node_id}.nodes.example'
+  kubernetes: { api: 'https://127.0.0.1:6443', token_file: /t/token, scheme: http, port: 5 }
+  mongodb: mongodb://u:mongo-pass@127.0.0.1/d
+  trust: review
 tokens:
   resource: https://t.example/mcp
   issuers:
@@ -63,6 +69,7 @@ fn what_is_shown_holds_no_secret_and_says_every_one_that_is_set() {
         assert!(!text.contains(secret), "{secret} is shown: {text}");
     }
     assert_eq!(shown["redis"], HIDDEN);
+    assert_eq!(shown["nodes"]["mongodb"], HIDDEN);
     assert_eq!(shown["sources"][0]["credential"]["bearer"], HIDDEN);
     assert_eq!(shown["sources"][1]["mcp"]["env"]["K"], HIDDEN);
 }
@@ -73,6 +80,7 @@ fn what_is_shown_is_a_configuration_that_counts_as_the_same() {
     // A value that is not shown is another one where it is read again; its form must hold.
     let text = serde_saphyr::to_string(&first).unwrap();
     let text = text.replace("redis: \"***\"", "redis: redis://127.0.0.1/");
+    let text = text.replace("mongodb: \"***\"", "mongodb: mongodb://127.0.0.1/");
     let text = text.replace("url: \"***\"", "url: https://x.example/y");
     let text = text.replace("secret: \"***\"", &format!("secret: {}", "x".repeat(40)));
     let text = text.replace("        private_key_env: null\n", "");

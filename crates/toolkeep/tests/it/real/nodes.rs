@@ -32,7 +32,7 @@ fn the_python_packages_own_tests_pass() {
 }
 
 /// A node with the tools of `node.py`, registered with this server.
-fn node(url: &str, id: &str, key: &str) -> (Program, Value) {
+pub(super) fn node(url: &str, id: &str, key: &str) -> (Program, Value) {
     node_with(url, id, key, None)
 }
 
@@ -51,14 +51,14 @@ fn node_with(url: &str, id: &str, key: &str, tls: Option<&Path>) -> (Program, Va
     (program, said)
 }
 
-async fn key_of(owner: &Client, id: &str) -> String {
+pub(super) async fn key_of(owner: &Client, id: &str) -> String {
     let body = json!({ "subject": id, "rights": ["nodes:register"] });
     let made = owner.post("/v1/keys", &body).await;
     made.body["key"].as_str().unwrap_or_else(|| panic!("{}", made.body)).to_owned()
 }
 
 /// An answer that comes once the server has seen what changed.
-async fn once(client: &Client, path: &str, body: &Value, status: u16) -> Value {
+pub(super) async fn once(client: &Client, path: &str, body: &Value, status: u16) -> Value {
     let mut last = Value::Null;
     for _ in 0..SOON.as_millis() / 50 {
         let reply = client.post(path, body).await;

@@ -1,0 +1,3 @@
+//! Against servers that were installed: `TOOLKEEP_REAL` names their folder.
+
+mod mongo;

@@ -1,0 +1,256 @@
+//! The registry in a MongoDB: the suite, what spec 4's own programs see there, and a server that is
+//! killed, stopped, and back.
+
+#![expect(clippy::disallowed_methods, reason = "a test starts programs and looks at the clock")]
+
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use guard::egress::{Egress, EgressSettings};
+use mongodb::bson::{Document, doc};
+use nodes::{Keep as _, MongoKeep, Registry};
+use rustix::process::{Pid, Signal, kill_process};
+use testkit::clock::FakeClock;
+use tool::node::{NodeFault, NodeTool, Nodes as _};
+use tool::{Secret, Source as _};
+
+use crate::kept::{Any, names, over, over_it, own, tool};
+
+/// A MongoDB of the tests' own, which syncs each write. Killed when dropped.
+pub(crate) struct Mongo {
+    port: u16,
+    folder: tempfile::TempDir,
+    child: Child,
+}
+
+fn program() -> PathBuf {
+    let real = std::env::var_os("TOOLKEEP_REAL").expect(
+        "TOOLKEEP_REAL names no folder of installed programs: run `cargo xtask provision`, set what it \
+         prints, and run again; or leave these tests out: `-E 'not test(/^real::/)'`",
+    );
+    PathBuf::from(real).join("venv-mongodb/bin/secantusd-py")
+}
+
+impl Mongo {
+    fn start() -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let folder = tempfile::tempdir().unwrap();
+        let child = serve(port, folder.path());
+        Self { port, folder, child }
+    }
+
+    fn url(&self) -> String {
+        format!("mongodb://127.0.0.1:{}/tools_db?directConnection=true", self.port)
+    }
+
+    async fn keep(&self) -> Any {
+        Arc::new(MongoKeep::open(&Secret::new(self.url())).await.unwrap())
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn again(&mut self) {
+        self.child = serve(self.port, self.folder.path());
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// As spec 4's own programs look at it.
+    async fn raw(&self) -> mongodb::Collection<Document> {
+        let client = mongodb::Client::with_uri_str(self.url()).await.unwrap();
+        client.database("tools_db").collection("cluster_local_tools")
+    }
+}
+
+impl Drop for Mongo {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn serve(port: u16, folder: &std::path::Path) -> Child {
+    let mut command = Command::new(program());
+    command.args(["--host", "127.0.0.1", "--port", &port.to_string(), "--sync-on-commit"]);
+    command.arg("--storage-path").arg(folder.join("data"));
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().expect("SecantusDB, of `cargo xtask provision`");
+    let since = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(since.elapsed() < Duration::from_mins(1), "the MongoDB does not listen");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    child
+}
+
+async fn made() -> (Any, Mongo) {
+    let mongo = Mongo::start();
+    (mongo.keep().await, mongo)
+}
+
+mod keeps {
+    super::over! { super::made() }
+}
+
+/// Until it holds; how long that took.
+async fn until(what: &str, holds: impl Fn() -> bool) -> Duration {
+    let since = Instant::now();
+    while !holds() {
+        assert!(since.elapsed() < Duration::from_secs(20), "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    since.elapsed()
+}
+
+/// A registry that follows what others write, as long as this is kept.
+struct Following {
+    registry: Arc<Registry>,
+    _task: tokio::task::JoinSet<()>,
+}
+
+impl Following {
+    async fn of(keep: Any) -> Self {
+        let egress = Egress::new(EgressSettings::default()).unwrap();
+        let clock = Arc::new(FakeClock::default());
+        let registry = Arc::new(Registry::shared(keep, egress, clock).await);
+        let follows = Arc::clone(&registry);
+        let mut task = tokio::task::JoinSet::new();
+        task.spawn(async move { follows.follow().await });
+        Self { registry, _task: task }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_stands_in_spec_4s_collection_as_spec_4_has_it() {
+    let mongo = Mongo::start();
+    let registry = over_it(&mongo.keep().await).await;
+    let id = registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    let raw = mongo.raw().await;
+    let found = raw.find_one(doc! { "name": "say" }).await.unwrap().unwrap();
+    assert_eq!(found.get_object_id("_id").unwrap().to_hex(), id);
+    assert_eq!(found.get_str("node_id").unwrap(), "n1");
+    assert_eq!(found.get_document("input_spec").unwrap(), &doc! { "text": "string" });
+    assert_eq!(found.get_document("metadata").unwrap(), &doc! { "version": "1", "node_id": "n1" });
+    assert_eq!(found.get_str("description").unwrap(), "Says it.");
+    // Unique, whoever writes.
+    let again = raw.insert_one(doc! { "name": "say", "node_id": "n1" }).await.unwrap_err();
+    assert!(again.to_string().contains("E11000"), "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_others_put_there_is_no_tool_and_takes_none_along() {
+    let mongo = Mongo::start();
+    let raw = mongo.raw().await;
+    let foreign = doc! {
+        "name": "say", "node_id": "evil", "input_spec": {}, "metadata": {}, "description": "x",
+    };
+    raw.insert_one(foreign).await.unwrap();
+    let keep = mongo.keep().await;
+    let registry = over_it(&keep).await;
+    assert!(registry.nodes().is_empty(), "nobody registered it");
+    registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    assert_eq!(names(&registry, "n1"), ["say"]);
+    // Where it stands in the way, that is told, and nothing is overwritten.
+    let told = registry.register(&own("evil"), tool("evil", "say")).await.unwrap_err();
+    assert!(
+        matches!(&told, NodeFault::Unavailable(why) if why.contains("remove it there")),
+        "{told:?}"
+    );
+    assert_eq!(names(&over_it(&keep).await, "evil"), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_hear_of_each_others_writes() {
+    let mongo = Mongo::start();
+    let (one, other) =
+        (Following::of(mongo.keep().await).await, Following::of(mongo.keep().await).await);
+    one.registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    one.registry.register(&own("n1"), tool("n1", "hear")).await.unwrap();
+    until("not heard of", || names(&other.registry, "n1") == ["say", "hear"]).await;
+    let louder = NodeTool { description: "Louder.".into(), ..tool("n1", "say") };
+    other.registry.register(&own("n1"), louder.clone()).await.unwrap();
+    until("not changed", || one.registry.tool("n1", "say") == Some(louder.clone())).await;
+    one.registry.remove(&own("n1"), "n1", "say").await.unwrap();
+    until("not removed", || names(&other.registry, "n1") == ["hear"]).await;
+    assert_eq!(names(&one.registry, "n1"), ["hear"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_it_is_away_memory_serves_and_says_so_and_it_is_used_when_it_is_back() {
+    let mut mongo = Mongo::start();
+    let following =
+        [Following::of(mongo.keep().await).await, Following::of(mongo.keep().await).await];
+    let both = following.each_ref().map(|it| &*it.registry);
+    let [one, other] = both;
+    one.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    until("not heard of", || names(other, "n1") == ["say"]).await;
+    for stopped in [false, true] {
+        if stopped {
+            mongo.signal(Signal::STOP);
+        } else {
+            mongo.kill();
+        }
+        until("not told", || both.iter().all(|registry| registry.stale().is_some())).await;
+        assert_eq!(names(other, "n1")[0], "say", "served from memory");
+        let source = &other.sources()[0];
+        let listing = source.list().await.unwrap();
+        assert!(listing.stale_since.is_some());
+        assert_eq!(listing.offers.len(), names(other, "n1").len());
+        assert!(listing.problems[0].message.starts_with("MongoDB: "), "{:?}", listing.problems);
+        let since = Instant::now();
+        let refused = one.register(&own("n1"), tool("n1", "late")).await.unwrap_err();
+        assert!(matches!(&refused, NodeFault::Unavailable(why) if why.contains("MongoDB")));
+        assert!(since.elapsed() < Duration::from_secs(15), "{:?}", since.elapsed());
+        if stopped {
+            mongo.signal(Signal::CONT);
+        } else {
+            mongo.again();
+        }
+        let back =
+            until("not back", || both.iter().all(|registry| registry.stale().is_none())).await;
+        assert!(back < Duration::from_secs(5), "{back:?}");
+        eprintln!("stopped {stopped}: back after {back:?}");
+        assert!(source.list().await.unwrap().stale_since.is_none());
+        let name = format!("after-{stopped}");
+        one.register(&own("n1"), tool("n1", &name)).await.unwrap();
+        until("not heard of", || names(other, "n1").contains(&name)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_begins_without_it_knows_nothing_says_so_and_reads_it_later() {
+    let mut mongo = Mongo::start();
+    over_it(&mongo.keep().await).await.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    mongo.kill();
+    let late = Following::of(mongo.keep().await).await;
+    assert!(late.registry.stale().unwrap().why.starts_with("MongoDB: "));
+    assert!(late.registry.nodes().is_empty());
+    mongo.again();
+    until("not read", || late.registry.stale().is_none()).await;
+    assert_eq!(names(&late.registry, "n1"), ["say"]);
+}
+
+#[tokio::test]
+async fn what_is_no_mongodb_is_told_without_its_password() {
+    for url in
+        ["http://h", "mongodb://", "x", "mongodb+srv://u:hunter2@h/", "mongodb://u:hunter2@h:x/"]
+    {
+        let told = MongoKeep::open(&Secret::new(url)).await.unwrap_err().to_string();
+        assert!(told.starts_with("the URL of the MongoDB cannot be used: "), "{url}: {told}");
+        assert!(!told.contains("hunter2"), "{told}");
+    }
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("mongodb://u:hunter2@{}/", silent.local_addr().unwrap());
+    let keep = MongoKeep::open(&Secret::new(&url)).await.unwrap();
+    let told = keep.all().await.unwrap_err().to_string();
+    assert!(told.starts_with("MongoDB: ") && !told.contains("hunter2"), "{told}");
+    assert!(!format!("{keep:?}").contains("hunter2"));
+}

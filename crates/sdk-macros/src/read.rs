@@ -1,0 +1,158 @@
+//! What stands in the attribute and in the function below it.
+
+use proc_macro2::{Span, TokenStream};
+use syn::parse::Parser as _;
+use syn::spanned::Spanned as _;
+use syn::{
+    Attribute, Error, Expr, ExprLit, FnArg, Ident, ItemFn, Lit, LitStr, Meta, Pat, ReturnType, Type,
+};
+
+/// What is asked for.
+pub(crate) struct Asked {
+    pub(crate) function: ItemFn,
+    pub(crate) name: LitStr,
+    pub(crate) description: String,
+    pub(crate) metadata: Option<Expr>,
+    pub(crate) input_spec: Option<Expr>,
+    pub(crate) input: Input,
+    /// What the function is called with, in its own order.
+    pub(crate) passed: Vec<Passed>,
+    /// Whether it answers a `Result`.
+    pub(crate) fails: bool,
+}
+
+/// What it takes.
+pub(crate) enum Input {
+    /// Bytes, unread.
+    Bytes,
+    /// One value.
+    Whole(Box<Type>),
+    /// Fields with their types and attributes.
+    Fields(Vec<(Ident, Type, Vec<Attribute>)>),
+}
+
+/// One of the function's parameters.
+pub(crate) enum Passed {
+    Input,
+    Field(Ident),
+    Call,
+}
+
+impl Asked {
+    pub(crate) fn read(arguments: TokenStream, item: TokenStream) -> Result<Self, Error> {
+        let function: ItemFn = syn::parse2(item)?;
+        plain(&function)?;
+        let (mut name, mut description) = (None::<LitStr>, None::<LitStr>);
+        let (mut metadata, mut input_spec) = (None::<Expr>, None::<Expr>);
+        syn::meta::parser(|meta| {
+            let twice = || meta.error("this is said twice");
+            if meta.path.is_ident("name") {
+                name.replace(meta.value()?.parse()?).map_or(Ok(()), |_| Err(twice()))
+            } else if meta.path.is_ident("description") {
+                description.replace(meta.value()?.parse()?).map_or(Ok(()), |_| Err(twice()))
+            } else if meta.path.is_ident("metadata") {
+                metadata.replace(meta.value()?.parse()?).map_or(Ok(()), |_| Err(twice()))
+            } else if meta.path.is_ident("input_spec") {
+                input_spec.replace(meta.value()?.parse()?).map_or(Ok(()), |_| Err(twice()))
+            } else {
+                Err(meta.error("use `name`, `description`, `metadata` or `input_spec`"))
+            }
+        })
+        .parse2(arguments)?;
+        let name = name.unwrap_or_else(|| {
+            LitStr::new(&function.sig.ident.to_string(), function.sig.ident.span())
+        });
+        fit(&name)?;
+        let description = description.map_or_else(|| comment(&function.attrs), |it| it.value());
+        let (input, passed) = parameters(&function)?;
+        let fails = fails(&function.sig.output);
+        Ok(Self { function, name, description, metadata, input_spec, input, passed, fails })
+    }
+}
+
+/// As every registry takes it.
+fn fit(name: &LitStr) -> Result<(), Error> {
+    let text = name.value();
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    if (1..=128).contains(&text.len()) && text.chars().all(known) {
+        return Ok(());
+    }
+    Err(Error::new(name.span(), "a tool's name is 1 to 128 letters, digits, `_`, `.` and `-`"))
+}
+
+fn plain(function: &ItemFn) -> Result<(), Error> {
+    let sig = &function.sig;
+    let odd = [
+        (sig.unsafety.map(|it| it.span()), "unsafe"),
+        (sig.abi.as_ref().map(syn::spanned::Spanned::span), "of another language"),
+        (sig.generics.params.first().map(syn::spanned::Spanned::span), "generic"),
+        (sig.variadic.as_ref().map(syn::spanned::Spanned::span), "of any number of parameters"),
+    ];
+    match odd.into_iter().find_map(|(span, what)| Some((span?, what))) {
+        Some((span, what)) => {
+            Err(Error::new(span, format!("a tool is no function that is {what}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The comment above it, as one text.
+fn comment(attributes: &[Attribute]) -> String {
+    let line = |attribute: &Attribute| match &attribute.meta {
+        Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value().trim().to_owned()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let lines: Vec<_> = attributes.iter().filter_map(line).collect();
+    lines.join("\n").trim().to_owned()
+}
+
+fn parameters(function: &ItemFn) -> Result<(Input, Vec<Passed>), Error> {
+    let (mut fields, mut whole, mut passed) = (Vec::new(), None::<Type>, Vec::new());
+    for argument in &function.sig.inputs {
+        let FnArg::Typed(argument) = argument else {
+            return Err(Error::new(argument.span(), "a tool is no method"));
+        };
+        let Pat::Ident(pattern) = argument.pat.as_ref() else {
+            return Err(Error::new(argument.pat.span(), "a parameter of a tool has a name"));
+        };
+        let (name, ty) = (&pattern.ident, argument.ty.as_ref());
+        if ends_in(ty, "Call") {
+            passed.push(Passed::Call);
+        } else if name == "input" {
+            whole = Some(ty.clone());
+            passed.push(Passed::Input);
+        } else {
+            fields.push((name.clone(), ty.clone(), argument.attrs.clone()));
+            passed.push(Passed::Field(name.clone()));
+        }
+    }
+    match (whole, fields.first()) {
+        (Some(_), Some((name, _, _))) => Err(Error::new(
+            name.span(),
+            "`input` is the whole input; name it otherwise, or take it alone",
+        )),
+        (Some(ty), None) if ends_in(&ty, "Bytes") => Ok((Input::Bytes, passed)),
+        (Some(ty), None) => Ok((Input::Whole(Box::new(ty)), passed)),
+        (None, _) => Ok((Input::Fields(fields), passed)),
+    }
+}
+
+fn fails(output: &ReturnType) -> bool {
+    matches!(output, ReturnType::Type(_, ty) if ends_in(ty, "Result"))
+}
+
+/// Whether a type's path ends in this name, whatever its parameters.
+fn ends_in(ty: &Type, name: &str) -> bool {
+    match ty {
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == name),
+        _ => false,
+    }
+}
+
+/// Where nothing better is known.
+pub(crate) fn here() -> Span {
+    Span::call_site()
+}

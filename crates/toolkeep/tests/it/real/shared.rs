@@ -1,0 +1,119 @@
+//! Two servers on one MongoDB: a node registers at one, its tools are called at both, and both go on while
+//! the MongoDB is away.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::installed::file;
+use super::nodes::{key_of, node, once};
+use crate::support::client::Client;
+use crate::support::home::Home;
+use crate::support::server::{SOON, serve};
+use crate::support_real::command;
+
+/// From its return on.
+const RECOVERY: Duration = Duration::from_secs(5);
+
+/// A MongoDB that syncs each write. Killed when dropped.
+struct Mongo {
+    port: u16,
+    folder: PathBuf,
+    child: Child,
+}
+
+impl Mongo {
+    fn start(folder: PathBuf) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self { port, child: run(port, &folder), folder }
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn again(&mut self) {
+        self.child = run(self.port, &self.folder);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "whether it listens")]
+fn run(port: u16, folder: &Path) -> Child {
+    let mut mongo = command(file("venv-mongodb/bin/secantusd-py"));
+    mongo.args(["--host", "127.0.0.1", "--port", &port.to_string(), "--sync-on-commit"]);
+    mongo.arg("--storage-path").arg(folder);
+    let child = mongo.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.unwrap()
+}
+
+impl Drop for Mongo {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+async fn until(owner: &Client, what: &str, holds: impl Fn(&Value) -> bool) -> Duration {
+    let since = Instant::now();
+    loop {
+        let told = owner.get("/v1/nodes").await.body;
+        if holds(&told) {
+            return since.elapsed();
+        }
+        assert!(since.elapsed() < SOON, "{what}: {told}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn servers_share_a_registry_and_go_on_without_it() {
+    let homes = [Home::new("version: 1\n"), Home::new("version: 1\n")];
+    let mut mongo = Mongo::start(homes[0].path("mongo"));
+    let url = format!("mongodb://127.0.0.1:{}/tools_db?directConnection=true", mongo.port);
+    let configure = |port: &Value| {
+        for home in &homes {
+            let addresses = json!({ "node-py": format!("http://127.0.0.1:{port}") });
+            let nodes =
+                json!({ "version": 1, "nodes": { "mongodb": url, "addresses": addresses } });
+            home.write("toolkeep.yaml", &nodes.to_string());
+        }
+    };
+    configure(&json!(1));
+    let (one, other) = (serve(&homes[0]).await, serve(&homes[1]).await);
+    let key = key_of(&one.owner(), "node-py").await;
+    let (_node, said) = node(&one.url, "node-py", &key);
+    assert_eq!(said["failed"], json!({}));
+    configure(&said["port"]);
+    let call = json!({ "tool_name": "reverse_text", "input": { "text": "hello" } });
+    for server in [&one, &other] {
+        let answer = once(&server.agent(), "/cluster-tools/execute", &call, 200).await;
+        assert_eq!(answer["output"], json!({ "result": "olleh" }));
+    }
+    mongo.kill();
+    let late = json!({ "name": "late", "node_id": "node-py", "description": "" });
+    for server in [&one, &other] {
+        until(&server.owner(), "not told", |told| told["stale"]["since"].is_string()).await;
+        let answer = once(&server.agent(), "/cluster-tools/execute", &call, 200).await;
+        assert_eq!(answer["success"], true, "{answer}");
+        let refused = server.owner().post("/tools", &late).await;
+        assert_eq!(refused.status, 500);
+        assert_eq!(refused.body["error"], "MongoDB: no server can be reached");
+    }
+    mongo.again();
+    for server in [&one, &other] {
+        let back = until(&server.owner(), "not back", |told| told["stale"].is_null()).await;
+        assert!(back < RECOVERY, "{back:?}");
+    }
+    assert_eq!(one.owner().post("/tools", &late).await.status, 201);
+    until(&other.owner(), "not heard of", |told| told["nodes"][0]["tools"] == 4).await;
+    assert!(one.stop().await.success());
+    assert!(other.stop().await.success());
+}

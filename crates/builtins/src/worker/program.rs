@@ -157,7 +157,14 @@ fn ran(mut progress: Progress, functions: &[String], printed: &mut String) -> Re
             Ok(RunProgress::Complete(value)) => {
                 return Ok(Answered::Done { value: json(&value, 0)?, printed: text });
             }
-            Ok(RunProgress::FunctionCall(call)) => return called(call, text),
+            Ok(RunProgress::FunctionCall(call)) if functions.contains(&call.function_name) => {
+                return called(call, text);
+            }
+            Ok(RunProgress::FunctionCall(call)) => {
+                let unknown = ExtFunctionResult::NotFound(call.function_name.clone());
+                *printed = text;
+                progress = call.resume(unknown, printing(printed));
+            }
             Ok(RunProgress::NameLookup(lookup)) => {
                 let known = lookup.object_id().is_none() && functions.contains(&lookup.name);
                 let found = if known {

@@ -143,7 +143,8 @@ impl Calls<'_> {
         let chain = found.is_some_and(|it| it.chain);
         self.called.push(name.to_owned());
         self.read_only &= read_only;
-        if !read_only && !chain {
+        // Also where it only looks: its source did not open it to programs.
+        if !chain {
             self.blocked.push(shown());
         }
     }

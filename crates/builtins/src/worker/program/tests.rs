@@ -41,7 +41,7 @@ fn what_a_call_raises_is_an_exception_of_its_kind() {
     let denied = json!({"raised": {"kind": "denied", "message": "never"}});
     assert_eq!(gone_on(&begun(code), &denied)["done"]["value"], "no: never");
     let failed = json!({"raised": {"kind": "failed", "message": "broken"}});
-    let told = gone_on(&begun(code), &failed);
+    let told = gone_on(&begun("n = 1\nlook(n)"), &failed);
     assert_eq!(told["raised"]["message"], "RuntimeError: broken (line 2)");
 }
 

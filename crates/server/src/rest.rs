@@ -15,6 +15,7 @@ pub(crate) mod openapi;
 mod orgs;
 mod personas;
 mod pins;
+mod plugins;
 mod records;
 mod roles;
 pub(crate) mod route;
@@ -62,6 +63,7 @@ fn keyed() -> Vec<route::Route> {
         records::routes(),
         sources::routes(),
         pins::routes(),
+        plugins::routes(),
         keys::routes(),
         users::routes(),
         personas::routes(),

@@ -30,8 +30,8 @@ pub use environment::Environment;
 pub use fault::{Fault, Faults, Place};
 pub use high::{
     ApprovalsConfig, BuiltinsConfig, Config, FolderConfig, IssuerConfig, LimitsConfig, McpCommand,
-    NodesConfig, OAuthConfig, OAuthProof, PerCallerConfig, SearchConfig, ServerConfig,
-    SourceConfig, SourceDurability, SourceKind, TokensConfig, Tools, WebhookConfig,
+    NodesConfig, OAuthConfig, OAuthProof, PerCallerConfig, PluginsConfig, SearchConfig,
+    ServerConfig, SourceConfig, SourceDurability, SourceKind, TokensConfig, Tools, WebhookConfig,
 };
 pub(crate) use nearest::nearest;
 pub use schema::schema;

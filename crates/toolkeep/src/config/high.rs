@@ -50,6 +50,8 @@ pub struct Config {
     pub redis: Option<Secret>,
     /// Tools on other machines.
     pub nodes: NodesConfig,
+    /// Folders of tools that reload.
+    pub plugins: PluginsConfig,
     /// Whose tokens are believed.
     pub tokens: Option<TokensConfig>,
     /// Sources whose tools those may use who have no persona; `None` is no limit.
@@ -76,6 +78,34 @@ impl Default for NodesConfig {
     /// None is known, and each is trusted, as modules are: it has a key of its own.
     fn default() -> Self {
         Self { addresses: nodes::Addresses::default(), trust: Trust::Full }
+    }
+}
+
+/// Folders of tools that reload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginsConfig {
+    /// Folders whose folders are plugins, absolute.
+    pub folders: Vec<PathBuf>,
+    /// How far they are trusted.
+    pub trust: Trust,
+    /// Where settings are, absolute; `None` for the data directory's.
+    pub settings: Option<PathBuf>,
+    /// The interpreter of Python plugins, absolute; `None` for the system's.
+    pub python: Option<PathBuf>,
+    /// What each is given, by name.
+    pub grants: BTreeMap<String, plugins::Grant>,
+}
+
+impl Default for PluginsConfig {
+    /// None; they are the operator's own folders, and trusted as tool files are.
+    fn default() -> Self {
+        Self {
+            folders: Vec::new(),
+            trust: Trust::Full,
+            settings: None,
+            python: None,
+            grants: BTreeMap::new(),
+        }
     }
 }
 

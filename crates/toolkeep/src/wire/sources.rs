@@ -24,6 +24,7 @@ use super::credentials::Held;
 use super::endpoint;
 use super::files::{self, Own};
 use super::internals::{self, Late};
+use super::plugged::Plugged;
 use super::unusable::Unusable;
 use crate::cli::data::MODELS;
 use crate::config::{
@@ -44,6 +45,8 @@ pub(super) struct Ways {
     pub(super) tokens: Arc<dyn Store>,
     /// The tools of nodes.
     pub(super) cluster: Arc<Cluster>,
+    /// Folders of tools.
+    pub(super) plugged: Arc<Plugged>,
 }
 
 /// What sources are made with.
@@ -63,12 +66,14 @@ pub(super) struct Workshop {
     artefacts: Option<Arc<dyn Artefacts>>,
     /// The tools of nodes.
     pub(super) cluster: Arc<Cluster>,
+    /// Folders of tools.
+    pub(super) plugged: Arc<Plugged>,
 }
 
 impl Workshop {
     pub(super) fn new(
         launcher: Launcher,
-        Ways { egress, files, cages, manifests, tokens, cluster }: Ways,
+        Ways { egress, files, cages, manifests, tokens, cluster, plugged }: Ways,
         environment: Arc<Environment>,
         (clock, artefacts): (Arc<dyn Clock>, Option<Arc<dyn Artefacts>>),
     ) -> Self {
@@ -85,6 +90,7 @@ impl Workshop {
             tokens,
             artefacts,
             cluster,
+            plugged,
         }
     }
 
@@ -121,10 +127,12 @@ impl Workshop {
         };
         let configured = config.sources.iter().map(|source| self.source(source));
         let told = configuration::told(faults);
+        let plugins = self.plugged.sourced(config);
         // Nodes come last: what the operator wrote keeps its names.
         std::iter::once(builtins)
             .chain(configured)
             .chain(told)
+            .chain(plugins)
             .chain(self.cluster.sourced())
             .collect()
     }

@@ -117,6 +117,7 @@ impl Server {
             max_body: server::MAX_BODY,
             notices: setup.notices,
             nodes: setup.nodes,
+            plugins: None,
             secret: setup.secret.unwrap_or_else(|| Secret::new("key")),
             hosts: setup.hosts,
         });

@@ -1,0 +1,6 @@
+//! Plugins as a whole: folders, versions, processes, and what hostile ones come to.
+
+mod calls;
+mod hostile;
+mod reload;
+mod stage;

@@ -138,9 +138,18 @@ def _asked(name, *arguments, seconds=None):
             answer = _image().ask(name, arguments, seconds)
         except TimeoutError:
             return _lost(f"did not answer within {seconds} s, nor to an interrupt, and was ended")
-        except (EOFError, OSError, ValueError):
-            return _lost("ended during the call")
+        except (EOFError, OSError, ValueError) as error:
+            return _lost(f"ended during the call ({_how(error)})")
     return answer
+
+
+def _how(error):
+    """How the image ended, or what it said that is no answer."""
+    try:
+        code = _state["image"].child.wait(timeout=1)
+    except (AttributeError, subprocess.TimeoutExpired):
+        return f"{type(error).__name__}: {error}"
+    return f"signal {-code}" if code < 0 else f"exit status {code}"
 
 
 def _lost(how):

@@ -58,9 +58,10 @@ pub(crate) struct Print {
     pub(crate) fresh: bool,
 }
 
-/// What is no part of a plugin.
+/// What is no part of a plugin: what is hidden, what Python makes, what editors leave.
 fn ignored(name: &str) -> bool {
-    name.starts_with('.') || name == "__pycache__" || name.ends_with(".pyc") || name.ends_with('~')
+    let made = Path::new(name).extension().is_some_and(|it| it == "pyc");
+    name.starts_with('.') || name == "__pycache__" || made || name.ends_with('~')
 }
 
 /// One walk: every regular file with its size and time.

@@ -44,7 +44,7 @@ impl Needs {
             faults.tell("'needs' must be an object");
             return Self::default();
         };
-        faults.of = "needs: ".to_owned();
+        "needs: ".clone_into(&mut faults.of);
         let needs = Self::of(fields, faults);
         faults.of = String::new();
         needs

@@ -123,7 +123,7 @@ impl Settings {
     }
 
     /// The whole as JSON.
-    pub(crate) fn json(&self, values: Map<String, Value>) -> Json {
+    pub(crate) fn json(&self, values: &Map<String, Value>) -> Json {
         let overrides: Map<String, Value> = self
             .overrides
             .iter()

@@ -36,8 +36,7 @@ impl PluginTools {
 
     fn offer(&self, does: Does) -> Option<Offer> {
         let (name, description, input, traits) = said(does);
-        let received =
-            json!({"name": name, "description": description, "parameters": input.clone()});
+        let received = json!({"name": name, "description": description, "parameters": input});
         let tool = Tool {
             name: ToolName::new(name).ok()?,
             title: None,
@@ -98,11 +97,12 @@ impl Execute {
         match self.plugins.reload(None).await {
             Ok(done) => {
                 let count = done.reloaded.len();
-                let mut message =
-                    format!("Reloaded {count} plugin{}", if count == 1 { "" } else { "s" });
-                if !done.failed.is_empty() {
-                    message += &format!("; not taken: {}", done.failed.join(", "));
-                }
+                let many = if count == 1 { "" } else { "s" };
+                let failed = match done.failed.as_slice() {
+                    [] => String::new(),
+                    names => format!("; not taken: {}", names.join(", ")),
+                };
+                let message = format!("Reloaded {count} plugin{many}{failed}");
                 Outcome::value(Json::of(
                     &json!({"status": "success", "reloaded": count, "message": message}),
                 ))

@@ -16,7 +16,7 @@ use crate::registry;
 use crate::settings::Settings;
 
 /// The longest that an example may take.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// What came of one example.
 #[derive(Debug, Clone, Serialize)]

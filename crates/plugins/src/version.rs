@@ -2,6 +2,7 @@
 
 mod module;
 mod needed;
+mod plan;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::manifest::{Declared, Kind, Manifest};
 use crate::parameters;
 use crate::process::{Host, Run, Told};
 use crate::settings::Settings;
+use plan::Plan;
 
 /// What runs Python plugins, told on its command line.
 const WORKER: &str = include_str!("worker.py");
@@ -57,98 +59,6 @@ pub(crate) struct Version {
     pub(crate) broken: bool,
 }
 
-/// What is known before anything runs.
-struct Plan {
-    place: String,
-    manifest: Manifest,
-    settings: Settings,
-    problems: Vec<Problem>,
-    /// Of each tool: why it is not offered.
-    off: Vec<Option<String>>,
-    broken: bool,
-}
-
-impl Plan {
-    fn new(content: &Content, place: &str, manifest: Manifest, settings: Settings) -> Self {
-        let mut problems: Vec<Problem> =
-            manifest.remarks.iter().map(|told| Problem::new(place, told.as_str())).collect();
-        let left = content.left_out.iter().take(10).map(|path| {
-            let told = format!("`{}` is left out", path.escape_debug());
-            Problem::new(place, told).fix("a plugin is regular files; put the file itself there")
-        });
-        problems.extend(left);
-        problems.extend(settings.problems.iter().cloned());
-        let known = |name: &String| manifest.tools.iter().any(|tool| tool.name == *name);
-        for name in settings.overrides.keys().filter(|name| !known(name)) {
-            let told =
-                format!("the settings name a tool `{}`, which is not there", name.escape_debug());
-            problems.push(Problem::new(place, told));
-        }
-        let on =
-            |tool: &Declared| settings.overrides.get(&tool.name).copied().unwrap_or(tool.enabled);
-        let off =
-            manifest.tools.iter().map(|tool| (!on(tool)).then(|| "it is switched off".to_owned()));
-        let off = off.collect();
-        Self { place: place.to_owned(), off, manifest, settings, problems, broken: false }
-    }
-
-    fn on(&self) -> bool {
-        self.settings.enabled.unwrap_or(self.manifest.enabled)
-    }
-
-    /// Switches all off that is not yet.
-    fn all_off(&mut self, why: &str) {
-        for off in &mut self.off {
-            off.get_or_insert_with(|| why.to_owned());
-        }
-    }
-
-    /// All off for something that is to be mended.
-    fn withheld(&mut self, why: &str, fix: Option<String>) {
-        self.problems.push(Problem { place: self.place.clone(), message: why.to_owned(), fix });
-        self.all_off(why);
-    }
-
-    fn tell(&mut self, told: &Told) {
-        self.broken |= !told.missing;
-        let fix = if told.missing {
-            "install it where the plugin runs, or switch the tool off"
-        } else {
-            "mend the plugin"
-        };
-        let Some(name) = &told.tool else {
-            return self.withheld(&told.message, Some(fix.to_owned()));
-        };
-        let place = format!("{} tool `{}`", self.place, name.escape_debug());
-        self.problems.push(Problem::new(place, told.message.clone()).fix(fix));
-        let at = self.manifest.tools.iter().position(|tool| tool.name == *name);
-        if let Some(off) = at.and_then(|at| self.off.get_mut(at)) {
-            off.get_or_insert_with(|| told.message.clone());
-        }
-    }
-
-    /// Finds the file of each module.
-    fn resolve(&mut self, content: &Content) {
-        let mut told = Vec::new();
-        let plugin = self.manifest.name.clone();
-        for tool in &mut self.manifest.tools {
-            match module::file(content, &tool.module, &plugin) {
-                Some(file) => tool.module = file,
-                None => told.push(Told {
-                    tool: Some(tool.name.clone()),
-                    missing: false,
-                    message: format!("there is no module `{}` in the folder", tool.module),
-                }),
-            }
-        }
-        told.iter().for_each(|told| self.tell(told));
-    }
-
-    fn wants_process(&self) -> bool {
-        self.off.iter().any(Option::is_none)
-    }
-}
-
 impl Maker {
     /// Makes a version of what is in a folder. What is wrong with it is in it; `Err` where there is no
     /// manifest that can be used.
@@ -171,7 +81,7 @@ impl Maker {
             plan.all_off("the plugin is switched off");
             None
         };
-        self.finish(plan, content.digest, grant, host)
+        Self::finish(plan, content.digest, grant, host)
     }
 
     async fn host(
@@ -181,6 +91,11 @@ impl Maker {
         grant: &Grant,
         values: &Value,
     ) -> Option<Arc<Host>> {
+        if matches!(plan.manifest.kind, Kind::Mcp(_)) {
+            let fix = "write the server as a source of its own: `sources: [{ name: …, mcp: { command: … } }]`";
+            plan.withheld("plugins of the kind mcp are not run yet", Some(fix.to_owned()));
+            return None;
+        }
         let allowed = match Allowed::of(&plan.manifest.needs, grant, &plan.manifest.name) {
             Ok(allowed) => Arc::new(allowed),
             Err((why, fix)) => {
@@ -201,7 +116,9 @@ impl Maker {
         }
         match self.begin(plan, content, (allowed, values)).await {
             Ok((host, told)) => {
-                told.iter().for_each(|told| plan.tell(told));
+                for told in &told {
+                    plan.tell(told);
+                }
                 Some(host)
             }
             Err(why) => {
@@ -268,13 +185,7 @@ impl Maker {
         })
     }
 
-    fn finish(
-        &self,
-        plan: Plan,
-        digest: Digest,
-        grant: &Grant,
-        host: Option<Arc<Host>>,
-    ) -> Version {
+    fn finish(plan: Plan, digest: Digest, grant: &Grant, host: Option<Arc<Host>>) -> Version {
         let Plan { manifest, settings, mut problems, mut off, broken, place } = plan;
         let (mut offers, mut aliases) = (Vec::new(), Vec::new());
         for (declared, off) in manifest.tools.iter().zip(&mut off) {

@@ -56,12 +56,11 @@ impl Declared {
         faults: &mut Faults,
     ) -> Option<Self> {
         faults.of = format!("Tool {index}: ");
-        let read = match tool.as_object() {
-            Some(fields) => Self::of(tool, fields, python, faults),
-            None => {
-                faults.tell("it must be an object");
-                None
-            }
+        let read = if let Some(fields) = tool.as_object() {
+            Self::of(tool, fields, python, faults)
+        } else {
+            faults.tell("it must be an object");
+            None
         };
         faults.of = String::new();
         read

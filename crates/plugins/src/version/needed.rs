@@ -9,7 +9,8 @@ use crate::grant::Allowed;
 use crate::manifest::{Kind, shown};
 use crate::process::Told;
 
-use super::{PATH, Plan};
+use super::PATH;
+use super::plan::Plan;
 
 /// One word of `dependencies`.
 enum Dependency<'a> {
@@ -54,7 +55,9 @@ pub(super) fn commands(plan: &mut Plan, allowed: &Allowed) {
         lacking.map(|it| told(Some(tool.name.clone()), it)).collect::<Vec<_>>()
     });
     let told: Vec<Told> = all.chain(each).collect();
-    told.iter().for_each(|told| plan.tell(told));
+    for told in &told {
+        plan.tell(told);
+    }
 }
 
 /// A program that the cage sees.

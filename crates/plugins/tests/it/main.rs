@@ -3,4 +3,5 @@
 mod calls;
 mod hostile;
 mod reload;
+mod speed;
 mod stage;

@@ -1,6 +1,8 @@
 //! The configuration as it is used: resolved, typed, checked. No variable, no relative path and no
 //! default is left open.
 
+mod plugins;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,6 +13,7 @@ use tool::{Secret, SourceName, Trust};
 use url::Url;
 
 use super::Place;
+pub use self::plugins::PluginsConfig;
 
 /// Time for one call where nothing is said (spec 0).
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -78,34 +81,6 @@ impl Default for NodesConfig {
     /// None is known, and each is trusted, as modules are: it has a key of its own.
     fn default() -> Self {
         Self { addresses: nodes::Addresses::default(), trust: Trust::Full }
-    }
-}
-
-/// Folders of tools that reload.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PluginsConfig {
-    /// Folders whose folders are plugins, absolute.
-    pub folders: Vec<PathBuf>,
-    /// How far they are trusted.
-    pub trust: Trust,
-    /// Where settings are, absolute; `None` for the data directory's.
-    pub settings: Option<PathBuf>,
-    /// The interpreter of Python plugins, absolute; `None` for the system's.
-    pub python: Option<PathBuf>,
-    /// What each is given, by name.
-    pub grants: BTreeMap<String, plugins::Grant>,
-}
-
-impl Default for PluginsConfig {
-    /// None; they are the operator's own folders, and trusted as tool files are.
-    fn default() -> Self {
-        Self {
-            folders: Vec::new(),
-            trust: Trust::Full,
-            settings: None,
-            python: None,
-            grants: BTreeMap::new(),
-        }
     }
 }
 

@@ -31,7 +31,7 @@ fn manifest() -> Value {
         "tools": [
             tool("which", json!({})),
             tool("add", json!({"a": number, "b": {"type": "integer"}})),
-            tool("read_file", json!({"path": {"type": "string"}})),
+            tool("read_file", json!({"path": {"type": "string", "required": true}})),
         ],
     })
 }

@@ -52,6 +52,8 @@ pub(crate) struct Setup {
     pub(crate) store: Option<Arc<dyn Store>>,
     /// The registry of nodes' tools.
     pub(crate) nodes: Option<Arc<dyn tool::node::Nodes>>,
+    /// The plugins.
+    pub(crate) plugins: Option<Arc<dyn tool::plugin::Plugins>>,
 }
 
 pub(crate) struct Server {
@@ -117,7 +119,7 @@ impl Server {
             max_body: server::MAX_BODY,
             notices: setup.notices,
             nodes: setup.nodes,
-            plugins: None,
+            plugins: setup.plugins,
             secret: setup.secret.unwrap_or_else(|| Secret::new("key")),
             hosts: setup.hosts,
         });

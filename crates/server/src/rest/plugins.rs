@@ -120,7 +120,7 @@ fn may(principal: &Principal) -> Result<(), ApiError> {
     Err(ApiError::new(Code::Forbidden, "the key lacks the right `sources:refresh`"))
 }
 
-fn told(fault: PluginFault) -> ApiError {
+fn told(fault: &PluginFault) -> ApiError {
     let message = fault.to_string();
     match fault {
         PluginFault::Missing(_) => ApiError::new(Code::NotFound, message),
@@ -144,7 +144,8 @@ async fn reload(
     Body(body): Body<ReloadBody>,
 ) -> Result<Reply<ReloadReply>, ApiError> {
     may(&principal)?;
-    let done = plugins(&doors)?.reload(body.plugin.as_deref()).await.map_err(told)?;
+    let done =
+        plugins(&doors)?.reload(body.plugin.as_deref()).await.map_err(|fault| told(&fault))?;
     let plugins = seen(&doors, &principal)?;
     Ok(Reply(ReloadReply { reloaded: done.reloaded, failed: done.failed, plugins }))
 }
@@ -155,7 +156,7 @@ async fn settings(
     Path(name): Path<String>,
 ) -> Result<Reply<SettingsReply>, ApiError> {
     may(&principal)?;
-    let settings = plugins(&doors)?.settings(&name).map_err(told)?;
+    let settings = plugins(&doors)?.settings(&name).map_err(|fault| told(&fault))?;
     Ok(Reply(SettingsReply { plugin: name, settings }))
 }
 
@@ -170,7 +171,10 @@ async fn set_settings(
     if principal.caller().agent {
         return Err(ApiError::new(Code::Forbidden, "settings are a person's to change"));
     }
-    let settings = plugins(&doors)?.set_settings(&name, &Json::of(&body)).await.map_err(told)?;
+    let settings = plugins(&doors)?
+        .set_settings(&name, &Json::of(&body))
+        .await
+        .map_err(|fault| told(&fault))?;
     Ok(Reply(SettingsReply { plugin: name, settings }))
 }
 

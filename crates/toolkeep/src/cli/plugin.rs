@@ -34,7 +34,7 @@ impl Plugin {
             Self::Settings(command) => command.run(context, ui).await,
             Self::New(command) => command.run(ui),
             Self::Test(command) => command.run(context, ui).await,
-            Self::Schema(command) => command.run(ui),
+            Self::Schema(schema::Schema {}) => schema::Schema::print(ui),
         }
     }
 }

@@ -12,8 +12,8 @@ use guard::sandbox::Tier;
 use tool::{Secret, SourceName, Trust};
 use url::Url;
 
-use super::Place;
 pub use self::plugins::PluginsConfig;
+use super::Place;
 
 /// Time for one call where nothing is said (spec 0).
 const TIMEOUT: Duration = Duration::from_secs(30);

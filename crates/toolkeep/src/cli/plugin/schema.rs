@@ -13,7 +13,7 @@ Example:
 pub(in crate::cli) struct Schema {}
 
 impl Schema {
-    pub(super) fn run(self, ui: &mut Ui) -> Result<Exit, Failure> {
+    pub(super) fn print(ui: &mut Ui) -> Result<Exit, Failure> {
         ui.document(plugins::SCHEMA.to_owned())?;
         Ok(Exit::Done)
     }

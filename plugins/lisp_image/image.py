@@ -54,7 +54,7 @@ class Image:
             command += ["--core", core]
             environment["SBCL_HOME"] = os.path.dirname(core)
         size = toolkeep.settings.get("heap_mb", 512)
-        command += ["--dynamic-space-size", f"{size}MB", "--noinform", "--disable-ldb", "--no-sysinit", "--no-userinit"]
+        command += ["--dynamic-space-size", f"{size}MB", "--noinform", "--disable-ldb", "--no-sysinit", "--no-userinit", "--disable-debugger"]
         command += ["--load", os.path.join(toolkeep.folder, "image.lisp")]
         self.child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

@@ -51,7 +51,8 @@ async fn server(home: &Home) -> (Server, Client) {
 #[tokio::test]
 async fn an_image_is_looked_into_and_evaluated_in() {
     let work = tempfile::tempdir().unwrap();
-    let (server, agent) = server(&home(&work.path().canonicalize().unwrap())).await;
+    let home = home(&work.path().canonicalize().unwrap());
+    let (server, agent) = server(&home).await;
     hold(&agent, &[
         ("get_last_error", json!({}), "No recent errors recorded."),
         ("get_repl_history", json!({}), "No REPL history available."),
@@ -95,7 +96,8 @@ async fn an_agent_finds_a_caller_and_the_hunk_that_a_person_accepts_answers_diff
     let folder = work.path().canonicalize().unwrap();
     let before = "(defun rate () 1)\n(defun price (x) (* x (rate)))\n";
     std::fs::write(folder.join("a.lisp"), before).unwrap();
-    let (server, agent) = server(&home(&folder)).await;
+    let home = home(&folder);
+    let (server, agent) = server(&home).await;
     hold(
         &agent,
         &[

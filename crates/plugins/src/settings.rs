@@ -269,7 +269,7 @@ mod tests {
         let settings = Settings::read(at, "p");
         assert_eq!(settings.enabled, Some(false));
         assert_eq!(settings.overrides, BTreeMap::from([("a".to_owned(), false)]));
-        assert_eq!(Value::from(settings.custom.clone()), json!({"most": 2, "directory": "/d"}));
+        assert_eq!(Value::from(settings.custom), json!({"most": 2, "directory": "/d"}));
         for bad in [json!({"custom_config": {"most": 0}}), json!({"enabled": "no"}), json!([])] {
             assert!(matches!(change(bad), Err(Unchanged::Unfit(_))));
         }

@@ -19,7 +19,7 @@ use tool::{
 };
 
 /// The longest that anything here may take.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
 struct Ticking(Instant);
@@ -149,12 +149,12 @@ pub(crate) fn manifest(plugin: &str, tools: &[(&str, Value)]) -> Value {
 /// What a tool answers, or why it fails.
 pub(crate) async fn called(offer: &Offer, args: Value) -> Result<Value, String> {
     match tried(offer, args, SOON).await {
-        Ok(outcome) => value(outcome),
+        Ok(outcome) => value(&outcome),
         Err(error) => Err(format!("{}: {}", error.code, error.message)),
     }
 }
 
-fn value(outcome: Outcome) -> Result<Value, String> {
+fn value(outcome: &Outcome) -> Result<Value, String> {
     let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
     if outcome.is_error { Err(json.value().as_str().unwrap().to_owned()) } else { Ok(json.value()) }
 }

@@ -98,4 +98,4 @@ const OLD_SDK: &str = "mcp==1.30.0";
 
 /// Programs that some of the servers need, and Debian's packages of them.
 pub(crate) const DEBIAN: &[(&str, &str)] =
-    &[("git", "git"), ("redis-server", "redis-server"), ("chromium", "chromium")];
+    &[("git", "git"), ("redis-server", "redis-server"), ("chromium", "chromium"), ("sbcl", "sbcl")];

@@ -17,6 +17,8 @@ pub struct Catalog {
     shelves: Vec<Arc<Shelf>>,
     tools: Vec<Arc<Entry>>,
     by_name: Map<String, usize>,
+    /// Second names, where no tool has them as its own.
+    aliases: Map<String, usize>,
     refused: Vec<(SourceName, Problem)>,
 }
 
@@ -51,6 +53,14 @@ impl Catalog {
             let told = shelf.tools.iter().filter_map(|entry| taken.title(entry));
             catalog.refused.extend(told.map(|problem| (shelf.source.clone(), problem)));
         }
+        for (alias, name) in shelves.iter().flat_map(|shelf| &shelf.aliases) {
+            // A name that looks like another's would be a disguise, as it is for tools.
+            let free =
+                !catalog.aliases.contains_key(alias.as_str()) && taken.is_free(alias.as_str());
+            if let Some(at) = catalog.by_name.get(name.as_str()).filter(|_| free) {
+                catalog.aliases.insert(alias.to_string(), *at);
+            }
+        }
         catalog.shelves = shelves;
         catalog.place(elsewhere);
         catalog
@@ -75,9 +85,9 @@ impl Catalog {
         }
     }
 
-    /// A tool and its place in the catalog.
+    /// A tool and its place in the catalog, by its name or by a second one that leads to it.
     pub fn find(&self, name: &str) -> Option<(usize, &Arc<Entry>)> {
-        let at = *self.by_name.get(name)?;
+        let at = *self.by_name.get(name).or_else(|| self.aliases.get(name))?;
         self.tools.get(at).map(|entry| (at, entry))
     }
 
@@ -142,6 +152,11 @@ impl<'a> Taken<'a> {
             self.0.entry(look).or_insert(entry);
         }
         Ok(())
+    }
+
+    /// Whether no tool has this name, or one that looks like it.
+    fn is_free(&self, name: &str) -> bool {
+        !looks(name).any(|look| self.0.contains_key(&look))
     }
 
     /// A title in other letters that reads as another source's tool. Plain titles may: "Search" is no

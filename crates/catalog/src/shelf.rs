@@ -89,6 +89,8 @@ pub struct Shelf {
     pub problems: Vec<Problem>,
     /// Since when this is only remembered.
     pub stale_since: Option<Wall>,
+    /// Second names of its tools, each with the tool's own.
+    pub aliases: Vec<(ToolName, ToolName)>,
 }
 
 impl Shelf {
@@ -111,6 +113,7 @@ impl Shelf {
             said: None,
             problems: Vec::new(),
             stale_since: None,
+            aliases: Vec::new(),
         }
     }
 
@@ -125,13 +128,14 @@ impl Shelf {
     /// executor changed.
     #[must_use]
     pub fn listed(&self, org: &Org, listing: Listing) -> Self {
-        let Listing { revision, offers, problems, stale_since, about } = listing;
+        let Listing { revision, offers, problems, stale_since, about, aliases } = listing;
         let state = if stale_since.is_some() { State::Stale } else { State::Ok };
         let empty = Self::starting(self.source.clone(), self.kind, self.trust);
         let durability = self.durability;
         let instructions = about.as_ref().and_then(Beside::instructions);
         let said = about.map(|about| about.definition_made_visible().unwrap_or(about));
-        let mut next = Self { durability, state, revision, said, problems, stale_since, ..empty };
+        let mut next =
+            Self { durability, state, revision, said, problems, stale_since, aliases, ..empty };
         next.beside.extend(instructions.map(Arc::new));
         let mut seen: HashMap<ToolName, Arc<Entry>> = HashMap::new();
         for offer in offers {

@@ -110,6 +110,15 @@ impl Keeper {
         Some((sourced, wires))
     }
 
+    /// Takes one away; dropping its `asked` sender ends its task.
+    pub(crate) fn remove(&self, name: &SourceName) {
+        let mut sources = self.lock();
+        if sources.running.remove(name).is_some() {
+            sources.order.retain(|other| other != name);
+            self.publish(&sources);
+        }
+    }
+
     /// Puts a shelf in its place, unless its source was taken away or started anew meanwhile. Resolves
     /// when the catalog has it: at once, or with the others that come for the first time just then.
     pub(crate) async fn put(&self, shelf: Shelf, of: &watch::Sender<u64>) {

@@ -150,6 +150,11 @@ impl Intake {
         self.begin(source.and_then(|source| self.keeper.add(source)));
     }
 
+    /// Takes a source away, with what it offers; its children are gone a little later.
+    pub fn remove(&self, name: &SourceName) {
+        self.keeper.remove(name);
+    }
+
     fn begin(&self, new: impl IntoIterator<Item = (Sourced, Wires)>) {
         for (sourced, wires) in new {
             let (keeper, times) = (Arc::clone(&self.keeper), self.times);

@@ -12,10 +12,11 @@ use tool::CallerType;
 /// Names that a script has already.
 const TAKEN: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
-    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in",
-    "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with",
-    "yield", "TOOL", "CALL", "print", "len", "str", "int", "float", "list", "dict", "set", "sum",
-    "min", "max", "abs", "all", "any", "sorted", "range", "round", "type", "open", "eval", "exec",
+    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
+    "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while",
+    "with", "yield", "TOOL", "CALL", "print", "len", "str", "int", "float", "list", "dict", "set",
+    "sum", "min", "max", "abs", "all", "any", "sorted", "range", "round", "type", "open", "eval",
+    "exec",
 ];
 /// Tools that hand the work to another: never part of a program (spec 3).
 const ROUTING: &[&str] = &["delegate", "escalate"];
@@ -79,9 +80,10 @@ impl Functions {
 
     /// By function name, or by the tool's own.
     pub(crate) fn find(&self, name: &str) -> Option<&Function> {
-        self.0.get(name).or_else(|| self.0.get(&python(name))).filter(|function| {
-            function.tool() == name || python(function.tool()) == name
-        })
+        self.0
+            .get(name)
+            .or_else(|| self.0.get(&python(name)))
+            .filter(|function| function.tool() == name || python(function.tool()) == name)
     }
 
     /// Those whose name stands somewhere in `code`, also within a text.
@@ -116,7 +118,8 @@ fn signature(name: &str, function: &Function) -> String {
     let input = function.entry.tool.input.value();
     let required = input.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let parameter = |name: &String| {
-        let kind = input.get("properties").and_then(|it| it.get(name)).and_then(|it| it.get("type"));
+        let kind =
+            input.get("properties").and_then(|it| it.get(name)).and_then(|it| it.get("type"));
         let kind = match kind.and_then(Value::as_str) {
             Some("string") => ": str",
             Some("integer") => ": int",

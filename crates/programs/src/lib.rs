@@ -27,10 +27,10 @@ use tool::{CallId, Clock, Code, Store};
 
 use functions::Cached;
 use keep::{Index, Kept};
-use program::{Program, State};
 pub use program::Begin;
-pub use script::Mode;
+use program::{Program, State};
 pub use script::Interpreter;
+pub use script::Mode;
 pub use tools::{names, tools};
 
 /// Programs that ended and were never kept, for those who ask later.
@@ -278,7 +278,10 @@ impl Programs {
                     waiting += 1;
                     self.index().waits(&kept);
                 }
-                _ => keep::forget_old(self.parts.store.as_ref(), &kept, self.parts.clock.wall()).await,
+                _ => {
+                    keep::forget_old(self.parts.store.as_ref(), &kept, self.parts.clock.wall())
+                        .await
+                }
             }
         }
         Ok(waiting)
@@ -342,7 +345,9 @@ impl Programs {
                 Some(who) => who,
                 None => return Ok(()),
             },
-            Holder::Gone => return self.ended(kept, "its caller's credential is no longer good").await,
+            Holder::Gone => {
+                return self.ended(kept, "its caller's credential is no longer good").await;
+            }
         };
         let narrowing: Narrowing = kept.program.narrowed.clone().into();
         let who = now.lowered(caller.level).narrowed(&narrowing);

@@ -87,9 +87,10 @@ impl Leg<'_> {
         let started = self.programs.parts.clock.mono();
         let came = match at {
             At::Python { state, functions: names, .. } => {
-                let first = settled.into_iter().next().ok_or_else(|| {
-                    Failure::new(Code::Internal, "the program waits for nothing")
-                })?;
+                let first = settled
+                    .into_iter()
+                    .next()
+                    .ok_or_else(|| Failure::new(Code::Internal, "the program waits for nothing"))?;
                 python::go_on(self, &mut kept, (state, names, first), &functions).await
             }
             At::Waves { plan, values, last, wave, done, held } => {
@@ -106,8 +107,8 @@ impl Leg<'_> {
         let named = functions.named_in(&program.code);
         let plan = self.plan(program, &named).await?;
         let view = self.gateway.view(self.who, CallerType::Chain);
-        let empty = Args::check("{}")
-            .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
+        let empty =
+            Args::check("{}").map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
         let mut decisions = BTreeMap::new();
         for name in &plan.called {
             let Some(function) = functions.find(name) else { continue };
@@ -131,9 +132,7 @@ impl Leg<'_> {
     ) -> Result<Plan, Failure> {
         let functions: BTreeMap<String, Traits> = named
             .iter()
-            .map(|(name, it)| {
-                (name.clone(), Traits { read_only: it.read_only(), chain: it.chain })
-            })
+            .map(|(name, it)| (name.clone(), Traits { read_only: it.read_only(), chain: it.chain }))
             .collect();
         let asked = Asked::Plan {
             code: &program.code,
@@ -154,7 +153,10 @@ impl Leg<'_> {
         let stepping = self.programs.parts.interpreter.step(Json::of(asked));
         let answer = stepping.await.map_err(|why| Failure::new(Code::InvalidArguments, why))?;
         answer.read().map_err(|error| {
-            Failure::new(Code::Internal, format!("the interpreter answered something else: {error}"))
+            Failure::new(
+                Code::Internal,
+                format!("the interpreter answered something else: {error}"),
+            )
         })
     }
 

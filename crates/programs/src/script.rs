@@ -27,8 +27,16 @@ pub(crate) enum Asked<'a> {
         parallel: bool,
         parallel_mutations: bool,
     },
-    Begin { code: &'a str, inputs: &'a Map<String, Value>, functions: &'a [String] },
-    GoOn { state: &'a str, functions: &'a [String], came: &'a Came },
+    Begin {
+        code: &'a str,
+        inputs: &'a Map<String, Value>,
+        functions: &'a [String],
+    },
+    GoOn {
+        state: &'a str,
+        functions: &'a [String],
+        came: &'a Came,
+    },
 }
 
 /// What planning needs of a function.
@@ -83,9 +91,21 @@ pub(crate) enum Kind {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answered {
-    Call { function: String, args: Vec<Value>, kwargs: Map<String, Value>, state: String, printed: String },
-    Done { value: Value, printed: String },
-    Raised { message: String, printed: String },
+    Call {
+        function: String,
+        args: Vec<Value>,
+        kwargs: Map<String, Value>,
+        state: String,
+        printed: String,
+    },
+    Done {
+        value: Value,
+        printed: String,
+    },
+    Raised {
+        message: String,
+        printed: String,
+    },
 }
 
 /// What a script calls, and in which waves.

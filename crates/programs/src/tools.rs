@@ -7,17 +7,18 @@ use builtins::{Builtin, Registry};
 use gateway::Gateway;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tool::{
-    Boxed, CallId, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step,
-};
+use tool::{Boxed, CallId, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
 
 use crate::{Begin, Mode, Programs, Running};
 
 /// Calls of a program that names no number.
 const CALLS: usize = 200;
 
-const TOOLS: &[(&str, Does)] =
-    &[("run_program", Does::Run), ("program_status", Does::Show), ("get_chainable_tools", Does::List)];
+const TOOLS: &[(&str, Does)] = &[
+    ("run_program", Does::Run),
+    ("program_status", Does::Show),
+    ("get_chainable_tools", Does::List),
+];
 
 static DECLARED: LazyLock<Registry> = LazyLock::new(declared);
 

@@ -11,11 +11,12 @@ mod health;
 mod joining;
 mod keys;
 mod nodes;
-pub(crate) mod programs;
 pub(crate) mod openapi;
 mod orgs;
 mod personas;
 mod pins;
+mod plugins;
+pub(crate) mod programs;
 mod records;
 mod roles;
 pub(crate) mod route;
@@ -63,6 +64,7 @@ fn keyed() -> Vec<route::Route> {
         records::routes(),
         sources::routes(),
         pins::routes(),
+        plugins::routes(),
         keys::routes(),
         users::routes(),
         personas::routes(),

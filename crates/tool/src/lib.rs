@@ -15,6 +15,7 @@ pub mod map;
 pub mod name;
 pub mod node;
 pub mod outcome;
+pub mod plugin;
 pub mod secret;
 pub mod source;
 pub mod store;

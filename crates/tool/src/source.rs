@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Boxed, Executor, Item, Json, SourceName, Wall};
+use crate::{Boxed, Executor, Item, Json, SourceName, ToolName, Wall};
 
 /// Where tools come from: a tool file, an HTTP module, an MCP server, a node, the built-ins.
 ///
@@ -121,6 +121,8 @@ pub struct Listing {
     /// What the source says of itself, in MCP's words: its `initialize` or `server/discover` result, as
     /// it came.
     pub about: Option<Json>,
+    /// Second names of tools, each with the tool's own: they lead to it where nothing else has them.
+    pub aliases: Vec<(ToolName, ToolName)>,
 }
 
 /// An item and what runs it: shown and run are one value.

@@ -21,6 +21,7 @@ mod node;
 mod org;
 mod persona;
 mod pin;
+mod plugin;
 mod policy;
 mod program;
 mod record;
@@ -92,6 +93,8 @@ enum Command {
     Pin(pin::Pin),
     #[command(subcommand)]
     Module(module::Module),
+    #[command(subcommand)]
+    Plugin(plugin::Plugin),
     #[command(subcommand)]
     Model(model::Model),
     #[command(subcommand)]
@@ -181,6 +184,7 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::Source(command) => command.run(&context, ui).await,
             Command::Pin(command) => command.run(&context, ui).await,
             Command::Module(command) => command.run(&context, ui).await,
+            Command::Plugin(command) => command.run(&context, ui).await,
             Command::Model(command) => command.run(&context, ui),
             Command::Persona(command) => command.run(&context, ui).await,
             Command::Role(command) => command.run(&context, ui).await,

@@ -30,8 +30,9 @@ pub use environment::Environment;
 pub use fault::{Fault, Faults, Place};
 pub use high::{
     ApprovalsConfig, BuiltinsConfig, Config, FolderConfig, IssuerConfig, KubernetesConfig,
-    LimitsConfig, McpCommand, NodesConfig, OAuthConfig, OAuthProof, PerCallerConfig, SearchConfig,
-    ServerConfig, SourceConfig, SourceDurability, SourceKind, TokensConfig, Tools, WebhookConfig,
+    LimitsConfig, McpCommand, NodesConfig, OAuthConfig, OAuthProof, PerCallerConfig, PluginsConfig,
+    SearchConfig, ServerConfig, SourceConfig, SourceDurability, SourceKind, TokensConfig, Tools,
+    WebhookConfig,
 };
 pub(crate) use nearest::nearest;
 pub use schema::schema;

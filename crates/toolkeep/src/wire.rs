@@ -14,6 +14,7 @@ mod issuers;
 mod listen;
 mod manifests;
 mod places;
+mod plugged;
 mod programs;
 mod sources;
 mod unusable;
@@ -50,6 +51,7 @@ use early::Early;
 use internals::Inside;
 use listen::{bind, grpc_door};
 use manifests::Kept;
+use plugged::Plugged;
 use sources::{Ways, Workshop};
 
 /// How long a server that listens waits for its sources before it says so. One that takes longer comes
@@ -139,6 +141,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = app.seals.tend() => {}
             () = app.workshop.cluster.follow(&app.intake) => {}
             () = app.workshop.programs.tend() => {}
+            () = app.workshop.plugged.follow() => {}
         }
         app.end().await;
         // Sources may have something that runs there: theirs comes to its end first.
@@ -230,6 +233,7 @@ async fn assemble(
     // It is set here and nowhere else.
     drop(workshop.inside.set(inside(&gateway, &records)));
     workshop.programs.over(&gateway);
+    workshop.plugged.listed_by(&intake);
     let doors = Doors::new(Parts {
         gateway: Arc::clone(&gateway),
         intake: Arc::clone(&intake),
@@ -243,6 +247,7 @@ async fn assemble(
         notices: held::notices(config),
         nodes: Some(workshop.cluster.registry()),
         programs: Some(programs::door(&workshop.programs)),
+        plugins: Some(Arc::clone(&workshop.plugged) as Arc<dyn tool::plugin::Plugins>),
         secret: mac_key,
     });
     Ok(App { doors, intake, gateway, ledger, credentials, workshop, manifests, keys, hooks, seals })
@@ -262,13 +267,15 @@ async fn ways(
     let at = (Arc::clone(&store), Arc::clone(&clock));
     let authority = cluster::authority(keys, &clock).await;
     let cluster = Cluster::open(&start.config.nodes, at, (&egress, authority)).await?;
-    let kept = Kept::new(&start.config, (keys, store), egress.clone(), clock).await?;
     let data = start.held.data();
+    let plugged =
+        Plugged::open(&start.config, (data.path(), launcher()), (&egress, &clock)).await?;
+    let kept = Kept::new(&start.config, (keys, store), egress.clone(), clock).await?;
     let files = files::Own { data: data.path().to_owned(), work: data.work() };
     let cages = Arc::new(Cages::new(launcher(), files::place(&files), start.config.server.cage));
     let manifests = Arc::clone(&kept.manifests);
     let programs = programs::programs(start, (keys, kept_programs), &cages);
-    let ways = Ways { egress, files, cages, manifests, tokens, cluster, programs };
+    let ways = Ways { egress, files, cages, manifests, tokens, cluster, programs, plugged };
     Ok((ways, kept, sealed))
 }
 
@@ -318,6 +325,7 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>, said: &mut bool) {
                     tracing::error!(%error, "the personas are not read anew");
                 }
                 app.workshop.cluster.take(&config.nodes);
+                app.workshop.plugged.take(config);
                 let sources = app.workshop.build(config, &Faults::default());
                 // No tool of the old sources under the new rules, and none of the new under the old.
                 app.intake.set_with(sources, &config.policy);
@@ -356,6 +364,7 @@ impl App {
         self.workshop.programs.drain().await;
         self.gateway.drain().await;
         self.intake.close().await;
+        self.workshop.plugged.close().await;
         let ledger = self.ledger;
         // Waits for the last sync.
         drop(tokio::task::spawn_blocking(move || ledger.close()).await);

@@ -60,7 +60,13 @@ enum Kind {
 #[serde(rename_all = "snake_case")]
 enum Answered {
     /// It wants a call.
-    Call { function: String, args: Vec<Value>, kwargs: Map<String, Value>, state: String, printed: String },
+    Call {
+        function: String,
+        args: Vec<Value>,
+        kwargs: Map<String, Value>,
+        state: String,
+        printed: String,
+    },
     /// It has ended.
     Done { value: Value, printed: String },
     /// It has ended with an exception.
@@ -115,9 +121,8 @@ fn begin(
         .max_recursion_depth(DEPTH)
         .max_suspensions(SUSPENSIONS);
     let program = MontyRun::new(code, SCRIPT, names, CompileOptions::default());
-    Ok(program.and_then(|program| {
-        program.start(values, ResourceTracker::new(limits), printing(printed))
-    }))
+    Ok(program
+        .and_then(|program| program.start(values, ResourceTracker::new(limits), printing(printed))))
 }
 
 /// The call that a kept state stopped at.
@@ -149,7 +154,11 @@ fn resumed(call: FunctionCall, came: Came, printed: &mut String) -> Result<Progr
 }
 
 /// To the next call of a tool, or to the end: names are told, and what else it asks for is not there.
-fn ran(mut progress: Progress, functions: &[String], printed: &mut String) -> Result<Answered, String> {
+fn ran(
+    mut progress: Progress,
+    functions: &[String],
+    printed: &mut String,
+) -> Result<Answered, String> {
     loop {
         let text = std::mem::take(printed);
         match progress {

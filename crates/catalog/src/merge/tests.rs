@@ -190,3 +190,28 @@ fn one_definition_in_several_places_is_one_tool_and_another_is_a_name_that_is_ta
     let told = |source: &str| catalog.problems(&SourceName::new(source).unwrap()).count();
     assert_eq!((told("b"), told("c"), told("d")), (0, 1, 1));
 }
+
+#[test]
+fn a_second_name_leads_to_its_tool_where_nothing_else_has_it() {
+    let name = |name: &str| tool::ToolName::new(name).unwrap();
+    let aliased = |source: &str, tools: &[&str]| {
+        let full = |tool: &&str| format!("{source}.{tool}");
+        let offers = tools.iter().map(|tool| offer(&full(tool), source)).collect();
+        let aliases = tools.iter().map(|tool| (name(tool), name(&full(tool)))).collect();
+        let listing = Listing { offers, aliases, ..Listing::default() };
+        Arc::new(empty(source).listed(&Org::default(), listing))
+    };
+    let shelves = vec![
+        aliased("p", &["read_file", "list_dir", "look"]),
+        aliased("q", &["list_dir", "gone"]),
+        Arc::new(shelf("builtin", vec![offer("read_file", "builtin"), offer("Iook", "builtin")])),
+    ];
+    let catalog = Catalog::merge(1, shelves);
+    let found = |name: &str| catalog.find(name).map(|(_, entry)| entry.key.name.to_string());
+    assert_eq!(found("read_file").unwrap(), "read_file");
+    assert_eq!(found("list_dir").unwrap(), "p.list_dir");
+    assert_eq!(found("gone").unwrap(), "q.gone");
+    assert_eq!(found("q.list_dir").unwrap(), "q.list_dir");
+    assert_eq!(found("look"), None, "it looks like `Iook`");
+    assert_eq!(names(&catalog).len(), 7, "a second name is no second tool");
+}

@@ -12,6 +12,7 @@ use rustix::process::{DumpableBehavior, Pid};
 
 use super::init::{self, Inside};
 use super::steps::{self, Act};
+use super::view::Held;
 use super::{Cage, Tier, held, sys, weigh};
 use crate::process::wire::{Order, Report};
 
@@ -69,12 +70,10 @@ pub(crate) fn begin(order: Order, cage: Cage, streams: [OwnedFd; 3]) -> Result<B
         (false, true) => Some(told("its program", opened(Path::new(&order.command)))?),
         (false, false) => None,
     };
-    let mut work = None;
+    let mut ready = Held::default();
     if rustix::process::geteuid().is_root() {
-        if let (Tier::Whole, Some(path)) = (cage.tier, &cage.work) {
-            // Where the file system cannot do it, the cage has what `nobody` may.
-            let tree = held::mapped(path).or_else(|_| held::plain(path));
-            work = Some(told("its working folder", tree)?);
+        if cage.tier == Tier::Whole {
+            ready = told("its folders", before(&cage))?;
         }
         told("its user", sys::become_user(held::NOBODY))?;
         // Changing users hides /proc/self from oneself.
@@ -91,7 +90,7 @@ pub(crate) fn begin(order: Order, cage: Cage, streams: [OwnedFd; 3]) -> Result<B
     };
     let others = if whole { 0 } else { weigh::tasks_of(user.0) };
     let act = Act { order, cage, binary, streams, scratch, others };
-    let begun = if whole { first(Wanted(act, work, user)) } else { alone(act) };
+    let begun = if whole { first(Wanted(act, ready, user)) } else { alone(act) };
     let (main, report, lifeline) = begun.inspect_err(|_| {
         if let Some(folder) = &made {
             let _kept = std::fs::remove_dir(folder);
@@ -100,15 +99,31 @@ pub(crate) fn begin(order: Order, cage: Cage, streams: [OwnedFd; 3]) -> Result<B
     Ok(Begun { main, whole, report, scratch: made, _lifeline: lifeline })
 }
 
+/// The trees of a cage's own folders, taken as the superuser.
+fn before(cage: &Cage) -> io::Result<Held> {
+    let mut ready = Held::default();
+    if let Some(path) = &cage.work {
+        // Where the file system cannot do it, the cage has what `nobody` may.
+        ready.work = Some(held::mapped(path).or_else(|_| held::plain(path))?);
+    }
+    for path in &cage.readable {
+        // A link stands for itself, and what is not there is left out, as for any other user.
+        if path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink()) {
+            ready.readable.push((path.clone(), held::readable(path)?));
+        }
+    }
+    Ok(ready)
+}
+
 /// What the first process is made of.
-struct Wanted(Act, Option<OwnedFd>, (u32, u32));
+struct Wanted(Act, Held, (u32, u32));
 
 type Parts = (Pid, File, OwnedFd);
 
-fn first(Wanted(act, work, user): Wanted) -> Result<Parts, String> {
+fn first(Wanted(act, ready, user): Wanted) -> Result<Parts, String> {
     let (heard, report) = told("a pipe", rustix::pipe::pipe_with(PipeFlags::CLOEXEC))?;
     let (lifeline, held) = told("a pipe", rustix::pipe::pipe_with(PipeFlags::CLOEXEC))?;
-    let inside = Inside { act, work, report: report.into(), lifeline, user };
+    let inside = Inside { act, held: ready, report: report.into(), lifeline, user };
     // The closure owns it: dropped on this side, so that the pipes end where the first process does.
     let main = sys::fork_into(sys::NEW_ALL, move || init::run(inside));
     let main = told("namespaces", main)?;

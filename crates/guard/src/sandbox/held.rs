@@ -24,6 +24,17 @@ pub(super) fn mapped(path: &Path) -> io::Result<OwnedFd> {
     Ok(tree)
 }
 
+/// A tree that is only read, with the owners of [`mapped`] where the file system can do it. It is taken
+/// while this still is the superuser: what leads to it may be closed to `nobody`.
+pub(super) fn readable(path: &Path) -> io::Result<OwnedFd> {
+    let tree = super::view::tree(path, super::view::FIXED | libc::MOUNT_ATTR_NODEV)?;
+    let owned =
+        owners().and_then(|owners| sys::mount_attributes(tree.as_fd(), 0, Some(owners.as_fd())));
+    // Without, the cage has what `nobody` may.
+    drop(owned);
+    Ok(tree)
+}
+
 /// The tree at `path` as it is.
 pub(super) fn plain(path: &Path) -> io::Result<OwnedFd> {
     let attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOEXEC;

@@ -20,8 +20,8 @@ const WEIGHED: i64 = 50;
 /// What the first process is made with.
 pub(super) struct Inside {
     pub(super) act: Act,
-    /// The working folder's tree, where it was made beforehand.
-    pub(super) work: Option<OwnedFd>,
+    /// Its own folders, where they were made beforehand.
+    pub(super) held: view::Held,
     /// To the supervisor: how it began and how it ended, a line each.
     pub(super) report: File,
     /// Closed at its other end when the supervisor is gone.
@@ -56,7 +56,7 @@ fn prepare(inside: &mut Inside) -> Result<Pid, String> {
     told("its session", rustix::process::setsid())?;
     told("user namespace", map(inside.user))?;
     told("its name", sys::name_machine("cage"))?;
-    told("its view of files", view::enter(&inside.act.cage, inside.work.take()))?;
+    told("its view of files", view::enter(&inside.act.cage, std::mem::take(&mut inside.held)))?;
     told("its rights", sys::drop_capabilities())?;
     told("its rights", rustix::thread::set_no_new_privs(true))?;
     let hidden = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
@@ -74,7 +74,8 @@ fn prepare(inside: &mut Inside) -> Result<Pid, String> {
 fn keep(inside: &Inside) -> io::Result<()> {
     let act = &inside.act;
     let mut kept: Vec<i32> = act.streams.iter().map(AsRawFd::as_raw_fd).collect();
-    kept.extend(act.binary.iter().chain(&inside.work).map(AsRawFd::as_raw_fd));
+    kept.extend(act.binary.iter().chain(&inside.held.work).map(AsRawFd::as_raw_fd));
+    kept.extend(inside.held.readable.iter().map(|(_, tree)| tree.as_raw_fd()));
     kept.extend([inside.report.as_raw_fd(), inside.lifeline.as_raw_fd()]);
     sys::close_but(&kept)?;
     let null = File::options().read(true).write(true).open("/dev/null")?;

@@ -26,7 +26,7 @@ const SETTINGS: [&str; 2] = ["/etc/ld.so.cache", "/etc/alternatives"];
 /// Any folder will do to build in; the first that is there.
 const SITES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
 
-const FIXED: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID;
+pub(super) const FIXED: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID;
 const WRITTEN: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOEXEC;
 
 /// Users that programs ask for: the one there is.
@@ -42,6 +42,15 @@ const LINKS: [(&str, &str); 5] = [
     ("dev/stderr", "/proc/self/fd/2"),
     ("dev/shm", "/tmp"),
 ];
+
+/// Trees of a cage's own folders, made while its maker still was the superuser.
+#[derive(Default)]
+pub(super) struct Held {
+    /// The working folder.
+    pub(super) work: Option<OwnedFd>,
+    /// Those that are only read, by their paths.
+    pub(super) readable: Vec<(PathBuf, OwnedFd)>,
+}
 
 /// One thing that is put in the view.
 struct Piece {
@@ -60,13 +69,14 @@ pub(super) fn tree(path: &Path, attributes: u64) -> io::Result<OwnedFd> {
     Ok(tree)
 }
 
-/// Makes the view and goes into it; nothing outside it can be named any more. `work` is the working
-/// folder's tree where it was made beforehand.
-pub(super) fn enter(cage: &Cage, work: Option<OwnedFd>) -> io::Result<()> {
+/// Makes the view and goes into it; nothing outside it can be named any more. `held` is what was made
+/// beforehand.
+pub(super) fn enter(cage: &Cage, held: Held) -> io::Result<()> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private)?;
-    let (pieces, links) = gathered(cage)?;
-    let work = match (&cage.work, work) {
+    let (pieces, links) = gathered()?;
+    let own = readable(cage, held.readable)?;
+    let work = match (&cage.work, held.work) {
         (Some(_), Some(tree)) => Some(tree),
         (Some(path), None) => Some(tree(path, WRITTEN)?),
         (None, _) => None,
@@ -84,7 +94,7 @@ pub(super) fn enter(cage: &Cage, work: Option<OwnedFd>) -> io::Result<()> {
     for (from, to) in LINKS {
         std::os::unix::fs::symlink(to, from)?;
     }
-    for (from, to) in links {
+    for (from, to) in &links {
         std::os::unix::fs::symlink(to, from)?;
     }
     for piece in pieces {
@@ -95,6 +105,16 @@ pub(super) fn enter(cage: &Cage, work: Option<OwnedFd>) -> io::Result<()> {
     mounted(Path::new("tmp"), "tmpfs", &scratch, quiet)?;
     // Refused where this process itself does not see all of its own.
     let _without = mounted(Path::new("proc"), "proc", "", quiet);
+    // What was asked for may lie below what is the cage's own.
+    for (from, to) in &own.1 {
+        if let Some(parent) = from.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        std::os::unix::fs::symlink(to, from)?;
+    }
+    for piece in own.0 {
+        put(&piece)?;
+    }
     if let (Some(path), Some(tree)) = (&cage.work, work) {
         let at = path.strip_prefix("/").unwrap_or(path).to_owned();
         put(&Piece { at, tree, folder: true })?;
@@ -112,11 +132,34 @@ pub(super) fn enter(cage: &Cage, work: Option<OwnedFd>) -> io::Result<()> {
 
 type Links = Vec<(PathBuf, PathBuf)>;
 
-/// Everything that is there, as handles; and what is a link, as the same link.
-fn gathered(cage: &Cage) -> io::Result<(Vec<Piece>, Links)> {
+/// Everything of the system that is there, as handles; and what is a link, as the same link.
+fn gathered() -> io::Result<(Vec<Piece>, Links)> {
+    let (mut pieces, links) = taken(SYSTEM.iter().chain(&SETTINGS).map(PathBuf::from))?;
+    for name in DEVICES {
+        let path = Path::new("/dev").join(name);
+        let Ok(tree) = tree(&path, FIXED | libc::MOUNT_ATTR_NOEXEC) else { continue };
+        pieces.push(Piece { at: Path::new("dev").join(name), tree, folder: false });
+    }
+    Ok((pieces, links))
+}
+
+/// The cage's own folders to read: those that are held already, and the others as they are.
+fn readable(cage: &Cage, held: Vec<(PathBuf, OwnedFd)>) -> io::Result<(Vec<Piece>, Links)> {
+    let there = |path: &PathBuf| held.iter().any(|(held, _)| held == path);
+    let rest: Vec<_> = cage.readable.iter().filter(|path| !there(path)).cloned().collect();
+    let (mut pieces, links) = taken(rest.into_iter())?;
+    for (path, tree) in held {
+        let at = path.strip_prefix("/").unwrap_or(&path).to_owned();
+        let kind = rustix::fs::fstat(&tree)?.st_mode;
+        let folder = rustix::fs::FileType::from_raw_mode(kind).is_dir();
+        pieces.push(Piece { at, tree, folder });
+    }
+    Ok((pieces, links))
+}
+
+fn taken(paths: impl Iterator<Item = PathBuf>) -> io::Result<(Vec<Piece>, Links)> {
     let (mut pieces, mut links) = (Vec::new(), Vec::new());
-    let named = SYSTEM.iter().chain(&SETTINGS).map(PathBuf::from);
-    for path in named.chain(cage.readable.iter().cloned()) {
+    for path in paths {
         let Ok(meta) = path.symlink_metadata() else { continue };
         let at = path.strip_prefix("/").unwrap_or(&path).to_owned();
         if meta.is_symlink() {
@@ -125,11 +168,6 @@ fn gathered(cage: &Cage) -> io::Result<(Vec<Piece>, Links)> {
             let tree = tree(&path, FIXED | libc::MOUNT_ATTR_NODEV)?;
             pieces.push(Piece { at, tree, folder: meta.is_dir() });
         }
-    }
-    for name in DEVICES {
-        let path = Path::new("/dev").join(name);
-        let Ok(tree) = tree(&path, FIXED | libc::MOUNT_ATTR_NOEXEC) else { continue };
-        pieces.push(Piece { at: Path::new("dev").join(name), tree, folder: false });
     }
     Ok((pieces, links))
 }

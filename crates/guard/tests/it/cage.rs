@@ -120,3 +120,23 @@ async fn without_a_cage_the_attempts_succeed() {
     }
     assert!(broken > 12, "{text}");
 }
+
+#[tokio::test]
+async fn a_folder_to_read_is_there_and_cannot_be_written_whatever_leads_to_it() {
+    let work = work();
+    // 0700, and so closed to whom the superuser becomes; below a folder that the cage has its own of.
+    let closed = tempfile::tempdir().unwrap();
+    let folder = closed.path().canonicalize().unwrap().join("to-read");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("given"), "given\n").unwrap();
+    std::fs::write(closed.path().join("beside"), "beside\n").unwrap();
+    let mut cage = cage(Tier::Whole, &work);
+    cage.readable = vec![folder.clone(), closed.path().join("none")];
+    let shown = folder.display();
+    let script =
+        format!("cat {shown}/given; cat {shown}/../beside; echo x > {shown}/made; echo end");
+    let (text, exit) = said(cage, &script).await;
+    assert_eq!(exit, Exit::Code(0), "{text}");
+    assert!(text.starts_with("given\n") && text.ends_with("end\n"), "{text}");
+    assert!(!text.contains("beside\n") && !folder.join("made").exists(), "{text}");
+}

@@ -98,9 +98,7 @@ fn came(answer: &Answer) -> Came {
                 | Code::ApprovalDenied
                 | Code::ApprovalRequired
                 | Code::ApprovalExpired
-                | Code::ApprovalVoid => {
-                    Kind::Denied
-                }
+                | Code::ApprovalVoid => Kind::Denied,
                 Code::InvalidArguments => Kind::Arguments,
                 _ => Kind::Failed,
             };

@@ -16,11 +16,8 @@ pub(crate) async fn begin(
     names: Vec<String>,
     functions: &Functions,
 ) -> Result<Came, Stop> {
-    let asked = Asked::Begin {
-        code: &kept.program.code,
-        inputs: &kept.program.inputs,
-        functions: &names,
-    };
+    let asked =
+        Asked::Begin { code: &kept.program.code, inputs: &kept.program.inputs, functions: &names };
     let answered = leg.asked(&asked).await?;
     run(leg, kept, (names, answered), functions).await
 }
@@ -84,12 +81,15 @@ async fn called(
     if matches!(name.as_str(), "TOOL" | "CALL") {
         match (!args.is_empty()).then(|| args.remove(0)) {
             Some(Value::String(tool)) => name = tool,
-            _ => return raised(Kind::Arguments, format!("{name}() needs the name of a tool first")),
+            _ => {
+                return raised(Kind::Arguments, format!("{name}() needs the name of a tool first"));
+            }
         }
     }
     let Some(function) = Leg::function(functions, &name) else {
         let name: String = name.chars().take(100).flat_map(char::escape_debug).collect();
-        let told = format!("there is no tool `{name}` for programs; get_chainable_tools lists them");
+        let told =
+            format!("there is no tool `{name}` for programs; get_chainable_tools lists them");
         return raised(Kind::Failed, told);
     };
     let args = match named(function, args, kwargs) {

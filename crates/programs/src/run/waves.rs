@@ -97,7 +97,14 @@ async fn run(
             Waved::Failed(told) => return Ok(Came::Failed(told)),
             Waved::Held(held) => {
                 let Standing { plan, values, last, wave, done } = standing;
-                return Ok(Came::Waits(Box::new(At::Waves { plan, values, last, wave, done, held })));
+                return Ok(Came::Waits(Box::new(At::Waves {
+                    plan,
+                    values,
+                    last,
+                    wave,
+                    done,
+                    held,
+                })));
             }
         }
         (standing.wave, standing.done) = (standing.wave + 1, Vec::new());
@@ -181,7 +188,12 @@ fn made<'a>(
 }
 
 impl Standing {
-    pub(crate) fn at(plan: Waves, came: (Map<String, Value>, Value), wave: usize, done: Vec<usize>) -> Self {
+    pub(crate) fn at(
+        plan: Waves,
+        came: (Map<String, Value>, Value),
+        wave: usize,
+        done: Vec<usize>,
+    ) -> Self {
         Self { plan, values: came.0, last: came.1, wave, done }
     }
 

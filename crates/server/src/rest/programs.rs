@@ -43,8 +43,11 @@ pub trait Programs: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// Where the store does not answer.
-    fn list<'a>(&'a self, who: &'a Principal, limit: usize)
-    -> Boxed<'a, Result<Vec<Value>, Failure>>;
+    fn list<'a>(
+        &'a self,
+        who: &'a Principal,
+        limit: usize,
+    ) -> Boxed<'a, Result<Vec<Value>, Failure>>;
 
     /// Ends one.
     ///
@@ -171,7 +174,8 @@ async fn begin(
     doors.metrics.ended("rest", &answer);
     let failed = |failure| ApiError::of(answer.call, failure);
     let Step::Done(outcome) = answer.result.map_err(failed)? else {
-        let told = "running a program needs an approval itself here, which this door cannot wait for";
+        let told =
+            "running a program needs an approval itself here, which this door cannot wait for";
         return Err(failed(Failure::new(Code::ApprovalRequired, told)));
     };
     let (Answered::Value(program) | Answered::Mcp(program)) = &outcome.body;

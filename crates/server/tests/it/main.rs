@@ -25,6 +25,8 @@ mod metrics;
 #[cfg(test)]
 mod openapi;
 #[cfg(test)]
+mod plugins;
+#[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod rest;

@@ -134,7 +134,8 @@ async fn every_route_in_the_document_is_there() {
     let artefacts = Some(artefacts(dir.path()));
     let nodes = Some(super::cluster::one_node().await);
     let offers = tools::standard();
-    let server = Setup { offers, patience, trust, artefacts, nodes, ..Setup::default() };
+    let plugins = Some(Arc::new(super::plugins::One::default()) as _);
+    let server = Setup { offers, patience, trust, artefacts, nodes, plugins, ..Setup::default() };
     let server = Server::with(server).await;
     believes(&server, &Signer::new("k1"));
     let (owner, things) = (server.owner().await, Things::of(&server).await);

@@ -156,7 +156,10 @@ impl Run {
 
 fn text(program: &Value) -> String {
     let line = |key: &str| value::line(program, key, 200);
-    let mut text = vec![format!("{:<9} {}", "program", line("program")), format!("{:<9} {}", "status", line("status"))];
+    let mut text = vec![
+        format!("{:<9} {}", "program", line("program")),
+        format!("{:<9} {}", "status", line("status")),
+    ];
     for held in value::list(program, "pending") {
         let (tool, call) = (value::line(held, "tool", 60), value::line(held, "approval", 36));
         text.push(format!("{:<9} {tool}: toolkeep approval show {call}", "waits for"));
@@ -171,7 +174,9 @@ fn text(program: &Value) -> String {
     if !called.is_empty() {
         text.push(format!("{:<9} {}", "called", called.join(", ")));
     }
-    if let Some(printed) = program.get("printed").and_then(Value::as_str).filter(|it| !it.is_empty()) {
+    if let Some(printed) =
+        program.get("printed").and_then(Value::as_str).filter(|it| !it.is_empty())
+    {
         text.push("printed".to_owned());
         text.extend(clean(printed).lines().map(|line| format!("  {line}")));
     }

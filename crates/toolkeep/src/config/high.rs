@@ -1,6 +1,8 @@
 //! The configuration as it is used: resolved, typed, checked. No variable, no relative path and no
 //! default is left open.
 
+mod plugins;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,6 +12,7 @@ use guard::sandbox::Tier;
 use tool::{Secret, SourceName, Trust};
 use url::Url;
 
+pub use self::plugins::PluginsConfig;
 use super::Place;
 
 /// Time for one call where nothing is said (spec 0).
@@ -50,6 +53,8 @@ pub struct Config {
     pub redis: Option<Secret>,
     /// Tools on other machines.
     pub nodes: NodesConfig,
+    /// Folders of tools that reload.
+    pub plugins: PluginsConfig,
     /// Whose tokens are believed.
     pub tokens: Option<TokensConfig>,
     /// Sources whose tools those may use who have no persona; `None` is no limit.

@@ -5,6 +5,7 @@ mod approvals;
 mod authorization;
 mod builtins;
 mod nodes;
+mod plugins;
 mod policy;
 mod records;
 mod text;
@@ -22,6 +23,7 @@ use super::field::Field;
 pub(super) use policy::{EffectWord, Example, Layer, Policy, Rule, SafetyWord, ScopeRule, Time};
 
 pub(super) use self::nodes::{Kubernetes, Nodes, SchemeWord};
+pub(super) use self::plugins::{Grant as PluginGrant, Plugins};
 pub(super) use approvals::{Approvals, Webhook};
 pub(super) use authorization::{GrantWord, OAuth, PerCaller};
 pub(super) use builtins::{Builtins, Folder, Narrowing, Search};
@@ -62,6 +64,8 @@ pub(super) struct File {
     pub(super) records: Field<Records>,
     /// Tools on other machines.
     pub(super) nodes: Field<Nodes>,
+    /// Plugins: folders of tools that are read again when they change.
+    pub(super) plugins: Field<Plugins>,
     /// Whose tokens are believed, beside the keys of this program.
     pub(super) tokens: Field<Tokens>,
     /// Names of the sources whose tools those may use who have no persona, the owner apart: a list, or

@@ -7,6 +7,7 @@ mod builtins;
 mod mcp_servers;
 mod modules;
 mod nodes;
+mod plugins;
 mod policy;
 mod records;
 mod source;
@@ -67,6 +68,7 @@ impl Resolver<'_> {
             policy_said: !low.policy.is_absent(),
             redis: self.redis(low),
             nodes: self.nodes(low),
+            plugins: self.plugins(low),
             tokens: self.tokens(low),
             default_guest_modules: self.guest_modules(low),
         }

@@ -25,6 +25,7 @@ use super::credentials::Held;
 use super::endpoint;
 use super::files::{self, Own};
 use super::internals::{self, Late};
+use super::plugged::Plugged;
 use super::unusable::Unusable;
 use crate::cli::data::MODELS;
 use crate::config::{
@@ -46,6 +47,8 @@ pub(super) struct Ways {
     /// The tools of nodes.
     pub(super) cluster: Arc<Cluster>,
     pub(super) programs: Arc<Programs>,
+    /// Folders of tools.
+    pub(super) plugged: Arc<Plugged>,
 }
 
 /// What sources are made with.
@@ -66,12 +69,14 @@ pub(super) struct Workshop {
     /// The tools of nodes.
     pub(super) cluster: Arc<Cluster>,
     pub(super) programs: Arc<Programs>,
+    /// Folders of tools.
+    pub(super) plugged: Arc<Plugged>,
 }
 
 impl Workshop {
     pub(super) fn new(
         launcher: Launcher,
-        Ways { egress, files, cages, manifests, tokens, cluster, programs }: Ways,
+        Ways { egress, files, cages, manifests, tokens, cluster, programs, plugged }: Ways,
         environment: Arc<Environment>,
         (clock, artefacts): (Arc<dyn Clock>, Option<Arc<dyn Artefacts>>),
     ) -> Self {
@@ -89,6 +94,7 @@ impl Workshop {
             artefacts,
             cluster,
             programs,
+            plugged,
         }
     }
 
@@ -125,10 +131,12 @@ impl Workshop {
         };
         let configured = config.sources.iter().map(|source| self.source(source));
         let told = configuration::told(faults);
+        let plugins = self.plugged.sourced(config);
         // Nodes come last: what the operator wrote keeps its names.
         std::iter::once(builtins)
             .chain(configured)
             .chain(told)
+            .chain(plugins)
             .chain(self.cluster.sourced())
             .collect()
     }

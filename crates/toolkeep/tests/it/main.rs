@@ -23,6 +23,8 @@ mod newcomer;
 #[cfg(test)]
 mod nodes;
 #[cfg(test)]
+mod plugins;
+#[cfg(test)]
 mod program;
 #[cfg(test)]
 mod programs;

@@ -10,7 +10,6 @@ use crate::support::home::Home;
 use crate::support::server::{Server, serve, start_under};
 use crate::support_real::{cli, good, settled};
 
-
 async fn served() -> (Home, Server) {
     let home = Home::new("version: 1\n");
     let server = serve(&home).await;
@@ -35,7 +34,11 @@ rows = csv_to_json('n\\n1\\n2\\n')
 ";
     let came = run(&agent, json!({ "code": code, "inputs": { "offset": 6 } })).await;
     assert_eq!(came["status"], "succeeded", "{came}");
-    assert_eq!((&came["result"]["b"], &came["result"]["mean"]), (&json!(1030), &json!(2.0)), "{came}");
+    assert_eq!(
+        (&came["result"]["b"], &came["result"]["mean"]),
+        (&json!(1030), &json!(2.0)),
+        "{came}"
+    );
     assert_eq!(came["printed"], "so far 1024\n");
     let called = json!(["calculator", "calculate", "statistics", "csv_to_json"]);
     assert_eq!(came["tools_called"], called);
@@ -69,7 +72,11 @@ told
 ";
     let came = run(&agent, json!({ "code": code })).await;
     assert_eq!(came["status"], "succeeded", "{came}");
-    assert_eq!(came["result"], json!(["failed", "arguments", "calculator() takes at most 1 arguments, 3 were given"]), "{came}");
+    assert_eq!(
+        came["result"],
+        json!(["failed", "arguments", "calculator() takes at most 1 arguments, 3 were given"]),
+        "{came}"
+    );
     let thrown = run(&agent, json!({ "code": "x = 1\ncalculator(expression='1 / 0')" })).await;
     assert_eq!(thrown["status"], "failed", "{thrown}");
     assert!(thrown["error"].as_str().unwrap().contains("line 2"), "{thrown}");
@@ -95,7 +102,8 @@ d = calculate('5 + 5')
     assert_eq!((&chain["waves"], &chain["steps"]), (&json!(2), &json!(4)), "{chain}");
     assert_eq!(chain["wave_timeline"][0]["tools"], json!(["calculate", "calculate", "calculate"]));
     // Without a need between them they run at once, unasked.
-    let at_once = run(&agent, json!({ "code": "a = calculate('1')\nb = calculate('2')\n[a, b]" })).await;
+    let at_once =
+        run(&agent, json!({ "code": "a = calculate('1')\nb = calculate('2')\n[a, b]" })).await;
     assert_eq!(at_once["tool_chains"][0]["mode_used"], "parallel_read_only", "{at_once}");
     assert_eq!(at_once["result"], json!([1, 2]));
     // What is more than calls runs as Python, and says so.
@@ -172,7 +180,8 @@ async fn the_environment_says_how_calls_follow_each_other() {
 
 #[tokio::test]
 async fn routing_tools_are_no_functions() {
-    let home = Home::new(r#"{ "version": 1, "sources": [{ "name": "own", "tools": "./tools.yaml" }] }"#);
+    let home =
+        Home::new(r#"{ "version": 1, "sources": [{ "name": "own", "tools": "./tools.yaml" }] }"#);
     let tool = |name: &str| {
         format!(
             "  - name: {name}\n    description: Lists tools.\n    allowed_callers: [direct, chain]\n    \

@@ -5,6 +5,7 @@ mod calls;
 mod doors;
 mod fifteen;
 mod installed;
+mod lisp;
 mod mcp_file;
 mod nodes;
 mod providers;

@@ -22,7 +22,8 @@ fn gone_on(answer: &Value, came: &Value) -> Value {
 
 #[test]
 fn a_script_stops_at_each_call_and_goes_on_from_its_state_alone() {
-    let first = begun("print('begun')\na = look(n, deep=[1, {'k': None}])\nb = look(a['x'])\na['x'] + b");
+    let first =
+        begun("print('begun')\na = look(n, deep=[1, {'k': None}])\nb = look(a['x'])\na['x'] + b");
     assert_eq!(first["call"]["function"], "look");
     assert_eq!(first["call"]["args"], json!([2]));
     assert_eq!(first["call"]["kwargs"], json!({"deep": [1, {"k": null}]}));
@@ -56,7 +57,8 @@ fn what_is_no_state_of_ours_is_refused() {
 
 #[test]
 fn a_script_has_no_files_no_clock_and_no_other_functions() {
-    for code in ["open('/etc/passwd').read()", "import time\ntime.time()", "nobody(1)", "look.x(1)"] {
+    for code in ["open('/etc/passwd').read()", "import time\ntime.time()", "nobody(1)", "look.x(1)"]
+    {
         assert!(begun(code)["raised"]["message"].is_string(), "{code}: {}", begun(code));
     }
 }
@@ -82,7 +84,10 @@ fn order(code: &str, parallel_mutations: bool) -> Value {
 fn waves_keep_the_order_that_could_be_seen() {
     assert_eq!(order("a = look(1)\nb = see(a)\nc = look(2)", false), json!([[0, 2], [1]]));
     // What looks after a change comes after it; what looks before it, before.
-    assert_eq!(order("a = look(1)\nput(2)\nb = look(3)\nc = see(4)", false), json!([[0, 1], [2, 3]]));
+    assert_eq!(
+        order("a = look(1)\nput(2)\nb = look(3)\nc = see(4)", false),
+        json!([[0, 1], [2, 3]])
+    );
     assert_eq!(order("put(1)\ncut(2)\nput(3)", false), json!([[0], [1], [2]]));
     let late = "a = look(1)\nb = look(a)\nput(7)\nc = look(2)";
     assert_eq!(order(late, false), json!([[0], [1, 2], [3]]));

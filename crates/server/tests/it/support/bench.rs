@@ -52,6 +52,8 @@ pub(crate) struct Setup {
     pub(crate) store: Option<Arc<dyn Store>>,
     /// The registry of nodes' tools.
     pub(crate) nodes: Option<Arc<dyn tool::node::Nodes>>,
+    /// The plugins.
+    pub(crate) plugins: Option<Arc<dyn tool::plugin::Plugins>>,
 }
 
 pub(crate) struct Server {
@@ -118,6 +120,7 @@ impl Server {
             notices: setup.notices,
             nodes: setup.nodes,
             programs: None,
+            plugins: setup.plugins,
             secret: setup.secret.unwrap_or_else(|| Secret::new("key")),
             hosts: setup.hosts,
         });

@@ -17,7 +17,11 @@ after = calculate(f'2 * {before}')
 /// Begins it; gives back its id and that of the call that is held.
 async fn held(agent: &Client, mode: &str) -> (String, String) {
     let reply = agent.post("/v1/programs", &json!({ "code": CODE, "mode": mode })).await;
-    assert_eq!((reply.status, &reply.body["status"]), (202, &json!("pending_approval")), "{reply:?}");
+    assert_eq!(
+        (reply.status, &reply.body["status"]),
+        (202, &json!("pending_approval")),
+        "{reply:?}"
+    );
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     (text(&reply.body["program"]), text(&reply.body["pending"][0]["approval"]))
 }
@@ -40,7 +44,11 @@ async fn an_approved_call_lets_its_program_go_on() {
     assert!(!file.exists());
     decided(&server, &call, "approve").await;
     let came = ended(&agent, &program).await;
-    assert_eq!((&came["status"], &came["result"]), (&json!("succeeded"), &json!([3, 42])), "{came}");
+    assert_eq!(
+        (&came["status"], &came["result"]),
+        (&json!("succeeded"), &json!([3, 42])),
+        "{came}"
+    );
     assert_eq!(came["tools_called"], json!(["calculate", "write_file", "calculate"]));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "one");
     assert!(server.stop().await.success());
@@ -67,10 +75,18 @@ async fn a_program_goes_on_after_the_server_was_killed() {
     let server = serve(&home).await;
     let agent = server.agent();
     let waits = agent.get(&format!("/v1/programs/{program}")).await;
-    assert_eq!((waits.status, &waits.body["status"]), (202, &json!("pending_approval")), "{waits:?}");
+    assert_eq!(
+        (waits.status, &waits.body["status"]),
+        (202, &json!("pending_approval")),
+        "{waits:?}"
+    );
     decided(&server, &call, "approve").await;
     let came = ended(&agent, &program).await;
-    assert_eq!((&came["status"], &came["result"]), (&json!("succeeded"), &json!([3, 42])), "{came}");
+    assert_eq!(
+        (&came["status"], &came["result"]),
+        (&json!("succeeded"), &json!([3, 42])),
+        "{came}"
+    );
     // Each call once: what ran before the end was not run again.
     assert_eq!(came["calls"].as_array().unwrap().len(), 3, "{came}");
     assert!(server.stop().await.success());

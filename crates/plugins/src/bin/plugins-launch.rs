@@ -1,0 +1,12 @@
+//! For the tests of this crate only: the supervisor, and what tries the cage.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    match args.next() {
+        Some(word) if word == "__launch" => guard::process::supervise(args),
+        Some(word) if word == guard::sandbox::PROBE => guard::sandbox::probe(args),
+        _ => ExitCode::from(64),
+    }
+}

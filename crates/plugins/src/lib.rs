@@ -1,0 +1,27 @@
+//! Plugins (spec 3): a folder with `manifest.json` is a source whose tools run in a process of their own.
+//!
+//! Nothing runs from the folder itself but from a copy that was hashed, and nothing runs outside a cage.
+//! What a manifest asks for and what the operator grants are two things; who may call is not known here.
+
+mod execute;
+mod folder;
+mod grant;
+mod manifest;
+mod parameters;
+mod plugin;
+mod process;
+mod registry;
+mod settings;
+mod template;
+mod tools;
+mod trial;
+mod version;
+
+pub use folder::{Content, ContentError, Copies};
+pub use grant::{Grant, Means};
+pub use manifest::{Manifest, ManifestError, SCHEMA};
+pub use plugin::PluginSource;
+pub use registry::{Registry, SETTINGS};
+pub use template::{Template, written};
+pub use tools::PluginTools;
+pub use trial::{Trial, Tried, trial};

@@ -1,0 +1,115 @@
+//! New plugins: small, working, with examples that are their test.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::folder::MANIFEST;
+use crate::manifest::is_name;
+
+/// Kinds of plugins that can be begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Template {
+    /// A function of a Python module.
+    Python,
+    /// A program that speaks the lines of a plugin.
+    Command,
+}
+
+const MANIFEST_OF: &str = r#"{
+  "schema_version": "1.0",
+  "name": "NAME",
+  "version": "0.1.0",
+  "description": "Says hello",
+KIND  "settings_schema": {
+    "greeting": { "type": "string", "default": "Hello", "description": "What it begins with" }
+  },
+  "tools": [
+    {
+      "name": "greet",
+      "description": "Greet somebody by name",
+MODULE      "category": "specialized",
+      "parameters": {
+        "name": { "type": "string", "required": true, "description": "Who is greeted" }
+      },
+      "side_effects": ["read_only"],
+      "examples": [
+        { "input": { "name": "Ann" }, "output": { "text": "Hello, Ann!" } },
+        { "input": { "name": "" }, "error": "name is empty" }
+      ]
+    }
+  ]
+}
+"#;
+
+const PYTHON: &str = r#""""The tools of this plugin: the manifest names the functions."""
+
+
+def greet(name, settings):
+    """`settings` is not a parameter of the tool: it is what `plugin settings` sets."""
+    if not name:
+        raise ValueError("name is empty")
+    return {"text": f"{settings['greeting']}, {name}!"}
+"#;
+
+const COMMAND: &str = r#"#!/usr/bin/env python3
+"""A plugin is any program that reads and writes these lines; this one is in Python."""
+import json
+import sys
+
+
+def say(line):
+    print(json.dumps(line), flush=True)
+
+
+hello = json.loads(sys.stdin.readline())
+greeting = hello["settings"]["greeting"]
+say({"ready": 1})
+for line in sys.stdin:
+    message = json.loads(line)
+    if "call" not in message:
+        continue
+    name = message["arguments"]["name"]
+    if name:
+        say({"call": message["call"], "result": {"text": f"{greeting}, {name}!"}})
+    else:
+        say({"call": message["call"], "error": "name is empty"})
+"#;
+
+/// Writes a plugin `name` into a new folder of that name in `folder`; answers what it wrote. Blocks.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] where the name cannot be one, and where the folder is there or cannot be
+/// made.
+pub fn written(folder: &Path, name: &str, template: Template) -> io::Result<Vec<PathBuf>> {
+    if !is_name(name) {
+        let told = "a plugin's name is small letters, digits and `_`, beginning with a letter";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, told));
+    }
+    let (kind, module, file, code) = match template {
+        Template::Python => (
+            "",
+            "      \"module\": \"tools\",\n      \"function\": \"greet\",\n",
+            "tools.py",
+            PYTHON,
+        ),
+        Template::Command => {
+            ("  \"kind\": \"command\",\n  \"command\": [\"./main.py\"],\n", "", "main.py", COMMAND)
+        }
+    };
+    let manifest =
+        MANIFEST_OF.replace("NAME", name).replace("KIND", kind).replace("MODULE", module);
+    let home = folder.join(name);
+    fs::create_dir_all(folder)?;
+    fs::create_dir(&home)?;
+    let mut files = Vec::new();
+    for (file, text) in [(file, code), (MANIFEST, manifest.as_str())] {
+        let at = home.join(file);
+        let mode = if file == MANIFEST { 0o644 } else { 0o755 };
+        let mut open = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&at)?;
+        open.write_all(text.as_bytes())?;
+        files.push(at);
+    }
+    Ok(files)
+}

@@ -1,0 +1,167 @@
+//! `list_plugins` and `reload_plugins`: what an agent sees of the plugins, in spec 3's shapes.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use tool::plugin::Plugins;
+use tool::{
+    Boxed, Context, Effect, Effects, ExecuteError, Executor, Granted, Item, Json, Level, Listing,
+    Offer, Outcome, Revision, Source, SourceError, SourceName, Step, Tool, ToolName, Traits,
+};
+
+/// Offers both.
+#[derive(Debug)]
+pub struct PluginTools {
+    name: SourceName,
+    plugins: Arc<dyn Plugins>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Does {
+    List,
+    Reload,
+}
+
+#[derive(Debug)]
+struct Execute {
+    plugins: Arc<dyn Plugins>,
+    does: Does,
+}
+
+impl PluginTools {
+    /// The source `plugins`, of the plugins behind `plugins`.
+    pub fn new(plugins: Arc<dyn Plugins>) -> Self {
+        Self { name: name(), plugins }
+    }
+
+    fn offer(&self, does: Does) -> Option<Offer> {
+        let (name, description, input, traits) = said(does);
+        let received = json!({"name": name, "description": description, "parameters": input});
+        let tool = Tool {
+            name: ToolName::new(name).ok()?,
+            title: None,
+            description: description.to_owned(),
+            input: Json::of(&input),
+            output: None,
+            traits,
+            received: Json::of(&received),
+        };
+        let executor = Arc::new(Execute { plugins: Arc::clone(&self.plugins), does });
+        Some(Offer { item: Item::Tool(Arc::new(tool)), executor })
+    }
+}
+
+#[expect(clippy::expect_used, reason = "the name is a constant, and a test makes the source")]
+fn name() -> SourceName {
+    SourceName::new("plugins").expect("a valid name")
+}
+
+fn said(does: Does) -> (&'static str, &'static str, Value, Traits) {
+    let object = |properties: Value| json!({"type": "object", "properties": properties, "additionalProperties": false});
+    let traits = |effects| Traits {
+        level: Level::User,
+        categories: vec!["system".to_owned()],
+        effects: Effects::Declared(vec![effects]),
+        idempotent: true,
+        ..Traits::default()
+    };
+    match does {
+        Does::List => (
+            "list_plugins",
+            "List the plugins of this server: their tools, and whether each is enabled.",
+            object(json!({"enabled_only": {"type": "boolean", "default": true,
+                "description": "Leave out plugins and tools that are switched off"}})),
+            traits(Effect::ReadOnly),
+        ),
+        Does::Reload => (
+            "reload_plugins",
+            "Look at the folders of all plugins now, and take what changed. A broken change is not taken.",
+            object(json!({})),
+            traits(Effect::SystemState),
+        ),
+    }
+}
+
+impl Execute {
+    async fn run(&self, call: Granted<'_>) -> Outcome {
+        match self.does {
+            Does::List => {
+                let asked = call.call().args.value().get("enabled_only").and_then(Value::as_bool);
+                Outcome::value(Json::of(&listed(&*self.plugins, asked.unwrap_or(true))))
+            }
+            Does::Reload => self.reload().await,
+        }
+    }
+
+    async fn reload(&self) -> Outcome {
+        match self.plugins.reload(None).await {
+            Ok(done) => {
+                let count = done.reloaded.len();
+                let many = if count == 1 { "" } else { "s" };
+                let failed = match done.failed.as_slice() {
+                    [] => String::new(),
+                    names => format!("; not taken: {}", names.join(", ")),
+                };
+                let message = format!("Reloaded {count} plugin{many}{failed}");
+                Outcome::value(Json::of(
+                    &json!({"status": "success", "reloaded": count, "message": message}),
+                ))
+            }
+            Err(error) => {
+                let body = json!({"status": "error", "message": error.to_string()});
+                Outcome { is_error: true, ..Outcome::value(Json::of(&body)) }
+            }
+        }
+    }
+}
+
+/// Spec 3's answer.
+fn listed(plugins: &dyn Plugins, enabled_only: bool) -> Value {
+    let mut all = Map::new();
+    let mut count = 0;
+    for plugin in plugins.plugins() {
+        if enabled_only && !plugin.enabled {
+            continue;
+        }
+        let tools = plugin.tools.iter().filter(|tool| tool.enabled || !enabled_only);
+        let names: Vec<_> = tools.map(|tool| tool.name.clone()).collect();
+        count += names.len();
+        all.insert(plugin.name, json!({"tools": names, "enabled": plugin.enabled}));
+    }
+    json!({"status": "success", "plugin_count": all.len(), "tool_count": count, "plugins": all})
+}
+
+impl Executor for Execute {
+    fn execute<'a>(
+        &'a self,
+        call: Granted<'a>,
+        _: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        Box::pin(async move { Ok(Step::Done(self.run(call).await)) })
+    }
+}
+
+impl Source for PluginTools {
+    fn name(&self) -> &SourceName {
+        &self.name
+    }
+
+    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
+        let offers = [Does::List, Does::Reload].into_iter().filter_map(|does| self.offer(does));
+        let listing =
+            Listing { revision: Revision(1), offers: offers.collect(), ..Listing::default() };
+        Box::pin(std::future::ready(Ok(listing)))
+    }
+
+    fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
+        if seen == Revision(1) {
+            Box::pin(std::future::pending())
+        } else {
+            Box::pin(std::future::ready(Revision(1)))
+        }
+    }
+
+    fn close(&self) -> Boxed<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}

@@ -1,0 +1,108 @@
+//! What is known of a version before anything of it runs: which tools are off, and why.
+
+use tool::Problem;
+
+use super::module;
+use crate::folder::Content;
+use crate::manifest::{Declared, Manifest};
+use crate::process::Told;
+use crate::settings::Settings;
+
+/// What is known before anything runs.
+pub(super) struct Plan {
+    pub(super) place: String,
+    pub(super) manifest: Manifest,
+    pub(super) settings: Settings,
+    pub(super) problems: Vec<Problem>,
+    /// Of each tool: why it is not offered.
+    pub(super) off: Vec<Option<String>>,
+    pub(super) broken: bool,
+}
+
+impl Plan {
+    pub(super) fn new(
+        content: &Content,
+        place: &str,
+        manifest: Manifest,
+        settings: Settings,
+    ) -> Self {
+        let mut problems: Vec<Problem> =
+            manifest.remarks.iter().map(|told| Problem::new(place, told.as_str())).collect();
+        let left = content.left_out.iter().take(10).map(|path| {
+            let told = format!("`{}` is left out", path.escape_debug());
+            Problem::new(place, told).fix("a plugin is regular files; put the file itself there")
+        });
+        problems.extend(left);
+        problems.extend(settings.problems.iter().cloned());
+        let known = |name: &String| manifest.tools.iter().any(|tool| tool.name == *name);
+        for name in settings.overrides.keys().filter(|name| !known(name)) {
+            let told =
+                format!("the settings name a tool `{}`, which is not there", name.escape_debug());
+            problems.push(Problem::new(place, told));
+        }
+        let on =
+            |tool: &Declared| settings.overrides.get(&tool.name).copied().unwrap_or(tool.enabled);
+        let off =
+            manifest.tools.iter().map(|tool| (!on(tool)).then(|| "it is switched off".to_owned()));
+        let off = off.collect();
+        Self { place: place.to_owned(), off, manifest, settings, problems, broken: false }
+    }
+
+    pub(super) fn on(&self) -> bool {
+        self.settings.enabled.unwrap_or(self.manifest.enabled)
+    }
+
+    /// Switches all off that is not yet.
+    pub(super) fn all_off(&mut self, why: &str) {
+        for off in &mut self.off {
+            off.get_or_insert_with(|| why.to_owned());
+        }
+    }
+
+    /// All off for something that is to be mended.
+    pub(super) fn withheld(&mut self, why: &str, fix: Option<String>) {
+        self.problems.push(Problem { place: self.place.clone(), message: why.to_owned(), fix });
+        self.all_off(why);
+    }
+
+    pub(super) fn tell(&mut self, told: &Told) {
+        self.broken |= !told.missing;
+        let fix = if told.missing {
+            "install it where the plugin runs, or switch the tool off"
+        } else {
+            "mend the plugin"
+        };
+        let Some(name) = &told.tool else {
+            return self.withheld(&told.message, Some(fix.to_owned()));
+        };
+        let place = format!("{} tool `{}`", self.place, name.escape_debug());
+        self.problems.push(Problem::new(place, told.message.clone()).fix(fix));
+        let at = self.manifest.tools.iter().position(|tool| tool.name == *name);
+        if let Some(off) = at.and_then(|at| self.off.get_mut(at)) {
+            off.get_or_insert_with(|| told.message.clone());
+        }
+    }
+
+    /// Finds the file of each module.
+    pub(super) fn resolve(&mut self, content: &Content) {
+        let mut told = Vec::new();
+        let plugin = self.manifest.name.clone();
+        for tool in &mut self.manifest.tools {
+            match module::file(content, &tool.module, &plugin) {
+                Some(file) => tool.module = file,
+                None => told.push(Told {
+                    tool: Some(tool.name.clone()),
+                    missing: false,
+                    message: format!("there is no module `{}` in the folder", tool.module),
+                }),
+            }
+        }
+        for told in &told {
+            self.tell(told);
+        }
+    }
+
+    pub(super) fn wants_process(&self) -> bool {
+        self.off.iter().any(Option::is_none)
+    }
+}

@@ -1,0 +1,168 @@
+//! Changes of folders: taken when they are sound, told when they are not.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::stage::{SOON, Stage, called, manifest, processes};
+
+fn code(version: u32) -> String {
+    format!("import time\ndef which(wait=0):\n    time.sleep(wait)\n    return {version}\n")
+}
+
+async fn stage() -> Stage {
+    let stage = Stage::new().await;
+    stage.python("p", &code(1), &[("which", json!({"wait": {"type": "number"}}))]);
+    stage.reload().await;
+    assert_eq!(stage.call("p", "which", json!({})).await.unwrap(), 1);
+    stage
+}
+
+/// Contracts 3.7, TRAP: code changes need no restart.
+#[tokio::test]
+async fn a_change_of_the_code_is_taken_without_being_asked() {
+    let stage = stage().await;
+    stage.write("p", "tools.py", &code(2));
+    let began = Instant::now();
+    while stage.call("p", "which", json!({})).await.unwrap() != 2 {
+        assert!(began.elapsed() < SOON);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stage.registry.close().await;
+}
+
+#[tokio::test]
+async fn a_call_finishes_on_the_version_it_began_with() {
+    let stage = stage().await;
+    let old = stage.offer("p", "which").await;
+    let running = tokio::spawn(async move { called(&old, json!({"wait": 1.5})).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    stage.write("p", "tools.py", &code(2));
+    assert_eq!(stage.reload().await, (vec!["p".to_owned()], vec![]));
+    assert_eq!(stage.call("p", "which", json!({})).await.unwrap(), 2);
+    assert_eq!(running.await.unwrap().unwrap(), 1);
+    stage.registry.close().await;
+}
+
+#[tokio::test]
+async fn a_broken_edit_keeps_the_last_good_version_and_says_why() {
+    let stage = stage().await;
+    let good = manifest("p", &[("which", json!({"wait": {"type": "number"}}))]);
+    for (file, text, told) in [
+        ("tools.py", "def which(:\n".to_owned(), "SyntaxError: "),
+        (
+            "tools.py",
+            "raise RuntimeError('at import')\n".to_owned(),
+            "RuntimeError: at import (tools.py line 1)",
+        ),
+        (
+            "tools.py",
+            "import os\nos._exit(1)\n".to_owned(),
+            "its process does not start: it ended before it was ready",
+        ),
+        ("tools.py", "def other(): pass\n".to_owned(), "`tools.py` has no function `which`"),
+        ("manifest.json", "{".to_owned(), "Invalid manifest "),
+        ("manifest.json", json!({"name": "p"}).to_string(), "Missing required field: version"),
+    ] {
+        stage.write("p", file, &text);
+        let (reloaded, failed) = stage.reload().await;
+        assert_eq!((reloaded.len(), failed.len()), (0, 1), "{text}");
+        let problems = stage.listing("p").await.problems;
+        let message = &problems[0].message;
+        assert!(message.starts_with("the change is not taken, version 1.0.0 stays: "), "{message}");
+        assert!(message.contains(told), "{message}");
+        assert_eq!(stage.call("p", "which", json!({})).await.unwrap(), 1);
+        // Mended, it is taken, and nothing is wrong any more.
+        stage.write("p", "tools.py", &code(1));
+        stage.manifest("p", &good);
+        stage.reload().await;
+        assert_eq!(stage.listing("p").await.problems, []);
+    }
+    stage.registry.close().await;
+}
+
+/// Contracts 3.7, TRAPS: new folders are found by a reload, and removed ones go.
+#[tokio::test]
+async fn folders_come_and_go() {
+    let stage = stage().await;
+    stage.python("q", "def x(): return 'q'\n", &[("x", json!({}))]);
+    assert_eq!(stage.reload().await.0, ["q"]);
+    assert_eq!(stage.call("q", "x", json!({})).await.unwrap(), "q");
+    std::fs::remove_dir_all(stage.folder("q")).unwrap();
+    assert_eq!(stage.reload().await.0, ["q"]);
+    assert_eq!(stage.registry.sources().len(), 1);
+    assert_eq!(stage.reload().await, (vec![], vec![]), "it is not told for ever");
+    stage.registry.close().await;
+}
+
+/// Contracts 3.7: a later plugin of the same name does not take the place of the first.
+#[tokio::test]
+async fn two_plugins_of_one_name_are_told() {
+    let stage = stage().await;
+    stage.manifest("z", &manifest("p", &[("which", json!({}))]));
+    stage.write("z", "tools.py", "def which(): return 'z'\n");
+    stage.reload().await;
+    let problems = stage.listing("z").await.problems;
+    assert!(
+        problems[0].message.starts_with("the plugin `p` is there already, in `"),
+        "{problems:?}"
+    );
+    assert_eq!(stage.call("p", "which", json!({})).await.unwrap(), 1);
+    stage.registry.close().await;
+}
+
+#[tokio::test]
+async fn changes_are_told_before_they_are_taken() {
+    let stage = stage().await;
+    assert_eq!(stage.registry.changes().await, [] as [&str; 0]);
+    // Nobody looks any more, so nobody takes it.
+    stage.registry.close().await;
+    stage.write("p", "tools.py", &code(3));
+    assert_eq!(stage.registry.changes().await, ["p"]);
+}
+
+/// With valid, broken and half-written edits: no call fails that is not the plugin's own fault, and none
+/// meets an old version long after.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_reloads_under_load_lose_no_call_and_leave_no_process() {
+    let count: u32 = if std::env::var_os("TOOLKEEP_DEEP").is_some() { 1_000 } else { 30 };
+    let stage = std::sync::Arc::new(stage().await);
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let calling = tokio::spawn({
+        let (stage, stop) = (std::sync::Arc::clone(&stage), std::sync::Arc::clone(&stop));
+        async move {
+            let (mut made, mut last) = (0_u32, 0);
+            while !stop.load(std::sync::atomic::Ordering::SeqCst) {
+                let now = stage.call("p", "which", json!({})).await.unwrap().as_u64().unwrap();
+                assert!(now >= last, "{now} after {last}");
+                (made, last) = (made + 1, now);
+            }
+            made
+        }
+    });
+    for version in 2..count + 2 {
+        let whole = code(version);
+        match version % 3 {
+            0 => stage.write("p", "tools.py", "def which(:\n"),
+            1 => stage.write("p", "tools.py", whole.split_at(whole.len() / 2).0),
+            _ => {}
+        }
+        if version % 3 != 2 {
+            stage.reload().await;
+        }
+        stage.write("p", "tools.py", &whole);
+        stage.reload().await;
+        assert_eq!(stage.call("p", "which", json!({})).await.unwrap(), version);
+    }
+    stop.store(true, std::sync::atomic::Ordering::SeqCst);
+    let made = calling.await.unwrap();
+    assert!(made > count, "{made}");
+    let home = stage.home.path().to_owned();
+    assert!(std::fs::read_dir(home.join("copies")).unwrap().count() <= 2);
+    stage.registry.close().await;
+    let began = Instant::now();
+    while processes(&home) > 0 {
+        assert!(began.elapsed() < SOON, "{} processes are left", processes(&home));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

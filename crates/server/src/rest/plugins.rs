@@ -1,0 +1,208 @@
+//! `/v1/plugins`: folders of tools that reload (spec 3), and their settings.
+
+use axum::extract::{Path, State};
+use axum::routing::{get, post};
+use axum::{Extension, Json as Reply};
+use identity::{Principal, Right};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tool::plugin::{PluginFault, PluginState, PluginTool, Plugins};
+use tool::{CallerType, Code, Json, Problem, SourceName};
+
+use super::body::Body;
+use super::route::Route;
+use crate::error::ApiError;
+use crate::state::Doors;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::new("get", "/v1/plugins", "The plugins, their tools and how they stand", get(list))
+            .reply::<PluginsReply>(),
+        Route::new(
+            "post",
+            "/v1/plugins/reload",
+            "Look at all plugins now, or at one",
+            post(reload),
+        )
+        .body::<ReloadBody>()
+        .reply::<ReloadReply>(),
+        Route::new("get", "/v1/plugins/{name}/settings", "The settings of a plugin", get(settings))
+            .reply::<SettingsReply>(),
+        Route::new(
+            "post",
+            "/v1/plugins/{name}/settings",
+            "Change settings of a plugin; `null` takes one back",
+            post(set_settings),
+        )
+        .body::<SettingsBody>()
+        .reply::<SettingsReply>(),
+    ]
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct PluginsReply {
+    plugins: Vec<PluginReply>,
+    /// Those whose folder or settings changed and were not looked at yet; for keys with the right
+    /// `sources:refresh`.
+    changed: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct PluginReply {
+    name: String,
+    /// The source that offers its tools.
+    source: String,
+    /// Where it is; for keys with the right `sources:refresh`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    folder: Option<String>,
+    /// `python`, `command` or `mcp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    description: String,
+    enabled: bool,
+    /// The hash of the folder's content that runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
+    #[schemars(with = "Vec<Value>")]
+    tools: Vec<PluginTool>,
+    /// What is wrong with it; for keys with the right `sources:refresh`.
+    #[schemars(with = "Vec<Value>")]
+    problems: Vec<Problem>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReloadBody {
+    /// Only this one.
+    #[serde(default)]
+    plugin: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct ReloadReply {
+    /// Those that have a new version now, came, or went.
+    reloaded: Vec<String>,
+    /// Those whose change was not taken.
+    failed: Vec<String>,
+    plugins: Vec<PluginReply>,
+}
+
+/// What is set; what is not named stays.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+struct SettingsBody(
+    /// `enabled`, `tool_overrides` by name of a tool (`{"enabled": false}`), and `custom_config` with
+    /// values of the plugin's own settings.
+    Value,
+);
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct SettingsReply {
+    plugin: String,
+    /// As they count, with the defaults of its schema: `enabled`, `tool_overrides`, `custom_config`.
+    #[schemars(with = "Value")]
+    settings: Json,
+}
+
+fn plugins(doors: &Doors) -> Result<&dyn Plugins, ApiError> {
+    let missing = || ApiError::new(Code::NotFound, "this server has no plugins");
+    doors.parts.plugins.as_deref().ok_or_else(missing)
+}
+
+/// Changing what runs is for those who may have sources listed anew.
+fn may(principal: &Principal) -> Result<(), ApiError> {
+    if principal.may(Right::SourcesRefresh) {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Forbidden, "the key lacks the right `sources:refresh`"))
+}
+
+fn told(fault: &PluginFault) -> ApiError {
+    let message = fault.to_string();
+    match fault {
+        PluginFault::Missing(_) => ApiError::new(Code::NotFound, message),
+        PluginFault::Unfit(_) => ApiError::new(Code::InvalidRequest, message),
+        PluginFault::Unavailable(_) => ApiError::new(Code::StoreUnavailable, message),
+    }
+}
+
+async fn list(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Reply<PluginsReply>, ApiError> {
+    let plugins = plugins(&doors)?;
+    let changed = if may(&principal).is_ok() { plugins.changes().await } else { Vec::new() };
+    Ok(Reply(PluginsReply { plugins: seen(&doors, &principal)?, changed }))
+}
+
+async fn reload(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Body(body): Body<ReloadBody>,
+) -> Result<Reply<ReloadReply>, ApiError> {
+    may(&principal)?;
+    let done =
+        plugins(&doors)?.reload(body.plugin.as_deref()).await.map_err(|fault| told(&fault))?;
+    let plugins = seen(&doors, &principal)?;
+    Ok(Reply(ReloadReply { reloaded: done.reloaded, failed: done.failed, plugins }))
+}
+
+async fn settings(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Path(name): Path<String>,
+) -> Result<Reply<SettingsReply>, ApiError> {
+    may(&principal)?;
+    let settings = plugins(&doors)?.settings(&name).map_err(|fault| told(&fault))?;
+    Ok(Reply(SettingsReply { plugin: name, settings }))
+}
+
+/// A person's: an agent that may reload does not decide what is switched on.
+async fn set_settings(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Path(name): Path<String>,
+    Body(SettingsBody(body)): Body<SettingsBody>,
+) -> Result<Reply<SettingsReply>, ApiError> {
+    may(&principal)?;
+    if principal.caller().agent {
+        return Err(ApiError::new(Code::Forbidden, "settings are a person's to change"));
+    }
+    let settings = plugins(&doors)?
+        .set_settings(&name, &Json::of(&body))
+        .await
+        .map_err(|fault| told(&fault))?;
+    Ok(Reply(SettingsReply { plugin: name, settings }))
+}
+
+/// Who may not have a plugin's tools does not see it; what is wrong is for those who may mend it.
+fn seen(doors: &Doors, principal: &Principal) -> Result<Vec<PluginReply>, ApiError> {
+    let all = principal.may(Right::SourcesRefresh);
+    let view = doors.parts.gateway.view(principal, CallerType::Direct);
+    let there = |state: &PluginState| {
+        let name = SourceName::new(&state.source);
+        name.is_ok_and(|name| principal.rights().allows_source(name.as_str()))
+    };
+    let states = plugins(doors)?.plugins().into_iter().filter(there);
+    let reply = |state: PluginState| {
+        let named =
+            |tool: &PluginTool| view.find(&format!("{}.{}", state.name, tool.name)).is_some();
+        let tools = state.tools.iter().filter(|tool| all || named(tool)).cloned().collect();
+        PluginReply {
+            tools,
+            source: state.source,
+            folder: all.then_some(state.folder),
+            kind: state.kind,
+            version: state.version,
+            description: state.description,
+            enabled: state.enabled,
+            content: state.content.map(|content| content.to_string()),
+            problems: if all { state.problems } else { Vec::new() },
+            name: state.name,
+        }
+    };
+    Ok(states.map(reply).collect())
+}

@@ -1,0 +1,27 @@
+//! `toolkeep plugin list`.
+
+use clap::Args;
+
+use super::text;
+use crate::cli::client::Path;
+use crate::cli::context::Context;
+use crate::cli::failure::{Exit, Failure};
+use crate::cli::ui::Ui;
+
+/// List the plugins: how each stands, and what is wrong with it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  toolkeep plugin list")]
+pub(in crate::cli) struct List {}
+
+impl List {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let session = context.connect().await?;
+        let answer = session.client.get(&Path::new("/v1/plugins", &[])).await;
+        session.end().await?;
+        let answer = answer?;
+        ui.answer(&answer, || text(&answer))?;
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,223 @@
+//! The plugins that ship, each tool with a success and a failure.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::client::Client;
+use crate::support::home::Home;
+use crate::support::server::serve;
+
+fn shipped() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins").canonicalize().unwrap()
+}
+
+async fn result(agent: &Client, tool: &str, args: Value) -> Value {
+    let reply = agent.call(tool, &args).await;
+    assert_eq!(reply.status, 200, "{tool} {args}: {reply:?}");
+    reply.body["result"].clone()
+}
+
+fn config(folder: &Path, more: &str) -> String {
+    let (all, work) = (shipped().display().to_string(), folder.display().to_string());
+    format!(
+        "version: 1\npolicy: {{}}\nplugins:\n  folders: [{all}]\n  grants:\n    \
+         file: {{ read: [{work}] }}\n    code: {{ write: {work} }}\n    \
+         canvas_tools: {{ write: {work} }}\n{more}"
+    )
+}
+
+#[tokio::test]
+async fn files_data_and_code() {
+    let work = tempfile::tempdir().unwrap();
+    let folder = work.path().canonicalize().unwrap();
+    let home = Home::new(&config(&folder, ""));
+    std::fs::write(folder.join("a.txt"), "one\ntwo\nthree\n").unwrap();
+    std::fs::write(folder.join("bad.py"), "import os\nx = 1\n").unwrap();
+    std::fs::write(
+        folder.join("test_it.py"),
+        "import unittest\nclass T(unittest.TestCase):\n    def test_good(self): pass\n    \
+         def test_bad(self): self.fail()\n",
+    )
+    .unwrap();
+    let server = serve(&home).await;
+    let agent = server.agent();
+    let read =
+        result(&agent, "file.read_file", json!({"path": "a.txt", "start_line": 2, "end_line": 2}))
+            .await;
+    assert_eq!(read["content"], "     2\ttwo");
+    assert_eq!(
+        (&read["total_lines"], &read["lines_returned"], &read["offset"]),
+        (&json!(3), &json!(1), &json!(1))
+    );
+    let none = result(&agent, "file.read_file", json!({"path": "/etc/shadow"})).await;
+    assert_eq!(none, json!({"success": false, "error": "no such file: /etc/shadow"}));
+    let list = result(&agent, "file.list_dir", json!({"pattern": "*.py"})).await;
+    let names: Vec<_> =
+        list["entries"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!((names, &list["total_count"]), (vec!["bad.py", "test_it.py"], &json!(2)));
+    assert_eq!(result(&agent, "list_dir", json!({"path": "none"})).await["success"], false);
+    let parsed =
+        result(&agent, "json_parse", json!({"content": "{\"a\":[1,2]}", "extract_path": "a[1]"}))
+            .await;
+    assert_eq!(parsed, json!({"success": true, "data": 2, "type": "integer"}));
+    assert_eq!(result(&agent, "data.json_parse", json!({"content": "{"})).await["success"], false);
+    assert!(server.stop().await.success());
+}
+
+/// What needs the right to write is asked of a person first, as shipped; here the operator says not.
+#[tokio::test]
+async fn tests_and_faults_of_code() {
+    let work = tempfile::tempdir().unwrap();
+    let folder = work.path().canonicalize().unwrap();
+    let free = "policy:\n  permissions:\n    filesystem: { requires_approval: false }\n";
+    let home = Home::new(&config(&folder, "").replace("policy: {}\n", free));
+    std::fs::write(folder.join("bad.py"), "import os\nx = 1\n").unwrap();
+    std::fs::write(
+        folder.join("test_it.py"),
+        "import unittest\nclass T(unittest.TestCase):\n    def test_good(self): pass\n    \
+         def test_bad(self): self.fail()\n",
+    )
+    .unwrap();
+    let server = serve(&home).await;
+    let agent = server.agent();
+    let tests = result(&agent, "code.run_tests", json!({})).await;
+    assert_eq!(
+        (&tests["passed"], &tests["failed"], &tests["success"]),
+        (&json!(1), &json!(1), &json!(false)),
+        "{tests}"
+    );
+    let good = result(&agent, "code.run_tests", json!({"pattern": "good"})).await;
+    assert_eq!(
+        (&good["passed"], &good["exit_code"], &good["success"]),
+        (&json!(1), &json!(0), &json!(true)),
+        "{good}"
+    );
+    let lint = result(&agent, "code.lint_code", json!({"path": "bad.py"})).await;
+    assert_eq!(
+        (&lint["issue_count"], &lint["issues"][0]["code"]),
+        (&json!(1), &json!("F401")),
+        "{lint}"
+    );
+    assert_eq!(
+        result(&agent, "code.lint_code", json!({"path": "none.py"})).await["success"],
+        false
+    );
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn canvases_are_exported_edited_and_read_back() {
+    let work = tempfile::tempdir().unwrap();
+    let folder = work.path().canonicalize().unwrap();
+    let free = "policy:\n  permissions:\n    filesystem: { requires_approval: false }\n";
+    let home = Home::new(&config(&folder, "").replace("policy: {}\n", free));
+    let graph = json!({"hypothesis": {
+        "nodes": [{"id": "a", "label": "It is the cache", "kind": "open", "evidence": ["slow at noon"]},
+                  {"id": "b", "label": "It is the disk"}],
+        "edges": [{"from": "a", "to": "b", "relation": "excludes"}],
+    }});
+    std::fs::write(folder.join("graphs.json"), graph.to_string()).unwrap();
+    let server = serve(&home).await;
+    let agent = server.agent();
+    let done = result(&agent, "export_reasoning_canvas", json!({})).await;
+    assert_eq!((&done["node_count"], &done["edge_count"]), (&json!(2), &json!(1)), "{done}");
+    let path = done["canvas_path"].as_str().unwrap();
+    let mut canvas: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    // JSON Canvas 1.0: what every node and edge must have.
+    for node in canvas["nodes"].as_array().unwrap() {
+        assert!(
+            ["id", "type", "x", "y", "width", "height", "text"]
+                .iter()
+                .all(|key| node.get(key).is_some())
+        );
+    }
+    assert_eq!(
+        canvas["edges"][0],
+        json!({"id": "edge-0", "fromNode": "a", "toNode": "b", "label": "excludes"})
+    );
+    let same = result(&agent, "import_canvas_edits", json!({"canvas_path": path})).await;
+    assert_eq!(same["change_count"], 0);
+    canvas["nodes"][1]["text"] = json!("It was the disk");
+    canvas["edges"] = json!([]);
+    std::fs::write(path, canvas.to_string()).unwrap();
+    let edits = result(&agent, "import_canvas_edits", json!({"canvas_path": path})).await;
+    assert_eq!(edits["nodes"]["changed"][0]["fields"], json!(["text"]), "{edits}");
+    assert_eq!(edits["edges"]["removed"][0]["id"], "edge-0");
+    let list = result(&agent, "list_canvases", json!({})).await;
+    assert_eq!(
+        (&list["count"], &list["canvases"][0]["name"]),
+        (&json!(1), &json!("hypothesis.canvas"))
+    );
+    let none =
+        result(&agent, "canvas_tools.export_reasoning_canvas", json!({"graph_type": "x"})).await;
+    assert_eq!(none["success"], false);
+    assert_eq!(
+        result(&agent, "import_canvas_edits", json!({"canvas_path": "x"})).await["success"],
+        false
+    );
+    assert_eq!(
+        result(&agent, "list_canvases", json!({"directory": "/none"})).await["success"],
+        false
+    );
+    assert!(server.stop().await.success());
+}
+
+/// A site on loopback: granted by its origin it is asked; what is not granted is not.
+#[tokio::test]
+async fn pages_and_searches_through_granted_hosts() {
+    use axum::Router;
+    use axum::response::{Html, Redirect};
+    use axum::routing::get;
+    let found = r#"<a class="result__a" href="//x/l/?uddg=https%3A%2F%2Fdocs.rs%2F">Docs</a>
+        <a class="result__snippet">All <b>crates</b></a>"#;
+    let site = Router::new()
+        .route(
+            "/page",
+            get(|| async {
+                Html("<head><title>t</title></head><p>Hello</p><script>no</script><p>there")
+            }),
+        )
+        .route("/moved", get(|| async { Redirect::temporary("/page") }))
+        .route("/out", get(|| async { Redirect::temporary("http://127.0.0.1:1/page") }))
+        .route("/html/", get(move || async move { Html(found) }));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move { axum::serve(listener, site).await });
+    let home = Home::new(&format!(
+        "version: 1\nplugins:\n  folders: [{}]\n  grants:\n    web: {{ network: [\"{url}\"] }}\n",
+        shipped().display()
+    ));
+    let server = serve(&home).await;
+    let set = json!({"custom_config": {"search_url": format!("{url}/html/")}});
+    let set = server.owner().post("/v1/plugins/web/settings", &set).await;
+    assert_eq!(set.status, 200, "{set:?}");
+    let agent = server.agent();
+    for path in ["page", "moved"] {
+        let page = result(&agent, "web.fetch_docs", json!({"url": format!("{url}/{path}")})).await;
+        assert_eq!(
+            (&page["content"], &page["success"]),
+            (&json!("Hello\nthere"), &json!(true)),
+            "{page}"
+        );
+        assert_eq!((&page["trust_level"], &page["truncated"]), (&json!("unknown"), &json!(false)));
+    }
+    for bad in [
+        format!("{url}/out"),
+        "http://127.0.0.1:1/".to_owned(),
+        "http://169.254.169.254/".to_owned(),
+    ] {
+        let page = result(&agent, "web.fetch_docs", json!({"url": bad})).await;
+        assert_eq!(page["success"], false, "{page}");
+        assert!(page["error"].as_str().unwrap().starts_with("no host that was granted"), "{page}");
+    }
+    let search = result(&agent, "web.web_search", json!({"query": "crates"})).await;
+    assert_eq!(
+        search["results"],
+        json!([{"title": "Docs", "url": "https://docs.rs/", "snippet": "All crates"}])
+    );
+    assert_eq!((&search["result_count"], &search["backend"]), (&json!(1), &json!("duckduckgo")));
+    assert_eq!(result(&agent, "web.web_search", json!({"query": " "})).await["success"], false);
+    serving.abort();
+    assert!(server.stop().await.success());
+}

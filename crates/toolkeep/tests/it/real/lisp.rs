@@ -1,0 +1,158 @@
+//! The plugin `lisp_image` on a real SBCL: Debian's, or the one in the folder that `TOOLKEEP_SBCL` names.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::client::Client;
+use crate::support::home::Home;
+use crate::support::server::{Server, serve};
+
+/// Nobody is asked for approvals here, and evaluations may take 3 s.
+fn home(work: &Path) -> Home {
+    let shipped =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins").canonicalize().unwrap();
+    let sbcl = std::env::var_os("TOOLKEEP_SBCL").map(PathBuf::from);
+    let programs =
+        sbcl.as_ref().map(|path| format!(", programs: [{}]", path.display())).unwrap_or_default();
+    let grant = format!("lisp_image: {{ write: {}{programs} }}", work.display());
+    let home = Home::new(&format!(
+        "version: 1\npolicy:\n  permissions:\n    filesystem: {{ requires_approval: false }}\n\
+         plugins:\n  folders: [{}]\n  settings: ./settings\n  grants:\n    {grant}\n",
+        shipped.display()
+    ));
+    std::fs::create_dir(home.path("settings")).unwrap();
+    let at = sbcl.map(|path| path.display().to_string()).unwrap_or_default();
+    let settings = json!({"custom_config": {"eval_seconds": 3, "sbcl_home": at}});
+    home.write("settings/lisp_image.json", &settings.to_string());
+    home
+}
+
+async fn text(agent: &Client, tool: &str, args: Value) -> String {
+    let reply = agent.call(&format!("lisp_image.{tool}"), &args).await;
+    assert_eq!(reply.status, 200, "{tool} {args}: {reply:?}");
+    reply.body["result"].as_str().unwrap().to_owned()
+}
+
+/// Each line: a tool, its arguments, and what its text holds.
+async fn hold(agent: &Client, lines: &[(&str, Value, &str)]) {
+    for (tool, args, held) in lines {
+        let said = text(agent, tool, args.clone()).await;
+        assert!(said.contains(held), "{tool} {args}: {said}");
+    }
+}
+
+async fn server(home: &Home) -> (Server, Client) {
+    let server = serve(home).await;
+    let agent = server.agent();
+    (server, agent)
+}
+
+#[tokio::test]
+async fn an_image_is_looked_into_and_evaluated_in() {
+    let work = tempfile::tempdir().unwrap();
+    let home = home(&work.path().canonicalize().unwrap());
+    let (server, agent) = server(&home).await;
+    hold(&agent, &[
+        ("get_last_error", json!({}), "No recent errors recorded."),
+        ("get_repl_history", json!({}), "No REPL history available."),
+        ("eval_form", json!({"form": "(values (+ 1 2) :b)"}), "Result: 3\n:B"),
+        ("compile_form", json!({"form": "(defun sq (x) (* x x)) (defun use-sq (y) (1+ (sq y)))"}), "Compilation succeeded"),
+        ("who_calls", json!({"function": "sq"}), "COMMON-LISP-USER::USE-SQ"),
+        ("who_calls", json!({"function": "use-sq"}), "none found"),
+        ("compile_form", json!({"form": "(defvar *v* 1) (defun see () *v*)"}), "Compilation succeeded"),
+        ("who_references", json!({"variable": "*v*"}), "COMMON-LISP-USER::SEE"),
+        ("who_references", json!({"variable": "*none*"}), "not found in package COMMON-LISP-USER (status: NIL)"),
+        ("describe_symbol", json!({"symbol": "sq"}), "compiled function"),
+        ("describe_symbol", json!({"symbol": "car", "package": "nope"}), "Package NOPE not found"),
+        ("apropos_search", json!({"pattern": "string-trim"}), "COMMON-LISP::STRING-TRIM [function]"),
+        ("function_arglist", json!({"function": "sq"}), "SQ (X)"),
+        ("function_arglist", json!({"function": "*v*"}), "*V* is not a function"),
+        ("eval_form", json!({"form": "(defpackage :q (:export :a)) (defclass pt () ((x :initarg :x :type fixnum))) (defclass pt3 (pt) ())"}), "PT3"),
+        ("list_package_symbols", json!({"package": "q"}), "1 external symbols in Q:\nA [symbol]"),
+        ("list_package_symbols", json!({"package": "none"}), "Package NONE not found"),
+        ("class_slots", json!({"class": "pt"}), "X initargs (:X) type FIXNUM"),
+        ("class_slots", json!({"class": "sq"}), "Class SQ not found"),
+        ("class_hierarchy", json!({"class": "pt"}), "Direct subclasses:\nPT3"),
+        ("class_hierarchy", json!({"class": "nope"}), "not found"),
+        ("macroexpand_form", json!({"form": "(when a b)"}), "one step"),
+        ("macroexpand_form", json!({"form": "(when a"}), "Error: "),
+        ("eval_form", json!({"form": "(error \"ouch\")"}), "Error: ouch\nUse get_last_error"),
+        ("get_last_error", json!({}), "Type: SIMPLE-ERROR\nCondition: ouch"),
+        ("compile_form", json!({"form": "(defun bad () (car 1 2))"}), "called with two arguments"),
+        ("eval_form", json!({"form": "(loop)"}), "was cut off; the image goes on"),
+        ("eval_form", json!({"form": "(sq 4)"}), "Result: 16"),
+        ("eval_form", json!({"form": "(sb-sys:without-interrupts (loop))"}), "nor to an interrupt, and was ended"),
+        ("eval_form", json!({"form": "(+ 1 1)"}), "was started again"),
+        ("get_repl_history", json!({"limit": 3}), "(sq 4)\n   => 16"),
+    ])
+    .await;
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn an_agent_finds_a_caller_and_the_hunk_that_a_person_accepts_answers_differently() {
+    let work = tempfile::tempdir().unwrap();
+    let folder = work.path().canonicalize().unwrap();
+    let before = "(defun rate () 1)\n(defun price (x) (* x (rate)))\n";
+    std::fs::write(folder.join("a.lisp"), before).unwrap();
+    let home = home(&folder);
+    let (server, agent) = server(&home).await;
+    hold(
+        &agent,
+        &[
+            ("read_file", json!({"path": "a.lisp"}), "(defun rate () 1)"),
+            ("read_file", json!({"path": "none.lisp"}), "Error reading none.lisp"),
+            ("read_buffer", json!({"buffer": "a.lisp", "start": 1, "end": 6}), "defun"),
+            ("read_buffer", json!({"buffer": "none"}), "Buffer none not found"),
+            (
+                "search_in_buffer",
+                json!({"pattern": "rate", "buffer": "a.lisp"}),
+                "Found 2 matches in a.lisp",
+            ),
+            ("search_in_buffer", json!({"pattern": "none", "buffer": "a.lisp"}), "No matches"),
+            (
+                "eval_form",
+                json!({"form": "(load (compile-file \"a.lisp\" :output-file \"/tmp/a.fasl\"))"}),
+                "Result: T",
+            ),
+            ("who_calls", json!({"function": "rate"}), "PRICE"),
+            ("eval_form", json!({"form": "(price 7)"}), "Result: 7"),
+        ],
+    )
+    .await;
+    // Dangerous: held until a person agrees.
+    let both = "(defun rate () 3)\n(defun price (x) (+ x (rate)))\n";
+    let mut edit =
+        json!({"path": "a.lisp", "original": before, "modified": both, "description": "new rates"});
+    let held = agent.call("lisp_image.propose_file_edit", &edit).await;
+    assert_eq!(held.status, 202, "{held:?}");
+    let owner = server.owner();
+    assert!(std::fs::read_to_string(folder.join("a.lisp")).unwrap().contains("() 1"));
+    let path = format!("/v1/approvals/{}", held.call_id());
+    // One hunk of the two: the person has the other as it was.
+    let one = "(defun rate () 3)\n(defun price (x) (* x (rate)))\n";
+    edit["modified"] = json!(one);
+    let change = json!({"arguments": edit, "approve": true});
+    let decided = owner.post(&format!("{path}/edit"), &change).await;
+    assert!(decided.status < 300, "{decided:?}");
+    for _ in 0..500 {
+        if std::fs::read_to_string(folder.join("a.lisp")).unwrap() == one {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    hold(
+        &agent,
+        &[
+            ("read_buffer", json!({"buffer": "a.lisp"}), one),
+            ("compile_form", json!({"form": one}), "Compilation succeeded"),
+            ("eval_form", json!({"form": "(price 7)"}), "Result: 21"),
+        ],
+    )
+    .await;
+    let refused =
+        agent.call("lisp_image.write_file", &json!({"path": "b.lisp", "content": "x"})).await;
+    assert_eq!(refused.status, 202, "a dangerous tool is held: {refused:?}");
+    assert!(server.stop().await.success());
+}

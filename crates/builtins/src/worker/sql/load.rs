@@ -1,4 +1,4 @@
-//! Tables from JSON, as they are read: no row is held longer than it takes to insert it.
+//! Tables from JSON, as they are read: no more than some rows are held before they are inserted.
 //!
 //! A column has no declared type, so that each value keeps the one it has in JSON: 2 and 10 are numbers,
 //! "2" and "10" texts. Booleans are 1 and 0, lists and objects their JSON text.
@@ -21,10 +21,13 @@ const TABLES: usize = 100;
 const COLUMNS: usize = 500;
 /// The longest name of a table or a column, in bytes.
 const NAME: usize = 200;
+/// Rows that are inserted at once, and values: a statement costs more than what it inserts.
+const AT_ONCE: (usize, usize) = (64, 2_000);
 
 /// Makes the tables; answers the query.
 pub(super) fn tables(connection: &Connection, args: &[u8]) -> Result<String, String> {
-    let mut reader = serde_json::Deserializer::from_slice(args);
+    let args = std::str::from_utf8(args).map_err(|error| error.to_string())?;
+    let mut reader = serde_json::Deserializer::from_str(args);
     let begun = connection.execute_batch("BEGIN");
     begun.map_err(|error| told(&error))?;
     let query = reader.deserialize_map(Call(connection)).map_err(|error| words(&error))?;
@@ -136,28 +139,47 @@ impl<'de> Visitor<'de> for Rows<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
         let mut table = Table::new(self.connection, self.name);
         while rows.next_element_seed(Row(&mut table))?.is_some() {}
-        table.made().map_err(|error| fault(&error))
+        let made = table.made().and_then(|()| table.flush());
+        made.map_err(|error| fault(&error))
     }
 }
 
-/// A table as it grows: the columns so far, in the order they were met.
-struct Table<'c> {
+/// A table as it grows: the columns so far, in the order they were met, and the rows that wait.
+struct Table<'c, 'de> {
     connection: &'c Connection,
     name: String,
     columns: Vec<String>,
     places: HashMap<String, usize>,
-    insert: Option<Statement<'c>>,
     exists: bool,
+    /// Inserts one row, and as many as are inserted at once.
+    one: Option<Statement<'c>>,
+    many: Option<Statement<'c>>,
+    /// What rows that wait have, each with its place in all of them.
+    waiting: Vec<(usize, Cell<'de>)>,
+    rows: usize,
+    /// The row that is read.
+    row: Vec<(usize, Cell<'de>)>,
 }
 
-impl<'c> Table<'c> {
+impl<'c, 'de> Table<'c, 'de> {
     fn new(connection: &'c Connection, name: String) -> Self {
-        let (columns, places) = (Vec::new(), HashMap::new());
-        Self { connection, name, columns, places, insert: None, exists: false }
+        Self {
+            connection,
+            name,
+            columns: Vec::new(),
+            places: HashMap::new(),
+            exists: false,
+            one: None,
+            many: None,
+            waiting: Vec::new(),
+            rows: 0,
+            row: Vec::new(),
+        }
     }
 
     /// The place of a column, which is mostly the next one.
-    fn place<E: Error>(&mut self, name: &str, next: usize) -> Result<usize, E> {
+    fn place<E: Error>(&mut self, name: &str) -> Result<usize, E> {
+        let next = self.row.len();
         if self.columns.get(next).is_some_and(|column| column == name) {
             return Ok(next);
         }
@@ -170,10 +192,13 @@ impl<'c> Table<'c> {
             return Err(E::custom(told));
         }
         if self.exists {
-            let sql = format!("ALTER TABLE {} ADD COLUMN {}", self.name, quoted(name));
-            // The statement would hold the table as it was.
-            self.insert = None;
-            self.connection.execute_batch(&sql).map_err(|error| fault(&error))?;
+            let grown = self.flush().and_then(|()| {
+                // Statements would hold the table as it was.
+                (self.one, self.many) = (None, None);
+                let sql = format!("ALTER TABLE {} ADD COLUMN {}", self.name, quoted(name));
+                self.connection.execute_batch(&sql)
+            });
+            grown.map_err(|error| fault(&error))?;
         }
         self.columns.push(name.to_owned());
         self.places.insert(name.to_owned(), place);
@@ -195,22 +220,68 @@ impl<'c> Table<'c> {
         Ok(())
     }
 
-    fn add(&mut self, values: &[(usize, Cell<'_>)]) -> rusqlite::Result<()> {
+    /// Takes the row that was read.
+    fn add(&mut self) -> rusqlite::Result<()> {
         self.made()?;
-        let insert = match &mut self.insert {
-            Some(insert) => insert,
-            none => {
-                let marks = vec!["?"; self.columns.len().max(1)].join(", ");
-                let sql = format!("INSERT INTO {} VALUES ({marks})", self.name);
-                none.insert(self.connection.prepare(&sql)?)
-            }
-        };
-        insert.clear_bindings();
-        for (place, value) in values {
-            insert.raw_bind_parameter(place + 1, value)?;
-        }
-        insert.raw_execute().map(drop)
+        let before = self.rows * self.width();
+        self.waiting.extend(self.row.drain(..).map(|(place, value)| (before + place, value)));
+        self.rows += 1;
+        if self.rows == self.at_once() { self.flush() } else { Ok(()) }
     }
+
+    fn width(&self) -> usize {
+        self.columns.len().max(1)
+    }
+
+    fn at_once(&self) -> usize {
+        (AT_ONCE.1 / self.width()).clamp(1, AT_ONCE.0)
+    }
+
+    /// Inserts the rows that wait.
+    fn flush(&mut self) -> rusqlite::Result<()> {
+        let (width, rows) = (self.width(), self.rows);
+        let sql = |rows: usize| {
+            let marks = format!("({})", vec!["?"; width].join(", "));
+            format!("INSERT INTO {} VALUES {}", self.name, vec![marks.as_str(); rows].join(", "))
+        };
+        if rows == self.at_once() {
+            let insert = match &mut self.many {
+                Some(insert) => insert,
+                none => none.insert(self.connection.prepare(&sql(rows))?),
+            };
+            inserted(insert, &self.waiting, (0, rows * width))?;
+        } else if rows > 0 {
+            let insert = match &mut self.one {
+                Some(insert) => insert,
+                none => none.insert(self.connection.prepare(&sql(1))?),
+            };
+            let mut left = self.waiting.as_slice();
+            for row in 0..rows {
+                let end = left.partition_point(|(place, _)| *place < (row + 1) * width);
+                let (own, others) = left.split_at_checked(end).unwrap_or_default();
+                inserted(insert, own, (row * width, width))?;
+                left = others;
+            }
+        }
+        self.waiting.clear();
+        self.rows = 0;
+        Ok(())
+    }
+}
+
+/// Runs a statement of so many values; those that are not there are null.
+fn inserted(
+    insert: &mut Statement<'_>,
+    values: &[(usize, Cell<'_>)],
+    (first, wanted): (usize, usize),
+) -> rusqlite::Result<()> {
+    if values.len() < wanted {
+        insert.clear_bindings();
+    }
+    for (place, value) in values {
+        insert.raw_bind_parameter(place - first + 1, value)?;
+    }
+    insert.raw_execute().map(drop)
 }
 
 fn quoted(name: &str) -> String {
@@ -218,9 +289,9 @@ fn quoted(name: &str) -> String {
 }
 
 /// One row.
-struct Row<'t, 'c>(&'t mut Table<'c>);
+struct Row<'t, 'c, 'de>(&'t mut Table<'c, 'de>);
 
-impl<'de> DeserializeSeed<'de> for Row<'_, '_> {
+impl<'de> DeserializeSeed<'de> for Row<'_, '_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -228,7 +299,7 @@ impl<'de> DeserializeSeed<'de> for Row<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Row<'_, '_> {
+impl<'de> Visitor<'de> for Row<'_, '_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -236,16 +307,17 @@ impl<'de> Visitor<'de> for Row<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut values: Vec<(usize, Cell<'de>)> = Vec::with_capacity(self.0.columns.len());
+        let table = self.0;
         while let Some(Key(name)) = map.next_key()? {
             if name.is_empty() || name.len() > NAME || name.contains('\0') {
-                let told = format!("tables: {}: a column has no name that can be", self.0.name);
+                let told = format!("tables: {}: a column has no name that can be", table.name);
                 return Err(A::Error::custom(told));
             }
-            let place = self.0.place(&name, values.len())?;
-            values.push((place, map.next_value_seed(AsCell)?));
+            let place = table.place(&name)?;
+            let value = map.next_value_seed(AsCell)?;
+            table.row.push((place, value));
         }
-        self.0.add(&values).map_err(|error| fault(&error))
+        table.add().map_err(|error| fault(&error))
     }
 }
 

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::machine;
@@ -115,7 +116,7 @@ async fn both(
 ) -> Result<(Duration, Duration), String> {
     let file = folder.join("args.json");
     fs::write(&file, &args).map_err(|e| e.to_string())?;
-    let body = format!(r#"{{"tool":"{tool}","arguments":{args}}}"#);
+    let body = Bytes::from(format!(r#"{{"tool":"{tool}","arguments":{args}}}"#));
     drop(args);
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..LARGE {
@@ -165,6 +166,7 @@ async fn sql(client: &Client, folder: &Path, (what, query): (&str, &str)) -> Res
 
 async fn small(client: &Client, tool: &str, args: &Value) -> Result<Row, String> {
     let body = json!({"tool": tool, "arguments": args}).to_string();
+    let body = Bytes::from(body);
     client.call(body.clone()).await?;
     let mut times = Vec::new();
     for _ in 0..SMALL {
@@ -184,7 +186,7 @@ async fn shell(client: &Client) -> Result<Row, String> {
     let body = json!({"tool": "run_shell", "arguments": {"command": "true"}}).to_string();
     let mut times = Vec::new();
     for _ in 0..SMALL {
-        let held = client.call(body.clone()).await?;
+        let held = client.call(body.clone().into()).await?;
         let id = held.get("call_id").and_then(Value::as_str).ok_or("run_shell is not held")?;
         client.approve(id).await?;
         let begun = Instant::now();

@@ -98,6 +98,9 @@ impl Serve {
         };
         let running = context.wiring.start(start).await?;
         self.told(&running, &held, faults, ui)?;
+        if let Err(error) = guard::memory::forget_code() {
+            tracing::debug!(%error, "what only a start needs stays in memory");
+        }
         let ended = until_told(running, signals, &stop).await;
         held.forget_server();
         ended.map(|()| Exit::Done)

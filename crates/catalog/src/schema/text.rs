@@ -11,6 +11,10 @@ use super::ArgumentFault;
 /// Values up to this are compared with those of an `enum`, in bytes.
 const SHORT: usize = 1_024;
 
+/// Words for people.
+const SAYS_NOTHING: [&str; 7] =
+    ["$schema", "title", "description", "$comment", "default", "examples", "deprecated"];
+
 /// What does not fit, or that it is not for this one to say.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
@@ -32,8 +36,6 @@ pub(super) fn fits(schema: &Value, pass: &mut Pass<'_>, at: &str) -> Fits {
     };
     for (word, value) in words {
         match word.as_str() {
-            "$schema" | "title" | "description" | "$comment" | "default" | "examples"
-            | "deprecated" => {}
             "type" => kind(value, pass, at)?,
             "enum" => among(value, pass.clone().value(), at)?,
             "minLength" | "maxLength" if pass.kind() == "string" => {
@@ -42,9 +44,16 @@ pub(super) fn fits(schema: &Value, pass: &mut Pass<'_>, at: &str) -> Fits {
             "minimum" | "maximum" if pass.kind() == "number" => {
                 number((word, value), pass.clone().value(), at)?;
             }
-            "minLength" | "maxLength" | "minimum" | "maximum" => {}
-            // Looked at below, all in one pass.
-            "properties" | "additionalProperties" | "required" | "items" => {}
+            word if SAYS_NOTHING.contains(&word) => {}
+            // Of other kinds of values; and what is looked at below, all in one pass.
+            "minLength"
+            | "maxLength"
+            | "minimum"
+            | "maximum"
+            | "properties"
+            | "additionalProperties"
+            | "required"
+            | "items" => {}
             _ => return Err(Trouble::Unsure),
         }
     }

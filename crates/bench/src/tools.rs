@@ -32,6 +32,8 @@ const LARGE: usize = 5;
 const SMALL: usize = 101;
 /// What Python does.
 const AUTHORITY: &str = include_str!("tools/authority.py");
+/// How long the server is left alone before its memory is looked at.
+const REST: Duration = Duration::from_secs(3);
 /// How long a start may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -67,6 +69,7 @@ async fn measured(binary: &Path, folder: &Path) -> Result<Vec<Row>, String> {
     }
     let client = Client::of(toolkeep.part.address, folder)?;
     let offered = client.offered().await?;
+    tokio::time::sleep(REST).await;
     let idle = machine::memory(toolkeep.part.pid()).0;
     let mut rows = vec![Row::memory(offered, idle)];
     rows.push(csv(&client, folder).await?);

@@ -29,7 +29,7 @@ pub(super) struct Table<'c, 'de> {
     pub(super) row: Vec<(usize, Cell<'de>)>,
 }
 
-impl<'c, 'de> Table<'c, 'de> {
+impl<'c> Table<'c, '_> {
     pub(super) fn new(connection: &'c Connection, name: String) -> Self {
         Self {
             connection,

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::machine;
@@ -31,6 +32,8 @@ const LARGE: usize = 5;
 const SMALL: usize = 101;
 /// What Python does.
 const AUTHORITY: &str = include_str!("tools/authority.py");
+/// How long the server is left alone before its memory is looked at.
+const REST: Duration = Duration::from_secs(3);
 /// How long a start may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -66,6 +69,7 @@ async fn measured(binary: &Path, folder: &Path) -> Result<Vec<Row>, String> {
     }
     let client = Client::of(toolkeep.part.address, folder)?;
     let offered = client.offered().await?;
+    tokio::time::sleep(REST).await;
     let idle = machine::memory(toolkeep.part.pid()).0;
     let mut rows = vec![Row::memory(offered, idle)];
     rows.push(csv(&client, folder).await?);
@@ -115,7 +119,7 @@ async fn both(
 ) -> Result<(Duration, Duration), String> {
     let file = folder.join("args.json");
     fs::write(&file, &args).map_err(|e| e.to_string())?;
-    let body = format!(r#"{{"tool":"{tool}","arguments":{args}}}"#);
+    let body = Bytes::from(format!(r#"{{"tool":"{tool}","arguments":{args}}}"#));
     drop(args);
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..LARGE {
@@ -165,6 +169,7 @@ async fn sql(client: &Client, folder: &Path, (what, query): (&str, &str)) -> Res
 
 async fn small(client: &Client, tool: &str, args: &Value) -> Result<Row, String> {
     let body = json!({"tool": tool, "arguments": args}).to_string();
+    let body = Bytes::from(body);
     client.call(body.clone()).await?;
     let mut times = Vec::new();
     for _ in 0..SMALL {
@@ -184,7 +189,7 @@ async fn shell(client: &Client) -> Result<Row, String> {
     let body = json!({"tool": "run_shell", "arguments": {"command": "true"}}).to_string();
     let mut times = Vec::new();
     for _ in 0..SMALL {
-        let held = client.call(body.clone()).await?;
+        let held = client.call(body.clone().into()).await?;
         let id = held.get("call_id").and_then(Value::as_str).ok_or("run_shell is not held")?;
         client.approve(id).await?;
         let begun = Instant::now();

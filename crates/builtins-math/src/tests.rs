@@ -79,6 +79,7 @@ pub(crate) async fn execute(
         credentials: &someone,
         calls: None,
         attempt: 1,
+        caged: None,
     };
     let ticket = Ticket::issue(id, drop);
     let step = builtin.executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await?;

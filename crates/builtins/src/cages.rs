@@ -1,10 +1,12 @@
 //! The cages that tools run in: what this machine has of one, and what is run there.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use guard::process::{Launcher, Spec};
+use guard::process::{Child, Launcher, Spec};
 use guard::sandbox::{Cage, Standing, Tier, standing};
 use tokio::sync::OnceCell;
+use tool::Caged;
 
 /// What the tools that run code are made with.
 #[derive(Debug)]
@@ -84,6 +86,18 @@ impl Cages {
             cage: Some(Cage::new(tier).working_in(work)),
         })
     }
+}
+
+/// For the record: what a call took in a cage of `tier`, milliseconds and KiB.
+pub(crate) fn caged(tier: Tier, used: Option<(u64, u64)>) -> Caged {
+    let (cpu_ms, peak_kib) = used.unzip();
+    Caged { tier: tier.as_str().to_owned(), cpu_ms, peak_kib }
+}
+
+/// The same of a child that has ended.
+pub(crate) fn caged_child(tier: Tier, child: &Child) -> Caged {
+    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    caged(tier, child.used().map(|used| (milliseconds(used.cpu), used.peak_kib)))
 }
 
 /// Nothing of Toolkeep's own.

@@ -87,6 +87,7 @@ pub(crate) async fn execute_until(builtin: Builtin, args: &str, cancel: &dyn Can
         credentials: &Nobody,
         calls: None,
         attempt: 1,
+        caged: None,
     };
     let ticket = Ticket::issue(id, drop);
     let step = executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await.unwrap();

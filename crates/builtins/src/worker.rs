@@ -14,15 +14,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use guard::process::{Child, Exit, Spec};
-use guard::sandbox::{Cage, TOO_MUCH};
+use guard::sandbox::{Cage, TOO_MUCH, Tier};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Semaphore;
 use tool::outcome::Body;
 use tool::{Code, Context, ExecuteError, Json, Limits, Outcome, Step};
 
-use crate::cages::Cages;
-use frame::{Head, Status};
+use crate::cages::{Cages, caged, caged_child};
+use frame::{Head, Status, Told};
 pub use serve::{Extra, WORK, work};
 
 /// Workers at once.
@@ -37,6 +37,8 @@ const CALLS: u32 = 1_000;
 const SPACE: u64 = 3 << 30;
 /// Seconds of processor time in a worker's life.
 const PROCESSOR: u64 = 3_600;
+/// Bytes of a pipe: the most that a user may ask for.
+const PIPE: usize = 1 << 20;
 /// What a worker may take longer than it was told, before it is killed.
 const LATE: Duration = Duration::from_millis(250);
 
@@ -76,6 +78,7 @@ struct Worker {
     stdout: ChildStdout,
     given: usize,
     calls: u32,
+    tier: Tier,
 }
 
 /// Why there is no answer.
@@ -107,7 +110,7 @@ impl Workers {
     ) -> Result<Step, ExecuteError> {
         let given_up = || ExecuteError::during(Code::Cancelled, "the computation was ended");
         tokio::select! {
-            step = self.computed(job, args.bytes()) => step,
+            step = self.computed(job, args.bytes(), Some(ctx)) => step,
             () = ctx.cancel.cancelled() => Err(given_up()),
         }
     }
@@ -118,7 +121,7 @@ impl Workers {
     /// # Errors
     /// In words, for the caller.
     pub async fn compute(&self, job: Job, args: &Json) -> Result<Json, String> {
-        match self.computed(job, args.bytes()).await {
+        match self.computed(job, args.bytes(), None).await {
             Ok(Step::Done(Outcome { body: Body::Value(answer), is_error: false })) => Ok(answer),
             Ok(Step::Done(Outcome { body: Body::Value(words), .. })) => {
                 Err(words.text().unwrap_or_default().into_owned())
@@ -128,10 +131,15 @@ impl Workers {
         }
     }
 
-    async fn computed(&self, job: Job, args: &Bytes) -> Result<Step, ExecuteError> {
+    async fn computed(
+        &self,
+        job: Job,
+        args: &Bytes,
+        ctx: Option<&Context<'_>>,
+    ) -> Result<Step, ExecuteError> {
         let busy = || ExecuteError::before(Code::Busy, "the workers are gone; call again");
         let _room = self.room.acquire().await.map_err(|_| busy())?;
-        match self.asked(job, args).await {
+        match self.asked(job, args, ctx).await {
             Ok((Status::Value, answer)) => {
                 let answer = Json::check(answer, Limits::DOCUMENT);
                 Ok(Step::Done(match answer {
@@ -149,32 +157,42 @@ impl Workers {
                     "it took longer than {seconds} s and was ended; ask for less"
                 ))))
             }
-            Err(Trouble::Died(worker)) => Ok(Step::Done(Outcome::failed(&worker.why().await))),
+            Err(Trouble::Died(worker)) => Ok(Step::Done(Outcome::failed(&worker.why(ctx).await))),
         }
     }
 
-    async fn asked(&self, job: Job, args: &Bytes) -> Result<(Status, Vec<u8>), Trouble> {
+    async fn asked(
+        &self,
+        job: Job,
+        args: &Bytes,
+        ctx: Option<&Context<'_>>,
+    ) -> Result<(Status, Vec<u8>), Trouble> {
         let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut worker = match kept {
             Some(worker) => worker,
             None => self.start().await.map_err(Trouble::Start)?,
         };
         let answer = tokio::time::timeout(job.limit + LATE, worker.ask(job, args)).await;
-        let Ok(answer) = answer else { return Err(Trouble::Late) };
-        let Some(answer) = answer else { return Err(Trouble::Died(Box::new(worker))) };
+        let Ok(answer) = answer else {
+            ran(ctx, caged(worker.tier, None));
+            return Err(Trouble::Late);
+        };
+        let Some((told, answer)) = answer else { return Err(Trouble::Died(Box::new(worker))) };
+        ran(ctx, caged(worker.tier, Some(told.used)));
         worker.calls += 1;
-        worker.given = worker.given.max(args.len() + answer.1.len());
+        worker.given = worker.given.max(args.len() + answer.len());
         if worker.given < HEAVY && worker.calls < CALLS {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
             if idle.len() < IDLE {
                 idle.push(worker);
             }
         }
-        Ok(answer)
+        Ok((told.status, answer))
     }
 
     async fn start(&self) -> Result<Worker, String> {
-        let mut cage = Cage::new(self.cages.tier().await?);
+        let tier = self.cages.tier().await?;
+        let mut cage = Cage::new(tier);
         cage.this_binary = true;
         cage.share.memory = SPACE;
         cage.share.together = SPACE;
@@ -196,27 +214,39 @@ impl Workers {
         drop(child.stderr());
         let none = "a worker without its pipes";
         let (stdin, stdout) = (stdin.ok_or(none)?, stdout.ok_or(none)?);
-        Ok(Worker { child, stdin, stdout, given: 0, calls: 0 })
+        // The more fits into a pipe, the less often the two wait for each other.
+        let _as_it_is = rustix::pipe::fcntl_setpipe_size(&stdin, PIPE);
+        let _as_it_is = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE);
+        Ok(Worker { child, stdin, stdout, given: 0, calls: 0, tier })
+    }
+}
+
+/// What it took, for the record of the call that it was for.
+fn ran(ctx: Option<&Context<'_>>, took: tool::Caged) {
+    if let Some(ctx) = ctx {
+        ctx.ran_caged(took);
     }
 }
 
 impl Worker {
     /// `None` where it is gone.
-    async fn ask(&mut self, job: Job, args: &Bytes) -> Option<(Status, Vec<u8>)> {
+    async fn ask(&mut self, job: Job, args: &Bytes) -> Option<(Told, Vec<u8>)> {
         let head = Head::new(job.letter, job.limit, args.len())?;
         self.stdin.write_all(&head.encode()).await.ok()?;
         self.stdin.write_all(args).await.ok()?;
         let mut head = [0; frame::ANSWER];
         self.stdout.read_exact(&mut head).await.ok()?;
-        let (status, length) = frame::answered(head)?;
-        let mut answer = vec![0; length];
+        let told = Told::decode(head)?;
+        let mut answer = vec![0; told.length];
         self.stdout.read_exact(&mut answer).await.ok()?;
-        Some((status, answer))
+        Some((told, answer))
     }
 
-    async fn why(mut self) -> String {
+    async fn why(mut self, ctx: Option<&Context<'_>>) -> String {
         drop((self.stdin, self.stdout));
-        match tokio::time::timeout(LATE, self.child.wait()).await {
+        let ended = tokio::time::timeout(LATE, self.child.wait()).await;
+        ran(ctx, caged_child(self.tier, &self.child));
+        match ended {
             Ok(Exit::Code(TOO_MUCH)) => "it took more memory than it may".to_owned(),
             Ok(Exit::Signal(11)) => "it nests too deeply".to_owned(),
             Ok(Exit::NotStarted(why)) => why,

@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
+use tool::json::Pass;
 use tool::{Args, Json, Limits};
 
 /// The most subschemas a tool may bring; a bomb has more.
@@ -84,7 +85,7 @@ impl Schema {
     /// [`ArgumentFault`]s, at least one.
     pub fn check_args(&self, args: &Args) -> Result<(), Vec<ArgumentFault>> {
         if args.raw().bytes().len() > Limits::ARGUMENTS.bytes {
-            match text::fits(&self.text.value(), args.raw().look(), "") {
+            match text::fits(&self.text.value(), &mut Pass::over(args.raw()), "") {
                 Ok(()) => return Ok(()),
                 Err(text::Trouble::Fault(fault)) => return Err(vec![fault]),
                 Err(text::Trouble::Unsure) => {}

@@ -31,7 +31,7 @@ use tool::{Clock, Ledger, Secret};
 
 pub use aside::aside;
 pub use limits::Bounds;
-pub use request::{Detached, Request, Target};
+pub use request::{Detached, Given, Request, Target};
 pub use view::View;
 pub use waits::{
     Decided, Event, Heard, Herald, Holder, Holders, Holding, LONGEST, Nobody, Page, Patience,

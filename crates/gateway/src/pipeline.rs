@@ -66,7 +66,7 @@ impl Gateway {
         // Boxed, as what is ready is: futures carry what they hold through every layer above them.
         let request = Box::new(request);
         let id = self.ids.make(self.parts.clock.wall());
-        let prepared = aside(request.args.len(), || self.prepare(id, principal, &request));
+        let prepared = aside(request.args.bytes().len(), || self.prepare(id, principal, &request));
         let result = match prepared {
             Err(refused) => self.refuse(id, principal, &request, refused),
             Ok(Prepared::Runs(ready)) => match self.intent(principal, &request, &ready).await {
@@ -111,7 +111,7 @@ impl Gateway {
         };
         let (entry, residual) = (Arc::clone(entry), residual.clone());
         let limits = entry.tool.traits.limits();
-        let args = Args::check_within(request.args.clone(), limits).map_err(|error| {
+        let args = request.args.within(limits).map_err(|error| {
             Failure::new(Code::InvalidArguments, format!("the arguments: {error}"))
         })?;
         fits(&entry, &args)?;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use tool::call::Resume;
 use tool::executor::{Ask, ClientCan, Progress, Task};
-use tool::{CallId, CallerType, Json};
+use tool::{Args, CallId, CallerType, Json, JsonError, Limits};
 
 /// What a request is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,13 +50,46 @@ pub struct Detached {
     pub cancel: CancellationToken,
 }
 
+/// Arguments as a door hands them in.
+#[derive(Debug, Clone)]
+pub enum Given {
+    /// Nobody has looked at them.
+    Unread(Bytes),
+    /// They were held against these limits, with the message they came in.
+    Checked(Json, Limits),
+}
+
+impl Given {
+    /// Their text.
+    pub fn bytes(&self) -> &Bytes {
+        match self {
+            Self::Unread(bytes) => bytes,
+            Self::Checked(json, _) => json.bytes(),
+        }
+    }
+
+    /// Held against the limits of a tool, where that has not been done.
+    pub(crate) fn within(&self, limits: Limits) -> Result<Args, JsonError> {
+        match self {
+            Self::Unread(bytes) => Args::check_within(bytes.clone(), limits),
+            Self::Checked(json, by) => Args::checked(json.clone(), *by, limits),
+        }
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for Given {
+    fn from(bytes: T) -> Self {
+        Self::Unread(bytes.into())
+    }
+}
+
 /// One call as a door hands it in. Nothing in it can widen what the caller may do.
 #[derive(Clone)]
 pub struct Request {
     /// What is to run.
     pub target: Target,
-    /// The arguments, unread.
-    pub args: Bytes,
+    /// The arguments.
+    pub args: Given,
     /// Which door: `rest`, `mcp`, `library`.
     pub door: &'static str,
     /// Directly or in a chain.
@@ -85,12 +118,12 @@ pub struct Request {
 
 impl Request {
     /// A plain call.
-    pub fn new(tool: impl Into<String>, args: impl Into<Bytes>, door: &'static str) -> Self {
+    pub fn new(tool: impl Into<String>, args: impl Into<Given>, door: &'static str) -> Self {
         Self::to(Target::Tool(tool.into()), args, door)
     }
 
     /// A plain call of anything.
-    pub fn to(target: Target, args: impl Into<Bytes>, door: &'static str) -> Self {
+    pub fn to(target: Target, args: impl Into<Given>, door: &'static str) -> Self {
         Self {
             target,
             args: args.into(),

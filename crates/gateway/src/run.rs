@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tool::executor::Wait;
 use tool::executor::{Ask, Sent, Task};
 use tool::outcome::{Body, Failure, Status};
-use tool::{Code, Context, End, ExecuteError, Executor, Granted, Step, Ticket};
+use tool::{Caged, Code, Context, End, ExecuteError, Executor, Granted, Step, Ticket};
 
 use crate::aside::aside;
 use crate::asker::asked_by;
@@ -53,7 +53,8 @@ impl Run {
     pub(crate) async fn finish(self, ticket: Ticket) -> Ended {
         let clock = &self.gateway.parts.clock;
         let started = clock.mono();
-        let stepped = self.execute(&ticket).await;
+        let caged = OnceLock::new();
+        let stepped = self.execute(&ticket, &caged).await;
         let ended = self.shape(stepped).await;
         let elapsed = clock.mono().since(started);
         let body = ended.1.as_ref().ok().and_then(answered);
@@ -64,6 +65,7 @@ impl Run {
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
             bytes: body.as_ref().map_or(0, Bytes::len),
             result: body.map(|body| aside(body.len(), || self.gateway.mac.of(&body))),
+            cage: caged.into_inner(),
         };
         match self.gateway.parts.ledger.finish(ticket, end, self.ready.entry.need()).await {
             Ok(()) => ended,
@@ -75,7 +77,11 @@ impl Run {
         }
     }
 
-    async fn execute(&self, ticket: &Ticket) -> Result<Step, ExecuteError> {
+    async fn execute(
+        &self,
+        ticket: &Ticket,
+        caged: &OnceLock<Caged>,
+    ) -> Result<Step, ExecuteError> {
         let Some(granted) = Granted::of(&self.ready.call, ticket) else {
             return Err(ExecuteError::before(
                 Code::Internal,
@@ -101,6 +107,7 @@ impl Run {
             credentials: self.gateway.parts.credentials.as_ref(),
             calls: None,
             attempt: 1,
+            caged: Some(caged),
         };
         self.bounded(self.ready.entry.executor.as_ref(), granted, &ctx, limit).await
     }

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-pub use child::{Child, Exit};
+pub use child::{Child, Exit, Used};
 pub use spec::{EnvValue, PASSED_ON, Spec};
 pub use supervise::supervise;
 pub use tail::{TAIL_BYTES, Tail};

@@ -70,6 +70,7 @@ fn end() -> End {
         elapsed_ms: 1,
         bytes: 5,
         result: Some(Digest([4; 32])),
+        cage: None,
     }
 }
 

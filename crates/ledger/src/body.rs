@@ -4,7 +4,7 @@
 //! other form.
 
 use tool::json::is_plain;
-use tool::{Actor, CallId, CallerType, Digest, End, Intent};
+use tool::{Actor, Caged, CallId, CallerType, Digest, End, Intent};
 
 /// The body of an intent.
 pub(crate) fn intent(out: &mut Vec<u8>, intent: &Intent) {
@@ -74,7 +74,7 @@ fn actors(out: &mut Vec<u8>, actors: &[Actor]) {
 
 /// The body of an outcome.
 pub(crate) fn end(out: &mut Vec<u8>, end: &End) {
-    let End { at, status, code, elapsed_ms, bytes, result } = end;
+    let End { at, status, code, elapsed_ms, bytes, result, cage } = end;
     number(out, "{\"at\":", at.0);
     text(out, ",\"status\":", status.as_str());
     if let Some(code) = code {
@@ -84,6 +84,15 @@ pub(crate) fn end(out: &mut Vec<u8>, end: &End) {
     number(out, ",\"bytes\":", *bytes as u64);
     if let Some(result) = result {
         digest(out, ",\"result\":", result);
+    }
+    if let Some(Caged { tier, cpu_ms, peak_kib }) = cage {
+        text(out, ",\"cage\":{\"tier\":", tier);
+        for (before, took) in [(",\"cpu_ms\":", cpu_ms), (",\"peak_kib\":", peak_kib)] {
+            if let Some(took) = took {
+                number(out, before, *took);
+            }
+        }
+        out.push(b'}');
     }
     out.push(b'}');
 }
@@ -126,8 +135,8 @@ fn digest(out: &mut Vec<u8>, before: &str, digest: &Digest) {
 mod tests {
     use proptest::prelude::*;
     use tool::{
-        Actor, CallId, Caller, CallerType, Code, Digest, End, Intent, Level, Org, SourceName,
-        ToolKey, ToolName, Wall, outcome::Status,
+        Actor, Caged, CallId, Caller, CallerType, Code, Digest, End, Intent, Level, Org,
+        SourceName, ToolKey, ToolName, Wall, outcome::Status,
     };
     use uuid::Uuid;
 
@@ -177,8 +186,10 @@ mod tests {
             status in prop::sample::select(Status::ALL.to_vec()),
             code in prop::option::of(prop::sample::select(Code::ALL.to_vec())),
             result in prop::option::of(digest()),
+            cage in prop::option::of(("\\PC{0,6}", any::<(Option<u64>, Option<u64>)>())),
         ) -> End {
-            End { at: Wall(at), status, code, elapsed_ms, bytes, result }
+            let cage = cage.map(|(tier, (cpu_ms, peak_kib))| Caged { tier, cpu_ms, peak_kib });
+            End { at: Wall(at), status, code, elapsed_ms, bytes, result, cage }
         }
     }
 

@@ -388,7 +388,7 @@ impl Inner {
 /// An outcome that the ledger itself writes.
 fn end(status: Status, code: Option<Code>, (at, took): (Wall, Duration)) -> End {
     let elapsed_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    End { at, status, code, elapsed_ms, bytes: 0, result: None }
+    End { at, status, code, elapsed_ms, bytes: 0, result: None, cage: None }
 }
 
 fn wait_in(state: &mut State) -> Confirmed {

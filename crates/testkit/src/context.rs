@@ -60,5 +60,6 @@ pub fn context(caller: &Caller) -> Context<'_> {
         credentials: &Quiet,
         calls: None,
         attempt: 1,
+        caged: None,
     }
 }

@@ -52,8 +52,15 @@ impl Ledger for MemoryLedger {
             let frames = Arc::clone(&self.frames);
             Ok(Ticket::issue(intent.call, move |call| {
                 let status = tool::outcome::Status::Abandoned;
-                let end =
-                    End { at: Wall(0), status, code: None, elapsed_ms: 0, bytes: 0, result: None };
+                let end = End {
+                    at: Wall(0),
+                    status,
+                    code: None,
+                    elapsed_ms: 0,
+                    bytes: 0,
+                    result: None,
+                    cage: None,
+                };
                 push(&frames, Kind::Outcome, Some(call), Json::of(&end));
             }))
         })

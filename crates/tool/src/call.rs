@@ -83,6 +83,21 @@ impl Args {
         Json::check(text, limits).and_then(Self::from_json)
     }
 
+    /// From text that was held against `by` as a part of the message it came in: where those allow
+    /// nothing that `limits` do not, it is not looked at again.
+    ///
+    /// # Errors
+    /// [`JsonError`] with the place.
+    pub fn checked(json: Json, by: Limits, limits: Limits) -> Result<Self, JsonError> {
+        let size = json.bytes().len();
+        // Each key and each element takes a byte at least.
+        let nodes = by.nodes.min(size);
+        if size <= limits.bytes && by.depth <= limits.depth && nodes <= limits.nodes {
+            return Self::from_json(json);
+        }
+        Self::check_within(json.bytes().clone(), limits)
+    }
+
     /// From text checked elsewhere.
     ///
     /// # Errors
@@ -153,6 +168,22 @@ mod tests {
     fn arguments_are_an_object() {
         assert_eq!(Args::check(r#"{"a":1}"#).unwrap().value()["a"], 1);
         assert_eq!(Args::check("[]").unwrap_err().to_string(), "expected object, found array");
+    }
+
+    #[test]
+    fn what_was_checked_under_wider_limits_is_checked_again() {
+        use crate::{Json, Limits};
+        let json = Json::check(r#"{"a":[1,[2]]}"#, Limits::DOCUMENT).unwrap();
+        let tight = Limits { bytes: 20, depth: 2, nodes: 3 };
+        assert!(Args::checked(json.clone(), tight, tight).is_ok(), "it was looked at again");
+        for by in [Limits { depth: 3, ..tight }, Limits { nodes: 4, ..tight }, Limits::DOCUMENT] {
+            assert!(Args::checked(json.clone(), by, tight).is_err(), "{by:?}");
+        }
+        // So short a text cannot have so many.
+        let many = Limits { nodes: usize::MAX, ..Limits::DOCUMENT };
+        assert!(Args::checked(json.clone(), many, Limits::ARGUMENTS).is_ok());
+        assert!(Args::checked(json, tight, Limits { bytes: 10, ..tight }).is_err());
+        assert!(Args::checked(Json::of(&[1]), tight, tight).is_err());
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! The port through which calls run.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::{
-    Boxed, Call, CallId, Caller, Code, Json, Mono, Outcome, Secret, SourceName, Ticket, Wall,
+    Boxed, Caged, Call, CallId, Caller, Code, Json, Mono, Outcome, Secret, SourceName, Ticket, Wall,
 };
 
 /// Runs one call. Only the pipeline calls it, and only with a [`Granted`].
@@ -116,6 +116,17 @@ pub struct Context<'a> {
     pub calls: Option<&'a dyn Calls>,
     /// From 1.
     pub attempt: u8,
+    /// Where what the call took in a cage is told, for the record.
+    pub caged: Option<&'a OnceLock<Caged>>,
+}
+
+impl Context<'_> {
+    /// Tells what the call took in a cage; the first word counts.
+    pub fn ran_caged(&self, caged: Caged) {
+        if let Some(place) = self.caged {
+            place.get_or_init(|| caged);
+        }
+    }
 }
 
 impl fmt::Debug for Context<'_> {

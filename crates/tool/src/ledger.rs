@@ -191,6 +191,24 @@ pub struct End {
     /// Keyed hash of the answer, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Digest>,
+    /// What it took in a cage, where it ran in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cage: Option<Caged>,
+}
+
+/// What a call took that ran in a cage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caged {
+    /// How much of a cage there was: `whole` or `fenced`.
+    pub tier: String,
+    /// Milliseconds of processor time, of all its processes together. Nothing where they had to be killed
+    /// without a word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<u64>,
+    /// KiB in memory, the most that one of its processes ever had. That of a worker, which is kept between
+    /// calls, counts from its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_kib: Option<u64>,
 }
 
 /// A call that was not run.
@@ -389,6 +407,7 @@ mod tests {
             elapsed_ms: 1,
             bytes: 0,
             result: None,
+            cage: None,
         };
         Record { seq: 1, kind, call: Some(CallId(uuid::Uuid::from_u128(7))), body: Json::of(&end) }
     }

@@ -27,7 +27,9 @@ pub use code::Code;
 pub use executor::{Context, ExecuteError, Executor, Granted, Step, Wait};
 pub use item::{Digest, Item, METHODS, Prompt, Resource, Tool};
 pub use json::{Json, JsonError, Limits};
-pub use ledger::{Durability, End, Intent, Ledger, LedgerError, Refusal, Ticket, WaitStep, Waited};
+pub use ledger::{
+    Caged, Durability, End, Intent, Ledger, LedgerError, Refusal, Ticket, WaitStep, Waited,
+};
 pub use map::Map;
 pub use name::{NameError, Org, SourceName, ToolKey, ToolName};
 pub use outcome::{Body, Outcome};

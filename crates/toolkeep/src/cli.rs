@@ -139,6 +139,8 @@ pub fn main(wiring: &dyn Wiring) -> ExitCode {
     if rest.next_if(|word| word == builtins::WORK).is_some() {
         return builtins::work(&[builtins_symbolic::EXTRA]);
     }
+    // A server waits most of its time, with many threads that hold little.
+    let _as_ever = guard::memory::huge_pages(false);
     // The first to be installed counts, and this is the first.
     let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let line = match Line::try_parse_from(std::iter::once(program).chain(rest)) {

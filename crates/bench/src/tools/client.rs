@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::message::connect;
 
@@ -49,8 +49,8 @@ impl Client {
         Err(format!("{path}: {}: {start}", head.status))
     }
 
-    async fn json(&self, key: &str, path: &str, body: String) -> Result<Value, String> {
-        let answer = self.sent(key, (Method::POST, path), body.into()).await?;
+    async fn json(&self, key: &str, path: &str, body: Bytes) -> Result<Value, String> {
+        let answer = self.sent(key, (Method::POST, path), body).await?;
         serde_json::from_slice(&answer).map_err(|e| format!("{path}: {e}"))
     }
 
@@ -62,17 +62,17 @@ impl Client {
         Ok(list.get("tools").and_then(Value::as_array).map_or(0, Vec::len))
     }
 
-    pub(super) async fn call(&self, body: String) -> Result<Value, String> {
+    pub(super) async fn call(&self, body: Bytes) -> Result<Value, String> {
         self.json(&self.agent, "/v1/calls", body).await
     }
 
     pub(super) async fn approve(&self, id: &str) -> Result<(), String> {
         let path = format!("/v1/approvals/{id}/approve");
-        self.json(&self.owner, &path, json!({}).to_string()).await.map(drop)
+        self.json(&self.owner, &path, Bytes::from_static(b"{}")).await.map(drop)
     }
 
     pub(super) async fn resume(&self, id: &str) -> Result<Value, String> {
-        self.json(&self.agent, &format!("/v1/calls/{id}/resume?wait=30s"), String::new()).await
+        self.json(&self.agent, &format!("/v1/calls/{id}/resume?wait=30s"), Bytes::new()).await
     }
 
     /// The result of an answer, also where it was too large and is kept aside.

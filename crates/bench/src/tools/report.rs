@@ -37,7 +37,7 @@ impl Row {
     }
 
     pub(super) fn memory(tools: usize, idle: f64) -> Self {
-        let what = format!("memory with {tools} tools offered, before the first call");
+        let what = format!("memory with {tools} tools offered, at rest before the first call");
         Self::new(what, format!("{idle:.0} MiB"), "< 40 MiB")
     }
 

@@ -35,7 +35,7 @@ struct LintPython {
 }
 
 impl LintPython {
-    async fn lint(&self, args: &Value) -> Result<Value, String> {
+    async fn lint(&self, args: &Value, ctx: &Context<'_>) -> Result<Value, String> {
         let code = args.get("code").and_then(Value::as_str).unwrap_or_default().to_owned();
         let fix = args.get("fix").and_then(Value::as_bool).unwrap_or(false);
         let found = match &self.ruff {
@@ -47,7 +47,8 @@ impl LintPython {
             let issues = checked.map_err(|_| "the check broke down".to_owned())??;
             return Ok(told(&issues, None, "syntax"));
         };
-        let issues = ruff.check(&program, &code).await?;
+        let (issues, caged) = ruff.check(&program, &code).await?;
+        ctx.ran_caged(caged);
         let fixed = if fix { Some(ruff.fix(&program, &code).await?) } else { None };
         Ok(told(&issues, fixed.as_deref(), "ruff"))
     }
@@ -75,10 +76,10 @@ impl Executor for LintPython {
     fn execute<'a>(
         &'a self,
         call: Granted<'a>,
-        _ctx: &'a Context<'a>,
+        ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
         Box::pin(async move {
-            let answer = self.lint(call.call().args.value()).await;
+            let answer = self.lint(call.call().args.value(), ctx).await;
             Ok(ended(answer))
         })
     }

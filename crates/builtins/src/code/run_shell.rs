@@ -14,7 +14,7 @@ use tool::{
 };
 
 use crate::builtin::Builtin;
-use crate::cages::Cages;
+use crate::cages::{Cages, caged_child};
 use crate::registry::{Bound, Registry};
 
 /// Characters kept of the two streams (spec 3's numbers).
@@ -65,6 +65,7 @@ impl RunShell {
         let limit = Duration::from_secs(self.seconds.of(args, "timeout").max(1));
         let refused = |why: String| ExecuteError::before(Code::Blocked, why);
         let spec = self.cages.shell(line, folder).await.map_err(refused)?;
+        let tier = spec.cage.as_ref().map(|cage| cage.tier);
         let mut child = match self.cages.launcher().spawn(&spec) {
             Ok(child) => child,
             Err(SpawnError::BadSpec { what, .. }) => {
@@ -77,8 +78,11 @@ impl RunShell {
         let (out, err, (ended, heavy)) = tokio::join!(
             kept(streams.0, MOST.0),
             kept(streams.1, MOST.1),
-            until_ended(child, limit, ctx)
+            until_ended(&mut child, limit, ctx)
         );
+        if let Some(tier) = tier {
+            ctx.ran_caged(caged_child(tier, &child));
+        }
         let took = self.clock.mono().since(began).as_millis();
         let (code, timed_out, note) = match ended {
             Ended::GivenUp => {
@@ -106,7 +110,7 @@ impl RunShell {
     }
 }
 
-async fn until_ended(mut child: Child, limit: Duration, ctx: &Context<'_>) -> (Ended, bool) {
+async fn until_ended(child: &mut Child, limit: Duration, ctx: &Context<'_>) -> (Ended, bool) {
     let ended = tokio::select! {
         ended = tokio::time::timeout(limit, child.wait()) => ended.ok().map(Ended::ByItself),
         () = ctx.cancel.cancelled() => Some(Ended::GivenUp),
@@ -114,7 +118,7 @@ async fn until_ended(mut child: Child, limit: Duration, ctx: &Context<'_>) -> (E
     match ended {
         Some(Ended::ByItself(exit)) => (Ended::ByItself(exit), child.too_heavy()),
         other => {
-            child.kill(GRACE).await;
+            child.end(GRACE).await;
             (other.unwrap_or(Ended::OutOfTime), false)
         }
     }

@@ -1,18 +1,22 @@
-//! `csv_to_json`: the rows of a CSV text as objects (RFC 4180, any number of columns).
+//! `csv_to_json`: the rows of a CSV text as objects (RFC 4180).
+
+mod rows;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
 
-use csv::{ReaderBuilder, StringRecord};
 use tool::{Args, Json};
 
 use crate::builtin::{Builtin, Compute};
 use crate::registry::Registry;
+use rows::Rows;
 
 /// Digits that a decimal number may have to be taken for a number: a double keeps all of them.
 const DIGITS: usize = 15;
 /// Bytes of all rows as JSON.
 const MOST: usize = 256 << 20;
+/// Cells of one row.
+const CELLS: usize = 100_000;
 
 pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
     Some(registry.get("csv_to_json")?.aside(CsvToJson))
@@ -47,84 +51,92 @@ pub(super) fn byte(delimiter: &str) -> Result<u8, String> {
 
 fn convert(text: &str, delimiter: u8, header: bool, numbers: bool) -> Result<String, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut reader = ReaderBuilder::new()
-        .delimiter(delimiter)
-        .has_headers(false)
-        .flexible(true)
-        .from_reader(text.as_bytes());
-    let mut row = StringRecord::new();
+    let mut rows = Rows::of(text, delimiter);
     let mut columns = Columns::default();
-    if header && reader.read_record(&mut row).map_err(|error| told(&error))? {
-        columns = Columns::named(&row);
+    if header && rows.more() {
+        columns = Columns::named(&mut rows)?;
     }
     let mut out = String::with_capacity(text.len() * 2);
     out.push('[');
-    while reader.read_record(&mut row).map_err(|error| told(&error))? {
-        if out.len() > 1 {
-            out.push(',');
-        }
-        out.push('{');
-        for (at, cell) in row.iter().enumerate() {
-            if at > 0 {
-                out.push(',');
-            }
-            out.push_str(columns.key(at));
+    while rows.more() {
+        out.push_str(if out.len() > 1 { ",{" } else { "{" });
+        let mut at = 0;
+        loop {
+            out.push_str(columns.key(at)?);
+            let (cell, more) = rows.cell();
             if numbers && is_number(cell) {
                 out.push_str(cell);
             } else {
                 tool::json::quote(&mut out, cell);
             }
+            if out.len() > MOST {
+                let told = "csv_content: its rows have more than";
+                return Err(format!("{told} {MOST} bytes; give a part"));
+            }
+            if !more {
+                break;
+            }
+            at += 1;
         }
         out.push('}');
-        if out.len() > MOST {
-            return Err(format!("csv_content: its rows have more than {MOST} bytes; give a part"));
-        }
     }
     out.push(']');
     Ok(out)
 }
 
-fn told(error: &csv::Error) -> String {
-    format!("csv_content: {error}")
-}
-
-/// The columns' names, each written as the key of an object. Cells beyond the header get names too:
-/// nothing is lost.
+/// The columns' names, each written as the key of an object, with the comma before it. Cells beyond the
+/// header get names too: nothing is lost.
 #[derive(Default)]
 struct Columns {
     keys: Vec<String>,
-    names: HashSet<String>,
+    /// The number that the next of each name gets.
+    names: HashMap<String, usize>,
 }
 
 impl Columns {
-    fn named(header: &StringRecord) -> Self {
+    /// As the row that is next has them.
+    fn named(header: &mut Rows<'_>) -> Result<Self, String> {
         let mut columns = Self::default();
-        for (at, name) in header.iter().enumerate() {
-            let name = if name.is_empty() { format!("col_{at}") } else { name.to_owned() };
-            columns.add(&name);
+        loop {
+            let (name, more) = header.cell();
+            columns.add(name)?;
+            if !more {
+                return Ok(columns);
+            }
         }
-        columns
     }
 
-    fn key(&mut self, at: usize) -> &str {
+    fn key(&mut self, at: usize) -> Result<&str, String> {
         while self.keys.len() <= at {
-            self.add(&format!("col_{}", self.keys.len()));
+            self.add("")?;
         }
-        self.keys.get(at).map_or("", String::as_str)
+        Ok(self.keys.get(at).map_or("", String::as_str))
     }
 
-    /// A name that is there already gets a number: `price`, `price_2`.
-    fn add(&mut self, name: &str) {
-        let mut free = name.to_owned();
-        let mut count = 2;
-        while !self.names.insert(free.clone()) {
-            free = format!("{name}_{count}");
-            count += 1;
+    /// A name that is there already gets a number: `price`, `price_2`. None is one too: `col_0`.
+    fn add(&mut self, name: &str) -> Result<(), String> {
+        let at = self.keys.len();
+        if at == CELLS {
+            return Err(format!("csv_content: a row has more than {CELLS} cells"));
         }
-        let mut key = String::new();
+        let mut free = if name.is_empty() { format!("col_{at}") } else { name.to_owned() };
+        if let Some(mut number) = self.names.get(&free).copied() {
+            let name = free;
+            loop {
+                free = format!("{name}_{number}");
+                number += 1;
+                if !self.names.contains_key(&free) {
+                    break;
+                }
+            }
+            self.names.insert(name, number);
+        }
+        let mut key = String::from(if at == 0 { "" } else { "," });
         tool::json::quote(&mut key, &free);
         key.push(':');
         self.keys.push(key);
+        self.names.insert(free, 2);
+        Ok(())
     }
 }
 
@@ -198,6 +210,16 @@ mod tests {
             r#"[{"a":1,"a_2":2,"col_2":3,"col_3":4,"col_4":5},{"a":6}]"#
         );
         assert_eq!(rows("a\n\"line\nbreak\"\n\n2"), r#"[{"a":"line\nbreak"},{"a":2}]"#);
+    }
+
+    #[test]
+    fn a_row_without_end_is_refused_and_many_of_one_name_take_no_time() {
+        let wide = |cells: usize| ",".repeat(cells - 1);
+        assert!(convert(&wide(100_001), b',', true, true).unwrap_err().contains("100000 cells"));
+        assert!(convert(&wide(100_001), b',', false, true).unwrap_err().contains("100000 cells"));
+        let same = vec!["a"; 100_000].join(",");
+        let told = convert(&format!("{same}\n1{}", wide(100_000)), b',', true, true).unwrap();
+        assert!(told.ends_with(r#","a_100000":""}]"#));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// Bytes before a request: the job, milliseconds, length.
 pub(super) const REQUEST: usize = 9;
-/// Bytes before an answer: the status, length.
-pub(super) const ANSWER: usize = 5;
+/// Bytes before an answer: the status, milliseconds of processor time, KiB at most, length.
+pub(super) const ANSWER: usize = 13;
 /// The longest request and answer, in bytes.
 pub(super) const LONGEST: usize = 256 << 20;
 
@@ -50,19 +50,40 @@ impl Head {
     }
 }
 
-pub(super) fn answer(status: Status, length: usize) -> [u8; ANSWER] {
-    let [a, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
-    [if status == Status::Value { b'V' } else { b'F' }, a, b, c, d]
+/// What stands before an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) status: Status,
+    /// Milliseconds of processor time for it, and KiB that the worker ever had.
+    pub(super) used: (u64, u64),
+    pub(super) length: usize,
 }
 
-pub(super) fn answered([status, a, b, c, d]: [u8; ANSWER]) -> Option<(Status, usize)> {
-    let status = match status {
-        b'V' => Status::Value,
-        b'F' => Status::Failure,
-        _ => return None,
-    };
-    let length = usize::try_from(u32::from_le_bytes([a, b, c, d])).ok()?;
-    (length <= LONGEST).then_some((status, length))
+impl Told {
+    pub(super) fn encode(self) -> [u8; ANSWER] {
+        let status = if self.status == Status::Value { b'V' } else { b'F' };
+        let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
+        let numbers = [self.used.0, self.used.1, self.length as u64].map(number);
+        let mut bytes = [status; ANSWER];
+        for (byte, of) in bytes.iter_mut().skip(1).zip(numbers.into_iter().flatten()) {
+            *byte = of;
+        }
+        bytes
+    }
+
+    pub(super) fn decode(bytes: [u8; ANSWER]) -> Option<Self> {
+        let (status, rest) = bytes.split_first()?;
+        let status = match status {
+            b'V' => Status::Value,
+            b'F' => Status::Failure,
+            _ => return None,
+        };
+        let (numbers, _) = rest.as_chunks::<4>();
+        let mut numbers = numbers.iter().map(|bytes| u32::from_le_bytes(*bytes));
+        let used = (numbers.next()?.into(), numbers.next()?.into());
+        let length = usize::try_from(numbers.next()?).ok()?;
+        (length <= LONGEST).then_some(Self { status, used, length })
+    }
 }
 
 #[cfg(test)]
@@ -74,8 +95,10 @@ mod tests {
         let head = Head::new(b'S', Duration::from_millis(250), 7).unwrap();
         assert_eq!(Head::decode(head.encode()), Some(head));
         assert_eq!(Head::decode([b'P', 0, 0, 0, 0, 255, 255, 255, 255]), None);
-        assert_eq!(answered(answer(Status::Failure, 3)), Some((Status::Failure, 3)));
-        assert_eq!(answered([0; ANSWER]), None);
+        let told = Told { status: Status::Failure, used: (70_000, 9), length: 3 };
+        assert_eq!(Told::decode(told.encode()), Some(told));
+        assert_eq!(Told::decode([0; ANSWER]), None);
+        assert_eq!(Told::decode([b'V'; ANSWER]), None);
         assert_eq!(Head::new(b'S', Duration::ZERO, LONGEST + 1), None);
     }
 }

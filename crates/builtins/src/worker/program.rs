@@ -17,7 +17,7 @@ use monty_types::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::python::{DEPTH, MEMORY, is_name, json, object, told};
+use super::python::{DEPTH, MEMORY, ROUND, is_name, json, object, told};
 
 /// Calls that a script makes, whatever else bounds them.
 const SUSPENSIONS: usize = 100_000;
@@ -120,6 +120,8 @@ fn begin(
         .max_memory(MEMORY)
         .max_recursion_depth(DEPTH)
         .max_suspensions(SUSPENSIONS);
+    // Each script has it, so that lines are counted alike wherever one goes on.
+    let code = format!("{ROUND}{code}");
     let program = MontyRun::new(code, SCRIPT, names, CompileOptions::default());
     Ok(program
         .and_then(|program| program.start(values, ResourceTracker::new(limits), printing(printed))))
@@ -162,7 +164,12 @@ fn ran(
     loop {
         let text = std::mem::take(printed);
         match progress {
-            Err(error) => return Ok(Answered::Raised { message: told(&error), printed: text }),
+            Err(error) => {
+                return Ok(Answered::Raised {
+                    message: told(&error, ROUND.lines().count()),
+                    printed: text,
+                });
+            }
             Ok(RunProgress::Complete(value)) => {
                 return Ok(Answered::Done { value: json(&value, 0)?, printed: text });
             }

@@ -18,6 +18,16 @@ const NESTED: usize = 60;
 /// Longest message of an error, in characters.
 const LONGEST: usize = 2_000;
 
+/// What stands before a program that rounds: monty rounds to digits by a product, which is not exact, so
+/// that 2.675 would become 2.68. As text the number is rounded as Python does it.
+pub(super) const ROUND: &str = "\
+def round(number, ndigits=None, *, _round=round):
+    if isinstance(number, float) and isinstance(ndigits, int) and not isinstance(ndigits, bool):
+        if 0 <= ndigits <= 323:
+            return float(f'{number:.{ndigits}f}')
+    return _round(number, ndigits)
+";
+
 #[derive(Deserialize)]
 struct Asked {
     expression: String,
@@ -38,14 +48,16 @@ pub(super) fn evaluate(args: &[u8], limit: Duration) -> Result<Vec<u8>, String> 
         names.push(name);
         values.push(object(value)?);
     }
-    let code = asked.expression.trim().to_owned();
+    let code = asked.expression.trim();
+    let before = if code.contains("round") { ROUND } else { "" };
+    let code = format!("{before}{code}");
     let limits =
         ResourceLimits::default().max_duration(limit).max_memory(MEMORY).max_recursion_depth(DEPTH);
     let program = MontyRun::new(code, "expression", names, CompileOptions::default());
     let run = program.and_then(|program| {
         program.run(values, ResourceTracker::new(limits), PrintWriter::Disabled)
     });
-    let value = json(&run.map_err(|error| told(&error))?, 0)?;
+    let value = json(&run.map_err(|error| told(&error, before.lines().count()))?, 0)?;
     serde_json::to_vec(&value).map_err(|error| error.to_string())
 }
 
@@ -56,9 +68,10 @@ pub(super) fn is_name(name: &str) -> bool {
         && name.len() <= 200
 }
 
-/// In one line: the kind, what it says, and the line of the program.
-pub(super) fn told(error: &MontyException) -> String {
-    let line = error.traceback().last().map(|frame| frame.start.line);
+/// In one line: the kind, what it says, and the line of the program, which begins after so many others.
+pub(super) fn told(error: &MontyException, before: usize) -> String {
+    let own = |line: u32| usize::try_from(line).ok()?.checked_sub(before).filter(|line| *line > 0);
+    let line = error.traceback().iter().rev().find_map(|frame| own(frame.start.line));
     let place = line.map(|line| format!(" (line {line})")).unwrap_or_default();
     let text: String = error.summary().chars().take(LONGEST).collect();
     let text = text.replace("OS function ", "").replace(

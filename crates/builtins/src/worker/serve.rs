@@ -10,7 +10,7 @@ use std::time::Duration;
 use monty_types::{BASELINE_MEMORY, LIVE_MEMORY};
 
 use super::Job;
-use super::frame::{self, Head, Status};
+use super::frame::{self, Head, Status, Told};
 use super::{program, python, sql};
 
 /// The word with which the binary is asked to run [`work`].
@@ -63,12 +63,15 @@ fn serve(from: &mut impl Read, to: &mut impl Write, more: &[Extra]) -> io::Resul
         [(Job::PYTHON, python::evaluate), (Job::SQL, sql::query), (Job::PROGRAM, program::step)];
     let job = own.iter().chain(more).find(|(job, _)| job.letter == head.job);
     let (_, compute) = job.ok_or(io::ErrorKind::InvalidData)?;
+    let (before, _) = guard::memory::used();
     let computed = compute(&args, head.limit);
     let (status, answer) = match computed {
         Ok(answer) => (Status::Value, answer),
         Err(words) => (Status::Failure, words.into_bytes()),
     };
-    to.write_all(&frame::answer(status, answer.len()))?;
+    let (after, peak) = guard::memory::used();
+    let used = (after.saturating_sub(before), peak);
+    to.write_all(&Told { status, used, length: answer.len() }.encode())?;
     to.write_all(&answer)?;
     to.flush()?;
     Ok(true)

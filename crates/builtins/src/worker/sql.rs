@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, Error};
+use rusqlite::{Connection, Error, OpenFlags};
 
 /// Instructions between two looks at the clock.
 const STEPS: i32 = 10_000;
@@ -44,11 +44,15 @@ pub(super) fn query(args: &[u8], limit: Duration) -> Result<Vec<u8>, String> {
     rows::of(&connection, &sql)
 }
 
+/// In memory, and what it puts aside while it sorts too: it has no files but those of `memdb`, which are
+/// memory. Told to sort in memory, SQLite would take all rows one by one instead of some at a time, which
+/// takes twice as long.
 fn opened() -> Result<Connection, Error> {
-    let connection = Connection::open_in_memory()?;
+    let flags = OpenFlags::default();
+    let connection = Connection::open_with_flags_and_vfs(":memory:", flags, "memdb")?;
     connection.execute_batch(&format!(
         "PRAGMA hard_heap_limit={HEAP}; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; \
-         PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;"
+         PRAGMA temp_store=FILE; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;"
     ))?;
     Ok(connection)
 }

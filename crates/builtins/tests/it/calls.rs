@@ -114,6 +114,7 @@ impl Stage {
             credentials: &Nobody,
             calls: None,
             attempt: 1,
+            caged: None,
         };
         let ticket = Ticket::issue(id, drop);
         let granted = Granted::of(&call, &ticket).unwrap();

@@ -19,6 +19,16 @@ async fn values_come_and_go_as_json() {
         ("import math\nmath.sqrt(16)", json!({}), json!(4.0)),
         ("import json\njson.loads('{\"a\": [1]}')['a'][0]", json!({}), json!(1)),
         ("None", json!({}), json!(null)),
+        ("round(2.675, 2)", json!({}), json!(2.67)),
+        ("[round(x, 1) for x in [0.25, 0.35, -0.05]]", json!({}), json!([0.2, 0.3, -0.1])),
+        (
+            "[round(2.5), round(-3.5), round(7), round(1250.0, -2)]",
+            json!({}),
+            json!([2, -4, 7, 1200.0]),
+        ),
+        ("round(1e300, 2) == 1e300 and round(5e-324, 323) == 0.0", json!({}), json!(true)),
+        ("list(map(round, [0.5, 1.5]))", json!({}), json!([0, 2])),
+        ("x = 'round'\nx", json!({}), json!("round")),
     ] {
         let args = json!({"expression": expression, "variables": variables});
         let told = stage.call("python_eval", &args).await;
@@ -36,6 +46,9 @@ async fn what_is_wrong_is_told_as_python_tells_it() {
         ("(", "SyntaxError"),
         ("   ", "expression: is empty"),
         ("x = [1]\nx[3]", "IndexError"),
+        ("x = 1\ny = round(0.5)\nx / y", "(line 3)"),
+        ("x = 1\nround('a', 1)", "(line 2)"),
+        ("round(1,\n", "SyntaxError"),
     ] {
         let told = words(&stage.call("python_eval", &json!({"expression": expression})).await);
         assert!(told.contains(says), "{expression}: {told}");

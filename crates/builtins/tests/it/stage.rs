@@ -157,6 +157,7 @@ impl Stage {
             credentials: &Nobody,
             calls: None,
             attempt: 1,
+            caged: None,
         };
         let ticket = Ticket::issue(id, drop);
         let step = offer.executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await;

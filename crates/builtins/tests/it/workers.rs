@@ -46,3 +46,22 @@ async fn tables_of_one_call_are_not_there_for_the_next() {
     let told = stage.call("sql_query", &json!({"query": "select count(*) from t"})).await;
     assert!(told.is_error, "{told:?}");
 }
+
+/// What SQLite puts aside are files to it; there are none for it in the cage.
+#[tokio::test]
+async fn more_is_sorted_than_is_kept_at_a_time() {
+    let stage = Stage::new().await;
+    let numbers =
+        "with recursive c(x) as (select 1 union all select x + 1 from c where x < 150000)";
+    let sorted = format!(
+        "{numbers} select count(*) as n, sum(x * p) as s from (select x, row_number() over (order by p) as p from \
+         (select x, hex(x * 7919 % 150001) || 'a pad that makes it larger' as p from c))"
+    );
+    let found = value(&stage.call("sql_query", &json!({"query": sorted})).await);
+    assert_eq!(found[0]["n"], 150_000, "{found}");
+    let wide = format!("{numbers} select count(distinct x || '{}') as n from c", "x".repeat(50));
+    assert_eq!(
+        value(&stage.call("sql_query", &json!({"query": wide})).await),
+        json!([{"n": 150_000}])
+    );
+}

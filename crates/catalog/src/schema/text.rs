@@ -4,12 +4,16 @@
 //! leaves to the validator.
 
 use serde_json::{Map, Value};
-use tool::json::Look;
+use tool::json::{Look, Pass};
 
 use super::ArgumentFault;
 
 /// Values up to this are compared with those of an `enum`, in bytes.
 const SHORT: usize = 1_024;
+
+/// Words for people.
+const SAYS_NOTHING: [&str; 7] =
+    ["$schema", "title", "description", "$comment", "default", "examples", "deprecated"];
 
 /// What does not fit, or that it is not for this one to say.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,40 +24,61 @@ pub(super) enum Trouble {
 
 type Fits = Result<(), Trouble>;
 
-/// Judges `text` at the pointer `at`.
-pub(super) fn fits(schema: &Value, text: Look<'_>, at: &str) -> Fits {
+/// Judges the value that is next, at the pointer `at`, and passes over it.
+pub(super) fn fits(schema: &Value, pass: &mut Pass<'_>, at: &str) -> Fits {
     let words = match schema {
-        Value::Bool(true) => return Ok(()),
+        Value::Bool(true) => {
+            pass.value();
+            return Ok(());
+        }
         Value::Object(words) => words,
         _ => return Err(Trouble::Unsure),
     };
     for (word, value) in words {
         match word.as_str() {
-            "$schema" | "title" | "description" | "$comment" | "default" | "examples"
-            | "deprecated" => {}
-            "type" => kind(value, text, at)?,
-            "enum" => among(value, text, at)?,
-            "minLength" | "maxLength" => length((word, value), text, at)?,
-            "minimum" | "maximum" => number((word, value), text, at)?,
-            // Looked at with `properties`, or by itself where there are none.
-            "additionalProperties" if words.contains_key("properties") => {}
-            "properties" | "additionalProperties" => members(words, text, at)?,
-            "required" => required(value, text, at)?,
-            "items" => items(value, text, at)?,
+            "type" => kind(value, pass, at)?,
+            "enum" => among(value, pass.clone().value(), at)?,
+            "minLength" | "maxLength" if pass.kind() == "string" => {
+                length((word, value), pass.clone().value(), at)?;
+            }
+            "minimum" | "maximum" if pass.kind() == "number" => {
+                number((word, value), pass.clone().value(), at)?;
+            }
+            word if SAYS_NOTHING.contains(&word) => {}
+            // Of other kinds of values; and what is looked at below, all in one pass.
+            "minLength"
+            | "maxLength"
+            | "minimum"
+            | "maximum"
+            | "properties"
+            | "additionalProperties"
+            | "required"
+            | "items" => {}
             _ => return Err(Trouble::Unsure),
         }
     }
-    Ok(())
+    let has = |word: &&str| words.contains_key(*word);
+    match (pass.kind(), words.get("items")) {
+        ("object", _) if ["properties", "additionalProperties", "required"].iter().any(has) => {
+            members(words, pass, at)
+        }
+        ("array", Some(schema)) => items(schema, pass, at),
+        _ => {
+            pass.value();
+            Ok(())
+        }
+    }
 }
 
 fn fault(at: &str, message: String) -> Fits {
     Err(Trouble::Fault(ArgumentFault { at: at.to_owned(), message }))
 }
 
-fn kind(wanted: &Value, text: Look<'_>, at: &str) -> Fits {
-    let is = |kind: &Value| match (kind.as_str(), text.kind()) {
+fn kind(wanted: &Value, pass: &Pass<'_>, at: &str) -> Fits {
+    let is = |kind: &Value| match (kind.as_str(), pass.kind()) {
         (Some("integer"), "number") => {
-            text.as_str().parse::<f64>().is_ok_and(|number| number.fract() == 0.0)
+            let text = pass.clone().value().as_str();
+            text.parse::<f64>().is_ok_and(|number| number.fract() == 0.0)
         }
         (Some(kind), found) => kind == found,
         (None, _) => false,
@@ -62,7 +87,7 @@ fn kind(wanted: &Value, text: Look<'_>, at: &str) -> Fits {
         Value::Array(kinds) => kinds.iter().any(is),
         kind => is(kind),
     };
-    if fine { Ok(()) } else { fault(at, format!("{} is not of type {wanted}", text.kind())) }
+    if fine { Ok(()) } else { fault(at, format!("{} is not of type {wanted}", pass.kind())) }
 }
 
 fn among(values: &Value, text: Look<'_>, at: &str) -> Fits {
@@ -74,7 +99,7 @@ fn among(values: &Value, text: Look<'_>, at: &str) -> Fits {
 
 fn length((word, bound): (&str, &Value), text: Look<'_>, at: &str) -> Fits {
     let (Some(bound), Some(found)) = (bound.as_u64(), text.text()) else {
-        return if text.kind() == "string" { Err(Trouble::Unsure) } else { Ok(()) };
+        return Err(Trouble::Unsure);
     };
     let bound = usize::try_from(bound).unwrap_or(usize::MAX);
     // No more characters are counted than are asked for.
@@ -91,9 +116,6 @@ fn length((word, bound): (&str, &Value), text: Look<'_>, at: &str) -> Fits {
 }
 
 fn number((word, bound): (&str, &Value), text: Look<'_>, at: &str) -> Fits {
-    if text.kind() != "number" {
-        return Ok(());
-    }
     let (Some(bound), Ok(found)) = (bound.as_f64(), text.as_str().parse::<f64>()) else {
         return Err(Trouble::Unsure);
     };
@@ -108,65 +130,62 @@ fn number((word, bound): (&str, &Value), text: Look<'_>, at: &str) -> Fits {
     }
 }
 
-fn members(words: &Map<String, Value>, text: Look<'_>, at: &str) -> Fits {
+/// The members of an object, and that none is missing.
+fn members(words: &Map<String, Value>, pass: &mut Pass<'_>, at: &str) -> Fits {
     let known = words.get("properties").and_then(Value::as_object);
     let others = words.get("additionalProperties");
-    for (key, value) in text.members() {
+    let required = words.get("required").and_then(Value::as_array);
+    let mut missing: Vec<_> = required.into_iter().flatten().filter_map(Value::as_str).collect();
+    pass.members(|pass, key| {
+        missing.retain(|name| **name != *key);
         let own = known.and_then(|known| known.get(&*key));
         match own.or(others) {
-            None => {}
+            None => Ok(()),
             Some(Value::Bool(false)) => {
                 let shown: String = key.chars().take(80).flat_map(char::escape_debug).collect();
-                return fault(at, format!("there is no parameter `{shown}`"));
+                fault(at, format!("there is no parameter `{shown}`"))
             }
-            Some(schema) => {
+            Some(schema) => fits(schema, pass, "").map_err(|trouble| {
                 let key = key.replace('~', "~0").replace('/', "~1");
-                fits(schema, value, &format!("{at}/{key}"))?;
-            }
+                trouble.below(&format!("{at}/{key}"))
+            }),
         }
-    }
-    Ok(())
-}
-
-fn required(names: &Value, text: Look<'_>, at: &str) -> Fits {
-    let Some(names) = names.as_array().filter(|_| text.kind() == "object") else { return Ok(()) };
-    let mut missing: Vec<_> = names.iter().filter_map(Value::as_str).collect();
-    for (key, _) in text.members() {
-        missing.retain(|name| **name != *key);
-        if missing.is_empty() {
-            return Ok(());
-        }
-    }
+    })?;
     match missing.first() {
         Some(name) => fault(at, format!("\"{name}\" is a required property")),
         None => Ok(()),
     }
 }
 
-fn items(schema: &Value, text: Look<'_>, at: &str) -> Fits {
-    for (place, item) in text.elements().enumerate() {
-        match fits(schema, item, "") {
-            Ok(()) => {}
-            // Where it stands is written only where it is told.
-            Err(Trouble::Fault(fault)) => {
-                let at = format!("{at}/{place}{}", fault.at);
-                return Err(Trouble::Fault(ArgumentFault { at, ..fault }));
+fn items(schema: &Value, pass: &mut Pass<'_>, at: &str) -> Fits {
+    pass.elements(|pass, place| {
+        fits(schema, pass, "").map_err(|trouble| trouble.below(&format!("{at}/{place}")))
+    })
+}
+
+impl Trouble {
+    /// The same with the place it was found in: written only where it is told.
+    fn below(self, at: &str) -> Self {
+        match self {
+            Self::Fault(fault) => {
+                Self::Fault(ArgumentFault { at: format!("{at}{}", fault.at), ..fault })
             }
-            Err(unsure) => return Err(unsure),
+            Self::Unsure => self,
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
     use tool::Json;
+    use tool::json::Pass;
 
     use super::{Trouble, fits};
 
     fn told(schema: &Value, args: &Value) -> Result<(), Trouble> {
-        fits(schema, Json::of(args).look(), "")
+        let text = Json::of(args);
+        fits(schema, &mut Pass::over(&text), "")
     }
 
     /// Wherever it is sure, it says what the validator says.

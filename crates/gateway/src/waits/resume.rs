@@ -8,7 +8,7 @@ use policy::Decision;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tool::ledger::WaitStep;
 use tool::outcome::{Answer, Failure, Status};
-use tool::{Args, CallId, Code, Refusal, StoreError};
+use tool::{CallId, Code, Limits, Refusal, StoreError};
 
 use super::decide::changed;
 use super::index::Phase;
@@ -106,7 +106,7 @@ impl Gateway {
         if !index.has_unfetched(who.caller()) {
             return None;
         }
-        let args = Args::check(request.args.clone()).ok()?;
+        let args = request.args.within(Limits::ARGUMENTS).ok()?;
         let view = self.view(who, request.caller_type);
         let (entry, _) = view.target(&request.target)?;
         let hash = catalog::arguments::digest(args.raw());

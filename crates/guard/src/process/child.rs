@@ -26,6 +26,15 @@ pub enum Exit {
     Lost,
 }
 
+/// What a child and all that descended from it took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Used {
+    /// Processor time of all of them.
+    pub cpu: Duration,
+    /// KiB in memory, the most that one of them ever had.
+    pub peak_kib: u64,
+}
+
 /// A child and all that descends from it. Dropped, all of it is ended: asked, and after
 /// [`GRACE`](super::GRACE) killed.
 #[derive(Debug)]
@@ -38,6 +47,7 @@ pub struct Child {
     main: Option<u32>,
     end: Option<Exit>,
     over: bool,
+    used: Option<Used>,
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
@@ -60,6 +70,7 @@ impl Child {
             main: None,
             end: None,
             over: false,
+            used: None,
             stdin: Some(ChildStdin::from_std(stdin.into())?),
             stdout: Some(ChildStdout::from_std(stdout.into())?),
             stderr: Some(ChildStderr::from_std(stderr.into())?),
@@ -85,6 +96,11 @@ impl Child {
     /// [`wait`](Self::wait) has answered.
     pub fn too_heavy(&self) -> bool {
         self.over
+    }
+
+    /// What it took. Known once [`wait`](Self::wait) has answered; nothing where its supervisor was killed.
+    pub fn used(&self) -> Option<Used> {
+        self.used
     }
 
     /// The process id of the supervisor, which is the root of the tree; `None` when it has ended.
@@ -131,6 +147,11 @@ impl Child {
     /// Dropped on its way, the tree still ends: after what is left of `grace`, or
     /// [`GRACE`](super::GRACE) where that is less.
     pub async fn kill(mut self, grace: Duration) {
+        self.end(grace).await;
+    }
+
+    /// The same, of a child that is asked afterwards what it took.
+    pub async fn end(&mut self, grace: Duration) {
         // A closed socket means that it is ending already.
         drop(self.control.write_all(&wire::encode_kill(grace)).await);
         self.wait().await;
@@ -148,6 +169,9 @@ impl Child {
                 Report::Code(code) => self.end = Some(Exit::Code(code)),
                 Report::Signal(number) => self.end = Some(Exit::Signal(number)),
                 Report::Over => self.over = true,
+                Report::Used(cpu, peak_kib) => {
+                    self.used = Some(Used { cpu: Duration::from_millis(cpu), peak_kib });
+                }
                 Report::Left(count) => {
                     tracing::warn!(command = %self.command, count, "processes that run as someone else could not be killed");
                 }

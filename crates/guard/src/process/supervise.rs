@@ -33,6 +33,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Answers the child's exit code, 128 plus the signal that ended it, 126 where it did not start, and
 /// 2 where standard input is not Toolkeep's control socket.
 pub fn supervise(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // Toolkeep's own way to save memory is not its children's; where it cannot be undone they are slower.
+    let _usual = crate::memory::huge_pages(true);
     let known = args.into_iter().next().is_none();
     let Some((control, start)) = known.then(prepare).and_then(Result::ok) else {
         return ExitCode::from(2);
@@ -84,6 +86,8 @@ async fn run(control: std::os::unix::net::UnixStream, start: Start) -> io::Resul
         drop(watch.control.write_all(&Report::Left(left).encode()).await);
     }
     let report = watch.report().await;
+    let (time, memory) = crate::memory::used_by_children();
+    drop(watch.control.write_all(&Report::Used(time, memory).encode()).await);
     drop(watch.control.write_all(&report.encode()).await);
     Ok(report)
 }

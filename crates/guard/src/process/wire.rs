@@ -57,6 +57,8 @@ pub(crate) enum Report {
     Left(i32),
     /// The tree was ended because it took more memory than it may.
     Over,
+    /// What it took: milliseconds of processor time, KiB of its largest process.
+    Used(u64, u64),
 }
 
 /// Sends the start message; never waits, as the socket is empty.
@@ -109,6 +111,7 @@ pub(super) fn decode_kill(bytes: [u8; KILL_BYTES]) -> Option<Duration> {
 impl Report {
     /// Kind, number, length, text.
     pub(super) fn encode(&self) -> Vec<u8> {
+        let used;
         let (kind, number, text) = match self {
             Self::Running(pid) => (b'R', *pid, ""),
             Self::Failed(why) => (b'F', 0, why.as_str()),
@@ -116,6 +119,10 @@ impl Report {
             Self::Signal(signal) => (b'S', *signal, ""),
             Self::Left(count) => (b'L', *count, ""),
             Self::Over => (b'O', 0, ""),
+            Self::Used(time, memory) => {
+                used = format!("{time} {memory}");
+                (b'U', 0, used.as_str())
+            }
         };
         let mut end = text.len().min(MOST_TEXT);
         while !text.is_char_boundary(end) {
@@ -142,6 +149,11 @@ impl Report {
             b'S' => Self::Signal(number),
             b'L' => Self::Left(number),
             b'O' => Self::Over,
+            b'U' => {
+                let text = std::str::from_utf8(text).ok()?;
+                let (time, memory) = text.split_once(' ')?;
+                Self::Used(time.parse().ok()?, memory.parse().ok()?)
+            }
             _ => return None,
         };
         bytes.drain(..head.len() + text.len());
@@ -237,6 +249,7 @@ mod tests {
             Report::Signal(9),
             Report::Left(2),
             Report::Over,
+            Report::Used(u64::MAX, 7),
         ];
         let bytes: Vec<u8> = all.iter().flat_map(Report::encode).collect();
         let (mut inbox, mut seen) = (Vec::new(), Vec::new());

@@ -96,7 +96,7 @@ fn intent(number: u128) -> Intent {
 }
 
 fn end(status: Status) -> End {
-    End { at: Wall(0), status, code: None, elapsed_ms: 0, bytes: 0, result: None }
+    End { at: Wall(0), status, code: None, elapsed_ms: 0, bytes: 0, result: None, cage: None }
 }
 
 fn all(counts: &Counts) -> [u64; 5] {

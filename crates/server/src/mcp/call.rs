@@ -3,12 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use catalog::Catalog;
-use gateway::{Request, View};
+use gateway::{Given, Request, View};
 use http::HeaderName;
 use mcp::header::{Mirror, Mismatch};
 use mcp::{Era, code};
-use tool::Json;
-use tool::Map;
+use tool::{Json, Limits, Map};
 
 use super::asked::{Asked, text};
 use super::body::Reply;
@@ -28,7 +27,9 @@ pub(super) async fn tool(asked: &Asked<'_>) -> Result<Reply, Refused> {
     }
     let mut finish = Finish::tool(asked, (&native, name), &args);
     let continues = finish.continues(asked)?;
-    let mut request = Request::new(native, args.bytes().clone(), "mcp");
+    // What the message was held against; how much it may hold depends on its size.
+    let by = Limits { bytes: usize::MAX, nodes: usize::MAX, ..Limits::DOCUMENT };
+    let mut request = Request::new(native, Given::Checked(args, by), "mcp");
     request.unasked = continues.is_none().then(|| asked.unasked()).flatten();
     request.continues = continues;
     run(asked, finish, request).await

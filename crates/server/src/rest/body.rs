@@ -84,22 +84,30 @@ impl FromRequest<Doors> for Checked {
     }
 }
 
-/// The same, of a caller who has tools that take more.
-pub(super) struct Large(pub(super) Checked);
+/// The same, of a caller who has tools that take more, with one member taken out of it in the same pass.
+pub(super) struct Large {
+    pub(super) body: Checked,
+    /// Its member `arguments`.
+    pub(super) arguments: Option<Json>,
+    /// What it was held against.
+    pub(super) limits: Limits,
+}
 
 impl FromRequest<Doors> for Large {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, doors: &Doors) -> Result<Self, ApiError> {
-        let Some(principal) = request.extensions().get::<Principal>().cloned() else {
-            return Checked::from_request(request, doors).await.map(Self);
+        let principal = request.extensions().get::<Principal>().cloned();
+        let bytes = match principal {
+            Some(principal) => read_large(doors, &principal, request.into_body()).await?,
+            None => read(request.into_body(), doors.parts.max_body).await?,
         };
-        let bytes = read_large(doors, &principal, request.into_body()).await?;
         let text = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
         let limits = limits(text.len());
-        let checked = gateway::aside(text.len(), || Json::check(text, limits));
-        let checked = checked.map_err(|error| bad_body(&error.to_string()))?;
-        Ok(Self(Checked(checked)))
+        let keys = ["arguments"];
+        let checked = gateway::aside(text.len(), || Json::check_and_pick(text, limits, keys));
+        let (body, [arguments]) = checked.map_err(|error| bad_body(&error.to_string()))?;
+        Ok(Self { body: Checked(body), arguments, limits })
     }
 }
 

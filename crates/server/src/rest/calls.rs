@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
-use gateway::Request;
 use gateway::facade::ToolOutput;
+use gateway::{Given, Request};
 use identity::{Narrowing, Principal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -124,6 +124,7 @@ struct CallBody {
     /// Its arguments, an object; `{}` where absent.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     #[serde(default)]
+    #[expect(dead_code, reason = "it was taken out of the body before, as it stands")]
     arguments: Option<Json>,
     /// A limit of your own in milliseconds; it can only shorten the tool's.
     #[serde(default)]
@@ -141,14 +142,14 @@ struct CallBody {
 
 impl CallBody {
     /// The arguments are taken as they stand: they may be large, and are neither copied nor checked again.
-    fn of(body: &Checked) -> Result<Self, ApiError> {
-        let arguments = body.0.get("arguments");
-        let rest = match arguments {
-            Some(_) => Checked(body.0.with("arguments", &Json::of(&()))),
-            None => Checked(body.0.clone()),
+    fn of(large: &Large) -> Result<(Self, Given), ApiError> {
+        let Large { body, arguments, limits } = large;
+        let body: Self = match arguments {
+            Some(arguments) => Checked(body.0.replaced(arguments, &Json::of(&()))).read()?,
+            None => body.read()?,
         };
-        let arguments = arguments.filter(|args| args.kind() != "null");
-        Ok(Self { arguments, ..rest.read()? })
+        let given = arguments.clone().filter(|args| args.kind() != "null");
+        Ok((body, Given::Checked(given.unwrap_or_else(Json::empty), *limits)))
     }
 }
 
@@ -225,7 +226,7 @@ async fn call(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
     Params(asked): Params<Asked>,
-    Large(body): Large,
+    large: Large,
 ) -> Result<Response, ApiError> {
     let timeout = asked.timeout_ms.map(std::time::Duration::from_millis);
     let wait = asked.wait.as_deref().map(held::patience).transpose()?;
@@ -239,19 +240,20 @@ async fn call(
     };
     match asked.format.as_deref() {
         None | Some("native") => {
-            one_call(&doors, &principal, (CallBody::of(&body)?, wait, envelope)).await
+            one_call(&doors, &principal, CallBody::of(&large)?, (wait, envelope)).await
         }
         Some(_) if envelope => {
             Err(ApiError::new(Code::InvalidRequest, "`envelope` goes with no other `format`"))
         }
-        Some(word) => asked_for::run(&doors, &principal, (word, timeout), &body.0).await,
+        Some(word) => asked_for::run(&doors, &principal, (word, timeout), &large.body.0).await,
     }
 }
 
 async fn one_call(
     doors: &Doors,
     principal: &Principal,
-    (body, wait, envelope): (CallBody, Option<std::time::Duration>, bool),
+    (body, args): (CallBody, Given),
+    (wait, envelope): (Option<std::time::Duration>, bool),
 ) -> Result<Response, ApiError> {
     let CallBody { read_only, no_web, task_type, .. } = &body;
     let task_type = task_type.clone();
@@ -259,8 +261,7 @@ async fn one_call(
     let principal = &context::apply(doors, principal, &narrowing)?;
     let view = doors.parts.gateway.view(principal, CallerType::Direct);
     let tool = doors.lists.native(&view, &body.tool);
-    let args = body.arguments.unwrap_or_else(Json::empty);
-    let mut request = Request::new(tool.clone(), args.bytes().clone(), "rest");
+    let mut request = Request::new(tool.clone(), args.clone(), "rest");
     request.timeout = body.timeout_ms.map(std::time::Duration::from_millis);
     let mut answer = doors.parts.gateway.call(principal, request).await;
     doors.metrics.ended("rest", &answer);
@@ -269,6 +270,7 @@ async fn one_call(
     }
     if envelope
         && let Some((entry, _)) = view.find(&tool)
+        && let Given::Checked(args, _) = &args
         && let Some(output) = ToolOutput::of(entry, &args.value(), &answer)
     {
         return Ok(Reply(output).into_response());

@@ -15,6 +15,11 @@ pub(super) const fn is_control(word: u64) -> u64 {
     word.wrapping_sub(ONES * 0x20) & !word & HIGH
 }
 
+/// The same for bytes beyond ASCII.
+pub(super) const fn is_high(word: u64) -> u64 {
+    word & HIGH
+}
+
 /// How many bytes stand before the first that `mark` marks; all of them, where it marks none.
 pub(super) fn before(text: &[u8], mark: impl Fn(u64) -> u64) -> usize {
     let first = |word: [u8; 8]| {
@@ -35,7 +40,7 @@ pub(super) fn before(text: &[u8], mark: impl Fn(u64) -> u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{before, is, is_control};
+    use super::{before, is, is_control, is_high};
 
     proptest::proptest! {
         /// Whatever stands around it, and wherever it stands.
@@ -44,6 +49,7 @@ mod tests {
             let found = |is: &dyn Fn(&u8) -> bool| text.iter().position(is).unwrap_or(text.len());
             proptest::prop_assert_eq!(before(&text, |word| is(word, byte)), found(&|b| *b == byte));
             proptest::prop_assert_eq!(before(&text, is_control), found(&|b| *b < 0x20));
+            proptest::prop_assert_eq!(before(&text, is_high), found(&|b| *b >= 0x80));
             let odd = |word| is(word, b'"') | is(word, b'\\') | is_control(word);
             proptest::prop_assert_eq!(
                 before(&text, odd),

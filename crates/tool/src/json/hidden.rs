@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::Json;
+use super::{Json, find};
 
 impl Json {
     /// The same text with hidden characters made visible; `None` where there are none. Costs one pass
@@ -93,8 +93,7 @@ impl Before {
 /// The next character that is not plain ASCII, or is written as an escape; with where it begins, and
 /// where it ends.
 fn next_odd(text: &[u8], at: usize) -> Option<(usize, Option<(char, usize)>)> {
-    let rest = text.get(at..)?;
-    let found = at + rest.iter().position(|byte| !matches!(byte, b' '..=b'[' | b']'..=b'~'))?;
+    let found = at + find::before(text.get(at..)?, odd);
     let tail = text.get(found..).unwrap_or_default();
     let odd = match tail.first()? {
         b'\\' => escape(tail).map(|(c, length)| (c, found + length)),
@@ -102,6 +101,11 @@ fn next_odd(text: &[u8], at: usize) -> Option<(usize, Option<(char, usize)>)> {
         _ => first_char(tail).map(|c| (c, found + c.len_utf8())),
     };
     Some((found, odd))
+}
+
+/// Marks what is not plain ASCII, and what an escape begins with.
+fn odd(word: u64) -> u64 {
+    find::is_control(word) | find::is_high(word) | find::is(word, b'\\') | find::is(word, 0x7f)
 }
 
 fn first_char(text: &[u8]) -> Option<char> {
@@ -114,7 +118,7 @@ fn first_char(text: &[u8]) -> Option<char> {
 }
 
 /// An escape of JSON, and how many bytes it takes.
-fn escape(text: &[u8]) -> Option<(char, usize)> {
+pub(super) fn escape(text: &[u8]) -> Option<(char, usize)> {
     match text.get(1)? {
         b'u' => {
             let high = unit(text, 2)?;

@@ -8,13 +8,6 @@ use super::{Json, kind_of, walk};
 #[derive(Debug, Clone, Copy)]
 pub struct Look<'t>(&'t str);
 
-impl Json {
-    /// Its value, to be looked at.
-    pub fn look(&self) -> Look<'_> {
-        Look(self.0.trim_ascii())
-    }
-}
-
 impl<'t> Look<'t> {
     /// As it stands.
     pub fn as_str(self) -> &'t str {
@@ -30,49 +23,156 @@ impl<'t> Look<'t> {
     pub fn text(self) -> Option<Cow<'t, str>> {
         walk::unquoted(self.0)
     }
+}
 
-    /// The members of an object, in order; none for anything else.
-    pub fn members(self) -> impl Iterator<Item = (Cow<'t, str>, Look<'t>)> {
-        walk::Members::of(self.0).map(|(key, value)| (key, Look(value)))
+/// One pass over checked text: what is gone into is not gone over again to find its end.
+#[derive(Debug, Clone)]
+pub struct Pass<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Pass<'t> {
+    /// Before the value of `json`.
+    pub fn over(json: &'t Json) -> Self {
+        let text = json.as_str();
+        Self { text, at: walk::blank(text.as_bytes(), 0) }
     }
 
-    /// The elements of an array, in order; none for anything else.
-    pub fn elements(self) -> impl Iterator<Item = Look<'t>> {
-        walk::Elements::of(self.0).map(Look)
+    /// The kind of the value that is next.
+    pub fn kind(&self) -> &'static str {
+        kind_of(self.text.get(self.at..).unwrap_or_default())
+    }
+
+    /// The value that is next, passed over.
+    pub fn value(&mut self) -> Look<'t> {
+        let begin = self.at;
+        self.at = walk::end(self.text.as_bytes(), begin);
+        Look(self.text.get(begin..self.at).unwrap_or_default())
+    }
+
+    /// Goes through the members of the object that is next; `member` is told each key before its value,
+    /// and may pass over that or leave it.
+    ///
+    /// # Errors
+    /// Those of `member`, at the first of them.
+    pub fn members<E>(
+        &mut self,
+        mut member: impl FnMut(&mut Self, Cow<'t, str>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.parts(b'}', |pass| {
+            let key = pass.value().text().unwrap_or_default();
+            let colon = walk::blank(pass.text.as_bytes(), pass.at);
+            pass.at = walk::blank(pass.text.as_bytes(), colon + 1);
+            pass.one(|pass| member(pass, key))
+        })
+    }
+
+    /// The same for the elements of the array that is next, each with its place.
+    ///
+    /// # Errors
+    /// Those of `element`, at the first of them.
+    pub fn elements<E>(
+        &mut self,
+        mut element: impl FnMut(&mut Self, usize) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut place = 0;
+        self.parts(b']', |pass| {
+            pass.one(|pass| element(pass, place))?;
+            place += 1;
+            Ok(())
+        })
+    }
+
+    /// One value: whoever looks at it passes over all of it or nothing.
+    fn one<E>(&mut self, look: impl FnOnce(&mut Self) -> Result<(), E>) -> Result<(), E> {
+        let begin = self.at;
+        look(self)?;
+        if self.at == begin {
+            self.value();
+        }
+        Ok(())
+    }
+
+    fn parts<E>(
+        &mut self,
+        close: u8,
+        mut part: impl FnMut(&mut Self) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let bytes = self.text.as_bytes();
+        self.at = walk::blank(bytes, self.at + 1);
+        while bytes.get(self.at).is_some_and(|byte| *byte != close) {
+            part(self)?;
+            self.at = walk::blank(bytes, self.at);
+            if bytes.get(self.at) == Some(&b',') {
+                self.at = walk::blank(bytes, self.at + 1);
+            }
+        }
+        self.at += 1;
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Pass;
     use crate::{Json, Limits};
+
+    /// The value as a tree, put together on one pass.
+    fn tree(pass: &mut Pass<'_>) -> serde_json::Value {
+        use serde_json::{Map, Value};
+        match pass.kind() {
+            "object" => {
+                let mut all = Map::new();
+                let gone = pass.members(|pass, key| {
+                    all.insert(key.into_owned(), tree(pass));
+                    Ok::<_, ()>(())
+                });
+                gone.unwrap();
+                Value::Object(all)
+            }
+            "array" => {
+                let mut all = Vec::new();
+                let gone = pass.elements(|pass, place| {
+                    assert_eq!(place, all.len());
+                    all.push(tree(pass));
+                    Ok::<_, ()>(())
+                });
+                gone.unwrap();
+                Value::Array(all)
+            }
+            _ => serde_json::from_str(pass.value().as_str()).unwrap(),
+        }
+    }
+
+    #[test]
+    fn what_is_left_alone_is_passed_over() {
+        let text = json(r#" { "a" : [ 1 , {"]":2} ] , "b" : {} , "c":[[ ]] , "d" : "x" } "#);
+        let (mut keys, mut pass) = (Vec::new(), Pass::over(&text));
+        let gone = pass.members(|pass, key| {
+            keys.push(format!("{key} {}", pass.kind()));
+            Ok::<_, ()>(())
+        });
+        gone.unwrap();
+        assert_eq!(keys, ["a array", "b object", "c array", "d string"]);
+        let stopped =
+            Pass::over(&text).members(|_, key| if key == "b" { Err(key) } else { Ok(()) });
+        assert_eq!(stopped.unwrap_err(), "b");
+    }
 
     fn json(text: &str) -> Json {
         Json::check(text.to_owned(), Limits::DOCUMENT).unwrap()
     }
 
-    #[test]
-    fn parts_are_as_they_stand() {
-        let text = json(r#" { "a" : [ 1.0 , "x,]" ,{"b":[]}, [] ] , "n" : null } "#);
-        let members: Vec<_> = text.look().members().collect();
-        assert_eq!((members[0].1.kind(), members[1].1.kind()), ("array", "null"));
-        let elements: Vec<_> = members[0].1.elements().map(super::Look::as_str).collect();
-        assert_eq!(elements, ["1.0", r#""x,]""#, r#"{"b":[]}"#, "[]"]);
-        assert_eq!(members[0].1.elements().nth(1).unwrap().text().unwrap(), "x,]");
-        for none in ["[]", " [ ] ", "{}", "7", r#""[1]""#] {
-            assert_eq!(json(none).look().elements().count(), 0, "{none}");
-        }
-    }
-
     proptest::proptest! {
-        /// The same elements that the parser finds.
         #[test]
-        fn elements_agree_with_the_parser(texts in proptest::collection::vec("\\PC{0,6}", 0..6)) {
-            let list: Vec<_> = texts.iter().map(|text| serde_json::json!([text, {"]": text}, 1.5])).collect();
-            for text in [serde_json::to_string(&list).unwrap(), serde_json::to_string_pretty(&list).unwrap()] {
-                let json = json(&text);
-                let walked: Vec<serde_json::Value> =
-                    json.look().elements().map(|it| serde_json::from_str(it.as_str()).unwrap()).collect();
-                proptest::prop_assert_eq!(&walked, &list);
+        fn a_pass_finds_what_the_parser_finds(
+            keys in proptest::collection::btree_set("[a-c\"\\\\é]{0,2}", 0..5), text in "\\PC{0,6}"
+        ) {
+            let inner = serde_json::json!([text, {"]": [text, []], "}": {}}, 1.5, null]);
+            let object: serde_json::Map<_, _> = keys.into_iter().map(|key| (key, inner.clone())).collect();
+            for text in [serde_json::to_string(&object).unwrap(), serde_json::to_string_pretty(&object).unwrap()] {
+                proptest::prop_assert_eq!(tree(&mut Pass::over(&json(&text))), serde_json::Value::Object(object.clone()));
             }
         }
     }

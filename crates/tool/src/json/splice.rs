@@ -4,6 +4,7 @@
 //! of bytes and depth grows, which the next door bounds again.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use serde_json::value::RawValue;
 
@@ -123,6 +124,23 @@ impl Json {
         Self(text.into())
     }
 
+    /// The same text with `value` in the place of `part`, which was taken out of it and shares its bytes;
+    /// as it is, where that is not so.
+    #[must_use]
+    pub fn replaced(&self, part: &Self, value: &Self) -> Self {
+        let start = part.0.as_ptr().addr().checked_sub(self.0.as_ptr().addr());
+        let places = start.and_then(|start| {
+            let end = start.checked_add(part.0.len())?;
+            Some((self.0.get(..start)?, self.0.get(start..end)?, self.0.get(end..)?))
+        });
+        let Some((before, _, after)) = places else { return self.clone() };
+        let mut text = String::with_capacity(before.len() + value.0.len() + after.len());
+        text.push_str(before);
+        text.push_str(&value.0);
+        text.push_str(after);
+        Self(text.into())
+    }
+
     /// The object without `key`. All other bytes stay as they are; anything but an object stays whole.
     #[must_use]
     pub fn without(&self, key: &str) -> Self {
@@ -159,18 +177,40 @@ impl Json {
 
 /// Writes a string of JSON.
 pub fn quote(out: &mut String, text: &str) {
-    if !is_plain(text) {
-        out.push_str(&Json::of(text).0);
-        return;
+    out.push('"');
+    escape(out, text);
+    out.push('"');
+}
+
+/// Writes what stands between the quotes of a string of JSON.
+pub fn escape(out: &mut String, mut text: &str) {
+    loop {
+        let plain = find::before(text.as_bytes(), odd);
+        out.push_str(text.get(..plain).unwrap_or_default());
+        let mut rest = text.get(plain..).unwrap_or_default().chars();
+        match rest.next() {
+            None => return,
+            Some('"') => out.push_str("\\\""),
+            Some('\\') => out.push_str("\\\\"),
+            Some('\n') => out.push_str("\\n"),
+            Some('\r') => out.push_str("\\r"),
+            Some('\t') => out.push_str("\\t"),
+            Some('\u{8}') => out.push_str("\\b"),
+            Some('\u{c}') => out.push_str("\\f"),
+            // Writing to a string does not fail.
+            Some(other) => write!(out, "\\u{:04x}", u32::from(other)).unwrap_or_default(),
+        }
+        text = rest.as_str();
     }
-    out.push('"');
-    out.push_str(text);
-    out.push('"');
+}
+
+/// Marks what does not stand in a string of JSON as it is.
+fn odd(word: u64) -> u64 {
+    find::is(word, b'"') | find::is(word, b'\\') | find::is_control(word)
 }
 
 /// Whether `text` stands between the quotes of a string of JSON as it is.
 pub fn is_plain(text: &str) -> bool {
-    let odd = |word| find::is(word, b'"') | find::is(word, b'\\') | find::is_control(word);
     find::before(text.as_bytes(), odd) == text.len()
 }
 
@@ -219,6 +259,14 @@ mod tests {
     }
 
     #[test]
+    fn a_part_is_replaced_where_it_stands_and_nowhere_else() {
+        let text = json(r#"{ "a" : [1, [1]], "b":[1] }"#);
+        let part = text.get("b").unwrap();
+        assert_eq!(text.replaced(&part, &json("null")).as_str(), r#"{ "a" : [1, [1]], "b":null }"#);
+        assert_eq!(text.replaced(&json("[1]"), &json("null")).as_str(), text.as_str());
+    }
+
+    #[test]
     fn one_member_goes_and_the_rest_stays() {
         let text = json(r#" { "a" : {"b":1} , "b": 1.0,"c" :[] } "#);
         assert_eq!(text.without("a").as_str(), r#" { "b": 1.0,"c" :[] } "#);
@@ -230,6 +278,14 @@ mod tests {
     }
 
     proptest::proptest! {
+        /// The text that serde writes.
+        #[test]
+        fn a_string_is_written_as_ever(text in "[\\PC\\x00-\\x1f\"\\\\/é]{0,24}") {
+            let mut out = String::new();
+            super::quote(&mut out, &text);
+            proptest::prop_assert_eq!(out, serde_json::to_string(&text).unwrap());
+        }
+
         /// What is taken out leaves text that passes the check again.
         #[test]
         fn stays_checked_without(keys in proptest::collection::btree_set("[a-c\"\\\\é]{0,2}", 0..5), key in "[a-c\"]{0,1}") {

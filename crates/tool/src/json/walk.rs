@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::find;
+use super::{find, hidden};
 
 /// The members of an object, in order: key and value, each as it stands. Nothing for anything else.
 pub(super) struct Members<'t> {
@@ -40,49 +40,34 @@ impl<'t> Iterator for Members<'t> {
     }
 }
 
-/// The elements of an array, in order, each as it stands. Nothing for anything else.
-pub(super) struct Elements<'t> {
-    text: &'t str,
-    at: usize,
-}
-
-impl<'t> Elements<'t> {
-    /// `text` was checked.
-    pub(super) fn of(text: &'t str) -> Self {
-        let open = blank(text.as_bytes(), 0);
-        let array = text.as_bytes().get(open) == Some(&b'[');
-        Self { text, at: if array { open + 1 } else { text.len() } }
-    }
-}
-
-impl<'t> Iterator for Elements<'t> {
-    type Item = &'t str;
-
-    fn next(&mut self) -> Option<&'t str> {
-        let bytes = self.text.as_bytes();
-        let mut value = blank(bytes, self.at);
-        if bytes.get(value) == Some(&b',') {
-            value = blank(bytes, value + 1);
-        }
-        if matches!(bytes.get(value), None | Some(b']')) {
-            return None;
-        }
-        self.at = end(bytes, value);
-        self.text.get(value..self.at)
-    }
-}
-
 /// What stands between the quotes of a string; borrowed, where nothing is escaped.
 pub(super) fn unquoted(string: &str) -> Option<Cow<'_, str>> {
     let inside = string.strip_prefix('"')?.strip_suffix('"')?;
-    if find::before(inside.as_bytes(), |word| find::is(word, b'\\')) < inside.len() {
-        return serde_json::from_str(string).ok().map(Cow::Owned);
+    let first = before_escape(inside);
+    if first == inside.len() {
+        return Some(Cow::Borrowed(inside));
     }
-    Some(Cow::Borrowed(inside))
+    let mut text = String::with_capacity(inside.len());
+    let (mut rest, mut plain) = (inside, first);
+    loop {
+        text.push_str(rest.get(..plain)?);
+        rest = rest.get(plain..)?;
+        if rest.is_empty() {
+            return Some(Cow::Owned(text));
+        }
+        let (c, length) = hidden::escape(rest.as_bytes())?;
+        text.push(c);
+        rest = rest.get(length..)?;
+        plain = before_escape(rest);
+    }
+}
+
+fn before_escape(text: &str) -> usize {
+    find::before(text.as_bytes(), |word| find::is(word, b'\\'))
 }
 
 /// Where something stands again.
-fn blank(text: &[u8], mut at: usize) -> usize {
+pub(super) fn blank(text: &[u8], mut at: usize) -> usize {
     while matches!(text.get(at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
         at += 1;
     }
@@ -116,7 +101,7 @@ fn quote_or_escape(text: &[u8]) -> usize {
 const NEAR: usize = 64;
 
 /// Behind the value that begins at `at`.
-fn end(text: &[u8], at: usize) -> usize {
+pub(super) fn end(text: &[u8], at: usize) -> usize {
     match text.get(at) {
         Some(b'"') => string(text, at),
         Some(b'{') => nested(text, at, (b'{', b'}')),
@@ -176,6 +161,15 @@ mod tests {
     }
 
     proptest::proptest! {
+        /// The text that the parser reads.
+        #[test]
+        fn strings_are_read_as_the_parser_reads_them(text in "([\\PC]|\\\\[\"\\\\/bfnrt]|\\\\u00[0-9a-fA-F]{2}|\\\\ud83d\\\\ude4[0-9a-f]){0,12}") {
+            let string = format!("\"{}\"", text.replace('"', "'").replace("\\'", "\\\""));
+            if let Ok(read) = serde_json::from_str::<String>(&string) {
+                proptest::prop_assert_eq!(super::unquoted(&string).unwrap(), read);
+            }
+        }
+
         /// The same members that the parser finds.
         #[test]
         fn agrees_with_the_parser(

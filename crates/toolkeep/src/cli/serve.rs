@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
@@ -48,6 +49,9 @@ pub(super) struct Serve {
     #[arg(long)]
     make_keys: bool,
 }
+
+/// When a start is over: the sources have been listed for the first time, or take long.
+const SETTLED: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Serialize)]
 struct Started {
@@ -98,6 +102,7 @@ impl Serve {
         };
         let running = context.wiring.start(start).await?;
         self.told(&running, &held, faults, ui)?;
+        drop(tokio::spawn(settle()));
         let ended = until_told(running, signals, &stop).await;
         held.forget_server();
         ended.map(|()| Exit::Done)
@@ -126,6 +131,14 @@ impl Serve {
             faults,
         };
         ui.answer(&started, || text(&started, &running.made))
+    }
+}
+
+/// Gives back what only the start needed.
+async fn settle() {
+    tokio::time::sleep(SETTLED).await;
+    if let Err(error) = guard::memory::forget_code() {
+        tracing::debug!(%error, "what only a start needs stays in memory");
     }
 }
 

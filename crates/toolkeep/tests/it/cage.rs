@@ -1,5 +1,6 @@
 //! What is offered, and what `doctor` tells, where the kernel gives all of a cage, some, or none.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -7,7 +8,8 @@ use serde_json::Value;
 use crate::program::Home;
 
 const TOOLKEEP: &str = env!("CARGO_BIN_EXE_toolkeep");
-const TOOLS: [&str; 3] = ["run_shell", "python_eval", "sql_query"];
+/// The tools that need a cage, in the order of their names.
+const TOOLS: [&str; 4] = ["python_eval", "run_shell", "sql_query", "symbolic_solve"];
 
 fn without() -> PathBuf {
     let program = PathBuf::from(TOOLKEEP).parent().unwrap().join("examples/it-without");
@@ -57,9 +59,20 @@ fn states(found: &[(String, String, String)]) -> Vec<&str> {
     found.iter().map(|(state, ..)| state.as_str()).collect()
 }
 
-fn offered(home: &Home, what: &str, args: &[&str]) -> Vec<&'static str> {
-    let listed = ran(home, what, &[&["tool", "list", "-o", "json"], args].concat());
-    TOOLS.into_iter().filter(|name| listed.contains(&format!("\"{name}\""))).collect()
+/// The names of all tools that are offered.
+fn offered(home: &Home, what: &str, args: &[&str]) -> BTreeSet<String> {
+    let told = ran(home, what, &[&["tool", "list", "-o", "json"], args].concat());
+    let from = told.find('{').unwrap_or_default();
+    let told: Value = serde_json::from_str(&told[from..]).unwrap_or_else(|_| panic!("{told}"));
+    let tools = told["tools"].as_array().unwrap_or_else(|| panic!("{told}")).iter();
+    tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// What is missing of all there is where the kernel gives everything. Nothing may be there in its stead.
+fn missing(home: &Home, what: &str, args: &[&str]) -> Vec<String> {
+    let (all, found) = (offered(home, "nothing", &[]), offered(home, what, args));
+    assert!(all.len() > 40 && found.is_subset(&all), "{what}: {found:?}");
+    all.difference(&found).cloned().collect()
 }
 
 #[test]
@@ -69,7 +82,8 @@ fn with_everything_the_cage_is_whole() {
     let wanted = ["user namespaces good", "landlock good", "seccomp good", "cage good"];
     assert_eq!(states(&found), wanted, "{found:?}");
     assert!(found[3].1.starts_with("whole: "), "{found:?}");
-    assert_eq!(offered(&home, "nothing", &[]), TOOLS);
+    let offered = offered(&home, "nothing", &[]);
+    assert!(TOOLS.iter().all(|name| offered.contains(*name)), "{offered:?}");
 }
 
 #[test]
@@ -79,7 +93,7 @@ fn without_namespaces_the_operator_decides() {
     let wanted = ["user namespaces doubtful", "landlock good", "seccomp good", "cage doubtful"];
     assert_eq!(states(&found), wanted, "{found:?}");
     assert!(found[3].2.contains("server: { cage: fenced }"), "{found:?}");
-    assert_eq!(offered(&home, "namespaces", &[]), [] as [&str; 0]);
+    assert_eq!(missing(&home, "namespaces", &[]), TOOLS);
     let why = ran(&home, "namespaces", &["source", "list"]);
     assert!(why.contains("tool run_shell: is not offered: a whole cage cannot be made"), "{why}");
     home.write("fenced.yaml", "version: 1\nserver: { cage: fenced }\n");
@@ -87,10 +101,10 @@ fn without_namespaces_the_operator_decides() {
     let found = doctor(&home, "namespaces", &fenced);
     assert_eq!(states(&found)[3], "cage good", "{found:?}");
     assert!(found[3].1.starts_with("fenced: "), "{found:?}");
-    let listed = offered(&home, "namespaces", &fenced);
     // The superuser's folder cannot be mapped without namespaces.
     let root = rustix::process::geteuid().is_root();
-    assert_eq!(listed, if root { &TOOLS[1..] } else { &TOOLS[..] });
+    let wanted: &[&str] = if root { &["run_shell"] } else { &[] };
+    assert_eq!(missing(&home, "namespaces", &fenced), wanted);
     let sum = ["tool", "call", "python_eval", "expression='a' * 3"];
     let told = ran(&home, "namespaces", &[&sum[..], &fenced].concat());
     assert!(told.contains("aaa"), "{told}");
@@ -108,7 +122,7 @@ fn without_landlock_there_is_no_cage() {
             "{what}"
         );
         assert!(found[3].1.contains("landlock"), "{what}: {found:?}");
-        assert_eq!(offered(&home, what, &["--config", "fenced.yaml"]), [] as [&str; 0], "{what}");
+        assert_eq!(missing(&home, what, &["--config", "fenced.yaml"]), TOOLS, "{what}");
         let told = ran(&home, what, &["tool", "call", "python_eval", "expression=1"]);
         assert!(
             told.contains("no tool `python_eval`") || told.contains("unknown"),

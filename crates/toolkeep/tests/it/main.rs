@@ -15,6 +15,8 @@ mod faults;
 #[cfg(test)]
 mod held;
 #[cfg(test)]
+mod idle;
+#[cfg(test)]
 mod makefile;
 #[cfg(test)]
 mod modules;

@@ -134,6 +134,11 @@ impl Serving {
         self.started["address"].as_str().unwrap().to_owned()
     }
 
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// As a terminal or an init system would; the exit code.
     pub(crate) fn end(mut self) -> i32 {
         let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);

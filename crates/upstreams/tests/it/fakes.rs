@@ -118,6 +118,7 @@ pub(crate) async fn run_until(
         credentials: &Nothing,
         calls: None,
         attempt: 1,
+        caged: None,
     };
     let ticket = Ticket::issue(id, drop);
     match executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await? {

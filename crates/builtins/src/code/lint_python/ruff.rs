@@ -9,9 +9,10 @@ use guard::process::{Exit, Spec};
 use guard::sandbox::{Cage, Share};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tool::Caged;
 
 use super::Issue;
-use crate::cages::Cages;
+use crate::cages::{Cages, caged_child};
 
 /// For one run.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -51,12 +52,17 @@ impl Ruff {
     /// Why it does not run, in words.
     pub async fn version(&self) -> Result<String, String> {
         let program = self.places.iter().find(|path| is_program(path)).ok_or("it is not there")?;
-        self.run(program, &["--version"], "").await.map(|told| told.trim().to_owned())
+        self.run(program, &["--version"], "").await.map(|(told, _)| told.trim().to_owned())
     }
 
-    pub(super) async fn check(&self, program: &Path, code: &str) -> Result<Vec<Issue>, String> {
+    /// What it finds, and what looking for it took.
+    pub(super) async fn check(
+        &self,
+        program: &Path,
+        code: &str,
+    ) -> Result<(Vec<Issue>, Caged), String> {
         let args = ["check", "--isolated", "--no-cache", SELECT, "--output-format=json", "-"];
-        let out = self.run(program, &args, code).await?;
+        let (out, caged) = self.run(program, &args, code).await?;
         let found: Vec<Value> =
             serde_json::from_str(&out).map_err(|error| format!("ruff's answer: {error}"))?;
         let text = |it: &Value, at: &str| it.pointer(at).and_then(Value::as_str).map(str::to_owned);
@@ -70,21 +76,26 @@ impl Ruff {
             line: number(it, "/location/row"),
             column: number(it, "/location/column"),
         };
-        Ok(found.iter().take(ISSUES).map(one).collect())
+        Ok((found.iter().take(ISSUES).map(one).collect(), caged))
     }
 
     pub(super) async fn fix(&self, program: &Path, code: &str) -> Result<String, String> {
         let args = ["check", "--isolated", "--no-cache", SELECT, "--fix-only", "--quiet", "-"];
-        self.run(program, &args, code).await
+        self.run(program, &args, code).await.map(|(fixed, _)| fixed)
     }
 
-    async fn run(&self, program: &Path, args: &[&str], code: &str) -> Result<String, String> {
+    async fn run(
+        &self,
+        program: &Path,
+        args: &[&str],
+        code: &str,
+    ) -> Result<(String, Caged), String> {
         let ran = tokio::time::timeout(LIMIT, self.ran(program, args, code)).await;
-        let (exit, out, err) =
+        let (exit, out, err, caged) =
             ran.map_err(|_| format!("ruff has not ended within {}s", LIMIT.as_secs()))??;
         match exit {
             // 1 says that there is something to tell.
-            Exit::Code(0 | 1) => Ok(out),
+            Exit::Code(0 | 1) => Ok((out, caged)),
             other => {
                 let err: String = err.chars().take(300).flat_map(char::escape_debug).collect();
                 Err(format!("ruff failed ({other:?}): {err}"))
@@ -97,8 +108,9 @@ impl Ruff {
         program: &Path,
         args: &[&str],
         code: &str,
-    ) -> Result<(Exit, String, String), String> {
-        let mut cage = Cage::new(self.cages.tier().await?);
+    ) -> Result<(Exit, String, String, Caged), String> {
+        let tier = self.cages.tier().await?;
+        let mut cage = Cage::new(tier);
         cage.from_outside = true;
         cage.share = Share { cpu: 30, together: MEMORY, file: 0, ..cage.share };
         let spec = Spec {
@@ -118,7 +130,8 @@ impl Ruff {
             }
         };
         let ((), out, err) = tokio::join!(write, text(stdout), text(stderr));
-        Ok((child.wait().await, out?, err?))
+        let exit = child.wait().await;
+        Ok((exit, out?, err?, caged_child(tier, &child)))
     }
 }
 

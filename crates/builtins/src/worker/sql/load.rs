@@ -1,30 +1,31 @@
-//! Tables from JSON, as they are read: no row is held longer than it takes to insert it.
+//! Tables from JSON, as they are read: no more than some rows are held before they are inserted.
 //!
 //! A column has no declared type, so that each value keeps the one it has in JSON: 2 and 10 are numbers,
 //! "2" and "10" texts. Booleans are 1 and 0, lists and objects their JSON text.
 
+mod table;
+
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
 
 use rusqlite::types::{ToSqlOutput, Value as SqlValue};
-use rusqlite::{Connection, Statement, ToSql};
+use rusqlite::{Connection, ToSql};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::told;
+use table::Table;
 
 /// Tables of one call.
 const TABLES: usize = 100;
-/// Columns of one table.
-const COLUMNS: usize = 500;
 /// The longest name of a table or a column, in bytes.
 const NAME: usize = 200;
 
 /// Makes the tables; answers the query.
 pub(super) fn tables(connection: &Connection, args: &[u8]) -> Result<String, String> {
-    let mut reader = serde_json::Deserializer::from_slice(args);
+    let args = std::str::from_utf8(args).map_err(|error| error.to_string())?;
+    let mut reader = serde_json::Deserializer::from_str(args);
     let begun = connection.execute_batch("BEGIN");
     begun.map_err(|error| told(&error))?;
     let query = reader.deserialize_map(Call(connection)).map_err(|error| words(&error))?;
@@ -136,91 +137,15 @@ impl<'de> Visitor<'de> for Rows<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
         let mut table = Table::new(self.connection, self.name);
         while rows.next_element_seed(Row(&mut table))?.is_some() {}
-        table.made().map_err(|error| fault(&error))
+        let made = table.made().and_then(|()| table.flush());
+        made.map_err(|error| fault(&error))
     }
-}
-
-/// A table as it grows: the columns so far, in the order they were met.
-struct Table<'c> {
-    connection: &'c Connection,
-    name: String,
-    columns: Vec<String>,
-    places: HashMap<String, usize>,
-    insert: Option<Statement<'c>>,
-    exists: bool,
-}
-
-impl<'c> Table<'c> {
-    fn new(connection: &'c Connection, name: String) -> Self {
-        let (columns, places) = (Vec::new(), HashMap::new());
-        Self { connection, name, columns, places, insert: None, exists: false }
-    }
-
-    /// The place of a column, which is mostly the next one.
-    fn place<E: Error>(&mut self, name: &str, next: usize) -> Result<usize, E> {
-        if self.columns.get(next).is_some_and(|column| column == name) {
-            return Ok(next);
-        }
-        if let Some(&place) = self.places.get(name) {
-            return Ok(place);
-        }
-        let place = self.columns.len();
-        if place == COLUMNS {
-            let told = format!("tables: {} has more than {COLUMNS} columns", self.name);
-            return Err(E::custom(told));
-        }
-        if self.exists {
-            let sql = format!("ALTER TABLE {} ADD COLUMN {}", self.name, quoted(name));
-            // The statement would hold the table as it was.
-            self.insert = None;
-            self.connection.execute_batch(&sql).map_err(|error| fault(&error))?;
-        }
-        self.columns.push(name.to_owned());
-        self.places.insert(name.to_owned(), place);
-        Ok(place)
-    }
-
-    /// Makes it with the columns there are; one without any row has one without a meaning.
-    fn made(&mut self) -> rusqlite::Result<()> {
-        if self.exists {
-            return Ok(());
-        }
-        let columns = if self.columns.is_empty() {
-            "\"empty\"".to_owned()
-        } else {
-            self.columns.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ")
-        };
-        self.connection.execute_batch(&format!("CREATE TABLE {} ({columns})", self.name))?;
-        self.exists = true;
-        Ok(())
-    }
-
-    fn add(&mut self, values: &[(usize, Cell<'_>)]) -> rusqlite::Result<()> {
-        self.made()?;
-        let insert = match &mut self.insert {
-            Some(insert) => insert,
-            none => {
-                let marks = vec!["?"; self.columns.len().max(1)].join(", ");
-                let sql = format!("INSERT INTO {} VALUES ({marks})", self.name);
-                none.insert(self.connection.prepare(&sql)?)
-            }
-        };
-        insert.clear_bindings();
-        for (place, value) in values {
-            insert.raw_bind_parameter(place + 1, value)?;
-        }
-        insert.raw_execute().map(drop)
-    }
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// One row.
-struct Row<'t, 'c>(&'t mut Table<'c>);
+struct Row<'t, 'c, 'de>(&'t mut Table<'c, 'de>);
 
-impl<'de> DeserializeSeed<'de> for Row<'_, '_> {
+impl<'de> DeserializeSeed<'de> for Row<'_, '_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -228,7 +153,7 @@ impl<'de> DeserializeSeed<'de> for Row<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Row<'_, '_> {
+impl<'de> Visitor<'de> for Row<'_, '_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -236,16 +161,17 @@ impl<'de> Visitor<'de> for Row<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut values: Vec<(usize, Cell<'de>)> = Vec::with_capacity(self.0.columns.len());
+        let table = self.0;
         while let Some(Key(name)) = map.next_key()? {
             if name.is_empty() || name.len() > NAME || name.contains('\0') {
-                let told = format!("tables: {}: a column has no name that can be", self.0.name);
+                let told = format!("tables: {}: a column has no name that can be", table.name);
                 return Err(A::Error::custom(told));
             }
-            let place = self.0.place(&name, values.len())?;
-            values.push((place, map.next_value_seed(AsCell)?));
+            let place = table.place(&name)?;
+            let value = map.next_value_seed(AsCell)?;
+            table.row.push((place, value));
         }
-        self.0.add(&values).map_err(|error| fault(&error))
+        table.add().map_err(|error| fault(&error))
     }
 }
 

@@ -27,6 +27,49 @@ fn columns_may_come_later_and_tables_be_empty() {
     assert_eq!(answer.unwrap(), r#"[{"x":1,"y":null,"n":0},{"x":3,"y":2,"n":0}]"#);
 }
 
+/// Rows go in many at a time, and one at a time where the table grows or ends.
+#[test]
+fn every_row_is_there_however_many_wait() {
+    for rows in [1, 63, 64, 65, 200] {
+        for late in [0, 1, 64, 100, 190] {
+            let row = |n: usize| match n {
+                n if n == late => format!(r#"{{"n":{n},"late":"x{n}"}}"#),
+                n if n % 3 == 0 => format!(r#"{{"n":{n}}}"#),
+                n => format!(r#"{{"text":"\"{n}","n":{n}}}"#),
+            };
+            let rows: Vec<_> = (0..rows).map(row).collect();
+            let args = format!(
+                r#"{{"query":"select * from t order by rowid","tables":{{"t":[{}]}}}}"#,
+                rows.join(",")
+            );
+            let told: Vec<serde_json::Value> = serde_json::from_str(&ask(&args).unwrap()).unwrap();
+            assert_eq!(told.len(), rows.len());
+            for (told, given) in told.iter().zip(&rows) {
+                let given: serde_json::Value = serde_json::from_str(given).unwrap();
+                for (name, value) in told.as_object().unwrap() {
+                    assert_eq!(
+                        value,
+                        given.get(name).unwrap_or(&serde_json::Value::Null),
+                        "{given}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_sorted_may_be_more_than_is_kept_at_a_time() {
+    let rows: Vec<_> = (0..60_000_u64)
+        .map(|n| format!(r#"{{"n":{},"pad":"{:0>80}"}}"#, n * 7_919 % 60_000, n))
+        .collect();
+    let args = format!(
+        r#"{{"query":"select count(*) as n, min(d) as least from (select n - lag(n) over (order by n) as d from (select * from t order by pad desc) where n > 0)","tables":{{"t":[{}]}}}}"#,
+        rows.join(",")
+    );
+    assert_eq!(ask(&args).unwrap(), r#"[{"n":59999,"least":1}]"#);
+}
+
 #[test]
 fn two_columns_of_one_name_are_told_apart() {
     assert_eq!(ask(r#"{"query":"select 1 as a, 2 as a"}"#).unwrap(), r#"[{"a":1,"a_2":2}]"#);

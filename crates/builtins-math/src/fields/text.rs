@@ -3,40 +3,65 @@
 //! Only what is plainly right is read here. Whatever is not goes the long way, which says what is wrong.
 
 use faer::Mat;
-use tool::json::Look;
+use tool::json::Pass;
 
 use super::Fields;
 
-impl<'a> Fields<'a> {
+impl Fields<'_> {
     /// A list of finite numbers.
     pub(super) fn plain_numbers(self, name: &str) -> Option<Vec<f64>> {
-        self.look(name).and_then(numbers)
+        self.passed(name, numbers)
     }
 
     /// Rows of equal length, at least one and at most `most`, and as long.
     pub(super) fn plain_matrix(self, name: &str, most: usize) -> Option<Mat<f64>> {
-        let rows = self.look(name).filter(|rows| rows.kind() == "array")?;
-        // One more than allowed is enough to see that there are too many.
-        let rows: Vec<Vec<f64>> =
-            rows.elements().take(most.saturating_add(1)).map(numbers).collect::<Option<_>>()?;
+        let rows = self.passed(name, |pass| rows(pass, most))?;
         let width = rows.first()?.len();
-        let allowed = 1..=most;
         let even = rows.iter().all(|row| row.len() == width);
         let at = |i: usize, j: usize| rows.get(i).and_then(|row| row.get(j)).copied();
-        (even && allowed.contains(&width) && allowed.contains(&rows.len()))
+        (even && (1..=most).contains(&width))
             .then(|| Mat::from_fn(rows.len(), width, |i, j| at(i, j).unwrap_or_default()))
     }
 
-    fn look(self, name: &str) -> Option<Look<'a>> {
+    /// What `read` makes of the argument, on one pass over the text.
+    fn passed<T>(self, name: &str, read: impl Fn(&mut Pass<'_>) -> Option<T>) -> Option<T> {
         let Self::Whole(args) = self else { return None };
-        args.raw().look().members().find(|(key, _)| key == name).map(|(_, value)| value)
+        let mut found = None;
+        // What stops the pass is that it was found.
+        let gone = Pass::over(args.raw()).members(|pass, key| {
+            if key != name {
+                return Ok(());
+            }
+            found = read(pass);
+            Err(())
+        });
+        gone.err().and(found)
     }
 }
 
+fn rows(pass: &mut Pass<'_>, most: usize) -> Option<Vec<Vec<f64>>> {
+    let mut rows = Vec::new();
+    let gone = (pass.kind() == "array").then(|| {
+        pass.elements(|pass, place| {
+            let row = numbers(pass).filter(|_| place < most).ok_or(())?;
+            rows.push(row);
+            Ok::<_, ()>(())
+        })
+    });
+    gone?.ok().map(|()| rows)
+}
+
 /// What was checked to be JSON and is read as a number is one: text has quotes, and words are no numbers.
-fn numbers(list: Look<'_>) -> Option<Vec<f64>> {
-    let number = |it: Look<'_>| it.as_str().parse().ok().filter(|x: &f64| x.is_finite());
-    (list.kind() == "array").then(|| list.elements().map(number).collect())?
+fn numbers(pass: &mut Pass<'_>) -> Option<Vec<f64>> {
+    let mut numbers = Vec::new();
+    let gone = (pass.kind() == "array").then(|| {
+        pass.elements(|pass, _| {
+            let number: f64 = pass.value().as_str().parse().map_err(drop)?;
+            numbers.push(number);
+            if number.is_finite() { Ok(()) } else { Err(()) }
+        })
+    });
+    gone?.ok().map(|()| numbers)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //! is taken, no tool is replaced by another's, and nobody is called in the place of a node.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use nodes::{Addresses, Authority, Registry};
 use proto::tls::NodeKey;
@@ -14,7 +16,7 @@ use tool::{Clock as _, Code, Json};
 
 use crate::kept::{names, own, tool};
 use crate::kubernetes::{Api, Found};
-use crate::support::{Heard, Node, call, has, live, registry};
+use crate::support::{Heard, Node, call, has, live, registry, timed};
 
 /// The rows of other parts, each with the test that plays it there.
 const ELSEWHERE: [(&str, &str); 9] = [
@@ -167,8 +169,16 @@ async fn plaintext() {
     assert!(matches!(node.next().await, Heard::Call { .. }));
 }
 
+/// A clock that stands at now: certificates are judged by the machine's own.
+fn today() -> Arc<FakeClock> {
+    let clock = FakeClock::default();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    clock.advance(now - Duration::from_millis(clock.wall().0));
+    Arc::new(clock)
+}
+
 fn authority(registry: &Registry) -> Authority {
-    let kept = Authority::make(FakeClock::default().wall()).unwrap();
+    let kept = Authority::make(today().wall()).unwrap();
     registry.set_authority(Authority::open(&kept).unwrap()).unwrap();
     Authority::open(&kept).unwrap()
 }
@@ -177,7 +187,7 @@ fn authority(registry: &Registry) -> Authority {
 async fn showing(id: &str, authority: &Authority, at: &str) -> Node {
     let key = NodeKey::new().unwrap();
     let (public, proof) = (key.public().to_vec(), key.prove(id).unwrap());
-    let now = FakeClock::default().wall();
+    let now = today().wall();
     let signed = authority.certify(id, (&public, &proof), now).unwrap();
     let identity =
         proto::tls::Identity::of_pem(&signed.certificate, &key.pem().unwrap(), &signed.authority);
@@ -190,7 +200,7 @@ fn over_tls(registry: &Registry, id: &str, at: std::net::SocketAddr) {
 }
 
 async fn another_name() {
-    let registry = registry(None, &["echo"]).await;
+    let registry = timed(&today(), None, &["echo"]).await;
     let authority = authority(&registry);
     let caller = caller();
     let mut evil = showing("evil", &authority, "127.0.0.1:0").await;

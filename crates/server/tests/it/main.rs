@@ -29,6 +29,8 @@ mod plugins;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
+mod programs;
+#[cfg(test)]
 mod rest;
 #[cfg(test)]
 mod support;

@@ -43,6 +43,7 @@ fn body(path: &str, definition: &Value) -> Value {
         "/v1/approvals/{id}/edit" => json!({"arguments": {}}),
         "/v1/calls" | "/v1/explain" => json!({"tool": "notes.append"}),
         "/v1/keys" => json!({"subject": "bob"}),
+        "/v1/programs" => json!({"code": "1"}),
         "/v1/users" => json!({"subject": "carl"}),
         "/v1/users/{subject}/level" => json!({"level": "user"}),
         "/v1/personas" => json!({"name": "p"}),
@@ -123,6 +124,10 @@ fn statuses(method: &str, path: &str) -> &'static [u16] {
     if of_nodes || (path == "/tools" && method == "post") {
         return &[200, 201, 404];
     }
+    // There is no tool that runs one here.
+    if path == "/v1/programs" && method == "post" {
+        return &[404];
+    }
     // Of a call that was never held.
     if path.ends_with("/resume") { &[404] } else { &[200] }
 }
@@ -135,7 +140,9 @@ async fn every_route_in_the_document_is_there() {
     let nodes = Some(super::cluster::one_node().await);
     let offers = tools::standard();
     let plugins = Some(Arc::new(super::plugins::One::default()) as _);
-    let server = Setup { offers, patience, trust, artefacts, nodes, plugins, ..Setup::default() };
+    let programs = Some(Arc::new(super::programs::One) as _);
+    let setup = Setup { offers, patience, trust, artefacts, nodes, ..Setup::default() };
+    let server = Setup { plugins, programs, ..setup };
     let server = Server::with(server).await;
     believes(&server, &Signer::new("k1"));
     let (owner, things) = (server.owner().await, Things::of(&server).await);

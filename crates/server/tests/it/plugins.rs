@@ -106,9 +106,9 @@ async fn reloading_and_setting_want_the_right() {
     let set = owner.post("/v1/plugins/notes/settings", &off).await.good();
     assert_eq!(set["settings"], off);
     assert_eq!(owner.get("/v1/plugins/notes/settings").await.good()["settings"], off);
-    for path in ["/v1/plugins/reload", "/v1/plugins/notes/settings"] {
-        assert_eq!(user.post(path, &off).await.status, 403, "{path}");
-        assert_eq!(server.anyone().post(path, &off).await.status, 401, "{path}");
+    for (path, body) in [("/v1/plugins/reload", &json!({})), ("/v1/plugins/notes/settings", &off)] {
+        assert_eq!(user.post(path, body).await.status, 403, "{path}");
+        assert_eq!(server.anyone().post(path, body).await.status, 401, "{path}");
     }
     assert_eq!(user.get("/v1/plugins/notes/settings").await.status, 403);
 }

@@ -9,7 +9,15 @@ use crate::program::Home;
 
 const TOOLKEEP: &str = env!("CARGO_BIN_EXE_toolkeep");
 /// The tools that need a cage, in the order of their names.
-const TOOLS: [&str; 4] = ["python_eval", "run_shell", "sql_query", "symbolic_solve"];
+const TOOLS: [&str; 7] = [
+    "get_chainable_tools",
+    "program_status",
+    "python_eval",
+    "run_program",
+    "run_shell",
+    "sql_query",
+    "symbolic_solve",
+];
 
 fn without() -> PathBuf {
     let program = PathBuf::from(TOOLKEEP).parent().unwrap().join("examples/it-without");

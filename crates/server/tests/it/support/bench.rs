@@ -52,6 +52,7 @@ pub(crate) struct Setup {
     pub(crate) store: Option<Arc<dyn Store>>,
     /// The registry of nodes' tools.
     pub(crate) nodes: Option<Arc<dyn tool::node::Nodes>>,
+    pub(crate) programs: Option<Arc<dyn server::Programs>>,
     /// The plugins.
     pub(crate) plugins: Option<Arc<dyn tool::plugin::Plugins>>,
 }
@@ -119,7 +120,7 @@ impl Server {
             max_body: server::MAX_BODY,
             notices: setup.notices,
             nodes: setup.nodes,
-            programs: None,
+            programs: setup.programs,
             plugins: setup.plugins,
             secret: setup.secret.unwrap_or_else(|| Secret::new("key")),
             hosts: setup.hosts,

@@ -173,7 +173,7 @@ async fn both_at(
     one: &Node,
     other: &Node,
 ) -> (nodes::Registry, std::sync::Arc<tool::Tool>, std::sync::Arc<dyn tool::Executor>) {
-    let registry = timed(clock, None, &["echo", "hangs"]).await;
+    let registry = timed(std::sync::Arc::clone(clock) as _, None, &["echo", "hangs"]).await;
     has(&registry, "n2", &["echo", "hangs"]).await;
     live(&registry, &[("n1", one.address), ("n2", other.address)]);
     let (tool, first) = offered(&registry, 0, "echo").await;

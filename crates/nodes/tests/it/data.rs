@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use nodes::{Addresses, Authority, Registry};
 use proto::tls::NodeKey;
@@ -12,7 +12,7 @@ use testkit::clock::FakeClock;
 use testkit::context::{caller, context};
 use tool::executor::Sent;
 use tool::node::{Beat, NodeFault, NodeTool, Nodes as _, Speaks, Unresolved};
-use tool::{Clock as _, Code, Json};
+use tool::{Clock as _, Code, Json, Mono, Wall};
 
 use crate::kept::{names, own, tool};
 use crate::kubernetes::{Api, Found};
@@ -169,16 +169,22 @@ async fn plaintext() {
     assert!(matches!(node.next().await, Heard::Call { .. }));
 }
 
-/// A clock that stands at now: certificates are judged by the machine's own.
-fn today() -> Arc<FakeClock> {
-    let clock = FakeClock::default();
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    clock.advance(now - Duration::from_millis(clock.wall().0));
-    Arc::new(clock)
+/// Stands still, but for certificates, which are judged by the machine's own time.
+#[derive(Debug)]
+struct Today;
+
+impl tool::Clock for Today {
+    fn wall(&self) -> Wall {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        Wall(u64::try_from(now.as_millis()).unwrap())
+    }
+    fn mono(&self) -> Mono {
+        FakeClock::default().mono()
+    }
 }
 
 fn authority(registry: &Registry) -> Authority {
-    let kept = Authority::make(today().wall()).unwrap();
+    let kept = Authority::make(Today.wall()).unwrap();
     registry.set_authority(Authority::open(&kept).unwrap()).unwrap();
     Authority::open(&kept).unwrap()
 }
@@ -187,7 +193,7 @@ fn authority(registry: &Registry) -> Authority {
 async fn showing(id: &str, authority: &Authority, at: &str) -> Node {
     let key = NodeKey::new().unwrap();
     let (public, proof) = (key.public().to_vec(), key.prove(id).unwrap());
-    let now = today().wall();
+    let now = Today.wall();
     let signed = authority.certify(id, (&public, &proof), now).unwrap();
     let identity =
         proto::tls::Identity::of_pem(&signed.certificate, &key.pem().unwrap(), &signed.authority);
@@ -200,7 +206,7 @@ fn over_tls(registry: &Registry, id: &str, at: std::net::SocketAddr) {
 }
 
 async fn another_name() {
-    let registry = timed(&today(), None, &["echo"]).await;
+    let registry = timed(Arc::new(Today), None, &["echo"]).await;
     let authority = authority(&registry);
     let caller = caller();
     let mut evil = showing("evil", &authority, "127.0.0.1:0").await;
@@ -242,7 +248,7 @@ async fn reached(registry: &Registry, node: &mut Node) {
 }
 
 async fn address_reused() {
-    let registry = registry(None, &["echo"]).await;
+    let registry = timed(Arc::new(Today), None, &["echo"]).await;
     let authority = authority(&registry);
     let caller = caller();
     let mut first = showing("n1", &authority, "127.0.0.1:0").await;

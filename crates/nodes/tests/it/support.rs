@@ -84,6 +84,20 @@ impl Drop for OnDrop {
     }
 }
 
+/// Listens there, as soon as the node that was there before is gone.
+async fn free(address: &str) -> TcpListener {
+    let soon = tokio::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        match TcpListener::bind(address).await {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                assert!(tokio::time::Instant::now() < soon, "{address} stays in use");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            listener => return listener.unwrap(),
+        }
+    }
+}
+
 impl Node {
     pub(crate) async fn start() -> Self {
         Self::at("127.0.0.1:0").await
@@ -99,7 +113,7 @@ impl Node {
     }
 
     async fn with(address: &str, tls: Option<Arc<proto::ServerConfig>>) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+        let listener = free(address).await;
         let address = listener.local_addr().unwrap();
         let (sender, heard) = mpsc::channel(64);
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -139,17 +153,17 @@ impl Drop for Node {
 
 /// A registry with these tools of `n1`, which lives at `address`.
 pub(crate) async fn registry(address: Option<SocketAddr>, tools: &[&str]) -> Registry {
-    timed(&Arc::default(), address, tools).await
+    timed(Arc::new(FakeClock::default()), address, tools).await
 }
 
 /// The same, with this clock.
 pub(crate) async fn timed(
-    clock: &Arc<FakeClock>,
+    clock: Arc<dyn tool::Clock>,
     address: Option<SocketAddr>,
     tools: &[&str],
 ) -> Registry {
     let egress = Egress::new(EgressSettings::default()).unwrap();
-    let (store, clock) = (Arc::new(MemoryStore::new()), Arc::clone(clock));
+    let store = Arc::new(MemoryStore::new());
     let registry = Registry::open(store, egress, clock).await.unwrap();
     has(&registry, "n1", tools).await;
     if let Some(address) = address {

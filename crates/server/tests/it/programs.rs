@@ -32,11 +32,7 @@ impl Programs for One {
         Box::pin(std::future::ready(own.then(|| program(id, status)).ok_or_else(missing)))
     }
 
-    fn list<'a>(
-        &'a self,
-        who: &'a Principal,
-        _: usize,
-    ) -> Boxed<'a, Result<Vec<Value>, Failure>> {
+    fn list<'a>(&'a self, who: &'a Principal, _: usize) -> Boxed<'a, Result<Vec<Value>, Failure>> {
         let own = json!({ "program": who.subject() });
         Box::pin(std::future::ready(Ok(vec![own])))
     }

@@ -68,7 +68,7 @@ pub struct Programs {
     functions: Cached,
     index: Mutex<Index>,
     tasks: TaskTracker,
-    news: (mpsc::Sender<CallId>, tokio::sync::Mutex<mpsc::Receiver<CallId>>),
+    news: (mpsc::Sender<CallId>, Mutex<Option<mpsc::Receiver<CallId>>>),
 }
 
 impl Programs {
@@ -81,7 +81,7 @@ impl Programs {
             functions: Cached::default(),
             index: Mutex::new(Index::new(LATELY)),
             tasks: TaskTracker::new(),
-            news: (tell, tokio::sync::Mutex::new(hear)),
+            news: (tell, Mutex::new(Some(hear))),
         }
     }
 
@@ -280,7 +280,7 @@ impl Programs {
                 }
                 _ => {
                     keep::forget_old(self.parts.store.as_ref(), &kept, self.parts.clock.wall())
-                        .await
+                        .await;
                 }
             }
         }
@@ -289,7 +289,9 @@ impl Programs {
 
     /// Lets programs go on as what they wait for is decided; never ends.
     pub async fn tend(self: &Arc<Self>) {
-        let mut news = self.news.1.lock().await;
+        let hears = self.news.1.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Someone does already.
+        let Some(mut news) = hears else { return std::future::pending().await };
         loop {
             tokio::select! {
                 told = news.recv() => {

@@ -57,17 +57,21 @@ pub(crate) enum At {
         call: CallId,
     },
     /// Waves, with some calls of one of them held.
-    Waves {
-        plan: Waves,
-        values: Map<String, Value>,
-        /// The value of the last call.
-        last: Value,
-        wave: usize,
-        /// Steps of this wave that have ended.
-        done: Vec<usize>,
-        /// Steps that wait, with their calls.
-        held: Vec<(usize, CallId)>,
-    },
+    Waves(Box<AtWave>),
+}
+
+/// How far waves came.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct AtWave {
+    pub(crate) plan: Waves,
+    pub(crate) values: Map<String, Value>,
+    /// The value of the last call of the script.
+    pub(crate) last: Value,
+    pub(crate) wave: usize,
+    /// Steps of this wave that have ended.
+    pub(crate) done: Vec<usize>,
+    /// Steps that wait, with their calls.
+    pub(crate) held: Vec<(usize, CallId)>,
 }
 
 /// One call of a program.
@@ -174,7 +178,7 @@ impl Program {
         match &self.at {
             None => Vec::new(),
             Some(At::Python { call, .. }) => vec![*call],
-            Some(At::Waves { held, .. }) => held.iter().map(|(_, call)| *call).collect(),
+            Some(At::Waves(at)) => at.held.iter().map(|(_, call)| *call).collect(),
         }
     }
 

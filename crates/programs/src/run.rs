@@ -66,12 +66,11 @@ impl Leg<'_> {
             return Ok(kept);
         }
         let started = self.programs.parts.clock.mono();
-        let came = match plan.waves {
-            Some(waves) => waves::begin(self, &mut kept, waves, &functions).await,
-            None => {
-                let names = named.keys().cloned().chain(["TOOL".to_owned(), "CALL".to_owned()]);
-                python::begin(self, &mut kept, names.collect(), &functions).await
-            }
+        let came = if let Some(waves) = plan.waves {
+            waves::begin(self, &mut kept, waves, &functions).await
+        } else {
+            let names = named.keys().cloned().chain(["TOOL".to_owned(), "CALL".to_owned()]);
+            python::begin(self, &mut kept, names.collect(), &functions).await
         };
         self.settled(kept, came, started).await
     }
@@ -93,10 +92,7 @@ impl Leg<'_> {
                     .ok_or_else(|| Failure::new(Code::Internal, "the program waits for nothing"))?;
                 python::go_on(self, &mut kept, (state, names, first), &functions).await
             }
-            At::Waves { plan, values, last, wave, done, held } => {
-                let standing = waves::Standing::at(plan, (values, last), wave, done);
-                waves::go_on(self, &mut kept, (standing, held), settled, &functions).await
-            }
+            At::Waves(at) => waves::go_on(self, &mut kept, *at, settled, &functions).await,
         };
         self.settled(kept, came, started).await
     }

@@ -54,8 +54,9 @@ struct Doing {
     programs: Arc<Programs>,
 }
 
+/// What a program is asked to be.
 #[derive(Deserialize)]
-struct Run {
+struct Wanted {
     code: String,
     #[serde(default)]
     inputs: Option<Map<String, Value>>,
@@ -84,7 +85,7 @@ impl Doing {
         let (id, args) = (call.call().id, call.call().args.raw());
         let told = match self.does {
             Does::Run => {
-                let run: Run = read(args)?;
+                let run: Wanted = read(args)?;
                 let dry = run.dry_run.unwrap_or_default();
                 let begin = Begin {
                     code: run.code,

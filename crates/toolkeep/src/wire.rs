@@ -103,8 +103,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let keys = read_keys(Arc::clone(&store), &start).await?;
     let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
     let app = assemble(&start, early, (keys, store), clock).await?;
-    held::restored(&app.gateway).await?;
-    programs::restored(&app.workshop.programs).await?;
+    restored(&app).await?;
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
     match &listener {
         None => app.intake.settled().await,
@@ -150,6 +149,12 @@ async fn run(start: Start) -> Result<Running, Failure> {
         Ok(())
     });
     Ok(Running { address, grpc: spoken, door, made, ended })
+}
+
+/// Takes up what waited when the process before ended.
+async fn restored(app: &App) -> Result<(), Failure> {
+    held::restored(&app.gateway).await?;
+    programs::restored(&app.workshop.programs).await
 }
 
 /// Looks after the doors, by itself: a command without a server never waits for anything else.

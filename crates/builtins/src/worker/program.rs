@@ -79,7 +79,7 @@ pub(super) fn step(asked: &[u8], limit: Duration) -> Result<Vec<u8>, String> {
     let answered = match asked {
         Asked::Plan(asked) => return written(&plan::plan(&asked)),
         Asked::Begin { code, inputs, functions } => {
-            let begun = begin(code, inputs, limit, &mut printed)?;
+            let begun = begin(&code, inputs, limit, &mut printed)?;
             ran(begun, &functions, &mut printed)?
         }
         Asked::GoOn { state, functions, came } => {
@@ -101,7 +101,7 @@ fn printing(text: &mut String) -> PrintWriter<'_> {
 type Progress = Result<RunProgress, MontyException>;
 
 fn begin(
-    code: String,
+    code: &str,
     inputs: Map<String, Value>,
     limit: Duration,
     printed: &mut String,

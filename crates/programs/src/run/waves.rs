@@ -9,22 +9,11 @@ use super::call::{Called, note};
 use super::{Came, Leg, Stop, named};
 use crate::functions::{Function, Functions};
 use crate::keep::Kept;
-use crate::program::{At, Program, Wave};
+use crate::program::{At, AtWave, Program, Wave};
 use crate::script::{self, Mode, Waves};
 
 /// Calls of one wave at once.
 const BESIDE: usize = 4;
-
-/// How far the waves came.
-pub(crate) struct Standing {
-    plan: Waves,
-    values: Map<String, Value>,
-    /// The value of the last call of the script.
-    last: Value,
-    wave: usize,
-    /// Steps of this wave that have ended.
-    done: Vec<usize>,
-}
 
 /// How a wave ended.
 enum Waved {
@@ -47,18 +36,19 @@ pub(crate) async fn begin(
     functions: &Functions,
 ) -> Result<Came, Stop> {
     let values = kept.program.inputs.clone();
-    let standing = Standing { plan, values, last: Value::Null, wave: 0, done: Vec::new() };
+    let (done, held) = (Vec::new(), Vec::new());
+    let standing = AtWave { plan, values, last: Value::Null, wave: 0, done, held };
     run(leg, kept, standing, functions).await
 }
 
 pub(crate) async fn go_on(
     leg: &Leg<'_>,
     kept: &mut Kept,
-    (mut standing, held): (Standing, Vec<(usize, CallId)>),
+    mut standing: AtWave,
     settled: Vec<(Answer, script::Came)>,
     functions: &Functions,
 ) -> Result<Came, Stop> {
-    let mut failed = None;
+    let (mut failed, held) = (None, std::mem::take(&mut standing.held));
     for (answer, came) in settled {
         let Some((step, _)) = held.iter().find(|(_, call)| *call == answer.call) else { continue };
         note(&mut kept.program, "", &answer);
@@ -73,7 +63,7 @@ pub(crate) async fn go_on(
 async fn run(
     leg: &Leg<'_>,
     kept: &mut Kept,
-    mut standing: Standing,
+    mut standing: AtWave,
     functions: &Functions,
 ) -> Result<Came, Stop> {
     while let Some(order) = standing.plan.order.get(standing.wave) {
@@ -96,15 +86,8 @@ async fn run(
             Waved::Over => {}
             Waved::Failed(told) => return Ok(Came::Failed(told)),
             Waved::Held(held) => {
-                let Standing { plan, values, last, wave, done } = standing;
-                return Ok(Came::Waits(Box::new(At::Waves {
-                    plan,
-                    values,
-                    last,
-                    wave,
-                    done,
-                    held,
-                })));
+                standing.held = held;
+                return Ok(Came::Waits(Box::new(At::Waves(Box::new(standing)))));
             }
         }
         (standing.wave, standing.done) = (standing.wave + 1, Vec::new());
@@ -113,7 +96,7 @@ async fn run(
     Ok(standing.ends())
 }
 
-fn progress(leg: &Leg<'_>, standing: &Standing) {
+fn progress(leg: &Leg<'_>, standing: &AtWave) {
     let (done, all) = (standing.wave, standing.plan.order.len());
     let told = format!("wave {done} of {all}");
     #[expect(clippy::cast_precision_loss, reason = "waves are bounded far below 2^53")]
@@ -122,7 +105,7 @@ fn progress(leg: &Leg<'_>, standing: &Standing) {
 
 /// The calls of these steps, with the values put in.
 fn ready<'f>(
-    standing: &Standing,
+    standing: &AtWave,
     steps: &[usize],
     functions: &'f Functions,
 ) -> Result<Vec<Ready<'f>>, String> {
@@ -146,7 +129,7 @@ fn ready<'f>(
 async fn wave(
     leg: &Leg<'_>,
     kept: &mut Kept,
-    standing: &mut Standing,
+    standing: &mut AtWave,
     ready: Vec<Ready<'_>>,
 ) -> Result<Waved, Stop> {
     if let Err(told) = Leg::has_room(&kept.program, ready.len()) {
@@ -187,16 +170,7 @@ fn made<'a>(
     Box::pin(leg.call(program, it.function, &it.args))
 }
 
-impl Standing {
-    pub(crate) fn at(
-        plan: Waves,
-        came: (Map<String, Value>, Value),
-        wave: usize,
-        done: Vec<usize>,
-    ) -> Self {
-        Self { plan, values: came.0, last: came.1, wave, done }
-    }
-
+impl AtWave {
     fn settles(
         &mut self,
         program: &mut Program,

@@ -1,5 +1,11 @@
 //! `#[tool]`: what it makes of a function.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    clippy::unused_async,
+    reason = "tools are written as their authors write them"
+)]
+
 use bytes::Bytes;
 use sdk::{Call, Failure, Node, Options, Tool, ToolError, Tools, call_tool, tool};
 use serde_json::{Value, json};

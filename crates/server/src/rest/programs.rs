@@ -117,6 +117,7 @@ struct Begin {
 /// A program.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it says what there is; `programs` writes it")]
+#[expect(clippy::struct_field_names, reason = "the field is the id, as answers have it")]
 struct Program {
     /// Names it: the call that began it.
     program: String,

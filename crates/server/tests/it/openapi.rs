@@ -142,7 +142,7 @@ async fn every_route_in_the_document_is_there() {
     let plugins = Some(Arc::new(super::plugins::One::default()) as _);
     let programs = Some(Arc::new(super::programs::One) as _);
     let setup = Setup { offers, patience, trust, artefacts, nodes, ..Setup::default() };
-    let server = Setup { plugins, programs, ..setup };
+    let server = Setup { programs, plugins, ..setup };
     let server = Server::with(server).await;
     believes(&server, &Signer::new("k1"));
     let (owner, things) = (server.owner().await, Things::of(&server).await);

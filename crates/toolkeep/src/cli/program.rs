@@ -43,8 +43,8 @@ pub(super) struct Run {
     #[arg(long, value_name = "TIME")]
     wait: Option<String>,
     /// Only tell what it would call, and what would be held.
-    #[arg(long)]
-    dry_run: bool,
+    #[arg(long = "dry-run")]
+    only_told: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -150,7 +150,7 @@ impl Run {
             inputs.insert(name.to_owned(), value);
         }
         let mode = self.mode.and_then(|it| Some(it.to_possible_value()?.get_name().to_owned()));
-        Ok(json!({ "code": code, "inputs": inputs, "mode": mode, "dry_run": self.dry_run }))
+        Ok(json!({ "code": code, "inputs": inputs, "mode": mode, "dry_run": self.only_told }))
     }
 }
 

@@ -1,5 +1,6 @@
 //! `toolkeep serve`.
 
+use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -102,8 +103,10 @@ impl Serve {
         };
         let running = context.wiring.start(start).await?;
         self.told(&running, &held, faults, ui)?;
-        drop(tokio::spawn(settle()));
-        let ended = until_told(running, signals, &stop).await;
+        let ended = tokio::select! {
+            ended = until_told(running, signals, &stop) => ended,
+            never = settle() => match never {},
+        };
         held.forget_server();
         ended.map(|()| Exit::Done)
     }
@@ -134,12 +137,13 @@ impl Serve {
     }
 }
 
-/// Gives back what only the start needed.
-async fn settle() {
+/// Gives back what only the start needed; never ends.
+async fn settle() -> Infallible {
     tokio::time::sleep(SETTLED).await;
     if let Err(error) = guard::memory::forget_code() {
         tracing::debug!(%error, "what only a start needs stays in memory");
     }
+    std::future::pending().await
 }
 
 fn text(started: &Started, made: &[FirstKey]) -> String {

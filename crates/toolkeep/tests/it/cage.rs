@@ -70,8 +70,8 @@ fn states(found: &[(String, String, String)]) -> Vec<&str> {
 /// The names of all tools that are offered.
 fn offered(home: &Home, what: &str, args: &[&str]) -> BTreeSet<String> {
     let told = ran(home, what, &[&["tool", "list", "-o", "json"], args].concat());
-    let from = told.find('{').unwrap_or_default();
-    let told: Value = serde_json::from_str(&told[from..]).unwrap_or_else(|_| panic!("{told}"));
+    let json = told.find('{').and_then(|from| told.get(from..)).unwrap_or_default();
+    let told: Value = serde_json::from_str(json).unwrap_or_else(|_| panic!("{told}"));
     let tools = told["tools"].as_array().unwrap_or_else(|| panic!("{told}")).iter();
     tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }

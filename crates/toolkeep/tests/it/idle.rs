@@ -15,8 +15,7 @@ fn children(pid: u32) -> Vec<String> {
 /// Files in its memory that are neither the program nor the system's libraries.
 fn mapped(pid: u32) -> Vec<String> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-    let mut files: Vec<_> =
-        maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..])).collect();
+    let mut files: Vec<_> = maps.lines().filter_map(|line| line.get(line.find('/')?..)).collect();
     files.sort_unstable();
     files.dedup();
     let usual = |file: &str| {

@@ -3,10 +3,11 @@
 mod shipped;
 
 use std::process::Output;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::process::Command;
+use tokio::time::Instant;
 
 use crate::support::home::Home;
 use crate::support::server::{SOON, Server, TOOLKEEP, serve};

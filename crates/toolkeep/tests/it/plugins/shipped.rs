@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tokio_util::task::TaskTracker;
 
 use crate::support::client::Client;
 use crate::support::home::Home;
@@ -183,7 +184,7 @@ async fn pages_and_searches_through_granted_hosts() {
         .route("/html/", get(move || async move { Html(found) }));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let serving = tokio::spawn(async move { axum::serve(listener, site).await });
+    let serving = TaskTracker::new().spawn(async move { axum::serve(listener, site).await });
     let home = Home::new(&format!(
         "version: 1\nplugins:\n  folders: [{}]\n  grants:\n    web: {{ network: [\"{url}\"] }}\n",
         shipped().display()

@@ -127,14 +127,13 @@ async fn an_agent_finds_a_caller_and_the_hunk_that_a_person_accepts_answers_diff
         json!({"path": "a.lisp", "original": before, "modified": both, "description": "new rates"});
     let held = agent.call("lisp_image.propose_file_edit", &edit).await;
     assert_eq!(held.status, 202, "{held:?}");
-    let owner = server.owner();
     assert!(std::fs::read_to_string(folder.join("a.lisp")).unwrap().contains("() 1"));
     let path = format!("/v1/approvals/{}", held.call_id());
     // One hunk of the two: the person has the other as it was.
     let one = "(defun rate () 3)\n(defun price (x) (* x (rate)))\n";
     edit["modified"] = json!(one);
     let change = json!({"arguments": edit, "approve": true});
-    let decided = owner.post(&format!("{path}/edit"), &change).await;
+    let decided = server.owner().post(&format!("{path}/edit"), &change).await;
     assert!(decided.status < 300, "{decided:?}");
     for _ in 0..500 {
         if std::fs::read_to_string(folder.join("a.lisp")).unwrap() == one {
@@ -151,8 +150,8 @@ async fn an_agent_finds_a_caller_and_the_hunk_that_a_person_accepts_answers_diff
         ],
     )
     .await;
-    let refused =
-        agent.call("lisp_image.write_file", &json!({"path": "b.lisp", "content": "x"})).await;
+    let write = json!({"path": "b.lisp", "content": "x"});
+    let refused = agent.call("lisp_image.write_file", &write).await;
     assert_eq!(refused.status, 202, "a dangerous tool is held: {refused:?}");
     assert!(server.stop().await.success());
 }

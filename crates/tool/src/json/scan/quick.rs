@@ -10,8 +10,10 @@ use crate::json::find;
 
 /// Keys of one object that are compared with each other.
 const FEW: usize = 12;
-/// Digits of a number that is surely no problem for anyone.
+/// Digits before the point of a number that is surely no problem for anyone; behind it there may be any.
 const DIGITS: usize = 15;
+/// Digits of an exponent: with so few nothing is out of range.
+const EXPONENT: usize = 2;
 
 /// Whether `text` is surely JSON within `limits`, with no key twice in one object.
 pub(super) fn plain(text: &str, limits: Limits) -> bool {
@@ -172,24 +174,26 @@ impl<'t> Quick<'t> {
     fn number(&mut self) -> Option<()> {
         self.take(b'-').unwrap_or_default();
         let zero = self.next() == Some(b'0');
-        if self.digits()? > 1 && zero {
+        if self.digits(DIGITS)? > 1 && zero {
             return None;
         }
         if self.take(b'.').is_some() {
-            self.digits()?;
+            self.digits(usize::MAX)?;
         }
-        // An exponent is for the long way.
-        (!matches!(self.next(), Some(b'e' | b'E'))).then_some(())
+        if matches!(self.next(), Some(b'e' | b'E')) {
+            self.at += 1;
+            self.at += usize::from(matches!(self.next(), Some(b'+' | b'-')));
+            self.digits(EXPONENT)?;
+        }
+        Some(())
     }
 
-    /// How many there are.
-    fn digits(&mut self) -> Option<usize> {
-        let begin = self.at;
-        while self.next().is_some_and(|byte| byte.is_ascii_digit()) {
-            self.at += 1;
-        }
-        let count = self.at - begin;
-        (1..=DIGITS).contains(&count).then_some(count)
+    /// How many there are: one at least, and at most so many.
+    fn digits(&mut self, most: usize) -> Option<usize> {
+        let rest = self.text.get(self.at..)?;
+        let count = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+        self.at += count;
+        (1..=most).contains(&count).then_some(count)
     }
 }
 
@@ -214,6 +218,8 @@ mod tests {
             " [ ] ",
             "null",
             "-0.5",
+            "0.12345678901234567890123",
+            "[1e5,-1.5E-07,2e+99,-0.0]",
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a.b","arguments":{"text":"größe\n\"x\"","n":[1,2.25,true]}}}"#,
         ] {
             assert!(agrees(text, Limits::DOCUMENT), "{text}");
@@ -234,7 +240,13 @@ mod tests {
             "-",
             "1.",
             ".5",
-            "1e5",
+            "1e",
+            "1e+",
+            "1e100",
+            "1e-007",
+            "1.e5",
+            "1e5.0",
+            "-e5",
             "+1",
             "\"\\u0041\"",
             "\"\\x\"",

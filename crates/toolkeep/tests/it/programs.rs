@@ -1,5 +1,6 @@
 //! Programs, as a user has them: Python over the caller's own tools, which waits for a person and goes on.
 
+mod crash;
 mod hostile;
 mod waits;
 

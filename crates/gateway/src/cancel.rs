@@ -5,7 +5,8 @@ use tool::Boxed;
 use tool::executor::{Cancel, Progress};
 
 /// A cancel signal on a token.
-pub(crate) struct Signal(pub(crate) CancellationToken);
+#[derive(Debug)]
+pub struct Signal(pub CancellationToken);
 
 impl Cancel for Signal {
     fn cancelled(&self) -> Boxed<'_, ()> {
@@ -17,7 +18,8 @@ impl Cancel for Signal {
 }
 
 /// Progress that nobody wants.
-pub(crate) struct Unheard;
+#[derive(Debug)]
+pub struct Unheard;
 
 impl Progress for Unheard {
     fn report(&self, _: f64, _: Option<f64>, _: Option<&str>) {}

@@ -30,6 +30,7 @@ use tool::executor::Credentials;
 use tool::{Clock, Ledger, Secret};
 
 pub use aside::aside;
+pub use cancel::{Signal, Unheard};
 pub use limits::Bounds;
 pub use request::{Detached, Given, Request, Target};
 pub use view::View;

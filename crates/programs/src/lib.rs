@@ -16,7 +16,7 @@ mod tools;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use gateway::{Event, Gateway, Heard, Holder, Holders};
+use gateway::{Event, Gateway, Heard, Holder, Holders, Signal, Unheard};
 use identity::{Narrowing, Principal};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -353,8 +353,8 @@ impl Programs {
         };
         let narrowing: Narrowing = kept.program.narrowed.clone().into();
         let who = now.lowered(caller.level).narrowed(&narrowing);
-        let signal = run::Signal(token.clone());
-        let context = Running { cancel: &signal, progress: &run::Unheard };
+        let signal = Signal(token.clone());
+        let context = Running { cancel: &signal, progress: &Unheard };
         let leg = run::Leg { programs: self, gateway: self.gateway()?, who: &who, context };
         let gone_on = tokio::time::timeout(LEG, leg.gone_on(kept)).await;
         match gone_on {

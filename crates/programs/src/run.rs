@@ -10,10 +10,8 @@ use std::sync::Arc;
 use gateway::Gateway;
 use identity::Principal;
 use serde_json::{Map, Value, json};
-use tokio_util::sync::CancellationToken;
-use tool::executor::{Cancel, Progress};
 use tool::outcome::Failure;
-use tool::{Args, Boxed, CallerType, Code, Json};
+use tool::{Args, CallerType, Code, Json};
 
 use crate::functions::{Function, Functions};
 use crate::keep::Kept;
@@ -243,28 +241,4 @@ pub(crate) fn named(
         kwargs.insert(name, value);
     }
     Ok(kwargs)
-}
-
-/// Gives up what goes on by itself.
-pub(crate) struct Signal(pub(crate) CancellationToken);
-
-impl Cancel for Signal {
-    fn cancelled(&self) -> Boxed<'_, ()> {
-        Box::pin(self.0.cancelled())
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.0.is_cancelled()
-    }
-}
-
-/// Nobody hears of it.
-pub(crate) struct Unheard;
-
-impl Progress for Unheard {
-    fn report(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
-
-    fn wanted(&self) -> bool {
-        false
-    }
 }

@@ -212,7 +212,7 @@ async fn play(name: &str) -> Came {
             return Came::Elsewhere("toolkeep's tests, held::crash");
         }
         "chain: approved tool calls an unapproved one" => {
-            return Came::Elsewhere("no tool calls another yet");
+            return Came::Elsewhere("toolkeep's tests, programs::waits");
         }
         other => panic!("nobody plays `{other}`"),
     }

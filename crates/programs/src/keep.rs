@@ -166,15 +166,17 @@ impl Index {
 
     /// It has come as far as it comes now: to its end, or to a wait.
     pub(crate) fn ended(&mut self, kept: &Kept) {
+        if !kept.is_kept() {
+            // What waited has a row: the index need not be gone through for the others.
+            if self.lately.len() == self.most {
+                self.lately.pop_front();
+            }
+            return self.lately.push_back(kept.clone());
+        }
         let id = kept.program.id;
         self.held.retain(|_, program| *program != id);
         if kept.program.state == State::Waiting {
             self.waits(kept);
-        } else if !kept.is_kept() {
-            if self.lately.len() == self.most {
-                self.lately.pop_front();
-            }
-            self.lately.push_back(kept.clone());
         }
     }
 

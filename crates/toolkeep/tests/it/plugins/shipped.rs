@@ -67,12 +67,16 @@ async fn files_data_and_code() {
 }
 
 /// What needs the right to write is asked of a person first, as shipped; here the operator says not.
+fn free(folder: &Path) -> String {
+    let free = "policy:\n  permissions:\n    filesystem: { requires_approval: false }\n";
+    config(folder, "").replace("policy: {}\n", free)
+}
+
 #[tokio::test]
 async fn tests_and_faults_of_code() {
     let work = tempfile::tempdir().unwrap();
     let folder = work.path().canonicalize().unwrap();
-    let free = "policy:\n  permissions:\n    filesystem: { requires_approval: false }\n";
-    let home = Home::new(&config(&folder, "").replace("policy: {}\n", free));
+    let home = Home::new(&free(&folder));
     std::fs::write(folder.join("bad.py"), "import os\nx = 1\n").unwrap();
     std::fs::write(
         folder.join("test_it.py"),
@@ -111,8 +115,7 @@ async fn tests_and_faults_of_code() {
 async fn canvases_are_exported_edited_and_read_back() {
     let work = tempfile::tempdir().unwrap();
     let folder = work.path().canonicalize().unwrap();
-    let free = "policy:\n  permissions:\n    filesystem: { requires_approval: false }\n";
-    let home = Home::new(&config(&folder, "").replace("policy: {}\n", free));
+    let home = Home::new(&free(&folder));
     let graph = json!({"hypothesis": {
         "nodes": [{"id": "a", "label": "It is the cache", "kind": "open", "evidence": ["slow at noon"]},
                   {"id": "b", "label": "It is the disk"}],

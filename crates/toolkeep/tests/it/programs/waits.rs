@@ -35,6 +35,17 @@ async fn ended(agent: &Client, program: &str) -> Value {
     good(agent.get(&format!("/v1/programs/{program}?wait=30s")).await)
 }
 
+/// It came to the value that it should.
+async fn went_right(agent: &Client, program: &str) -> Value {
+    let came = ended(agent, program).await;
+    assert_eq!(
+        (&came["status"], &came["result"]),
+        (&json!("succeeded"), &json!([3, 42])),
+        "{came}"
+    );
+    came
+}
+
 #[tokio::test]
 async fn an_approved_call_lets_its_program_go_on() {
     let (home, server) = served().await;
@@ -43,12 +54,7 @@ async fn an_approved_call_lets_its_program_go_on() {
     let file = home.data().join("work/a.txt");
     assert!(!file.exists());
     decided(&server, &call, "approve").await;
-    let came = ended(&agent, &program).await;
-    assert_eq!(
-        (&came["status"], &came["result"]),
-        (&json!("succeeded"), &json!([3, 42])),
-        "{came}"
-    );
+    let came = went_right(&agent, &program).await;
     assert_eq!(came["tools_called"], json!(["calculate", "write_file", "calculate"]));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "one");
     assert!(server.stop().await.success());
@@ -81,12 +87,7 @@ async fn a_program_goes_on_after_the_server_was_killed() {
         "{waits:?}"
     );
     decided(&server, &call, "approve").await;
-    let came = ended(&agent, &program).await;
-    assert_eq!(
-        (&came["status"], &came["result"]),
-        (&json!("succeeded"), &json!([3, 42])),
-        "{came}"
-    );
+    let came = went_right(&agent, &program).await;
     // Each call once: what ran before the end was not run again.
     assert_eq!(came["calls"].as_array().unwrap().len(), 3, "{came}");
     assert!(server.stop().await.success());

@@ -65,7 +65,7 @@ impl Gateway {
         let started = self.parts.clock.mono();
         // Boxed, as what is ready is: futures carry what they hold through every layer above them.
         let request = Box::new(request);
-        let id = self.ids.make(self.parts.clock.wall());
+        let id = request.id.unwrap_or_else(|| self.new_call());
         let prepared = aside(request.args.bytes().len(), || self.prepare(id, principal, &request));
         let result = match prepared {
             Err(refused) => self.refuse(id, principal, &request, refused),
@@ -83,6 +83,11 @@ impl Gateway {
         let elapsed = self.parts.clock.mono().since(started);
         let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         Answer { call: id, status: result.0, result: result.1, elapsed_ms }
+    }
+
+    /// The id of a call that is about to be made.
+    pub fn new_call(&self) -> CallId {
+        self.ids.make(self.parts.clock.wall())
     }
 
     /// Everything before the intent. Nothing here has an effect.

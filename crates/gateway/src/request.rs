@@ -86,6 +86,8 @@ impl<T: Into<Bytes>> From<T> for Given {
 /// One call as a door hands it in. Nothing in it can widen what the caller may do.
 #[derive(Clone)]
 pub struct Request {
+    /// The call's id, where its maker had to know it before: from [`crate::Gateway::new_call`], for one call.
+    pub id: Option<CallId>,
     /// What is to run.
     pub target: Target,
     /// The arguments.
@@ -125,6 +127,7 @@ impl Request {
     /// A plain call of anything.
     pub fn to(target: Target, args: impl Into<Given>, door: &'static str) -> Self {
         Self {
+            id: None,
             target,
             args: args.into(),
             door,

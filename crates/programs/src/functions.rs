@@ -1,7 +1,7 @@
 //! Which tools a program can call, under which names of Python.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use catalog::Entry;
 use gateway::{Gateway, View};
@@ -20,6 +20,8 @@ const TAKEN: &[&str] = &[
 ];
 /// Tools that hand the work to another: never part of a program (spec 3).
 const ROUTING: &[&str] = &["delegate", "escalate"];
+/// Bytes of the functions in a description: about 1,500 tokens.
+const DESCRIBED: usize = 6_000;
 /// Views whose functions are remembered.
 const VIEWS: usize = 16;
 
@@ -29,6 +31,8 @@ pub(crate) struct Function {
     pub(crate) entry: Arc<Entry>,
     /// Whether a program may call it.
     pub(crate) chain: bool,
+    /// Read from its schema when it is first called by place.
+    parameters: Arc<OnceLock<Vec<String>>>,
 }
 
 impl Function {
@@ -40,8 +44,17 @@ impl Function {
         !self.entry.tool.traits.effects.any()
     }
 
+    /// Whether a second call changes nothing that the first did not.
+    pub(crate) fn may_repeat(&self) -> bool {
+        self.read_only() || self.entry.tool.traits.idempotent
+    }
+
     /// The names of its parameters: what is required first, each in the order of the definition.
-    pub(crate) fn parameters(&self) -> Vec<String> {
+    pub(crate) fn parameters(&self) -> &[String] {
+        self.parameters.get_or_init(|| self.read_parameters())
+    }
+
+    fn read_parameters(&self) -> Vec<String> {
         let input = self.entry.tool.input.value();
         let properties = input.get("properties").and_then(Value::as_object);
         let required: Vec<&str> = input
@@ -58,7 +71,11 @@ impl Function {
 
 /// The functions of one view.
 #[derive(Debug, Default)]
-pub(crate) struct Functions(BTreeMap<String, Function>);
+pub(crate) struct Functions {
+    all: BTreeMap<String, Function>,
+    /// Made when it is first asked for.
+    described: OnceLock<String>,
+}
 
 impl Functions {
     fn new(direct: &View, chain: &View) -> Self {
@@ -70,19 +87,20 @@ impl Functions {
                 let tool = entry.key.name.as_str();
                 let chain = chained.contains(tool) && !ROUTING.contains(&tool);
                 if chain == allowed {
-                    let function = Function { entry: Arc::clone(entry), chain };
+                    let (entry, parameters) = (Arc::clone(entry), Arc::default());
+                    let function = Function { entry, chain, parameters };
                     all.entry(python(tool)).or_insert(function);
                 }
             }
         }
-        Self(all)
+        Self { all, described: OnceLock::new() }
     }
 
     /// By function name, or by the tool's own.
     pub(crate) fn find(&self, name: &str) -> Option<&Function> {
-        self.0
+        self.all
             .get(name)
-            .or_else(|| self.0.get(&python(name)))
+            .or_else(|| self.all.get(&python(name)))
             .filter(|function| function.tool() == name || python(function.tool()) == name)
     }
 
@@ -98,9 +116,33 @@ impl Functions {
             .collect()
     }
 
+    /// The functions as lines of Python, for the description of the tool that runs programs: as many as fit.
+    pub(crate) fn described(&self) -> &str {
+        self.described.get_or_init(|| {
+            let chained = || self.all.iter().filter(|(_, it)| it.chain);
+            let (mut text, mut shown) = ("Functions:".to_owned(), 0);
+            for (name, it) in chained() {
+                let line = signature(name, it);
+                if text.len() + line.len() > DESCRIBED {
+                    break;
+                }
+                text.push('\n');
+                text.push_str(&line);
+                shown += 1;
+            }
+            match chained().count() - shown {
+                0 => {}
+                more => {
+                    text.push_str(&format!("\nand {more} more, which get_chainable_tools lists"))
+                }
+            }
+            text
+        })
+    }
+
     /// For people and models.
     pub(crate) fn shown(&self) -> Value {
-        let chained = self.0.iter().filter(|(_, it)| it.chain);
+        let chained = self.all.iter().filter(|(_, it)| it.chain);
         let all: Vec<Value> = chained
             .map(|(name, it)| {
                 json!({

@@ -1,26 +1,43 @@
-//! Where programs are kept: rows of the store, and lines of an index in memory.
+//! Where programs are kept: rows of the store, by their callers.
 
-use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 use tool::outcome::Failure;
 use tool::store::Expect;
-use tool::{CallId, Code, Json, Store, StoreError, Version, Wall};
+use tool::{CallId, Caller, Code, Json, Store, StoreError, Version, Versioned, Wall};
 
-use crate::program::{Program, State};
+use crate::program::Program;
 
 const PREFIX: &str = "program/";
 /// Programs of one page of the store.
 const PAGE: usize = 256;
-/// Programs that wait at once.
-const WAITING: usize = 10_000;
 /// Milliseconds for which one that ended is kept.
 const KEPT: u64 = 24 * 60 * 60 * 1_000;
 
-fn key(id: CallId) -> String {
-    format!("{PREFIX}{id}")
+/// Names the row of a program: all of one caller are beside each other, in order of time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Row {
+    /// A hash of the caller, as subjects may have any sign in them.
+    owner: Arc<str>,
+    pub(crate) id: CallId,
+}
+
+impl Row {
+    pub(crate) fn of(caller: &Caller, id: CallId) -> Self {
+        Self { owner: owner(caller), id }
+    }
+
+    fn key(&self) -> String {
+        format!("{PREFIX}{}/{}", self.owner, self.id)
+    }
+}
+
+fn owner(caller: &Caller) -> Arc<str> {
+    let Caller { org, subject, key, .. } = caller;
+    let hash = catalog::arguments::digest(&Json::of(&(org, key, subject)));
+    let digits: String = hash.text(|text| text.chars().skip("sha256:".len()).take(32).collect());
+    digits.into()
 }
 
 /// A program and its row, where it has one.
@@ -36,14 +53,21 @@ impl Kept {
         Self { program, version: None }
     }
 
-    pub(crate) async fn read(store: &dyn Store, id: CallId) -> Result<Option<Self>, Failure> {
-        let found = store.get(&key(id)).await.map_err(|error| unavailable(&error))?;
-        let Some(found) = found else { return Ok(None) };
-        let program = serde_json::from_slice(&found.bytes).map_err(|error| {
-            tracing::error!(%error, program = %id, "a program cannot be read");
+    pub(crate) fn row(&self) -> Row {
+        Row::of(&self.program.caller, self.program.id)
+    }
+
+    pub(crate) async fn read(store: &dyn Store, row: &Row) -> Result<Option<Self>, Failure> {
+        let found = store.get(&row.key()).await.map_err(|error| unavailable(&error))?;
+        found.map(Self::of).transpose().map_err(|error| {
+            tracing::error!(%error, program = %row.id, "a program cannot be read");
             Failure::new(Code::StoreUnavailable, "the program cannot be read")
-        })?;
-        Ok(Some(Self { program, version: Some(found.version) }))
+        })
+    }
+
+    fn of(found: Versioned) -> Result<Self, serde_json::Error> {
+        let program = serde_json::from_slice(&found.bytes)?;
+        Ok(Self { program, version: Some(found.version) })
     }
 
     /// Whether it has a row.
@@ -55,7 +79,7 @@ impl Kept {
     pub(crate) async fn write(&mut self, store: &dyn Store) -> Result<(), Failure> {
         let expect = self.version.map_or(Expect::Absent, Expect::Version);
         let bytes: Bytes = Json::of(&self.program).bytes().clone();
-        let written = store.put(&key(self.program.id), expect, Some(bytes)).await;
+        let written = store.put(&self.row().key(), expect, Some(bytes)).await;
         self.version = Some(written.map_err(|error| unavailable(&error))?);
         Ok(())
     }
@@ -69,18 +93,21 @@ fn unavailable(error: &StoreError) -> Failure {
     Failure::new(code, format!("the program is not kept: {error}"))
 }
 
-/// All rows; one that cannot be read is told and passed over.
-pub(crate) async fn all(store: &dyn Store) -> Result<Vec<Kept>, Failure> {
+/// The rows of one caller, or of all; one that cannot be read is told and passed over.
+pub(crate) async fn all(store: &dyn Store, of: Option<&Caller>) -> Result<Vec<Kept>, Failure> {
+    let prefix =
+        of.map_or_else(|| PREFIX.to_owned(), |caller| format!("{PREFIX}{}/", owner(caller)));
     let (mut all, mut after) = (Vec::new(), None::<String>);
     loop {
-        let page = store.scan(PREFIX, after.as_deref(), PAGE).await;
+        let page = store.scan(&prefix, after.as_deref(), PAGE).await;
         let page = page.map_err(|error| unavailable(&error))?;
         let full = page.len() == PAGE;
         after = page.last().map(|row| row.key.clone());
         for row in page {
-            match serde_json::from_slice(&row.bytes) {
-                Ok(program) => all.push(Kept { program, version: Some(row.version) }),
-                Err(error) => tracing::error!(%error, key = row.key, "a program cannot be read"),
+            let key = row.key.clone();
+            match Kept::of(row) {
+                Ok(kept) => all.push(kept),
+                Err(error) => tracing::error!(%error, key, "a program cannot be read"),
             }
         }
         if !full {
@@ -89,102 +116,15 @@ pub(crate) async fn all(store: &dyn Store) -> Result<Vec<Kept>, Failure> {
     }
 }
 
-/// Takes the row of one away that ended long ago.
-pub(crate) async fn forget_old(store: &dyn Store, kept: &Kept, now: Wall) {
-    let old = kept.program.ended.unwrap_or(kept.program.created);
-    if let Some(version) = kept.version.filter(|_| now.0.saturating_sub(old.0) > KEPT) {
-        drop(store.put(&key(kept.program.id), Expect::Version(version), None).await);
-    }
-}
-
-/// What is known of programs without the store.
-#[derive(Debug)]
-pub(crate) struct Index {
-    /// By held call.
-    held: HashMap<CallId, CallId>,
-    /// Those that run here, with what gives them up and who watches.
-    running: HashMap<CallId, (CancellationToken, watch::Sender<()>)>,
-    /// The last few that ended and have no row.
-    lately: VecDeque<Kept>,
-    most: usize,
-}
-
-impl Index {
-    pub(crate) fn new(most: usize) -> Self {
-        let (held, running) = (HashMap::new(), HashMap::new());
-        Self { held, running, lately: VecDeque::new(), most }
-    }
-
-    /// Whether one more may wait.
-    pub(crate) fn has_room(&self) -> bool {
-        self.held.len() < WAITING
-    }
-
-    /// It waits from here on.
-    pub(crate) fn waits(&mut self, kept: &Kept) {
-        for call in kept.program.waits_for() {
-            self.held.insert(call, kept.program.id);
+/// Takes the rows of those away that ended long ago.
+pub(crate) async fn forget_old(store: &dyn Store, now: Wall) -> Result<(), Failure> {
+    for kept in all(store, None).await? {
+        let Some(ended) = kept.program.ended else { continue };
+        if now.0.saturating_sub(ended.0) > KEPT
+            && let Some(version) = kept.version
+        {
+            drop(store.put(&kept.row().key(), Expect::Version(version), None).await);
         }
     }
-
-    /// The program that waits for this call.
-    pub(crate) fn waits_for(&self, call: CallId) -> Option<CallId> {
-        self.held.get(&call).copied()
-    }
-
-    /// All that wait.
-    pub(crate) fn waiting(&self) -> Vec<CallId> {
-        let mut all: Vec<CallId> = self.held.values().copied().collect();
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
-
-    /// It goes on here; nothing where it does already.
-    pub(crate) fn claims(&mut self, id: CallId) -> Option<CancellationToken> {
-        if self.running.contains_key(&id) {
-            return None;
-        }
-        let token = CancellationToken::new();
-        self.running.insert(id, (token.clone(), watch::channel(()).0));
-        Some(token)
-    }
-
-    /// It does not run here any more.
-    pub(crate) fn leaves(&mut self, id: CallId) {
-        // Those who watch see their sender go.
-        self.running.remove(&id);
-    }
-
-    pub(crate) fn token(&self, id: CallId) -> Option<CancellationToken> {
-        self.running.get(&id).map(|(token, _)| token.clone())
-    }
-
-    pub(crate) fn watch(&self, id: CallId) -> Option<watch::Receiver<()>> {
-        self.running.get(&id).map(|(_, watched)| watched.subscribe())
-    }
-
-    /// It has come as far as it comes now: to its end, or to a wait.
-    pub(crate) fn ended(&mut self, kept: &Kept) {
-        if !kept.is_kept() {
-            // What waited has a row: the index need not be gone through for the others.
-            if self.lately.len() == self.most {
-                self.lately.pop_front();
-            }
-            return self.lately.push_back(kept.clone());
-        }
-        let id = kept.program.id;
-        self.held.retain(|_, program| *program != id);
-        if kept.program.state == State::Waiting {
-            self.waits(kept);
-        }
-    }
-
-    pub(crate) fn ended_lately(&self, id: CallId) -> Option<Kept> {
-        self.lately.iter().rev().find(|kept| kept.program.id == id).cloned()
-    }
-
-    pub(crate) fn lately(&self) -> Vec<Kept> {
-        self.lately.iter().cloned().collect()
-    }
+    Ok(())
 }

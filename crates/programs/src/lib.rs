@@ -6,41 +6,48 @@
 //! the store and a line in an index.
 
 mod functions;
+mod going;
+mod index;
 mod keep;
 mod program;
 mod run;
 mod script;
 mod shown;
+mod steps;
 mod tools;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use gateway::{Event, Gateway, Heard, Holder, Holders, Signal, Unheard};
-use identity::{Narrowing, Principal};
+use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
+use gateway::{Gateway, Holders};
+use identity::Principal;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tool::ledger::Records;
 use tool::outcome::Failure;
 use tool::{CallId, Clock, Code, Store};
 
 use functions::Cached;
-use keep::{Index, Kept};
+use index::{Index, Told};
+use keep::{Kept, Row};
 pub use program::Begin;
 use program::{Program, State};
 pub use script::Interpreter;
 pub use script::Mode;
+pub use steps::Planned;
 pub use tools::{names, tools};
 
 /// Programs that ended and were never kept, for those who ask later.
 const LATELY: usize = 256;
 /// News of held calls that are waited for; what is lost is found by the next look.
 const NEWS: usize = 1_024;
-/// How long a program that goes on may take until it waits again or ends.
-const LEG: Duration = Duration::from_mins(10);
-/// Between two looks at what waits, for news that were lost.
-const LOOK: Duration = Duration::from_secs(30);
+/// How long what was cancelled may take to end.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// What programs are made of.
 #[derive(Debug)]
@@ -64,7 +71,7 @@ pub struct Parts {
 pub struct Programs {
     parts: Parts,
     /// Weak: the gateway holds the catalog, which holds the tool that runs programs.
-    gateway: OnceLock<Weak<Gateway>>,
+    over: OnceLock<(Weak<Gateway>, Arc<dyn Records>)>,
     functions: Cached,
     index: Mutex<Index>,
     tasks: TaskTracker,
@@ -77,7 +84,7 @@ impl Programs {
         let (tell, hear) = mpsc::channel(NEWS);
         Self {
             parts,
-            gateway: OnceLock::new(),
+            over: OnceLock::new(),
             functions: Cached::default(),
             index: Mutex::new(Index::new(LATELY)),
             tasks: TaskTracker::new(),
@@ -85,9 +92,10 @@ impl Programs {
         }
     }
 
-    /// Their calls go through `gateway`. Said twice, the first counts.
-    pub fn over(&self, gateway: &Arc<Gateway>) {
-        drop(self.gateway.set(Arc::downgrade(gateway)));
+    /// Their calls go through `gateway`, and `records` tell which of them were made. Said twice, the first
+    /// counts.
+    pub fn over(&self, gateway: &Arc<Gateway>, records: &Arc<dyn Records>) {
+        drop(self.over.set((Arc::downgrade(gateway), Arc::clone(records))));
     }
 
     pub(crate) fn mode(&self) -> Mode {
@@ -109,11 +117,15 @@ impl Programs {
         context: Running<'_>,
     ) -> Result<Value, Failure> {
         let gateway = self.gateway()?;
-        let leg = run::Leg { programs: self, gateway, who, context };
-        let kept = Kept::new(Program::new((who, id, door), begin, self.parts.clock.wall()));
-        let kept = leg.begun(kept).await?;
+        let steps = begin.steps.clone();
+        let program = Program::new((who, id, door), begin, self.parts.clock.wall());
+        let (_here, own) = self.here(&program).ok_or_else(|| {
+            Failure::new(Code::Conflict, format!("the program `{id}` runs already"))
+        })?;
+        let leg = run::Leg { programs: self, gateway, who, context, own };
+        let kept = leg.begun(Kept::new(program), &steps).await?;
         let shown = shown::shown(&kept.program);
-        self.index().ended(&kept);
+        self.index().came(&kept, &[]);
         Ok(shown)
     }
 
@@ -127,8 +139,10 @@ impl Programs {
         begin: Begin,
         context: Running<'_>,
     ) -> Result<Value, Failure> {
-        let leg = run::Leg { programs: self, gateway: self.gateway()?, who, context };
-        leg.dry(&Program::new((who, id, door), begin, self.parts.clock.wall())).await
+        let (gateway, own) = (self.gateway()?, CancellationToken::new());
+        let leg = run::Leg { programs: self, gateway, who, context, own };
+        let steps = begin.steps.clone();
+        leg.dry(&Program::new((who, id, door), begin, self.parts.clock.wall()), &steps).await
     }
 
     /// The functions of this caller's programs.
@@ -140,8 +154,14 @@ impl Programs {
         Ok(functions.shown())
     }
 
-    /// A program of this caller; waits up to `wait` until it ends or waits for someone. Where it could go
-    /// on and nobody lets it, it goes on.
+    /// The functions of this caller's programs, as a description has them; nothing while the server starts.
+    pub fn described(&self, who: &Principal) -> Option<String> {
+        let gateway = self.gateway().ok()?;
+        Some(self.functions.of(&gateway, who).described().to_owned())
+    }
+
+    /// A program of this caller; waits up to `wait` until it ends. Where it could go on and nobody lets it,
+    /// it goes on.
     ///
     /// # Errors
     /// [`Code::NotFound`] for what is not there and for another's alike.
@@ -152,23 +172,56 @@ impl Programs {
         wait: Duration,
     ) -> Result<Value, Failure> {
         let until = self.parts.clock.mono().after(wait.min(gateway::LONGEST));
+        let mut watching = Watching::new(self, id);
+        let mut told = self.stands(who, id).await?;
         loop {
-            let mut watched = self.index().watch(id);
-            let kept = self.own(who, id).await?;
-            if kept.program.state == State::Waiting && watched.is_none() {
-                self.go_on_soon(id, Some(who.clone()));
-                watched = self.index().watch(id);
-            }
             let time = until.since(self.parts.clock.mono());
-            let ended = !matches!(kept.program.state, State::Running | State::Waiting);
-            let Some(mut watched) = watched.filter(|_| !ended && !time.is_zero()) else {
-                return Ok(shown::shown(&kept.program));
-            };
+            if told.ended || time.is_zero() {
+                return Ok(told.value.clone());
+            }
             tokio::select! {
-                _ = watched.changed() => {}
+                next = watching.next() => match next {
+                    Some(next) => told = next,
+                    None => return Ok(self.stands(who, id).await?.value.clone()),
+                },
                 () = tokio::time::sleep(time) => {}
             }
         }
+    }
+
+    /// A program of this caller as it is now, and after each change until it ends.
+    ///
+    /// # Errors
+    /// As [`Programs::show`].
+    pub async fn follow(
+        self: &Arc<Self>,
+        who: &Principal,
+        id: CallId,
+    ) -> Result<BoxStream<'static, Value>, Failure> {
+        let watching = Watching::new(self, id);
+        let now = self.stands(who, id).await?;
+        let more =
+            futures_util::stream::unfold((watching, now.ended), async |(mut watching, ended)| {
+                if ended {
+                    return None;
+                }
+                let next = watching.next().await?;
+                Some((next.value.clone(), (watching, next.ended)))
+            });
+        let first = futures_util::stream::once(std::future::ready(now.value.clone()));
+        Ok(first.chain(more).boxed())
+    }
+
+    /// How it stands; one that can go on does.
+    async fn stands(self: &Arc<Self>, who: &Principal, id: CallId) -> Result<Arc<Told>, Failure> {
+        if let Some(begun) = self.index().begun(who.caller(), id) {
+            return Ok(begun);
+        }
+        let kept = self.own(who, id).await?;
+        if !kept.program.has_ended() {
+            self.go_on_soon(kept.row(), Some(who.clone()));
+        }
+        Ok(Arc::new(Told::of(&kept.program)))
     }
 
     /// This caller's programs, the newest first, at most `limit`.
@@ -176,38 +229,41 @@ impl Programs {
     /// # Errors
     /// Where the store does not answer.
     pub async fn list(&self, who: &Principal, limit: usize) -> Result<Vec<Value>, Failure> {
-        let mut all = keep::all(self.parts.store.as_ref()).await?;
-        all.extend(self.index().lately());
-        let mut own: Vec<Program> =
-            all.into_iter().map(|kept| kept.program).filter(|it| it.is_of(who.caller())).collect();
-        own.sort_by_key(|it| std::cmp::Reverse(it.id));
-        own.dedup_by_key(|it| it.id);
-        Ok(own.iter().take(limit).map(shown::line).collect())
+        let caller = who.caller();
+        let mut all = keep::all(self.parts.store.as_ref(), Some(caller)).await?;
+        let mut own: BTreeMap<CallId, Value> = BTreeMap::new();
+        {
+            let index = self.index();
+            all.extend(index.lately().filter(|it| it.program.is_of(caller)).cloned());
+            let line = |told: &Told| shown::line_of(&told.value);
+            own.extend(index.running(caller).into_iter().map(|(id, told)| (id, line(&told))));
+        }
+        for kept in all {
+            own.insert(kept.program.id, shown::line(&kept.program));
+        }
+        Ok(own.into_values().rev().take(limit).collect())
     }
 
     /// Ends a program of this caller: what runs of it is given up, what it waits for is taken back.
     ///
     /// # Errors
     /// [`Code::Conflict`] where it has ended, and as [`Programs::show`].
-    pub async fn cancel(&self, who: &Principal, id: CallId) -> Result<Value, Failure> {
+    pub async fn cancel(self: &Arc<Self>, who: &Principal, id: CallId) -> Result<Value, Failure> {
+        let runs = self.index().token(who.caller(), id);
+        if let Some(token) = runs {
+            token.cancel();
+            return self.show(who, id, GRACE).await;
+        }
         let mut kept = self.own(who, id).await?;
-        match kept.program.state {
-            State::Running => {
-                if let Some(token) = self.index().token(id) {
-                    token.cancel();
-                }
-                return Ok(shown::shown(&kept.program));
-            }
-            State::Waiting => {}
-            _ => {
-                let told = format!("the program `{id}` has ended already");
-                return Err(Failure::new(Code::Conflict, told));
-            }
+        if kept.program.has_ended() {
+            let told = format!("the program `{id}` has ended already");
+            return Err(Failure::new(Code::Conflict, told));
         }
         let held = kept.program.waits_for();
-        kept.program.ends(State::Cancelled, Err("it was cancelled by its caller".to_owned()));
+        let why = "it was cancelled by its caller".to_owned();
+        kept.program.ends(self.parts.clock.wall(), State::Cancelled, Err(why));
         kept.write(self.parts.store.as_ref()).await?;
-        self.index().ended(&kept);
+        self.index().came(&kept, &held);
         let gateway = self.gateway()?;
         for call in held {
             // One that was decided in between has run or will not.
@@ -221,18 +277,69 @@ impl Programs {
         let lately = self.index().ended_lately(id);
         let kept = match lately {
             Some(kept) => Some(kept),
-            None => Kept::read(self.parts.store.as_ref(), id).await?,
+            None => Kept::read(self.parts.store.as_ref(), &Row::of(who.caller(), id)).await?,
         };
         kept.filter(|kept| kept.program.is_of(who.caller())).ok_or_else(missing)
     }
 
     fn gateway(&self) -> Result<Arc<Gateway>, Failure> {
         let starting = || Failure::new(Code::Busy, "the server is starting; call again");
-        self.gateway.get().and_then(Weak::upgrade).ok_or_else(starting)
+        self.over.get().and_then(|(gateway, _)| gateway.upgrade()).ok_or_else(starting)
+    }
+
+    pub(crate) fn records(&self) -> Option<&Arc<dyn Records>> {
+        self.over.get().map(|(_, records)| records)
+    }
+
+    /// It runs here until what is given back goes; nothing where it does already.
+    fn here(&self, program: &Program) -> Option<(Here<'_>, CancellationToken)> {
+        let own = self.index().claims(program)?;
+        Some((Here { programs: self, id: program.id }, own))
     }
 
     fn index(&self) -> std::sync::MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A program runs here as long as this is there.
+struct Here<'a> {
+    programs: &'a Programs,
+    id: CallId,
+}
+
+impl Drop for Here<'_> {
+    fn drop(&mut self) {
+        self.programs.index().leaves(self.id);
+    }
+}
+
+/// Hears of the changes of one program.
+struct Watching {
+    programs: Arc<Programs>,
+    id: CallId,
+    changes: Option<watch::Receiver<Option<Arc<Told>>>>,
+}
+
+impl Watching {
+    /// From here on: begun before it is looked at, so that no change is missed.
+    fn new(programs: &Arc<Programs>, id: CallId) -> Self {
+        let changes = Some(programs.index().watch(id));
+        Self { programs: Arc::clone(programs), id, changes }
+    }
+
+    /// The next change; nothing where there will be none.
+    async fn next(&mut self) -> Option<Arc<Told>> {
+        let changes = self.changes.as_mut()?;
+        changes.changed().await.ok()?;
+        changes.borrow_and_update().clone()
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.changes = None;
+        self.programs.index().unwatch(self.id);
     }
 }
 
@@ -248,133 +355,6 @@ pub struct Running<'a> {
 impl std::fmt::Debug for Running<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Running").finish_non_exhaustive()
-    }
-}
-
-/// Going on.
-impl Programs {
-    /// Something happened to a held call: where a program waits for it, it goes on soon.
-    pub fn heard(&self, event: &Event) {
-        if event.heard == Heard::Changed && self.index().waits_for(event.shown.id).is_some() {
-            // Where there is no room, the next look finds it.
-            self.news.0.try_send(event.shown.id).ok();
-        }
-    }
-
-    /// Takes up what the process before left: what ran is unknown, what waits goes on waiting.
-    ///
-    /// # Errors
-    /// Where the store does not answer.
-    pub async fn restore(&self) -> Result<usize, Failure> {
-        let mut waiting = 0;
-        for mut kept in keep::all(self.parts.store.as_ref()).await? {
-            match kept.program.state {
-                State::Running => {
-                    let told = "the server ended while the program ran: which of its calls had their effect is on record, and it does not go on by itself";
-                    kept.program.ends(State::Unknown, Err(told.to_owned()));
-                    kept.write(self.parts.store.as_ref()).await?;
-                }
-                State::Waiting => {
-                    waiting += 1;
-                    self.index().waits(&kept);
-                }
-                _ => {
-                    keep::forget_old(self.parts.store.as_ref(), &kept, self.parts.clock.wall())
-                        .await;
-                }
-            }
-        }
-        Ok(waiting)
-    }
-
-    /// Lets programs go on as what they wait for is decided; never ends.
-    pub async fn tend(self: &Arc<Self>) {
-        let hears = self.news.1.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Someone does already.
-        let Some(mut news) = hears else { return std::future::pending().await };
-        loop {
-            tokio::select! {
-                told = news.recv() => {
-                    if let Some(id) = told.and_then(|call| self.index().waits_for(call)) {
-                        self.go_on_soon(id, None);
-                    }
-                }
-                () = tokio::time::sleep(LOOK) => {
-                    for id in self.index().waiting() {
-                        self.go_on_soon(id, None);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Resolves when nothing goes on any more. Nothing begins to from here on.
-    pub async fn drain(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
-    }
-
-    /// In a task of its own; nothing where one does already.
-    fn go_on_soon(self: &Arc<Self>, id: CallId, who: Option<Principal>) {
-        if self.tasks.is_closed() {
-            return;
-        }
-        let Some(token) = self.index().claims(id) else { return };
-        let programs = Arc::clone(self);
-        drop(self.tasks.spawn(async move {
-            if let Err(failure) = programs.go_on(id, who, &token).await {
-                tracing::warn!(program = %id, "a program does not go on: {}", failure.message);
-            }
-            programs.index().leaves(id);
-        }));
-    }
-
-    async fn go_on(
-        &self,
-        id: CallId,
-        who: Option<Principal>,
-        token: &CancellationToken,
-    ) -> Result<(), Failure> {
-        let Some(kept) = Kept::read(self.parts.store.as_ref(), id).await? else { return Ok(()) };
-        if kept.program.state != State::Waiting {
-            return Ok(());
-        }
-        let caller = &kept.program.caller;
-        let now = match self.parts.holders.holder(caller, self.parts.clock.wall()) {
-            Holder::Holds(now) => now,
-            // Without its credential it waits for its caller to come back.
-            Holder::Elsewhere => match who {
-                Some(who) => who,
-                None => return Ok(()),
-            },
-            Holder::Gone => {
-                return self.ended(kept, "its caller's credential is no longer good").await;
-            }
-        };
-        let narrowing: Narrowing = kept.program.narrowed.clone().into();
-        let who = now.lowered(caller.level).narrowed(&narrowing);
-        let signal = Signal(token.clone());
-        let context = Running { cancel: &signal, progress: &Unheard };
-        let leg = run::Leg { programs: self, gateway: self.gateway()?, who: &who, context };
-        let gone_on = tokio::time::timeout(LEG, leg.gone_on(kept)).await;
-        match gone_on {
-            Ok(went) => {
-                let kept = went?;
-                self.index().ended(&kept);
-                Ok(())
-            }
-            Err(_) => match Kept::read(self.parts.store.as_ref(), id).await? {
-                Some(kept) => self.ended(kept, "it took longer than 10 min and was ended").await,
-                None => Ok(()),
-            },
-        }
-    }
-
-    async fn ended(&self, mut kept: Kept, why: &str) -> Result<(), Failure> {
-        kept.program.ends(State::Failed, Err(why.to_owned()));
-        kept.write(self.parts.store.as_ref()).await?;
-        self.index().ended(&kept);
-        Ok(())
     }
 }
 

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tool::{CallId, Caller, Wall};
 
-use crate::script::{Mode, Waves};
+use crate::script::{Came, Mode, Waves};
+use crate::steps::Planned;
 
 /// Text that a program prints, in bytes; what is more is left out.
 const PRINTED: usize = 256 << 10;
@@ -13,8 +14,10 @@ const PRINTED: usize = 256 << 10;
 /// What is to run.
 #[derive(Debug, Clone)]
 pub struct Begin {
-    /// The script.
+    /// The script; empty where there are steps.
     pub code: String,
+    /// Calls as data, in place of a script.
+    pub steps: Vec<Planned>,
     /// Names that have a value at its start.
     pub inputs: Map<String, Value>,
     /// How its calls follow each other.
@@ -29,7 +32,7 @@ pub struct Begin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum State {
-    /// It runs in some process.
+    /// It runs, or its process ended while it did and it can go on.
     Running,
     /// It waits for a held call; nothing of it runs.
     Waiting,
@@ -39,11 +42,13 @@ pub(crate) enum State {
     Failed,
     /// Its caller gave it up.
     Cancelled,
-    /// The process ended while it ran.
+    /// It did not come to its end in the time that programs have.
+    Expired,
+    /// The process ended while a call of it ran: whether that had its effect, nobody knows.
     Unknown,
 }
 
-/// Where a program stands that waits.
+/// Where a program stands, so that it goes on from there and repeats nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum At {
@@ -53,11 +58,32 @@ pub(crate) enum At {
         state: String,
         /// The functions that its script can call.
         functions: Vec<String>,
-        /// The held call.
-        call: CallId,
+        call: AtCall,
     },
-    /// Waves, with some calls of one of them held.
+    /// Waves, in one of them.
     Waves(Box<AtWave>),
+}
+
+/// How far the call came at which Python stopped.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AtCall {
+    /// It waits for a person.
+    Held(Making),
+    /// It is about to be made, or is.
+    Making(Making),
+    /// It was made, and this came of it.
+    Came(Came),
+}
+
+/// A call that is being made.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Making {
+    /// The id it has, or will have.
+    pub(crate) call: CallId,
+    /// The function, as the script calls it.
+    pub(crate) function: String,
+    pub(crate) args: Map<String, Value>,
 }
 
 /// How far waves came.
@@ -72,6 +98,8 @@ pub(crate) struct AtWave {
     pub(crate) done: Vec<usize>,
     /// Steps that wait, with their calls.
     pub(crate) held: Vec<(usize, CallId)>,
+    /// Steps with effects whose calls are being made.
+    pub(crate) making: Vec<(usize, CallId)>,
 }
 
 /// One call of a program.
@@ -127,6 +155,8 @@ pub(crate) struct Program {
     pub(crate) calls: Vec<Called>,
     pub(crate) waves: Vec<Wave>,
     pub(crate) printed: String,
+    /// Spec 3's text of a turn, where the program was waves.
+    pub(crate) observation: Option<String>,
     pub(crate) at: Option<At>,
     pub(crate) result: Option<Value>,
     pub(crate) error: Option<String>,
@@ -141,7 +171,7 @@ impl Program {
         created: Wall,
     ) -> Self {
         let Narrowing { read_only, no_web, task_type } = who.rights().narrowing().clone();
-        let Begin { code, inputs, mode, parallel_mutations, most_calls } = begin;
+        let Begin { code, steps: _, inputs, mode, parallel_mutations, most_calls } = begin;
         Self {
             id,
             caller: who.caller().clone(),
@@ -159,6 +189,7 @@ impl Program {
             calls: Vec::new(),
             waves: Vec::new(),
             printed: String::new(),
+            observation: None,
             at: None,
             result: None,
             error: None,
@@ -173,11 +204,17 @@ impl Program {
         *org == self.caller.org && *subject == self.caller.subject && *key == self.caller.key
     }
 
+    /// Whether nothing will come of it any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        !matches!(self.state, State::Running | State::Waiting)
+    }
+
     /// The held calls that it waits for.
     pub(crate) fn waits_for(&self) -> Vec<CallId> {
         match &self.at {
             None => Vec::new(),
-            Some(At::Python { call, .. }) => vec![*call],
+            Some(At::Python { call: AtCall::Held(held), .. }) => vec![held.call],
+            Some(At::Python { .. }) => Vec::new(),
             Some(At::Waves(at)) => at.held.iter().map(|(_, call)| *call).collect(),
         }
     }
@@ -187,8 +224,9 @@ impl Program {
         self.at = Some(at);
     }
 
-    pub(crate) fn ends(&mut self, state: State, came: Result<Value, String>) {
+    pub(crate) fn ends(&mut self, now: Wall, state: State, came: Result<Value, String>) {
         self.state = state;
+        self.ended = Some(now);
         self.at = None;
         match came {
             Ok(value) => self.result = Some(value),
@@ -198,7 +236,11 @@ impl Program {
 
     pub(crate) fn prints(&mut self, text: &str) {
         let room = PRINTED.saturating_sub(self.printed.len());
-        self.printed.push_str(text.get(..text.floor_char_boundary(room)).unwrap_or_default());
+        self.printed.push_str(cut(text, room));
+    }
+
+    pub(crate) fn observes(&mut self, text: &str) {
+        self.observation = Some(cut(text, PRINTED).to_owned());
     }
 
     /// Notes what a call came to; one that waited is noted anew.
@@ -212,4 +254,8 @@ impl Program {
         let tool = tool.to_owned();
         self.calls.push(Called { index, tool, call, success, elapsed_ms: ms });
     }
+}
+
+fn cut(text: &str, bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
 }

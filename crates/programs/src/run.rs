@@ -1,22 +1,26 @@
 //! One leg of a program: from its beginning or from a wait, to the next wait or to its end.
 
+mod again;
 mod call;
 mod python;
 mod waves;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gateway::Gateway;
 use identity::Principal;
 use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+use tool::executor::Cancel;
 use tool::outcome::Failure;
-use tool::{Args, CallerType, Code, Json};
+use tool::{Args, Boxed, CallerType, Code, Json};
 
 use crate::functions::{Function, Functions};
 use crate::keep::Kept;
 use crate::program::{At, Program, State};
 use crate::script::{Asked, Mode, Plan, Traits};
+use crate::steps::{self, Planned};
 use crate::{Programs, Running};
 
 /// Runs a program as its caller, as it is now.
@@ -25,6 +29,21 @@ pub(crate) struct Leg<'a> {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) who: &'a Principal,
     pub(crate) context: Running<'a>,
+    /// Fires when its caller gives the program up.
+    pub(crate) own: CancellationToken,
+}
+
+/// Nobody gives up what goes on by itself.
+pub(crate) struct Never;
+
+impl Cancel for Never {
+    fn cancelled(&self) -> Boxed<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
 }
 
 /// How far a leg came.
@@ -41,6 +60,8 @@ pub(crate) enum Came {
 pub(crate) enum Stop {
     /// It was given up.
     Cancelled,
+    /// The process before ended while a call of it ran, and nobody knows what came of that.
+    Lost(String),
     /// It cannot go on: nothing of it is lost that was kept.
     Fault(Failure),
 }
@@ -53,17 +74,21 @@ impl From<Failure> for Stop {
 
 impl Leg<'_> {
     /// From the beginning.
-    pub(crate) async fn begun(&self, mut kept: Kept) -> Result<Kept, Failure> {
+    pub(crate) async fn begun(&self, mut kept: Kept, steps: &[Planned]) -> Result<Kept, Failure> {
         let functions = self.programs.functions.of(&self.gateway, self.who);
         let named = functions.named_in(&kept.program.code);
-        let plan = self.plan(&kept.program, &named).await?;
+        let started = self.programs.parts.clock.mono();
+        let plan = match self.plan(&kept.program, &named, (steps, &functions)).await {
+            Ok(plan) => plan,
+            Err(stop) => return self.settled(kept, Err(stop), started).await,
+        };
         kept.program.used = plan.used;
         kept.program.fallback = plan.fallback;
         if !plan.blocked.is_empty() {
-            kept.program.ends(State::Failed, Err(refused(&plan.blocked)));
+            let now = self.programs.parts.clock.wall();
+            kept.program.ends(now, State::Failed, Err(refused(&plan.blocked)));
             return Ok(kept);
         }
-        let started = self.programs.parts.clock.mono();
         let came = if let Some(waves) = plan.waves {
             waves::begin(self, &mut kept, waves, &functions).await
         } else {
@@ -73,7 +98,7 @@ impl Leg<'_> {
         self.settled(kept, came, started).await
     }
 
-    /// From a wait, once what it waited for is settled; as it was where it is not.
+    /// From where it stands, once what it waited for is settled; as it was where it is not.
     pub(crate) async fn gone_on(&self, mut kept: Kept) -> Result<Kept, Failure> {
         let Some(at) = kept.program.at.clone() else { return Ok(kept) };
         let Some(settled) = self.decided(&kept).await? else { return Ok(kept) };
@@ -83,12 +108,9 @@ impl Leg<'_> {
         kept.write(self.programs.parts.store.as_ref()).await?;
         let started = self.programs.parts.clock.mono();
         let came = match at {
-            At::Python { state, functions: names, .. } => {
-                let first = settled
-                    .into_iter()
-                    .next()
-                    .ok_or_else(|| Failure::new(Code::Internal, "the program waits for nothing"))?;
-                python::go_on(self, &mut kept, (state, names, first), &functions).await
+            At::Python { state, functions: names, call } => {
+                let stood = python::Stood { state, names, call, settled };
+                python::go_on(self, &mut kept, stood, &functions).await
             }
             At::Waves(at) => waves::go_on(self, &mut kept, *at, settled, &functions).await,
         };
@@ -96,10 +118,14 @@ impl Leg<'_> {
     }
 
     /// What the program would do, and nothing of it done.
-    pub(crate) async fn dry(&self, program: &Program) -> Result<Value, Failure> {
+    pub(crate) async fn dry(&self, program: &Program, steps: &[Planned]) -> Result<Value, Failure> {
         let functions = self.programs.functions.of(&self.gateway, self.who);
         let named = functions.named_in(&program.code);
-        let plan = self.plan(program, &named).await?;
+        let plan = match self.plan(program, &named, (steps, &functions)).await {
+            Ok(plan) => plan,
+            Err(Stop::Fault(failure)) => return Err(failure),
+            Err(_) => return Err(Failure::new(Code::Cancelled, "the caller gave the call up")),
+        };
         let view = self.gateway.view(self.who, CallerType::Chain);
         let empty =
             Args::check("{}").map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
@@ -123,7 +149,11 @@ impl Leg<'_> {
         &self,
         program: &Program,
         named: &BTreeMap<String, Function>,
-    ) -> Result<Plan, Failure> {
+        (steps, all): (&[Planned], &Functions),
+    ) -> Result<Plan, Stop> {
+        if !steps.is_empty() {
+            return planned(program, steps, all);
+        }
         let functions: BTreeMap<String, Traits> = named
             .iter()
             .map(|(name, it)| (name.clone(), Traits { read_only: it.read_only(), chain: it.chain }))
@@ -143,15 +173,24 @@ impl Leg<'_> {
     pub(crate) async fn asked<T: for<'de> serde::Deserialize<'de>>(
         &self,
         asked: &Asked<'_>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, Stop> {
         let stepping = self.programs.parts.interpreter.step(Json::of(asked));
-        let answer = stepping.await.map_err(|why| Failure::new(Code::InvalidArguments, why))?;
+        let answer = self.unless_given_up(stepping).await?;
+        let answer = answer.map_err(|why| Failure::new(Code::InvalidArguments, why))?;
         answer.read().map_err(|error| {
-            Failure::new(
-                Code::Internal,
-                format!("the interpreter answered something else: {error}"),
-            )
+            let told = format!("the interpreter answered something else: {error}");
+            Failure::new(Code::Internal, told).into()
         })
+    }
+
+    /// Waits for this, and no longer than until the program is given up.
+    async fn unless_given_up<T>(&self, work: impl Future<Output = T>) -> Result<T, Stop> {
+        tokio::select! {
+            biased;
+            () = self.context.cancel.cancelled() => Err(Stop::Cancelled),
+            () = self.own.cancelled() => Err(Stop::Cancelled),
+            came = work => Ok(came),
+        }
     }
 
     /// Writes down where it stands now.
@@ -162,25 +201,24 @@ impl Leg<'_> {
         started: tool::Mono,
     ) -> Result<Kept, Failure> {
         let elapsed = self.programs.parts.clock.mono().since(started).as_millis();
+        let now = self.programs.parts.clock.wall();
         let program = &mut kept.program;
         program.elapsed_ms += u64::try_from(elapsed).unwrap_or(u64::MAX);
         match came {
-            Ok(Came::Done(value)) => program.ends(State::Succeeded, Ok(value)),
-            Ok(Came::Failed(why)) => program.ends(State::Failed, Err(why)),
+            Ok(Came::Done(value)) => program.ends(now, State::Succeeded, Ok(value)),
+            Ok(Came::Failed(why)) => program.ends(now, State::Failed, Err(why)),
             Ok(Came::Waits(at)) => {
                 program.waits(*at);
                 self.crowded(program).await;
             }
             Err(Stop::Cancelled) => {
-                program.ends(State::Cancelled, Err("it was given up by its caller".to_owned()));
+                let why = "it was cancelled by its caller".to_owned();
+                program.ends(now, State::Cancelled, Err(why));
             }
-            Err(Stop::Fault(failure)) => program.ends(State::Failed, Err(failure.message)),
+            Err(Stop::Lost(why)) => program.ends(now, State::Unknown, Err(why)),
+            Err(Stop::Fault(failure)) => program.ends(now, State::Failed, Err(failure.message)),
         }
-        let waits = program.state == State::Waiting;
-        if !waits {
-            program.ended = Some(self.programs.parts.clock.wall());
-        }
-        if waits || kept.is_kept() {
+        if kept.program.state == State::Waiting || kept.is_kept() {
             kept.write(self.programs.parts.store.as_ref()).await?;
         }
         Ok(kept)
@@ -194,15 +232,14 @@ impl Leg<'_> {
         for call in program.waits_for() {
             drop(self.gateway.withdraw(self.who, call).await);
         }
-        program.ends(State::Failed, Err("too many programs wait already; try later".to_owned()));
+        let why = "too many programs wait already; try later".to_owned();
+        program.ends(self.programs.parts.clock.wall(), State::Failed, Err(why));
     }
 
-    /// A program whose call may have an effect is kept before: what it was doing can be told then, whatever
-    /// happens.
-    pub(crate) async fn keeps(&self, kept: &mut Kept) -> Result<(), Stop> {
-        if kept.is_kept() {
-            return Ok(());
-        }
+    /// Writes down where it stands, before and after each call that may have an effect: whenever the process
+    /// ends, it is known what was done and what was not.
+    pub(crate) async fn keeps(&self, kept: &mut Kept, at: At) -> Result<(), Stop> {
+        kept.program.at = Some(at);
         Ok(kept.write(self.programs.parts.store.as_ref()).await?)
     }
 
@@ -210,6 +247,17 @@ impl Leg<'_> {
     pub(crate) fn function<'f>(functions: &'f Functions, name: &str) -> Option<&'f Function> {
         functions.find(name).filter(|it| it.chain)
     }
+}
+
+/// Steps as data: their waves, and what of it is not for programs.
+fn planned(program: &Program, steps: &[Planned], functions: &Functions) -> Result<Plan, Stop> {
+    let waves = steps::waves(steps, &program.inputs)
+        .map_err(|why| Failure::new(Code::InvalidArguments, why))?;
+    let called: Vec<String> = steps.iter().map(|it| it.tool().to_owned()).collect();
+    let may = |tool: &&String| Leg::function(functions, tool).is_none();
+    let blocked: BTreeSet<String> = called.iter().filter(may).cloned().collect();
+    let (used, waves) = (Mode::Dep, Some(waves));
+    Ok(Plan { called, blocked: blocked.into_iter().collect(), used, fallback: false, waves })
 }
 
 /// The gate of spec 3, in its words.
@@ -234,11 +282,11 @@ pub(crate) fn named(
         let (given, most) = (args.len(), parameters.len());
         return Err(format!("{tool}() takes at most {most} arguments, {given} were given"));
     }
-    for (name, value) in parameters.into_iter().zip(args) {
-        if kwargs.contains_key(&name) {
+    for (name, value) in parameters.iter().zip(args) {
+        if kwargs.contains_key(name) {
             return Err(format!("{tool}() got `{name}` twice"));
         }
-        kwargs.insert(name, value);
+        kwargs.insert(name.clone(), value);
     }
     Ok(kwargs)
 }

@@ -142,8 +142,18 @@ pub(crate) struct Step {
 pub(crate) enum Plain {
     Value(Value),
     Name(String),
+    /// A part of a named value: keys of objects, places in lists.
+    Part(String, Vec<String>),
     List(Vec<Self>),
     Dict(Vec<(String, Self)>),
+}
+
+/// The part at `path`; nothing where there is none.
+fn part<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, key| match value {
+        Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+        other => other.get(key),
+    })
 }
 
 impl Plain {
@@ -152,6 +162,7 @@ impl Plain {
         Some(match self {
             Self::Value(value) => value.clone(),
             Self::Name(name) => values.get(name)?.clone(),
+            Self::Part(name, path) => part(values.get(name)?, path)?.clone(),
             Self::List(items) => {
                 Value::Array(items.iter().map(|it| it.filled(values)).collect::<Option<_>>()?)
             }

@@ -11,6 +11,7 @@ pub(crate) fn shown(program: &Program) -> Value {
         "result": program.result,
         "error": program.error,
         "printed": program.printed,
+        "observation": program.observation,
         "calls": program.calls.iter().map(|it| json!({
             "chain_index": it.index, "tool": it.tool, "call": it.call,
             "success": it.success, "elapsed_ms": it.elapsed_ms,
@@ -27,6 +28,12 @@ pub(crate) fn shown(program: &Program) -> Value {
         all.extend(more);
     }
     all
+}
+
+/// One line of a list, of what was shown.
+pub(crate) fn line_of(shown: &Value) -> Value {
+    let keys = ["program", "status", "created", "pending"];
+    keys.into_iter().filter_map(|key| Some((key.to_owned(), shown.get(key)?.clone()))).collect()
 }
 
 /// One line of a list.
@@ -54,6 +61,7 @@ fn word(state: State) -> &'static str {
         State::Succeeded => "succeeded",
         State::Failed => "failed",
         State::Cancelled => "cancelled",
+        State::Expired => "expired",
         State::Unknown => "unknown",
     }
 }

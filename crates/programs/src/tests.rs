@@ -11,7 +11,7 @@ fn a_program_has_spec_3s_fields() {
         "id": id, "narrowed": { "read_only": false, "no_web": false, "task_type": null },
         "caller": { "org": "default", "subject": "ann", "key": "k", "level": "user", "agent": false },
         "door": "rest", "created": 0, "state": "succeeded", "code": "…", "inputs": {}, "mode": "dep",
-        "used": "dep", "fallback": false, "parallel_mutations": false, "most_calls": 9, "printed": "",
+        "used": "dep", "fallback": false, "parallel_mutations": false, "most_calls": 9, "printed": "", "observation": null,
         "calls": [{ "index": 0, "tool": "look", "call": call, "success": true, "elapsed_ms": 3 }],
         "waves": [{ "tools": ["look"], "elapsed_ms": 3, "parallel_mutations": false }],
         "at": null, "result": 7, "error": null, "ended": 9, "elapsed_ms": 4,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tool::{Boxed, CallId, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
 
-use crate::{Begin, Mode, Programs, Running};
+use crate::{Begin, Mode, Planned, Programs, Running};
 
 /// Calls of a program that names no number.
 const CALLS: usize = 200;
@@ -57,7 +57,10 @@ struct Doing {
 /// What a program is asked to be.
 #[derive(Deserialize)]
 struct Wanted {
-    code: String,
+    #[serde(default)]
+    code: Option<String>,
+    #[serde(default)]
+    steps: Option<Vec<Planned>>,
     #[serde(default)]
     inputs: Option<Map<String, Value>>,
     #[serde(default)]
@@ -87,8 +90,10 @@ impl Doing {
             Does::Run => {
                 let run: Wanted = read(args)?;
                 let dry = run.dry_run.unwrap_or_default();
+                let (code, steps) = what(run.code, run.steps)?;
                 let begin = Begin {
-                    code: run.code,
+                    code,
+                    steps,
                     inputs: run.inputs.unwrap_or_default(),
                     mode: run.mode.unwrap_or_else(|| self.programs.mode()),
                     parallel_mutations: run
@@ -114,6 +119,21 @@ impl Doing {
         let failed = told.get("status").and_then(Value::as_str) == Some("failed");
         let is_error = failed && matches!(self.does, Does::Run);
         Ok(Step::Done(Outcome { is_error, ..Outcome::value(Json::of(&told)) }))
+    }
+}
+
+/// A script or steps.
+fn what(
+    code: Option<String>,
+    steps: Option<Vec<Planned>>,
+) -> Result<(String, Vec<Planned>), ExecuteError> {
+    match (code, steps) {
+        (Some(code), None) => Ok((code, Vec::new())),
+        (None, Some(steps)) if !steps.is_empty() => Ok((String::new(), steps)),
+        _ => {
+            let told = "give either `code` or `steps`, and at least one step";
+            Err(ExecuteError::before(Code::InvalidArguments, told))
+        }
     }
 }
 

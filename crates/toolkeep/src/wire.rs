@@ -237,7 +237,7 @@ async fn assemble(
     let tokens = believed(config, &workshop);
     // It is set here and nowhere else.
     drop(workshop.inside.set(inside(&gateway, &records)));
-    workshop.programs.over(&gateway);
+    workshop.programs.over(&gateway, &records);
     workshop.plugged.listed_by(&intake);
     let doors = Doors::new(Parts {
         gateway: Arc::clone(&gateway),

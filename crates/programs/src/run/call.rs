@@ -5,11 +5,12 @@ use std::time::Duration;
 use gateway::Request;
 use serde_json::{Map, Value};
 use tool::executor::Wait;
-use tool::outcome::{Answer, Body, Outcome};
+use tool::outcome::{Answer, Body, Failure, Outcome, Status};
 use tool::{CallId, CallerType, Code, Json, Step};
 
 use super::{Leg, Stop};
 use crate::functions::Function;
+use crate::going::LEG;
 use crate::keep::Kept;
 use crate::program::Program;
 use crate::script::{Came, Kind};
@@ -22,23 +23,26 @@ pub(crate) enum Called {
 }
 
 impl Leg<'_> {
+    /// The id of a call that will be made.
+    pub(crate) fn named_call(&self) -> CallId {
+        self.gateway.new_call()
+    }
+
     /// Makes one call; gives up where the program is.
     pub(crate) async fn call(
         &self,
-        program: CallId,
+        (program, call): (CallId, CallId),
         function: &Function,
         args: &Map<String, Value>,
     ) -> Result<(Answer, Called), Stop> {
         let request = Request {
+            id: Some(call),
             caller_type: CallerType::Chain,
             parent: Some(program),
             ..Request::new(function.tool(), Json::of(args).bytes().clone(), "program")
         };
-        let answer = tokio::select! {
-            biased;
-            () = self.context.cancel.cancelled() => return Err(Stop::Cancelled),
-            answer = Box::pin(self.gateway.call(self.who, request)) => answer,
-        };
+        let calling = Box::pin(self.gateway.call(self.who, request));
+        let answer = self.unless_given_up(calling).await?;
         let called = match &answer.result {
             Ok(Step::Wait(Wait::Approval(_))) => Called::Held(answer.call),
             _ => Called::To(came(&answer)),
@@ -56,33 +60,52 @@ impl Leg<'_> {
     }
 
     /// What the held calls of a program came to; nothing while one is not settled.
-    pub(crate) async fn decided(
-        &self,
-        kept: &Kept,
-    ) -> Result<Option<Vec<(Answer, Came)>>, tool::outcome::Failure> {
+    pub(crate) async fn decided(&self, kept: &Kept) -> Result<Option<Vec<Settled>>, Failure> {
         let mut all = Vec::new();
         for call in kept.program.waits_for() {
-            // One that was approved is waited for to its end.
-            let mut answer = self.gateway.settled(self.who, call, Duration::ZERO).await?;
-            let waits = |answer: &Answer| matches!(answer.result, Ok(Step::Wait(_)));
-            let approved = matches!(
-                &answer.result, Ok(Step::Wait(Wait::Approval(approval))) if approval.approved
-            );
-            if waits(&answer) && approved {
-                answer = self.gateway.settled(self.who, call, crate::LEG).await?;
+            match self.outcome_of(call).await? {
+                Some(settled) => all.push(settled),
+                None => return Ok(None),
             }
-            if waits(&answer) {
-                return Ok(None);
-            }
-            let came = came(&answer);
-            all.push((answer, came));
         }
         Ok(Some(all))
     }
+
+    async fn outcome_of(&self, call: CallId) -> Result<Option<Settled>, Failure> {
+        let waits = |answer: &Answer| matches!(answer.result, Ok(Step::Wait(_)));
+        let first = self.gateway.settled(self.who, call, Duration::ZERO).await;
+        let mut answer = match first {
+            Err(failure) if failure.code == Code::NotFound => return Ok(Some(forgotten(call))),
+            other => other?,
+        };
+        // One that was approved is waited for to its end.
+        let approved = matches!(
+            &answer.result, Ok(Step::Wait(Wait::Approval(approval))) if approval.approved
+        );
+        if waits(&answer) && approved {
+            answer = self.gateway.settled(self.who, call, LEG).await?;
+        }
+        Ok((!waits(&answer)).then(|| {
+            let came = came(&answer);
+            (answer, came)
+        }))
+    }
+}
+
+/// A held call that has ended, and what a script sees of it.
+pub(crate) type Settled = (Answer, Came);
+
+/// What came of a held call is kept for its caller for a while, and then it is not.
+fn forgotten(call: CallId) -> Settled {
+    let told = "what came of the call that was waited for is not kept any more";
+    let result = Err(Failure::new(Code::ApprovalExpired, told));
+    let answer = Answer { call, status: Status::Unknown, result, elapsed_ms: 0 };
+    let came = came(&answer);
+    (answer, came)
 }
 
 /// An answer as a script sees it.
-fn came(answer: &Answer) -> Came {
+pub(super) fn came(answer: &Answer) -> Came {
     match &answer.result {
         Ok(Step::Done(outcome)) if outcome.is_error => {
             Came::Raised { kind: Kind::Failed, message: text(outcome) }

@@ -2,15 +2,16 @@
 
 use futures_util::StreamExt as _;
 use serde_json::{Map, Value};
-use tool::outcome::Answer;
+use tool::outcome::{Answer, Status};
 use tool::{Boxed, CallId};
 
-use super::call::{Called, note};
+use super::again::{self, Stands};
+use super::call::{Called, Settled, note};
 use super::{Came, Leg, Stop, named};
 use crate::functions::{Function, Functions};
 use crate::keep::Kept;
 use crate::program::{At, AtWave, Program, Wave};
-use crate::script::{self, Mode, Waves};
+use crate::script::{self, Mode, Step, Waves};
 
 /// Calls of one wave at once.
 const BESIDE: usize = 4;
@@ -36,8 +37,8 @@ pub(crate) async fn begin(
     functions: &Functions,
 ) -> Result<Came, Stop> {
     let values = kept.program.inputs.clone();
-    let (done, held) = (Vec::new(), Vec::new());
-    let standing = AtWave { plan, values, last: Value::Null, wave: 0, done, held };
+    let (done, held, making) = (Vec::new(), Vec::new(), Vec::new());
+    let standing = AtWave { plan, values, last: Value::Null, wave: 0, done, held, making };
     run(leg, kept, standing, functions).await
 }
 
@@ -45,19 +46,42 @@ pub(crate) async fn go_on(
     leg: &Leg<'_>,
     kept: &mut Kept,
     mut standing: AtWave,
-    settled: Vec<(Answer, script::Came)>,
+    settled: Vec<Settled>,
     functions: &Functions,
 ) -> Result<Came, Stop> {
     let (mut failed, held) = (None, std::mem::take(&mut standing.held));
     for (answer, came) in settled {
         let Some((step, _)) = held.iter().find(|(_, call)| *call == answer.call) else { continue };
         note(&mut kept.program, "", &answer);
+        if answer.status == Status::Unknown {
+            // Not noted as done, it is made once more with the rest of its wave.
+            let wanted = standing.plan.steps.get(*step);
+            let function = wanted.and_then(|it| Leg::function(functions, &it.function));
+            let function = function.ok_or_else(|| again::lost(answer.call, None))?;
+            leg.once_more(answer.call, function)?;
+            continue;
+        }
         failed = failed.or(standing.take(*step, came));
     }
-    match failed.filter(|_| kept.program.used == Mode::Dep) {
-        Some(told) => Ok(Came::Failed(told)),
-        None => run(leg, kept, standing, functions).await,
+    // What the process before was making; what is to be made anew is so with the rest of its wave.
+    for (step, call) in std::mem::take(&mut standing.making) {
+        let wanted = standing.plan.steps.get(step);
+        let function = wanted.and_then(|it| Leg::function(functions, &it.function));
+        if let Stands::Known(answer, called) = leg.stands(call, function).await? {
+            note(&mut kept.program, function.map_or("", Function::tool), &answer);
+            match called {
+                Called::To(came) => failed = failed.or(standing.take(step, came)),
+                Called::Held(call) => standing.held.push((step, call)),
+            }
+        }
     }
+    if let Some(told) = failed.filter(|_| kept.program.used == Mode::Dep) {
+        return Ok(Came::Failed(told));
+    }
+    if !standing.held.is_empty() {
+        return Ok(Came::Waits(Box::new(At::Waves(Box::new(standing)))));
+    }
+    run(leg, kept, standing, functions).await
 }
 
 async fn run(
@@ -93,7 +117,13 @@ async fn run(
         (standing.wave, standing.done) = (standing.wave + 1, Vec::new());
         progress(leg, &standing);
     }
+    kept.program.observes(&standing.observed());
     Ok(standing.ends())
+}
+
+/// Where the value of a step without a name is: no name of Python.
+fn unnamed(step: usize) -> String {
+    format!("#{step}")
 }
 
 fn progress(leg: &Leg<'_>, standing: &AtWave) {
@@ -135,24 +165,17 @@ async fn wave(
     if let Err(told) = Leg::has_room(&kept.program, ready.len()) {
         return Ok(Waved::Failed(told));
     }
-    if ready.iter().any(|it| !it.function.read_only()) {
-        leg.keeps(kept).await?;
-    }
     let beside = |it: &Ready<'_>| it.function.read_only() || kept.program.parallel_mutations;
     let (beside, after): (Vec<_>, Vec<_>) = ready.into_iter().partition(beside);
-    let id = kept.program.id;
-    let calls: Vec<_> = beside.iter().map(|it| made(leg, id, it)).collect();
-    let came: Vec<_> = futures_util::stream::iter(calls).buffered(BESIDE).collect().await;
     let (mut held, mut failed) = (Vec::new(), None);
-    for (it, called) in beside.iter().zip(came) {
-        failed = failed.or(standing.settles(&mut kept.program, it, called?, &mut held));
-    }
-    for it in after {
+    // One after the other where it may not be otherwise: each is a row of calls by itself.
+    let mut rows = vec![beside];
+    rows.extend(after.into_iter().map(|it| vec![it]));
+    for row in rows {
         if failed.is_some() || !held.is_empty() {
             break;
         }
-        let called = leg.call(id, it.function, &it.args).await?;
-        failed = standing.settles(&mut kept.program, &it, called, &mut held);
+        failed = at_once(leg, kept, standing, (&row, &mut held)).await?;
     }
     // Those that run beside each other go on whatever becomes of one; a chain stops at its first error.
     Ok(match failed.filter(|_| kept.program.used == Mode::Dep) {
@@ -162,12 +185,42 @@ async fn wave(
     })
 }
 
+/// Calls that run beside each other; written down before and after where one may have an effect. Gives back
+/// the first error.
+async fn at_once(
+    leg: &Leg<'_>,
+    kept: &mut Kept,
+    standing: &mut AtWave,
+    (row, held): (&[Ready<'_>], &mut Vec<(usize, CallId)>),
+) -> Result<Option<String>, Stop> {
+    let id = kept.program.id;
+    let named: Vec<_> = row.iter().map(|it| (it, leg.named_call())).collect();
+    let effects = |(it, _): &&(&Ready<'_>, CallId)| !it.function.read_only();
+    standing.making = named.iter().filter(effects).map(|(it, call)| (it.step, *call)).collect();
+    let keeps = !standing.making.is_empty();
+    if keeps {
+        leg.keeps(kept, At::Waves(Box::new(standing.clone()))).await?;
+    }
+    let calls: Vec<_> = named.iter().map(|(it, call)| made(leg, (id, *call), it)).collect();
+    let came: Vec<_> = futures_util::stream::iter(calls).buffered(BESIDE).collect().await;
+    let mut failed = None;
+    for (it, called) in row.iter().zip(came) {
+        failed = failed.or(standing.settles(&mut kept.program, it, called?, held));
+    }
+    standing.making.clear();
+    if keeps && held.is_empty() {
+        leg.keeps(kept, At::Waves(Box::new(standing.clone()))).await?;
+    }
+    leg.programs.index().tells(&kept.program);
+    Ok(failed)
+}
+
 fn made<'a>(
     leg: &'a Leg<'a>,
-    program: CallId,
+    id: (CallId, CallId),
     it: &'a Ready<'a>,
 ) -> Boxed<'a, Result<(Answer, Called), Stop>> {
-    Box::pin(leg.call(program, it.function, &it.args))
+    Box::pin(leg.call(id, it.function, &it.args))
 }
 
 impl AtWave {
@@ -200,10 +253,23 @@ impl AtWave {
         if step + 1 == self.plan.steps.len() {
             self.last = value.clone();
         }
-        if let Some(name) = self.plan.steps.get(step).and_then(|it| it.name.clone()) {
-            self.values.insert(name, value);
-        }
+        let name = self.plan.steps.get(step).and_then(|it| it.name.clone());
+        self.values.insert(name.unwrap_or_else(|| unnamed(step)), value);
         raised
+    }
+
+    /// Spec 3's text of a turn: what each call came to, in the order of the script.
+    fn observed(&self) -> String {
+        let of = |(at, step): (usize, &Step)| {
+            let name = step.name.clone();
+            let value = match self.values.get(&name.clone().unwrap_or_else(|| unnamed(at)))? {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            Some(format!("[{}]: {value}", name.as_deref().unwrap_or(&step.function)))
+        };
+        let blocks: Vec<_> = self.plan.steps.iter().enumerate().filter_map(of).collect();
+        format!("Observation:\n{}", blocks.join("\n---\n"))
     }
 
     fn ends(self) -> Came {

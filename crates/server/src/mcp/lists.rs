@@ -1,7 +1,9 @@
 //! Lists, from bytes that are kept: our few words around them.
 
+use catalog::Entry;
 use formats::Format;
 use gateway::View;
+use identity::Principal;
 use mcp::{Era, write};
 use tool::Json;
 
@@ -11,6 +13,8 @@ use super::refused::Refused;
 use super::scope::{Scope, speaks_mcp};
 use crate::lists::{Kept, Key, Lists, What};
 use crate::packed;
+use crate::rest::programs::described;
+use crate::state::Doors;
 
 /// How long a client may keep a list, in milliseconds, unless it hears of a change.
 const TTL: &str = "10000";
@@ -19,6 +23,7 @@ const TTL: &str = "10000";
 pub(super) fn tools(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let view = asked.who.view();
     let lists = &asked.who.doors.lists;
+    let to = (asked.who.doors, asked.who.principal);
     let what = match asked.who.scope {
         Scope::All(names) => What::Tools(*names),
         Scope::Source(source) => What::Of("tools", source.clone()),
@@ -26,16 +31,25 @@ pub(super) fn tools(asked: &Asked<'_>) -> Result<Reply, Refused> {
     page(asked, ("tools", "tool"), (&view, what), |from| match asked.who.scope {
         Scope::All(names) => {
             let rendered = lists.rendered(&view, Format::Mcp, *names);
-            let written = |name: &str| rendered.fragment(name).cloned();
-            let all = view.tools().map(|entry| entry.key.name.as_str());
-            Kept::page(all.filter_map(|name| Some((name, written(name)?))), from)
+            let written = |entry: &Entry| {
+                let name = entry.key.name.as_str();
+                let alias = rendered.names.alias(name).unwrap_or(name);
+                described(to, entry, (Format::Mcp, alias))
+                    .or_else(|| rendered.fragment(name).cloned())
+            };
+            let all = view.tools();
+            Kept::page(all.filter_map(|it| Some((it.key.name.as_str(), written(it)?))), from)
         }
-        Scope::Source(_) => own(asked.who.scope, &view, from),
+        Scope::Source(_) => own(to, (asked.who.scope, &view), from),
     })
 }
 
 /// The tools of one source: an MCP server's definitions as they were received, under its own names.
-fn own(scope: &Scope, view: &View, from: Option<&str>) -> Option<Kept> {
+fn own(
+    to: (&Doors, &Principal),
+    (scope, view): (&Scope, &View),
+    from: Option<&str>,
+) -> Option<Kept> {
     let received = scope.shelf(view).ok()?.is_some_and(|shelf| speaks_mcp(shelf));
     let of_source = view.tools().filter(|entry| scope.holds(entry));
     let written = of_source.map(|entry| {
@@ -43,7 +57,8 @@ fn own(scope: &Scope, view: &View, from: Option<&str>) -> Option<Kept> {
         let json = if received {
             entry.tool.received.clone()
         } else {
-            formats::mcp::tool(&entry.tool, name)
+            let plain = || formats::mcp::tool(&entry.tool, name);
+            described(to, entry, (Format::Mcp, name)).unwrap_or_else(plain)
         };
         (name, json)
     });

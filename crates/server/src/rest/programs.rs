@@ -7,17 +7,23 @@ use std::fmt;
 use std::time::Duration;
 
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
+use catalog::Entry;
+use formats::Format;
+use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
 use gateway::Request;
 use identity::Principal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tool::outcome::{Body as Answered, Failure};
-use tool::{Boxed, CallId, Code, Json, Step};
+use tool::{Boxed, CallId, Code, Json, Step, Tool};
 use uuid::Uuid;
 
 use super::body::{Body, Params};
@@ -38,6 +44,16 @@ pub trait Programs: Send + Sync + fmt::Debug {
         id: CallId,
         wait: Duration,
     ) -> Boxed<'a, Result<Value, Failure>>;
+
+    /// A program of this caller as it is, and after each change until it ends.
+    ///
+    /// # Errors
+    /// As [`Programs::show`].
+    fn follow<'a>(
+        &'a self,
+        who: &'a Principal,
+        id: CallId,
+    ) -> Boxed<'a, Result<BoxStream<'static, Value>, Failure>>;
 
     /// This caller's programs, the newest first.
     ///
@@ -60,6 +76,25 @@ pub trait Programs: Send + Sync + fmt::Debug {
     /// # Errors
     /// Where the server is starting.
     fn chainable(&self, who: &Principal) -> Result<Value, Failure>;
+
+    /// The same as a description has them: what follows that of the tool that runs programs. The same for all
+    /// whose view is the same.
+    fn described(&self, who: &Principal) -> Option<String>;
+}
+
+/// The tool that runs programs, with the functions of this caller in its description.
+pub(crate) fn described(
+    (doors, who): (&Doors, &Principal),
+    entry: &Entry,
+    (format, alias): (Format, &str),
+) -> Option<Json> {
+    if entry.key.name.as_str() != RUN {
+        return None;
+    }
+    let functions = doors.parts.programs.as_ref()?.described(who)?;
+    let mut tool = Tool::clone(&entry.tool);
+    tool.description = format!("{}\n\n{functions}", tool.description).into();
+    formats::render(format, &tool, alias).json
 }
 
 /// The tool that begins one.
@@ -83,7 +118,12 @@ pub(super) fn routes() -> Vec<Route> {
             .reply::<Program>(),
         Route::new("get", "/v1/programs/tools", "What your programs can call", get(chainable))
             .reply::<Chainable>(),
-        Route::new("get", "/v1/programs/{id}", "What became of a program", get(one))
+        Route::new(
+            "get",
+            "/v1/programs/{id}",
+            "What became of a program; each change as an event, where `text/event-stream` is asked for",
+            get(one),
+        )
             .query(WAIT)
             .reply::<Program>(),
         Route::new("post", "/v1/programs/{id}/cancel", "End a program", post(cancel))
@@ -91,12 +131,16 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// A program to be run.
+/// A program to be run: `code` or `steps`.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Begin {
     /// The script, in Python.
-    code: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    /// Calls as data: `id`, `tool`, `arguments`, `depends_on`, `parallel_group` of each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    steps: Option<Vec<Map<String, Value>>>,
     /// Names that have a value at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inputs: Option<Map<String, Value>>,
@@ -121,7 +165,7 @@ struct Begin {
 struct Program {
     /// Names it: the call that began it.
     program: String,
-    /// `running`, `pending_approval`, `succeeded`, `failed`, `cancelled`, `unknown` or `dry_run`.
+    /// `running`, `pending_approval`, `succeeded`, `failed`, `cancelled`, `expired`, `unknown` or `dry_run`.
     status: String,
     /// RFC 3339.
     created: String,
@@ -133,6 +177,8 @@ struct Program {
     error: Option<String>,
     /// What it printed.
     printed: String,
+    /// Spec 3's text of a turn, where it ran in waves.
+    observation: Option<String>,
     /// Its calls, in order: `chain_index`, `tool`, `call`, `success`, `elapsed_ms`.
     calls: Vec<Map<String, Value>>,
     tools_used: usize,
@@ -208,9 +254,23 @@ async fn one(
     Extension(principal): Extension<Principal>,
     Path(id): Path<String>,
     Params(asked): Params<Waiting>,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    // Who takes either gets the plain answer.
+    if accept.contains("text/event-stream") && !accept.contains("application/json") {
+        return of(&doors)?.follow(&principal, named(&id)?).await.map(events).map_err(refused);
+    }
     let wait = asked.wait.as_deref().map(held::patience).transpose()?.unwrap_or_default();
     of(&doors)?.show(&principal, named(&id)?, wait).await.map(told).map_err(refused)
+}
+
+/// Each state of a program as an event; the last is its end.
+fn events(states: BoxStream<'static, Value>) -> Response {
+    let events = states.map(|state| {
+        Ok::<_, std::convert::Infallible>(Event::default().event("program").data(state.to_string()))
+    });
+    Sse::new(events).keep_alive(KeepAlive::default()).into_response()
 }
 
 async fn cancel(

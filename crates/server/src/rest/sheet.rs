@@ -11,14 +11,17 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use catalog::Entry;
 use formats::{Format, Loss};
+use identity::Principal;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tool::Json;
 
 use super::frames::Frames;
+use super::programs::described;
 use crate::lists::{Kept, Rendered};
 use crate::packed;
+use crate::state::Doors;
 
 /// A list as a provider writes it.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -54,6 +57,8 @@ struct LeftOut {
 /// What a sheet is made of.
 pub(super) struct Parts<'a> {
     pub(super) format: Format,
+    /// Whose list it is.
+    pub(super) to: (&'a Doors, &'a Principal),
     pub(super) rendered: &'a Rendered,
     pub(super) tools: Vec<&'a Arc<Entry>>,
     pub(super) next: Option<String>,
@@ -66,14 +71,20 @@ impl Parts<'_> {
     pub(super) fn written(self) -> Kept {
         let (mut names, mut losses) = (Map::new(), Map::new());
         let (mut fragments, mut left_out) = (Vec::with_capacity(self.tools.len()), Vec::new());
-        for entry in &self.tools {
+        let own = |entry: &&Arc<Entry>| {
+            let name = entry.key.name.as_str();
+            let alias = self.rendered.names.alias(name).unwrap_or(name);
+            described(self.to, entry, (self.format, alias))
+        };
+        let own: Vec<Option<Json>> = self.tools.iter().map(own).collect();
+        for (entry, own) in self.tools.iter().zip(&own) {
             let name = entry.key.name.as_str();
             let Some(tool) = self.rendered.tool(name) else { continue };
             if self.losses && !tool.losses.is_empty() {
                 let told = serde_json::to_value(&tool.losses).unwrap_or_default();
                 losses.insert(name.to_owned(), told);
             }
-            let Some(fragment) = &tool.json else {
+            let Some(fragment) = own.as_ref().or(tool.json.as_ref()) else {
                 left_out.extend(tool.losses.first().map(|loss| LeftOut::new(name, loss)));
                 continue;
             };

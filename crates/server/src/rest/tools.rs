@@ -195,7 +195,8 @@ async fn list(
     let write = || {
         let Page { tools, next } = asked.page(&doors, &view)?;
         let (losses, rendered) = (asked.losses, rendered());
-        Ok(Parts { format, rendered: &rendered, tools, next, catalog, losses }.written())
+        let to = (&doors, &principal);
+        Ok(Parts { format, to, rendered: &rendered, tools, next, catalog, losses }.written())
     };
     if !asked.is_whole() {
         return write().map(|kept| sheet::answer(&headers, &kept));

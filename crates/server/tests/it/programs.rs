@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
 use identity::Principal;
 use serde_json::{Value, json};
 use server::Programs;
@@ -32,6 +34,15 @@ impl Programs for One {
         Box::pin(std::future::ready(own.then(|| program(id, status)).ok_or_else(missing)))
     }
 
+    fn follow<'a>(
+        &'a self,
+        _: &'a Principal,
+        id: CallId,
+    ) -> Boxed<'a, Result<BoxStream<'static, Value>, Failure>> {
+        let states = ["running", "succeeded"].map(|status| program(id, status));
+        Box::pin(std::future::ready(Ok(futures_util::stream::iter(states).boxed())))
+    }
+
     fn list<'a>(&'a self, who: &'a Principal, _: usize) -> Boxed<'a, Result<Vec<Value>, Failure>> {
         let own = json!({ "program": who.subject() });
         Box::pin(std::future::ready(Ok(vec![own])))
@@ -43,6 +54,10 @@ impl Programs for One {
 
     fn chainable(&self, _: &Principal) -> Result<Value, Failure> {
         Ok(json!({ "count": 0, "tools": [] }))
+    }
+
+    fn described(&self, _: &Principal) -> Option<String> {
+        None
     }
 }
 

@@ -17,6 +17,7 @@ pub(super) enum Program {
     Run(Run),
     List(List),
     Show(Show),
+    Resume(Resume),
     Cancel(Cancel),
     Tools(Tools),
 }
@@ -28,9 +29,11 @@ pub(super) enum Program {
 Examples:
   toolkeep program run steps.py
   toolkeep program run steps.py --input city=Ghent --mode dep
+  toolkeep program run steps.json
   toolkeep program run steps.py --dry-run")]
 pub(super) struct Run {
-    /// The script, or `-` for the standard input.
+    /// The script, or `-` for the standard input. A file that ends in `.json` has steps: a list of objects
+    /// with `id`, `tool`, `arguments`, `depends_on` and `parallel_group`.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// A name that has a value at the start, as NAME=VALUE; the value is JSON, or text where it is none.
@@ -78,6 +81,21 @@ pub(super) struct Show {
     wait: Option<String>,
 }
 
+/// Let a program go on that can, and show what becomes of it. One that waits for an approval which was given
+/// does so by itself; this is for one whose caller's credential the server does not keep.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  toolkeep program resume 01a1b2c3-0000-7000-8000-000000000000")]
+pub(super) struct Resume {
+    /// The program.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Wait so long for its end.
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    wait: String,
+}
+
 /// End a program: what it waits for is taken back.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -112,6 +130,10 @@ impl Program {
             Self::List(List {}) => client.get(&Path::new("/v1/programs", &[])).await,
             Self::Show(Show { id, wait }) => {
                 let path = Path::new("/v1/programs", &[id]).with("wait", wait.as_deref());
+                client.get(&path).await
+            }
+            Self::Resume(Resume { id, wait }) => {
+                let path = Path::new("/v1/programs", &[id]).with("wait", Some(wait));
                 client.get(&path).await
             }
             Self::Cancel(Cancel { id }) => {
@@ -150,7 +172,19 @@ impl Run {
             inputs.insert(name.to_owned(), value);
         }
         let mode = self.mode.and_then(|it| Some(it.to_possible_value()?.get_name().to_owned()));
-        Ok(json!({ "code": code, "inputs": inputs, "mode": mode, "dry_run": self.only_told }))
+        let mut asked = json!({ "inputs": inputs, "mode": mode, "dry_run": self.only_told });
+        let data = self.file.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
+        if data {
+            let told = |error| {
+                let file = self.file.display();
+                Failure::new(Exit::Usage, format!("`{file}` has no list of steps: {error}"))
+            };
+            asked["steps"] =
+                json!(serde_json::from_str::<Vec<Map<String, Value>>>(&code).map_err(told)?);
+        } else {
+            asked["code"] = json!(code);
+        }
+        Ok(asked)
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use builtins::{Cages, Job, Workers};
+use futures_util::stream::BoxStream;
 use identity::Principal;
 use programs::{Interpreter, Mode, Parts, Programs};
 use serde_json::Value;
@@ -60,7 +61,7 @@ pub(super) async fn restored(programs: &Arc<Programs>) -> Result<(), failure::Fa
         failure::Failure::new(failure::Exit::NoServer, format!("the programs: {}", failure.message))
     })?;
     if waiting > 0 {
-        tracing::info!(waiting, "programs still wait for an approval");
+        tracing::info!(waiting, "programs go on, or wait for an approval");
     }
     Ok(())
 }
@@ -83,6 +84,14 @@ impl server::Programs for Door {
         Box::pin(self.0.show(who, id, wait))
     }
 
+    fn follow<'a>(
+        &'a self,
+        who: &'a Principal,
+        id: CallId,
+    ) -> Boxed<'a, Result<BoxStream<'static, Value>, Failure>> {
+        Box::pin(self.0.follow(who, id))
+    }
+
     fn list<'a>(
         &'a self,
         who: &'a Principal,
@@ -97,5 +106,9 @@ impl server::Programs for Door {
 
     fn chainable(&self, who: &Principal) -> Result<Value, Failure> {
         self.0.chainable(who)
+    }
+
+    fn described(&self, who: &Principal) -> Option<String> {
+        self.0.described(who)
     }
 }

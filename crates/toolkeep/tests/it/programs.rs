@@ -2,6 +2,7 @@
 
 mod crash;
 mod hostile;
+mod steps;
 mod waits;
 
 use serde_json::{Value, json};

@@ -1,5 +1,6 @@
-//! `kill -9` anywhere in the life of a program: no call of it runs twice, and one that waits goes on and
-//! comes to the right end.
+//! `kill -9` anywhere in the life of a program: no call of it has its effect twice, and it goes on from where
+//! it was and comes to the right end. Only where it was killed while a call ran that may not be made twice, it
+//! says that nobody knows.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use crate::support::client::Client;
 use crate::support::home::Home;
 use crate::support::random::Random;
-use crate::support::server::{SOON, serve};
+use crate::support::server::{SOON, Server, serve};
 use crate::support::tries;
 use crate::support_real::good;
 use crate::support_real::module::{Module, manifest};
@@ -17,7 +18,8 @@ use crate::support_real::module::{Module, manifest};
 /// How long after it was begun, or approved, the kill comes, at most.
 const AFTER_MS: u64 = 60;
 
-/// A service that remembers what it was sent, and a home with three tools that ask it; the second is held.
+/// A service that remembers what it was sent, and a home with tools that ask it. The second of each three is
+/// held; those of the first three may be called twice.
 struct Bench {
     service: Module,
     home: Home,
@@ -30,15 +32,20 @@ impl Bench {
             "version: 1\nsources:\n  - { name: local, tools: ./tools.yaml }\napprovals: { pending: 10000, per_minute: 10000 }\n",
         );
         let url = service.url();
-        let tool = |name: &str, safety: &str| {
+        let tool = |(name, safety): (&str, &str), idempotent: bool| {
             format!(
-                "  - name: {name}\n    description: Notes a number.\n    safety: {safety}\n    \
-                 allowed_callers: [direct, chain]\n    \
+                "  - name: {}_{name}\n    description: Notes a number.\n    safety: {safety}\n    \
+                 allowed_callers: [direct, chain]\n    idempotent: {idempotent}\n    \
                  parameters: {{ type: object, properties: {{ n: {{ type: integer }}, t: {{ type: integer }} }} }}\n    \
-                 implementation: {{ type: http, method: POST, url: '{url}/execute' }}\n"
+                 implementation: {{ type: http, method: POST, url: '{url}/execute' }}\n",
+                kind(idempotent)
             )
         };
-        let tools = [tool("one", "safe"), tool("two", "dangerous"), tool("three", "safe")].concat();
+        let three = [("one", "safe"), ("two", "dangerous"), ("three", "safe")];
+        let tools: String = [true, false]
+            .into_iter()
+            .flat_map(|idempotent| three.map(|it| tool(it, idempotent)))
+            .collect();
         home.write("tools.yaml", &format!("version: 2\ntools:\n{tools}"));
         Self { service, home }
     }
@@ -50,9 +57,19 @@ impl Bench {
     }
 }
 
-fn script(n: u64) -> Value {
-    let code =
-        format!("a = one(n={n}, t=1)\nb = two(n={n}, t=2)\nc = three(n={n}, t=3)\nlen([a, b, c])");
+fn kind(idempotent: bool) -> &'static str {
+    if idempotent { "put" } else { "add" }
+}
+
+fn script(n: u64, idempotent: bool) -> Value {
+    let kind = kind(idempotent);
+    let call = |name: &str, t: u64| format!("{kind}_{name}(n={n}, t={t})");
+    let code = format!(
+        "a = {}\nb = {}\nc = {}\nlen([a, b, c])",
+        call("one", 1),
+        call("two", 2),
+        call("three", 3)
+    );
     json!({ "code": code })
 }
 
@@ -76,65 +93,86 @@ async fn last(agent: &Client, before: usize) -> Option<Value> {
     (all.len() > before).then(|| all[0].clone())
 }
 
+/// Agrees to all that the program waits for, until it has ended.
+async fn to_its_end(server: &Server, id: &str) -> Value {
+    let (agent, owner) = (server.agent(), server.owner());
+    let ends = async {
+        loop {
+            let now = agent.get(&format!("/v1/programs/{id}?wait=1s")).await.body;
+            if !matches!(now["status"].as_str().unwrap(), "running" | "pending_approval") {
+                return now;
+            }
+            for held in now["pending"].as_array().unwrap() {
+                let path = format!("/v1/approvals/{}/approve", held["approval"].as_str().unwrap());
+                // One that was approved before the kill is so already.
+                drop(owner.post(&path, &json!({})).await);
+            }
+        }
+    };
+    timeout(SOON, ends).await.unwrap()
+}
+
+/// Begins it, and kills the server: at any time, or when a person has agreed.
+async fn begun_and_killed(bench: &Bench, n: u64, random: &mut Random) {
+    let server = serve(&bench.home).await;
+    let agent = server.agent();
+    let begun = tokio::task::JoinSet::from_iter([async move {
+        let path = "/v1/programs?wait=30s";
+        let script = script(n, n.is_multiple_of(2)).to_string();
+        drop(agent.try_send(http::Method::POST, path, script).await);
+    }]);
+    if n % 4 >= 2 {
+        let call = held(&server.owner(), n).await;
+        crate::held::decide(&server.owner(), &call, "approve", &json!({})).await;
+    }
+    sleep(random.within_ms(AFTER_MS)).await;
+    server.kill().await;
+    drop(begun);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_at_any_point_a_program_calls_nothing_twice_and_goes_on() {
-    let points = u64::from(u32::try_from(tries(20, 100)).unwrap());
+async fn killed_at_any_point_a_program_goes_on_to_its_right_end() {
+    let points = u64::from(u32::try_from(tries(20, 200)).unwrap());
     let seed = Random::seed();
     let mut random = Random::new(seed);
     let bench = Bench::new();
-    let (mut known, mut finished, mut unknown, mut nothing) = (0, 0, 0, 0);
+    let (mut known, mut right, mut unknown, mut anew) = (0, 0, 0, 0);
     for n in 0..points {
+        let idempotent = n.is_multiple_of(2);
+        begun_and_killed(&bench, n, &mut random).await;
         let server = serve(&bench.home).await;
-        let agent = server.agent();
-        let beginning = agent.clone();
-        let begun = tokio::task::JoinSet::from_iter([async move {
-            let path = "/v1/programs?wait=30s";
-            drop(beginning.try_send(http::Method::POST, path, script(n).to_string()).await);
-        }]);
-        // Every other time the kill comes when a person has agreed.
-        if n % 2 == 1 {
-            let call = held(&server.owner(), n).await;
-            crate::held::decide(&server.owner(), &call, "approve", &json!({})).await;
-        }
-        sleep(random.within_ms(AFTER_MS)).await;
-        server.kill().await;
-        drop(begun);
-        let server = serve(&bench.home).await;
-        let (agent, owner) = (server.agent(), server.owner());
-        let Some(program) = last(&agent, known).await else {
-            // It ended before anything of it was written: then nothing had an effect.
-            nothing += 1;
+        let id = if let Some(program) = last(&server.agent(), known).await {
+            program["program"].as_str().unwrap().to_owned()
+        } else {
+            // It ended before anything of it was written: nothing had an effect, and its caller begins it.
+            anew += 1;
             assert_eq!(bench.ran(n), [0, 0, 0], "seed {seed}: {n}");
-            assert!(server.stop().await.success());
-            continue;
+            let begun = server.agent().post("/v1/programs", &script(n, idempotent)).await;
+            begun.body["program"].as_str().unwrap().to_owned()
         };
         known += 1;
-        for held in program["pending"].as_array().unwrap() {
-            let path = format!("/v1/approvals/{}/approve", held["approval"].as_str().unwrap());
-            // One that was approved before the kill is so already.
-            drop(owner.post(&path, &json!({})).await);
-        }
-        let path = format!("/v1/programs/{}?wait=30s", program["program"].as_str().unwrap());
-        let ended = timeout(SOON, agent.get(&path)).await.unwrap().body;
+        let ended = to_its_end(&server, &id).await;
         let ran = bench.ran(n);
-        assert!(ran.iter().all(|times| *times <= 1), "seed {seed}: {n} ran {ran:?}: {ended}");
-        match ended["status"].as_str().unwrap() {
-            "succeeded" => {
-                finished += 1;
-                assert_eq!((&ended["result"], ran), (&json!(3), [1, 1, 1]), "seed {seed}: {n}");
-            }
-            // It was killed while a call ran: it says so, and nothing goes on.
-            "unknown" | "failed" => {
-                unknown += 1;
-                sleep(Duration::from_millis(50)).await;
-                assert_eq!(bench.ran(n), ran, "seed {seed}: {n} went on by itself: {ended}");
-            }
-            other => panic!("seed {seed}: {n} is {other}: {ended}"),
+        if ended["status"] == "succeeded" {
+            right += 1;
+            assert_eq!(ended["result"], 3, "seed {seed}: {n}: {ended}");
+            assert!(ran.iter().all(|times| *times >= 1), "seed {seed}: {n} ran {ran:?}");
+        } else {
+            // A call that may not be made twice ran when it was killed: it says so, and nothing goes on.
+            assert!(!idempotent, "seed {seed}: {n}: {ended}");
+            assert_eq!(ended["status"], "unknown", "seed {seed}: {n}: {ended}");
+            let told = ended["error"].as_str().unwrap();
+            assert!(told.contains("whether it had its effect is unknown"), "{told}");
+            unknown += 1;
         }
+        assert!(
+            idempotent || ran.iter().all(|times| *times <= 1),
+            "seed {seed}: {n} ran {ran:?}: {ended}"
+        );
         assert!(server.stop().await.success());
     }
     println!(
-        "programs crash: seed {seed}: {points} kills, {finished} went on to the right end, {unknown} unknown, {nothing} before anything ran"
+        "programs crash: seed {seed}: {points} kills, {right} went on to the right end ({anew} of them begun anew), {unknown} unknown, which were killed while a call ran that may not be made twice"
     );
-    assert!(finished > 0, "none went on");
+    assert!(right * 2 >= points, "most go on");
 }

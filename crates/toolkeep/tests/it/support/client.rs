@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use guard::egress::{Class, Egress, EgressError, EgressSettings, HttpLimits, Origin, Roots};
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{Method, Request};
 use serde_json::{Value, json};
 
@@ -81,6 +81,22 @@ impl Client {
 
     pub(crate) async fn get(&self, path: &str) -> Reply {
         self.try_get(path).await.unwrap()
+    }
+
+    /// The data of all events of a stream, once it has ended.
+    pub(crate) async fn events(&self, path: &str) -> Vec<Value> {
+        let mut request = Request::builder().method(Method::GET).uri(format!("{}{path}", self.url));
+        if let Some(bearer) = &self.bearer {
+            request = request.header(AUTHORIZATION, bearer);
+        }
+        let request = request.header(ACCEPT, "text/event-stream").body(Bytes::new()).unwrap();
+        let limits =
+            HttpLimits { connect: SOON, headers: SOON, idle: SOON, ..HttpLimits::default() };
+        let response = self.egress.send(&self.class, request, limits).await.unwrap();
+        let body = response.into_body().bytes().await.unwrap();
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.map(|data| serde_json::from_str(data).unwrap()).collect()
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Reply {

@@ -1,0 +1,167 @@
+//! Going on: programs whose wait has ended, and those that stopped when their process did.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use gateway::{Event, Heard, Holder, Unheard};
+use identity::{Narrowing, Principal};
+use tokio_util::sync::CancellationToken;
+use tool::CallId;
+use tool::outcome::Failure;
+
+use crate::keep::{Kept, Row};
+use crate::program::State;
+use crate::{Programs, Running, keep, run};
+
+/// How long a program that goes on may take until it waits again or ends.
+pub(crate) const LEG: Duration = Duration::from_mins(10);
+/// Between two looks at what waits, for news that were lost.
+const LOOK: Duration = Duration::from_mins(2);
+/// Between two looks at what ended long ago.
+const TIDY: Duration = Duration::from_hours(1);
+/// Milliseconds from its beginning in which a program must have ended.
+const LIFE: u64 = 7 * 24 * 60 * 60 * 1_000;
+
+impl Programs {
+    /// Something happened to a held call: where a program waits for it, it goes on soon.
+    pub fn heard(&self, event: &Event) {
+        if event.heard == Heard::Changed && self.index().waits_for(event.shown.id).is_some() {
+            // Where there is no room, the next look finds it.
+            self.news.0.try_send(event.shown.id).ok();
+        }
+    }
+
+    /// Takes up what the process before left; gives back how many are not at their end.
+    ///
+    /// # Errors
+    /// Where the store does not answer.
+    pub async fn restore(&self) -> Result<usize, Failure> {
+        let mut standing = 0;
+        for mut kept in keep::all(self.parts.store.as_ref(), None).await? {
+            if kept.program.has_ended() {
+                continue;
+            }
+            if kept.program.at.is_none() {
+                let told = "the server ended while the program ran, and where it stood is not kept";
+                kept.program.ends(self.parts.clock.wall(), State::Unknown, Err(told.to_owned()));
+                kept.write(self.parts.store.as_ref()).await?;
+                continue;
+            }
+            standing += 1;
+            self.index().stands(&kept);
+        }
+        Ok(standing)
+    }
+
+    /// Lets programs go on as what they wait for is decided; never ends.
+    pub async fn tend(self: &Arc<Self>) {
+        let hears = self.news.1.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Someone does already.
+        let Some(mut news) = hears else { return std::future::pending().await };
+        let mut look = tokio::time::interval(LOOK);
+        let mut tidy = tokio::time::interval(TIDY);
+        loop {
+            tokio::select! {
+                told = news.recv() => {
+                    if let Some(row) = told.and_then(|call| self.index().waits_for(call)) {
+                        self.go_on_soon(row, None);
+                    }
+                }
+                _ = look.tick() => {
+                    let standing = self.index().standing();
+                    for row in standing {
+                        self.go_on_soon(row, None);
+                    }
+                }
+                _ = tidy.tick() => {
+                    let now = self.parts.clock.wall();
+                    if let Err(failure) = keep::forget_old(self.parts.store.as_ref(), now).await {
+                        tracing::warn!("old programs are not forgotten: {}", failure.message);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Resolves when nothing goes on any more. Nothing begins to from here on.
+    pub async fn drain(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// In a task of its own; nothing where one does already.
+    pub(crate) fn go_on_soon(self: &Arc<Self>, row: Row, who: Option<Principal>) {
+        if self.tasks.is_closed() {
+            return;
+        }
+        let programs = Arc::clone(self);
+        drop(self.tasks.spawn(async move {
+            let id = row.id;
+            if let Err(failure) = programs.go_on(&row, who).await {
+                tracing::warn!(program = %id, "a program does not go on: {}", failure.message);
+            }
+        }));
+    }
+
+    async fn go_on(&self, row: &Row, who: Option<Principal>) -> Result<(), Failure> {
+        let store = self.parts.store.as_ref();
+        let Some(kept) = Kept::read(store, row).await? else { return Ok(()) };
+        // Another goes on with it.
+        let Some((_here, own)) = self.here(&kept.program) else { return Ok(()) };
+        // What it was may have been read before that other had ended.
+        let Some(kept) = Kept::read(store, row).await? else { return Ok(()) };
+        if kept.program.has_ended() {
+            return Ok(());
+        }
+        let now = self.parts.clock.wall();
+        if now.0.saturating_sub(kept.program.created.0) > LIFE {
+            return self.ended(kept, State::Expired, "it did not end within 7 days").await;
+        }
+        let caller = &kept.program.caller;
+        let now = match self.parts.holders.holder(caller, now) {
+            Holder::Holds(now) => now,
+            // Without its credential it waits for its caller to come back.
+            Holder::Elsewhere => match who {
+                Some(who) => who,
+                None => return Ok(()),
+            },
+            Holder::Gone => {
+                let why = "its caller's credential is no longer good";
+                return self.ended(kept, State::Failed, why).await;
+            }
+        };
+        let narrowing: Narrowing = kept.program.narrowed.clone().into();
+        let who = now.lowered(caller.level).narrowed(&narrowing);
+        self.leg(kept, &who, own).await
+    }
+
+    async fn leg(
+        &self,
+        kept: Kept,
+        who: &Principal,
+        own: CancellationToken,
+    ) -> Result<(), Failure> {
+        let (row, waited) = (kept.row(), kept.program.waits_for());
+        let context = Running { cancel: &run::Never, progress: &Unheard };
+        let gateway = self.gateway()?;
+        let leg = run::Leg { programs: self, gateway, who, context, own };
+        if let Ok(went) = tokio::time::timeout(LEG, leg.gone_on(kept)).await {
+            self.index().came(&went?, &waited);
+            return Ok(());
+        }
+        match Kept::read(self.parts.store.as_ref(), &row).await? {
+            Some(kept) => {
+                self.ended(kept, State::Failed, "it took longer than 10 min and was ended").await
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn ended(&self, mut kept: Kept, state: State, why: &str) -> Result<(), Failure> {
+        let waited: Vec<CallId> = kept.program.waits_for();
+        kept.program.ends(self.parts.clock.wall(), state, Err(why.to_owned()));
+        kept.write(self.parts.store.as_ref()).await?;
+        self.index().came(&kept, &waited);
+        Ok(())
+    }
+}

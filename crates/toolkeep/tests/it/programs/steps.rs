@@ -1,0 +1,217 @@
+//! Programs as data, what a turn of calls says, how a program is followed, and how one that runs is given up.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use super::{run, served};
+use crate::support::home::Home;
+use crate::support::server::{SOON, Server, serve};
+use crate::support_real::module::{Module, manifest};
+use crate::support_real::{good, settled};
+
+#[tokio::test]
+async fn steps_run_in_waves_and_name_what_others_came_to() {
+    let (_home, server) = served().await;
+    let agent = server.agent();
+    let steps = json!([
+        { "id": "mean", "tool": "statistics", "arguments": { "data": ["$b", "$a"], "metrics": ["mean"] } },
+        { "id": "b", "tool": "calculate", "arguments": { "expression": "40 + 2" } },
+        { "id": "a", "tool": "calculate", "arguments": { "expression": "$text" } },
+        { "id": "last", "tool": "calculate", "arguments": { "expression": "1" }, "depends_on": ["mean"] },
+    ]);
+    let came = run(&agent, json!({ "steps": steps, "inputs": { "text": "6 * 3" } })).await;
+    assert_eq!(
+        came["result"],
+        json!({ "a": 18, "b": 42, "mean": { "mean": 30.0 }, "last": 1 }),
+        "{came}"
+    );
+    let chain = &came["tool_chains"][0];
+    assert_eq!(
+        (&chain["waves"], &chain["steps"], &chain["mode_used"]),
+        (&json!(3), &json!(4), &json!("dep"))
+    );
+    assert_eq!(
+        came["observation"],
+        "Observation:\n[mean]: {\"mean\":30.0}\n---\n[b]: 42\n---\n[a]: 18\n---\n[last]: 1"
+    );
+    for (steps, told) in [
+        (
+            json!([{ "id": "a", "tool": "calculate" }, { "id": "a", "tool": "calculate" }]),
+            "steps[1].id: duplicate step `a`",
+        ),
+        (
+            json!([{ "id": "a", "tool": "calculate", "depends_on": ["z"] }]),
+            "steps[0].depends_on: unknown step `z`",
+        ),
+        (
+            json!([
+                { "id": "a", "tool": "calculate", "depends_on": ["b"] },
+                { "id": "b", "tool": "calculate", "depends_on": ["a"] },
+            ]),
+            "steps: these wait for each other, or for one that does: a, b",
+        ),
+        (
+            json!([{ "id": "a", "tool": "run_program" }]),
+            "Structured mode: multi-tool chaining requires chain opt-in for non-read-only tools. Blocked tools: run_program.",
+        ),
+    ] {
+        let came = agent.post("/v1/programs", &json!({ "steps": steps })).await;
+        assert_eq!(came.body["error"], told, "{came:?}");
+        assert_eq!(came.body["calls"], json!([]));
+    }
+    let both = agent.post("/v1/programs", &json!({ "steps": [], "code": "1" })).await;
+    assert_eq!(both.status, 400, "{both:?}");
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn steps_with_effects_wait_for_a_person_too() {
+    let (home, server) = served().await;
+    let agent = server.agent();
+    let steps = json!([
+        { "id": "write", "tool": "write_file", "arguments": { "path": "s.txt", "content": "$$5" } },
+        { "id": "read", "tool": "read_file", "arguments": { "path": "s.txt" }, "depends_on": ["write"] },
+    ]);
+    let reply = agent.post("/v1/programs", &json!({ "steps": steps })).await;
+    assert_eq!(reply.status, 202, "{reply:?}");
+    let call = reply.body["pending"][0]["approval"].as_str().unwrap();
+    let path = format!("/v1/approvals/{call}/approve");
+    assert_eq!(server.owner().post(&path, &json!({})).await.status, 200);
+    let id = reply.body["program"].as_str().unwrap();
+    let came = good(agent.get(&format!("/v1/programs/{id}?wait=30s")).await);
+    assert_eq!(came["result"]["read"]["content"], "$5", "{came}");
+    assert!(home.data().join("work/s.txt").exists());
+    assert!(server.stop().await.success());
+}
+
+/// A service, and a server with one tool that asks it and only looks.
+async fn looking() -> (Module, Home, Server) {
+    let service = Module::start(manifest("m", &[]));
+    let home = Home::new("version: 1\nsources:\n  - { name: local, tools: ./tools.yaml }\n");
+    let url = service.url();
+    let tool = format!(
+        "version: 2\ntools:\n  - name: look\n    description: Looks.\n    side_effects: [read_only]\n    \
+         allowed_callers: [direct, chain]\n    parameters: {{ type: object, properties: {{ n: {{ type: integer }} }} }}\n    \
+         implementation: {{ type: http, method: POST, url: '{url}/execute' }}\n"
+    );
+    home.write("tools.yaml", &tool);
+    let server = serve(&home).await;
+    settled(&server.owner()).await;
+    (service, home, server)
+}
+
+/// Until so many calls have come in.
+async fn came_in(service: &Module, calls: usize) {
+    let there = async {
+        while service.received().len() < calls {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(SOON, there).await.unwrap();
+}
+
+#[tokio::test]
+async fn four_calls_of_a_wave_run_at_once_and_no_more() {
+    let (service, _home, server) = looking().await;
+    service.hold(true);
+    let code: String = (0..10).map(|n| format!("a{n} = look(n={n})\n")).collect();
+    let agent = server.agent();
+    let program = tokio::spawn(async move { run(&agent, json!({ "code": code })).await });
+    came_in(&service, 4).await;
+    // No fifth comes while these are not answered.
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(service.received().len(), 4);
+    service.hold(false);
+    let came = timeout(SOON, program).await.unwrap().unwrap();
+    let chain = &came["tool_chains"][0];
+    assert_eq!(
+        (&chain["mode_used"], &chain["waves"]),
+        (&json!("parallel_read_only"), &json!(1)),
+        "{came}"
+    );
+    assert_eq!(service.received().len(), 10);
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn a_program_that_runs_is_followed_and_given_up() {
+    let (service, _home, server) = looking().await;
+    service.hold(true);
+    let agent = server.agent();
+    let begun = agent.clone();
+    let code = json!({ "code": "for n in range(5):\n    look(n=n)" });
+    let program = tokio::spawn(async move { begun.post("/v1/programs", &code).await });
+    came_in(&service, 1).await;
+    let list = good(agent.get("/v1/programs").await);
+    assert_eq!(list["programs"][0]["status"], "running", "{list}");
+    let path = format!("/v1/programs/{}", list["programs"][0]["program"].as_str().unwrap());
+    assert_eq!(good(agent.get(&path).await)["status"], "running");
+    assert_eq!(server.owner().get(&path).await.status, 404);
+    let cancelled = timeout(SOON, agent.post(&format!("{path}/cancel"), &json!({}))).await.unwrap();
+    assert_eq!(cancelled.body["status"], "cancelled", "{cancelled:?}");
+    let came = timeout(SOON, program).await.unwrap().unwrap();
+    assert_eq!(came.body["status"], "cancelled", "{came:?}");
+    service.hold(false);
+    assert_eq!(service.received().len(), 1);
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn changes_of_a_program_come_as_events() {
+    let (_home, server) = served().await;
+    let agent = server.agent();
+    let code = json!({ "code": "a = write_file(path='e.txt', content='x')\ncalculate('1')\n7" });
+    let held = agent.post("/v1/programs", &code).await.body;
+    let path = format!("/v1/programs/{}", held["program"].as_str().unwrap());
+    let following = agent.events(&path);
+    let call = held["pending"][0]["approval"].as_str().unwrap().to_owned();
+    let owner = server.owner();
+    let decides = async {
+        sleep(Duration::from_millis(100)).await;
+        owner.post(&format!("/v1/approvals/{call}/approve"), &json!({})).await
+    };
+    let (events, decided) =
+        timeout(SOON, async { tokio::join!(following, decides) }).await.unwrap();
+    assert_eq!(decided.status, 200);
+    let states: Vec<&str> = events.iter().map(|it| it["status"].as_str().unwrap()).collect();
+    assert_eq!(
+        (states[0], states[states.len() - 1]),
+        ("pending_approval", "succeeded"),
+        "{states:?}"
+    );
+    assert!(states.len() >= 3 && states.contains(&"running"), "{states:?}");
+    assert_eq!(events.last().unwrap()["result"], 7);
+    // One that has ended is told once.
+    assert_eq!(timeout(SOON, agent.events(&path)).await.unwrap().len(), 1);
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn the_tool_that_runs_programs_lists_the_functions_of_its_caller() {
+    let (_home, server) = served().await;
+    let of = |list: &Value, key: &str| {
+        let all = list["tools"].as_array().unwrap();
+        let own =
+            |it: &&Value| it["name"] == "run_program" || it["function"]["name"] == "run_program";
+        all.iter()
+            .find(own)
+            .map(|it| it.pointer(key).unwrap().as_str().unwrap().to_owned())
+            .unwrap()
+    };
+    let agent = server.agent();
+    let openai = good(agent.get("/v1/tools?format=openai_chat").await);
+    let text = of(&openai, "/function/description");
+    assert!(text.contains("Functions:\n"), "{text}");
+    assert!(text.contains("\ncalculate(expression: str)\n"), "{text}");
+    // Neither itself nor more than a few tokens.
+    assert!(!text.contains("\nrun_program(") && text.len() < 8_000, "{text}");
+    // Who may not write has no function that does.
+    let guest = good(agent.get("/v1/tools?format=openai_chat&read_only=true").await);
+    let less =
+        guest["tools"].as_array().unwrap().iter().any(|it| it["function"]["name"] == "run_program");
+    assert!(!less || !of(&guest, "/function/description").contains("\nwrite_file("), "{guest}");
+    assert!(text.contains("\nwrite_file("), "{text}");
+    assert!(server.stop().await.success());
+}

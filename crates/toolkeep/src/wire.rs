@@ -40,7 +40,7 @@ use tool::{Boxed, Clock, Org, Secret, Store};
 
 use crate::cli::LAUNCH;
 use crate::cli::failure::{Exit, Failure};
-use crate::cli::wiring::{Running, Start, Wiring};
+use crate::cli::wiring::{Offers, Running, Start, Wiring};
 use crate::clock::SystemClock;
 use crate::config::{self, Config, Fault, Faults, Latest, Place, ServerConfig};
 use checkpoints::Sealing;
@@ -49,7 +49,7 @@ use credentials::Configured;
 use door::RouterDoor;
 use early::Early;
 use internals::Inside;
-use listen::{bind, grpc_door};
+use listen::{Beside, bind};
 use manifests::Kept;
 use plugged::Plugged;
 use sources::{Ways, Workshop};
@@ -92,8 +92,8 @@ fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure 
 async fn run(start: Start) -> Result<Running, Failure> {
     let early = Early::begin(&start.held);
     let listener = bind(start.listen.then_some(start.config.listen), "--listen").await?;
-    let grpc = bind(start.grpc, "--grpc-listen").await?;
-    let spoken = grpc.as_ref().and_then(|listener| listener.local_addr().ok());
+    let beside = Beside::bind(&start.beside).await?;
+    let listening = beside.addresses();
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let workers = if start.listen { Workers::start() } else { Ok(Workers::here()) };
     let workers = workers.map_err(fault("the threads for connections"))?;
@@ -104,6 +104,11 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
     let app = assemble(&start, early, (keys, store), clock).await?;
     restored(&app).await?;
+    let (doors, ending) = (app.doors.clone(), start.stop.clone());
+    let offers: Offers = Box::new(move |key| {
+        let tools = server::tools_of(&doors, key, ending.clone());
+        tools.map_err(fault("the key that calls run with"))
+    });
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
     match &listener {
         None => app.intake.settled().await,
@@ -126,7 +131,8 @@ async fn run(start: Start) -> Result<Running, Failure> {
                         app.doors.close();
                     };
                     let serve = server::listen(listener, front, &workers, stop.clone());
-                    tokio::join!(serve, streams, grpc_door(&app.doors, grpc, stop.clone()));
+                    let beside = beside.serve(&app.doors, &app.workshop.cluster, stop.clone());
+                    tokio::join!(serve, streams, beside);
                 }
                 None => stop.cancelled().await,
             }
@@ -148,7 +154,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
         drop(held);
         Ok(())
     });
-    Ok(Running { address, grpc: spoken, door, made, ended })
+    Ok(Running { address, beside: listening, door, offers, made, ended })
 }
 
 /// Takes up what waited when the process before ended.

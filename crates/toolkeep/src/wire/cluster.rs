@@ -10,6 +10,7 @@ use nodes::{
 };
 use rustls::pki_types::pem::PemObject as _;
 use server::Keys;
+use tokio::net::TcpListener;
 use tool::node::Nodes;
 use tool::{Clock, Source, Store, Trust};
 
@@ -69,6 +70,11 @@ impl Cluster {
     /// For the doors.
     pub(super) fn registry(&self) -> Arc<dyn Nodes> {
         Arc::clone(&self.registry) as Arc<dyn Nodes>
+    }
+
+    /// Lets nodes connect, for ever.
+    pub(super) async fn accept(&self, listener: TcpListener) {
+        self.registry.accept(listener).await;
     }
 
     /// Takes a new configuration.

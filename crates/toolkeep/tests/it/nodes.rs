@@ -1,5 +1,8 @@
 //! Nodes that joined: a certificate with their id, and nobody else at either end.
 
+mod forwarded;
+mod served;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -212,3 +212,41 @@ async fn an_invitation_is_for_one_node_once_and_a_node_renews_with_its_own_key()
     }
     assert!(server.stop().await.success());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_takes_a_built_in_tools_name_gets_no_call_of_it() {
+    let home = Home::new("version: 1\n");
+    let server = serve(&home).await;
+    let folder = joined(&server, &home, "node-a");
+    let calls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = |name: &str| {
+        let calls = Arc::clone(&calls);
+        Tool::typed(name, move |_: Value| {
+            calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            async { Ok::<_, String>(json!("the node's")) }
+        })
+    };
+    let mut tools = Tools::default();
+    for name in ["calculator", "own"] {
+        tools.add(counted(name)).unwrap();
+    }
+    let key = Secret::new(read(&folder, tls::REGISTRY_KEY).trim().to_owned());
+    let options = Options::default().port(0).node_id("node-a").tls(&folder);
+    let node = Node::start(tools, options.registry(&server.url, Some(key))).await.unwrap();
+    addresses(&home, &[("node-a", node.address())]);
+    let agent = server.agent();
+    let own = once(&agent, "own", |said| said["success"] == true).await;
+    assert_eq!(own["output"], "the node's", "the control: its own name is its own");
+    assert_eq!(calls.load(std::sync::atomic::Ordering::SeqCst), 1);
+    // Through every door the name is the built-in tool's, and the one that came later is told.
+    let said = agent.call("calculator", &json!({"expression": "6*7"})).await;
+    assert!(said.status == 200 && said.body.to_string().contains("42"), "{}", said.body);
+    let body = json!({"tool_name": "calculator", "input": {"expression": "6*7"}, "node_id": "node-a"});
+    let named = agent.post("/cluster-tools/execute", &body).await;
+    assert_ne!(named.body["success"], true, "{}", named.body);
+    assert_eq!(calls.load(std::sync::atomic::Ordering::SeqCst), 1, "a call reached the node");
+    let source = server.owner().source("node.node-a").await.unwrap();
+    assert!(source.to_string().contains("calculator"), "the problem is shown: {source}");
+    node.stop().await;
+    assert!(server.stop().await.success());
+}

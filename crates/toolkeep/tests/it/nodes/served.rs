@@ -28,7 +28,7 @@ impl Machine {
     pub(super) fn new() -> Self {
         let home = Home::with_tools();
         let servers = json!({ "mcpServers": { "child": {
-            "command": child::program(), "args": ["well"],
+            "command": child::program(), "args": ["echo", "said"],
         } } });
         home.write("servers.json", &servers.to_string());
         home.write(
@@ -112,7 +112,9 @@ async fn the_tools_of_a_machine_are_a_nodes_and_run_through_its_own_pipeline() {
     let tools = server.owner().get("/tools/node-a").await.body;
     let names: Vec<_> =
         tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert!(names.iter().any(|name| name.starts_with("node-a.child")), "{names:?}");
+    assert!(names.contains(&"node-a.child.said"), "{names:?}");
+    let said = once(&agent, "node-a.child.said", succeeded).await;
+    assert_eq!(said["output"], "{}", "{said}");
     assert!(names.iter().all(|name| name.starts_with("node-a.")), "{names:?}");
     // The server's own tool of that name is the server's.
     let own = agent.call("calculator", &json!({"expression": "6*7"})).await;

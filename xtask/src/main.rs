@@ -31,6 +31,7 @@ usage: cargo xtask TASK
   generate [--check]           the documents that tests write; --check only compares
   provision                    installs the real programs that tests need, and says where
   bench call [OPTIONS]         what a call costs; `bench call --help` lists the options
+  bench node [--write]         what a call of a node's tool costs, and many nodes
 ";
 
 fn main() -> ExitCode {

@@ -20,6 +20,7 @@ mod lists;
 mod load;
 mod machine;
 mod message;
+mod node;
 mod options;
 mod part;
 mod peers;
@@ -50,6 +51,7 @@ async fn main() -> ExitCode {
         ["math", flags @ ..] => compute::run(flags).await,
         ["policy", flags @ ..] => policy::run(flags).await,
         ["tools", flags @ ..] => tools::run(flags).await,
+        ["node", flags @ ..] => node::run(flags).await,
         ["part", part @ ..] => part::run(part).await,
         ["load", rest @ ..] => perf::load(rest).await,
         _ => Err(options::USAGE.to_owned()),

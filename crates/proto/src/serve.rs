@@ -155,11 +155,7 @@ pub async fn serve(
 ///
 /// # Errors
 /// Where the listener breaks.
-pub async fn serve_on(
-    tools: Arc<dyn Tools>,
-    on: On,
-    stop: CancellationToken,
-) -> io::Result<()> {
+pub async fn serve_on(tools: Arc<dyn Tools>, on: On, stop: CancellationToken) -> io::Result<()> {
     let (health, health_service) = tonic_health::server::health_reporter();
     for service in SERVICES {
         health.set_service_status(service, tonic_health::ServingStatus::Serving).await;

@@ -89,8 +89,11 @@ impl Forwarder {
         let line = &self.0.runtime;
         if progress.wanted() {
             let call_id = String::new();
-            let mut request =
-                Request::new(CallRequest { call_id, tool_name: tool_name.clone(), input: input.clone() });
+            let mut request = Request::new(CallRequest {
+                call_id,
+                tool_name: tool_name.clone(),
+                input: input.clone(),
+            });
             request.set_timeout(within);
             match line.node().call(request).await {
                 Ok(events) => return followed(events.into_inner(), &progress).await,

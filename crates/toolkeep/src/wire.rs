@@ -276,7 +276,8 @@ async fn ways(
     let tokens = Arc::new(Sealed::new(Arc::clone(store), &tokens, "upstream tokens"));
     let (store, clock) = (Arc::clone(store), Arc::clone(clock));
     let at = (Arc::clone(&store), Arc::clone(&clock));
-    let authority = cluster::authority(keys, &clock).await;
+    let authority =
+        cluster::authority(keys, start.config.nodes.authority_file.as_deref(), &clock).await;
     let cluster = Cluster::open(&start.config.nodes, at, (&egress, authority)).await?;
     let data = start.held.data();
     let plugged =

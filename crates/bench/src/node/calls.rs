@@ -140,11 +140,7 @@ async fn register(at: SocketAddr, folder: &Path) -> Result<(), String> {
 }
 
 /// Calls in a second, and how long each took.
-async fn slice(
-    to: &Way,
-    callers: usize,
-    lasts: Duration,
-) -> Result<(f64, Histogram), String> {
+async fn slice(to: &Way, callers: usize, lasts: Duration) -> Result<(f64, Histogram), String> {
     let start = Arc::new(Barrier::new(callers));
     let mut running = tokio::task::JoinSet::new();
     for _ in 0..callers {

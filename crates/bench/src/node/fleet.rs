@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use catalog::Catalog;
 use guard::egress::{Egress, EgressSettings};
 use intake::{Intake, Sourced, Times};
 use nodes::{Addresses, Registry};
@@ -21,6 +22,8 @@ pub(super) struct Fleet {
     pub(super) tools: usize,
     /// From a registration's answer until the catalog with it is there.
     pub(super) swaps: Vec<Duration>,
+    /// All shelves to one catalog: what of that is work.
+    pub(super) merges: Vec<Duration>,
     /// A tool's name to the address of its node.
     pub(super) resolves: Vec<Duration>,
     /// MiB for registry, sources and catalog.
@@ -63,7 +66,9 @@ pub(super) async fn measured(sizes: &Sizes) -> Result<Fleet, String> {
             put.map_err(|error| error.to_string())?;
         }
     }
-    let url = |node| (format!("node-{node}"), format!("https://10.0.{}.{}:50051", node / 250, node % 250 + 1));
+    let url = |node| {
+        (format!("node-{node}"), format!("https://10.0.{}.{}:50051", node / 250, node % 250 + 1))
+    };
     let nodes = (0..sizes.nodes).map(url).collect();
     registry.set_addresses(Addresses { nodes, ..Addresses::default() });
     let sourced = |source| Sourced {
@@ -95,9 +100,17 @@ pub(super) async fn measured(sizes: &Sizes) -> Result<Fleet, String> {
         swaps.push(begun.elapsed());
     }
     swaps.sort_unstable();
+    let catalog = intake.catalog();
+    let merge = |_| {
+        let (shelves, begun) = (catalog.shelves().to_vec(), Instant::now());
+        drop(std::hint::black_box(Catalog::merge(0, shelves)));
+        begun.elapsed()
+    };
+    let mut merges: Vec<_> = (0..sizes.swaps).map(merge).collect();
+    merges.sort_unstable();
     let resolves = resolves(sizes, &registry, &intake)?;
     intake.close().await;
-    Ok(Fleet { nodes: sizes.nodes, tools, swaps, resolves, memory })
+    Ok(Fleet { nodes: sizes.nodes, tools, swaps, merges, resolves, memory })
 }
 
 /// As `/resolve` does it: the name's entry, its node, where that is.

@@ -55,10 +55,14 @@ fn of(times: &[Duration], percent: usize) -> Duration {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{HEAD}\nMachine: {}.\n", self.machine)?;
-        writeln!(f, "| callers | straight, calls/s | through, calls/s | ratio | to be | straight p50 | through p50 | through p99 |")?;
+        writeln!(
+            f,
+            "| callers | straight, calls/s | through, calls/s | ratio | to be | straight p50 | through p50 | through p99 |"
+        )?;
         writeln!(f, "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")?;
         for Row { callers, straight, through } in &self.calls {
-            let rates = |all: &[(f64, Histogram)]| median(all.iter().map(|(rate, _)| *rate).collect());
+            let rates =
+                |all: &[(f64, Histogram)]| median(all.iter().map(|(rate, _)| *rate).collect());
             let pairs = straight.iter().zip(through);
             let ratio = median(pairs.map(|((one, _), (other, _))| other / one.max(1e-9)).collect());
             let goal = if *callers == 16 { "≥ 0.5" } else { "–" };
@@ -73,12 +77,24 @@ impl fmt::Display for Report {
                 ms(served.quantile(0.99)),
             )?;
         }
-        let Fleet { nodes, tools, swaps, resolves, memory } = &self.fleet;
+        let Fleet { nodes, tools, swaps, merges, resolves, memory } = &self.fleet;
         writeln!(f, "\n## {nodes} nodes with {tools} tools\n")?;
-        writeln!(f, "Simulated: registry, sources, catalog and resolver are the product's, the machines are not there.\n")?;
+        writeln!(
+            f,
+            "Simulated: registry, sources, catalog and resolver are the product's, the machines are not there.\n"
+        )?;
         writeln!(f, "| what | figure | to be |\n| --- | ---: | ---: |")?;
-        writeln!(f, "| a shelf swapped in, median | {} | < 5 ms |", ms(of(swaps, 50)))?;
-        writeln!(f, "| a shelf swapped in, longest | {} | – |", ms(of(swaps, 100)))?;
+        writeln!(
+            f,
+            "| a shelf swapped in: all shelves merged, median | {} | < 5 ms |",
+            ms(of(merges, 50))
+        )?;
+        writeln!(
+            f,
+            "| from a registration's answer until it is listed, median | {} | – |",
+            ms(of(swaps, 50))
+        )?;
+        writeln!(f, "| … longest | {} | – |", ms(of(swaps, 100)))?;
         writeln!(f, "| a name resolved, median | {} | – |", ms(of(resolves, 50)))?;
         writeln!(f, "| a name resolved, 99 of 100 within | {} | < 1 ms |", ms(of(resolves, 99)))?;
         writeln!(f, "| memory of registry, sources and catalog | {memory:.0} MiB | < 500 MB |")

@@ -127,8 +127,7 @@ impl World {
     async fn start(&mut self, node: usize) {
         let at = at(node, self.port);
         let id = NODES[node].0;
-        self.machines[node] =
-            Some(Machine::start(id, at, &self.authority, &self.effects).await);
+        self.machines[node] = Some(Machine::start(id, at, &self.authority, &self.effects).await);
     }
 
     /// Does something to a node, and takes it back.
@@ -224,7 +223,11 @@ async fn while_nodes_come_and_go_every_call_has_one_outcome_and_no_effect_is_twi
     }
     // What failed before Kubernetes was asked for the first time is nobody's fault.
     let begun = Instant::now();
-    world.wrong.lock().unwrap().extend((0..NODES.len()).map(|node| (node, begun - RECOVERY, Some(begun))));
+    world
+        .wrong
+        .lock()
+        .unwrap()
+        .extend((0..NODES.len()).map(|node| (node, begun - RECOVERY, Some(begun))));
     let most = calls();
     let mut callers = JoinSet::new();
     for each in 0..CALLERS {
@@ -237,7 +240,8 @@ async fn while_nodes_come_and_go_every_call_has_one_outcome_and_no_effect_is_twi
                     return all;
                 }
                 // One in four is for a node that it names.
-                let pinned = ((number + each) % 4 == 0).then(|| usize::try_from(number / 4 % 3).unwrap());
+                let pinned =
+                    ((number + each) % 4 == 0).then(|| usize::try_from(number / 4 % 3).unwrap());
                 all.push(one(&work, number, pinned).await);
             }
         });
@@ -262,7 +266,9 @@ async fn while_nodes_come_and_go_every_call_has_one_outcome_and_no_effect_is_twi
     }
     assert!(turn >= kinds.len(), "every fault was there: {turn}");
     judge(&all, &world);
-    println!("| fault | times | called again after, median | longest |\n| --- | ---: | ---: | ---: |");
+    println!(
+        "| fault | times | called again after, median | longest |\n| --- | ---: | ---: | ---: |"
+    );
     for (kind, mut times) in table {
         times.sort_unstable();
         let (median, longest) = (times[times.len() / 2], times[times.len() - 1]);
@@ -326,5 +332,8 @@ fn judge(all: &[Ended], world: &World) {
     assert_eq!(made.len(), all.len(), "every call ended once");
     assert!(effects.keys().all(|number| made.contains(number)), "an effect that nobody asked for");
     assert!(good > failed * 10, "{good} good, {failed} failed");
-    println!("{} calls: {good} acknowledged, {failed} failed with their node, 0 twice, 0 elsewhere", all.len());
+    println!(
+        "{} calls: {good} acknowledged, {failed} failed with their node, 0 twice, 0 elsewhere",
+        all.len()
+    );
 }

@@ -1,5 +1,6 @@
 //! `toolkeep node`.
 
+mod authority;
 mod called;
 mod forward;
 mod join;
@@ -20,6 +21,7 @@ pub(super) enum Node {
     List(List),
     Invite(Invite),
     Join(join::Join),
+    Authority(authority::Authority),
     Serve(serve::Serve),
     Forward(forward::Forward),
 }
@@ -30,6 +32,7 @@ impl Node {
             Self::List(command) => command.run(context, ui).await,
             Self::Invite(command) => command.run(context, ui).await,
             Self::Join(command) => command.run(context, ui).await,
+            Self::Authority(command) => command.run(context, ui),
             Self::Serve(command) => command.run(context, ui).await,
             Self::Forward(command) => command.run(context, ui).await,
         }

@@ -45,7 +45,8 @@ pub struct Listening {
 }
 
 /// From a key to what its owner may call.
-pub type Offers = Box<dyn Fn(&Secret) -> Result<Arc<dyn proto::serve::Tools>, Failure> + Send + Sync>;
+pub type Offers =
+    Box<dyn Fn(&Secret) -> Result<Arc<dyn proto::serve::Tools>, Failure> + Send + Sync>;
 
 /// What a server is started with.
 #[derive(Debug, Clone)]

@@ -77,6 +77,8 @@ pub struct NodesConfig {
     pub kubernetes: Option<KubernetesConfig>,
     /// The MongoDB in which servers share the registry. The URL may hold a password.
     pub mongodb: Option<Secret>,
+    /// Holds the authority that signs for nodes; the server's own where there is none.
+    pub authority_file: Option<PathBuf>,
     /// How far they are trusted.
     pub trust: Trust,
 }
@@ -103,6 +105,7 @@ impl Default for NodesConfig {
             addresses: nodes::Addresses::default(),
             kubernetes: None,
             mongodb: None,
+            authority_file: None,
             trust: Trust::Full,
         }
     }

@@ -115,7 +115,9 @@ impl Registry {
             [("rules", rules.len(), RULES), ("definitions", definitions.len(), MOST)]
         {
             if count > most {
-                return Err(RegistryError(format!("`{what}` has {count} entries; {most} are allowed")));
+                return Err(RegistryError(format!(
+                    "`{what}` has {count} entries; {most} are allowed"
+                )));
             }
         }
         for (at, rule) in rules.iter().enumerate() {

@@ -344,7 +344,8 @@ async fn another_status_has_the_text_of_spec_0() {
 
 #[tokio::test]
 async fn a_module_that_sends_a_call_to_another_one_is_not_followed() {
-    let other = Server::start(vec![Answer::json(&json!({ "success": true, "result": "other" }))]).await;
+    let other =
+        Server::start(vec![Answer::json(&json!({ "success": true, "result": "other" }))]).await;
     let to = format!("{}/execute", other.url());
     for status in [301, 302, 307, 308] {
         let error = call(Answer::Elsewhere(status, to.clone())).await.unwrap_err();

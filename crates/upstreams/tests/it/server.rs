@@ -87,9 +87,8 @@ async fn serve(mut stream: TcpStream, script: Arc<Mutex<Vec<Answer>>>, log: Arc<
                 stream.write_all((head + &body).as_bytes()).await.unwrap();
             }
             Answer::Elsewhere(status, to) => {
-                let head = format!(
-                    "HTTP/1.1 {status} X\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n"
-                );
+                let head =
+                    format!("HTTP/1.1 {status} X\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n");
                 stream.write_all(head.as_bytes()).await.unwrap();
             }
             Answer::Hang => std::future::pending().await,

@@ -28,7 +28,12 @@ pub(super) struct Called {
     listen: Option<SocketAddr>,
     /// Connect to the server instead, where it waits for nodes (`serve --node-listen`), so that this
     /// machine needs no open port. Wants `--tls`.
-    #[arg(long, env = "TOOLKEEP_NODE_CONNECT", value_name = "HOST:PORT", conflicts_with = "listen")]
+    #[arg(
+        long,
+        env = "TOOLKEEP_NODE_CONNECT",
+        value_name = "HOST:PORT",
+        conflicts_with = "listen"
+    )]
     connect: Option<String>,
 }
 

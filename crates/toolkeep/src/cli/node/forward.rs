@@ -29,8 +29,7 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  toolkeep node forward node-abc123 --registry functions.yaml --socket /run/toolkeep/runtime.sock \\
-    --tls node --connect tools.example:50052 --url https://tools.example")]
+  toolkeep node forward node-abc123 --registry functions.yaml --socket runtime.sock --tls node")]
 pub(in crate::cli) struct Forward {
     #[command(flatten)]
     called: Called,

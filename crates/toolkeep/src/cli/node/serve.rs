@@ -112,8 +112,7 @@ impl Serve {
         match &self.socket {
             Some(path) => {
                 let told = json!({"node_id": id, "socket": path, "tools": tools.len()});
-                let text =
-                    || format!("{id} serves {} tools on {}", tools.len(), path.display());
+                let text = || format!("{id} serves {} tools on {}", tools.len(), path.display());
                 ui.answer(&told, text)?;
             }
             None => self.called.told(&node, tools.len(), ui)?,

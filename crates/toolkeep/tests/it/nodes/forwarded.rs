@@ -79,7 +79,11 @@ async fn valid_calls_reach_the_runtime_and_all_others_are_refused_with_the_reaso
     }
     assert!(log().contains("rulez"), "{}", log());
     assert_eq!(once(&agent, "disk_free", |said| said["success"] == true).await["success"], true);
-    home.write("functions.yaml", &FUNCTIONS.replace("deny: [disk_wipe], reason: disks stay as they are", "allow: [disk_wipe]"));
+    home.write(
+        "functions.yaml",
+        &FUNCTIONS
+            .replace("deny: [disk_wipe], reason: disks stay as they are", "allow: [disk_wipe]"),
+    );
     let said = once(&agent, "disk_wipe", |said| said["success"] == true).await;
     assert_eq!(said["output"], json!({"ran": "disk_wipe"}), "{said}");
     // The runtime goes away and comes back: told, and well again without a word.

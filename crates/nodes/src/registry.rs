@@ -101,13 +101,11 @@ impl Registry {
     /// Takes calls to nodes over the connections that they make here, for ever: each must show its
     /// certificate. What the operator wrote down of a node goes before.
     pub async fn accept(&self, listener: TcpListener) {
-        match self.shared.lines.tls() {
-            Some(tls) => Arc::clone(&self.shared.lines.dialled).accept(listener, tls).await,
-            None => {
-                tracing::error!("this server has no authority for nodes: none can connect");
-                std::future::pending().await
-            }
-        }
+        let Some(tls) = self.shared.lines.tls() else {
+            tracing::error!("this server has no authority for nodes: none can connect");
+            return std::future::pending().await;
+        };
+        Arc::clone(&self.shared.lines.dialled).accept(listener, tls).await;
     }
 
     /// Changes when a node is known that was not.

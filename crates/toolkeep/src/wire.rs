@@ -104,11 +104,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
     let app = assemble(&start, early, (keys, store), clock).await?;
     restored(&app).await?;
-    let (doors, ending) = (app.doors.clone(), start.stop.clone());
-    let offers: Offers = Box::new(move |key| {
-        let tools = server::tools_of(&doors, key, ending.clone());
-        tools.map_err(fault("the key that calls run with"))
-    });
+    let offers = offers(&app.doors, &start.stop);
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
     match &listener {
         None => app.intake.settled().await,
@@ -155,6 +151,15 @@ async fn run(start: Start) -> Result<Running, Failure> {
         Ok(())
     });
     Ok(Running { address, beside: listening, door, offers, made, ended })
+}
+
+/// What the owner of a key may call.
+fn offers(doors: &Doors, stop: &CancellationToken) -> Offers {
+    let (doors, stop) = (doors.clone(), stop.clone());
+    Box::new(move |key| {
+        let tools = server::tools_of(&doors, key, stop.clone());
+        tools.map_err(fault("the key that calls run with"))
+    })
 }
 
 /// Takes up what waited when the process before ended.

@@ -126,8 +126,8 @@ impl Serve {
 
     /// Where else it listens; in plaintext on this machine alone.
     fn beside(&self) -> Result<Places, Failure> {
-        let plaintext = [self.grpc_listen, self.plain_listen];
-        for address in plaintext.into_iter().flatten().filter(|at| !at.ip().is_loopback()) {
+        let mut plaintext = [self.grpc_listen, self.plain_listen].into_iter().flatten();
+        if let Some(address) = plaintext.find(|at| !at.ip().is_loopback()) {
             let message = format!("`{address}` is open to the network, and this is plaintext");
             return Err(Failure::new(Exit::Usage, message).fix("listen on 127.0.0.1"));
         }

@@ -148,24 +148,19 @@ pub(super) async fn authority(
     clock: &Arc<dyn Clock>,
 ) -> Option<Authority> {
     let read = async || -> Result<Authority, String> {
-        let kept: KeptAuthority = match file {
-            Some(path) => {
-                let named =
-                    |error: &dyn std::fmt::Display| format!("`{}`: {error}", path.display());
-                let mut text = String::new();
-                let read = File::open(path);
-                let read =
-                    read.and_then(|file| file.take(AUTHORITY_FILE).read_to_string(&mut text));
-                read.map_err(|error| named(&error))?;
-                serde_json::from_str(&text).map_err(|error| named(&error))?
-            }
-            None => {
-                let fresh = Authority::make(clock.wall()).map_err(|error| error.to_string())?;
-                let fresh = serde_json::to_string(&fresh).map_err(|error| error.to_string())?;
-                let kept = keys.once_made(AUTHORITY, fresh).await;
-                let kept = kept.map_err(|error| error.message().to_owned())?;
-                serde_json::from_str(kept.open()).map_err(|error| error.to_string())?
-            }
+        let kept: KeptAuthority = if let Some(path) = file {
+            let named = |error: String| format!("`{}`: {error}", path.display());
+            let mut text = String::new();
+            let read = File::open(path);
+            let read = read.and_then(|file| file.take(AUTHORITY_FILE).read_to_string(&mut text));
+            read.map_err(|error| named(error.to_string()))?;
+            serde_json::from_str(&text).map_err(|error| named(error.to_string()))?
+        } else {
+            let fresh = Authority::make(clock.wall()).map_err(|error| error.to_string())?;
+            let fresh = serde_json::to_string(&fresh).map_err(|error| error.to_string())?;
+            let kept = keys.once_made(AUTHORITY, fresh).await;
+            let kept = kept.map_err(|error| error.message().to_owned())?;
+            serde_json::from_str(kept.open()).map_err(|error| error.to_string())?
         };
         Authority::open(&kept).map_err(|error| error.to_string())
     };

@@ -1,5 +1,6 @@
 //! How a node is called and where it registers: what `node serve` and `node forward` have in common.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -76,7 +77,8 @@ impl Called {
             let how = if address.is_some() { "is called at" } else { "connects to" };
             let mut text = format!("{} {how} {place} with {tools} tools", self.node_id);
             for (name, why) in &refused {
-                text += &format!("\n  {name} was not taken, and is tried again: {why}");
+                let _infallible =
+                    write!(text, "\n  {name} was not taken, and is tried again: {why}");
             }
             text
         })

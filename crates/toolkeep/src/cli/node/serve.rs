@@ -109,29 +109,37 @@ impl Serve {
         };
         let node = Node::offer(Arc::new(Door(Arc::clone(&named))), tools.clone(), options);
         let node = node.await.map_err(unstarted)?;
-        match &self.socket {
-            Some(path) => {
-                let told = json!({"node_id": id, "socket": path, "tools": tools.len()});
-                let text = || format!("{id} serves {} tools on {}", tools.len(), path.display());
-                ui.answer(&told, text)?;
-            }
-            None => self.called.told(&node, tools.len(), ui)?,
-        }
-        loop {
-            tokio::select! {
-                () = signals.any() => break,
-                () = tokio::time::sleep(LOOK) => {}
-            }
-            let now = named.described().await?;
-            if now != tools {
-                node.set(now.clone()).await;
-                tools = now;
-            }
+        self.told(&node, tools.len(), ui)?;
+        tokio::select! {
+            followed = follow(&named, &node, &mut tools) => return followed,
+            () = signals.any() => {}
         }
         tracing::info!("stopping; once more ends at once");
         tokio::select! {
             () = node.stop() => Ok(()),
             () = signals.any() => Err(Failure::new(Exit::Failed, "ended before the calls that ran")),
+        }
+    }
+}
+
+impl Serve {
+    /// Says that the node is there.
+    fn told(&self, node: &Node, tools: usize, ui: &mut Ui) -> Result<(), Failure> {
+        let Some(path) = &self.socket else { return self.called.told(node, tools, ui) };
+        let id = &self.called.node_id;
+        let told = json!({"node_id": id, "socket": path, "tools": tools});
+        ui.answer(&told, || format!("{id} serves {tools} tools on {}", path.display()))
+    }
+}
+
+/// Registers what comes and takes back what goes; ends only where the tools cannot be listed.
+async fn follow(named: &Named, node: &Node, tools: &mut Vec<Described>) -> Result<(), Failure> {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let now = named.described().await?;
+        if now != *tools {
+            node.set(now.clone()).await;
+            *tools = now;
         }
     }
 }
@@ -193,13 +201,11 @@ impl Tools for Door {
 
     fn call(&self, asked: Asked) -> Boxed<Result<Said, Status>> {
         let own = asked.tool_name.strip_prefix(&self.0.prefix).filter(|name| self.0.offers(name));
-        match own.map(str::to_owned) {
-            Some(tool_name) => self.0.calls.call(Asked { tool_name, ..asked }),
-            None => {
-                let error = format!("Tool '{}' not found.", asked.tool_name);
-                Box::pin(std::future::ready(Ok(Said { error, ..Said::default() })))
-            }
+        if let Some(tool_name) = own.map(str::to_owned) {
+            return self.0.calls.call(Asked { tool_name, ..asked });
         }
+        let error = format!("Tool '{}' not found.", asked.tool_name);
+        Box::pin(std::future::ready(Ok(Said { error, ..Said::default() })))
     }
 
     fn node_id(&self) -> String {

@@ -106,10 +106,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
     restored(&app).await?;
     let offers = offers(&app.doors, &start.stop);
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
-    match &listener {
-        None => app.intake.settled().await,
-        Some(_) => drop(tokio::time::timeout(SETTLE, app.intake.settled()).await),
-    }
+    settled(&app, listener.is_some()).await;
     let stop = start.stop.clone();
     unmet(&app);
     let tasks = TaskTracker::new();
@@ -151,6 +148,15 @@ async fn run(start: Start) -> Result<Running, Failure> {
         Ok(())
     });
     Ok(Running { address, beside: listening, door, offers, made, ended })
+}
+
+/// Waits for the sources; where somebody may come meanwhile, not for long.
+async fn settled(app: &App, listens: bool) {
+    if listens {
+        drop(tokio::time::timeout(SETTLE, app.intake.settled()).await);
+    } else {
+        app.intake.settled().await;
+    }
 }
 
 /// What the owner of a key may call.

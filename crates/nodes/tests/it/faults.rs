@@ -63,7 +63,7 @@ struct Ended {
     number: u64,
     pinned: Option<usize>,
     began: Instant,
-    ended: Instant,
+    over: Instant,
     /// The node that says it ran it, or whether it may have been sent, and why not.
     outcome: Result<String, (Sent, String)>,
 }
@@ -185,7 +185,7 @@ async fn one(
         assert_eq!(value["n"], number, "the answer is to another call");
         value["by"].as_str().unwrap().to_owned()
     });
-    Ended { number, pinned, began, ended: Instant::now(), outcome }
+    Ended { number, pinned, began, over: Instant::now(), outcome }
 }
 
 /// Until a call for that node is answered by it.
@@ -207,7 +207,6 @@ async fn well(
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "how many calls a run makes")]
 fn calls() -> u64 {
     if std::env::var_os("TOOLKEEP_DEEP").is_some() { 100_000 } else { 20_000 }
 }
@@ -309,7 +308,7 @@ fn judge(all: &[Ended], world: &World) {
         let near = |node: Option<usize>| {
             wrong.iter().any(|(victim, from, to)| {
                 node.is_none_or(|node| node == *victim)
-                    && *from <= call.ended
+                    && *from <= call.over
                     && to.is_none_or(|to| call.began <= to)
             })
         };

@@ -1,5 +1,6 @@
 //! `toolkeep node forward`: what stands before a privileged runtime.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -122,7 +123,6 @@ async fn who_calls_a_forwarder_straight_gets_no_further() {
     assert_eq!((good.success, good.output), (true, json!({"ran": "disk_free"})));
     assert_eq!(ran.load(Ordering::SeqCst), 1);
     // Only the socket's owner and group reach the runtime.
-    use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(home.path("runtime.sock")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o660);
     // Plaintext beyond the loopback is refused, as is a file with a fault.

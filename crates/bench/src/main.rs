@@ -1,8 +1,6 @@
-//! What things cost: run as `cargo xtask bench call`, `formats`, `policy`, `tools`, `math` and others.
-//!
-//! One program plays every part but Toolkeep's own: the MCP server behind, the bare proxy beside, the
-//! callers in front. Lists and decisions are measured within the program; of a call what is measured is
-//! what is shipped.
+//! What things cost: run as `cargo xtask bench call`, `formats`, `policy`, `tools`, `node` and others.
+//! One program plays every part but Toolkeep's own: servers behind, the proxy beside, callers in front.
+//! Lists and decisions are measured within the program; of a call what is measured is what is shipped.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,

@@ -21,7 +21,6 @@ mod unusable;
 mod webhook;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use builtins::Cages;
 use gateway::{Bounds, Gateway, Options};
@@ -40,7 +39,7 @@ use tool::{Boxed, Clock, Org, Secret, Store};
 
 use crate::cli::LAUNCH;
 use crate::cli::failure::{Exit, Failure};
-use crate::cli::wiring::{Offers, Running, Start, Wiring};
+use crate::cli::wiring::{Running, Start, Wiring};
 use crate::clock::SystemClock;
 use crate::config::{self, Config, Fault, Faults, Latest, Place, ServerConfig};
 use checkpoints::Sealing;
@@ -49,14 +48,10 @@ use credentials::Configured;
 use door::RouterDoor;
 use early::Early;
 use internals::Inside;
-use listen::{Beside, bind};
+use listen::{Beside, bind, offers, settled};
 use manifests::Kept;
 use plugged::Plugged;
 use sources::{Ways, Workshop};
-
-/// How long a server that listens waits for its sources before it says so. One that takes longer comes
-/// when it comes: it does not hold up the others.
-const SETTLE: Duration = Duration::from_secs(1);
 
 /// Rules for tools that are not there, of which so many are told.
 const UNMET: usize = 20;
@@ -106,7 +101,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
     restored(&app).await?;
     let offers = offers(&app.doors, &start.stop);
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
-    settled(&app, listener.is_some()).await;
+    settled(&app.intake, listener.is_some()).await;
     let stop = start.stop.clone();
     unmet(&app);
     let tasks = TaskTracker::new();
@@ -148,24 +143,6 @@ async fn run(start: Start) -> Result<Running, Failure> {
         Ok(())
     });
     Ok(Running { address, beside: listening, door, offers, made, ended })
-}
-
-/// Waits for the sources; where somebody may come meanwhile, not for long.
-async fn settled(app: &App, listens: bool) {
-    if listens {
-        drop(tokio::time::timeout(SETTLE, app.intake.settled()).await);
-    } else {
-        app.intake.settled().await;
-    }
-}
-
-/// What the owner of a key may call.
-fn offers(doors: &Doors, stop: &CancellationToken) -> Offers {
-    let (doors, stop) = (doors.clone(), stop.clone());
-    Box::new(move |key| {
-        let tools = server::tools_of(&doors, key, stop.clone());
-        tools.map_err(fault("the key that calls run with"))
-    })
 }
 
 /// Takes up what waited when the process before ended.

@@ -101,13 +101,9 @@ pub struct KubernetesConfig {
 impl Default for NodesConfig {
     /// None is known, and each is trusted, as modules are: it has a key of its own.
     fn default() -> Self {
-        Self {
-            addresses: nodes::Addresses::default(),
-            kubernetes: None,
-            mongodb: None,
-            authority_file: None,
-            trust: Trust::Full,
-        }
+        let addresses = nodes::Addresses::default();
+        let (kubernetes, mongodb, authority_file) = (None, None, None);
+        Self { addresses, kubernetes, mongodb, authority_file, trust: Trust::Full }
     }
 }
 

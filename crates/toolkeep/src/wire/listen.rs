@@ -1,15 +1,40 @@
 //! The sockets.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use intake::Intake;
 use server::Doors;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tool::Secret;
 
 use super::cluster::Cluster;
+use super::fault;
 use crate::cli::failure::{Exit, Failure};
-use crate::cli::wiring::{Listening, Places};
+use crate::cli::wiring::{Listening, Offers, Places};
+
+/// How long a server that listens waits for its sources before it says so. One that takes longer comes
+/// when it comes: it does not hold up the others.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// What the owner of a key may call.
+pub(super) fn offers(doors: &Doors, stop: &CancellationToken) -> Offers {
+    let (doors, stop) = (doors.clone(), stop.clone());
+    Box::new(move |key| {
+        let tools = server::tools_of(&doors, key, stop.clone());
+        tools.map_err(fault("the key that calls run with"))
+    })
+}
+
+/// Waits for the sources; where somebody may come meanwhile, not for long.
+pub(super) async fn settled(intake: &Intake, listens: bool) {
+    if listens {
+        drop(tokio::time::timeout(SETTLE, intake.settled()).await);
+    } else {
+        intake.settled().await;
+    }
+}
 
 /// The configuration has refused addresses that others can reach, unless TLS ends in front of them.
 pub(super) async fn bind(

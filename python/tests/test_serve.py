@@ -152,3 +152,20 @@ def test_calls_that_run_are_waited_for_at_the_end(tools):
     caller.join(10)
     stopper.join(10)
     assert answers[0]["output"] == "done"
+
+
+def test_on_a_socket_only_its_owner_and_group_call_and_no_port_is_open(tools, tmp_path):
+    path = tmp_path / "runtime.sock"
+    node = Node(0, tools=tools, socket=str(path)).start()
+    try:
+        assert node.port == 0
+        assert path.stat().st_mode & 0o777 == 0o660
+        with grpc.insecure_channel(f"unix:{path}") as channel:
+            stub = rpc_service_pb2_grpc.ToolExecutorStub(channel)
+            asked = rpc_service_pb2.CallFunctionRequest(
+                tool_name="reverse_text", input=b'{"text": "ab"}'
+            )
+            answer = stub.CallFunction(asked, timeout=10)
+        assert (answer.success, json.loads(answer.output)) == (True, {"result": "ba"})
+    finally:
+        node.stop(0)

@@ -30,7 +30,7 @@ usage: cargo xtask TASK
   tidy                         what no compiler checks: arrows, sizes, forgotten files
   generate [--check]           the documents that tests write; --check only compares
   provision                    installs the real programs that tests need, and says where
-  bench call [OPTIONS]         what a call costs; `bench call --help` lists the options
+  bench call|node [OPTIONS]    what a call costs, or one of a node's tool; `bench call --help`
 ";
 
 fn main() -> ExitCode {

@@ -1,8 +1,6 @@
-//! What things cost: run as `cargo xtask bench call`, `formats`, `policy`, `tools`, `math` and others.
-//!
-//! One program plays every part but Toolkeep's own: the MCP server behind, the bare proxy beside, the
-//! callers in front. Lists and decisions are measured within the program; of a call what is measured is
-//! what is shipped.
+//! What things cost: run as `cargo xtask bench call`, `formats`, `policy`, `tools`, `node` and others.
+//! One program plays every part but Toolkeep's own: servers behind, the proxy beside, callers in front.
+//! Lists and decisions are measured within the program; of a call what is measured is what is shipped.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -20,6 +18,7 @@ mod lists;
 mod load;
 mod machine;
 mod message;
+mod node;
 mod options;
 mod part;
 mod peers;
@@ -50,6 +49,7 @@ async fn main() -> ExitCode {
         ["math", flags @ ..] => compute::run(flags).await,
         ["policy", flags @ ..] => policy::run(flags).await,
         ["tools", flags @ ..] => tools::run(flags).await,
+        ["node", flags @ ..] => node::run(flags).await,
         ["part", part @ ..] => part::run(part).await,
         ["load", rest @ ..] => perf::load(rest).await,
         _ => Err(options::USAGE.to_owned()),

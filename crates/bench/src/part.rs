@@ -1,6 +1,7 @@
 //! The parts around the product, each a process of its own: `bench part NAME …`.
 
 mod bytes;
+mod node;
 mod pass;
 mod upstream;
 
@@ -20,6 +21,7 @@ pub(crate) async fn run(words: &[&str]) -> Result<(), String> {
             let to = to.parse().map_err(|_| format!("`{to}` is no address"))?;
             pass::run(listen().await?, to).await
         }
+        ["node"] => node::run(listen().await?).await,
         ["bytes", file] => bytes::run(listen().await?, file).await,
         _ => Err(format!("`{}` is no part", words.join(" "))),
     }

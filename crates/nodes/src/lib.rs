@@ -6,6 +6,7 @@
 mod addresses;
 mod answer;
 mod authority;
+mod dialled;
 mod execute;
 mod input_spec;
 mod keep;

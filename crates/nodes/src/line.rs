@@ -13,6 +13,7 @@ use rustls::pki_types::ServerName;
 use tokio::runtime::Handle;
 use tool::node::Unresolved;
 
+use crate::dialled::Dialled;
 use crate::{Addresses, Kubernetes};
 
 /// Time for one connection.
@@ -24,6 +25,8 @@ pub(crate) struct Lines {
     pub(crate) addresses: ArcSwap<Addresses>,
     /// Who knows where the nodes are that the operator did not write down.
     pub(crate) found: OnceLock<Arc<Kubernetes>>,
+    /// Nodes that dial.
+    pub(crate) dialled: Arc<Dialled>,
     egress: Egress,
     /// What is shown to nodes over TLS, and whom to believe; `None` where there is no authority.
     tls: OnceLock<Arc<ClientConfig>>,
@@ -37,7 +40,8 @@ impl Lines {
     pub(crate) fn new(egress: Egress) -> Self {
         let (addresses, open) = (ArcSwap::default(), Mutex::default());
         let (found, tls) = (OnceLock::new(), OnceLock::new());
-        Self { addresses, found, egress, tls, open, runtime: Handle::current() }
+        let (dialled, runtime) = (Arc::default(), Handle::current());
+        Self { addresses, found, dialled, egress, tls, open, runtime }
     }
 
     /// Where a node is: the operator's word first, then Kubernetes'.
@@ -51,6 +55,17 @@ impl Lines {
         }
     }
 
+    /// What is shown to nodes over TLS.
+    pub(crate) fn tls(&self) -> Option<Arc<ClientConfig>> {
+        self.tls.get().cloned()
+    }
+
+    /// The line over a connection that the node made, unless the operator wrote down where it is.
+    pub(crate) fn dialled(&self, node: &str) -> Option<Line> {
+        let written = self.addresses.load().nodes.contains_key(node);
+        if written { None } else { self.dialled.to(node) }
+    }
+
     /// From here on nodes are called over TLS as well; the first time alone.
     pub(crate) fn over_tls(&self, tls: Arc<ClientConfig>) {
         drop(self.tls.set(tls));
@@ -58,6 +73,9 @@ impl Lines {
 
     /// The line to a node, as its address is now. One to an address that it no longer has is dropped.
     pub(crate) fn to(&self, node: &str) -> Result<Line, Unresolved> {
+        if let Some(line) = self.dialled(node) {
+            return Ok(line);
+        }
         let origin = self.origin(node)?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, line)) = open.get(node)

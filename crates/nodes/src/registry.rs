@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use guard::egress::Egress;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tool::node::{
     Beat, Certified, NodeFault, NodeState, NodeTool, Nodes, Speaks, Stale, Unresolved,
@@ -95,6 +96,16 @@ impl Registry {
     /// must run [`Kubernetes::follow`].
     pub fn find_by(&self, kubernetes: Arc<Kubernetes>) {
         drop(self.shared.lines.found.set(kubernetes));
+    }
+
+    /// Takes calls to nodes over the connections that they make here, for ever: each must show its
+    /// certificate. What the operator wrote down of a node goes before.
+    pub async fn accept(&self, listener: TcpListener) {
+        let Some(tls) = self.shared.lines.tls() else {
+            tracing::error!("this server has no authority for nodes: none can connect");
+            return std::future::pending().await;
+        };
+        Arc::clone(&self.shared.lines.dialled).accept(listener, tls).await;
     }
 
     /// Changes when a node is known that was not.
@@ -246,6 +257,10 @@ impl Nodes for Registry {
     }
 
     fn endpoint(&self, node: &str) -> Result<String, Unresolved> {
+        if self.shared.lines.dialled(node).is_some() {
+            let why = "it has none, and is called over the connection that it made".to_owned();
+            return Err(Unresolved::Unusable { node: node.to_owned(), why });
+        }
         self.shared.lines.origin(node).map(|origin| endpoint(&origin))
     }
 

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rustls::ServerConfig;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 use tonic::metadata::MetadataMap;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
+use crate::connect::Dialled;
 use crate::node::node_server::{Node, NodeServer};
 use crate::node::{CancelRequest, CancelResponse, ListRequest, ListResponse, Progress, Tool};
 use crate::toolrpc::tool_executor_server::{ToolExecutor, ToolExecutorServer};
@@ -112,8 +113,32 @@ pub trait Tools: Send + Sync + 'static {
     fn draining(&self) -> bool;
 }
 
-/// Serves until `stop` fires, and then until the calls that run are done. With `tls`, whoever its
-/// authority does not know is not let in (see [`crate::tls::Identity::server`]).
+/// Where calls come from.
+pub enum On {
+    /// Whoever reaches it. With TLS, whoever its authority does not know is not let in (see
+    /// [`crate::tls::Identity::server`]).
+    Tcp(TcpListener, Option<Arc<ServerConfig>>),
+    /// Whoever may open the file of the socket.
+    Unix(UnixListener),
+    /// One connection that this side makes, and makes again; the other side shakes hands over it as
+    /// where it had dialled. For a node that nobody can reach.
+    Dialled {
+        /// Makes it.
+        dial: Arc<dyn Fn() -> Dialled + Send + Sync>,
+        /// Which node this is.
+        node_id: String,
+        /// What it shows, and whom it lets call.
+        tls: Arc<ServerConfig>,
+    },
+}
+
+impl std::fmt::Debug for On {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("On")
+    }
+}
+
+/// Serves until `stop` fires, and then until the calls that run are done.
 ///
 /// # Errors
 /// Where the listener breaks.
@@ -123,6 +148,14 @@ pub async fn serve(
     tls: Option<Arc<ServerConfig>>,
     stop: CancellationToken,
 ) -> io::Result<()> {
+    serve_on(tools, On::Tcp(listener, tls), stop).await
+}
+
+/// The same, wherever calls come from.
+///
+/// # Errors
+/// Where the listener breaks.
+pub async fn serve_on(tools: Arc<dyn Tools>, on: On, stop: CancellationToken) -> io::Result<()> {
     let (health, health_service) = tonic_health::server::health_reporter();
     for service in SERVICES {
         health.set_service_status(service, tonic_health::ServingStatus::Serving).await;
@@ -158,12 +191,23 @@ pub async fn serve(
         .add_service(v1alpha)
         .add_service(executor)
         .add_service(node);
-    let served = match tls {
-        Some(tls) => {
+    let served = match on {
+        On::Tcp(listener, Some(tls)) => {
             router.serve_with_incoming_shutdown(shaken::shaken(listener, tls), ended).await
         }
-        None => {
+        On::Tcp(listener, None) => {
             let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            router.serve_with_incoming_shutdown(incoming, ended).await
+        }
+        On::Unix(listener) => {
+            let incoming = futures_util::stream::unfold(listener, |listener| async {
+                let accepted = listener.accept().await.map(|(stream, _)| stream);
+                Some((accepted, listener))
+            });
+            router.serve_with_incoming_shutdown(incoming, ended).await
+        }
+        On::Dialled { dial, node_id, tls } => {
+            let incoming = shaken::dialled(dial, node_id, tls);
             router.serve_with_incoming_shutdown(incoming, ended).await
         }
     };

@@ -5,6 +5,7 @@
 //! cannot call another one with it.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -17,6 +18,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio_rustls::TlsConnector;
 
 /// The name in the server's own certificate.
 pub const SERVER: &str = "server.toolkeep.internal";
@@ -35,6 +38,50 @@ const NODES: &str = ".node.toolkeep.internal";
 const PROOF: &[u8] = b"toolkeep node join\0";
 /// HTTP/2.
 const ALPN: &[u8] = b"h2";
+
+/// What a connection that a node dials begins with, before its id.
+const GREETING: &str = "toolkeep-node 1 ";
+/// The longest id in a greeting, in bytes.
+const ID: usize = 128;
+
+/// Says which node dials. The other side then shakes hands as the one that calls.
+///
+/// # Errors
+/// Where the connection breaks, or the id is none.
+pub async fn greet(stream: &mut (impl AsyncWrite + Unpin), node_id: &str) -> io::Result<()> {
+    if node_id.is_empty() || node_id.len() > ID || node_id.contains('\n') {
+        let told = format!("an id has 1 to {ID} bytes on one line");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, told));
+    }
+    stream.write_all(format!("{GREETING}{node_id}\n").as_bytes()).await?;
+    stream.flush().await
+}
+
+/// Takes a connection that a node dialled, and shakes hands over it as if this side had: the node must
+/// show the certificate of the id that it says, and is shown one's own. Has no limit of time.
+///
+/// # Errors
+/// Where it greets in another way, shows another certificate, or breaks off.
+pub async fn greeted<S: AsyncRead + AsyncWrite + Unpin>(
+    mut stream: S,
+    tls: Arc<ClientConfig>,
+) -> io::Result<(String, tokio_rustls::client::TlsStream<S>)> {
+    let wrong = |told: String| io::Error::new(io::ErrorKind::InvalidData, told);
+    let mut line = Vec::new();
+    loop {
+        match stream.read_u8().await? {
+            b'\n' => break,
+            byte if line.len() < GREETING.len() + ID => line.push(byte),
+            _ => return Err(wrong("this is no greeting of a node".to_owned())),
+        }
+    }
+    let id = std::str::from_utf8(&line).ok().and_then(|line| line.strip_prefix(GREETING));
+    let id = id.filter(|id| !id.is_empty());
+    let id = id.ok_or_else(|| wrong("this is no greeting of a node".to_owned()))?.to_owned();
+    let name = node_server_name(&id).map_err(|error| wrong(error.to_string()))?;
+    let stream = TlsConnector::from(tls).connect(name, stream).await?;
+    Ok((id, stream))
+}
 
 /// Why something of TLS cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -31,7 +31,7 @@ pub use call::{Called, call_tool};
 pub use node::{Node, StartError};
 pub use options::Options;
 pub use sdk_macros::tool;
-pub use tools::{Call, Failure, Tool, ToolError, Tools};
+pub use tools::{Call, Described, Failure, Tool, ToolError, Tools};
 
 /// What the code that [`macro@tool`] writes names, so that its users need not depend on it.
 #[doc(hidden)]

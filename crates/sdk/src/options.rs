@@ -13,6 +13,8 @@ pub struct Options {
     pub(crate) host: IpAddr,
     pub(crate) insecure: bool,
     pub(crate) tls: Option<PathBuf>,
+    pub(crate) socket: Option<PathBuf>,
+    pub(crate) connect: Option<String>,
     pub(crate) node_id: Option<String>,
     pub(crate) registry: Option<String>,
     pub(crate) key: Option<Secret>,
@@ -28,6 +30,8 @@ impl Default for Options {
             host: IpAddr::V4(Ipv4Addr::LOCALHOST),
             insecure: false,
             tls: None,
+            socket: None,
+            connect: None,
             node_id: None,
             registry: None,
             key: None,
@@ -70,6 +74,22 @@ impl Options {
     #[must_use]
     pub fn tls(mut self, folder: impl Into<PathBuf>) -> Self {
         self.tls = Some(folder.into());
+        self
+    }
+
+    /// Listens on this socket of the machine, and on no port: whoever may open its file calls the tools.
+    /// The file is made for its owner and group. What a forwarder hands calls to.
+    #[must_use]
+    pub fn socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.socket = Some(path.into());
+        self
+    }
+
+    /// Dials `HOST:PORT`, where the server waits for nodes (`serve --node-listen`), and takes calls over
+    /// that connection alone: for a node that nobody can reach. Wants [`Options::tls`].
+    #[must_use]
+    pub fn connect(mut self, server: impl Into<String>) -> Self {
+        self.connect = Some(server.into());
         self
     }
 

@@ -1,7 +1,7 @@
 //! Tells a registry which tools this node has, that it lives, and that it goes.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tool::Secret;
 
-use crate::{Tool, Tools};
+use crate::Described;
 
 /// Time for one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ pub(crate) struct Registration {
     url: String,
     key: Option<HeaderValue>,
     node_id: String,
-    tools: Arc<Tools>,
+    tools: Mutex<Vec<Described>>,
     every: Duration,
     refused: Mutex<BTreeMap<String, String>>,
 }
@@ -39,7 +39,7 @@ impl Registration {
         url: &str,
         key: Option<Secret>,
         node_id: &str,
-        tools: Arc<Tools>,
+        tools: Vec<Described>,
         every: Duration,
     ) -> Result<Self, String> {
         let origin = Origin::parse(url).map_err(|error| error.to_string())?;
@@ -57,36 +57,66 @@ impl Registration {
             url: url.trim_end_matches('/').to_owned(),
             key,
             node_id: node_id.to_owned(),
-            tools,
+            tools: Mutex::new(tools),
             every,
             refused: Mutex::default(),
         })
     }
 
+    fn tools(&self) -> Vec<Described> {
+        self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Each tool; one that is refused holds up no other.
     pub(crate) async fn register(&self) {
         let mut refused = BTreeMap::new();
-        for tool in self.tools.all() {
-            let body = json!({
-                "name": tool.name,
-                "node_id": self.node_of(tool),
-                "input_spec": tool.input_spec,
-                "metadata": tool.metadata,
-                "description": tool.description,
-            });
-            match self.ask(Method::POST, "/tools", Some(&body)).await {
-                Ok((200 | 201, _)) => tracing::info!(tool = tool.name, "tool registered"),
-                Ok((status, said)) => {
-                    tracing::warn!(tool = tool.name, status, said, "tool not registered");
-                    refused.insert(tool.name.clone(), format!("{status}: {said}"));
-                }
-                Err(error) => {
-                    tracing::warn!(tool = tool.name, error, "tool not registered");
-                    refused.insert(tool.name.clone(), error);
-                }
+        for tool in self.tools() {
+            if let Err(why) = self.put(&tool).await {
+                refused.insert(tool.name, why);
             }
         }
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = refused;
+    }
+
+    /// Other tools than before: those that are gone are taken back, those that are new or changed
+    /// registered.
+    pub(crate) async fn set(&self, tools: Vec<Described>) {
+        let old = {
+            let mut kept = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *kept, tools.clone())
+        };
+        for gone in old.iter().filter(|old| tools.iter().all(|new| new.name != old.name)) {
+            self.refused.lock().unwrap_or_else(PoisonError::into_inner).remove(&gone.name);
+            self.take_back(gone).await;
+        }
+        for tool in tools.iter().filter(|tool| !old.contains(tool)) {
+            let put = self.put(tool).await;
+            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            match put {
+                Ok(()) => drop(refused.remove(&tool.name)),
+                Err(why) => drop(refused.insert(tool.name.clone(), why)),
+            }
+        }
+    }
+
+    async fn put(&self, tool: &Described) -> Result<(), String> {
+        let body = json!({
+            "name": tool.name,
+            "node_id": self.node_of(tool),
+            "input_spec": tool.input_spec,
+            "metadata": tool.metadata,
+            "description": tool.description,
+        });
+        let refused = match self.ask(Method::POST, "/tools", Some(&body)).await {
+            Ok((200 | 201, _)) => {
+                tracing::info!(tool = tool.name, "tool registered");
+                return Ok(());
+            }
+            Ok((status, said)) => format!("{status}: {said}"),
+            Err(error) => error,
+        };
+        tracing::warn!(tool = tool.name, why = refused, "tool not registered");
+        Err(refused)
     }
 
     pub(crate) fn refused(&self) -> Vec<(String, String)> {
@@ -114,15 +144,19 @@ impl Registration {
     /// Tells that it ends, and takes its tools back.
     pub(crate) async fn leave(&self) {
         drop(self.tell("draining").await);
-        for tool in self.tools.all() {
-            let path = format!("/tools/{}/{}", self.node_of(tool), tool.name);
-            if let Err(error) = self.ask(Method::DELETE, &path, None).await {
-                tracing::warn!(tool = tool.name, error, "tool not unregistered");
-            }
+        for tool in self.tools() {
+            self.take_back(&tool).await;
         }
     }
 
-    fn node_of<'a>(&'a self, tool: &'a Tool) -> &'a str {
+    async fn take_back(&self, tool: &Described) {
+        let path = format!("/tools/{}/{}", self.node_of(tool), tool.name);
+        if let Err(error) = self.ask(Method::DELETE, &path, None).await {
+            tracing::warn!(tool = tool.name, error, "tool not unregistered");
+        }
+    }
+
+    fn node_of<'a>(&'a self, tool: &'a Described) -> &'a str {
         tool.node_id().unwrap_or(&self.node_id)
     }
 

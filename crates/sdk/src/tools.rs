@@ -13,6 +13,26 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tool::ToolName;
 
+/// What a registry is told of a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Described {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema, or spec 4's shorthand; an object.
+    pub input_spec: Value,
+    /// Anything, as an object.
+    pub metadata: Value,
+}
+
+impl Described {
+    /// The node that its metadata name.
+    pub(crate) fn node_id(&self) -> Option<&str> {
+        self.metadata.get("node_id")?.as_str()
+    }
+}
+
 /// Why a tool could not be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
@@ -189,6 +209,11 @@ impl Tool {
     /// The node that its metadata name.
     pub(crate) fn node_id(&self) -> Option<&str> {
         self.metadata.get("node_id")?.as_str()
+    }
+
+    pub(crate) fn described(&self) -> Described {
+        let Self { name, description, input_spec, metadata, .. } = self.clone();
+        Described { name, description, input_spec, metadata }
     }
 
     /// Beside an answer: every value as text, for gRPC's map carries nothing else.

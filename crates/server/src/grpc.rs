@@ -7,7 +7,8 @@ use std::io;
 use std::sync::Arc;
 
 use gateway::Request;
-use http::Uri;
+use http::header::{AUTHORIZATION, InvalidHeaderValue};
+use http::{HeaderMap, HeaderValue, Uri};
 use identity::Principal;
 use proto::node::Tool as Listed;
 use proto::serve::{Asked, Boxed, Said, Told, Tools, serve};
@@ -16,34 +17,66 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tool::executor::{Progress, Wait};
 use tool::outcome::{Answer, Failure};
-use tool::{CallerType, Code, Json, Step};
+use tool::{CallerType, Code, Json, Secret, Step};
 
 use crate::error::ApiError;
 use crate::rest::calls::shown;
 use crate::state::Doors;
 use crate::{auth, context, held};
 
-/// Serves calls over gRPC until `stop`, and then until those that run are done.
+/// Serves calls over gRPC until `stop`, and then until those that run are done. Where it is bound to a
+/// key, whoever reaches it is its owner, and nothing that a caller sends says otherwise.
 ///
 /// # Errors
-/// Where the listener breaks.
+/// Where the listener breaks, or the key cannot be sent in a header.
 pub async fn listen_grpc(
     doors: &Doors,
     listener: TcpListener,
+    bound: Option<&Secret>,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let door = Arc::new(Door { doors: doors.clone(), stop: stop.clone() });
+    let bound = bound.map(headers_of).transpose().map_err(io::Error::other)?;
+    let door = Arc::new(Door { doors: doors.clone(), bound, stop: stop.clone() });
     serve(door, listener, None, stop).await
+}
+
+/// What the owner of a key may call, for a door that has seen to who comes through: such as a node's,
+/// which lets only its server call. What a caller sends beside a call counts for nothing.
+///
+/// # Errors
+/// Where the key cannot be sent in a header.
+pub fn tools_of(
+    doors: &Doors,
+    key: &Secret,
+    stop: CancellationToken,
+) -> Result<Arc<dyn Tools>, InvalidHeaderValue> {
+    let bound = Some(headers_of(key)?);
+    Ok(Arc::new(Door { doors: doors.clone(), bound, stop }))
+}
+
+/// As a caller with the key would send them.
+fn headers_of(key: &Secret) -> Result<HeaderMap, InvalidHeaderValue> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", key.open()))?;
+    value.set_sensitive(true);
+    Ok([(AUTHORIZATION, value)].into_iter().collect())
 }
 
 struct Door {
     doors: Doors,
+    /// What counts in the place of what a caller sends.
+    bound: Option<HeaderMap>,
     stop: CancellationToken,
+}
+
+impl Door {
+    fn headers(&self, sent: MetadataMap) -> HeaderMap {
+        self.bound.clone().unwrap_or_else(|| sent.into_headers())
+    }
 }
 
 impl Tools for Door {
     fn who(&self, headers: MetadataMap) -> Boxed<Result<String, Status>> {
-        let doors = self.doors.clone();
+        let (doors, headers) = (self.doors.clone(), self.headers(headers));
         Box::pin(async move {
             let principal = principal(&doors, headers).await?;
             Ok(format!("{}/{}/{}", principal.org(), principal.subject(), principal.key()))
@@ -51,7 +84,7 @@ impl Tools for Door {
     }
 
     fn list(&self, headers: MetadataMap) -> Boxed<Result<Vec<Listed>, Status>> {
-        let doors = self.doors.clone();
+        let (doors, headers) = (self.doors.clone(), self.headers(headers));
         Box::pin(async move {
             let principal = principal(&doors, headers).await?;
             let view = doors.parts.gateway.view(&principal, CallerType::Direct);
@@ -69,8 +102,9 @@ impl Tools for Door {
 
     fn call(&self, asked: Asked) -> Boxed<Result<Said, Status>> {
         let doors = self.doors.clone();
+        let Asked { tool_name, input, headers, within, progress, cancelled } = asked;
+        let headers = self.headers(headers);
         Box::pin(async move {
-            let Asked { tool_name, input, headers, within, progress, cancelled } = asked;
             let principal = principal(&doors, headers).await?;
             let args = if input.is_empty() { Json::empty().bytes().clone() } else { input };
             let mut request = Request::new(tool_name.clone(), args, "grpc");
@@ -102,8 +136,7 @@ impl Tools for Door {
 }
 
 /// Who asks, by the credential alone, without what the metadata give up.
-async fn principal(doors: &Doors, headers: MetadataMap) -> Result<Principal, Status> {
-    let headers = headers.into_headers();
+async fn principal(doors: &Doors, headers: HeaderMap) -> Result<Principal, Status> {
     let principal =
         auth::principal(doors, &headers, None).await.map_err(|error| refused(&error))?;
     context::narrowed(doors, principal, (&headers, &Uri::default()))

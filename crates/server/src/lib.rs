@@ -29,7 +29,7 @@ mod workers;
 pub use counts::Counts;
 pub use error::ApiError;
 pub use front::Front;
-pub use grpc::listen_grpc;
+pub use grpc::{listen_grpc, tools_of};
 pub use hosts::Hosts;
 pub use issuers::{Issuers, KeySource, Trusted};
 pub use keys::Keys;

@@ -173,7 +173,9 @@ fn misread(error: &clap::Error) -> ExitCode {
 fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
     let Line { common, command } = line;
     let context = Context::new(common, wiring)?;
-    logging::start(matches!(command, Command::Serve(_)), &context);
+    let stays = matches!(&command, Command::Serve(_))
+        || matches!(&command, Command::Node(command) if command.stays());
+    logging::start(stays, &context);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| {
         Failure::new(Exit::Failed, format!("the runtime does not start: {error}"))

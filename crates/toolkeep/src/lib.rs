@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod forward;
 #[cfg(test)]
 mod golden;
 pub mod wire;

@@ -21,7 +21,6 @@ mod unusable;
 mod webhook;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use builtins::Cages;
 use gateway::{Bounds, Gateway, Options};
@@ -49,14 +48,10 @@ use credentials::Configured;
 use door::RouterDoor;
 use early::Early;
 use internals::Inside;
-use listen::{bind, grpc_door};
+use listen::{Beside, bind, offers, settled};
 use manifests::Kept;
 use plugged::Plugged;
 use sources::{Ways, Workshop};
-
-/// How long a server that listens waits for its sources before it says so. One that takes longer comes
-/// when it comes: it does not hold up the others.
-const SETTLE: Duration = Duration::from_secs(1);
 
 /// Rules for tools that are not there, of which so many are told.
 const UNMET: usize = 20;
@@ -92,8 +87,8 @@ fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure 
 async fn run(start: Start) -> Result<Running, Failure> {
     let early = Early::begin(&start.held);
     let listener = bind(start.listen.then_some(start.config.listen), "--listen").await?;
-    let grpc = bind(start.grpc, "--grpc-listen").await?;
-    let spoken = grpc.as_ref().and_then(|listener| listener.local_addr().ok());
+    let beside = Beside::bind(&start.beside).await?;
+    let listening = beside.addresses();
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let workers = if start.listen { Workers::start() } else { Ok(Workers::here()) };
     let workers = workers.map_err(fault("the threads for connections"))?;
@@ -104,11 +99,9 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
     let app = assemble(&start, early, (keys, store), clock).await?;
     restored(&app).await?;
+    let offers = offers(&app.doors, &start.stop);
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
-    match &listener {
-        None => app.intake.settled().await,
-        Some(_) => drop(tokio::time::timeout(SETTLE, app.intake.settled()).await),
-    }
+    settled(&app.intake, listener.is_some()).await;
     let stop = start.stop.clone();
     unmet(&app);
     let tasks = TaskTracker::new();
@@ -126,7 +119,8 @@ async fn run(start: Start) -> Result<Running, Failure> {
                         app.doors.close();
                     };
                     let serve = server::listen(listener, front, &workers, stop.clone());
-                    tokio::join!(serve, streams, grpc_door(&app.doors, grpc, stop.clone()));
+                    let beside = beside.serve(&app.doors, &app.workshop.cluster, stop.clone());
+                    tokio::join!(serve, streams, beside);
                 }
                 None => stop.cancelled().await,
             }
@@ -148,7 +142,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
         drop(held);
         Ok(())
     });
-    Ok(Running { address, grpc: spoken, door, made, ended })
+    Ok(Running { address, beside: listening, door, offers, made, ended })
 }
 
 /// Takes up what waited when the process before ended.
@@ -270,7 +264,8 @@ async fn ways(
     let tokens = Arc::new(Sealed::new(Arc::clone(store), &tokens, "upstream tokens"));
     let (store, clock) = (Arc::clone(store), Arc::clone(clock));
     let at = (Arc::clone(&store), Arc::clone(&clock));
-    let authority = cluster::authority(keys, &clock).await;
+    let authority =
+        cluster::authority(keys, start.config.nodes.authority_file.as_deref(), &clock).await;
     let cluster = Cluster::open(&start.config.nodes, at, (&egress, authority)).await?;
     let data = start.held.data();
     let plugged =

@@ -136,13 +136,15 @@ class Node:
         max_workers: int = 10,
         insecure: Optional[bool] = None,
         tls: Optional[str] = None,
+        socket: Optional[str] = None,
     ) -> None:
         tools = registry if tools is None else tools
         setting = os.environ.get
         host = host or setting("TOOLKEEP_NODE_HOST") or "127.0.0.1"
         insecure = setting("TOOLKEEP_NODE_INSECURE") == "1" if insecure is None else insecure
         tls = tls or setting("TOOLKEEP_NODE_TLS")
-        if not tls:
+        socket = socket or setting("TOOLKEEP_NODE_SOCKET")
+        if not tls and not socket:
             _check_host(host, insecure)
         named = next((tool.node_id for tool in tools.all() if tool.node_id), "")
         self.node_id = node_id or setting("TOOLKEEP_NODE_ID") or named
@@ -164,7 +166,12 @@ class Node:
         self._health = _add_health(self._server)
         bracketed = f"[{host}]" if ":" in host else host
         address = f"{bracketed}:{port}"
-        if tls:
+        if socket:
+            # For a forwarder on this machine: who may open the file calls the tools.
+            self.port = 0
+            self._server.add_insecure_port(f"unix:{socket}")
+            os.chmod(socket, 0o660)
+        elif tls:
             self.port = self._server.add_secure_port(address, _shown(tls))
         else:
             self.port = self._server.add_insecure_port(address)

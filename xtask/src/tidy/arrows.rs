@@ -44,7 +44,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("toolkeep", &["*"]),
     ("xtask", &[]),
-    ("bench", &["tool", "identity", "catalog", "policy", "formats", "gateway"]),
+    (
+        "bench",
+        &[
+            "tool", "identity", "catalog", "policy", "formats", "gateway", "guard", "intake",
+            "nodes", "proto", "store",
+        ],
+    ),
 ];
 
 /// What a pure crate may not have, at any depth: it would bring a runtime, a socket or a file.

@@ -3,9 +3,11 @@
 //! One task follows, so that there is never more than one refresh at once. It listens first and reads
 //! then, so that nothing falls between; what is newer in memory by then stays.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tool::node::NodeFault;
 use tool::{StoreError, Version};
 
@@ -72,12 +74,70 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads one key anew, because somebody else wrote it.
+    /// Reads one key anew, because somebody else wrote it. Of those who want that at once one reads, and
+    /// all have what it read.
     pub(super) async fn read_again(&self, key: &str) -> Result<(), NodeFault> {
+        loop {
+            let mut others = match self.reading.enter(key) {
+                Turn::Own(own) => {
+                    let read = self.read_one(key).await;
+                    own.told.send_replace(Some(read.clone()));
+                    return read;
+                }
+                Turn::Others(others) => others,
+            };
+            // Who read may have been given up.
+            if let Ok(read) = others.wait_for(Option::is_some).await
+                && let Some(read) = read.clone()
+            {
+                return read;
+            }
+        }
+    }
+
+    async fn read_one(&self, key: &str) -> Result<(), NodeFault> {
         let seen = self.version_of(key);
         let row = self.keep.get(key).await;
         let row = row.map_err(|error| NodeFault::Unavailable(error.to_string()))?;
         self.settle(key, row.as_ref(), |old| old == seen);
         Ok(())
+    }
+}
+
+/// What came of one reading; nothing while it runs.
+type Told = Option<Result<(), NodeFault>>;
+
+/// The keys that are read now.
+#[derive(Debug, Default)]
+pub(super) struct Reading(Mutex<HashMap<String, watch::Receiver<Told>>>);
+
+/// Whose turn it is to read a key.
+enum Turn<'a> {
+    Own(Own<'a>),
+    Others(watch::Receiver<Told>),
+}
+
+/// Ends its turn where it is dropped.
+struct Own<'a> {
+    reading: &'a Reading,
+    key: String,
+    told: watch::Sender<Told>,
+}
+
+impl Reading {
+    fn enter(&self, key: &str) -> Turn<'_> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(others) = all.get(key) {
+            return Turn::Others(others.clone());
+        }
+        let (told, others) = watch::channel(None);
+        all.insert(key.to_owned(), others);
+        Turn::Own(Own { reading: self, key: key.to_owned(), told })
+    }
+}
+
+impl Drop for Own<'_> {
+    fn drop(&mut self) {
+        self.reading.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
     }
 }

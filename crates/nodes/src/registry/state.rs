@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tool::node::{Beat, NodeFault, NodeState, NodeTool, Stale, Unresolved};
 use tool::{Clock, Json, Limits, Mono, Revision, Version, Versioned, Wall};
 
+use super::follow::Reading;
 use super::kept::{Document, Kept, NODE, NodeRecord, OWNER, OwnerRecord, tool_of};
 use super::{MOST_NODES, MOST_TOOLS};
 use crate::keep::Keep;
@@ -24,6 +25,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) lines: Lines,
     state: Mutex<State>,
+    pub(super) reading: Reading,
     /// Counts the nodes that came.
     pub(super) set: watch::Sender<u64>,
 }
@@ -59,7 +61,7 @@ struct Node {
 impl Shared {
     pub(super) fn new(keep: Arc<dyn Keep>, egress: Egress, clock: Arc<dyn Clock>) -> Self {
         let (state, set) = (Mutex::default(), watch::Sender::new(0));
-        Self { keep, clock, lines: Lines::new(egress), state, set }
+        Self { keep, clock, lines: Lines::new(egress), state, reading: Reading::default(), set }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -24,14 +24,26 @@ const ELSEWHERE: [(&str, &str); 9] = [
         "node registers built-in name",
         "toolkeep: a_node_that_takes_a_built_in_tools_name_gets_no_call_of_it",
     ),
-    ("manifest tools with prefix of another module", "upstreams: modules"),
-    ("module 307-redirects /execute to another module", "upstreams: modules"),
-    ("module answers for another tool_name", "upstreams: modules"),
+    (
+        "manifest tools with prefix of another module",
+        "upstreams: a_foreign_prefix_is_dropped_and_the_others_stay",
+    ),
+    (
+        "module 307-redirects /execute to another module",
+        "upstreams: a_module_that_sends_a_call_to_another_one_is_not_followed",
+    ),
+    (
+        "module answers for another tool_name",
+        "upstreams: an_answer_that_names_another_tool_is_the_answer_to_what_was_asked",
+    ),
     ("plugin manifest names module outside its folder", "plugins"),
     ("plugin hash changed since approval", "plugins"),
     ("plugin world-writable", "plugins"),
-    ("MCP server same name twice", "toolkeep: configuration"),
-    ("stdio MCP command changed in config by API (needs owner)", "server: sources"),
+    ("MCP server same name twice", "toolkeep: of_two_sources_with_one_name_the_first_stays"),
+    (
+        "stdio MCP command changed in config by API (needs owner)",
+        "server: no_route_adds_or_changes_a_source",
+    ),
 ];
 /// What no registry can see: which code a package's newest version is.
 const NOT_HERE: &str = "npx/uvx \"latest\" resolves to other code";

@@ -279,3 +279,78 @@ async fn a_registry_that_can_be_kept_nowhere_knows_nothing_and_says_why() {
     assert_eq!(refused, Err(NodeFault::Unavailable("the URL cannot be used".to_owned())));
     assert!(registry.nodes().is_empty());
 }
+
+/// Counts who reads a key at once, and takes its time.
+#[derive(Debug)]
+struct Counting {
+    inner: nodes::Alone,
+    now: std::sync::Mutex<std::collections::HashMap<String, usize>>,
+    most: std::sync::atomic::AtomicUsize,
+    reads: std::sync::atomic::AtomicUsize,
+}
+
+impl nodes::Keep for Counting {
+    fn all(&self) -> tool::Boxed<'_, Result<Vec<tool::Versioned>, tool::StoreError>> {
+        self.inner.all()
+    }
+    fn get<'a>(
+        &'a self,
+        key: &'a str,
+    ) -> tool::Boxed<'a, Result<Option<tool::Versioned>, tool::StoreError>> {
+        use std::sync::atomic::Ordering::SeqCst;
+        Box::pin(async move {
+            let at_once = {
+                let mut now = self.now.lock().unwrap();
+                let count = now.entry(key.to_owned()).or_default();
+                *count += 1;
+                *count
+            };
+            self.most.fetch_max(at_once, SeqCst);
+            self.reads.fetch_add(1, SeqCst);
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            let read = self.inner.get(key).await;
+            *self.now.lock().unwrap().get_mut(key).unwrap() -= 1;
+            read
+        })
+    }
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        expect: tool::store::Expect,
+        bytes: Option<bytes::Bytes>,
+    ) -> tool::Boxed<'a, Result<tool::Version, tool::StoreError>> {
+        self.inner.put(key, expect, bytes)
+    }
+    fn listen(&self) -> tool::Boxed<'_, Result<Option<Box<dyn nodes::Heard>>, tool::StoreError>> {
+        self.inner.listen()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_is_read_anew_by_one_at_a_time_however_many_want_it() {
+    use std::sync::atomic::Ordering::SeqCst;
+    let keep = Arc::new(Counting {
+        inner: nodes::Alone(Arc::new(store::MemoryStore::new())),
+        now: std::sync::Mutex::default(),
+        most: 0.into(),
+        reads: 0.into(),
+    });
+    let any: Any = Arc::clone(&keep) as _;
+    let registry = Arc::new(over_it(&any).await);
+    registry.register(&own("n5"), tool("n5", "say")).await.unwrap();
+    let mut all = tokio::task::JoinSet::new();
+    for id in 0..50 {
+        let registry = Arc::clone(&registry);
+        all.spawn(async move {
+            let node = format!("a{id}");
+            let other = NodeTool { description: "Mine.".into(), ..tool(&node, "say") };
+            registry.register(&own(&node), other).await
+        });
+    }
+    while let Some(taken) = all.join_next().await {
+        assert!(matches!(taken.unwrap(), Err(NodeFault::Taken { .. })));
+    }
+    assert_eq!(keep.most.load(SeqCst), 1, "one refresh in flight for a key");
+    let reads = keep.reads.load(SeqCst);
+    assert!((1..25).contains(&reads), "50 asked, {reads} read");
+}

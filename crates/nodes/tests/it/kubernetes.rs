@@ -33,7 +33,7 @@ struct State {
 }
 
 pub(crate) struct Api {
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     state: Arc<Mutex<State>>,
     news: watch::Sender<u64>,
     tasks: JoinSet<()>,
@@ -59,7 +59,7 @@ impl Api {
         api
     }
 
-    async fn listen(&mut self) {
+    pub(crate) async fn listen(&mut self) {
         let listener = TcpListener::bind(self.address).await.unwrap();
         self.address = listener.local_addr().unwrap();
         let (state, news) = (Arc::clone(&self.state), self.news.clone());
@@ -73,7 +73,7 @@ impl Api {
     }
 
     /// Its connections break, and nobody listens.
-    async fn stop(&mut self) {
+    pub(crate) async fn stop(&mut self) {
         self.tasks.shutdown().await;
     }
 

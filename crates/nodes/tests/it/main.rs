@@ -4,6 +4,8 @@ mod calls;
 #[cfg(test)]
 mod data;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod kept;
 #[cfg(test)]
 mod kubernetes;

@@ -1,6 +1,6 @@
 //! What every command works with: the flags, the configuration, and the server it speaks to.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,6 +99,16 @@ impl<'a> Context<'a> {
             folder: self.folder.clone(),
             environment: Arc::clone(&self.environment),
         }
+    }
+
+    /// The server that is named and the key that is given, for a command that is no client of it.
+    pub(super) fn named(&self) -> (Option<String>, Option<Secret>) {
+        (self.common.url.clone(), self.common.key.clone().map(Secret::new))
+    }
+
+    /// A path as it was written, from the folder that the process stands in.
+    pub(super) fn path(&self, path: &Path) -> PathBuf {
+        self.folder.join(path)
     }
 
     /// A server to speak to: the one that is named, the one that holds the data directory, or one in

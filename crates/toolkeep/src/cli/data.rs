@@ -198,20 +198,24 @@ impl DataDir {
     /// The key in a file.
     pub(super) fn key(&self, key: FirstKey) -> Result<Secret, Failure> {
         let path = self.key_file(key);
-        let mut text = String::new();
-        let read = File::open(&path).and_then(|file| file.take(KEY_FILE).read_to_string(&mut text));
-        read.map_err(|error| {
+        key_in(&path).map(Secret::new).map_err(|error| {
             let message = format!("the key `{}` cannot be read: {error}", path.display());
             Failure::new(Exit::Refused, message)
                 .fix("give a key by `--key` or TOOLKEEP_KEY, or have it made: `toolkeep serve --make-keys`")
-        })?;
-        Ok(Secret::new(text.trim()))
+        })
     }
 
     fn failed(&self, what: &str, error: &io::Error) -> Failure {
         let message = format!("the data directory `{}` {what}: {error}", self.path.display());
         Failure::new(Exit::NoServer, message).fix("choose another one with `--data DIR`")
     }
+}
+
+/// The key that a file holds.
+pub(super) fn key_in(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(KEY_FILE).read_to_string(&mut text)?;
+    Ok(text.trim().to_owned())
 }
 
 impl Held {

@@ -1,6 +1,10 @@
 //! `toolkeep node`.
 
+mod authority;
+mod called;
+mod forward;
 mod join;
+mod serve;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -11,12 +15,15 @@ use super::failure::{Exit, Failure};
 use super::ui::{Ui, table};
 use super::value;
 
-/// See the machines that run tools; let one join; join as one.
+/// See the machines that run tools; let one join; be one.
 #[derive(Debug, Subcommand)]
 pub(super) enum Node {
     List(List),
     Invite(Invite),
     Join(join::Join),
+    Authority(authority::Authority),
+    Serve(serve::Serve),
+    Forward(forward::Forward),
 }
 
 impl Node {
@@ -25,7 +32,15 @@ impl Node {
             Self::List(command) => command.run(context, ui).await,
             Self::Invite(command) => command.run(context, ui).await,
             Self::Join(command) => command.run(context, ui).await,
+            Self::Authority(command) => command.run(context, ui),
+            Self::Serve(command) => command.run(context, ui).await,
+            Self::Forward(command) => command.run(context, ui).await,
         }
+    }
+
+    /// Whether it runs until it is told to end.
+    pub(super) fn stays(&self) -> bool {
+        matches!(self, Self::Serve(_) | Self::Forward(_))
     }
 }
 

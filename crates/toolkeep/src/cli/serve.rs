@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +11,13 @@ use clap::Args;
 use serde::Serialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tool::Level;
+use tool::{Level, Secret};
 
 use super::context::Context;
-use super::data::{DataDir, FirstKey, Held};
+use super::data::{DataDir, FirstKey, Held, key_in};
 use super::failure::{Exit, Failure};
 use super::ui::Ui;
-use super::wiring::{Running, Start};
+use super::wiring::{Places, Running, Start};
 use crate::config;
 
 /// Start a server.
@@ -43,6 +44,17 @@ pub(super) struct Serve {
     /// Callers send their key as the metadata `authorization: Bearer KEY`.
     #[arg(long, env = "TOOLKEEP_GRPC_LISTEN", value_name = "ADDRESS")]
     grpc_listen: Option<SocketAddr>,
+    /// Listen for gRPC of old clients, which send no key: an address on loopback, such as
+    /// 127.0.0.1:50049. Whoever reaches it is the owner of `--plain-key`, and may do what that key may.
+    #[arg(long, env = "TOOLKEEP_PLAIN_LISTEN", value_name = "ADDRESS", requires = "plain_key")]
+    plain_listen: Option<SocketAddr>,
+    /// The file with the key of those who come by `--plain-listen`.
+    #[arg(long, env = "TOOLKEEP_PLAIN_KEY", value_name = "FILE", requires = "plain_listen")]
+    plain_key: Option<PathBuf>,
+    /// Wait for nodes that connect (`toolkeep node serve --connect`), so that they need no port of their
+    /// own. Only a node that joined gets through, by its certificate.
+    #[arg(long, env = "TOOLKEEP_NODE_LISTEN", value_name = "ADDRESS")]
+    node_listen: Option<SocketAddr>,
     /// Let callers on this machine in without a key, as users with no rights. Only on loopback.
     #[arg(long)]
     open: bool,
@@ -63,6 +75,10 @@ struct Started {
     open: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     grpc: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plain: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes: Option<String>,
     faults: config::Faults,
 }
 
@@ -79,10 +95,7 @@ impl Serve {
                 Failure::new(Exit::Usage, message).fix("listen on 127.0.0.1, or leave it out")
             );
         }
-        if let Some(address) = self.grpc_listen.filter(|address| !address.ip().is_loopback()) {
-            let message = format!("`{address}` is open to the network, and this is plaintext");
-            return Err(Failure::new(Exit::Usage, message).fix("listen on 127.0.0.1"));
-        }
+        let beside = self.beside()?;
         if !reading.faults.0.is_empty() {
             ui.note(&format!(
                 "{}\n\nthe sources above are left out; the others are served",
@@ -96,7 +109,7 @@ impl Serve {
         let faults = start.faults.clone();
         let start = Start {
             listen: true,
-            grpc: self.grpc_listen,
+            beside,
             open: self.open.then_some(Level::User),
             make_keys: self.make_keys,
             ..start
@@ -109,6 +122,25 @@ impl Serve {
         };
         held.forget_server();
         ended.map(|()| Exit::Done)
+    }
+
+    /// Where else it listens; in plaintext on this machine alone.
+    fn beside(&self) -> Result<Places, Failure> {
+        let mut plaintext = [self.grpc_listen, self.plain_listen].into_iter().flatten();
+        if let Some(address) = plaintext.find(|at| !at.ip().is_loopback()) {
+            let message = format!("`{address}` is open to the network, and this is plaintext");
+            return Err(Failure::new(Exit::Usage, message).fix("listen on 127.0.0.1"));
+        }
+        let key = |path: &PathBuf| {
+            let read = key_in(path).map_err(|error| {
+                let message = format!("the key in `{}` cannot be read: {error}", path.display());
+                Failure::new(Exit::Usage, message)
+            });
+            read.map(Secret::new)
+        };
+        let plain = self.plain_listen.zip(self.plain_key.as_ref());
+        let plain = plain.map(|(address, path)| Ok((address, key(path)?))).transpose()?;
+        Ok(Places { grpc: self.grpc_listen, plain, nodes: self.node_listen })
     }
 
     fn told(
@@ -130,7 +162,9 @@ impl Serve {
             owner_key: file(FirstKey::Owner),
             agent_key: file(FirstKey::Agent),
             open: self.open,
-            grpc: running.grpc.map(|address| address.to_string()),
+            grpc: running.beside.grpc.map(|address| address.to_string()),
+            plain: running.beside.plain.map(|address| address.to_string()),
+            nodes: running.beside.nodes.map(|address| address.to_string()),
             faults,
         };
         ui.answer(&started, || text(&started, &running.made))
@@ -161,6 +195,13 @@ fn text(started: &Started, made: &[FirstKey]) -> String {
     if let Some(grpc) = &started.grpc {
         let _infallible = write!(text, "\ngRPC is spoken on {grpc}.\n");
     }
+    if let Some(plain) = &started.plain {
+        let _infallible =
+            write!(text, "\nOn {plain} whoever comes has the rights of --plain-key.\n");
+    }
+    if let Some(nodes) = &started.nodes {
+        let _infallible = write!(text, "\nNodes connect to {nodes}.\n");
+    }
     if started.open {
         text += "\nWithout a key everyone on this machine is a user: --open.\n";
     }
@@ -187,7 +228,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn hold(data: &DataDir) -> Result<Arc<Held>, Failure> {
+pub(super) fn hold(data: &DataDir) -> Result<Arc<Held>, Failure> {
     if let Some(held) = data.hold()? {
         return Ok(Arc::new(held));
     }
@@ -202,10 +243,10 @@ fn hold(data: &DataDir) -> Result<Arc<Held>, Failure> {
 }
 
 /// SIGINT and SIGTERM.
-struct Signals([Signal; 2]);
+pub(super) struct Signals([Signal; 2]);
 
 impl Signals {
-    fn new() -> Result<Self, Failure> {
+    pub(super) fn new() -> Result<Self, Failure> {
         let one = |kind| {
             signal(kind).map_err(|error| {
                 Failure::new(Exit::NoServer, format!("signals cannot be received: {error}"))
@@ -214,7 +255,7 @@ impl Signals {
         Ok(Self([one(SignalKind::interrupt())?, one(SignalKind::terminate())?]))
     }
 
-    async fn any(&mut self) {
+    pub(super) async fn any(&mut self) {
         let Self([interrupt, terminate]) = self;
         tokio::select! {
             _ = interrupt.recv() => {}

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use tool::{Boxed, Level};
+use tool::{Boxed, Level, Secret};
 
 use super::data::{FirstKey, Held};
 use super::door::Door;
@@ -22,6 +22,32 @@ pub trait Wiring: Sync {
     fn start(&self, start: Start) -> Boxed<'_, Result<Running, Failure>>;
 }
 
+/// Where to listen beside HTTP; `None` is nowhere.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// For gRPC, whose callers bring a key.
+    pub grpc: Option<SocketAddr>,
+    /// For gRPC of callers who bring none, and the key that is theirs then. On the loopback.
+    pub plain: Option<(SocketAddr, Secret)>,
+    /// For nodes that connect.
+    pub nodes: Option<SocketAddr>,
+}
+
+/// Where it came to listen.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Listening {
+    /// See [`Places::grpc`].
+    pub grpc: Option<SocketAddr>,
+    /// See [`Places::plain`].
+    pub plain: Option<SocketAddr>,
+    /// See [`Places::nodes`].
+    pub nodes: Option<SocketAddr>,
+}
+
+/// From a key to what its owner may call.
+pub type Offers =
+    Box<dyn Fn(&Secret) -> Result<Arc<dyn proto::serve::Tools>, Failure> + Send + Sync>;
+
 /// What a server is started with.
 #[derive(Debug, Clone)]
 pub struct Start {
@@ -37,8 +63,8 @@ pub struct Start {
     pub held: Arc<Held>,
     /// Whether to listen on the configured address.
     pub listen: bool,
-    /// Where to listen for gRPC too; `None` is nowhere.
-    pub grpc: Option<SocketAddr>,
+    /// Where to listen beside HTTP.
+    pub beside: Places,
     /// The level of those who bring no key; `None` lets nobody in without one.
     pub open: Option<Level>,
     /// Whether to make keys anew that are missing.
@@ -62,8 +88,8 @@ impl Start {
             return Err(Failure::of_faults(reading.faults));
         };
         let faults = reading.faults.clone();
-        let (listen, grpc, open, make_keys) = (false, None, None, false);
-        Ok(Self { config, faults, setting, reading, held, listen, grpc, open, make_keys, stop })
+        let (listen, beside, open, make_keys) = (false, Places::default(), None, false);
+        Ok(Self { config, faults, setting, reading, held, listen, beside, open, make_keys, stop })
     }
 }
 
@@ -71,10 +97,12 @@ impl Start {
 pub struct Running {
     /// Where it listens.
     pub address: Option<SocketAddr>,
-    /// Where it listens for gRPC.
-    pub grpc: Option<SocketAddr>,
+    /// Where it listens beside HTTP.
+    pub beside: Listening,
     /// Speaks to it without a socket.
     pub door: Arc<dyn Door>,
+    /// What the owner of a key may call, for a door of its own.
+    pub offers: Offers,
     /// The keys that were made.
     pub made: Vec<FirstKey>,
     /// Resolves when it has ended, calls and children included.

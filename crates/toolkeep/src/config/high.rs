@@ -77,6 +77,8 @@ pub struct NodesConfig {
     pub kubernetes: Option<KubernetesConfig>,
     /// The MongoDB in which servers share the registry. The URL may hold a password.
     pub mongodb: Option<Secret>,
+    /// Holds the authority that signs for nodes; the server's own where there is none.
+    pub authority_file: Option<PathBuf>,
     /// How far they are trusted.
     pub trust: Trust,
 }
@@ -99,12 +101,9 @@ pub struct KubernetesConfig {
 impl Default for NodesConfig {
     /// None is known, and each is trusted, as modules are: it has a key of its own.
     fn default() -> Self {
-        Self {
-            addresses: nodes::Addresses::default(),
-            kubernetes: None,
-            mongodb: None,
-            trust: Trust::Full,
-        }
+        let addresses = nodes::Addresses::default();
+        let (kubernetes, mongodb, authority_file) = (None, None, None);
+        Self { addresses, kubernetes, mongodb, authority_file, trust: Trust::Full }
     }
 }
 

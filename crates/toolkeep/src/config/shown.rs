@@ -50,6 +50,7 @@ pub fn shown(config: &Config) -> Value {
             "pattern": nodes.addresses.pattern,
             "kubernetes": nodes.kubernetes.as_ref().map(kubernetes),
             "mongodb": nodes.mongodb.as_ref().map(|_| HIDDEN),
+            "authority_file": nodes.authority_file,
             "trust": trust(nodes.trust),
         },
         "tokens": config.tokens.as_ref().map(tokens),

@@ -1,5 +1,8 @@
 //! The registry of nodes' tools, and a source for each node that came.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use guard::egress::{CertificateDer, Egress, EgressSettings, Roots};
@@ -10,6 +13,7 @@ use nodes::{
 };
 use rustls::pki_types::pem::PemObject as _;
 use server::Keys;
+use tokio::net::TcpListener;
 use tool::node::Nodes;
 use tool::{Clock, Source, Store, Trust};
 
@@ -69,6 +73,11 @@ impl Cluster {
     /// For the doors.
     pub(super) fn registry(&self) -> Arc<dyn Nodes> {
         Arc::clone(&self.registry) as Arc<dyn Nodes>
+    }
+
+    /// Lets nodes connect, for ever.
+    pub(super) async fn accept(&self, listener: TcpListener) {
+        self.registry.accept(listener).await;
     }
 
     /// Takes a new configuration.
@@ -131,21 +140,35 @@ fn asked(config: &KubernetesConfig, clock: Arc<dyn Clock>) -> Result<Arc<Kuberne
     Ok(Arc::new(Kubernetes::new(settings, egress, clock)))
 }
 
-/// The authority of this installation, made at its first start. It stands in the store, so that servers
-/// that share one sign alike. Without it nodes are called in plaintext alone.
-pub(super) async fn authority(keys: &Keys, clock: &Arc<dyn Clock>) -> Option<Authority> {
+/// The authority of this installation: in the file that servers share, or made at the first start and kept
+/// in the store. Never the one where the other is meant. Without it nodes are called in plaintext alone.
+pub(super) async fn authority(
+    keys: &Keys,
+    file: Option<&Path>,
+    clock: &Arc<dyn Clock>,
+) -> Option<Authority> {
     let read = async || -> Result<Authority, String> {
-        let fresh = Authority::make(clock.wall()).map_err(|error| error.to_string())?;
-        let fresh = serde_json::to_string(&fresh).map_err(|error| error.to_string())?;
-        let kept = keys.once_made(AUTHORITY, fresh).await;
-        let kept = kept.map_err(|error| error.message().to_owned())?;
-        let kept: KeptAuthority =
-            serde_json::from_str(kept.open()).map_err(|error| error.to_string())?;
+        let kept: KeptAuthority = if let Some(path) = file {
+            let named = |error: String| format!("`{}`: {error}", path.display());
+            let mut text = String::new();
+            let read = File::open(path);
+            let read = read.and_then(|file| file.take(AUTHORITY_FILE).read_to_string(&mut text));
+            read.map_err(|error| named(error.to_string()))?;
+            serde_json::from_str(&text).map_err(|error| named(error.to_string()))?
+        } else {
+            let fresh = Authority::make(clock.wall()).map_err(|error| error.to_string())?;
+            let fresh = serde_json::to_string(&fresh).map_err(|error| error.to_string())?;
+            let kept = keys.once_made(AUTHORITY, fresh).await;
+            let kept = kept.map_err(|error| error.message().to_owned())?;
+            serde_json::from_str(kept.open()).map_err(|error| error.to_string())?
+        };
         Authority::open(&kept).map_err(|error| error.to_string())
     };
     read().await.map_err(|error| tracing::error!(error, "no node gets a certificate here")).ok()
 }
 
+/// The longest file of an authority that is read, in bytes.
+const AUTHORITY_FILE: u64 = 64 << 10;
 /// What is told of faults.
 const WHAT: &str = "the registry of nodes";
 /// Where it stands.

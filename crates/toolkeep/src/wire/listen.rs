@@ -1,12 +1,40 @@
 //! The sockets.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use intake::Intake;
 use server::Doors;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tool::Secret;
 
+use super::cluster::Cluster;
+use super::fault;
 use crate::cli::failure::{Exit, Failure};
+use crate::cli::wiring::{Listening, Offers, Places};
+
+/// How long a server that listens waits for its sources before it says so. One that takes longer comes
+/// when it comes: it does not hold up the others.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// What the owner of a key may call.
+pub(super) fn offers(doors: &Doors, stop: &CancellationToken) -> Offers {
+    let (doors, stop) = (doors.clone(), stop.clone());
+    Box::new(move |key| {
+        let tools = server::tools_of(&doors, key, stop.clone());
+        tools.map_err(fault("the key that calls run with"))
+    })
+}
+
+/// Waits for the sources; where somebody may come meanwhile, not for long.
+pub(super) async fn settled(intake: &Intake, listens: bool) {
+    if listens {
+        drop(tokio::time::timeout(SETTLE, intake.settled()).await);
+    } else {
+        intake.settled().await;
+    }
+}
 
 /// The configuration has refused addresses that others can reach, unless TLS ends in front of them.
 pub(super) async fn bind(
@@ -21,14 +49,60 @@ pub(super) async fn bind(
     bound.map(Some)
 }
 
-/// The gRPC door, where there is one.
-pub(super) async fn grpc_door(
-    doors: &Doors,
-    listener: Option<TcpListener>,
-    stop: CancellationToken,
-) {
-    let Some(listener) = listener else { return };
-    if let Err(error) = server::listen_grpc(doors, listener, stop).await {
+/// The sockets beside the one for HTTP.
+pub(super) struct Beside {
+    grpc: Option<TcpListener>,
+    plain: Option<(TcpListener, Secret)>,
+    nodes: Option<TcpListener>,
+}
+
+impl Beside {
+    pub(super) async fn bind(places: &Places) -> Result<Self, Failure> {
+        let grpc = bind(places.grpc, "--grpc-listen").await?;
+        let nodes = bind(places.nodes, "--node-listen").await?;
+        let plain = match &places.plain {
+            Some((address, key)) => {
+                let listener = bind(Some(*address), "--plain-listen").await?;
+                listener.map(|listener| (listener, key.clone()))
+            }
+            None => None,
+        };
+        Ok(Self { grpc, plain, nodes })
+    }
+
+    /// Where each of them listens.
+    pub(super) fn addresses(&self) -> Listening {
+        let of = |listener: &TcpListener| listener.local_addr().ok();
+        Listening {
+            grpc: self.grpc.as_ref().and_then(of),
+            plain: self.plain.as_ref().and_then(|(listener, _)| of(listener)),
+            nodes: self.nodes.as_ref().and_then(of),
+        }
+    }
+
+    /// Serves on all of them.
+    pub(super) async fn serve(self, doors: &Doors, cluster: &Cluster, stop: CancellationToken) {
+        let grpc = async {
+            let Some(listener) = self.grpc else { return };
+            told(server::listen_grpc(doors, listener, None, stop.clone()).await);
+        };
+        let plain = async {
+            let Some((listener, key)) = self.plain else { return };
+            told(server::listen_grpc(doors, listener, Some(&key), stop.clone()).await);
+        };
+        let nodes = async {
+            let Some(listener) = self.nodes else { return };
+            tokio::select! {
+                () = cluster.accept(listener) => {}
+                () = stop.cancelled() => {}
+            }
+        };
+        tokio::join!(grpc, plain, nodes);
+    }
+}
+
+fn told(ended: std::io::Result<()>) {
+    if let Err(error) = ended {
         tracing::error!(%error, "the gRPC door ended");
     }
 }

@@ -1,5 +1,8 @@
 //! Nodes that joined: a certificate with their id, and nobody else at either end.
 
+mod forwarded;
+mod served;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -208,4 +211,81 @@ async fn an_invitation_is_for_one_node_once_and_a_node_renews_with_its_own_key()
         assert_eq!(mode & 0o077, 0, "{name}");
     }
     assert!(server.stop().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_takes_a_built_in_tools_name_gets_no_call_of_it() {
+    let home = Home::new("version: 1\n");
+    let server = serve(&home).await;
+    let folder = joined(&server, &home, "node-a");
+    let calls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = |name: &str| {
+        let calls = Arc::clone(&calls);
+        Tool::typed(name, move |_: Value| {
+            calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            async { Ok::<_, String>(json!("the node's")) }
+        })
+    };
+    let mut tools = Tools::default();
+    for name in ["calculator", "own"] {
+        tools.add(counted(name)).unwrap();
+    }
+    let key = Secret::new(read(&folder, tls::REGISTRY_KEY).trim().to_owned());
+    let options = Options::default().port(0).node_id("node-a").tls(&folder);
+    let node = Node::start(tools, options.registry(&server.url, Some(key))).await.unwrap();
+    addresses(&home, &[("node-a", node.address())]);
+    let agent = server.agent();
+    let own = once(&agent, "own", |said| said["success"] == true).await;
+    assert_eq!(own["output"], "the node's", "the control: its own name is its own");
+    assert_eq!(calls.load(std::sync::atomic::Ordering::SeqCst), 1);
+    // Through every door the name is the built-in tool's, and the one that came later is told.
+    let said = agent.call("calculator", &json!({"expression": "6*7"})).await;
+    assert!(said.status == 200 && said.body.to_string().contains("42"), "{}", said.body);
+    let body =
+        json!({"tool_name": "calculator", "input": {"expression": "6*7"}, "node_id": "node-a"});
+    let named = agent.post("/cluster-tools/execute", &body).await;
+    assert_ne!(named.body["success"], true, "{}", named.body);
+    assert_eq!(calls.load(std::sync::atomic::Ordering::SeqCst), 1, "a call reached the node");
+    let source = server.owner().source("node.node-a").await.unwrap();
+    assert!(source.to_string().contains("calculator"), "the problem is shown: {source}");
+    node.stop().await;
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_share_an_authority_call_each_others_nodes() {
+    let homes = [Home::new("version: 1\n"), Home::new("version: 1\n")];
+    let file = homes[0].path("authority.json");
+    let make = || Ran::of(toolkeep().args(["node", "authority"]).arg(&file));
+    make().good();
+    assert_ne!(make().code, Some(0), "one that is there is never touched");
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0);
+    }
+    let shared = |rest: &str| {
+        format!("version: 1\nnodes: {{ authority_file: '{}'{rest} }}\n", file.display())
+    };
+    for home in &homes {
+        home.write("toolkeep.yaml", &shared(""));
+    }
+    let (one, other) = (serve(&homes[0]).await, serve(&homes[1]).await);
+    // It joined at one, and registers and is called at the other.
+    let folder = joined(&one, &homes[0], "node-a");
+    let wanted = json!({ "subject": "node-a", "rights": ["nodes:register"] });
+    let made = other.owner().post("/v1/keys", &wanted).await;
+    let key = made.body["key"].as_str().unwrap().to_owned();
+    let tool = Tool::typed("who_a", |_: Value| async { Ok::<_, String>(json!({"is": "node-a"})) });
+    let mut tools = Tools::default();
+    tools.add(tool).unwrap();
+    let options = Options::default().port(0).node_id("node-a").tls(&folder);
+    let options = options.registry(&other.url, Some(Secret::new(key)));
+    let node = Node::start(tools, options).await.unwrap();
+    let at = format!(", addresses: {{ node-a: 'https://{}' }}", node.address());
+    homes[1].write("toolkeep.yaml", &shared(&at));
+    let said = once(&other.agent(), "who_a", |said| said["success"] == true).await;
+    assert_eq!(said["output"], json!({"is": "node-a"}), "{said}");
+    node.stop().await;
+    assert!(one.stop().await.success() && other.stop().await.success());
 }

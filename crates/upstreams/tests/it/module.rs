@@ -343,6 +343,33 @@ async fn another_status_has_the_text_of_spec_0() {
 }
 
 #[tokio::test]
+async fn a_module_that_sends_a_call_to_another_one_is_not_followed() {
+    let other =
+        Server::start(vec![Answer::json(&json!({ "success": true, "result": "other" }))]).await;
+    let to = format!("{}/execute", other.url());
+    for status in [301, 302, 307, 308] {
+        let error = call(Answer::Elsewhere(status, to.clone())).await.unwrap_err();
+        assert!(error.message.starts_with("Module returned status 30"), "{}", error.message);
+        assert_eq!(other.seen().len(), 0, "the other module got the call");
+    }
+    // The control: asked itself, the other one answers, and is seen to.
+    let own = module(options(&other)).list().await;
+    drop(own);
+    assert_eq!(other.seen().len(), 1);
+}
+
+/// What a call is of is what was asked for: the answer has no say in it.
+#[tokio::test]
+async fn an_answer_that_names_another_tool_is_the_answer_to_what_was_asked() {
+    let answer = json!({
+        "tool_name": "files.wipe", "success": true, "result": "done", "error": null,
+    });
+    let (_server, tool, executor) = ready(Answer::json(&answer), |_| {}).await;
+    let outcome = run(&tool, executor.as_ref(), r#"{"text":"hi"}"#).await.unwrap();
+    assert_eq!(value(&outcome), json!("done"), "nothing of the name is in it");
+}
+
+#[tokio::test]
 async fn an_answer_that_cannot_be_read_is_an_error() {
     for (body, message) in [
         ("no JSON", "Tool execution error: the module's answer cannot be read: "),

@@ -13,6 +13,8 @@ use tokio::task::JoinSet;
 pub(crate) enum Answer {
     /// Status and body.
     Body(u16, String),
+    /// A status that sends the caller on.
+    Elsewhere(u16, String),
     /// Read it and say nothing.
     Hang,
     /// Read it and close.
@@ -83,6 +85,11 @@ async fn serve(mut stream: TcpStream, script: Arc<Mutex<Vec<Answer>>>, log: Arc<
             Answer::Body(status, body) => {
                 let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", body.len());
                 stream.write_all((head + &body).as_bytes()).await.unwrap();
+            }
+            Answer::Elsewhere(status, to) => {
+                let head =
+                    format!("HTTP/1.1 {status} X\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n");
+                stream.write_all(head.as_bytes()).await.unwrap();
             }
             Answer::Hang => std::future::pending().await,
             Answer::Die => return,

@@ -225,6 +225,86 @@ async fn while_it_is_away_memory_serves_and_says_so_and_it_is_used_when_it_is_ba
     }
 }
 
+/// A line to it that holds up whatever comes through.
+struct Slow {
+    port: u16,
+    delay: Arc<std::sync::atomic::AtomicU64>,
+    _task: tokio::task::JoinSet<()>,
+}
+
+impl Slow {
+    async fn to(port: u16) -> Self {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let own = listener.local_addr().unwrap().port();
+        let delay = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let (held, mut task) = (Arc::clone(&delay), tokio::task::JoinSet::new());
+        task.spawn(async move {
+            let mut open = tokio::task::JoinSet::new();
+            loop {
+                let (from, _) = listener.accept().await.unwrap();
+                let to = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                let (mut from, mut to) = (from.into_split(), to.into_split());
+                let held = Arc::clone(&held);
+                open.spawn(async move { drop(tokio::io::copy(&mut to.0, &mut from.1).await) });
+                open.spawn(async move {
+                    let mut part = vec![0; 16 << 10];
+                    while let Ok(read @ 1..) = from.0.read(&mut part).await {
+                        let ms = held.load(std::sync::atomic::Ordering::SeqCst);
+                        tokio::time::sleep(Duration::from_millis(ms)).await;
+                        if to.1.write_all(&part[..read]).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        Self { port: own, delay, _task: task }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_is_slow_holds_up_nobody_who_reads_and_is_used_again_within_5_s() {
+    let mongo = Mongo::start();
+    let slow = Slow::to(mongo.port).await;
+    let url = format!("mongodb://127.0.0.1:{}/tools_db?directConnection=true", slow.port);
+    let keep: Any = Arc::new(MongoKeep::open(&Secret::new(url)).await.unwrap());
+    let following = Following::of(keep).await;
+    let registry = &following.registry;
+    registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    slow.delay.store(8_000, std::sync::atomic::Ordering::SeqCst);
+    let by = own("n1");
+    let late = registry.register(&by, tool("n1", "late"));
+    tokio::pin!(late);
+    let mut longest = Duration::ZERO;
+    let since = Instant::now();
+    let told = loop {
+        let begun = Instant::now();
+        assert_eq!(names(registry, "n1")[0], "say", "served from memory");
+        assert_eq!(registry.sources()[0].list().await.unwrap().offers.len(), 1);
+        longest = longest.max(begun.elapsed());
+        tokio::select! {
+            told = &mut late => break told,
+            () = tokio::time::sleep(Duration::from_millis(20)) => {}
+        }
+        assert!(since.elapsed() < Duration::from_secs(30), "a write waits for ever");
+    };
+    assert!(
+        matches!(&told, Err(NodeFault::Unavailable(why)) if why.contains("MongoDB")),
+        "{told:?}"
+    );
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+    until("not told", || registry.stale().is_some()).await;
+    slow.delay.store(0, std::sync::atomic::Ordering::SeqCst);
+    let back = until("not back", || registry.stale().is_none()).await;
+    // What it was asked while it was slow must come to its end first.
+    assert!(back < Duration::from_secs(8 + 5), "{back:?}");
+    let since = Instant::now();
+    registry.register(&own("n1"), tool("n1", "after")).await.unwrap();
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+    eprintln!("refused, read in {longest:?} meanwhile, back after {back:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_begins_without_it_knows_nothing_says_so_and_reads_it_later() {
     let mut mongo = Mongo::start();

@@ -90,3 +90,20 @@ async fn a_persons_consent_is_for_persons_who_may() {
     let unknown = json!({"source": "none"});
     assert_eq!(owner.post("/v1/sources/logout", &unknown).await.status, 404);
 }
+
+/// What runs on this machine stands in the configuration, and no key changes it from outside.
+#[tokio::test]
+async fn no_route_adds_or_changes_a_source() {
+    let server = Server::new().await;
+    let owner = server.owner().await;
+    let before = owner.get("/v1/sources").await.good();
+    let source = json!({ "name": "evil", "mcp": { "command": "sh", "args": ["-c", "true"] } });
+    for path in ["/v1/sources", "/v1/sources/files", "/v1/sources/evil"] {
+        let posted = owner.post(path, &source).await;
+        assert!(matches!(posted.status.as_u16(), 404 | 405), "{path}: {}", posted.status);
+        assert!(matches!(owner.delete(path).await.status.as_u16(), 404 | 405), "{path}");
+    }
+    assert_eq!(owner.get("/v1/sources").await.good(), before);
+    // The control: the owner may what there is.
+    assert_eq!(owner.post("/v1/sources/refresh", &json!({})).await.status, 200);
+}

@@ -16,9 +16,9 @@ use store::SqliteStore;
 use tool::{Boxed, Wall};
 
 use crate::cli::door::{Door, DoorError};
-use crate::cli::failure::Failure;
+use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
-use crate::cli::wiring::{Running, Start, Wiring};
+use crate::cli::wiring::{Listening, Offers, Running, Start, Wiring};
 use crate::cli::{Line, run};
 
 /// Answers by method and path, and a data directory of its own.
@@ -127,12 +127,13 @@ impl Wiring for Played {
             let (keys, _) = Keys::read(Arc::new(store), None).await.unwrap();
             let made = start.held.first_keys(&keys, Wall(1), start.make_keys).await?;
             let stop = start.stop.clone();
+            let offers: Offers = Box::new(|_| Err(Failure::new(Exit::Failed, "nothing is played")));
             let ended = Box::pin(async move {
                 stop.cancelled().await;
                 drop(start);
                 Ok(())
             });
-            Ok(Running { address: None, grpc: None, door, made, ended })
+            Ok(Running { address: None, beside: Listening::default(), door, offers, made, ended })
         })
     }
 }

@@ -29,6 +29,9 @@ pub(in crate::config) struct Nodes {
     /// own. Needs a restart.
     #[schemars(with = "Option<String>")]
     pub(in crate::config) mongodb: Field<String>,
+    /// A file with the authority that signs for nodes, for servers that share one: `toolkeep node authority`
+    /// makes it. Without it each server has its own. Needs a restart.
+    pub(in crate::config) authority_file: Field<String>,
     /// How far nodes are trusted not to change their tools. Default: `full`.
     pub(in crate::config) trust: Field<TrustWord>,
 }

@@ -55,7 +55,8 @@ impl Resolver<'_> {
             fits.then(|| Secret::new(url.clone()))
         });
         let trust = low.trust.get().map_or(Trust::Full, |word| trust(*word));
-        NodesConfig { addresses, kubernetes, mongodb, trust }
+        let authority_file = low.authority_file.get().map(|path| self.path(path));
+        NodesConfig { addresses, kubernetes, mongodb, authority_file, trust }
     }
 
     fn kubernetes(&self, low: &low::Kubernetes, place: Place) -> Option<KubernetesConfig> {

@@ -160,3 +160,43 @@ async fn a_python_node_that_joined_is_called_over_tls() {
     let lost = once(&server.agent(), "/cluster-tools/execute", &call, 502).await;
     assert_eq!(lost["success"], false);
 }
+
+/// All of spec 4's layers: a subject, the server, the forwarder, and a runtime in Python on a socket.
+#[tokio::test]
+async fn a_call_goes_through_server_and_forwarder_to_a_runtime_in_python() {
+    let home = Home::new("version: 1\n");
+    let server = crate::support::server::serve(&home).await;
+    let (socket, functions) = (home.path("runtime.sock"), home.path("functions.yaml"));
+    let mut python = command(file("venv-node/bin/python"));
+    python.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/node_on_socket.py"));
+    python.env("PYTHONPATH", package().join("src")).env("PYTHONDONTWRITEBYTECODE", "1");
+    python.env("TOOLKEEP_NODE_SOCKET", &socket).env_remove("ORG_SYSTEM_TOOLS_REGISTRY_URL");
+    let runtime = Program::start(python.stderr(Stdio::null()));
+    assert!(runtime.says("ready"));
+    home.write(
+        "functions.yaml",
+        "version: 1\nrules: [{ allow: [reverse_text] }]\ndefinitions:\n  reverse_text:\n    description: Reverses a given string input\n    input_spec: { text: string }\n",
+    );
+    let key = key_of(&server.owner(), "node-p").await;
+    let mut forward = toolkeep();
+    forward.args(["node", "forward", "node-p", "--listen", "127.0.0.1:0", "--url", &server.url]);
+    forward.arg("--registry").arg(functions).arg("--socket").arg(&socket);
+    let forwarder = Program::start(forward.env("TOOLKEEP_KEY", key).stderr(Stdio::null()));
+    let line = forwarder.line(" is called at ").unwrap();
+    let at = line.split(" is called at ").nth(1).unwrap().split(' ').next().unwrap();
+    let text = format!("version: 1\nnodes: {{ addresses: {{ node-p: 'http://{at}' }} }}\n");
+    home.write("toolkeep.yaml", &text);
+    let agent = server.agent();
+    let body = json!({ "tool_name": "reverse_text", "input": { "text": "hello world" } });
+    let said = once(&agent, "/cluster-tools/execute", &body, 200).await;
+    assert_eq!(said["output"], json!({ "result": "dlrow olleh" }), "{said}");
+    // Each step is on the call's record: who asked, that it was decided, at which node, what came.
+    let calls = server.owner().get("/v1/records?limit=20").await.body.to_string();
+    assert!(calls.contains("reverse_text") && calls.contains("node.node-p"), "{calls}");
+    let unfit = json!({ "tool_name": "reverse_text", "input": { "text": 5 } });
+    let refused = agent.post("/cluster-tools/execute", &unfit).await.body;
+    assert_eq!(refused["success"], false, "{refused}");
+    forwarder.end();
+    runtime.end();
+    assert!(server.stop().await.success());
+}

@@ -39,7 +39,16 @@ impl Program {
 impl Program {
     /// Waits for a line that holds `words`; `false` where it ends, or takes too long, before that.
     pub(crate) fn says(&self, words: &str) -> bool {
-        std::iter::from_fn(|| self.lines.recv_timeout(SOON).ok()).any(|line| line.contains(words))
+        self.line(words).is_some()
+    }
+
+    /// The first line that holds `words`, from here on.
+    pub(crate) fn line(&self, words: &str) -> Option<String> {
+        std::iter::from_fn(|| self.lines.recv_timeout(SOON).ok()).find(|line| line.contains(words))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 }
 

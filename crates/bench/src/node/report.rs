@@ -1,0 +1,102 @@
+//! The table.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::fleet::Fleet;
+use crate::histogram::Histogram;
+
+/// One number of callers: slices of both ways, in turn.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) callers: usize,
+    pub(super) straight: Vec<(f64, Histogram)>,
+    pub(super) through: Vec<(f64, Histogram)>,
+}
+
+/// All of it.
+pub(super) struct Report {
+    pub(super) calls: Vec<Row>,
+    pub(super) fleet: Fleet,
+    pub(super) machine: String,
+}
+
+const HEAD: &str = "\
+# What a call of a node's tool costs
+
+Written by `cargo xtask bench node --write`; not by hand. A call through the server is gRPC on both sides: a key is
+looked up, the tool found, the arguments checked, the intent written and synced (nobody said that the tool only
+reads), the outcome recorded. The same call straight to the node has none of that. Both ways take turns, slice by
+slice; the ratio is the median over the rounds of two slices of one round.
+";
+
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_unstable_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or_default()
+}
+
+fn merged(slices: &[(f64, Histogram)]) -> Histogram {
+    let mut all = Histogram::default();
+    for (_, latencies) in slices {
+        all.merge(latencies);
+    }
+    all
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.3} ms", time.as_secs_f64() * 1e3)
+}
+
+fn of(times: &[Duration], percent: usize) -> Duration {
+    let at = (times.len() * percent / 100).min(times.len().saturating_sub(1));
+    times.get(at).copied().unwrap_or_default()
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{HEAD}\nMachine: {}.\n", self.machine)?;
+        writeln!(
+            f,
+            "| callers | straight, calls/s | through, calls/s | ratio | to be | straight p50 | through p50 | through p99 |"
+        )?;
+        writeln!(f, "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")?;
+        for Row { callers, straight, through } in &self.calls {
+            let rates =
+                |all: &[(f64, Histogram)]| median(all.iter().map(|(rate, _)| *rate).collect());
+            let pairs = straight.iter().zip(through);
+            let ratio = median(pairs.map(|((one, _), (other, _))| other / one.max(1e-9)).collect());
+            let goal = if *callers == 16 { "≥ 0.5" } else { "–" };
+            let (direct, served) = (merged(straight), merged(through));
+            writeln!(
+                f,
+                "| {callers} | {:.0} | {:.0} | {ratio:.2} | {goal} | {} | {} | {} |",
+                rates(straight),
+                rates(through),
+                ms(direct.quantile(0.5)),
+                ms(served.quantile(0.5)),
+                ms(served.quantile(0.99)),
+            )?;
+        }
+        let Fleet { nodes, tools, swaps, merges, resolves, memory } = &self.fleet;
+        writeln!(f, "\n## {nodes} nodes with {tools} tools\n")?;
+        writeln!(
+            f,
+            "Simulated: registry, sources, catalog and resolver are the product's, the machines are not there.\n"
+        )?;
+        writeln!(f, "| what | figure | to be |\n| --- | ---: | ---: |")?;
+        writeln!(
+            f,
+            "| a shelf swapped in: all shelves merged, median | {} | < 5 ms |",
+            ms(of(merges, 50))
+        )?;
+        writeln!(
+            f,
+            "| from a registration's answer until it is listed, median | {} | – |",
+            ms(of(swaps, 50))
+        )?;
+        writeln!(f, "| … longest | {} | – |", ms(of(swaps, 100)))?;
+        writeln!(f, "| a name resolved, median | {} | – |", ms(of(resolves, 50)))?;
+        writeln!(f, "| a name resolved, 99 of 100 within | {} | < 1 ms |", ms(of(resolves, 99)))?;
+        writeln!(f, "| memory of registry, sources and catalog | {memory:.0} MiB | < 500 MB |")
+    }
+}

@@ -1,0 +1,174 @@
+//! A machine that runs tools: a node over TLS behind a line that can be cut, at an address of its own.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nodes::Authority;
+use proto::MetadataMap;
+use proto::Status;
+use proto::node::Tool as Listed;
+use proto::serve::{Asked, Boxed, Said, Tools, serve};
+use proto::tls::{Identity, NodeKey};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tool::Clock as _;
+
+use super::Real;
+
+/// Which nodes ran each call, by its number.
+pub(super) type Effects = Arc<Mutex<HashMap<u64, Vec<String>>>>;
+
+/// A node that writes down what it ran.
+struct Writes {
+    id: String,
+    effects: Effects,
+}
+
+impl Tools for Writes {
+    fn who(&self, _: MetadataMap) -> Boxed<Result<String, Status>> {
+        Box::pin(async { Ok(String::new()) })
+    }
+    fn list(&self, _: MetadataMap) -> Boxed<Result<Vec<Listed>, Status>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+    fn call(&self, asked: Asked) -> Boxed<Result<Said, Status>> {
+        let (id, effects) = (self.id.clone(), Arc::clone(&self.effects));
+        Box::pin(async move {
+            let input: serde_json::Value = serde_json::from_slice(&asked.input).unwrap();
+            let number = input["n"].as_u64().unwrap();
+            effects.lock().unwrap().entry(number).or_default().push(id.clone());
+            tokio::task::yield_now().await;
+            let output = serde_json::json!({ "by": id, "n": number }).to_string().into();
+            Ok(Said { success: true, output, ..Said::default() })
+        })
+    }
+    fn node_id(&self) -> String {
+        self.id.clone()
+    }
+    fn draining(&self) -> bool {
+        false
+    }
+}
+
+/// A node that runs until it is dropped, at once and with all that it does.
+pub(super) struct Machine {
+    runtime: Option<Runtime>,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Machine {
+    /// At `at`, with the certificate of `id`.
+    pub(super) async fn start(
+        id: &str,
+        at: SocketAddr,
+        authority: &Authority,
+        effects: &Effects,
+    ) -> Self {
+        let key = NodeKey::new().unwrap();
+        let proof = key.prove(id).unwrap();
+        let signed = authority.certify(id, (key.public(), &proof), Real::default().wall()).unwrap();
+        let identity =
+            Identity::of_pem(&signed.certificate, &key.pem().unwrap(), &signed.authority);
+        let tls = identity.unwrap().server().unwrap();
+        let outer = bound(at).await.into_std().unwrap();
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let writes = Writes { id: id.to_owned(), effects: Arc::clone(effects) };
+        let stopped = Arc::new(AtomicBool::new(false));
+        let line = Arc::clone(&stopped);
+        drop(TaskTracker::new().spawn_on(
+            async move {
+                let inner = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let behind = inner.local_addr().unwrap();
+                let outer = TcpListener::from_std(outer).unwrap();
+                let serving = serve(Arc::new(writes), inner, Some(tls), CancellationToken::new());
+                tokio::join!(serving, relay(outer, behind, line)).0.unwrap();
+            },
+            runtime.handle(),
+        ));
+        Self { runtime: Some(runtime), stopped }
+    }
+
+    /// Nothing goes through any more, and nobody is told.
+    pub(super) fn stop(&self, stopped: bool) {
+        self.stopped.store(stopped, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Listens there as soon as what was there before is gone.
+async fn bound(at: SocketAddr) -> TcpListener {
+    let since = tokio::time::Instant::now();
+    loop {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        match socket.bind(at).and_then(|()| socket.listen(256)) {
+            Ok(listener) => return listener,
+            Err(error) => assert!(since.elapsed() < Duration::from_secs(20), "{at}: {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn relay(outer: TcpListener, behind: SocketAddr, stopped: Arc<AtomicBool>) {
+    let mut open = tokio::task::JoinSet::new();
+    loop {
+        let (from, _) = outer.accept().await.unwrap();
+        let stopped = Arc::clone(&stopped);
+        open.spawn(async move {
+            #[expect(clippy::disallowed_methods, reason = "a test is the network, too")]
+            let to = TcpStream::connect(behind).await.unwrap();
+            from.set_nodelay(true).unwrap();
+            to.set_nodelay(true).unwrap();
+            let (from_read, from_write) = from.into_split();
+            let (to_read, to_write) = to.into_split();
+            tokio::select! {
+                () = one_way(from_read, to_write, &stopped) => {}
+                () = one_way(to_read, from_write, &stopped) => {}
+            }
+        });
+    }
+}
+
+async fn one_way(
+    mut from: tokio::net::tcp::OwnedReadHalf,
+    mut to: tokio::net::tcp::OwnedWriteHalf,
+    stopped: &AtomicBool,
+) {
+    let mut part = vec![0; 16 << 10];
+    loop {
+        let Ok(read @ 1..) = from.read(&mut part).await else { return };
+        while stopped.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        if to.write_all(&part[..read]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A port that is free at all of these addresses.
+pub(super) async fn port_at(all: &[IpAddr]) -> u16 {
+    'again: loop {
+        let first = TcpListener::bind((all[0], 0)).await.unwrap();
+        let port = first.local_addr().unwrap().port();
+        for other in &all[1..] {
+            if TcpListener::bind((*other, port)).await.is_err() {
+                continue 'again;
+            }
+        }
+        return port;
+    }
+}

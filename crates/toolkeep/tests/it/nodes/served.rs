@@ -1,0 +1,237 @@
+//! `toolkeep node serve`: what a machine has, offered as a node, called and dialled.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::tls::greet;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+
+use super::{addresses, identity, joined, once};
+use crate::support::child;
+use crate::support::home::Home;
+use crate::support::server::{SOON, Server, serve, start_under};
+use crate::support_real::program::Program;
+use crate::support_real::{Ran, cli, toolkeep};
+
+/// A machine with a configuration of its own, as a node.
+pub(super) struct Machine {
+    home: Home,
+}
+
+impl Machine {
+    /// With one tool of a file and what `it-mcp` has, by a file as other programs have it.
+    pub(super) fn new() -> Self {
+        let home = Home::with_tools();
+        let servers = json!({ "mcpServers": { "child": {
+            "command": child::program(), "args": ["echo", "said"],
+        } } });
+        home.write("servers.json", &servers.to_string());
+        home.write(
+            "toolkeep.yaml",
+            "version: 1\nsources:\n  - { name: local, tools: ./tools.yaml }\n  - { mcp_servers: ./servers.json }\n",
+        );
+        Self { home }
+    }
+
+    /// Starts it; the rest of the line says how it is called.
+    pub(super) fn serve(&self, server: &Server, id: &str, words: &[&str], tls: &Path) -> Program {
+        let mut serve = toolkeep();
+        serve.args(["node", "serve", id]).args(words).arg("--tls").arg(tls);
+        serve.args(["--url", &server.url]).arg("--data").arg(self.home.data());
+        serve.arg("--config").arg(self.home.config());
+        Program::start(serve.stderr(log(&self.home)))
+    }
+
+    /// What the record of its own has.
+    fn records(&self) -> Value {
+        let mut list = toolkeep();
+        list.args(["record", "list", "-o", "json", "--data"]).arg(self.home.data());
+        Ran::of(list.arg("--config").arg(self.home.config())).json()
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(self.home.log()).unwrap_or_default()
+    }
+}
+
+fn log(home: &Home) -> Stdio {
+    std::fs::File::options().create(true).append(true).open(home.log()).unwrap().into()
+}
+
+/// Where it says that it is called.
+pub(super) fn address(node: &Program) -> SocketAddr {
+    let line = node.line(" is called at ").expect("it says where it is called");
+    let at = line.split(" is called at ").nth(1).unwrap().split(' ').next().unwrap();
+    at.parse().unwrap()
+}
+
+/// A server that waits for nodes, and where.
+pub(super) async fn waiting(home: &Home) -> (Server, SocketAddr) {
+    let with = ["/usr/bin/env", "TOOLKEEP_NODE_LISTEN=127.0.0.1:0"].map(Into::into);
+    let server = start_under(home, &with).ready().await.settled().await;
+    let said = std::fs::read_to_string(home.log()).unwrap();
+    let line = said.lines().rev().find_map(|line| line.strip_prefix("Nodes connect to "));
+    let at = line.unwrap_or_else(|| panic!("{said}")).trim_end_matches('.').parse().unwrap();
+    (server, at)
+}
+
+fn succeeded(said: &Value) -> bool {
+    said["success"] == true
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tools_of_a_machine_are_a_nodes_and_run_through_its_own_pipeline() {
+    let home = Home::new("version: 1\n");
+    let server = serve(&home).await;
+    let folder = joined(&server, &home, "node-a");
+    let machine = Machine::new();
+    let node = machine.serve(&server, "node-a", &["--listen", "127.0.0.1:0"], &folder);
+    addresses(&home, &[("node-a", address(&node))]);
+    let agent = server.agent();
+    let body = json!({"tool_name": "node-a.calculator", "input": {"expression": "6*7"}});
+    let mut said = Value::Null;
+    for _ in 0..SOON.as_millis() / 50 {
+        said = agent.post("/cluster-tools/execute", &body).await.body;
+        if succeeded(&said) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(said["output"]["result"], json!(42), "{said}\n{}", machine.said());
+    // A tool of a file, and one of an MCP server that the machine's own file names.
+    let said = once(&agent, "node-a.save", succeeded).await;
+    assert_eq!(said["output"], json!({"saved": true}), "{said}");
+    let listed = server.owner().get("/v1/sources").await.body;
+    let nodes: Vec<_> = listed["sources"].as_array().unwrap().iter().collect();
+    assert!(nodes.iter().any(|source| source["name"] == "node.node-a"), "{listed}");
+    let tools = server.owner().get("/tools/node-a").await.body;
+    let names: Vec<_> =
+        tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"node-a.child.said"), "{names:?}");
+    let said = once(&agent, "node-a.child.said", succeeded).await;
+    assert_eq!(said["output"], "{}", "{said}");
+    assert!(names.iter().all(|name| name.starts_with("node-a.")), "{names:?}");
+    // The server's own tool of that name is the server's.
+    let own = agent.call("calculator", &json!({"expression": "6*7"})).await;
+    assert_eq!(own.status, 200, "{}", own.body);
+    // At its end the tools are gone, and what ran is on the machine's own record.
+    node.end();
+    let gone = once(&agent, "node-a.save", |said| !succeeded(said)).await;
+    assert_eq!(gone["error"], "Tool 'node-a.save' not found on any node", "{gone}");
+    let records = machine.records().to_string();
+    assert!(records.contains("\"calculator\"") && records.contains("\"save\""), "{records}");
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_connects_is_called_without_a_port_and_again_after_it_was_killed() {
+    let home = Home::new("version: 1\n");
+    let (server, at) = waiting(&home).await;
+    let (of_a, of_b) = (joined(&server, &home, "node-a"), joined(&server, &home, "node-b"));
+    let machine = Machine::new();
+    let place = at.to_string();
+    let words = ["--connect", place.as_str(), "--tool", "save"];
+    let agent = server.agent();
+    let node = machine.serve(&server, "node-a", &words, &of_a);
+    assert!(node.says(" connects to "), "{}", machine.said());
+    let said = once(&agent, "node-a.save", succeeded).await;
+    assert_eq!(said["output"], json!({"saved": true}), "{said}\n{}", machine.said());
+    // It listens nowhere.
+    let pid = node.pid();
+    assert_eq!(listening(pid), 0, "the node has an open port");
+    assert!(listening(server.pid) >= 2, "the control: the server's ports are seen");
+    // Killed: no answer; back: called again.
+    drop(node);
+    let lost = once(&agent, "node-a.save", |said| !succeeded(said)).await;
+    assert!(!succeeded(&lost), "{lost}");
+    let node = machine.serve(&server, "node-a", &words, &of_a);
+    let said = once(&agent, "node-a.save", succeeded).await;
+    assert!(succeeded(&said), "{said}");
+    // Whoever says that it is node-a and has another's certificate is not let in, nor called.
+    let refused = claims(at, "node-a", &of_b).await;
+    assert!(refused.is_err(), "node-b came in as node-a");
+    assert!(claims(at, "node-b", &of_b).await.is_ok(), "the control: node-b as itself");
+    assert!(succeeded(&once(&agent, "node-a.save", succeeded).await));
+    node.end();
+    assert!(server.stop().await.success());
+}
+
+/// Dials, says that it is `id`, and shows the certificate of `folder`.
+#[expect(clippy::disallowed_methods, reason = "a test is the node, too")]
+async fn claims(at: SocketAddr, id: &str, folder: &Path) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(at).await?;
+    greet(&mut stream, id).await?;
+    let config = identity(folder).server().unwrap();
+    let accepting = TlsAcceptor::from(Arc::clone(&config)).accept(stream);
+    let mut stream = tokio::time::timeout(SOON, accepting).await.unwrap()?;
+    // In TLS 1.3 who connects judges last: the first byte of HTTP/2 tells that it agreed.
+    tokio::io::AsyncReadExt::read_u8(&mut stream).await.map(drop)
+}
+
+/// How many TCP ports a process listens on.
+fn listening(pid: u32) -> usize {
+    let sockets = |entry: std::fs::DirEntry| std::fs::read_link(entry.path()).ok();
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(Result::ok);
+    let open: Vec<_> = open.filter_map(sockets).collect();
+    let mut count = 0;
+    for table in ["tcp", "tcp6"] {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        for line in text.lines().skip(1) {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let socket = format!("socket:[{}]", words[9]);
+            count += usize::from(words[3] == "0A" && open.iter().any(|at| at.ends_with(&socket)));
+        }
+    }
+    count
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_clients_come_without_a_key_only_where_that_is_meant_and_as_one_principal() {
+    let home = Home::with_tools();
+    let server = serve(&home).await;
+    let key = server.data.join("agent.key");
+    assert!(server.stop().await.success());
+    let with = [
+        "/usr/bin/env".into(),
+        "TOOLKEEP_PLAIN_LISTEN=127.0.0.1:0".into(),
+        format!("TOOLKEEP_PLAIN_KEY={}", key.display()).into(),
+        "TOOLKEEP_GRPC_LISTEN=127.0.0.1:0".into(),
+    ];
+    let server = start_under(&home, &with).ready().await.settled().await;
+    let said = std::fs::read_to_string(home.log()).unwrap();
+    let port = |begin: &str, end: &str| -> u16 {
+        let line = said.lines().rev().find(|line| line.starts_with(begin) && line.contains(end));
+        let at = line.unwrap_or_else(|| panic!("{said}"));
+        let at = at.split_whitespace().find_map(|word| word.trim_end_matches('.').parse().ok());
+        at.map(|at: SocketAddr| at.port()).unwrap()
+    };
+    let plain = port("On ", "--plain-key");
+    let keyed = port("gRPC is spoken on ", "");
+    let called = sdk::call_tool("save", &json!({}), "127.0.0.1", plain).await;
+    assert_eq!((called.success, &called.output), (true, &json!({"saved": true})), "{called:?}");
+    // It is the owner of that key and no other, on record.
+    let call = &called.metadata["call_id"];
+    let record = server.owner().record(call).await.body.to_string();
+    assert!(record.contains("\"agent\""), "{record}");
+    // The ordinary door lets nobody in without one.
+    let refused = sdk::call_tool("save", &json!({}), "127.0.0.1", keyed).await;
+    assert!(!refused.success && refused.error.starts_with("RPC failed: "), "{refused:?}");
+    // No plaintext by accident: beyond the loopback, or without a key that is named.
+    for words in [
+        &["--plain-listen", "0.0.0.0:0", "--plain-key", "agent.key"][..],
+        &["--plain-listen", "127.0.0.1:0"],
+        &["--plain-listen", "127.0.0.1:0", "--plain-key", "nowhere.key"],
+    ] {
+        let mut serve = toolkeep();
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(home.path("other"));
+        let ran = Ran::of(serve.args(words));
+        assert_eq!(ran.code, Some(2), "{words:?}: {}", ran.err);
+    }
+    drop(cli(&server, &["node", "list"]).good());
+    assert!(server.stop().await.success());
+}

@@ -9,13 +9,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tool::plugin::PREFIX;
-use tool::{Digest, NameError, Problem, SourceName};
+use tool::{Digest, NameError, Problem, Revision, SourceName};
 
 use crate::folder::{Content, MANIFEST, Print};
 use crate::grant::Grant;
 use crate::manifest::Manifest;
+use crate::server::Session;
 use crate::settings::{self, Settings};
-use crate::version::{Maker, Version};
+use crate::version::{Maker, Version, listed};
 
 /// Between two looks at a folder.
 const LOOK: Duration = Duration::from_millis(300);
@@ -121,9 +122,36 @@ impl PluginSource {
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
                 _ = asked.changed() => {}
+                (session, now) = self.heard() => self.relist(&session, now).await,
                 () = self.closed.cancelled() => return,
             }
         }
+    }
+
+    /// Resolves when the server that this is lists other things.
+    async fn heard(&self) -> (Arc<Session>, Revision) {
+        let follows = self.lock().version.as_ref().and_then(Version::follows);
+        match follows {
+            Some((session, seen)) => {
+                let now = session.server.changed(seen).await;
+                (session, now)
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes what the server lists now: the folder is the same, and so is the version.
+    async fn relist(&self, session: &Arc<Session>, now: Revision) {
+        let listing = listed(session, self.maker.means.ready).await;
+        let mut state = self.lock();
+        let Some(version) = state.version.as_ref() else { return };
+        let follows = version.follows();
+        let same = follows.is_some_and(|(known, _)| Arc::ptr_eq(&known, session));
+        let Some(again) = same.then(|| version.again(listing, now)).flatten() else { return };
+        let old = state.version.replace(again);
+        drop(state);
+        drop(old);
+        self.tell();
     }
 
     /// Has it look now; resolves when that is done.

@@ -51,6 +51,7 @@ use early::Early;
 use internals::Inside;
 use listen::{bind, grpc_door};
 use manifests::Kept;
+pub(crate) use plugged::Caged;
 use plugged::Plugged;
 use sources::{Ways, Workshop};
 

@@ -244,10 +244,11 @@ async fn what_is_begun_from_a_template_works() {
     let folder = stage.home.path().join("plugins");
     plugins::written(&folder, "one", Template::Python).unwrap();
     plugins::written(&folder, "two", Template::Command).unwrap();
+    plugins::written(&folder, "three", Template::Mcp).unwrap();
     assert!(plugins::written(&folder, "one", Template::Python).is_err());
     assert!(plugins::written(&folder, "../x", Template::Python).is_err());
     stage.reload().await;
-    for name in ["one", "two"] {
+    for name in ["one", "two", "three"] {
         assert_eq!(stage.listing(name).await.problems, []);
         let said = stage.call(name, "greet", json!({"name": "Ann"})).await.unwrap();
         assert_eq!(said, json!({"text": "Hello, Ann!"}));

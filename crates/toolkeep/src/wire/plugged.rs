@@ -1,5 +1,7 @@
 //! Folders of plugins as sources: added and taken away as the folders come and go.
 
+mod servers;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -14,6 +16,7 @@ use tool::{Boxed, Clock, Json, Source, SourceName, Trust};
 
 use crate::cli::failure::Failure;
 use crate::config::Config;
+pub(crate) use servers::Caged;
 
 /// How long the process of a plugin may take to be ready.
 const READY: Duration = Duration::from_secs(10);
@@ -49,6 +52,7 @@ impl Plugged {
             settings: settings.unwrap_or_else(|| data.join(SETTINGS)),
             python: config.plugins.python.clone(),
             ready: READY,
+            servers: Some(Arc::new(Caged)),
         };
         let registry = Registry::open(means).await.map_err(super::fault("the plugins"))?;
         let plugged = Self {

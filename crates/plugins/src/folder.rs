@@ -140,6 +140,11 @@ impl Content {
         Ok(Self { files, left_out: walk.left_out, digest })
     }
 
+    /// Takes the hash of it anew.
+    pub(crate) fn hash(&mut self) {
+        self.digest = digest(&self.files);
+    }
+
     /// A file of it.
     pub(crate) fn file(&self, path: &str) -> Option<&Bytes> {
         self.files.get(path)

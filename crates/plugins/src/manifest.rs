@@ -11,7 +11,7 @@ mod tests;
 use serde_json::{Map, Value};
 use tool::{Json, Limits};
 
-pub(crate) use declared::{Declared, Example};
+pub(crate) use declared::{Declared, Example, is_identifier};
 pub(crate) use faults::Faults;
 pub use schema::SCHEMA;
 

@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 use tool::plugin::PREFIX;
 use tool::{Digest, NameError, Problem, Revision, SourceName};
 
-use crate::folder::{Content, MANIFEST, Print};
+use crate::attached::Given;
+use crate::folder::{Content, ContentError, MANIFEST, Print};
 use crate::grant::Grant;
 use crate::manifest::Manifest;
 use crate::server::Session;
@@ -40,6 +41,8 @@ pub struct PluginSource {
     folder: PathBuf,
     maker: Arc<Maker>,
     names: Arc<dyn Names>,
+    /// What is said of it elsewhere, where it has no manifest.
+    given: Mutex<Option<Arc<Given>>>,
     state: Mutex<State>,
     /// Counts the states; 0 before the first.
     revision: watch::Sender<u64>,
@@ -86,18 +89,54 @@ impl PluginSource {
     ) -> Result<Self, NameError> {
         let part = folder.file_name().unwrap_or_default().to_string_lossy();
         SourceName::new(&part)?;
+        let name = SourceName::new(format!("{PREFIX}{part}"))?;
+        Ok(Self::made(name, folder, (maker, names)))
+    }
+
+    fn made(name: SourceName, folder: &Path, (maker, names): (Arc<Maker>, Arc<dyn Names>)) -> Self {
         let channel = || watch::channel(0).0;
-        Ok(Self {
-            name: SourceName::new(format!("{PREFIX}{part}"))?,
+        Self {
+            name,
             folder: folder.to_owned(),
             closed: maker.end.child_token(),
             maker,
             names,
+            given: Mutex::default(),
             state: Mutex::default(),
             revision: channel(),
             asked: channel(),
             done: channel(),
-        })
+        }
+    }
+
+    /// Code of the source `name`, of which is said elsewhere what there is.
+    pub(crate) fn attached(
+        name: SourceName,
+        folder: &Path,
+        with: (Arc<Maker>, Arc<dyn Names>),
+    ) -> Self {
+        Self::made(name, folder, with)
+    }
+
+    /// Takes what is said of it; whether that is the first word.
+    pub(crate) fn give(&self, given: Arc<Given>) -> bool {
+        let mut place = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        place.replace(given).is_none()
+    }
+
+    /// Why the last change was not taken.
+    pub(crate) fn refused(&self) -> Vec<Problem> {
+        self.lock().refused.clone()
+    }
+
+    /// All of the folder. Blocks.
+    fn whole(&self) -> Result<Content, ContentError> {
+        let mut content = Content::read(&self.folder)?;
+        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(given) = given {
+            given.lay(&mut content);
+        }
+        Ok(content)
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -180,7 +219,7 @@ impl PluginSource {
     /// Whether the folder or the settings are others than what was looked at last. Blocks.
     pub(crate) fn differs(&self) -> bool {
         let seen = self.lock().seen.clone();
-        let content = Content::read(&self.folder).ok().map(|content| content.digest);
+        let content = self.whole().ok().map(|content| content.digest);
         content != seen.content || self.written() != seen.settings
     }
 
@@ -217,7 +256,7 @@ impl PluginSource {
     }
 
     /// The content, once it is the same twice.
-    async fn still(&self) -> Option<Result<Content, String>> {
+    async fn still(self: &Arc<Self>) -> Option<Result<Content, String>> {
         let mut last = self.read().await?;
         for _ in 0..READINGS {
             if last.as_ref().is_ok_and(|content| self.is_seen(content)) {
@@ -242,9 +281,9 @@ impl PluginSource {
         self.lock().seen.content == Some(content.digest)
     }
 
-    async fn read(&self) -> Option<Result<Content, String>> {
-        let folder = self.folder.clone();
-        let read = tokio::task::spawn_blocking(move || Content::read(&folder)).await;
+    async fn read(self: &Arc<Self>) -> Option<Result<Content, String>> {
+        let here = Arc::clone(self);
+        let read = tokio::task::spawn_blocking(move || here.whole()).await;
         Some(read.ok()?.map_err(|error| error.to_string()))
     }
 
@@ -310,8 +349,9 @@ impl PluginSource {
     fn settle(&self, version: Version, seen: Seen) -> Looked {
         let mut state = self.lock();
         state.seen = seen;
-        let works = state.version.as_ref().is_some_and(|last| !last.broken);
-        if version.broken && works {
+        let worse =
+            state.version.as_ref().is_some_and(|last| !last.broken || loses(last, &version));
+        if version.broken && worse {
             state.refused = kept(&version.problems, state.version.as_ref());
             drop(state);
             self.tell();
@@ -355,6 +395,12 @@ impl PluginSource {
         let old = self.lock().version.take();
         drop(old);
     }
+}
+
+/// Whether a tool that works would be there no longer.
+fn loses(last: &Version, next: &Version) -> bool {
+    let worked = |name: &str| last.tools.iter().any(|tool| tool.enabled && tool.name == name);
+    next.tools.iter().any(|tool| !tool.enabled && worked(&tool.name))
 }
 
 /// Problems of a change that is not taken, and what stays instead.

@@ -96,6 +96,21 @@ impl Registry {
         (state.folders, state.grants) = (folders, grants);
     }
 
+    /// What plugins ask about.
+    pub(crate) fn names(&self) -> Arc<dyn Names> {
+        Arc::clone(&self.held) as Arc<dyn Names>
+    }
+
+    /// What makes versions.
+    pub(crate) fn maker(&self) -> Arc<Maker> {
+        Arc::clone(&self.maker)
+    }
+
+    /// Looks at code that no folder of plugins has.
+    pub(crate) fn follow_beside(&self, source: &Arc<PluginSource>) {
+        drop(self.maker.tasks.spawn_on(Arc::clone(source).watch(), &self.maker.runtime));
+    }
+
     /// Looks for new folders and gone ones, for ever.
     pub async fn watch(&self) {
         loop {

@@ -1,5 +1,6 @@
 //! Folders of plugins as sources: added and taken away as the folders come and go.
 
+mod code;
 mod servers;
 
 use std::collections::BTreeSet;
@@ -16,6 +17,7 @@ use tool::{Boxed, Clock, Json, Source, SourceName, Trust};
 
 use crate::cli::failure::Failure;
 use crate::config::Config;
+use code::FileCode;
 pub(crate) use servers::Caged;
 
 /// How long the process of a plugin may take to be ready.
@@ -70,6 +72,11 @@ impl Plugged {
     pub(super) fn listed_by(&self, intake: &Arc<Intake>) {
         // It is set here and nowhere else.
         drop(self.intake.set(Arc::downgrade(intake)));
+    }
+
+    /// What runs the code of the tool file of the source `name`.
+    pub(super) fn beside(&self, name: &SourceName, path: &Path) -> Arc<FileCode> {
+        Arc::new(FileCode::new(&self.registry, name, path))
     }
 
     /// Takes a new configuration.

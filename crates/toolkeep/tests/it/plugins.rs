@@ -1,6 +1,7 @@
 //! Plugins as a user has them: through REST and the command line of a server.
 
 mod shipped;
+mod tool_file;
 
 use std::process::Output;
 use std::time::Duration;

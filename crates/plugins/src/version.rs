@@ -129,7 +129,7 @@ impl Maker {
         if plan.manifest.kind == Kind::Python {
             plan.resolve(content);
         }
-        needed::commands(plan, &allowed);
+        self.programs(plan, &allowed).await;
         if !plan.wants_process() {
             return None;
         }

@@ -64,8 +64,14 @@ impl Session {
 /// Runs a call at a server, and holds its version while it does.
 #[derive(Debug)]
 pub(crate) struct Through {
-    pub(crate) inner: Arc<dyn Executor>,
-    pub(crate) _session: Arc<Session>,
+    inner: Arc<dyn Executor>,
+    _session: Arc<Session>,
+}
+
+impl Through {
+    pub(crate) fn new(inner: Arc<dyn Executor>, session: Arc<Session>) -> Self {
+        Self { inner, _session: session }
+    }
 }
 
 impl Executor for Through {

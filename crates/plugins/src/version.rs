@@ -62,7 +62,7 @@ pub(crate) struct Version {
     /// What runs it, where it is no server.
     pub(crate) host: Option<Arc<Host>>,
     /// The server that it is, where it is one.
-    pub(crate) served: Option<Served>,
+    pub(crate) served: Option<Box<Served>>,
     /// What a server says of itself.
     pub(crate) about: Option<Json>,
     pub(crate) aliases: Vec<(ToolName, ToolName)>,
@@ -75,7 +75,7 @@ pub(crate) struct Version {
 /// What runs a version.
 pub(crate) enum Runs {
     Host(Arc<Host>),
-    Server(Served),
+    Server(Box<Served>),
 }
 
 impl Maker {
@@ -154,7 +154,8 @@ impl Maker {
         let mut spec = self.spec(&plan.manifest, &copy, &allowed)?;
         if matches!(plan.manifest.kind, Kind::Mcp(_)) {
             spec.env.extend(served::environment(values, &allowed)?);
-            return Ok(Runs::Server(self.serve(plan, (copy, spec)).await?));
+            let served = self.serve(plan, (copy, spec)).await?;
+            return Ok(Runs::Server(Box::new(served)));
         }
         let run = Run {
             plugin: plan.manifest.name.clone(),
@@ -237,8 +238,8 @@ impl Maker {
             Some(Runs::Host(host)) => (Some(host), None),
             Some(Runs::Server(served)) => (None, Some(served)),
         };
-        offers.extend(served.iter().flat_map(Served::beside));
-        let about = served.as_ref().and_then(Served::about);
+        offers.extend(served.iter().flat_map(|served| served.beside()));
+        let about = served.as_ref().and_then(|served| served.about());
         Version {
             manifest,
             digest,

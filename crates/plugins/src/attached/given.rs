@@ -1,5 +1,7 @@
 //! What a tool file says, as the manifest and the module that it stands for.
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -59,9 +61,12 @@ pub(crate) struct Given {
 /// The name of a tool within the process: of what it is, so that it stays while others come and go.
 pub(super) fn id(code: &Code) -> String {
     let said = format!("{}\n{:?}\n{}", code.tool, code.call, code.input.as_str());
-    let hash = Sha256::digest(said.as_bytes());
-    let hex: String = hash.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
-    format!("t{hex}")
+    let mut hex = String::from("t");
+    for byte in Sha256::digest(said.as_bytes()).iter().take(12) {
+        // A text takes whatever is written.
+        let _infallible = write!(hex, "{byte:02x}");
+    }
+    hex
 }
 
 impl Given {
@@ -185,9 +190,10 @@ fn entry(code: &Code, content: &Content, programs: &mut String) -> Value {
             let program = if here { format!("./{path}") } else { binary.clone() };
             // A text of JSON is one of Python.
             let [program, command] = [json!(program), json!(command)];
-            programs.push_str(&format!(
+            let _infallible = write!(
+                programs,
                 "\n\ndef {id}(**arguments):\n    return _run({program}, {command}, arguments)\n"
-            ));
+            );
             let needed = if here { Vec::new() } else { vec![format!("command:{binary}")] };
             (PROGRAMS.to_owned(), id.clone(), needed)
         }

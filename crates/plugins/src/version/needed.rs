@@ -109,13 +109,12 @@ impl Maker {
             if known.len() >= MOST_ASKED && !known.contains_key(&path) {
                 continue;
             }
-            let have = match known.get(&path) {
-                Some(have) => have.clone(),
-                None => {
-                    let have = self.version_of(&path, allowed).await;
-                    known.insert(path, have.clone());
-                    have
-                }
+            let have = if let Some(have) = known.get(&path) {
+                have.clone()
+            } else {
+                let have = self.version_of(&path, allowed).await;
+                known.insert(path, have.clone());
+                have
             };
             let (name, least) = (shown(&name), shown(&least));
             let message = match have {
@@ -134,10 +133,11 @@ impl Maker {
         let mut why = "it does not tell".to_owned();
         for word in ["--version", "-version", "version"] {
             match tokio::time::timeout(ASKED, self.says(path, word, allowed)).await {
-                Ok(Ok(text)) => match version(&text) {
-                    Some(version) => return Ok(version),
-                    None => continue,
-                },
+                Ok(Ok(text)) => {
+                    if let Some(version) = version(&text) {
+                        return Ok(version);
+                    }
+                }
                 Ok(Err(error)) => why = error,
                 Err(_) => why = format!("it does not answer within {} s", ASKED.as_secs()),
             }

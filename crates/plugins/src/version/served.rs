@@ -76,7 +76,7 @@ impl Version {
         plan.listed(&listing);
         let (session, seed) = (Arc::clone(&served.session), served.seed.clone());
         let served = Served { session, seed, listing };
-        Some(Maker::finish(plan, self.digest, &self.grant, Some(Runs::Server(served))))
+        Some(Maker::finish(plan, self.digest, &self.grant, Some(Runs::Server(Box::new(served)))))
     }
 }
 
@@ -95,8 +95,8 @@ impl Served {
 
     /// An offer that keeps the server as long as it is there.
     pub(super) fn through(&self, offer: &Offer, item: Item) -> Offer {
-        let (inner, _session) = (Arc::clone(&offer.executor), Arc::clone(&self.session));
-        Offer { item, executor: Arc::new(Through { inner, _session }) }
+        let through = Through::new(Arc::clone(&offer.executor), Arc::clone(&self.session));
+        Offer { item, executor: Arc::new(through) }
     }
 
     /// Prompts and resources, as they came.

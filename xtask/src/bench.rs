@@ -12,6 +12,7 @@ const REPORT: &str = "docs/reference/benchmarks.md";
 const PEERS: &str = "docs/reference/benchmarks-peers.md";
 const POLICY: &str = "docs/reference/benchmarks-policy.md";
 const TOOLS: &str = "docs/reference/benchmarks-tools.md";
+const PLUGINS: &str = "docs/reference/benchmarks-plugins.md";
 const MATH: &str = "docs/reference/benchmarks-math.md";
 
 /// Runs `bench` with `words`. `--write` names the report, and Toolkeep itself is built and measured
@@ -40,6 +41,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
             let report = match words.first() {
                 Some(&"policy") => POLICY,
                 Some(&"tools") => TOOLS,
+                Some(&"plugins") => PLUGINS,
                 Some(&"math") => MATH,
                 _ if words.contains(&"--peers") => PEERS,
                 _ => REPORT,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::client::Client;
 use crate::support::home::Home;
-use crate::support::server::{Server, serve};
+use crate::support::server::{Server, TOOLKEEP, serve};
 
 /// Nobody is asked for approvals here, and evaluations may take 3 s.
 fn home(work: &Path) -> Home {
@@ -47,6 +47,17 @@ async fn server(home: &Home) -> (Server, Client) {
     let server = serve(home).await;
     let agent = server.agent();
     (server, agent)
+}
+
+/// What a person reads on the command line.
+async fn person(server: &Server, words: &[&str]) -> String {
+    let key = std::fs::read_to_string(server.data.join("owner.key")).unwrap();
+    let mut command = tokio::process::Command::new(TOOLKEEP);
+    command.args(words).args(["--url", &server.url]).env("TOOLKEEP_KEY", key.trim());
+    let output = command.output().await.unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    told
 }
 
 #[tokio::test]
@@ -124,18 +135,23 @@ async fn an_agent_finds_a_caller_and_the_hunk_that_a_person_accepts_answers_diff
     .await;
     // Dangerous: held until a person agrees.
     let both = "(defun rate () 3)\n(defun price (x) (+ x (rate)))\n";
-    let mut edit =
+    let edit =
         json!({"path": "a.lisp", "original": before, "modified": both, "description": "new rates"});
     let held = agent.call("lisp_image.propose_file_edit", &edit).await;
     assert_eq!(held.status, 202, "{held:?}");
     assert!(std::fs::read_to_string(folder.join("a.lisp")).unwrap().contains("() 1"));
-    let path = format!("/v1/approvals/{}", held.call_id());
     // One hunk of the two: the person has the other as it was.
     let one = "(defun rate () 3)\n(defun price (x) (* x (rate)))\n";
-    edit["modified"] = json!(one);
-    let change = json!({"arguments": edit, "approve": true});
-    let decided = server.owner().post(&format!("{path}/edit"), &change).await;
-    assert!(decided.status < 300, "{decided:?}");
+    let shown = person(&server, &["approval", "show", held.call_id()]).await;
+    for line in [
+        "hunk 1 of 2, line 1",
+        "+(defun rate () 3)",
+        "hunk 2 of 2, line 2",
+        "-(defun price (x) (* x (rate)))",
+    ] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    person(&server, &["approval", "edit", held.call_id(), "--hunks", "1", "--approve"]).await;
     for _ in 0..500 {
         if std::fs::read_to_string(folder.join("a.lisp")).unwrap() == one {
             break;

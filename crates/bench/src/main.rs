@@ -1,8 +1,6 @@
 //! What things cost: run as `cargo xtask bench call`, `formats`, `policy`, `tools`, `math` and others.
 //!
-//! One program plays every part but Toolkeep's own: the MCP server behind, the bare proxy beside, the
-//! callers in front. Lists and decisions are measured within the program; of a call what is measured is
-//! what is shipped.
+//! One program plays every part but Toolkeep's own. Lists and decisions are measured within it.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,

@@ -1,5 +1,6 @@
 //! One plugin: looks at its folder, takes what changed and is sound, and offers it as a source.
 
+mod follow;
 mod shown;
 
 use std::path::{Path, PathBuf};
@@ -9,15 +10,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tool::plugin::PREFIX;
-use tool::{Digest, NameError, Problem, Revision, SourceName};
+use tool::{Digest, NameError, Problem, SourceName};
 
 use crate::attached::Given;
 use crate::folder::{Content, ContentError, MANIFEST, Print};
 use crate::grant::Grant;
 use crate::manifest::Manifest;
-use crate::server::Session;
 use crate::settings::{self, Settings};
-use crate::version::{Maker, Version, listed};
+use crate::version::{Maker, Version};
+use follow::{kept, loses};
 
 /// Between two looks at a folder.
 const LOOK: Duration = Duration::from_millis(300);
@@ -165,32 +166,6 @@ impl PluginSource {
                 () = self.closed.cancelled() => return,
             }
         }
-    }
-
-    /// Resolves when the server that this is lists other things.
-    async fn heard(&self) -> (Arc<Session>, Revision) {
-        let follows = self.lock().version.as_ref().and_then(Version::follows);
-        match follows {
-            Some((session, seen)) => {
-                let now = session.server.changed(seen).await;
-                (session, now)
-            }
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Takes what the server lists now: the folder is the same, and so is the version.
-    async fn relist(&self, session: &Arc<Session>, now: Revision) {
-        let listing = listed(session, self.maker.means.ready).await;
-        let mut state = self.lock();
-        let Some(version) = state.version.as_ref() else { return };
-        let follows = version.follows();
-        let same = follows.is_some_and(|(known, _)| Arc::ptr_eq(&known, session));
-        let Some(again) = same.then(|| version.again(listing, now)).flatten() else { return };
-        let old = state.version.replace(again);
-        drop(state);
-        drop(old);
-        self.tell();
     }
 
     /// Has it look now; resolves when that is done.
@@ -395,23 +370,4 @@ impl PluginSource {
         let old = self.lock().version.take();
         drop(old);
     }
-}
-
-/// Whether a tool that works would be there no longer.
-fn loses(last: &Version, next: &Version) -> bool {
-    let worked = |name: &str| last.tools.iter().any(|tool| tool.enabled && tool.name == name);
-    next.tools.iter().any(|tool| !tool.enabled && worked(&tool.name))
-}
-
-/// Problems of a change that is not taken, and what stays instead.
-fn kept(problems: &[Problem], stays: Option<&Version>) -> Vec<Problem> {
-    let Some(version) = stays else { return problems.to_vec() };
-    let told = |problem: &Problem| {
-        let message = format!(
-            "the change is not taken, version {} stays: {}",
-            version.manifest.version, problem.message
-        );
-        Problem { message, ..problem.clone() }
-    };
-    problems.iter().map(told).collect()
 }

@@ -92,6 +92,7 @@ async fn an_image_is_looked_into_and_evaluated_in() {
         ("eval_form", json!({"form": "(error \"ouch\")"}), "Error: ouch\nUse get_last_error"),
         ("get_last_error", json!({}), "Type: SIMPLE-ERROR\nCondition: ouch"),
         ("compile_form", json!({"form": "(defun bad () (car 1 2))"}), "called with two arguments"),
+        ("eval_form", json!({"form": "(make-string 9000 :initial-element #\\a)"}), "aaa... [truncated]"),
         ("eval_form", json!({"form": "(loop)"}), "was cut off; the image goes on"),
         ("eval_form", json!({"form": "(sq 4)"}), "Result: 16"),
         ("eval_form", json!({"form": "(sb-sys:without-interrupts (loop))"}), "nor to an interrupt, and was ended"),
@@ -102,16 +103,10 @@ async fn an_image_is_looked_into_and_evaluated_in() {
     assert!(server.stop().await.success());
 }
 
-#[tokio::test]
-async fn an_agent_finds_a_caller_and_the_hunk_that_a_person_accepts_answers_differently() {
-    let work = tempfile::tempdir().unwrap();
-    let folder = work.path().canonicalize().unwrap();
-    let before = "(defun rate () 1)\n(defun price (x) (* x (rate)))\n";
-    std::fs::write(folder.join("a.lisp"), before).unwrap();
-    let home = home(&folder);
-    let (server, agent) = server(&home).await;
+/// An agent looks at a file and at what it defines.
+async fn looked_at(agent: &Client) {
     hold(
-        &agent,
+        agent,
         &[
             ("read_file", json!({"path": "a.lisp"}), "(defun rate () 1)"),
             ("read_file", json!({"path": "none.lisp"}), "Error reading none.lisp"),
@@ -133,6 +128,17 @@ async fn an_agent_finds_a_caller_and_the_hunk_that_a_person_accepts_answers_diff
         ],
     )
     .await;
+}
+
+#[tokio::test]
+async fn an_agent_finds_a_caller_and_the_hunk_that_a_person_accepts_answers_differently() {
+    let work = tempfile::tempdir().unwrap();
+    let folder = work.path().canonicalize().unwrap();
+    let before = "(defun rate () 1)\n(defun price (x) (* x (rate)))\n";
+    std::fs::write(folder.join("a.lisp"), before).unwrap();
+    let home = home(&folder);
+    let (server, agent) = server(&home).await;
+    looked_at(&agent).await;
     // Dangerous: held until a person agrees.
     let both = "(defun rate () 3)\n(defun price (x) (+ x (rate)))\n";
     let edit =
@@ -174,8 +180,14 @@ async fn an_agent_finds_a_caller_and_the_hunk_that_a_person_accepts_answers_diff
 }
 
 /// Every tool of the image: what it is called with, what its text holds, and whether that is a success.
-fn cases() -> Vec<(&'static str, Value, &'static str, bool)> {
-    let edit = |original: &str| json!({"path": "a.lisp", "original": original, "modified": "(defun rate () 2)\n", "description": "d"});
+type Case = (&'static str, Value, &'static str, bool);
+
+fn cases() -> Vec<Case> {
+    let all = [cases_of_evaluation(), cases_of_definitions(), cases_of_texts()];
+    all.into_iter().flatten().collect()
+}
+
+fn cases_of_evaluation() -> Vec<Case> {
     vec![
         ("get_last_error", json!({}), "No recent errors recorded.", false),
         ("get_repl_history", json!({}), "No REPL history available.", false),
@@ -195,6 +207,11 @@ fn cases() -> Vec<(&'static str, Value, &'static str, bool)> {
         ("eval_form", json!({"form": "(error \"ouch\")"}), "Error: ouch", false),
         ("get_last_error", json!({}), "Condition: ouch", true),
         ("get_repl_history", json!({}), "=> 4", true),
+    ]
+}
+
+fn cases_of_definitions() -> Vec<Case> {
+    vec![
         ("describe_symbol", json!({"symbol": "sq"}), "compiled function", true),
         ("describe_symbol", json!({"symbol": "none-such"}), "not found in package", false),
         ("apropos_search", json!({"pattern": "use-sq"}), "USE-SQ [function]", true),
@@ -224,6 +241,12 @@ fn cases() -> Vec<(&'static str, Value, &'static str, bool)> {
         ("class_hierarchy", json!({"class": "sq"}), "Class SQ not found", false),
         ("macroexpand_form", json!({"form": "(when a b)", "full": true}), "full", true),
         ("macroexpand_form", json!({"form": "(when a"}), "Error: ", false),
+    ]
+}
+
+fn cases_of_texts() -> Vec<Case> {
+    let edit = |original: &str| json!({"path": "a.lisp", "original": original, "modified": "(defun rate () 2)\n", "description": "d"});
+    vec![
         ("read_file", json!({"path": "a.lisp"}), "(defun rate () 1)", true),
         ("read_file", json!({"path": "none.lisp"}), "Error reading none.lisp", false),
         ("read_buffer", json!({"buffer": "a.lisp"}), "(defun rate () 1)", true),

@@ -18,7 +18,7 @@ use crate::grant::Grant;
 use crate::manifest::Manifest;
 use crate::settings::{self, Settings};
 use crate::version::{Maker, Version};
-use follow::{kept, loses};
+use follow::{Again, kept, loses};
 
 /// Between two looks at a folder.
 const LOOK: Duration = Duration::from_millis(300);
@@ -60,6 +60,8 @@ struct State {
     /// What was looked at last, and came to nothing new.
     seen: Seen,
     print: Print,
+    /// When it is tried again, where nothing started.
+    again: Again,
 }
 
 /// What a version is made of, and a reason to make another where it differs.
@@ -222,6 +224,9 @@ impl PluginSource {
         let name = self.lock().version.as_ref().map(|version| version.manifest.name.clone());
         let grant = name.map(|name| self.names.grant(&name));
         let mut state = self.lock();
+        if state.again.due(self.maker.means.clock.mono()) {
+            state.seen = Seen::default();
+        }
         let first = state.seen == Seen::default();
         let other =
             settings != state.seen.settings || grant.is_some_and(|grant| grant != state.seen.grant);
@@ -322,8 +327,10 @@ impl PluginSource {
     }
 
     fn settle(&self, version: Version, seen: Seen) -> Looked {
+        let now = self.maker.means.clock.mono();
         let mut state = self.lock();
         state.seen = seen;
+        state.again.note(version.unstarted, now);
         let worse =
             state.version.as_ref().is_some_and(|last| !last.broken || loses(last, &version));
         if version.broken && worse {

@@ -70,6 +70,8 @@ pub(crate) struct Version {
     pub(crate) problems: Vec<Problem>,
     /// Whether something of it is the plugin's own fault: it does not take the place of one that works.
     pub(crate) broken: bool,
+    /// Whether that is all that is wrong: nothing started. The machine may be short of something.
+    pub(crate) unstarted: bool,
 }
 
 /// What runs a version.
@@ -136,7 +138,7 @@ impl Maker {
         match self.begin(plan, content, (allowed, values)).await {
             Ok(runs) => Some(runs),
             Err(why) => {
-                plan.broken = true;
+                (plan.broken, plan.unstarted) = (true, true);
                 let what = if is_server { "server" } else { "process" };
                 plan.withheld(&format!("its {what} does not start: {why}"), None);
                 None
@@ -208,7 +210,7 @@ impl Maker {
     }
 
     fn finish(plan: Plan, digest: Digest, grant: &Grant, runs: Option<Runs>) -> Version {
-        let Plan { manifest, settings, mut problems, mut off, broken, place } = plan;
+        let Plan { manifest, settings, mut problems, mut off, broken, place, unstarted } = plan;
         let (mut offers, mut aliases) = (Vec::new(), Vec::new());
         for (declared, off) in manifest.tools.iter().zip(&mut off) {
             let (Some(runs), None) = (&runs, &off) else { continue };
@@ -253,6 +255,7 @@ impl Maker {
             tools,
             problems,
             broken,
+            unstarted,
         }
     }
 }

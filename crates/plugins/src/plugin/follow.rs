@@ -1,12 +1,47 @@
 //! How a plugin follows: lists of its server, and changes that are not taken.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tool::{Problem, Revision};
+use tool::{Mono, Problem, Revision};
 
 use super::PluginSource;
 use crate::server::Session;
 use crate::version::{Version, listed};
+
+/// Waits before what did not start is tried again, as it stands: the machine may have been short of
+/// something. The last one repeats.
+const WAITS: [Duration; 4] = [
+    Duration::from_millis(500),
+    Duration::from_secs(5),
+    Duration::from_secs(30),
+    Duration::from_mins(2),
+];
+
+/// When a version that did not start is tried again.
+#[derive(Debug, Default)]
+pub(super) struct Again {
+    at: Option<Mono>,
+    tries: usize,
+}
+
+impl Again {
+    /// Whether it is time; once.
+    pub(super) fn due(&mut self, now: Mono) -> bool {
+        let due = self.at.is_some_and(|at| at <= now);
+        if due {
+            self.at = None;
+        }
+        due
+    }
+
+    /// Notes what came of a try.
+    pub(super) fn note(&mut self, unstarted: bool, now: Mono) {
+        let wait = WAITS.get(self.tries).or(WAITS.last()).copied().unwrap_or_default();
+        self.at = unstarted.then(|| now.after(wait));
+        self.tries = if unstarted { self.tries + 1 } else { 0 };
+    }
+}
 
 impl PluginSource {
     /// Resolves when the server that this is lists other things.

@@ -18,6 +18,8 @@ pub(super) struct Plan {
     /// Of each tool: why it is not offered.
     pub(super) off: Vec<Option<String>>,
     pub(super) broken: bool,
+    /// Whether what is wrong is that nothing started, which may be the machine's fault.
+    pub(super) unstarted: bool,
 }
 
 impl Plan {
@@ -40,8 +42,9 @@ impl Plan {
         let off =
             manifest.tools.iter().map(|tool| (!on(tool)).then(|| "it is switched off".to_owned()));
         let off = off.collect();
-        let mut plan =
-            Self { place: place.to_owned(), off, manifest, settings, problems, broken: false };
+        let place = place.to_owned();
+        let (broken, unstarted) = (false, false);
+        let mut plan = Self { place, off, manifest, settings, problems, broken, unstarted };
         // What a server lists is not known yet.
         if !matches!(plan.manifest.kind, Kind::Mcp(_)) {
             plan.overridden();

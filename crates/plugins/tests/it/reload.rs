@@ -81,6 +81,28 @@ async fn a_broken_edit_keeps_the_last_good_version_and_says_why() {
     stage.registry.close().await;
 }
 
+/// What did not start for want of something is tried again as it stands; nobody has to touch it.
+#[tokio::test]
+async fn what_did_not_start_is_tried_again() {
+    let stage = stage().await;
+    let (copies, aside) = (stage.home.path().join("copies"), stage.home.path().join("aside"));
+    std::fs::rename(&copies, &aside).unwrap();
+    std::fs::write(&copies, "in the way").unwrap();
+    stage.write("p", "tools.py", &code(2));
+    assert_eq!(stage.reload().await, (vec![], vec!["p".to_owned()]));
+    let problem = &stage.listing("p").await.problems[0].message;
+    assert!(problem.contains("its process does not start: its copy cannot be made"), "{problem}");
+    std::fs::remove_file(&copies).unwrap();
+    std::fs::rename(&aside, &copies).unwrap();
+    let began = Instant::now();
+    while stage.call("p", "which", json!({})).await.unwrap() != 2 {
+        assert!(began.elapsed() < SOON);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(stage.listing("p").await.problems, []);
+    stage.registry.close().await;
+}
+
 /// Contracts 3.7, TRAPS: new folders are found by a reload, and removed ones go.
 #[tokio::test]
 async fn folders_come_and_go() {

@@ -44,7 +44,7 @@ impl Plan {
         let off = off.collect();
         let place = place.to_owned();
         let (broken, unstarted) = (false, false);
-        let mut plan = Self { place, off, manifest, settings, problems, broken, unstarted };
+        let mut plan = Self { place, manifest, settings, problems, off, broken, unstarted };
         // What a server lists is not known yet.
         if !matches!(plan.manifest.kind, Kind::Mcp(_)) {
             plan.overridden();

@@ -13,6 +13,7 @@ const PEERS: &str = "docs/reference/benchmarks-peers.md";
 const POLICY: &str = "docs/reference/benchmarks-policy.md";
 const TOOLS: &str = "docs/reference/benchmarks-tools.md";
 const NODES: &str = "docs/reference/benchmarks-nodes.md";
+const PLUGINS: &str = "docs/reference/benchmarks-plugins.md";
 const MATH: &str = "docs/reference/benchmarks-math.md";
 
 /// Runs `bench` with `words`. `--write` names the report, and Toolkeep itself is built and measured
@@ -41,6 +42,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
             let report = match words.first() {
                 Some(&"policy") => POLICY,
                 Some(&"tools") => TOOLS,
+                Some(&"plugins") => PLUGINS,
                 Some(&"math") => MATH,
                 Some(&"node") => NODES,
                 _ if words.contains(&"--peers") => PEERS,

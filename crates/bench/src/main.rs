@@ -23,6 +23,7 @@ mod options;
 mod part;
 mod peers;
 mod perf;
+mod plugins;
 mod policy;
 mod report;
 mod serve;
@@ -47,6 +48,7 @@ async fn main() -> ExitCode {
         ["formats", flags @ ..] => formats::run(flags),
         ["start", flags @ ..] => start::run(flags).await,
         ["math", flags @ ..] => compute::run(flags).await,
+        ["plugins", flags @ ..] => plugins::run(flags).await,
         ["policy", flags @ ..] => policy::run(flags).await,
         ["tools", flags @ ..] => tools::run(flags).await,
         ["node", flags @ ..] => node::run(flags).await,

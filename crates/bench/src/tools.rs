@@ -3,7 +3,7 @@
 //!
 //! Of Python the reading of the arguments and the writing of the answer count, its start does not.
 
-mod client;
+pub(crate) mod client;
 mod report;
 
 use std::fmt::Write as _;

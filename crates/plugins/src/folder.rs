@@ -140,6 +140,11 @@ impl Content {
         Ok(Self { files, left_out: walk.left_out, digest })
     }
 
+    /// Takes the hash of it anew.
+    pub(crate) fn hash(&mut self) {
+        self.digest = digest(&self.files);
+    }
+
     /// A file of it.
     pub(crate) fn file(&self, path: &str) -> Option<&Bytes> {
         self.files.get(path)
@@ -167,6 +172,8 @@ fn digest(files: &BTreeMap<String, Bytes>) -> Digest {
 #[derive(Debug)]
 pub struct Copies {
     folder: PathBuf,
+    /// Whether it goes with this: it stands among others' temporary files.
+    passing: bool,
 }
 
 /// A copy; removed when it is dropped.
@@ -186,7 +193,27 @@ impl Copies {
             _ => {}
         }
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        Ok(Self { folder: folder.canonicalize()? })
+        Ok(Self { folder: folder.canonicalize()?, passing: false })
+    }
+
+    /// The same among temporary files, for processes of a user without rights that have no view of their
+    /// own: they pass through to their copy, whose name nobody is told, and list nothing. Blocks.
+    ///
+    /// # Errors
+    /// Where it cannot be made, or another made it first.
+    pub(crate) fn passed(folder: &Path) -> io::Result<Self> {
+        let hash = Sha256::digest(folder.as_os_str().as_encoded_bytes());
+        let named = Digest(hash.into()).to_string();
+        let name = named.get(named.len().saturating_sub(16)..).unwrap_or_default();
+        let place = std::env::temp_dir().canonicalize()?.join(format!("toolkeep-plugins-{name}"));
+        match fs::remove_dir_all(&place) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        // Not one that is there already.
+        fs::DirBuilder::new().mode(0o711).create(&place)?;
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o711))?;
+        Ok(Self { folder: place, passing: true })
     }
 
     /// Writes a copy of `content`. Blocks.
@@ -196,6 +223,15 @@ impl Copies {
         let made = copied.fill(content);
         made.map_err(|error| ContentError::Copy(error.to_string()))?;
         Ok(copied)
+    }
+}
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        if self.passing {
+            // Copies that are still there keep it, until the next start.
+            let _kept = fs::remove_dir(&self.folder);
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use tool::{Clock, Scope};
 
 use crate::manifest::Faults;
+use crate::server::Servers;
 
 const MIB: u64 = 1 << 20;
 /// Most memory and processor time that is given where the operator says nothing.
@@ -119,6 +120,8 @@ pub struct Means {
     pub python: Option<PathBuf>,
     /// How long a process may take to be ready.
     pub ready: Duration,
+    /// What speaks to MCP servers; without it no plugin of that kind runs.
+    pub servers: Option<Arc<dyn Servers>>,
 }
 
 /// What a plugin may use: asked for, and given.

@@ -3,6 +3,7 @@
 //! Nothing runs from the folder itself but from a copy that was hashed, and nothing runs outside a cage.
 //! What a manifest asks for and what the operator grants are two things; who may call is not known here.
 
+mod attached;
 mod execute;
 mod folder;
 mod grant;
@@ -11,17 +12,20 @@ mod parameters;
 mod plugin;
 mod process;
 mod registry;
+mod server;
 mod settings;
 mod template;
 mod tools;
 mod trial;
 mod version;
 
+pub use attached::{Attached, Beside, Call, Code};
 pub use folder::{Content, ContentError, Copies};
 pub use grant::{Grant, Means};
 pub use manifest::{Manifest, ManifestError, SCHEMA};
 pub use plugin::PluginSource;
 pub use registry::{Registry, SETTINGS};
+pub use server::{Server, Servers};
 pub use template::{Template, written};
 pub use tools::PluginTools;
 pub use trial::{Trial, Tried, trial};

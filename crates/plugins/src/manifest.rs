@@ -11,7 +11,7 @@ mod tests;
 use serde_json::{Map, Value};
 use tool::{Json, Limits};
 
-pub(crate) use declared::{Declared, Example};
+pub(crate) use declared::{Declared, Example, is_identifier};
 pub(crate) use faults::Faults;
 pub use schema::SCHEMA;
 
@@ -132,10 +132,10 @@ impl Manifest {
         if tools.len() > MOST_TOOLS {
             faults.tell(format!("'tools' has {} entries, {MOST_TOOLS} are allowed", tools.len()));
         }
-        let python = kind.as_ref().is_none_or(|kind| *kind == Kind::Python);
+        let runs = kind.as_ref().unwrap_or(&Kind::Python);
         let mut declared = Vec::new();
         for (index, tool) in tools.iter().take(MOST_TOOLS).enumerate() {
-            declared.extend(Declared::read(tool, (index, python), faults));
+            declared.extend(Declared::read(tool, (index, runs), faults));
         }
         twice(&declared, faults);
         let unknown = fields.keys().filter(|key| !KNOWN.contains(&key.as_str()));
@@ -166,6 +166,14 @@ pub(crate) fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(fits)
         && name.len() <= LONGEST
+}
+
+/// What MCP's names of tools are made of.
+const MCP_NAMES: &str = "letters, digits, `_`, `-` and `.`, 60 at most";
+
+fn is_mcp_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    !name.is_empty() && name.chars().all(fits) && name.len() <= LONGEST
 }
 
 pub(crate) fn shown(text: &str) -> String {

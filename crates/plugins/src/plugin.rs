@@ -1,5 +1,6 @@
 //! One plugin: looks at its folder, takes what changed and is sound, and offers it as a source.
 
+mod follow;
 mod shown;
 
 use std::path::{Path, PathBuf};
@@ -11,11 +12,13 @@ use tokio_util::sync::CancellationToken;
 use tool::plugin::PREFIX;
 use tool::{Digest, NameError, Problem, SourceName};
 
-use crate::folder::{Content, MANIFEST, Print};
+use crate::attached::Given;
+use crate::folder::{Content, ContentError, MANIFEST, Print};
 use crate::grant::Grant;
 use crate::manifest::Manifest;
 use crate::settings::{self, Settings};
 use crate::version::{Maker, Version};
+use follow::{Again, kept, loses};
 
 /// Between two looks at a folder.
 const LOOK: Duration = Duration::from_millis(300);
@@ -39,6 +42,8 @@ pub struct PluginSource {
     folder: PathBuf,
     maker: Arc<Maker>,
     names: Arc<dyn Names>,
+    /// What is said of it elsewhere, where it has no manifest.
+    given: Mutex<Option<Arc<Given>>>,
     state: Mutex<State>,
     /// Counts the states; 0 before the first.
     revision: watch::Sender<u64>,
@@ -55,6 +60,8 @@ struct State {
     /// What was looked at last, and came to nothing new.
     seen: Seen,
     print: Print,
+    /// When it is tried again, where nothing started.
+    again: Again,
 }
 
 /// What a version is made of, and a reason to make another where it differs.
@@ -85,18 +92,54 @@ impl PluginSource {
     ) -> Result<Self, NameError> {
         let part = folder.file_name().unwrap_or_default().to_string_lossy();
         SourceName::new(&part)?;
+        let name = SourceName::new(format!("{PREFIX}{part}"))?;
+        Ok(Self::made(name, folder, (maker, names)))
+    }
+
+    fn made(name: SourceName, folder: &Path, (maker, names): (Arc<Maker>, Arc<dyn Names>)) -> Self {
         let channel = || watch::channel(0).0;
-        Ok(Self {
-            name: SourceName::new(format!("{PREFIX}{part}"))?,
+        Self {
+            name,
             folder: folder.to_owned(),
             closed: maker.end.child_token(),
             maker,
             names,
+            given: Mutex::default(),
             state: Mutex::default(),
             revision: channel(),
             asked: channel(),
             done: channel(),
-        })
+        }
+    }
+
+    /// Code of the source `name`, of which is said elsewhere what there is.
+    pub(crate) fn attached(
+        name: SourceName,
+        folder: &Path,
+        with: (Arc<Maker>, Arc<dyn Names>),
+    ) -> Self {
+        Self::made(name, folder, with)
+    }
+
+    /// Takes what is said of it; whether that is the first word.
+    pub(crate) fn give(&self, given: Arc<Given>) -> bool {
+        let mut place = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        place.replace(given).is_none()
+    }
+
+    /// Why the last change was not taken.
+    pub(crate) fn refused(&self) -> Vec<Problem> {
+        self.lock().refused.clone()
+    }
+
+    /// All of the folder. Blocks.
+    fn whole(&self) -> Result<Content, ContentError> {
+        let mut content = Content::read(&self.folder)?;
+        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(given) = given {
+            given.lay(&mut content);
+        }
+        Ok(content)
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -121,6 +164,7 @@ impl PluginSource {
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
                 _ = asked.changed() => {}
+                (session, now) = self.heard() => self.relist(&session, now).await,
                 () = self.closed.cancelled() => return,
             }
         }
@@ -152,7 +196,7 @@ impl PluginSource {
     /// Whether the folder or the settings are others than what was looked at last. Blocks.
     pub(crate) fn differs(&self) -> bool {
         let seen = self.lock().seen.clone();
-        let content = Content::read(&self.folder).ok().map(|content| content.digest);
+        let content = self.whole().ok().map(|content| content.digest);
         content != seen.content || self.written() != seen.settings
     }
 
@@ -180,6 +224,9 @@ impl PluginSource {
         let name = self.lock().version.as_ref().map(|version| version.manifest.name.clone());
         let grant = name.map(|name| self.names.grant(&name));
         let mut state = self.lock();
+        if state.again.due(self.maker.means.clock.mono()) {
+            state.seen = Seen::default();
+        }
         let first = state.seen == Seen::default();
         let other =
             settings != state.seen.settings || grant.is_some_and(|grant| grant != state.seen.grant);
@@ -189,7 +236,7 @@ impl PluginSource {
     }
 
     /// The content, once it is the same twice.
-    async fn still(&self) -> Option<Result<Content, String>> {
+    async fn still(self: &Arc<Self>) -> Option<Result<Content, String>> {
         let mut last = self.read().await?;
         for _ in 0..READINGS {
             if last.as_ref().is_ok_and(|content| self.is_seen(content)) {
@@ -214,9 +261,9 @@ impl PluginSource {
         self.lock().seen.content == Some(content.digest)
     }
 
-    async fn read(&self) -> Option<Result<Content, String>> {
-        let folder = self.folder.clone();
-        let read = tokio::task::spawn_blocking(move || Content::read(&folder)).await;
+    async fn read(self: &Arc<Self>) -> Option<Result<Content, String>> {
+        let here = Arc::clone(self);
+        let read = tokio::task::spawn_blocking(move || here.whole()).await;
         Some(read.ok()?.map_err(|error| error.to_string()))
     }
 
@@ -280,10 +327,13 @@ impl PluginSource {
     }
 
     fn settle(&self, version: Version, seen: Seen) -> Looked {
+        let now = self.maker.means.clock.mono();
         let mut state = self.lock();
         state.seen = seen;
-        let works = state.version.as_ref().is_some_and(|last| !last.broken);
-        if version.broken && works {
+        state.again.note(version.unstarted, now);
+        let worse =
+            state.version.as_ref().is_some_and(|last| !last.broken || loses(last, &version));
+        if version.broken && worse {
             state.refused = kept(&version.problems, state.version.as_ref());
             drop(state);
             self.tell();
@@ -327,17 +377,4 @@ impl PluginSource {
         let old = self.lock().version.take();
         drop(old);
     }
-}
-
-/// Problems of a change that is not taken, and what stays instead.
-fn kept(problems: &[Problem], stays: Option<&Version>) -> Vec<Problem> {
-    let Some(version) = stays else { return problems.to_vec() };
-    let told = |problem: &Problem| {
-        let message = format!(
-            "the change is not taken, version {} stays: {}",
-            version.manifest.version, problem.message
-        );
-        Problem { message, ..problem.clone() }
-    };
-    problems.iter().map(told).collect()
 }

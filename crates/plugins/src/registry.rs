@@ -96,6 +96,21 @@ impl Registry {
         (state.folders, state.grants) = (folders, grants);
     }
 
+    /// What plugins ask about.
+    pub(crate) fn names(&self) -> Arc<dyn Names> {
+        Arc::clone(&self.held) as Arc<dyn Names>
+    }
+
+    /// What makes versions.
+    pub(crate) fn maker(&self) -> Arc<Maker> {
+        Arc::clone(&self.maker)
+    }
+
+    /// Looks at code that no folder of plugins has.
+    pub(crate) fn follow_beside(&self, source: &Arc<PluginSource>) {
+        drop(self.maker.tasks.spawn_on(Arc::clone(source).watch(), &self.maker.runtime));
+    }
+
     /// Looks for new folders and gone ones, for ever.
     pub async fn watch(&self) {
         loop {
@@ -270,9 +285,12 @@ impl Registry {
 /// What makes versions. Tries what cage this machine has.
 pub(crate) async fn maker(means: Means) -> io::Result<Maker> {
     let at = means.copies.clone();
-    let copies = tokio::task::spawn_blocking(move || Copies::open(&at)).await;
-    let copies = copies.map_err(|_| io::Error::other("it was given up"))??;
     let tier = tier(&means).await;
+    // There the superuser's processes become another user, who may not look into its folders.
+    let passed = tier == Ok(Tier::Fenced) && rustix::process::geteuid().is_root();
+    let open = move || if passed { Copies::passed(&at) } else { Copies::open(&at) };
+    let copies = tokio::task::spawn_blocking(open).await;
+    let copies = copies.map_err(|_| io::Error::other("it was given up"))??;
     Ok(Maker {
         means,
         copies,

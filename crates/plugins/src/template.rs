@@ -15,6 +15,8 @@ pub enum Template {
     Python,
     /// A program that speaks the lines of a plugin.
     Command,
+    /// An MCP server.
+    Mcp,
 }
 
 const MANIFEST_OF: &str = r#"{
@@ -77,6 +79,60 @@ for line in sys.stdin:
         say({"call": message["call"], "error": "name is empty"})
 "#;
 
+const MCP: &str = r#"#!/usr/bin/env python3
+"""A plugin may be any MCP server over standard input and output; this one is in Python alone."""
+import json
+import os
+import sys
+
+settings = json.loads(os.environ["TOOLKEEP_SETTINGS"])
+
+GREET = {
+    "name": "greet",
+    "description": "Greet somebody by name",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"name": {"type": "string", "description": "Who is greeted"}},
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+}
+
+
+def greet(name):
+    if not name:
+        return {"content": [{"type": "text", "text": "name is empty"}], "isError": True}
+    said = {"text": f"{settings['greeting']}, {name}!"}
+    return {"content": [{"type": "text", "text": json.dumps(said)}], "structuredContent": said}
+
+
+def answer(method, params):
+    if method == "initialize":
+        return {
+            "protocolVersion": params["protocolVersion"],
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "NAME", "version": "0.1.0"},
+        }
+    if method == "tools/list":
+        return {"tools": [GREET]}
+    if method == "tools/call" and params["name"] == "greet":
+        return greet(**params.get("arguments", {}))
+    return {} if method == "ping" else None
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message or "method" not in message:
+        continue
+    result = answer(message["method"], message.get("params", {}))
+    said = {"jsonrpc": "2.0", "id": message["id"]}
+    if result is None:
+        said["error"] = {"code": -32601, "message": "there is no such method or tool"}
+    else:
+        said["result"] = result
+    print(json.dumps(said), flush=True)
+"#;
+
 /// Writes a plugin `name` into a new folder of that name in `folder`; answers what it wrote. Blocks.
 ///
 /// # Errors
@@ -87,24 +143,25 @@ pub fn written(folder: &Path, name: &str, template: Template) -> io::Result<Vec<
         let told = "a plugin's name is small letters, digits and `_`, beginning with a letter";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, told));
     }
+    let started =
+        |kind: &str| format!("  \"kind\": \"{kind}\",\n  \"command\": [\"./main.py\"],\n");
     let (kind, module, file, code) = match template {
         Template::Python => (
-            "",
+            String::new(),
             "      \"module\": \"tools\",\n      \"function\": \"greet\",\n",
             "tools.py",
-            PYTHON,
+            PYTHON.to_owned(),
         ),
-        Template::Command => {
-            ("  \"kind\": \"command\",\n  \"command\": [\"./main.py\"],\n", "", "main.py", COMMAND)
-        }
+        Template::Command => (started("command"), "", "main.py", COMMAND.to_owned()),
+        Template::Mcp => (started("mcp"), "", "main.py", MCP.replace("NAME", name)),
     };
     let manifest =
-        MANIFEST_OF.replace("NAME", name).replace("KIND", kind).replace("MODULE", module);
+        MANIFEST_OF.replace("NAME", name).replace("KIND", &kind).replace("MODULE", module);
     let home = folder.join(name);
     fs::create_dir_all(folder)?;
     fs::create_dir(&home)?;
     let mut files = Vec::new();
-    for (file, text) in [(file, code), (MANIFEST, manifest.as_str())] {
+    for (file, text) in [(file, code.as_str()), (MANIFEST, manifest.as_str())] {
         let at = home.join(file);
         let mode = if file == MANIFEST { 0o644 } else { 0o755 };
         let mut open = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&at)?;

@@ -13,7 +13,9 @@ use crate::grant::{Grant, Means};
 use crate::manifest::{Declared, Example, Manifest};
 use crate::process::{Answer, Host};
 use crate::registry;
+use crate::server::Session;
 use crate::settings::Settings;
+use crate::version::Version;
 
 /// The longest that an example may take.
 const LONGEST: Duration = Duration::from_mins(1);
@@ -60,33 +62,61 @@ pub async fn trial(folder: &Path, means: Means, grant: &Grant) -> Result<Trial, 
     let text = content.file(MANIFEST).ok_or_else(|| format!("there is no {place}"))?;
     let manifest = Manifest::read(text, &place).map_err(|error| error.to_string())?;
     let maker = registry::maker(means).await.map_err(|error| error.to_string())?;
-    let version = maker.make(&content, &place, (manifest, Settings::default()), grant).await;
-    let mut trial = Trial { problems: version.problems, examples: Vec::new() };
+    let mut version = maker.make(&content, &place, (manifest, Settings::default()), grant).await;
+    let mut trial = Trial { problems: std::mem::take(&mut version.problems), examples: Vec::new() };
     for (declared, state) in version.manifest.tools.iter().zip(&version.tools) {
-        let Some(host) = version.host.as_ref().filter(|_| state.enabled) else { continue };
+        let Some(runs) = by(&version).filter(|_| state.enabled) else { continue };
         for (index, example) in declared.examples.iter().enumerate() {
-            let wrong = tried(host, declared, example).await.err();
+            let wrong = tried(runs, declared, example).await.err();
             trial.examples.push(Tried { tool: declared.name.clone(), example: index + 1, wrong });
         }
     }
     maker.end.cancel();
-    drop((version.host, version.offers));
+    drop((version.host, version.served, version.offers));
     maker.tasks.close();
     maker.tasks.wait().await;
     Ok(trial)
 }
 
-async fn tried(host: &Arc<Host>, declared: &Declared, example: &Example) -> Result<(), String> {
+/// What runs an example.
+#[derive(Clone, Copy)]
+enum By<'a> {
+    Host(&'a Arc<Host>),
+    Server(&'a Session),
+}
+
+fn by(version: &Version) -> Option<By<'_>> {
+    let host = version.host.as_ref().map(By::Host);
+    host.or_else(|| version.served.as_ref().map(|served| By::Server(&served.session)))
+}
+
+impl By<'_> {
+    async fn answer(self, tool: &str, input: &Json) -> Result<Answer, String> {
+        match self {
+            By::Host(host) => {
+                let process = host.process().await.map_err(|error| error.message)?;
+                let begun = process.begin(tool, input);
+                let begun = begun.map_err(|_| "its process takes no call".to_owned())?;
+                Ok(begun.answer.await.unwrap_or(Answer::Lost("it is gone".to_owned())))
+            }
+            By::Server(session) => match session.server.tried(tool, input).await {
+                Ok(Ok(value)) => Ok(Answer::Value(value)),
+                Ok(Err(words)) => Ok(Answer::Failed(words)),
+                Err(why) => Ok(Answer::Lost(why)),
+            },
+        }
+    }
+}
+
+async fn tried(by: By<'_>, declared: &Declared, example: &Example) -> Result<(), String> {
     let schema = jsonschema::validator_for(&declared.input).map_err(|error| error.to_string())?;
     if let Err(error) = schema.validate(&example.input) {
         return Err(format!("the input does not fit the parameters: {error}"));
     }
-    let process = host.process().await.map_err(|error| error.message)?;
-    let begun = process.begin(&declared.name, &Json::of(&example.input));
-    let begun = begun.map_err(|_| "its process takes no call".to_owned())?;
-    let answer = tokio::time::timeout(LONGEST, begun.answer).await;
+    let input = Json::of(&example.input);
+    let answer = tokio::time::timeout(LONGEST, by.answer(&declared.name, &input)).await;
     let answer = answer.map_err(|_| format!("no answer within {} s", LONGEST.as_secs()))?;
-    match (answer.unwrap_or(Answer::Lost("it is gone".to_owned())), &example.error) {
+    match (answer?, &example.error) {
         (Answer::Failed(words), Some(error)) if words.contains(error.as_str()) => Ok(()),
         (Answer::Failed(words), _) => Err(format!("it failed: {words}")),
         (Answer::Lost(why), _) => Err(format!("its process ended: {why}")),

@@ -3,6 +3,7 @@
 mod module;
 mod needed;
 mod plan;
+mod served;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,21 +16,29 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::plugin::PluginTool;
-use tool::{Digest, Executor, Item, Json, Offer, Problem, Tool, ToolName};
+use tool::{Digest, Executor, Item, Json, Offer, Problem, Tool, ToolName, Traits};
 
 use crate::execute::Execute;
 use crate::folder::{Content, Copied, Copies};
 use crate::grant::{Allowed, Grant, Means};
 use crate::manifest::{Declared, Kind, Manifest};
 use crate::parameters;
-use crate::process::{Host, Run, Told};
+use crate::process::{Host, Run};
 use crate::settings::Settings;
 use plan::Plan;
+use served::Served;
+pub(crate) use served::listed;
 
 /// What runs Python plugins, told on its command line.
 const WORKER: &str = include_str!("worker.py");
 /// Where a cage sees programs.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Why a server that wants the net is not run.
+const NO_NET: &str = "it needs the network, and an MCP server in a cage has no way to it";
+/// What helps there.
+const OWN_SOURCE: &str =
+    "write the server as a source of its own: `sources: [{ name: NAME, mcp: { command: … } }]`";
 
 /// What versions are made with.
 #[derive(Debug)]
@@ -50,13 +59,25 @@ pub(crate) struct Version {
     pub(crate) settings: Settings,
     pub(crate) grant: Grant,
     pub(crate) offers: Vec<Offer>,
-    /// What runs it, where anything does.
+    /// What runs it, where it is no server.
     pub(crate) host: Option<Arc<Host>>,
+    /// The server that it is, where it is one.
+    pub(crate) served: Option<Box<Served>>,
+    /// What a server says of itself.
+    pub(crate) about: Option<Json>,
     pub(crate) aliases: Vec<(ToolName, ToolName)>,
     pub(crate) tools: Vec<PluginTool>,
     pub(crate) problems: Vec<Problem>,
     /// Whether something of it is the plugin's own fault: it does not take the place of one that works.
     pub(crate) broken: bool,
+    /// Whether that is all that is wrong: nothing started. The machine may be short of something.
+    pub(crate) unstarted: bool,
+}
+
+/// What runs a version.
+pub(crate) enum Runs {
+    Host(Arc<Host>),
+    Server(Box<Served>),
 }
 
 impl Maker {
@@ -75,25 +96,25 @@ impl Maker {
             Problem::new(place, format!("the settings: {told}"))
                 .fix("the default counts until it is mended")
         }));
-        let host = if plan.on() {
-            self.host(&mut plan, content, grant, &Value::Object(values)).await
+        let runs = if plan.on() {
+            self.run(&mut plan, content, grant, &Value::Object(values)).await
         } else {
             plan.all_off("the plugin is switched off");
             None
         };
-        Self::finish(plan, content.digest, grant, host)
+        Self::finish(plan, content.digest, grant, runs)
     }
 
-    async fn host(
+    async fn run(
         &self,
         plan: &mut Plan,
         content: &Content,
         grant: &Grant,
         values: &Value,
-    ) -> Option<Arc<Host>> {
-        if matches!(plan.manifest.kind, Kind::Mcp(_)) {
-            let fix = "write the server as a source of its own: `sources: [{ name: …, mcp: { command: … } }]`";
-            plan.withheld("plugins of the kind mcp are not run yet", Some(fix.to_owned()));
+    ) -> Option<Runs> {
+        let is_server = matches!(plan.manifest.kind, Kind::Mcp(_));
+        if is_server && !plan.manifest.needs.network.is_empty() {
+            plan.withheld(NO_NET, Some(OWN_SOURCE.to_owned()));
             return None;
         }
         let allowed = match Allowed::of(&plan.manifest.needs, grant, &plan.manifest.name) {
@@ -110,20 +131,16 @@ impl Maker {
         if plan.manifest.kind == Kind::Python {
             plan.resolve(content);
         }
-        needed::commands(plan, &allowed);
+        self.programs(plan, &allowed).await;
         if !plan.wants_process() {
             return None;
         }
         match self.begin(plan, content, (allowed, values)).await {
-            Ok((host, told)) => {
-                for told in &told {
-                    plan.tell(told);
-                }
-                Some(host)
-            }
+            Ok(runs) => Some(runs),
             Err(why) => {
-                plan.broken = true;
-                plan.withheld(&format!("its process does not start: {why}"), None);
+                (plan.broken, plan.unstarted) = (true, true);
+                let what = if is_server { "server" } else { "process" };
+                plan.withheld(&format!("its {what} does not start: {why}"), None);
                 None
             }
         }
@@ -131,12 +148,17 @@ impl Maker {
 
     async fn begin(
         &self,
-        plan: &Plan,
+        plan: &mut Plan,
         content: &Content,
         (allowed, values): (Arc<Allowed>, &Value),
-    ) -> Result<(Arc<Host>, Vec<Told>), String> {
+    ) -> Result<Runs, String> {
         let copy = self.copies.write(content).map_err(|error| error.to_string())?;
-        let spec = self.spec(&plan.manifest, &copy, &allowed)?;
+        let mut spec = self.spec(&plan.manifest, &copy, &allowed)?;
+        if matches!(plan.manifest.kind, Kind::Mcp(_)) {
+            spec.env.extend(served::environment(values, &allowed)?);
+            let served = self.serve(plan, (copy, spec)).await?;
+            return Ok(Runs::Server(Box::new(served)));
+        }
         let run = Run {
             plugin: plan.manifest.name.clone(),
             launcher: self.means.launcher.clone(),
@@ -152,8 +174,10 @@ impl Maker {
             _copy: copy,
         };
         let host = Arc::new(Host::new(run));
-        let told = host.begin().await?;
-        Ok((host, told))
+        for told in &host.begin().await? {
+            plan.tell(told);
+        }
+        Ok(Runs::Host(host))
     }
 
     fn spec(&self, manifest: &Manifest, copy: &Copied, allowed: &Allowed) -> Result<Spec, String> {
@@ -185,12 +209,12 @@ impl Maker {
         })
     }
 
-    fn finish(plan: Plan, digest: Digest, grant: &Grant, host: Option<Arc<Host>>) -> Version {
-        let Plan { manifest, settings, mut problems, mut off, broken, place } = plan;
+    fn finish(plan: Plan, digest: Digest, grant: &Grant, runs: Option<Runs>) -> Version {
+        let Plan { manifest, settings, mut problems, mut off, broken, place, unstarted } = plan;
         let (mut offers, mut aliases) = (Vec::new(), Vec::new());
         for (declared, off) in manifest.tools.iter().zip(&mut off) {
-            let (Some(host), None) = (&host, &off) else { continue };
-            match offer(&manifest, declared, digest, host) {
+            let (Some(runs), None) = (&runs, &off) else { continue };
+            match offer(&manifest, declared, digest, runs) {
                 Ok((offer, alias)) => {
                     offers.push(offer);
                     aliases.extend(alias);
@@ -211,6 +235,13 @@ impl Maker {
         });
         let tools = tools.collect();
         let grant = grant.clone();
+        let (host, served) = match runs {
+            None => (None, None),
+            Some(Runs::Host(host)) => (Some(host), None),
+            Some(Runs::Server(served)) => (None, Some(served)),
+        };
+        offers.extend(served.iter().flat_map(|served| served.beside()));
+        let about = served.as_ref().and_then(|served| served.about());
         Version {
             manifest,
             digest,
@@ -218,10 +249,13 @@ impl Maker {
             grant,
             offers,
             host,
+            served,
+            about,
             aliases,
             tools,
             problems,
             broken,
+            unstarted,
         }
     }
 }
@@ -274,33 +308,55 @@ fn offer(
     manifest: &Manifest,
     declared: &Declared,
     digest: Digest,
-    host: &Arc<Host>,
+    runs: &Runs,
 ) -> Result<(Offer, Option<(ToolName, ToolName)>), String> {
     let name = ToolName::new(format!("{}.{}", manifest.name, declared.name));
     let name = name.map_err(|error| error.to_string())?;
+    let alias = ToolName::new(&declared.name).ok().map(|alias| (alias, name.clone()));
+    let tool = Tool {
+        name,
+        title: None,
+        description: declared.description.clone(),
+        input: Json::of(&declared.input),
+        output: None,
+        traits: traits(manifest, declared),
+        received: pinned(manifest, digest, &declared.received),
+    };
+    let offer = match runs {
+        Runs::Host(host) => {
+            let (host, tool_of) = (Arc::clone(host), declared.name.clone());
+            let executor: Arc<dyn Executor> = Arc::new(Execute { host, tool: tool_of });
+            Offer { item: Item::Tool(Arc::new(tool)), executor }
+        }
+        Runs::Server(served) => {
+            let found = served.offer(manifest, &declared.name);
+            let (of, offer) = found.ok_or("the server does not list it")?;
+            let (title, output) = (of.title.clone(), of.output.clone());
+            let received = pinned(manifest, digest, &of.received);
+            let tool = Tool { title, output, received, ..tool };
+            served.through(offer, Item::Tool(Arc::new(tool)))
+        }
+    };
+    Ok((offer, alias))
+}
+
+/// What the manifest says, and what the whole plugin reaches for.
+fn traits(manifest: &Manifest, declared: &Declared) -> Traits {
     let mut traits = declared.traits.clone();
     for scope in manifest.needs.scopes() {
         if !traits.scopes.contains(&scope) {
             traits.scopes.push(scope);
         }
     }
-    let received = Json::fields([
+    traits
+}
+
+/// What a pin holds: the whole folder, and the definition as it came.
+fn pinned(manifest: &Manifest, digest: Digest, definition: &Json) -> Json {
+    Json::fields([
         ("plugin", &Json::of(&manifest.name)),
         ("version", &Json::of(&manifest.version)),
         ("content", &Json::of(&digest)),
-        ("tool", &declared.received),
-    ]);
-    let tool = Tool {
-        name: name.clone(),
-        title: None,
-        description: declared.description.clone(),
-        input: Json::of(&declared.input),
-        output: None,
-        traits,
-        received,
-    };
-    let executor: Arc<dyn Executor> =
-        Arc::new(Execute { host: Arc::clone(host), tool: declared.name.clone() });
-    let alias = ToolName::new(&declared.name).ok().map(|alias| (alias, name));
-    Ok((Offer { item: Item::Tool(Arc::new(tool)), executor }, alias))
+        ("tool", definition),
+    ])
 }

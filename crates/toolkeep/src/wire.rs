@@ -50,6 +50,7 @@ use early::Early;
 use internals::Inside;
 use listen::{Beside, bind, offers, settled};
 use manifests::Kept;
+pub(crate) use plugged::Caged;
 use plugged::Plugged;
 use sources::{Ways, Workshop};
 

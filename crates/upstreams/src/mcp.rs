@@ -32,6 +32,7 @@ mod run;
 mod session;
 mod stdio;
 mod subscription;
+mod trial;
 mod upstream;
 mod wording;
 

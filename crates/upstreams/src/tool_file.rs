@@ -4,6 +4,7 @@
 //! that cannot be read at all is an error, and its last good listing is intake's to keep. The file is
 //! read when it is listed, watched while someone waits for a change, and never written.
 
+mod code;
 mod definition;
 mod document;
 mod fields;
@@ -20,6 +21,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
@@ -28,12 +30,15 @@ use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tool::source::SourceFault;
 use tool::{
-    Boxed, Item, Listing, Offer, Problem, Revision, Source, SourceError, SourceName, ToolName,
+    Boxed, Item, Listing, Offer, Problem, Revision, Source, SourceError, SourceName, Tool, ToolName,
 };
 
+use code::Wanted;
+pub use code::{Code, Function, Host, Hosted};
 use definition::{Definition, Fault};
 use document::{Document, Entry};
 pub use http::{Secrets, Web};
+use implementation::Implementation;
 pub use implementation::{Handlers, Internal, Internals};
 pub use watch::{DEFAULT_POLL, Watching};
 use watch::{Print, Watch};
@@ -58,6 +63,8 @@ pub struct ToolFile {
     path: Arc<Path>,
     handlers: Handlers,
     watch: Watch,
+    /// Which state of the code was listed last; 0 where none is run.
+    code: AtomicU64,
 }
 
 impl ToolFile {
@@ -75,7 +82,7 @@ impl ToolFile {
     ) -> Self {
         let path: Arc<Path> = path.into().into();
         let watch = Watch::new(Arc::clone(&path), watching);
-        Self { name, path, handlers, watch }
+        Self { name, path, handlers, watch, code: AtomicU64::new(0) }
     }
 
     async fn read(&self) -> Result<Listing, SourceError> {
@@ -97,7 +104,31 @@ impl ToolFile {
             return Err(SourceError { kind: SourceFault::Failed, problem });
         };
         self.watch.listed(print);
-        listing
+        let (mut listing, wanted) = listing?;
+        let mut code = 0;
+        if let Some(host) = self.handlers.host.as_ref().filter(|_| !wanted.is_empty()) {
+            code = code::hosted(host.as_ref(), &mut listing, wanted).await;
+        }
+        self.code.store(code, Ordering::Relaxed);
+        listing.revision.0 += code;
+        Ok(listing)
+    }
+
+    /// Both counts only grow, and so does their sum.
+    async fn news(&self, seen: Revision) -> Revision {
+        let code = self.code.load(Ordering::Relaxed).min(seen.0);
+        let file = Revision(seen.0 - code);
+        let host = self.handlers.host.as_ref().filter(|_| code > 0);
+        let changed = async {
+            match host {
+                Some(host) => host.changed(code).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            file = self.watch.changed(file) => Revision(file.0 + code),
+            code = changed => Revision(file.0 + code),
+        }
     }
 }
 
@@ -111,7 +142,7 @@ impl Source for ToolFile {
     }
 
     fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
-        Box::pin(self.watch.changed(seen))
+        Box::pin(self.news(seen))
     }
 
     fn tells_when_mended(&self) -> bool {
@@ -120,18 +151,25 @@ impl Source for ToolFile {
 
     fn close(&self) -> Boxed<'_, ()> {
         self.watch.close();
+        if let Some(host) = &self.handlers.host {
+            host.close();
+        }
         Box::pin(std::future::ready(()))
     }
 }
 
-fn list(path: &Path, handlers: &Handlers, revision: Revision) -> Result<Listing, SourceError> {
+fn list(
+    path: &Path,
+    handlers: &Handlers,
+    revision: Revision,
+) -> Result<(Listing, Wanted), SourceError> {
     let place = path.display().to_string();
     let text = read(path, &place)?;
     let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let document = Document::read(&text, is_json, &place)
         .map_err(|problem| SourceError { kind: SourceFault::Malformed, problem: *problem })?;
-    Ok(Register { place, listing: Listing { revision, ..Listing::default() }, dropped: 0 }
-        .fill(document, handlers))
+    let listing = Listing { revision, ..Listing::default() };
+    Ok(Register { place, listing, wanted: Vec::new(), dropped: 0 }.fill(document, handlers))
 }
 
 fn read(path: &Path, place: &str) -> Result<Bytes, SourceError> {
@@ -163,11 +201,13 @@ fn read(path: &Path, place: &str) -> Result<Bytes, SourceError> {
 struct Register {
     place: String,
     listing: Listing,
+    /// Tools whose code is to be run.
+    wanted: Wanted,
     dropped: usize,
 }
 
 impl Register {
-    fn fill(mut self, document: Document, handlers: &Handlers) -> Listing {
+    fn fill(mut self, document: Document, handlers: &Handlers) -> (Listing, Wanted) {
         let mut names = HashSet::new();
         let Document { entries, count, settings } = document;
         let read = |entry: &Entry| Definition::read(entry, &settings, handlers);
@@ -178,11 +218,9 @@ impl Register {
             }
             match definition.offer {
                 Err(fault) => self.problem(&place, fault),
-                Ok((tool, executor)) => {
+                Ok((tool, implementation)) => {
                     if names.insert(tool.name.clone()) {
-                        self.listing
-                            .offers
-                            .push(Offer { item: Item::Tool(Arc::new(tool)), executor });
+                        self.offer(place, tool, implementation);
                     } else {
                         self.problem(&place, already(&tool.name));
                     }
@@ -190,6 +228,15 @@ impl Register {
             }
         }
         self.close(count)
+    }
+
+    fn offer(&mut self, place: String, tool: Tool, implementation: Implementation) {
+        if let Some(function) = implementation.code {
+            let code = Code::of(&tool, function);
+            self.wanted.push((self.listing.offers.len(), place, code));
+        }
+        let (item, executor) = (Item::Tool(Arc::new(tool)), implementation.executor);
+        self.listing.offers.push(Offer { item, executor });
     }
 
     fn place_of(&self, entry: &Entry, name: &str) -> String {
@@ -210,7 +257,7 @@ impl Register {
         self.listing.problems.push(Problem { place: place.to_owned(), message, fix });
     }
 
-    fn close(mut self, count: usize) -> Listing {
+    fn close(mut self, count: usize) -> (Listing, Wanted) {
         let mut last = |message: String, fix: &str| {
             self.listing.problems.push(Problem::new(self.place.as_str(), message).fix(fix));
         };
@@ -221,7 +268,7 @@ impl Register {
             let message = format!("{count} tools; only the first {MAX_TOOLS} are read");
             last(message, "split it into several tool files");
         }
-        self.listing
+        (self.listing, self.wanted)
     }
 }
 

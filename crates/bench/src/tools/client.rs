@@ -13,14 +13,14 @@ use serde_json::Value;
 use crate::message::connect;
 
 /// One server, with the agent's key and the owner's.
-pub(super) struct Client {
+pub(crate) struct Client {
     address: SocketAddr,
     agent: String,
     owner: String,
 }
 
 impl Client {
-    pub(super) fn of(address: SocketAddr, folder: &Path) -> Result<Self, String> {
+    pub(crate) fn of(address: SocketAddr, folder: &Path) -> Result<Self, String> {
         let key = |name: &str| {
             let text = fs::read_to_string(folder.join("data").join(name));
             text.map(|text| text.trim().to_owned()).map_err(|e| format!("{name}: {e}"))
@@ -55,28 +55,37 @@ impl Client {
     }
 
     /// How many tools the agent may call.
-    pub(super) async fn offered(&self) -> Result<usize, String> {
+    pub(crate) async fn offered(&self) -> Result<usize, String> {
         let list =
             self.sent(&self.agent, (Method::GET, "/v1/tools?limit=1000"), Bytes::new()).await?;
         let list: Value = serde_json::from_slice(&list).map_err(|e| e.to_string())?;
         Ok(list.get("tools").and_then(Value::as_array).map_or(0, Vec::len))
     }
 
-    pub(super) async fn call(&self, body: Bytes) -> Result<Value, String> {
+    /// Whether the agent is shown a tool.
+    pub(crate) async fn shows(&self, tool: &str) -> Result<bool, String> {
+        let list =
+            self.sent(&self.agent, (Method::GET, "/v1/tools?limit=1000"), Bytes::new()).await?;
+        let list: Value = serde_json::from_slice(&list).map_err(|e| e.to_string())?;
+        let tools = list.get("tools").and_then(Value::as_array).into_iter().flatten();
+        Ok(tools.into_iter().any(|it| it.get("name").and_then(Value::as_str) == Some(tool)))
+    }
+
+    pub(crate) async fn call(&self, body: Bytes) -> Result<Value, String> {
         self.json(&self.agent, "/v1/calls", body).await
     }
 
-    pub(super) async fn approve(&self, id: &str) -> Result<(), String> {
+    pub(crate) async fn approve(&self, id: &str) -> Result<(), String> {
         let path = format!("/v1/approvals/{id}/approve");
         self.json(&self.owner, &path, Bytes::from_static(b"{}")).await.map(drop)
     }
 
-    pub(super) async fn resume(&self, id: &str) -> Result<Value, String> {
+    pub(crate) async fn resume(&self, id: &str) -> Result<Value, String> {
         self.json(&self.agent, &format!("/v1/calls/{id}/resume?wait=30s"), Bytes::new()).await
     }
 
     /// The result of an answer, also where it was too large and is kept aside.
-    pub(super) async fn whole(&self, answer: &Value) -> Result<Vec<u8>, String> {
+    pub(crate) async fn whole(&self, answer: &Value) -> Result<Vec<u8>, String> {
         let result = answer.get("result").ok_or("an answer without a result")?;
         match result.pointer("/artefact/id").and_then(Value::as_str) {
             Some(id) => {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use tool::{CallerType, Effect, Effects, Json, Level, Safety, Scope, Traits};
 
 use super::faults::Faults;
-use super::{is_name, shown};
+use super::{Kind, MCP_NAMES, NAMES, is_mcp_name, is_name, shown};
 use crate::parameters;
 
 /// The category of a tool that names none (spec 3).
@@ -52,12 +52,12 @@ impl Declared {
     /// Reads entry number `index`; what is wrong is told and begins with `Tool {index}: `.
     pub(super) fn read(
         tool: &Value,
-        (index, python): (usize, bool),
+        (index, runs): (usize, &Kind),
         faults: &mut Faults,
     ) -> Option<Self> {
         faults.of = format!("Tool {index}: ");
         let read = if let Some(fields) = tool.as_object() {
-            Self::of(tool, fields, python, faults)
+            Self::of(tool, fields, runs, faults)
         } else {
             faults.tell("it must be an object");
             None
@@ -69,13 +69,15 @@ impl Declared {
     fn of(
         tool: &Value,
         fields: &Map<String, Value>,
-        python: bool,
+        runs: &Kind,
         faults: &mut Faults,
     ) -> Option<Self> {
-        let required: &[&str] = if python {
-            &["name", "description", "module", "function"]
-        } else {
-            &["name", "description"]
+        let python = *runs == Kind::Python;
+        let mcp = matches!(runs, Kind::Mcp(_));
+        let required: &[&str] = match runs {
+            Kind::Python => &["name", "description", "module", "function"],
+            Kind::Command(_) => &["name", "description"],
+            Kind::Mcp(_) => &["name"],
         };
         for field in required {
             if fields.get(*field).is_none_or(Value::is_null) {
@@ -83,8 +85,9 @@ impl Declared {
             }
         }
         let name = faults.text(fields, "name")?;
-        if !is_name(&name) {
-            faults.tell(format!("'name' `{}` must be {}", shown(&name), super::NAMES));
+        if !(if mcp { is_mcp_name(&name) } else { is_name(&name) }) {
+            let of = if mcp { MCP_NAMES } else { NAMES };
+            faults.tell(format!("'name' `{}` must be {of}", shown(&name)));
         }
         let description = faults.text(fields, "description").unwrap_or_default();
         if description.len() > MOST_DESCRIPTION {
@@ -119,7 +122,29 @@ impl Declared {
     }
 }
 
-pub(super) fn is_identifier(word: &str) -> bool {
+impl Declared {
+    /// A tool of an MCP server that the manifest says nothing of.
+    pub(crate) fn listed(own: &str) -> Self {
+        let nothing = Map::new();
+        let mut faults = Faults::default();
+        Self {
+            name: own.to_owned(),
+            description: String::new(),
+            module: String::new(),
+            function: String::new(),
+            category: CATEGORY.to_owned(),
+            enabled: true,
+            parameters: Json::empty(),
+            input: parameters::schema(&nothing, &mut faults),
+            dependencies: Vec::new(),
+            traits: traits(&nothing, CATEGORY, &mut faults),
+            examples: Vec::new(),
+            received: Json::empty(),
+        }
+    }
+}
+
+pub(crate) fn is_identifier(word: &str) -> bool {
     let mut chars = word.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')

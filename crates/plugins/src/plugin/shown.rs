@@ -56,6 +56,7 @@ impl PluginSource {
         if let Some(version) = &state.version {
             listing.offers.clone_from(&version.offers);
             listing.aliases.clone_from(&version.aliases);
+            listing.about.clone_from(&version.about);
             listing.problems.extend(version.problems.iter().cloned());
         }
         listing

@@ -4,11 +4,12 @@ use tool::Problem;
 
 use super::module;
 use crate::folder::Content;
-use crate::manifest::{Declared, Manifest};
+use crate::manifest::{Declared, Kind, Manifest};
 use crate::process::Told;
 use crate::settings::Settings;
 
 /// What is known before anything runs.
+#[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) place: String,
     pub(super) manifest: Manifest,
@@ -17,6 +18,8 @@ pub(super) struct Plan {
     /// Of each tool: why it is not offered.
     pub(super) off: Vec<Option<String>>,
     pub(super) broken: bool,
+    /// Whether what is wrong is that nothing started, which may be the machine's fault.
+    pub(super) unstarted: bool,
 }
 
 impl Plan {
@@ -34,18 +37,29 @@ impl Plan {
         });
         problems.extend(left);
         problems.extend(settings.problems.iter().cloned());
-        let known = |name: &String| manifest.tools.iter().any(|tool| tool.name == *name);
-        for name in settings.overrides.keys().filter(|name| !known(name)) {
-            let told =
-                format!("the settings name a tool `{}`, which is not there", name.escape_debug());
-            problems.push(Problem::new(place, told));
-        }
         let on =
             |tool: &Declared| settings.overrides.get(&tool.name).copied().unwrap_or(tool.enabled);
         let off =
             manifest.tools.iter().map(|tool| (!on(tool)).then(|| "it is switched off".to_owned()));
         let off = off.collect();
-        Self { place: place.to_owned(), off, manifest, settings, problems, broken: false }
+        let place = place.to_owned();
+        let (broken, unstarted) = (false, false);
+        let mut plan = Self { place, manifest, settings, problems, off, broken, unstarted };
+        // What a server lists is not known yet.
+        if !matches!(plan.manifest.kind, Kind::Mcp(_)) {
+            plan.overridden();
+        }
+        plan
+    }
+
+    /// Tells of settings for tools that are not there.
+    pub(super) fn overridden(&mut self) {
+        let known = |name: &String| self.manifest.tools.iter().any(|tool| tool.name == *name);
+        for name in self.settings.overrides.keys().filter(|name| !known(name)) {
+            let told =
+                format!("the settings name a tool `{}`, which is not there", name.escape_debug());
+            self.problems.push(Problem::new(self.place.as_str(), told));
+        }
     }
 
     pub(super) fn on(&self) -> bool {
@@ -103,6 +117,7 @@ impl Plan {
     }
 
     pub(super) fn wants_process(&self) -> bool {
-        self.off.iter().any(Option::is_none)
+        // What a server offers beside is known when it lists.
+        matches!(self.manifest.kind, Kind::Mcp(_)) || self.off.iter().any(Option::is_none)
     }
 }

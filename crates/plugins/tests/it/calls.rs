@@ -184,12 +184,33 @@ async fn a_manifest_that_does_not_fit_its_function_is_told_at_load() {
 /// Contracts 3.7: declared, and never checked.
 #[tokio::test]
 async fn a_missing_dependency_disables_the_tool_with_the_reason() {
-    let stage = Stage::new().await;
+    let programs = tempfile::tempdir().unwrap();
+    let own = programs.path().canonicalize().unwrap();
+    let grant = Grant { programs: vec![own.clone()], ..Grant::default() };
+    let stage = Stage::with(BTreeMap::from([("v".to_owned(), grant)])).await;
     let mut all = manifest("p", &[("a", json!({})), ("b", json!({})), ("c", json!({}))]);
     all["tools"][1]["dependencies"] = json!(["no_such_module_here", "python>=3.2"]);
     all["tools"][2]["dependencies"] = json!(["command:no-such-command", "python>=99"]);
     stage.manifest("p", &all);
     stage.write("p", "tools.py", "def a(): return 1\ndef b(): return 1\ndef c(): return 1\n");
+    // Programs are asked for their version, in the cage.
+    let mut of = manifest("v", &[("old", json!({})), ("new", json!({})), ("mute", json!({}))]);
+    let words = ["command:teller>=2.10", "command:teller >= 2.9", "command:mute>=1"];
+    for (at, word) in words.iter().enumerate() {
+        of["tools"][at]["dependencies"] = json!([word]);
+    }
+    for (name, text) in [("teller", "echo 'Teller v2.9.4 (x)'"), ("mute", "true")] {
+        let path = own.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        let run = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(path, run).unwrap();
+    }
+    stage.manifest("v", &of);
+    stage.write(
+        "v",
+        "tools.py",
+        "def old(): return 1\ndef new(): return 1\ndef mute(): return 1\n",
+    );
     let mut whole = manifest("q", &[("a", json!({}))]);
     whole["dependencies"] = json!(["json", "python>=99.1"]);
     stage.manifest("q", &whole);
@@ -202,6 +223,15 @@ async fn a_missing_dependency_disables_the_tool_with_the_reason() {
     assert_eq!(why("p")[..2], ["", "the Python module `no_such_module_here` is not installed"]);
     assert_eq!(why("p")[2], "the command `no-such-command` is not installed");
     assert!(why("q")[0].ends_with("and 99.1 is needed"), "{:?}", why("q"));
+    assert_eq!(
+        why("v"),
+        [
+            "the command `teller` is 2.9.4, and 2.10 is needed",
+            "",
+            "the version of the command `mute` is not known (it does not tell), and 1 is needed"
+        ]
+    );
+    assert_eq!(stage.call("v", "new", json!({})).await.unwrap(), 1);
     assert_eq!(stage.call("p", "a", json!({})).await.unwrap(), 1);
     stage.registry.close().await;
 }
@@ -244,10 +274,11 @@ async fn what_is_begun_from_a_template_works() {
     let folder = stage.home.path().join("plugins");
     plugins::written(&folder, "one", Template::Python).unwrap();
     plugins::written(&folder, "two", Template::Command).unwrap();
+    plugins::written(&folder, "three", Template::Mcp).unwrap();
     assert!(plugins::written(&folder, "one", Template::Python).is_err());
     assert!(plugins::written(&folder, "../x", Template::Python).is_err());
     stage.reload().await;
-    for name in ["one", "two"] {
+    for name in ["one", "two", "three"] {
         assert_eq!(stage.listing(name).await.problems, []);
         let said = stage.call(name, "greet", json!({"name": "Ann"})).await.unwrap();
         assert_eq!(said, json!({"text": "Hello, Ann!"}));

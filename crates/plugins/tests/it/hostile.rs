@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, called, tried};
+use crate::stage::{SOON, Stage, called, processes, tried};
 
 const CODE: &str = r#"
 import os, socket, sys, time
@@ -22,18 +22,38 @@ def write(path):
         file.write("x")
     return "written"
 
-def fork():
-    children = 0
+def fork(most=5000):
+    children = []
     try:
-        while children < 5000:
+        while len(children) < most:
             pid = os.fork()
             if pid == 0:
                 time.sleep(60)
                 os._exit(0)
-            children += 1
+            children.append(pid)
     except OSError:
         pass
-    return children
+    for pid in children:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+    return len(children)
+
+def bomb():
+    # Nobody counts, nobody waits, and all of them go on.
+    while True:
+        try:
+            os.fork()
+        except OSError:
+            time.sleep(0.01)
+
+def orphans():
+    # Out of the group and the session, and left behind.
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(600)
+        os._exit(0)
+    return "left"
 
 def flood():
     line = b"x" * 65536
@@ -66,7 +86,8 @@ fn tools() -> Vec<(&'static str, Value)> {
     let port = json!({"port": {"type": "integer", "required": true}});
     let mut tools = vec![("read", path.clone()), ("write", path), ("dial", port)];
     tools.extend(
-        ["fork", "flood", "chatter", "never", "die", "eat", "fine"].map(|it| (it, json!({}))),
+        ["fork", "bomb", "orphans", "flood", "chatter", "never", "die", "eat", "fine"]
+            .map(|it| (it, json!({}))),
     );
     tools
 }
@@ -134,21 +155,63 @@ async fn files_outside_and_the_net_are_out_of_reach() {
     stage.registry.close().await;
 }
 
+/// The same, as long as it takes or for a moment; what it wrote, and how it ended.
+fn naive_for(call: &str, moment: Option<Duration>, most: u64) -> (usize, Option<i32>) {
+    use std::io::Read as _;
+    use std::os::unix::process::ExitStatusExt as _;
+    let script = format!("import os\nos.dup2(1, 3)\n{CODE}\n{call}");
+    let mut command = std::process::Command::new("/usr/bin/python3");
+    command.args(["-c", &script]).stdout(std::process::Stdio::piped());
+    let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut bytes = Vec::new();
+    if let Some(moment) = moment {
+        std::thread::sleep(moment);
+    } else {
+        child.stdout.take().unwrap().take(most).read_to_end(&mut bytes).unwrap();
+    }
+    let over = moment.is_none() && (bytes.len() as u64) < most;
+    let ended = if over { Some(child.wait().unwrap()) } else { child.try_wait().unwrap() };
+    if ended.is_none() {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    (bytes.len(), ended.and_then(|status| status.signal()))
+}
+
 #[tokio::test]
 async fn forks_and_memory_are_bounded() {
     let stage = stage().await;
+    assert_eq!(naive("fork(200)"), "200");
     let forked = stage.call("bad", "fork", json!({})).await;
     assert!(forked.as_ref().is_ok_and(|it| it.as_u64().unwrap() < 70), "{forked:?}");
     others_are_well(&stage).await;
+    // What was left behind goes with its process, whatever session it is in.
+    assert_eq!(stage.call("bad", "orphans", json!({})).await.unwrap(), "left");
+    assert!(stage.call("bad", "die", json!({})).await.is_err());
+    comes_back(&stage).await;
+    let bomb = stage.offer("bad", "bomb").await;
+    let error = tried(&bomb, json!({}), Duration::from_millis(300)).await.unwrap_err();
+    assert_eq!(error.code, tool::Code::Cancelled);
+    others_are_well(&stage).await;
+    comes_back(&stage).await;
     assert_eq!(naive("eat()"), (3_u64 << 30).to_string());
     assert!(stage.call("bad", "eat", json!({})).await.is_err());
     others_are_well(&stage).await;
+    let home = stage.home.path().to_owned();
+    assert!(processes(&home) > 0, "those of the good one are seen");
     stage.registry.close().await;
+    let began = std::time::Instant::now();
+    while processes(&home) > 0 {
+        assert!(began.elapsed() < SOON, "{} processes are left", processes(&home));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test]
 async fn who_floods_its_pipe_is_ended_and_told() {
     let stage = stage().await;
+    // Who reads without a bound is given all that he can hold.
+    assert_eq!(naive_for("flood()", None, 64 << 20).0, 64 << 20);
     for (tool, told) in [
         ("flood", "it wrote a line of more than"),
         ("chatter", "it wrote more than 1000 lines that answer nothing"),
@@ -164,6 +227,9 @@ async fn who_floods_its_pipe_is_ended_and_told() {
 #[tokio::test]
 async fn who_never_answers_or_dies_costs_only_itself() {
     let stage = stage().await;
+    // In one interpreter for all, one that waits for ever is waited for, and one that dies takes all.
+    assert_eq!(naive_for("never()", Some(Duration::from_millis(500)), 0), (0, None));
+    assert_eq!(naive_for("die()\nprint(fine())", None, 100), (0, Some(9)));
     let never = stage.offer("bad", "never").await;
     let error = tried(&never, json!({}), Duration::from_millis(100)).await.unwrap_err();
     assert_eq!(error.code, tool::Code::Cancelled);

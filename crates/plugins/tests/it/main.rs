@@ -10,6 +10,9 @@ mod hostile;
 #[expect(clippy::disallowed_methods, reason = "tests time what ends, and run calls side by side")]
 mod reload;
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests time what ends, and run calls side by side")]
+mod servers;
+#[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "it is what is measured")]
 mod speed;
 #[cfg(test)]

@@ -18,6 +18,8 @@ use tool::{
     Offer, Org, Outcome, Source as _, Step, Ticket, ToolKey, Wall,
 };
 
+use crate::servers::Caged;
+
 /// The longest that anything here may take.
 pub(crate) const SOON: Duration = Duration::from_mins(1);
 
@@ -72,6 +74,7 @@ impl Stage {
             settings: home.path().join("tool_settings"),
             python: None,
             ready: Duration::from_secs(10),
+            servers: Some(Arc::new(Caged)),
         };
         let registry = Registry::open(means).await.unwrap();
         registry.configure(vec![home.path().join("plugins")], grants);
@@ -154,9 +157,14 @@ pub(crate) async fn called(offer: &Offer, args: Value) -> Result<Value, String> 
     }
 }
 
-fn value(outcome: &Outcome) -> Result<Value, String> {
-    let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
-    if outcome.is_error { Err(json.value().as_str().unwrap().to_owned()) } else { Ok(json.value()) }
+/// The answer, of an MCP server its structured content; or the text of the failure.
+pub(crate) fn value(outcome: &Outcome) -> Result<Value, String> {
+    let answer = match &outcome.body {
+        Body::Value(json) => json.value(),
+        Body::Mcp(json) if outcome.is_error => json.value()["content"][0]["text"].clone(),
+        Body::Mcp(json) => json.value()["structuredContent"].clone(),
+    };
+    if outcome.is_error { Err(answer.as_str().unwrap().to_owned()) } else { Ok(answer) }
 }
 
 /// A call that is given up after a while.

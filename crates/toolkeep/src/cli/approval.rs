@@ -1,6 +1,7 @@
 //! `toolkeep approval`.
 
 mod decide;
+mod hunks;
 mod list;
 mod show;
 mod watch;
@@ -66,6 +67,11 @@ fn text(approval: &Value) -> String {
     text.push("arguments".to_owned());
     let arguments = facts(approval.get("arguments").unwrap_or(&Value::Null));
     text.extend(arguments.lines().map(|line| format!("  {line}")));
+    let changes = approval.get("arguments").and_then(hunks::shown);
+    if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
+        text.push("changes".to_owned());
+        text.extend(changes.lines().map(|line| format!("  {}", super::ui::clean(line))));
+    }
     for key in ["decided", "ended"] {
         let Some(part) = approval.get(key).filter(|part| part.is_object()) else { continue };
         text.push(key.to_owned());

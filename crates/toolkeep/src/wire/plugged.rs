@@ -1,5 +1,8 @@
 //! Folders of plugins as sources: added and taken away as the folders come and go.
 
+mod code;
+mod servers;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -14,6 +17,8 @@ use tool::{Boxed, Clock, Json, Source, SourceName, Trust};
 
 use crate::cli::failure::Failure;
 use crate::config::Config;
+use code::FileCode;
+pub(crate) use servers::Caged;
 
 /// How long the process of a plugin may take to be ready.
 const READY: Duration = Duration::from_secs(10);
@@ -49,6 +54,7 @@ impl Plugged {
             settings: settings.unwrap_or_else(|| data.join(SETTINGS)),
             python: config.plugins.python.clone(),
             ready: READY,
+            servers: Some(Arc::new(Caged)),
         };
         let registry = Registry::open(means).await.map_err(super::fault("the plugins"))?;
         let plugged = Self {
@@ -66,6 +72,11 @@ impl Plugged {
     pub(super) fn listed_by(&self, intake: &Arc<Intake>) {
         // It is set here and nowhere else.
         drop(self.intake.set(Arc::downgrade(intake)));
+    }
+
+    /// What runs the code of the tool file of the source `name`.
+    pub(super) fn beside(&self, name: &SourceName, path: &Path) -> Arc<FileCode> {
+        Arc::new(FileCode::new(&self.registry, name, path))
     }
 
     /// Takes a new configuration.

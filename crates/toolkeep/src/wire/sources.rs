@@ -17,7 +17,7 @@ use upstreams::layers::Retrying;
 use upstreams::mcp::oauth::Means;
 use upstreams::mcp::{Marked, Marks, McpSource, Stdio};
 use upstreams::module::{Manifests, Module, ModuleOptions};
-use upstreams::tool_file::{Handlers, ToolFile, Web};
+use upstreams::tool_file::{Handlers, Host, ToolFile, Web};
 
 use super::cluster::Cluster;
 use super::configuration;
@@ -156,7 +156,9 @@ impl Workshop {
                 let environment = Arc::clone(&self.environment);
                 let secret = Arc::new(move |name: &str| environment.get(name).map(Secret::new));
                 let web = Web { egress: self.egress.clone(), secret };
-                let handlers = Handlers { clock: Arc::clone(&self.clock), internals, web };
+                let host = self.plugged.beside(&name, path) as Arc<dyn Host>;
+                let clock = Arc::clone(&self.clock);
+                let handlers = Handlers { clock, internals, web, host: Some(host) };
                 (Arc::new(ToolFile::new(name, path, handlers)), "tool_file", None)
             }
             SourceKind::Module(url) => {

@@ -146,3 +146,37 @@ fn a_command_waits_for_a_person() {
     let told = held.out.clone() + &held.err;
     assert!(told.contains("approv"), "{told}");
 }
+
+/// A plugin of each kind runs where there is a fenced cage, as the superuser too: whose processes become
+/// another user there, who may not look into its folders. A program that was compiled runs as a script does.
+#[test]
+fn plugins_run_in_a_fenced_cage_where_the_operator_allows_it() {
+    let home = Home::new();
+    home.write("fenced.yaml", "version: 1\nserver: { cage: fenced }\n");
+    for kind in ["python", "command", "mcp"] {
+        let new = ran(&home, "nothing", &["plugin", "new", kind, "--kind", kind]);
+        assert!(new.contains("manifest.json"), "{new}");
+    }
+    // The interpreter itself stands for any program that was compiled.
+    let compiled = home.path("plugins/compiled");
+    std::fs::create_dir(&compiled).unwrap();
+    for file in ["main.py", "manifest.json"] {
+        std::fs::copy(home.path("plugins/command").join(file), compiled.join(file)).unwrap();
+    }
+    let python = std::fs::canonicalize("/usr/bin/python3").unwrap();
+    std::fs::copy(python, compiled.join("program")).unwrap();
+    let manifest = std::fs::read_to_string(compiled.join("manifest.json")).unwrap();
+    let manifest = manifest.replace("\"./main.py\"", "\"./program\", \"main.py\"");
+    std::fs::write(compiled.join("manifest.json"), manifest).unwrap();
+    for plugin in ["python", "command", "mcp", "compiled"] {
+        let folder = format!("plugins/{plugin}");
+        let test = ["plugin", "test", &folder];
+        let whole = ran(&home, "nothing", &test);
+        assert!(whole.contains("2 of 2 examples as they should be"), "{plugin}: {whole}");
+        let fenced = ran(&home, "namespaces", &[&test[..], &["--config", "fenced.yaml"]].concat());
+        assert!(fenced.contains("2 of 2 examples as they should be"), "{plugin}: {fenced}");
+        // Not where the operator does not allow it.
+        let none = ran(&home, "namespaces", &test);
+        assert!(none.contains("no cage can be made for it"), "{plugin}: {none}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Plugins as a user has them: through REST and the command line of a server.
 
 mod shipped;
+mod tool_file;
 
 use std::process::Output;
 use std::time::Duration;
@@ -161,7 +162,7 @@ async fn a_changed_folder_waits_for_a_look_where_plugins_are_not_trusted() {
 async fn a_plugin_is_begun_tried_and_set_on_the_command_line() {
     let home = Home::new(CONFIG);
     let server = serve(&home).await;
-    for (name, kind) in [("greeter", "python"), ("shouter", "command")] {
+    for (name, kind) in [("greeter", "python"), ("shouter", "command"), ("caller", "mcp")] {
         let new = toolkeep(&home, &server, &["plugin", "new", name, "--kind", kind]).await;
         assert!(new.status.success(), "{}", told(&new));
         let folder = format!("plugins/{name}");
@@ -174,6 +175,13 @@ async fn a_plugin_is_begun_tried_and_set_on_the_command_line() {
     let agent = server.agent();
     let hello = agent.call("greeter.greet", &json!({"name": "Ann"})).await;
     assert_eq!(hello.body["result"], json!({"text": "Hello, Ann!"}), "{hello:?}");
+    let server_of = agent.call("caller.greet", &json!({"name": "Ann"})).await;
+    assert!(server_of.body["result"].to_string().contains("Hello, Ann!"), "{server_of:?}");
+    let set =
+        toolkeep(&home, &server, &["plugin", "settings", "caller", "greeting=Good night"]).await;
+    assert!(set.status.success(), "{}", told(&set));
+    let server_of = agent.call("caller.greet", &json!({"name": "Ann"})).await;
+    assert!(server_of.body["result"].to_string().contains("Good night, Ann!"), "{server_of:?}");
     let set =
         toolkeep(&home, &server, &["plugin", "settings", "greeter", "greeting=Good day"]).await;
     assert!(told(&set).contains("greeting: Good day"), "{}", told(&set));

@@ -1,13 +1,11 @@
 //! One entry of a tool file, checked as spec 2 checks it.
 
-use std::sync::Arc;
-
-use tool::{Executor, Json, JsonError, Limits, Tool, ToolName};
+use tool::{Json, JsonError, Limits, Tool, ToolName};
 
 use super::document::{Entry, Settings};
 pub(super) use super::fields::Fault;
 use super::fields::{Fields, Result, likely};
-use super::implementation::{self, Handlers};
+use super::implementation::{self, Handlers, Implementation};
 use super::parameters;
 use super::traits;
 
@@ -19,7 +17,7 @@ pub(super) struct Definition {
     /// What is odd about it without harm.
     pub(super) notes: Vec<Fault>,
     /// The tool, or why it is refused.
-    pub(super) offer: Result<(Tool, Arc<dyn Executor>)>,
+    pub(super) offer: Result<(Tool, Implementation)>,
 }
 
 /// Fields beside the traits that mean something here.
@@ -91,7 +89,7 @@ fn offer(
     entry: &Entry,
     fields: &Fields,
     (settings, handlers): (&Settings, &Handlers),
-) -> Result<(Tool, Arc<dyn Executor>)> {
+) -> Result<(Tool, Implementation)> {
     let valid = self::name(name, entry, fields)?;
     let description = fields.text("description").unwrap_or_default();
     let description = description.filter(|text| !text.trim().is_empty()).ok_or_else(|| {
@@ -101,7 +99,8 @@ fn offer(
     let with = (settings.version, handlers);
     let implementation = implementation::read(name, fields, &input, with)?;
     let input = input?;
-    let mut traits = traits::read(fields, implementation.traits, settings.timeout.as_ref())?;
+    let base = implementation.traits.clone();
+    let mut traits = traits::read(fields, base, settings.timeout.as_ref())?;
     settings.permissions.narrow(&mut traits);
     let tool = Tool {
         name: valid,
@@ -112,7 +111,7 @@ fn offer(
         traits,
         received: entry.text.clone(),
     };
-    Ok((tool, implementation.executor))
+    Ok((tool, implementation))
 }
 
 fn name(name: &str, entry: &Entry, fields: &Fields) -> Result<ToolName> {

@@ -96,7 +96,7 @@ pub(super) fn read(web: &Web, fields: &Fields, input: &Json) -> Result<Implement
     };
     let limit = fields.get("timeout_ms").map(|own| timeout("timeout_ms", own)).transpose()?;
     let traits = Traits { timeout: limit, ..traits(&method) };
-    Ok(Implementation { executor: Arc::new(executor), traits })
+    Ok(Implementation::new(Arc::new(executor), traits))
 }
 
 const URL: &str = "add `url: https://host/path/{parameter}`";

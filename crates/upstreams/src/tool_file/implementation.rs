@@ -7,6 +7,7 @@ use tool::{
     Boxed, Clock, Context, Effects, ExecuteError, Executor, Granted, Json, Outcome, Step, Traits,
 };
 
+use super::code::{self, Function, Host};
 use super::document::Version;
 use super::fields::{Fault, Fields, Result, kind};
 use super::http::{self, Web};
@@ -32,6 +33,8 @@ pub struct Handlers {
     pub internals: Internals,
     /// The way out of `http` tools.
     pub web: Web,
+    /// What runs `python` and `cpp` tools; without it there are none.
+    pub host: Option<Arc<dyn Host>>,
 }
 
 /// What runs a tool, and the traits it has unless the file says otherwise.
@@ -39,13 +42,22 @@ pub struct Handlers {
 pub(super) struct Implementation {
     pub(super) executor: Arc<dyn Executor>,
     pub(super) traits: Traits,
+    /// What is to run it in the executor's place.
+    pub(super) code: Option<Function>,
+}
+
+impl Implementation {
+    /// With nothing to be run beside.
+    pub(super) fn new(executor: Arc<dyn Executor>, traits: Traits) -> Self {
+        Self { executor, traits, code: None }
+    }
 }
 
 /// The kinds, as spec 2's messages list them.
 const KINDS: [&str; 4] = ["mock", "builtin", "internal", "http"];
 const HTTP: &str = "HTTP tools not yet supported (coming in v2)";
-/// Kinds of spec 3, which a plugin runs.
-const OF_PLUGINS: [&str; 2] = ["python", "cpp"];
+/// Kinds of spec 3, whose code is run as a plugin's is.
+const OF_CODE: [&str; 2] = ["python", "cpp"];
 
 /// Takes both shapes: `implementation` with its own `type`, or a flat `type`.
 pub(super) fn read(
@@ -79,11 +91,7 @@ pub(super) fn read(
             Err(Fault::new(HTTP).fix("write `version: 2` at the top of the file, beside `tools:`"))
         }
         "http" => http::read(&handlers.web, place, input.as_ref().map_err(Clone::clone)?),
-        plugin if OF_PLUGINS.contains(&plugin) => {
-            let told = format!("Tool \"{name}\" of type {plugin} needs a plugin");
-            Err(Fault::new(told)
-                .fix("there are no plugins yet; take the tool out, or make it `http`"))
-        }
+        kind if OF_CODE.contains(&kind) => code::read((name, kind), place, handlers.host.as_ref()),
         _ => {
             let word: String = word.chars().take(64).collect();
             let kinds = KINDS.split_last().map(|(_, kinds)| kinds.join(", ")).unwrap_or_default();
@@ -111,7 +119,7 @@ fn mock(name: &str, place: &Fields) -> Result<Implementation> {
             .fix("add `mock_response`, with any JSON value")
     })?;
     let traits = Traits { effects: Effects::read_only(), idempotent: true, ..Traits::default() };
-    Ok(Implementation { executor: Arc::new(Mock { response }), traits })
+    Ok(Implementation::new(Arc::new(Mock { response }), traits))
 }
 
 fn builtin(handler: &str, handlers: &Handlers) -> Result<Implementation> {
@@ -120,7 +128,7 @@ fn builtin(handler: &str, handlers: &Handlers) -> Result<Implementation> {
         let known: Vec<_> = known.iter().map(|builtin| &*builtin.handler).collect();
         not_found("Builtin", handler, &known)
     })?;
-    Ok(Implementation { executor: found.executor, traits: found.tool.traits.clone() })
+    Ok(Implementation::new(found.executor, found.tool.traits.clone()))
 }
 
 fn internal(handler: &str, handlers: &Handlers) -> Result<Implementation> {
@@ -129,7 +137,7 @@ fn internal(handler: &str, handlers: &Handlers) -> Result<Implementation> {
         known.sort_unstable();
         not_found("Internal", handler, &known)
     })?;
-    Ok(Implementation { executor: Arc::clone(&found.executor), traits: found.traits.clone() })
+    Ok(Implementation::new(Arc::clone(&found.executor), found.traits.clone()))
 }
 
 fn not_found(what: &str, handler: &str, known: &[&str]) -> Fault {

@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::hunks;
 use crate::cli::client::{Client, Path};
 use crate::cli::context::Context;
 use crate::cli::failure::{Exit, Failure};
@@ -44,19 +45,24 @@ pub(in crate::cli) struct Deny {
 /// Change the arguments of a held call, which then waits on with these.
 ///
 /// They are checked against the tool's schema, and whoever approved what was there before has approved
-/// nothing.
+/// nothing. Of an edit, a call with the texts `original` and `modified`, `--hunks` keeps those changes alone
+/// that are named, as `toolkeep approval show` numbers them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep approval edit 01980000-0000-7000-8000-000000000000 --args '{\"path\": \"tmp\"}'
-  toolkeep approval edit 01980000-0000-7000-8000-000000000000 --args '{}' --approve")]
+  toolkeep approval edit 01980000-0000-7000-8000-000000000000 --args '{}' --approve
+  toolkeep approval edit 01980000-0000-7000-8000-000000000000 --hunks 1,3 --approve")]
 pub(in crate::cli) struct Edit {
     /// Its id.
     #[arg(value_name = "ID")]
     id: String,
     /// All its arguments, as they shall be, as one JSON object.
-    #[arg(long, value_name = "JSON")]
-    args: String,
+    #[arg(long, value_name = "JSON", required_unless_present = "hunks")]
+    args: Option<String>,
+    /// Of an edit the changes that are accepted; the others are rejected.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', conflicts_with = "args")]
+    hunks: Vec<usize>,
     /// Let it run with these at once.
     #[arg(long)]
     approve: bool,
@@ -90,12 +96,26 @@ struct Change<'a> {
 
 impl Edit {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let arguments = match &self.args {
+            Some(args) => args.clone(),
+            None => self.accepted(context).await?,
+        };
         // As they were written: no digit of a number is lost.
-        let arguments: Box<RawValue> = serde_json::from_str(&self.args).map_err(|error| {
+        let arguments: Box<RawValue> = serde_json::from_str(&arguments).map_err(|error| {
             Failure::new(Exit::Usage, format!("the arguments are no JSON: {error}"))
         })?;
         let body = Change { arguments: &arguments, approve: self.approve };
         decide(context, ui, (&self.id, "edit"), &body).await
+    }
+
+    /// The arguments as they wait, with the accepted changes alone.
+    async fn accepted(&self, context: &Context<'_>) -> Result<String, Failure> {
+        let session = context.connect().await?;
+        let answer = session.client.get(&Path::new("/v1/approvals", &[&self.id])).await;
+        session.end().await?;
+        let answer: Value = answer?;
+        let arguments = answer.get("arguments").unwrap_or(&Value::Null);
+        hunks::taken(arguments, &self.hunks).map(|arguments| arguments.to_string())
     }
 }
 

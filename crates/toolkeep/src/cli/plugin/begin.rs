@@ -34,6 +34,8 @@ enum Kind {
     Python,
     /// A program that speaks JSON lines.
     Command,
+    /// An MCP server over standard input and output.
+    Mcp,
 }
 
 impl New {
@@ -41,6 +43,7 @@ impl New {
         let template = match self.kind {
             Kind::Python => Template::Python,
             Kind::Command => Template::Command,
+            Kind::Mcp => Template::Mcp,
         };
         let files = plugins::written(&self.folder, &self.name, template).map_err(|error| {
             let exit =

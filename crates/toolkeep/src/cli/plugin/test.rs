@@ -46,6 +46,7 @@ impl Test {
             settings: own.join("settings"),
             python: config.plugins.python.clone(),
             ready: Duration::from_secs(10),
+            servers: Some(Arc::new(crate::wire::Caged)),
         };
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let grant = config.plugins.grants.get(&name).cloned().unwrap_or_default();

@@ -1,5 +1,6 @@
 //! The plugins that ship, each tool with a success and a failure.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -224,4 +225,109 @@ async fn pages_and_searches_through_granted_hosts() {
     assert_eq!(result(&agent, "web.web_search", json!({"query": " "})).await["success"], false);
     serving.abort();
     assert!(server.stop().await.success());
+}
+
+/// Every tool of every plugin that ships, but the image's: what it is called with, and whether that works.
+/// The image's stand in `real::lisp`.
+fn cases(url: &str) -> Vec<(&'static str, Value, bool)> {
+    vec![
+        ("web.fetch_docs", json!({"url": format!("{url}/page")}), true),
+        ("web.fetch_docs", json!({"url": "http://127.0.0.1:1/"}), false),
+        ("web.web_search", json!({"query": "crates"}), true),
+        ("web.web_search", json!({"query": " "}), false),
+        ("file.read_file", json!({"path": "a.txt"}), true),
+        ("file.read_file", json!({"path": "../a.txt"}), false),
+        ("file.list_dir", json!({}), true),
+        ("file.list_dir", json!({"path": "none"}), false),
+        ("code.run_tests", json!({"pattern": "good"}), true),
+        ("code.run_tests", json!({"path": "none"}), false),
+        ("code.lint_code", json!({"path": "good.py"}), true),
+        ("code.lint_code", json!({"path": "none.py"}), false),
+        ("data.json_parse", json!({"content": "[1]"}), true),
+        ("data.json_parse", json!({"content": "["}), false),
+        ("canvas_tools.export_reasoning_canvas", json!({}), true),
+        ("canvas_tools.export_reasoning_canvas", json!({"graph_type": "x"}), false),
+        // Of the canvas that is listed.
+        ("canvas_tools.import_canvas_edits", json!({}), true),
+        ("canvas_tools.import_canvas_edits", json!({"canvas_path": "x"}), false),
+        ("canvas_tools.list_canvases", json!({}), true),
+        ("canvas_tools.list_canvases", json!({"directory": "/none"}), false),
+    ]
+}
+
+/// Counted against what the server lists: a tool without both cases fails this.
+#[tokio::test]
+async fn every_tool_that_ships_has_a_success_and_a_failure() {
+    use axum::Router;
+    use axum::response::Html;
+    use axum::routing::get;
+    let found = r#"<a class="result__a" href="//x/l/?uddg=https%3A%2F%2Fdocs.rs%2F">Docs</a>"#;
+    let site = Router::new()
+        .route("/page", get(|| async { Html("<p>Hello") }))
+        .route("/html/", get(move || async move { Html(found) }));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let serving = TaskTracker::new().spawn(async move { axum::serve(listener, site).await });
+    let work = tempfile::tempdir().unwrap();
+    let folder = work.path().canonicalize().unwrap();
+    let graph =
+        json!({"hypothesis": {"nodes": [{"id": "a", "label": "It is the cache"}], "edges": []}});
+    for (file, text) in [
+        ("a.txt", "one\n"),
+        ("good.py", "x = 1\n"),
+        ("graphs.json", graph.to_string().as_str()),
+        (
+            "test_it.py",
+            "import unittest\nclass T(unittest.TestCase):\n    def test_good(self): pass\n",
+        ),
+    ] {
+        std::fs::write(folder.join(file), text).unwrap();
+    }
+    let config = format!("{}    web: {{ network: [\"{url}\"] }}\n", free(&folder));
+    let home = Home::new(&config);
+    let server = serve(&home).await;
+    let set = json!({"custom_config": {"search_url": format!("{url}/html/")}});
+    let set = server.owner().post("/v1/plugins/web/settings", &set).await;
+    assert_eq!(set.status, 200, "{set:?}");
+    let agent = server.agent();
+    let mut met: BTreeMap<String, (bool, bool)> = BTreeMap::new();
+    for (tool, mut args, good) in cases(&url) {
+        if tool == "canvas_tools.import_canvas_edits" && good {
+            let canvases = result(&agent, "list_canvases", json!({})).await;
+            args = json!({"canvas_path": canvases["canvases"][0]["path"]});
+        }
+        let answer = result(&agent, tool, args.clone()).await;
+        assert_eq!(answer["success"], good, "{tool} {args}: {answer}");
+        // Contracts 3.7: a failure says why.
+        assert_eq!(answer.get("error").is_some(), !good, "{tool} {args}: {answer}");
+        let both = met.entry(tool.to_owned()).or_default();
+        if good { both.0 = true } else { both.1 = true }
+    }
+    assert!(met.values().all(|both| *both == (true, true)), "{met:?}");
+    let listed = server.owner().get("/v1/plugins").await;
+    let plugins = listed.body["plugins"].as_array().unwrap();
+    let names = plugins.iter().filter(|it| it["name"] != "lisp_image").flat_map(|plugin| {
+        let name = plugin["name"].as_str().unwrap();
+        let tools = plugin["tools"].as_array().unwrap().iter();
+        tools.map(move |tool| format!("{name}.{}", tool["name"].as_str().unwrap()))
+    });
+    let names: BTreeSet<_> = names.collect();
+    assert_eq!(names, met.into_keys().collect(), "tools and their cases");
+    assert_eq!(names_of_spec_3(), names);
+    serving.abort();
+    assert!(server.stop().await.success());
+}
+
+/// Spec 3's table of current plugins.
+fn names_of_spec_3() -> BTreeSet<String> {
+    let all = [
+        ("web", &["fetch_docs", "web_search"][..]),
+        ("file", &["read_file", "list_dir"]),
+        ("code", &["run_tests", "lint_code"]),
+        ("data", &["json_parse"]),
+        ("canvas_tools", &["export_reasoning_canvas", "import_canvas_edits", "list_canvases"]),
+    ];
+    all.iter()
+        .flat_map(|(plugin, tools)| tools.iter().map(move |tool| format!("{plugin}.{tool}")))
+        .collect()
 }

@@ -1,12 +1,13 @@
 //! The plugin `lisp_image` on a real SBCL: Debian's, or the one in the folder that `TOOLKEEP_SBCL` names.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use crate::support::client::Client;
 use crate::support::home::Home;
-use crate::support::server::{Server, serve};
+use crate::support::server::{Server, TOOLKEEP, serve};
 
 /// Nobody is asked for approvals here, and evaluations may take 3 s.
 fn home(work: &Path) -> Home {
@@ -48,6 +49,17 @@ async fn server(home: &Home) -> (Server, Client) {
     (server, agent)
 }
 
+/// What a person reads on the command line.
+async fn person(server: &Server, words: &[&str]) -> String {
+    let key = std::fs::read_to_string(server.data.join("owner.key")).unwrap();
+    let mut command = tokio::process::Command::new(TOOLKEEP);
+    command.args(words).args(["--url", &server.url]).env("TOOLKEEP_KEY", key.trim());
+    let output = command.output().await.unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    told
+}
+
 #[tokio::test]
 async fn an_image_is_looked_into_and_evaluated_in() {
     let work = tempfile::tempdir().unwrap();
@@ -80,6 +92,7 @@ async fn an_image_is_looked_into_and_evaluated_in() {
         ("eval_form", json!({"form": "(error \"ouch\")"}), "Error: ouch\nUse get_last_error"),
         ("get_last_error", json!({}), "Type: SIMPLE-ERROR\nCondition: ouch"),
         ("compile_form", json!({"form": "(defun bad () (car 1 2))"}), "called with two arguments"),
+        ("eval_form", json!({"form": "(make-string 9000 :initial-element #\\a)"}), "aaa... [truncated]"),
         ("eval_form", json!({"form": "(loop)"}), "was cut off; the image goes on"),
         ("eval_form", json!({"form": "(sq 4)"}), "Result: 16"),
         ("eval_form", json!({"form": "(sb-sys:without-interrupts (loop))"}), "nor to an interrupt, and was ended"),
@@ -90,16 +103,10 @@ async fn an_image_is_looked_into_and_evaluated_in() {
     assert!(server.stop().await.success());
 }
 
-#[tokio::test]
-async fn an_agent_finds_a_caller_and_the_hunk_that_a_person_accepts_answers_differently() {
-    let work = tempfile::tempdir().unwrap();
-    let folder = work.path().canonicalize().unwrap();
-    let before = "(defun rate () 1)\n(defun price (x) (* x (rate)))\n";
-    std::fs::write(folder.join("a.lisp"), before).unwrap();
-    let home = home(&folder);
-    let (server, agent) = server(&home).await;
+/// An agent looks at a file and at what it defines.
+async fn looked_at(agent: &Client) {
     hold(
-        &agent,
+        agent,
         &[
             ("read_file", json!({"path": "a.lisp"}), "(defun rate () 1)"),
             ("read_file", json!({"path": "none.lisp"}), "Error reading none.lisp"),
@@ -121,20 +128,36 @@ async fn an_agent_finds_a_caller_and_the_hunk_that_a_person_accepts_answers_diff
         ],
     )
     .await;
+}
+
+#[tokio::test]
+async fn an_agent_finds_a_caller_and_the_hunk_that_a_person_accepts_answers_differently() {
+    let work = tempfile::tempdir().unwrap();
+    let folder = work.path().canonicalize().unwrap();
+    let before = "(defun rate () 1)\n(defun price (x) (* x (rate)))\n";
+    std::fs::write(folder.join("a.lisp"), before).unwrap();
+    let home = home(&folder);
+    let (server, agent) = server(&home).await;
+    looked_at(&agent).await;
     // Dangerous: held until a person agrees.
     let both = "(defun rate () 3)\n(defun price (x) (+ x (rate)))\n";
-    let mut edit =
+    let edit =
         json!({"path": "a.lisp", "original": before, "modified": both, "description": "new rates"});
     let held = agent.call("lisp_image.propose_file_edit", &edit).await;
     assert_eq!(held.status, 202, "{held:?}");
     assert!(std::fs::read_to_string(folder.join("a.lisp")).unwrap().contains("() 1"));
-    let path = format!("/v1/approvals/{}", held.call_id());
     // One hunk of the two: the person has the other as it was.
     let one = "(defun rate () 3)\n(defun price (x) (* x (rate)))\n";
-    edit["modified"] = json!(one);
-    let change = json!({"arguments": edit, "approve": true});
-    let decided = server.owner().post(&format!("{path}/edit"), &change).await;
-    assert!(decided.status < 300, "{decided:?}");
+    let shown = person(&server, &["approval", "show", held.call_id()]).await;
+    for line in [
+        "hunk 1 of 2, line 1",
+        "+(defun rate () 3)",
+        "hunk 2 of 2, line 2",
+        "-(defun price (x) (* x (rate)))",
+    ] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    person(&server, &["approval", "edit", held.call_id(), "--hunks", "1", "--approve"]).await;
     for _ in 0..500 {
         if std::fs::read_to_string(folder.join("a.lisp")).unwrap() == one {
             break;
@@ -153,5 +176,141 @@ async fn an_agent_finds_a_caller_and_the_hunk_that_a_person_accepts_answers_diff
     let write = json!({"path": "b.lisp", "content": "x"});
     let refused = agent.call("lisp_image.write_file", &write).await;
     assert_eq!(refused.status, 202, "a dangerous tool is held: {refused:?}");
+    assert!(server.stop().await.success());
+}
+
+/// Every tool of the image: what it is called with, what its text holds, and whether that is a success.
+type Case = (&'static str, Value, &'static str, bool);
+
+fn cases() -> Vec<Case> {
+    let all = [cases_of_evaluation(), cases_of_definitions(), cases_of_texts()];
+    all.into_iter().flatten().collect()
+}
+
+fn cases_of_evaluation() -> Vec<Case> {
+    vec![
+        ("get_last_error", json!({}), "No recent errors recorded.", false),
+        ("get_repl_history", json!({}), "No REPL history available.", false),
+        (
+            "compile_form",
+            json!({"form": "(defun sq (x) (* x x)) (defun use-sq (y) (sq y))"}),
+            "Compilation succeeded",
+            true,
+        ),
+        ("compile_form", json!({"form": "(defun"}), "Compilation failed", false),
+        (
+            "eval_form",
+            json!({"form": "(progn (defvar *v* 2) (defclass pt () ((x :initarg :x))) (sq *v*))"}),
+            "Result: 4",
+            true,
+        ),
+        ("eval_form", json!({"form": "(error \"ouch\")"}), "Error: ouch", false),
+        ("get_last_error", json!({}), "Condition: ouch", true),
+        ("get_repl_history", json!({}), "=> 4", true),
+    ]
+}
+
+fn cases_of_definitions() -> Vec<Case> {
+    vec![
+        ("describe_symbol", json!({"symbol": "sq"}), "compiled function", true),
+        ("describe_symbol", json!({"symbol": "none-such"}), "not found in package", false),
+        ("apropos_search", json!({"pattern": "use-sq"}), "USE-SQ [function]", true),
+        (
+            "apropos_search",
+            json!({"pattern": "a", "package": "nope"}),
+            "Package NOPE not found",
+            false,
+        ),
+        ("function_arglist", json!({"function": "sq"}), "SQ (X)", true),
+        ("function_arglist", json!({"function": "*v*"}), "is not a function", false),
+        ("who_calls", json!({"function": "sq"}), "USE-SQ", true),
+        ("who_calls", json!({"function": "none-such"}), "not found in package", false),
+        ("compile_form", json!({"form": "(defun see () *v*)"}), "Compilation succeeded", true),
+        ("who_references", json!({"variable": "*v*"}), "SEE", true),
+        ("who_references", json!({"variable": "*none-such*"}), "not found in package", false),
+        (
+            "list_package_symbols",
+            json!({"package": "sb-introspect"}),
+            "external symbols in SB-INTROSPECT",
+            true,
+        ),
+        ("list_package_symbols", json!({"package": "nope"}), "Package NOPE not found", false),
+        ("class_slots", json!({"class": "pt"}), "X initargs (:X)", true),
+        ("class_slots", json!({"class": "sq"}), "Class SQ not found", false),
+        ("class_hierarchy", json!({"class": "pt"}), "STANDARD-OBJECT", true),
+        ("class_hierarchy", json!({"class": "sq"}), "Class SQ not found", false),
+        ("macroexpand_form", json!({"form": "(when a b)", "full": true}), "full", true),
+        ("macroexpand_form", json!({"form": "(when a"}), "Error: ", false),
+    ]
+}
+
+fn cases_of_texts() -> Vec<Case> {
+    let edit = |original: &str| json!({"path": "a.lisp", "original": original, "modified": "(defun rate () 2)\n", "description": "d"});
+    vec![
+        ("read_file", json!({"path": "a.lisp"}), "(defun rate () 1)", true),
+        ("read_file", json!({"path": "none.lisp"}), "Error reading none.lisp", false),
+        ("read_buffer", json!({"buffer": "a.lisp"}), "(defun rate () 1)", true),
+        ("read_buffer", json!({"buffer": "none"}), "Buffer none not found", false),
+        (
+            "search_in_buffer",
+            json!({"pattern": "ra.e", "buffer": "a.lisp", "regex": true}),
+            "Found 1 match",
+            true,
+        ),
+        (
+            "search_in_buffer",
+            json!({"pattern": "(", "buffer": "a.lisp", "regex": true}),
+            "no regular expression",
+            false,
+        ),
+        ("propose_file_edit", edit("(defun rate () 1)\n"), "+(defun rate () 2)", true),
+        (
+            "propose_file_edit",
+            edit("(defun other () 1)\n"),
+            "no longer holds the original text",
+            false,
+        ),
+        ("write_file", json!({"path": "b.lisp", "content": "é"}), "Wrote 2 bytes to b.lisp", true),
+        (
+            "write_file",
+            json!({"path": "none/b.lisp", "content": "x"}),
+            "Error writing none/b.lisp",
+            false,
+        ),
+    ]
+}
+
+/// Counted against what the server lists: eighteen tools, each with a success and a failure.
+#[tokio::test]
+async fn each_lisp_tool_has_a_success_and_a_failure() {
+    let work = tempfile::tempdir().unwrap();
+    let folder = work.path().canonicalize().unwrap();
+    std::fs::write(folder.join("a.lisp"), "(defun rate () 1)\n").unwrap();
+    let home = home(&folder);
+    let (server, agent) = server(&home).await;
+    let owner = server.owner();
+    let mut met: BTreeMap<String, (bool, bool)> = BTreeMap::new();
+    for (tool, args, held, good) in cases() {
+        let mut reply = agent.call(&format!("lisp_image.{tool}"), &args).await;
+        if reply.status == 202 {
+            // Dangerous: a person agrees.
+            let id = reply.call_id().to_owned();
+            let path = format!("/v1/approvals/{id}/approve");
+            assert!(owner.post(&path, &json!({})).await.status < 300);
+            reply = agent.post(&format!("/v1/calls/{id}/resume?wait=30s"), &json!({})).await;
+        }
+        let said =
+            reply.body["result"].as_str().unwrap_or_else(|| panic!("{tool} {args}: {reply:?}"));
+        assert!(said.contains(held), "{tool} {args}: {said}");
+        let both = met.entry(tool.to_owned()).or_default();
+        if good { both.0 = true } else { both.1 = true }
+    }
+    assert!(met.values().all(|both| *both == (true, true)), "{met:?}");
+    let listed = owner.get("/v1/plugins").await;
+    let plugins = listed.body["plugins"].as_array().unwrap();
+    let image = plugins.iter().find(|it| it["name"] == "lisp_image").unwrap();
+    let tools = image["tools"].as_array().unwrap().iter();
+    let names: BTreeSet<_> = tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
+    assert_eq!((names.len(), &names), (18, &met.into_keys().collect()), "tools and their cases");
     assert!(server.stop().await.success());
 }

@@ -60,7 +60,7 @@ async fn internal_tools_tell_what_their_caller_may_see() {
         problems.contains("use one of catalog.list, record.recent, source.status"),
         "{problems}"
     );
-    assert!(problems.contains("Tool \\\"later\\\" of type python needs a plugin"), "{problems}");
+    assert!(problems.contains("there is no module `a` in the folder"), "{problems}");
 
     let all = good(owner.call("what_is_there", &json!({ "source": "own" })).await);
     let own = ["what_is_there", "how_are_sources", "what_happened", "for_owners"];

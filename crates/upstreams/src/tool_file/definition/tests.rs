@@ -29,7 +29,7 @@ fn handlers() -> Handlers {
     let echo = builtins::handler("echo", &clock).unwrap().executor;
     let echo = Internal { executor: echo, traits: Traits::default() };
     let internals = Arc::new(HashMap::from([("search".to_owned(), echo)]));
-    Handlers { clock, internals, web: Web { egress, secret: Arc::new(|_| None) } }
+    Handlers { clock, internals, web: Web { egress, secret: Arc::new(|_| None) }, host: None }
 }
 
 fn read(value: &Value) -> Definition {

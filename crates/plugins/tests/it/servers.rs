@@ -1,0 +1,274 @@
+//! Plugins that are MCP servers: the session of `upstreams`, in a cage of a plugin.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use guard::process::{Launcher, Spec};
+use plugins::{Server, Servers};
+use serde_json::{Value, json};
+use tool::{Boxed, Item, Json, Level, Listing, Revision, Safety, Source, SourceError, SourceName};
+use upstreams::mcp::{McpSource, Options, Stdio};
+
+use crate::stage::{SOON, Stage, processes, tried, value};
+
+/// As `toolkeep` wires it.
+#[derive(Debug)]
+pub(crate) struct Caged;
+
+#[derive(Debug)]
+struct One(McpSource);
+
+impl Servers for Caged {
+    fn server(
+        &self,
+        name: SourceName,
+        (launcher, spec): (Launcher, Spec),
+        _: Duration,
+    ) -> Arc<dyn Server> {
+        let dial = Arc::new(Stdio::new(launcher, spec));
+        Arc::new(One(McpSource::pipes(name, Options::default(), dial)))
+    }
+}
+
+impl Server for One {
+    fn tried<'a>(
+        &'a self,
+        own: &'a str,
+        args: &'a Json,
+    ) -> Boxed<'a, Result<Result<Json, String>, String>> {
+        Box::pin(self.0.tried(own, args))
+    }
+}
+
+impl Source for One {
+    fn name(&self) -> &SourceName {
+        self.0.name()
+    }
+    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
+        self.0.list()
+    }
+    fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
+        self.0.changed(seen)
+    }
+    fn close(&self) -> Boxed<'_, ()> {
+        self.0.close()
+    }
+}
+
+const SERVER: &str = r#"#!/usr/bin/env python3
+import json, os, sys, time
+settings = json.loads(os.environ["TOOLKEEP_SETTINGS"])
+VERSION = 1
+tools = ["which", "Look-Up", "grow", "outside", "die"]
+
+def listed():
+    text = {"type": "object", "properties": {"path": {"type": "string"}, "wait": {"type": "number"}}}
+    return [{"name": name, "description": "of the server", "inputSchema": text} for name in tools]
+
+def call(name, args):
+    if name == "which":
+        time.sleep(args.get("wait", 0))
+        return {"version": VERSION, "settings": settings, "cwd": os.getcwd()}
+    if name == "Look-Up":
+        return {"found": sorted(os.listdir("."))}
+    if name == "grow":
+        tools.append("more")
+        say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        return {}
+    if name == "outside":
+        return {"text": open(args["path"]).read()}
+    if name == "die":
+        os._exit(3)
+    raise KeyError(name)
+
+def say(message):
+    print(json.dumps(message), flush=True)
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message or "method" not in message:
+        continue
+    method, params = message["method"], message.get("params", {})
+    said = {"jsonrpc": "2.0", "id": message["id"]}
+    if method == "initialize":
+        said["result"] = {"protocolVersion": params["protocolVersion"],
+            "capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": "s", "version": "1"}}
+    elif method == "tools/list":
+        said["result"] = {"tools": listed()}
+    elif method == "tools/call":
+        try:
+            value = call(params["name"], params.get("arguments", {}))
+            said["result"] = {"content": [{"type": "text", "text": "x"}], "structuredContent": value}
+        except Exception as error:
+            said["result"] = {"content": [{"type": "text", "text": f"{type(error).__name__}: {error}"}], "isError": True}
+    else:
+        said["result"] = {}
+    say(said)
+"#;
+
+fn manifest() -> Value {
+    json!({
+        "schema_version": "1.0", "name": "s", "version": "1.0.0", "description": "d", "kind": "mcp",
+        "command": ["./main.py"], "settings_schema": {"greeting": {"type": "string", "default": "Hi"}},
+        "tools": [{"name": "which", "side_effects": ["read_only"], "safety": "cautious",
+            "required_permission": "admin", "category": "data"}],
+    })
+}
+
+fn server(stage: &Stage, code: &str) {
+    stage.write("s", "main.py", code);
+    let at = stage.folder("s").join("main.py");
+    let run = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(at, run).unwrap();
+}
+
+async fn stage() -> Stage {
+    let stage = Stage::new().await;
+    stage.manifest("s", &manifest());
+    server(&stage, SERVER);
+    stage.reload().await;
+    stage
+}
+
+#[tokio::test]
+async fn a_server_is_a_plugin_and_the_manifest_says_what_holds_for_its_tools() {
+    let stage = stage().await;
+    let listing = stage.listing("s").await;
+    assert_eq!(listing.problems, []);
+    let names = listing.offers.iter().filter_map(|offer| match &offer.item {
+        Item::Tool(tool) => Some(tool.name.as_str().to_owned()),
+        _ => None,
+    });
+    let names: Vec<_> = names.collect();
+    assert_eq!(names, ["s.which", "s.Look-Up", "s.grow", "s.outside", "s.die"]);
+    let tool = |name: &'static str| async { stage.offer("s", name).await.item };
+    let Item::Tool(which) = tool("which").await else { panic!() };
+    assert_eq!((which.traits.level, which.traits.safety), (Level::Admin, Safety::Cautious));
+    assert_eq!(which.traits.categories, ["data"]);
+    assert_eq!(which.description, "of the server");
+    let Item::Tool(other) = tool("Look-Up").await else { panic!() };
+    assert_eq!((other.traits.level, other.traits.safety), (Level::User, Safety::Safe));
+    // A pin holds the folder and the definition.
+    let received = which.received.value();
+    let content = serde_json::to_value(stage.standing("s").content).unwrap();
+    assert_eq!((&received["content"], &received["tool"]["name"]), (&content, &json!("which")));
+    let said = stage.call("s", "which", json!({})).await.unwrap();
+    assert_eq!((&said["version"], &said["settings"]), (&json!(1), &json!({"greeting": "Hi"})));
+    assert_eq!(
+        stage.call("s", "Look-Up", json!({})).await.unwrap()["found"],
+        json!(["main.py", "manifest.json"])
+    );
+    let alias = listing.aliases.iter().map(|(alias, _)| alias.as_str()).collect::<Vec<_>>();
+    assert_eq!(alias[..2], ["which", "Look-Up"]);
+    // It is in a cage.
+    let secret = stage.home.path().join("secret");
+    std::fs::write(&secret, "hunter2").unwrap();
+    let error = stage.call("s", "outside", json!({"path": secret})).await.unwrap_err();
+    assert!(error.starts_with("FileNotFoundError"), "{error}");
+    stage.registry.close().await;
+}
+
+#[tokio::test]
+async fn a_server_reloads_and_calls_finish_on_the_version_they_began_with() {
+    let stage = stage().await;
+    let old = stage.offer("s", "which").await;
+    let running = tokio::spawn(async move { tried(&old, json!({"wait": 1.5}), SOON).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    server(&stage, &SERVER.replace("VERSION = 1", "VERSION = 2"));
+    assert_eq!(stage.reload().await, (vec!["s".to_owned()], vec![]));
+    assert_eq!(stage.call("s", "which", json!({})).await.unwrap()["version"], 2);
+    assert_eq!(value(&running.await.unwrap().unwrap()).unwrap()["version"], 1);
+    // Settings are a new version too.
+    let changes = Json::of(&json!({"custom_config": {"greeting": "Ho"},
+        "tool_overrides": {"die": {"enabled": false}}}));
+    stage.registry.set_settings("s", &changes).await.unwrap();
+    let said = stage.call("s", "which", json!({})).await.unwrap();
+    assert_eq!((&said["version"], &said["settings"]), (&json!(2), &json!({"greeting": "Ho"})));
+    let standing = stage.standing("s");
+    let die = standing.tools.iter().find(|tool| tool.name == "die").unwrap();
+    assert_eq!((die.enabled, die.why.as_deref()), (false, Some("it is switched off")));
+    // A broken one keeps the last good version.
+    for (code, told) in [
+        (
+            "#!/usr/bin/env python3\nimport sys\nsys.exit(4)\n".to_owned(),
+            "its server does not start: ",
+        ),
+        (SERVER.replace("\"which\", ", ""), "the server lists no tool `which`"),
+    ] {
+        server(&stage, &code);
+        assert_eq!(stage.reload().await, (vec![], vec!["s".to_owned()]));
+        let problem = &stage.listing("s").await.problems[0].message;
+        assert!(problem.starts_with("the change is not taken, version 1.0.0 stays: "), "{problem}");
+        assert!(problem.contains(told), "{problem}");
+        assert_eq!(stage.call("s", "which", json!({})).await.unwrap()["version"], 2);
+    }
+    let home = stage.home.path().to_owned();
+    stage.registry.close().await;
+    assert_eq!(processes(&home), 0);
+}
+
+#[tokio::test]
+async fn a_server_that_lists_other_things_or_dies_is_followed() {
+    let stage = stage().await;
+    stage.call("s", "grow", json!({})).await.unwrap();
+    let began = Instant::now();
+    while stage.listing("s").await.offers.len() < 6 {
+        assert!(began.elapsed() < SOON);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(stage.call("s", "die", json!({})).await.is_err());
+    let which = stage.offer("s", "which").await;
+    let began = Instant::now();
+    while tried(&which, json!({}), SOON).await.is_err() {
+        assert!(began.elapsed() < SOON);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    stage.registry.close().await;
+}
+
+/// A manifest whose parameters do not fit what runs is told at load, of this kind too.
+#[tokio::test]
+async fn a_manifest_that_does_not_fit_its_server_is_told_at_load() {
+    let stage = Stage::new().await;
+    let mut all = manifest();
+    let text = json!({"type": "string"});
+    all["tools"] = json!([
+        {"name": "which", "parameters": {"wait": {"type": "number", "maximum": 1}}},
+        {"name": "Look-Up", "parameters": {"other": text}},
+        {"name": "none"},
+    ]);
+    stage.manifest("s", &all);
+    let strict = SERVER.replace(
+        "text = {\"type\": \"object\", ",
+        "text = {\"type\": \"object\", \"additionalProperties\": False, ",
+    );
+    server(&stage, &strict);
+    stage.reload().await;
+    let told: Vec<_> =
+        stage.listing("s").await.problems.iter().map(|it| it.message.clone()).collect();
+    assert_eq!(
+        told,
+        [
+            "the manifest does not fit the tool: the server's tool has no parameter `other`",
+            "the server lists no tool `none`"
+        ]
+    );
+    // What the manifest declares narrows what the server takes.
+    let Item::Tool(which) = stage.offer("s", "which").await.item else { panic!() };
+    assert_eq!(
+        which.input.value()["properties"],
+        json!({"wait": {"type": "number", "maximum": 1}})
+    );
+    // Nothing of the net is to be had, and it says what helps.
+    all["needs"] = json!({"network": ["docs.rs"]});
+    stage.manifest("n", &{
+        let mut other = all.clone();
+        other["name"] = json!("n");
+        other
+    });
+    stage.reload().await;
+    let problem = &stage.listing("n").await.problems[0];
+    assert!(problem.message.starts_with("it needs the network, and an MCP server"), "{problem:?}");
+    assert!(problem.fix.as_deref().unwrap().starts_with("write the server as a source"));
+    stage.registry.close().await;
+}

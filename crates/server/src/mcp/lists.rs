@@ -9,7 +9,7 @@ use super::asked::Asked;
 use super::body::{self, Parts, Reply};
 use super::refused::Refused;
 use super::scope::{Scope, speaks_mcp};
-use crate::lists::{Kept, Key, Lists, What};
+use crate::lists::{Kept, Key, Lists, What, behind};
 use crate::packed;
 
 /// How long a client may keep a list, in milliseconds, unless it hears of a change.
@@ -27,8 +27,8 @@ pub(super) fn tools(asked: &Asked<'_>) -> Result<Reply, Refused> {
         Scope::All(names) => {
             let rendered = lists.rendered(&view, Format::Mcp, *names);
             let written = |name: &str| rendered.fragment(name).cloned();
-            let all = view.tools().map(|entry| entry.key.name.as_str());
-            Kept::page(all.filter_map(|name| Some((name, written(name)?))), from)
+            let names = behind(&view, from)?.map(|entry| entry.key.name.as_str());
+            Kept::page(names.filter_map(|name| Some((name, written(name)?))), None)
         }
         Scope::Source(_) => own(asked.who.scope, &view, from),
     })
@@ -37,7 +37,7 @@ pub(super) fn tools(asked: &Asked<'_>) -> Result<Reply, Refused> {
 /// The tools of one source: an MCP server's definitions as they were received, under its own names.
 fn own(scope: &Scope, view: &View, from: Option<&str>) -> Option<Kept> {
     let received = scope.shelf(view).ok()?.is_some_and(|shelf| speaks_mcp(shelf));
-    let of_source = view.tools().filter(|entry| scope.holds(entry));
+    let of_source = behind(view, from)?.filter(|entry| scope.holds(entry));
     let written = of_source.map(|entry| {
         let name = entry.key.name.as_str();
         let json = if received {
@@ -47,7 +47,7 @@ fn own(scope: &Scope, view: &View, from: Option<&str>) -> Option<Kept> {
         };
         (name, json)
     });
-    Kept::page(written, from)
+    Kept::page(written, None)
 }
 
 /// `prompts/list`.

@@ -183,7 +183,8 @@ fn python(folder: &Path) -> Result<(), String> {
     PYTHON.iter().try_for_each(|(venv, wanted, _)| environment(&folder.join(venv), wanted))
 }
 
-/// Installs the gateways that are measured beside ours, where they are missing; answers where.
+/// Installs the gateways that are measured beside ours, where they are missing, each in an environment of
+/// its own; answers where. One that cannot be had has no folder there.
 pub(crate) fn peers(workspace: &Workspace) -> Result<PathBuf, String> {
     let folder = workspace.target.join("real");
     fs::create_dir_all(&folder).map_err(|e| at(&folder, &e))?;
@@ -196,12 +197,19 @@ pub(crate) fn peers(workspace: &Workspace) -> Result<PathBuf, String> {
             continue;
         }
         println!("installing {pins}");
-        environment(&home, wanted)?;
-        if !home.join(file).exists() {
+        let installed = environment(&home, wanted).and_then(|()| {
             let file = home.join(file);
-            return Err(format!("`{}` is missing after the installation", file.display()));
+            let missing = || format!("`{}` is missing after the installation", file.display());
+            file.exists().then_some(()).ok_or_else(missing)
+        });
+        match installed {
+            Ok(()) => fs::write(&stamp, &pins).map_err(|e| at(&stamp, &e))?,
+            // The others are measured all the same, and the report says which one is not.
+            Err(why) => {
+                println!("{pins} cannot be had: {why}");
+                drop(fs::remove_dir_all(&home));
+            }
         }
-        fs::write(&stamp, &pins).map_err(|e| at(&stamp, &e))?;
     }
     Ok(folder)
 }

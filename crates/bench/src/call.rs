@@ -7,10 +7,11 @@ use std::process::Command;
 use crate::machine;
 use crate::message::Message;
 use crate::options::{Options, USAGE};
+use crate::peers::{self, Peers};
 use crate::report::Report;
 use crate::target::{Part, Series, Target, in_turn};
 use crate::toolkeep::Toolkeep;
-use crate::{callgrind, lists, peers, perf};
+use crate::{callgrind, lists, perf};
 
 /// Measures, prints, and writes where asked.
 pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
@@ -24,13 +25,14 @@ pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
     }
     let options = Options::parse(flags)?;
     let counting = perf::available();
-    let calls = calls(&options, &folder.0, counting.is_ok()).await?;
+    let (calls, missing) = calls(&options, &folder.0, counting.is_ok()).await?;
     // Lists are no matter of the others.
     let lists = match &options.peers {
         Some(_) => Vec::new(),
         None => lists::run(&options, &folder.0).await?,
     };
-    let report = Report { options: &options, machine: machine::describe(), counting, calls, lists };
+    let report =
+        Report { options: &options, machine: machine::describe(), counting, calls, missing, lists };
     let text = report.to_string();
     println!("\n{text}");
     if let Some(file) = &options.write {
@@ -65,7 +67,10 @@ impl Drop for Folder {
 pub(crate) const DIRECT: &str = "direct";
 pub(crate) const PASS: &str = "bare proxy";
 
-async fn calls(options: &Options, folder: &Path, count: bool) -> Result<Vec<Series>, String> {
+/// What was measured, and which peers were not.
+type Found = (Vec<Series>, Vec<String>);
+
+async fn calls(options: &Options, folder: &Path, count: bool) -> Result<Found, String> {
     let upstream = Part::start(&["upstream", "2"])?;
     let pass = Part::start(&["pass", &upstream.address.to_string()])?;
     let (behind, between) = (upstream.pid(), pass.pid());
@@ -96,10 +101,10 @@ async fn calls(options: &Options, folder: &Path, count: bool) -> Result<Vec<Seri
         }
     }
     let peers = match &options.peers {
-        Some(installs) => peers::start(installs, upstream.address, folder).await?,
-        None => Vec::new(),
+        Some(installs) => peers::start(installs, upstream.address, folder).await,
+        None => Peers::default(),
     };
-    for peer in &peers {
+    for peer in &peers.running {
         let own = peer.part.pid();
         targets.push(target(peer.name, peer.message.clone(), own, &[own, behind]));
     }
@@ -111,5 +116,5 @@ async fn calls(options: &Options, folder: &Path, count: bool) -> Result<Vec<Seri
         }
         all.extend(found);
     }
-    Ok(all)
+    Ok((all, peers.missing))
 }

@@ -24,33 +24,65 @@ pub(crate) struct Peer {
     pub(crate) message: Message,
 }
 
-/// Starts all of them, installed under `installs`, before the MCP server at `upstream`.
-pub(crate) async fn start(
-    installs: &Path,
-    upstream: SocketAddr,
-    folder: &Path,
-) -> Result<Vec<Peer>, String> {
-    let peers =
-        vec![fastmcp(installs, upstream, folder)?, contextforge(installs, upstream, folder)?];
-    for peer in &peers {
-        passes(peer).await?;
-    }
-    Ok(peers)
+/// Those that run, and of the others why they are not measured.
+#[derive(Default)]
+pub(crate) struct Peers {
+    pub(crate) running: Vec<Peer>,
+    pub(crate) missing: Vec<String>,
 }
 
-fn fastmcp(installs: &Path, upstream: SocketAddr, folder: &Path) -> Result<Peer, String> {
+/// Starts all of them, installed under `installs`, before the MCP server at `upstream`.
+pub(crate) async fn start(installs: &Path, upstream: SocketAddr, folder: &Path) -> Peers {
+    let mut peers = Peers::default();
+    let all: [(_, _, fn(&Path, SocketAddr, &Path) -> Result<Peer, String>); 2] = [
+        (FASTMCP_NAME, "peer-fastmcp", fastmcp),
+        (CONTEXTFORGE_NAME, "peer-contextforge", contextforge),
+    ];
+    for (name, home, begin) in all {
+        let home = installs.join(home);
+        let started = if home.is_dir() {
+            begin(&home, upstream, folder)
+        } else {
+            Err("it is not installed; what `pip` said of it stands above".to_owned())
+        };
+        let ready = match started {
+            Ok(peer) => passes(&peer).await.map(|()| peer),
+            Err(why) => Err(why),
+        };
+        match ready {
+            Ok(peer) => peers.running.push(peer),
+            Err(why) => {
+                println!("{name} is not measured: {why}");
+                // One line, for the report.
+                peers.missing.push(format!("{name} was not measured: {}", first_line(&why)));
+            }
+        }
+    }
+    peers
+}
+
+const FASTMCP_NAME: &str = "fastmcp proxy";
+const CONTEXTFORGE_NAME: &str = "ContextForge";
+/// As the report names them.
+pub(crate) const NAMES: [&str; 2] = [FASTMCP_NAME, CONTEXTFORGE_NAME];
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default().trim_end()
+}
+
+fn fastmcp(home: &Path, upstream: SocketAddr, folder: &Path) -> Result<Peer, String> {
     let address = free().map_err(|e| format!("no port: {e}"))?;
-    let mut command = Command::new(installs.join("peer-fastmcp/bin/python"));
+    let mut command = Command::new(home.join("bin/python"));
     command.args(["-c", FASTMCP, &format!("http://{upstream}/mcp"), &address.port().to_string()]);
     let part = Part::at(logged(&mut command, &folder.join("fastmcp.log"))?, address)?;
-    Ok(Peer { name: "fastmcp proxy", part, message: Message::call(address, "echo") })
+    Ok(Peer { name: FASTMCP_NAME, part, message: Message::call(address, "echo") })
 }
 
 /// With its own tokens, since everything here checks a key; without its limit on requests, its page and
 /// its telemetry.
-fn contextforge(installs: &Path, upstream: SocketAddr, folder: &Path) -> Result<Peer, String> {
+fn contextforge(installed: &Path, upstream: SocketAddr, folder: &Path) -> Result<Peer, String> {
     let address = free().map_err(|e| format!("no port: {e}"))?;
-    let bin = installs.join("peer-contextforge/bin");
+    let bin = installed.join("bin");
     let home = folder.join("contextforge");
     fs::create_dir_all(&home).map_err(|e| format!("`{}`: {e}", home.display()))?;
     let database = format!("sqlite:///{}/mcp.db", home.display());
@@ -92,7 +124,7 @@ fn contextforge(installs: &Path, upstream: SocketAddr, folder: &Path) -> Result<
     let token = String::from_utf8_lossy(&ran.stdout).trim().to_owned();
     let headers = [("authorization".to_owned(), format!("Bearer {token}"))];
     let message = Message::call(address, "bench-echo").with(&headers);
-    Ok(Peer { name: "ContextForge", part, message })
+    Ok(Peer { name: CONTEXTFORGE_NAME, part, message })
 }
 
 fn logged<'c>(command: &'c mut Command, log: &Path) -> Result<&'c mut Command, String> {

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::call::{DIRECT, PASS};
 use crate::lists::List;
 use crate::options::Options;
+use crate::peers;
 use crate::target::Series;
 
 /// All that one run found.
@@ -13,6 +14,8 @@ pub(crate) struct Report<'a> {
     pub(crate) machine: String,
     pub(crate) counting: Result<(), String>,
     pub(crate) calls: Vec<Series>,
+    /// Of other gateways that were asked for: which are not in it, and why.
+    pub(crate) missing: Vec<String>,
     pub(crate) lists: Vec<List>,
 }
 
@@ -49,10 +52,11 @@ What was saved where: docs/design/012-hot-path.md.
 ";
 
 impl Report<'_> {
-    /// Answers that were not what was asked for.
+    /// Answers that were not what was asked for. What other gateways fail at stands in the table.
     pub(crate) fn failures(&self) -> u64 {
         let lists = self.lists.iter().flat_map(|list| &list.series);
-        self.calls.iter().chain(lists).map(Series::failures).sum()
+        let ours = self.calls.iter().filter(|series| !peers::NAMES.contains(&&*series.target));
+        ours.chain(lists).map(Series::failures).sum()
     }
 
     fn conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -121,6 +125,7 @@ impl fmt::Display for Report<'_> {
         writeln!(f, "\n## tools/call\n\n{LEGEND}")?;
         if self.options.peers.is_some() {
             writeln!(f, "{PEERS}")?;
+            self.missing.iter().try_for_each(|why| writeln!(f, "{why}.\n"))?;
         }
         table(f, &self.calls)?;
         writeln!(f, "\nRatios of the same run:\n")?;
@@ -205,6 +210,7 @@ mod tests {
     use super::{Report, median};
     use crate::histogram::Histogram;
     use crate::options::Options;
+    use crate::peers;
     use crate::target::{Sample, Series};
     use std::time::Duration;
 
@@ -239,7 +245,7 @@ mod tests {
 
     #[test]
     fn ratios_pair_the_slices_of_a_round() {
-        let options = Options::parse(&[]).unwrap();
+        let options = Options { peers: Some("here".into()), ..Options::parse(&[]).unwrap() };
         let calls = vec![
             series("direct", &[100.0, 200.0, 100.0], 222_000.0),
             series("bare proxy", &[80.0, 160.0, 10.0], 288_000.0),
@@ -249,6 +255,7 @@ mod tests {
             machine: "two cores".to_owned(),
             counting: Err("no".to_owned()),
             calls,
+            missing: vec!["ContextForge was not measured: it is not installed".to_owned()],
             lists: Vec::new(),
         };
         let text = report.to_string();
@@ -259,6 +266,7 @@ mod tests {
             ),
             "{text}"
         );
+        assert!(text.contains("\nContextForge was not measured: it is not installed.\n"), "{text}");
         assert!(text.contains("measure again on a quiet machine"), "half of it was used by others");
     }
 }

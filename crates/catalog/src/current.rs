@@ -4,7 +4,7 @@
 //! another. What the rules are is not known here.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 
@@ -22,37 +22,57 @@ pub struct Snapshot<R> {
 }
 
 /// Where the snapshot in force is swapped.
-pub struct Current<R>(ArcSwap<Snapshot<R>>);
+pub struct Current<R> {
+    now: ArcSwap<Snapshot<R>>,
+    ahead: OnceLock<Ahead<R>>,
+}
+
+/// Looks at a snapshot before it is in force.
+type Ahead<R> = Box<dyn Fn(&Snapshot<R>) + Send + Sync>;
 
 impl<R: Clone> Current<R> {
     /// Begins with these.
     pub fn new(catalog: impl Into<Arc<Catalog>>, rules: R) -> Self {
-        Self(ArcSwap::from_pointee(Snapshot { number: 0, catalog: catalog.into(), rules }))
+        let first = Snapshot { number: 0, catalog: catalog.into(), rules };
+        Self { now: ArcSwap::from_pointee(first), ahead: OnceLock::new() }
+    }
+
+    /// Has `look` see each snapshot before it is in force, on the thread that swaps: what has to be
+    /// worked out of one is ready then when it is first asked for. There is room for one who looks: whoever
+    /// comes later is not told. A snapshot that was looked at may come to nothing, where another was
+    /// swapped in at the same time.
+    pub fn ahead(&self, look: impl Fn(&Snapshot<R>) + Send + Sync + 'static) {
+        // Who comes later does without.
+        drop(self.ahead.set(Box::new(look)));
     }
 
     /// The snapshot now, to look at and let go.
     pub fn load(&self) -> Guard<Arc<Snapshot<R>>> {
-        self.0.load()
+        self.now.load()
     }
 
     /// The catalog now.
     pub fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.0.load().catalog)
+        Arc::clone(&self.now.load().catalog)
     }
 
     /// The rules now.
     pub fn rules(&self) -> R {
-        self.0.load().rules.clone()
+        self.now.load().rules.clone()
     }
 
     /// Swaps in what is given; what is not given stays as it is. Gives the new number.
     pub fn swap(&self, catalog: Option<&Arc<Catalog>>, rules: Option<&R>) -> u64 {
         let mut number = 0;
         // Who swaps one half meanwhile is not undone: it is looked at anew.
-        let _before = self.0.rcu(|now| {
+        let _before = self.now.rcu(|now| {
             number = now.number + 1;
             let catalog = Arc::clone(catalog.unwrap_or(&now.catalog));
-            Snapshot { number, catalog, rules: rules.unwrap_or(&now.rules).clone() }
+            let next = Snapshot { number, catalog, rules: rules.unwrap_or(&now.rules).clone() };
+            if let Some(look) = self.ahead.get() {
+                look(&next);
+            }
+            next
         });
         number
     }
@@ -60,13 +80,13 @@ impl<R: Clone> Current<R> {
 
 impl<R> fmt::Debug for Current<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Current").field("number", &self.0.load().number).finish_non_exhaustive()
+        f.debug_struct("Current").field("number", &self.now.load().number).finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
 
     use super::Current;
     use crate::Catalog;
@@ -78,6 +98,20 @@ mod tests {
         assert_eq!(current.swap(None, Some(&2)), 2);
         let now = current.load();
         assert_eq!((now.number, now.catalog.number, now.rules), (2, 7, 2));
+    }
+
+    #[test]
+    fn each_snapshot_is_looked_at_before_it_is_in_force() {
+        let current = Arc::new(Current::new(Catalog::default(), 1));
+        let (seen, looked) = (Arc::new(Mutex::new(Vec::new())), Arc::downgrade(&current));
+        let told = Arc::clone(&seen);
+        current.ahead(move |next| {
+            let now = looked.upgrade().unwrap().load().number;
+            told.lock().unwrap().push((now, next.number, next.rules));
+        });
+        current.swap(None, Some(&2));
+        current.swap(None, Some(&3));
+        assert_eq!(*seen.lock().unwrap(), [(0, 1, 2), (1, 2, 3)]);
     }
 
     #[test]

@@ -29,7 +29,7 @@ use tool::artefact::Artefacts;
 use tool::executor::Credentials;
 use tool::{Clock, Ledger, Secret};
 
-pub use aside::aside;
+pub use aside::{aside, away};
 pub use cancel::{Signal, Unheard};
 pub use limits::Bounds;
 pub use request::{Detached, Given, Request, Target};
@@ -96,7 +96,7 @@ impl Default for Options {
 /// Shows each caller its tools and runs its calls.
 pub struct Gateway {
     parts: Parts,
-    views: Views,
+    views: Arc<Views>,
     limits: Limits,
     taints: Taints,
     mac: Mac,
@@ -114,7 +114,7 @@ impl Gateway {
         let limits = Limits::new(parts.options.bounds);
         let mac = Mac::new(&parts.mac_key);
         Self {
-            views: Views::default(),
+            views: Views::before(&parts),
             limits,
             taints: Taints::default(),
             mac,

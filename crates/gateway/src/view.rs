@@ -105,8 +105,24 @@ impl View {
     }
 
     /// Its tools, in the catalog's order.
-    pub fn tools(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        let seen = self.catalog.tools().iter().zip(self.residuals.seen());
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<Entry>> + Clone {
+        self.tools_from(0)
+    }
+
+    /// Its tools behind the one of this name; nothing where it has none of that name. Those before are
+    /// not gone through.
+    pub fn tools_after<'a>(
+        &'a self,
+        name: &str,
+    ) -> Option<impl Iterator<Item = &'a Arc<Entry>> + Clone + use<'a>> {
+        let (at, entry) = self.catalog.find(name)?;
+        let seen = entry.key.name.as_str() == name && self.residuals.get(at).is_some();
+        seen.then(|| self.tools_from(at + 1))
+    }
+
+    fn tools_from(&self, at: usize) -> impl Iterator<Item = &Arc<Entry>> + Clone {
+        let tools = self.catalog.tools().get(at..).unwrap_or_default();
+        let seen = tools.iter().zip(self.residuals.seen(at));
         seen.filter_map(|(entry, seen)| seen.then_some(entry))
     }
 

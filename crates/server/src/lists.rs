@@ -32,16 +32,23 @@ pub(crate) struct Page<'a> {
 /// The next tools of a view, at most `limit`. A cursor is the name of the last tool of the page
 /// before: it holds across catalogs, as long as that tool is there. `None` where it is not.
 pub(crate) fn page<'a>(view: &'a View, limit: usize, cursor: Option<&str>) -> Option<Page<'a>> {
-    let mut tools = view.tools().peekable();
-    if let Some(cursor) = cursor
-        && !tools.by_ref().any(|entry| entry.key.name.as_str() == cursor)
-    {
-        return None;
-    }
+    let mut tools = behind(view, cursor)?;
     let page: Vec<_> = tools.by_ref().take(limit).collect();
-    let more = tools.peek().is_some();
+    let more = tools.next().is_some();
     let next = page.last().filter(|_| more).map(|entry| entry.key.name.to_string());
     Some(Page { tools: page, next })
+}
+
+/// The tools of a view behind a cursor, which is the name of one of them; all where there is no cursor.
+pub(crate) fn behind<'a>(
+    view: &'a View,
+    cursor: Option<&str>,
+) -> Option<impl Iterator<Item = &'a Arc<Entry>> + use<'a>> {
+    let (all, after) = match cursor {
+        None => (Some(view.tools()), None),
+        Some(name) => (None, Some(view.tools_after(name)?)),
+    };
+    Some(all.into_iter().flatten().chain(after.into_iter().flatten()))
 }
 
 /// How names are written.
@@ -108,7 +115,7 @@ impl Rendered {
 }
 
 /// Does what takes long for so many tools where no other call waits for it.
-fn aside<T>(tools: usize, work: impl FnOnce() -> T) -> T {
+pub(crate) fn aside<T>(tools: usize, work: impl FnOnce() -> T) -> T {
     let many = tools > MANY;
     let threads = |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
     if many && Handle::try_current().is_ok_and(threads) {
@@ -256,7 +263,10 @@ impl Lists {
             Arc::new(Rendered::new(catalog.tools().iter(), format, names, before.as_deref()))
         });
         let mut cached = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
-        cached.insert(key, (catalog.number, Arc::clone(&rendered)));
+        let gone = cached.insert(key, (catalog.number, Arc::clone(&rendered)));
+        drop(cached);
+        let tools = before.as_ref().map_or(0, |before| before.tools.len());
+        gateway::away(tools > MANY, (gone, before));
         rendered
     }
 
@@ -270,7 +280,7 @@ impl Lists {
         let kept = join()?;
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
         if whole.bytes + kept.size() > CAP {
-            *whole = Whole::default();
+            gateway::away(true, std::mem::take(&mut *whole));
         }
         whole.bytes += kept.size();
         // Two callers may have joined the same list at once; it is kept, and counted, once.

@@ -10,6 +10,8 @@ use tool::{CallerType, Map, Wall};
 
 use super::View;
 use super::residuals::Shared;
+use crate::Parts;
+use crate::aside::away;
 
 /// Views at once.
 const CLASSES: usize = 1_024;
@@ -17,6 +19,10 @@ const CLASSES: usize = 1_024;
 const TOOLS: usize = 16 << 20;
 /// So many views there may be however large they are.
 const LEAST: usize = 64;
+/// Tools of a catalog of which a view takes about a millisecond: then it is made before it is asked for.
+const MANY: usize = 5_000;
+/// Tools of all views together that are made so, at each change: some hundred milliseconds.
+const AHEAD: usize = 2 << 20;
 
 /// Whose view, and for which way of calling.
 type Key = (RightsClass, CallerType);
@@ -44,10 +50,19 @@ impl Slot {
     }
 }
 
+/// One view, and whether it was asked for.
+#[derive(Debug)]
+struct Place {
+    slot: Slot,
+    asked: bool,
+}
+
 /// The views of one snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Views {
     cached: Mutex<Cached>,
+    /// Those of the snapshot that is about to be in force.
+    next: Mutex<Option<Cached>>,
     ids: AtomicU64,
 }
 
@@ -57,8 +72,10 @@ struct Cached {
     of: Option<u64>,
     /// From when to when it holds, where the policy goes by the time.
     span: Option<(Wall, Wall)>,
+    /// Tools of its catalog.
+    tools: usize,
     most: usize,
-    places: Map<Key, (Slot, usize)>,
+    places: Map<Key, Place>,
     /// The same keys, to choose one of them.
     keys: Vec<Key>,
     dice: u64,
@@ -68,9 +85,10 @@ struct Cached {
 impl Cached {
     fn begun(now: &Snapshot<Policy>, at: Option<Wall>) -> Self {
         let until = |at| now.rules.valid_until(at).unwrap_or(Wall(u64::MAX));
-        let most = (TOOLS / now.catalog.tools().len().max(1)).clamp(LEAST, CLASSES);
+        let tools = now.catalog.tools().len();
+        let most = (TOOLS / tools.max(1)).clamp(LEAST, CLASSES);
         let span = at.map(|at| (at, until(at)));
-        Self { of: Some(now.number), span, most, ..Self::default() }
+        Self { of: Some(now.number), span, tools, most, ..Self::default() }
     }
 
     /// A clock that was set back is a reason to look again, too.
@@ -83,8 +101,9 @@ impl Cached {
     }
 
     fn slot(&mut self, key: &Key) -> (Slot, Option<Slot>) {
-        if let Some((slot, _)) = self.places.get_mut(key) {
-            return (slot.now(), None);
+        if let Some(place) = self.places.get_mut(key) {
+            place.asked = true;
+            return (place.slot.now(), None);
         }
         let slot = Slot::Making(Arc::default());
         let (mut gone, mut place) = (None, self.keys.len());
@@ -95,12 +114,19 @@ impl Cached {
             // would not be so where the one used longest ago went.
             place = self.roll();
             if let Some(old) = self.keys.get_mut(place) {
-                gone = self.places.remove(old).map(|(slot, _)| slot);
+                gone = self.places.remove(old).map(|place| place.slot);
                 *old = key.clone();
             }
         }
-        self.places.insert(key.clone(), (slot.clone(), place));
+        self.places.insert(key.clone(), Place { slot: slot.clone(), asked: true });
         (slot, gone)
+    }
+
+    /// Takes up a view that nobody asked for yet.
+    fn keep(&mut self, key: Key, view: View) {
+        let slot = Slot::Made(Arc::new(view));
+        self.keys.push(key.clone());
+        self.places.insert(key, Place { slot, asked: false });
     }
 
     fn roll(&mut self) -> usize {
@@ -114,6 +140,44 @@ impl Cached {
 }
 
 impl Views {
+    /// For a gateway of these parts. Of large catalogs the views are made before they are in force, so
+    /// that no call waits for one.
+    pub(crate) fn before(parts: &Parts) -> Arc<Self> {
+        let views = Arc::new(Self::default());
+        let (told, clock) = (Arc::downgrade(&views), Arc::clone(&parts.clock));
+        parts.current.ahead(move |next| {
+            if let Some(views) = told.upgrade().filter(|_| next.catalog.tools().len() > MANY) {
+                views.prepare(next, next.rules.has_times().then(|| clock.wall()));
+            }
+        });
+        views
+    }
+
+    /// Makes the views of `next` for the classes that asked for one of the snapshot now.
+    fn prepare(&self, next: &Snapshot<Policy>, at: Option<Wall>) {
+        let mut fresh = Cached::begun(next, at);
+        let most = (AHEAD / fresh.tools.max(1)).min(fresh.most);
+        let keys: Vec<Key> = {
+            let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+            let asked = cached.places.iter().filter(|(_, place)| place.asked);
+            asked.map(|(key, _)| key.clone()).take(most).collect()
+        };
+        for key in keys {
+            let id = self.ids.fetch_add(1, Ordering::Relaxed);
+            let of = (&key.0, key.1, at.unwrap_or(Wall(0)));
+            let view = View::new(id, next, of, &fresh.shared);
+            fresh.keep(key, view);
+        }
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
+    }
+
+    /// What was prepared of this snapshot, or nothing yet.
+    fn fresh(&self, now: &Snapshot<Policy>, at: Option<Wall>) -> Cached {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let ready = next.take_if(|next| next.holds(now.number, at));
+        ready.unwrap_or_else(|| Cached::begun(now, at))
+    }
+
     /// This class's view of this snapshot; `make` makes it where there is none yet, with a number for it and
     /// with what it may share with the others.
     pub(super) fn of(
@@ -134,23 +198,35 @@ impl Views {
 
     /// The view, or where it is to be put.
     fn slot(&self, now: &Snapshot<Policy>, at: Option<Wall>, key: &Key) -> Result<Arc<View>, New> {
-        let (slot, shared, gone) = {
+        let (found, gone, evicted) = {
             let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
             // Who was late with an old snapshot does not take the place of the new one's views.
             if cached.of.is_some_and(|of| of > now.number) {
                 return Err(New::default());
             }
-            let fresh = (!cached.holds(now.number, at)).then(|| Cached::begun(now, at));
+            let fresh = (!cached.holds(now.number, at)).then(|| self.fresh(now, at));
             let gone = fresh.map(|fresh| std::mem::replace(&mut *cached, fresh));
-            let (slot, evicted) = match cached.slot(key) {
-                (Slot::Made(view), _) => return Ok(view),
-                (Slot::Making(slot), evicted) => (slot, evicted),
+            let (slot, evicted) = cached.slot(key);
+            let found = match slot {
+                Slot::Made(view) => Ok(view),
+                Slot::Making(slot) => Err((slot, Arc::clone(&cached.shared))),
             };
-            (slot, Arc::clone(&cached.shared), (gone, evicted))
+            (found, gone, evicted)
         };
-        // Views are large: they go where nobody waits.
-        drop(gone);
-        Err((slot, shared))
+        // Views are large, and the last of them has its catalog: they go where nobody waits.
+        let before = gone.as_ref().map(|gone| gone.tools);
+        if before.is_some() || evicted.is_some() {
+            let tools = before.unwrap_or_default().max(now.catalog.tools().len());
+            away(tools > MANY, (gone, evicted));
+        }
+        found
+    }
+
+    /// How many are there of a snapshot that was not asked for yet.
+    #[cfg(test)]
+    pub(super) fn ready(&self) -> usize {
+        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        next.as_ref().map_or(0, |next| next.keys.len())
     }
 
     /// How many there are.

@@ -34,9 +34,10 @@ impl Residuals {
         self.kinds.get(usize::from(kind).checked_sub(1)?)
     }
 
-    /// Whether each tool is seen, in the catalog's order.
-    pub(super) fn seen(&self) -> impl Iterator<Item = bool> {
-        self.runs.iter().flat_map(|run| run.iter()).map(|kind| *kind > 0)
+    /// Whether each tool is seen, in the catalog's order, from the one at `from` on.
+    pub(super) fn seen(&self, from: usize) -> impl Iterator<Item = bool> + Clone {
+        let runs = self.runs.get(from / RUN..).unwrap_or_default();
+        runs.iter().flat_map(|run| run.iter()).skip(from % RUN).map(|kind| *kind > 0)
     }
 }
 
@@ -160,9 +161,13 @@ mod tests {
         for tools in [0, 1, RUN, RUN + 1, 1_000] {
             let found = built(&shared, tools, 7);
             assert_eq!(
-                found.seen().take(tools).filter(|seen| *seen).count(),
+                found.seen(0).take(tools).filter(|seen| *seen).count(),
                 (0..tools).filter(|at| at % 3 != 0 && *at != 7).count()
             );
+            for from in [1, 7, RUN - 1, RUN, 999, 5_000] {
+                let whole: Vec<_> = found.seen(0).skip(from).collect();
+                assert_eq!(found.seen(from).collect::<Vec<_>>(), whole, "from {from} on");
+            }
             for at in 0..tools {
                 let hold = found.get(at).map(|residual| residual.hold);
                 let held = (at % 5 == 0).then_some(Reason::Dangerous);

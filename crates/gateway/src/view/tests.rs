@@ -25,11 +25,16 @@ fn gateway(policy: Policy, clock: &Arc<FakeClock>) -> Gateway {
 }
 
 fn catalog(number: u64, name: &str) -> Catalog {
-    let offer = Offer {
-        item: Item::Tool(Arc::new(testkit::tool(name, "d", &json!({ "type": "object" })))),
+    catalog_of(number, [name.to_owned()])
+}
+
+fn catalog_of(number: u64, names: impl IntoIterator<Item = String>) -> Catalog {
+    let offer = |name: String| Offer {
+        item: Item::Tool(Arc::new(testkit::tool(&name, "d", &json!({ "type": "object" })))),
         executor: testkit::executor::echo(),
     };
-    let listing = Listing { offers: vec![offer], ..Listing::default() };
+    let offers = names.into_iter().map(offer).collect();
+    let listing = Listing { offers, ..Listing::default() };
     let shelf = Shelf::starting(SourceName::new("s").unwrap(), "test", Trust::Full)
         .listed(&Org::default(), listing);
     Catalog::merge(number, vec![Arc::new(shelf)])
@@ -67,6 +72,39 @@ fn a_view_is_made_anew_when_a_time_of_the_policy_comes() {
     assert_eq!(view().id, before.id, "it is made once for the while it holds");
     clock.advance(Duration::from_secs(31));
     assert!(view().find("a").is_none() && before.find("a").is_some());
+}
+
+#[test]
+fn views_of_a_large_catalog_are_there_before_it_is_in_force() {
+    let gateway = gateway(Policy::default(), &Arc::default());
+    let (ann, bob) = (principal(|_| {}), principal(|key| key.roles = vec!["r".to_owned()]));
+    let large = |number: u64| {
+        let names = (0..6_000).map(|tool| format!("t{tool}_{number}"));
+        gateway.parts.current.swap(Some(&Arc::new(catalog_of(number, names))), None);
+    };
+    let has = |who, tool: &str| gateway.view(who, CallerType::Direct).find(tool).is_some();
+    assert!(has(&ann, "a") && has(&bob, "a"));
+    large(2);
+    assert_eq!(gateway.views.ready(), 2, "of both classes that asked");
+    assert!(has(&ann, "t7_2") && !has(&ann, "a"));
+    assert_eq!(gateway.views.ready(), 0, "they are in force");
+    large(3);
+    assert_eq!(gateway.views.ready(), 1, "of the class that asked of the one before");
+    assert!(has(&ann, "t7_3") && has(&bob, "t7_3") && !has(&bob, "t7_2"));
+}
+
+#[test]
+fn a_page_begins_behind_a_tool_of_the_view() {
+    let gateway = gateway(Policy::default(), &Arc::default());
+    let names = (0..600).map(|tool| format!("t{tool}"));
+    gateway.parts.current.swap(Some(&Arc::new(catalog_of(2, names))), None);
+    let view = gateway.view(&principal(|_| {}), CallerType::Direct);
+    let next = |name: &str| Some(view.tools_after(name)?.next()?.key.name.to_string());
+    for at in [0, 254, 255, 256, 598] {
+        assert_eq!(next(&format!("t{at}")), Some(format!("t{}", at + 1)));
+    }
+    assert_eq!((next("t599"), next("none")), (None, None));
+    assert!(view.tools_after("t599").is_some() && view.tools_after("none").is_none());
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::body::Reply;
 use super::refused::Refused;
 use super::run::{Finish, run};
 use super::scope::{Scope, speaks_mcp};
+use crate::lists::aside;
 
 /// `tools/call`.
 pub(super) async fn tool(asked: &Asked<'_>) -> Result<Reply, Refused> {
@@ -87,7 +88,8 @@ impl Mirrors {
             let mirror = Mirror::of(&entry.tool.input.value()).ok()?;
             Some((entry.key.name.to_string(), mirror))
         });
-        let mirrors = Arc::new(read.filter(|(_, mirror)| !mirror.is_empty()).collect());
+        let read = read.filter(|(_, mirror)| !mirror.is_empty());
+        let mirrors = Arc::new(aside(catalog.tools().len(), || read.collect()));
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *cached = Some((catalog.number, Arc::clone(&mirrors)));
         mirrors
@@ -114,7 +116,7 @@ impl OwnNames {
             let own = entry.tool.received.get("name").filter(|_| received);
             (own.and_then(|own| own.read().ok()).unwrap_or_else(|| name.clone()), name)
         });
-        let names = Arc::new(names.collect());
+        let names = Arc::new(aside(view.catalog().tools().len(), || names.collect()));
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if cached.len() >= REMEMBERED {
             cached.clear();

@@ -11,7 +11,7 @@ use super::asked::Asked;
 use super::body::{self, Parts, Reply};
 use super::refused::Refused;
 use super::scope::{Scope, speaks_mcp};
-use crate::lists::{Kept, Key, Lists, What};
+use crate::lists::{Kept, Key, Lists, What, behind};
 use crate::packed;
 use crate::rest::programs::described;
 use crate::state::Doors;
@@ -37,8 +37,8 @@ pub(super) fn tools(asked: &Asked<'_>) -> Result<Reply, Refused> {
                 described(to, entry, (Format::Mcp, alias))
                     .or_else(|| rendered.fragment(name).cloned())
             };
-            let all = view.tools();
-            Kept::page(all.filter_map(|it| Some((it.key.name.as_str(), written(it)?))), from)
+            let all = behind(&view, from)?;
+            Kept::page(all.filter_map(|it| Some((it.key.name.as_str(), written(it)?))), None)
         }
         Scope::Source(_) => own(to, (asked.who.scope, &view), from),
     })
@@ -51,7 +51,7 @@ fn own(
     from: Option<&str>,
 ) -> Option<Kept> {
     let received = scope.shelf(view).ok()?.is_some_and(|shelf| speaks_mcp(shelf));
-    let of_source = view.tools().filter(|entry| scope.holds(entry));
+    let of_source = behind(view, from)?.filter(|entry| scope.holds(entry));
     let written = of_source.map(|entry| {
         let name = entry.key.name.as_str();
         let json = if received {
@@ -62,7 +62,7 @@ fn own(
         };
         (name, json)
     });
-    Kept::page(written, from)
+    Kept::page(written, None)
 }
 
 /// `prompts/list`.

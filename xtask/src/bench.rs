@@ -12,6 +12,7 @@ const REPORT: &str = "docs/reference/benchmarks.md";
 const PEERS: &str = "docs/reference/benchmarks-peers.md";
 const POLICY: &str = "docs/reference/benchmarks-policy.md";
 const TOOLS: &str = "docs/reference/benchmarks-tools.md";
+const PROGRAMS: &str = "docs/reference/benchmarks-programs.md";
 const NODES: &str = "docs/reference/benchmarks-nodes.md";
 const PLUGINS: &str = "docs/reference/benchmarks-plugins.md";
 const MATH: &str = "docs/reference/benchmarks-math.md";
@@ -43,6 +44,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
                 Some(&"policy") => POLICY,
                 Some(&"tools") => TOOLS,
                 Some(&"plugins") => PLUGINS,
+                Some(&"programs") => PROGRAMS,
                 Some(&"math") => MATH,
                 Some(&"node") => NODES,
                 _ if words.contains(&"--peers") => PEERS,

@@ -210,7 +210,6 @@ mod tests {
     use super::{Report, median};
     use crate::histogram::Histogram;
     use crate::options::Options;
-    use crate::peers;
     use crate::target::{Sample, Series};
     use std::time::Duration;
 

@@ -41,6 +41,12 @@ pub(super) struct Server {
 }
 
 impl Server {
+    /// Whether its process is there, as far as this machine tells.
+    pub(super) fn is_alive(&self) -> bool {
+        let all = Path::new("/proc");
+        !all.join("self").exists() || all.join(self.pid.to_string()).exists()
+    }
+
     /// How to reach it from this machine.
     pub(super) fn url(&self) -> String {
         let mut address = self.address;

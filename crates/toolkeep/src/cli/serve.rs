@@ -228,9 +228,20 @@ fn quoted(word: &str) -> String {
     }
 }
 
+/// How often the directory of a server that is dead is tried to be held, and how far apart.
+const TRIES: usize = 60;
+const AGAIN: Duration = Duration::from_millis(50);
+
 pub(super) fn hold(data: &DataDir) -> Result<Arc<Held>, Failure> {
-    if let Some(held) = data.hold()? {
-        return Ok(Arc::new(held));
+    for _ in 0..TRIES {
+        if let Some(held) = data.hold()? {
+            return Ok(Arc::new(held));
+        }
+        // A server that was killed while it started a program leaves its hold to that for a moment.
+        if data.server().is_none_or(|server| server.is_alive()) {
+            break;
+        }
+        std::thread::sleep(AGAIN);
     }
     let path = data.path().display();
     let who = match data.server() {

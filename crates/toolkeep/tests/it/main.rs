@@ -11,6 +11,8 @@ mod conformance;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod data;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod held;

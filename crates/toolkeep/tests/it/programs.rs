@@ -1,6 +1,7 @@
 //! Programs, as a user has them: Python over the caller's own tools, which waits for a person and goes on.
 
 mod crash;
+mod generated;
 mod hostile;
 mod steps;
 mod waits;
@@ -12,14 +13,21 @@ use crate::support::home::Home;
 use crate::support::server::{Server, serve, start_under};
 use crate::support_real::{cli, good, settled};
 
-async fn served() -> (Home, Server) {
+pub(crate) async fn served() -> (Home, Server) {
     let home = Home::new("version: 1\n");
     let server = serve(&home).await;
     (home, server)
 }
 
-async fn run(client: &Client, program: Value) -> Value {
+pub(crate) async fn run(client: &Client, program: Value) -> Value {
     good(client.post("/v1/programs", &program).await)
+}
+
+/// KiB of a process that are in memory now.
+pub(crate) fn memory(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 #[tokio::test]

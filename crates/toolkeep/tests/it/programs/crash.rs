@@ -2,6 +2,7 @@
 //! it was and comes to the right end. Only where it was killed while a call ran that may not be made twice, it
 //! says that nobody knows.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -16,7 +17,8 @@ use crate::support_real::good;
 use crate::support_real::module::{Module, manifest};
 
 /// How long after it was begun, or approved, the kill comes, at most.
-const AFTER_MS: u64 = 60;
+const BEGUN_MS: u64 = 400;
+const AGREED_MS: u64 = 60;
 
 /// A service that remembers what it was sent, and a home with tools that ask it. The second of each three is
 /// held; those of the first three may be called twice.
@@ -86,11 +88,11 @@ async fn held(owner: &Client, n: u64) -> String {
     panic!("nothing waits for {n}");
 }
 
-/// The program of this key that was begun last, where it is known.
-async fn last(agent: &Client, before: usize) -> Option<Value> {
+/// The program of this key that was begun last, where it is none of those.
+async fn last(agent: &Client, known: &HashSet<String>) -> Option<String> {
     let all = good(agent.get("/v1/programs").await);
-    let all = all["programs"].as_array().unwrap().clone();
-    (all.len() > before).then(|| all[0].clone())
+    let newest = all["programs"].get(0)?["program"].as_str().unwrap().to_owned();
+    (!known.contains(&newest)).then_some(newest)
 }
 
 /// Agrees to all that the program waits for, until it has ended.
@@ -121,11 +123,13 @@ async fn begun_and_killed(bench: &Bench, n: u64, random: &mut Random) {
         let script = script(n, n.is_multiple_of(2)).to_string();
         drop(agent.try_send(http::Method::POST, path, script).await);
     }]);
+    let mut within = BEGUN_MS;
     if n % 4 >= 2 {
+        within = AGREED_MS;
         let call = held(&server.owner(), n).await;
         crate::held::decide(&server.owner(), &call, "approve", &json!({})).await;
     }
-    sleep(random.within_ms(AFTER_MS)).await;
+    sleep(random.within_ms(within)).await;
     server.kill().await;
     drop(begun);
 }
@@ -136,13 +140,13 @@ async fn killed_at_any_point_a_program_goes_on_to_its_right_end() {
     let seed = Random::seed();
     let mut random = Random::new(seed);
     let bench = Bench::new();
-    let (mut known, mut right, mut unknown, mut anew) = (0, 0, 0, 0);
+    let (mut known, mut right, mut unknown, mut anew) = (HashSet::new(), 0, 0, 0);
     for n in 0..points {
         let idempotent = n.is_multiple_of(2);
         begun_and_killed(&bench, n, &mut random).await;
         let server = serve(&bench.home).await;
-        let id = if let Some(program) = last(&server.agent(), known).await {
-            program["program"].as_str().unwrap().to_owned()
+        let id = if let Some(id) = last(&server.agent(), &known).await {
+            id
         } else {
             // It ended before anything of it was written: nothing had an effect, and its caller begins it.
             anew += 1;
@@ -150,7 +154,7 @@ async fn killed_at_any_point_a_program_goes_on_to_its_right_end() {
             let begun = server.agent().post("/v1/programs", &script(n, idempotent)).await;
             begun.body["program"].as_str().unwrap().to_owned()
         };
-        known += 1;
+        known.insert(id.clone());
         let ended = to_its_end(&server, &id).await;
         let ran = bench.ran(n);
         if ended["status"] == "succeeded" {

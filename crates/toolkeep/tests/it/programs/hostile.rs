@@ -2,17 +2,22 @@
 
 use serde_json::json;
 
-use super::{run, served};
+use super::{memory, run, served};
 
 #[tokio::test]
 async fn what_takes_too_much_is_ended_and_told() {
     let (_home, server) = served().await;
     let agent = server.agent();
+    run(&agent, json!({ "code": "calculate('1')" })).await;
+    let before = memory(server.pid);
     for (code, most) in [
         ("x = []\nwhile True:\n    x.append('y' * 1000000)", None),
         ("def f():\n    return f()\nf()", None),
         ("while True:\n    pass", None),
         ("2 ** (2 ** 40)", None),
+        ("x = 'a'\nwhile True:\n    print(x)\n    x = x + x", None),
+        ("x = [0]\nfor n in range(60):\n    x = x + x", None),
+        ("calculate('1' * (10 ** 8))", None),
         ("while True:\n    calculate('1')", Some(50)),
         ("open('/etc/passwd').read()", None),
         ("import os\nos.system('true')", None),
@@ -22,6 +27,8 @@ async fn what_takes_too_much_is_ended_and_told() {
         let told = came.body["error"].to_string();
         assert!(told.len() > 10 && !told.contains("root:"), "{code}: {came:?}");
     }
+    let grown = memory(server.pid).saturating_sub(before);
+    assert!(grown < 20 << 10, "the server has {grown} KiB more");
     // The control: what takes little is done, by the same server.
     let came = run(&agent, json!({ "code": "sum(range(1000))" })).await;
     assert_eq!(came["result"], 499_500, "{came}");

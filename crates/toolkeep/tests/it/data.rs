@@ -1,0 +1,82 @@
+//! Attack inputs that are kept outside of this repository, against the whole binary. Where they are absent
+//! nothing is proven: the test says so, and fails where `TOOLKEEP_REQUIRE_DATA` asks for them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::programs::{memory, run, served};
+
+fn rows(file: &str) -> Option<Vec<Value>> {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
+    let folder =
+        std::env::var_os("TOOLKEEP_DATA").map_or_else(|| PathBuf::from(beside), PathBuf::from);
+    let path = folder.join("attacks").join(file);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()),
+        Err(error) => {
+            let required =
+                std::env::var_os("TOOLKEEP_REQUIRE_DATA").is_some_and(|word| word == "1");
+            assert!(!required, "{}: {error}; set TOOLKEEP_DATA", path.display());
+            println!("not run: {}: {error}", path.display());
+            None
+        }
+    }
+}
+
+/// What attacks leave behind where they succeed.
+fn marks() -> Vec<PathBuf> {
+    let ours = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("gw_pwned") || name.contains("garak.pwnd")
+    };
+    let entries = std::fs::read_dir("/tmp").unwrap().flatten();
+    entries.map(|entry| entry.path()).filter(|path| ours(path)).collect()
+}
+
+/// Whether CPython, without any care, runs it and has something to say.
+#[expect(clippy::disallowed_methods, reason = "the control: what has no guard")]
+fn says_something(code: &str, folder: &Path) -> bool {
+    let output = Command::new("timeout")
+        .args(["3", "python3", "-c", &format!("print(eval({code:?}))")])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    output.status.success() && !output.stdout.is_empty()
+}
+
+/// Scripts that want out, from outside of this repository. In CPython some of them do.
+#[tokio::test]
+async fn scripts_that_want_out_stay_in() {
+    let Some(rows) = rows("python_escapes.jsonl") else { return };
+    let (_home, server) = served().await;
+    let agent = server.agent();
+    let folder = tempfile::tempdir().unwrap();
+    let (mut refused, mut out) = (0, 0);
+    let before = memory(server.pid);
+    for row in &rows {
+        let code = row["code"].as_str().unwrap();
+        let came = agent.post("/v1/programs", &json!({ "code": code })).await;
+        let words = came.body.to_string();
+        assert!(!words.contains("root:") && !words.contains("uid="), "{}: {words}", row["id"]);
+        refused += usize::from(came.body["status"] != "succeeded");
+        let harmless =
+            ["open('/etc/passwd')", "getoutput", "getcwd", "__subclasses__", "__globals__"];
+        if harmless.iter().any(|part| code.contains(part)) {
+            out += usize::from(says_something(code, folder.path()));
+        }
+    }
+    let grown = memory(server.pid).saturating_sub(before);
+    assert!(grown < 20 << 10, "the server has {grown} KiB more");
+    assert_eq!(marks(), [] as [std::path::PathBuf; 0]);
+    assert!(out >= 3, "CPython does not let them out either: {out}");
+    let next = run(&agent, json!({ "code": "6 * 7" })).await;
+    assert_eq!(next["result"], 42);
+    println!(
+        "python_escapes as programs: {} rows, {refused} refused, 0 out, {grown} KiB more; CPython: {out} out",
+        rows.len()
+    );
+    assert!(server.stop().await.success());
+}

@@ -106,10 +106,14 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_comes_back_when_it_is_run() {
-        let before = resident();
-        let bytes = forget_code().unwrap();
-        let after = resident();
-        assert!(bytes > 1 << 20 && after < before, "{bytes} {before} {after}");
+        // A system that is short of memory may have taken the pages itself just before.
+        let mut tries = (0..5).map(|_| {
+            assert_eq!(product(), 42);
+            let before = resident();
+            let bytes = forget_code().unwrap();
+            (bytes, before, resident())
+        });
+        assert!(tries.any(|(bytes, before, after)| bytes > 1 << 20 && after < before));
         // Code that has surely been forgotten.
         assert_eq!(product(), 42);
     }

@@ -30,6 +30,24 @@ pub(crate) fn shown(program: &Program) -> Value {
     all
 }
 
+/// What a model needs of it: the rest is there for those who ask for the program.
+pub(crate) fn told(mut shown: Value) -> Value {
+    let Some(all) = shown.as_object_mut() else { return shown };
+    let needed = |key: &str, value: &Value| match key {
+        "program" | "status" | "result" | "tools_called" => true,
+        "error" | "printed" | "pending" | "observation" => {
+            !matches!(value, Value::Null) && value != &json!("") && value != &json!([])
+        }
+        _ => false,
+    };
+    all.retain(|key, value| needed(key, value));
+    // With a result, the text of the turn says the same twice.
+    if all.get("result").is_some_and(|it| !it.is_null()) {
+        all.remove("observation");
+    }
+    shown
+}
+
 /// One line of a list, of what was shown.
 pub(crate) fn line_of(shown: &Value) -> Value {
     let keys = ["program", "status", "created", "pending"];

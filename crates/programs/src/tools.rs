@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tool::{Boxed, CallId, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
 
+use crate::shown;
 use crate::{Begin, Mode, Planned, Programs, Running};
 
 /// Calls of a program that names no number.
@@ -105,7 +106,7 @@ impl Doing {
                 if dry {
                     self.programs.dry_run((&who, id, "tool"), begin, running).await
                 } else {
-                    self.programs.begin((&who, id, "tool"), begin, running).await
+                    self.programs.begin((&who, id, "tool"), begin, running).await.map(shown::told)
                 }
             }
             Does::Show => {

@@ -58,6 +58,8 @@ pub struct ModuleOptions {
     pub read_only: Marked,
     /// Tools that may run twice with the effect of once.
     pub idempotent: Marked,
+    /// Tools that programs may call too.
+    pub chain: Marked,
 }
 
 impl ModuleOptions {
@@ -72,6 +74,7 @@ impl ModuleOptions {
             timeout: None,
             read_only: Marked::None,
             idempotent: Marked::None,
+            chain: Marked::None,
         }
     }
 

@@ -226,12 +226,17 @@ async fn begin(
         return Err(failed(Failure::new(Code::ApprovalRequired, told)));
     };
     let (Answered::Value(program) | Answered::Mcp(program)) = &outcome.body;
-    let mut program = program.value();
-    let waits = program.get("status").and_then(Value::as_str) == Some("pending_approval");
-    if let (Some(wait), true) = (wait, waits) {
-        program = of(&doors)?.show(&principal, answer.call, wait).await.map_err(failed)?;
+    let program = program.value();
+    if program.get("status").and_then(Value::as_str) == Some("dry_run") {
+        return Ok(told(program));
     }
-    Ok(told(program))
+    // What the tool answers is for models; here all of it is told.
+    let all = of(&doors)?.show(&principal, answer.call, wait.unwrap_or_default()).await;
+    match all {
+        // So many ended meanwhile that it is not at hand any more.
+        Err(failure) if failure.code == Code::NotFound => Ok(told(program)),
+        all => all.map(told).map_err(failed),
+    }
 }
 
 /// 202 while it waits.

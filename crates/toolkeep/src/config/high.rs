@@ -179,6 +179,8 @@ pub struct SourceConfig {
     pub read_only: Tools,
     /// Tools that may run twice, by the operator's word.
     pub idempotent: Tools,
+    /// Tools that programs may call too.
+    pub chain: Tools,
     /// Time for one call.
     pub timeout: Duration,
     /// Whether a failed call is made once more.

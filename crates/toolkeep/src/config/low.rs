@@ -107,6 +107,8 @@ pub(super) struct Source {
     /// Tools that may run twice with the effect of once, by your word: `true` for all, or their
     /// names.
     pub(super) idempotent: Field<Which>,
+    /// Tools that programs may call too, not only models and people: `true` for all, or their names.
+    pub(super) chain: Field<Which>,
     /// Time for one call, such as `30s`, `500ms` or `2m`.
     pub(super) timeout: Field<String>,
     /// `once`: a call that failed is made once more, of tools that change nothing or may run twice.

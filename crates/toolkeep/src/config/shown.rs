@@ -190,6 +190,7 @@ fn source(source: &SourceConfig) -> Value {
         }),
         "read_only": which(&source.read_only),
         "idempotent": which(&source.idempotent),
+        "chain": which(&source.chain),
         "timeout": time(source.timeout),
         "retry": if source.retry { "once" } else { "never" },
     });

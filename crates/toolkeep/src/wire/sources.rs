@@ -212,6 +212,7 @@ fn module_options(url: &str, config: &SourceConfig) -> ModuleOptions {
         timeout: Some(config.timeout),
         read_only: marked(&config.read_only),
         idempotent: marked(&config.idempotent),
+        chain: marked(&config.chain),
         ..ModuleOptions::new(config.name.clone(), url)
     }
 }
@@ -244,6 +245,7 @@ fn mcp(config: &SourceConfig) -> upstreams::mcp::Options {
     let marks = Marks {
         read_only: marked(&config.read_only),
         idempotent: marked(&config.idempotent),
+        chain: marked(&config.chain),
         timeout: Some(config.timeout),
         ..Marks::default()
     };
@@ -286,10 +288,19 @@ fn fingerprint(config: &SourceConfig) -> u64 {
     let mut hasher = DefaultHasher::new();
     // Everything but secrets shows in Debug; where it is written does not make it another source.
     let SourceConfig {
-        kind, slow, trust, durability, read_only, idempotent, timeout, retry, ..
+        kind,
+        slow,
+        trust,
+        durability,
+        read_only,
+        idempotent,
+        chain,
+        timeout,
+        retry,
+        ..
     } = config;
-    format!("{kind:?}{slow}{trust:?}{durability:?}{read_only:?}{idempotent:?}{timeout:?}{retry}")
-        .hash(&mut hasher);
+    let marks = (read_only, idempotent, chain);
+    format!("{kind:?}{slow}{trust:?}{durability:?}{marks:?}{timeout:?}{retry}").hash(&mut hasher);
     config.credential.as_ref().map(Secret::open).hash(&mut hasher);
     match &config.kind {
         SourceKind::McpCommand(command) => {

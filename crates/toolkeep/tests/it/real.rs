@@ -8,6 +8,7 @@ mod installed;
 mod lisp;
 mod mcp_file;
 mod nodes;
+mod program_tokens;
 mod providers;
 mod record;
 mod redis;

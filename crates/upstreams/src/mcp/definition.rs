@@ -187,7 +187,7 @@ fn traits(marks: &Marks, own: &str, said: &Annotations) -> Traits {
         scopes.push(Scope::Network);
     }
     let mut callers = vec![CallerType::Direct];
-    callers.extend(marks.chain.then_some(CallerType::Chain));
+    callers.extend(marks.chain.holds(own).then_some(CallerType::Chain));
     Traits {
         level: marks.level.unwrap_or(tool::Level::Guest),
         scopes,

@@ -235,6 +235,7 @@ impl<'a> Gathered<'a> {
             ("read_only", &marks.read_only),
             ("idempotent", &marks.idempotent),
             ("destructive", &marks.destructive),
+            ("chain", &marks.chain),
         ] {
             for name in marked.names().filter(|name| !self.tools.contains(*name)) {
                 let message = format!("`{mark}` names `{name}`, which the server does not offer");

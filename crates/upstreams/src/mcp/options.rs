@@ -53,8 +53,8 @@ pub struct Marks {
     pub scopes: Vec<Scope>,
     /// Words to group them by.
     pub categories: Vec<String>,
-    /// Whether programs may call them too.
-    pub chain: bool,
+    /// Tools that programs may call too.
+    pub chain: Marked,
     /// Their time limit.
     pub timeout: Option<Duration>,
 }

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tool::{Effects, Executor, Item, Json, Level, Limits, Offer, Problem, Tool, ToolName, Traits};
+use tool::{
+    CallerType, Effects, Executor, Item, Json, Level, Limits, Offer, Problem, Tool, ToolName,
+    Traits,
+};
 
 use super::{ModuleOptions, schema};
 
@@ -114,8 +117,11 @@ impl Reader<'_> {
 
     fn traits(&self, name: &str, level: Level) -> Traits {
         let read_only = self.options.read_only.holds(name);
+        let mut callers = vec![CallerType::Direct];
+        callers.extend(self.options.chain.holds(name).then_some(CallerType::Chain));
         Traits {
             level,
+            callers,
             effects: if read_only { Effects::read_only() } else { Effects::Unknown },
             idempotent: self.options.idempotent.holds(name) || read_only,
             timeout: Some(self.options.limit() + GRACE),

@@ -99,6 +99,7 @@ impl Resolver<'_> {
             durability: None,
             read_only: Tools::NONE,
             idempotent: Tools::NONE,
+            chain: Tools::NONE,
             retry: false,
             timeout: timeout(settings.limit.filter(|_| slow), slow),
         })

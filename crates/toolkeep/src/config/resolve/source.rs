@@ -28,6 +28,7 @@ pub(super) struct Common {
     pub(super) durability: Option<SourceDurability>,
     pub(super) read_only: Tools,
     pub(super) idempotent: Tools,
+    pub(super) chain: Tools,
     pub(super) timeout: Option<Duration>,
     pub(super) retry: bool,
 }
@@ -53,6 +54,7 @@ impl Common {
             durability: self.durability,
             read_only: self.read_only,
             idempotent: self.idempotent,
+            chain: self.chain,
             timeout: timeout(self.timeout, self.slow),
             retry: self.retry,
         }
@@ -154,6 +156,7 @@ impl Resolver<'_> {
             }),
             read_only: which(&low.read_only),
             idempotent: which(&low.idempotent),
+            chain: which(&low.chain),
             retry: low.retry.get() == Some(&RetryWord::Once),
             timeout: low.timeout.given().and_then(|(text, place)| {
                 let wrong = |advice: String| {

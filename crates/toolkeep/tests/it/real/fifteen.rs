@@ -3,7 +3,7 @@
 
 mod around;
 mod compare;
-mod door;
+pub(super) mod door;
 mod peer;
 mod raw;
 mod servers;

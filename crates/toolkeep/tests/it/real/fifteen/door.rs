@@ -11,15 +11,15 @@ use crate::support::server::{SOON, Server};
 
 /// What is spoken at the door: one revision of each era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Revision {
+pub(in crate::real) enum Revision {
     Handshake,
     Stateless,
 }
 
 impl Revision {
-    pub(super) const ALL: [Self; 2] = [Self::Handshake, Self::Stateless];
+    pub(in crate::real) const ALL: [Self; 2] = [Self::Handshake, Self::Stateless];
 
-    pub(super) fn word(self) -> &'static str {
+    pub(in crate::real) fn word(self) -> &'static str {
         match self {
             Self::Handshake => "2025-11-25",
             Self::Stateless => "2026-07-28",
@@ -28,19 +28,19 @@ impl Revision {
 }
 
 /// A caller with the agent's key, at one endpoint.
-pub(super) struct Door {
+pub(in crate::real) struct Door {
     egress: Egress,
     class: Class,
     url: String,
     bearer: String,
-    pub(super) revision: Revision,
+    pub(in crate::real) revision: Revision,
     session: Option<String>,
     asked: u64,
 }
 
 impl Door {
     /// At `/mcp/{source}`, or at `/mcp` where the source is "".
-    pub(super) async fn open(server: &Server, source: &str, revision: Revision) -> Self {
+    pub(in crate::real) async fn open(server: &Server, source: &str, revision: Revision) -> Self {
         let roots = Roots { native: false, bundled: false, extra: Vec::new() };
         let egress = Egress::new(EgressSettings { roots, ..EgressSettings::default() }).unwrap();
         let class = Class::Operator { origin: Origin::parse(&server.url).unwrap() };
@@ -61,7 +61,11 @@ impl Door {
     }
 
     /// What is answered: the result, or the error, as it was written.
-    pub(super) async fn ask(&mut self, method: &str, mut params: Value) -> Result<Raw, String> {
+    pub(in crate::real) async fn ask(
+        &mut self,
+        method: &str,
+        mut params: Value,
+    ) -> Result<Raw, String> {
         self.asked += 1;
         if self.revision == Revision::Stateless {
             params["_meta"] = json!({

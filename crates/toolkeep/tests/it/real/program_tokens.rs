@@ -1,0 +1,187 @@
+//! What a model reads and writes for work of several steps: each tool called by itself, against one program.
+//! Over servers that others wrote; counted with the vocabulary `o200k`.
+
+use serde_json::{Value, json};
+use tiktoken_rs::o200k_base_singleton;
+
+use super::fifteen::door::{Door, Revision};
+use super::installed::{file, stdio};
+use crate::support::home::Home;
+use crate::support::server::serve;
+use crate::support_real::{command, settled};
+
+const SOURCES: [&str; 5] = ["time", "files", "sqlite", "git", "calculator"];
+
+/// Work, the calls that do it one by one, and the program that does.
+struct Task {
+    what: &'static str,
+    calls: Vec<(&'static str, Value)>,
+    code: String,
+}
+
+fn tokens(text: &str) -> usize {
+    o200k_base_singleton().encode_ordinary(text).len()
+}
+
+fn tasks(home: &Home) -> Vec<Task> {
+    let folder = home.path("work").into_os_string().into_string().unwrap();
+    let zones =
+        ["Asia/Tokyo", "America/New_York", "Europe/Paris", "Australia/Sydney", "Asia/Kolkata"];
+    let meeting = |zone: &&str| {
+        let args =
+            json!({ "source_timezone": "Etc/UTC", "time": "12:30", "target_timezone": zone });
+        ("time.convert_time", args)
+    };
+    let read =
+        |name: &str| ("files.read_text_file", json!({ "path": format!("{folder}/{name}.txt") }));
+    let query =
+        |table: &str| ("sqlite.read_query", json!({ "query": format!("SELECT * FROM {table}") }));
+    let interest = |year: u32| {
+        ("calculator.calculate", json!({ "expression": format!("1000 * 1.05 ** {year}") }))
+    };
+    let git = |tool| (tool, json!({ "repo_path": folder }));
+    vec![
+        Task {
+            what: "a time in five cities",
+            calls: zones.iter().map(meeting).collect(),
+            code: format!(
+                "def at(zone):\n    t = time_convert_time(source_timezone='Etc/UTC', time='12:30', target_timezone=zone)\n    return t.split('\"datetime\": \"')[2].split('\"')[0]\n{{zone: at(zone) for zone in {zones:?}}}"
+            ),
+        },
+        Task {
+            what: "which of three files name a word",
+            calls: ["a", "b", "c"].map(read).into(),
+            code: format!(
+                "[n for n in 'abc' if 'hare' in str(files_read_text_file(path='{folder}/' + n + '.txt'))]"
+            ),
+        },
+        Task {
+            what: "how many rows of three tables name a word",
+            calls: ["spring", "summer", "autumn"].map(query).into(),
+            code: "{t: sqlite_read_query(query='SELECT * FROM ' + t).count('hare') for t in ['spring', 'summer', 'autumn']}".to_owned(),
+        },
+        Task {
+            what: "what changed in a repository",
+            calls: vec![git("git.git_status"), git("git.git_diff_unstaged"), git("git.git_log")],
+            code: format!(
+                "p = '{folder}'\nd = git_git_diff_unstaged(repo_path=p)\n[git_git_status(repo_path=p).count('modified:'), d.count('\\n+'), git_git_log(repo_path=p).count('Commit: ')]"
+            ),
+        },
+        Task {
+            what: "eight years of interest",
+            calls: (1..=8).map(interest).collect(),
+            code: "[calculator_calculate(expression=f'1000 * 1.05 ** {y}') for y in range(1, 9)]".to_owned(),
+        },
+    ]
+}
+
+/// Files, a repository and a database with something in them.
+fn furnish(home: &Home) {
+    std::fs::create_dir(home.path("work")).unwrap();
+    for (name, word) in [("a", "hare"), ("b", "owl"), ("c", "hare")] {
+        let lines: String =
+            (0..60).map(|n| format!("{n}: seen at dusk, a {word}, near the mill\n")).collect();
+        home.write(&format!("work/{name}.txt"), &lines);
+    }
+    let folder = home.path("work");
+    for words in [
+        "init -q -b main .",
+        "add .",
+        "-c user.name=A -c user.email=a@example.com commit -q -m begin",
+    ] {
+        assert!(
+            command("git").args(words.split(' ')).current_dir(&folder).status().unwrap().success()
+        );
+    }
+    home.write("work/b.txt", &"another line\n".repeat(80));
+    let tables = "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nfor t in ('spring', 'summer', 'autumn'):\n    c.execute(f'CREATE TABLE {t} (id INTEGER PRIMARY KEY, what TEXT, place TEXT)')\n    c.executemany(f'INSERT INTO {t} (what, place) VALUES (?, ?)', [('hare' if n % 3 else 'owl', f'field {n}') for n in range(40)])\nc.commit()\n";
+    let made = command(file("venv-sqlite/bin/python"))
+        .args(["-c", tables])
+        .arg(home.path("t.db"))
+        .status();
+    assert!(made.unwrap().success());
+}
+
+fn configuration(home: &Home) -> String {
+    let at = |name: &str| home.path(name).into_os_string().into_string().unwrap();
+    let words = |program: &str, args: &[&str]| {
+        let args = args.iter().map(|&it| it.to_owned());
+        std::iter::once(file(program)).chain(args).collect::<Vec<_>>()
+    };
+    let all = [
+        stdio("time", &[]),
+        stdio("filesystem", &[&at("work")]),
+        words("venv-sqlite/bin/mcp-server-sqlite", &["--db-path", &at("t.db")]),
+        words("venv-git/bin/mcp-server-git", &["--repository", &at("work")]),
+        words("venv-calculator/bin/mcp-server-calculator", &[]),
+    ];
+    let source = |(name, words): (&str, Vec<String>)| {
+        json!({
+            "name": name, "chain": true, "read_only": true,
+            "mcp": { "command": words[0], "args": words[1..] },
+        })
+    };
+    let sources: Vec<Value> = SOURCES.into_iter().zip(all).map(source).collect();
+    json!({ "version": 1, "sources": sources }).to_string()
+}
+
+/// All tools, page by page.
+async fn listed(door: &mut Door) -> Vec<Value> {
+    let (mut all, mut asked) = (Vec::new(), json!({}));
+    loop {
+        let page = door.ask("tools/list", asked).await.unwrap();
+        let mut page: Value = serde_json::from_str(page.get()).unwrap();
+        all.append(page["tools"].as_array_mut().unwrap());
+        let Some(next) = page["nextCursor"].as_str() else { return all };
+        asked = json!({ "cursor": next });
+    }
+}
+
+async fn called(door: &mut Door, call: &Value) -> Value {
+    let answer = door.ask("tools/call", call.clone()).await.unwrap();
+    serde_json::from_str(answer.get()).unwrap()
+}
+
+fn text(result: &Value) -> String {
+    let content = result["content"].as_array().unwrap();
+    content.iter().filter_map(|it| it["text"].as_str()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_takes_fewer_tokens_than_its_calls_one_by_one() {
+    let home = Home::new("");
+    furnish(&home);
+    home.write("toolkeep.yaml", &configuration(&home));
+    let server = serve(&home).await;
+    settled(&server.owner()).await;
+    let mut door = Door::open(&server, "", Revision::Handshake).await;
+    let listed = listed(&mut door).await;
+    let name = |it: &Value| it["name"].as_str().unwrap().to_owned();
+    let of_servers =
+        |it: &&Value| SOURCES.iter().any(|source| name(it).starts_with(&format!("{source}_")));
+    let list: usize = listed.iter().filter(of_servers).map(|it| tokens(&it.to_string())).sum();
+    let run = listed.iter().find(|it| name(it) == "run_program").unwrap();
+    let own = tokens(&run.to_string());
+    println!(
+        "| task | calls | tools listed | one by one, in all | one program, in all | of it |\n| --- | ---: | ---: | ---: | ---: | ---: |"
+    );
+    for task in tasks(&home) {
+        let mut one_by_one = list;
+        for (tool, args) in &task.calls {
+            let call = json!({ "name": tool.replace('.', "_"), "arguments": args });
+            let answer = called(&mut door, &call).await;
+            assert_ne!(answer["isError"], true, "{tool}: {answer}");
+            one_by_one += tokens(&call.to_string()) + tokens(&text(&answer));
+        }
+        let call = json!({ "name": "run_program", "arguments": { "code": task.code } });
+        let answer = called(&mut door, &call).await;
+        let told: Value = serde_json::from_str(&text(&answer)).unwrap();
+        assert_eq!(told["status"], "succeeded", "{}: {told}", task.what);
+        assert_eq!(told["tools_called"].as_array().unwrap().len(), task.calls.len(), "{told}");
+        let program = own + tokens(&call.to_string()) + tokens(&text(&answer));
+        let (calls, share) = (task.calls.len(), program * 100 / one_by_one);
+        println!("| {} | {calls} | {list} | {one_by_one} | {program} | {share} % |", task.what);
+        assert!(program < one_by_one, "{}: {program} and {one_by_one}: {told}", task.what);
+    }
+    assert!(server.stop().await.success());
+}

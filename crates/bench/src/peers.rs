@@ -31,10 +31,13 @@ pub(crate) struct Peers {
     pub(crate) missing: Vec<String>,
 }
 
+/// Starts one: where it is installed, what it stands before, where its files are.
+type Starts = fn(&Path, SocketAddr, &Path) -> Result<Peer, String>;
+
 /// Starts all of them, installed under `installs`, before the MCP server at `upstream`.
 pub(crate) async fn start(installs: &Path, upstream: SocketAddr, folder: &Path) -> Peers {
     let mut peers = Peers::default();
-    let all: [(_, _, fn(&Path, SocketAddr, &Path) -> Result<Peer, String>); 2] = [
+    let all: [(_, _, Starts); 2] = [
         (FASTMCP_NAME, "peer-fastmcp", fastmcp),
         (CONTEXTFORGE_NAME, "peer-contextforge", contextforge),
     ];

@@ -66,8 +66,8 @@ async fn measured(binary: &Path, folder: &Path) -> Result<Report, String> {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let mut door = Door::open(&toolkeep, folder).await?;
-    let script = |line: &str| (0..CALLS).map(|n| format!("a{n} = {line}\n")).collect::<String>();
-    let plain = script("calculate('6 * 7')");
+    let lines: Vec<_> = (0..CALLS).map(|n| format!("a{n} = calculate('6 * 7')")).collect();
+    let plain = lines.join("\n");
     let looped = format!("for n in range({CALLS}):\n    calculate(f'6 * {{n}}')\n");
     let mut rows = [
         Row::new("ten calls at the REST door, one after the other", None),

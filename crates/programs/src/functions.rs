@@ -131,12 +131,9 @@ impl Functions {
                 shown += 1;
             }
             match chained().count() - shown {
-                0 => {}
-                more => {
-                    text.push_str(&format!("\nand {more} more, which get_chainable_tools lists"))
-                }
+                0 => text,
+                more => format!("{text}\nand {more} more, which get_chainable_tools lists"),
             }
-            text
         })
     }
 

@@ -59,13 +59,13 @@ impl Kept {
 
     pub(crate) async fn read(store: &dyn Store, row: &Row) -> Result<Option<Self>, Failure> {
         let found = store.get(&row.key()).await.map_err(|error| unavailable(&error))?;
-        found.map(Self::of).transpose().map_err(|error| {
+        found.as_ref().map(Self::of).transpose().map_err(|error| {
             tracing::error!(%error, program = %row.id, "a program cannot be read");
             Failure::new(Code::StoreUnavailable, "the program cannot be read")
         })
     }
 
-    fn of(found: Versioned) -> Result<Self, serde_json::Error> {
+    fn of(found: &Versioned) -> Result<Self, serde_json::Error> {
         let program = serde_json::from_slice(&found.bytes)?;
         Ok(Self { program, version: Some(found.version) })
     }
@@ -103,11 +103,10 @@ pub(crate) async fn all(store: &dyn Store, of: Option<&Caller>) -> Result<Vec<Ke
         let page = page.map_err(|error| unavailable(&error))?;
         let full = page.len() == PAGE;
         after = page.last().map(|row| row.key.clone());
-        for row in page {
-            let key = row.key.clone();
+        for row in &page {
             match Kept::of(row) {
                 Ok(kept) => all.push(kept),
-                Err(error) => tracing::error!(%error, key, "a program cannot be read"),
+                Err(error) => tracing::error!(%error, row.key, "a program cannot be read"),
             }
         }
         if !full {

@@ -212,9 +212,8 @@ impl Program {
     /// The held calls that it waits for.
     pub(crate) fn waits_for(&self) -> Vec<CallId> {
         match &self.at {
-            None => Vec::new(),
             Some(At::Python { call: AtCall::Held(held), .. }) => vec![held.call],
-            Some(At::Python { .. }) => Vec::new(),
+            None | Some(At::Python { .. }) => Vec::new(),
             Some(At::Waves(at)) => at.held.iter().map(|(_, call)| *call).collect(),
         }
     }

@@ -168,13 +168,11 @@ async fn called(
     functions: &Functions,
 ) -> Result<To, Stop> {
     if matches!(name.as_str(), "TOOL" | "CALL") {
-        match (!args.is_empty()).then(|| args.remove(0)) {
-            Some(Value::String(tool)) => name = tool,
-            _ => {
-                let told = format!("{name}() needs the name of a tool first");
-                return Ok(raised(Kind::Arguments, told));
-            }
-        }
+        let Some(Value::String(tool)) = (!args.is_empty()).then(|| args.remove(0)) else {
+            let told = format!("{name}() needs the name of a tool first");
+            return Ok(raised(Kind::Arguments, told));
+        };
+        name = tool;
     }
     let Some(function) = Leg::function(functions, &name) else { return Ok(no_tool(&name)) };
     let args = match named(function, args, kwargs) {

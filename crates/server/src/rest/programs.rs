@@ -93,7 +93,7 @@ pub(crate) fn described(
     }
     let functions = doors.parts.programs.as_ref()?.described(who)?;
     let mut tool = Tool::clone(&entry.tool);
-    tool.description = format!("{}\n\n{functions}", tool.description).into();
+    tool.description = format!("{}\n\n{functions}", tool.description);
     formats::render(format, &tool, alias).json
 }
 

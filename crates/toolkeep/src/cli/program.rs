@@ -172,19 +172,17 @@ impl Run {
             inputs.insert(name.to_owned(), value);
         }
         let mode = self.mode.and_then(|it| Some(it.to_possible_value()?.get_name().to_owned()));
-        let mut asked = json!({ "inputs": inputs, "mode": mode, "dry_run": self.only_told });
         let data = self.file.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
-        if data {
+        let (name, what) = if data {
             let told = |error| {
                 let file = self.file.display();
                 Failure::new(Exit::Usage, format!("`{file}` has no list of steps: {error}"))
             };
-            asked["steps"] =
-                json!(serde_json::from_str::<Vec<Map<String, Value>>>(&code).map_err(told)?);
+            ("steps", json!(serde_json::from_str::<Vec<Map<String, Value>>>(&code).map_err(told)?))
         } else {
-            asked["code"] = json!(code);
-        }
-        Ok(asked)
+            ("code", json!(code))
+        };
+        Ok(json!({ name: what, "inputs": inputs, "mode": mode, "dry_run": self.only_told }))
     }
 }
 

@@ -92,7 +92,8 @@ fn in_cpython(scripts: &[String]) -> Vec<Value> {
         .spawn()
         .unwrap();
     let mut input = python.stdin.take().unwrap();
-    let lines: String = scripts.iter().map(|it| format!("{}\n", json!(it))).collect();
+    let lines: Vec<String> = scripts.iter().map(|it| json!(it).to_string()).collect();
+    let lines = lines.join("\n");
     let writing = std::thread::spawn(move || input.write_all(lines.as_bytes()).unwrap());
     let output = python.wait_with_output().unwrap();
     writing.join().unwrap();

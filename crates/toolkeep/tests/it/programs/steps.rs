@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::{run, served};
@@ -116,15 +117,17 @@ async fn came_in(service: &Module, calls: usize) {
 async fn four_calls_of_a_wave_run_at_once_and_no_more() {
     let (service, _home, server) = looking().await;
     service.hold(true);
-    let code: String = (0..10).map(|n| format!("a{n} = look(n={n})\n")).collect();
+    let lines: Vec<String> = (0..10).map(|n| format!("a{n} = look(n={n})")).collect();
+    let code = lines.join("\n");
     let agent = server.agent();
-    let program = tokio::spawn(async move { run(&agent, json!({ "code": code })).await });
+    let mut program =
+        JoinSet::from_iter([async move { run(&agent, json!({ "code": code })).await }]);
     came_in(&service, 4).await;
     // No fifth comes while these are not answered.
     sleep(Duration::from_millis(200)).await;
     assert_eq!(service.received().len(), 4);
     service.hold(false);
-    let came = timeout(SOON, program).await.unwrap().unwrap();
+    let came = timeout(SOON, program.join_next()).await.unwrap().unwrap().unwrap();
     let chain = &came["tool_chains"][0];
     assert_eq!(
         (&chain["mode_used"], &chain["waves"]),
@@ -142,7 +145,7 @@ async fn a_program_that_runs_is_followed_and_given_up() {
     let agent = server.agent();
     let begun = agent.clone();
     let code = json!({ "code": "for n in range(5):\n    look(n=n)" });
-    let program = tokio::spawn(async move { begun.post("/v1/programs", &code).await });
+    let mut program = JoinSet::from_iter([async move { begun.post("/v1/programs", &code).await }]);
     came_in(&service, 1).await;
     let list = good(agent.get("/v1/programs").await);
     assert_eq!(list["programs"][0]["status"], "running", "{list}");
@@ -151,7 +154,7 @@ async fn a_program_that_runs_is_followed_and_given_up() {
     assert_eq!(server.owner().get(&path).await.status, 404);
     let cancelled = timeout(SOON, agent.post(&format!("{path}/cancel"), &json!({}))).await.unwrap();
     assert_eq!(cancelled.body["status"], "cancelled", "{cancelled:?}");
-    let came = timeout(SOON, program).await.unwrap().unwrap();
+    let came = timeout(SOON, program.join_next()).await.unwrap().unwrap().unwrap();
     assert_eq!(came.body["status"], "cancelled", "{came:?}");
     service.hold(false);
     assert_eq!(service.received().len(), 1);

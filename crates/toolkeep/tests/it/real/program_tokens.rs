@@ -79,9 +79,9 @@ fn tasks(home: &Home) -> Vec<Task> {
 fn furnish(home: &Home) {
     std::fs::create_dir(home.path("work")).unwrap();
     for (name, word) in [("a", "hare"), ("b", "owl"), ("c", "hare")] {
-        let lines: String =
-            (0..60).map(|n| format!("{n}: seen at dusk, a {word}, near the mill\n")).collect();
-        home.write(&format!("work/{name}.txt"), &lines);
+        let lines: Vec<String> =
+            (0..60).map(|n| format!("{n}: seen at dusk, a {word}, near the mill")).collect();
+        home.write(&format!("work/{name}.txt"), &lines.join("\n"));
     }
     let folder = home.path("work");
     for words in [

@@ -22,6 +22,11 @@ use crate::{Gateway, Request};
 const AGAIN: Duration = Duration::from_millis(50);
 const LONGEST_AGAIN: Duration = Duration::from_secs(2);
 
+/// Whether this process has not seen its end.
+fn is_open(phase: Option<Phase>) -> bool {
+    matches!(phase, Some(Phase::Pending | Phase::Approved(_)))
+}
+
 /// How a try to go on ended.
 enum Went {
     /// Here is what came of it.
@@ -49,18 +54,21 @@ impl Gateway {
         loop {
             // Before it is read, so that no change is missed.
             let mut watched = waits.index.watch(id);
+            // As is this: a call that is not at its end yet, and has begun when it is read, runs here.
+            let phase = waits.index.phase(id);
             let read = waits.read(id).await?.ok_or_else(missing)?;
             if !read.kept.is_of(who.caller()) {
                 return Err(missing());
             }
-            let phase = waits.index.phase(id);
-            let answer = read.kept.answer(phase == Some(Phase::Approved(true)));
+            let answer = read.kept.answer(is_open(phase));
             match (read.kept.state, phase) {
                 (State::Pending | State::Approved, _) if self.is_over(waits, &read.kept) => {
                     self.expire(waits, read).await;
                     continue;
                 }
-                (State::Approved, Some(Phase::Approved(false))) => {
+                (State::Approved, Some(Phase::Approved(false)))
+                    if waits.index.phase(id) == Some(Phase::Approved(false)) =>
+                {
                     // Whoever agreed stands on record before the intent, even where the process ended
                     // in between.
                     let by = read.kept.decision.as_ref().map(|it| (&it.by, it.door.as_str()));
@@ -68,8 +76,8 @@ impl Gateway {
                     waits.index.move_to(id, Phase::Approved(true), None);
                     self.go_on_soon(who.clone(), id);
                 }
-                (State::Pending | State::Approved, _)
-                | (State::Consumed, Some(Phase::Approved(true))) => {}
+                (State::Pending | State::Approved, _) => {}
+                (State::Consumed, phase) if is_open(phase) => {}
                 _ => {
                     waits.index.fetched(id);
                     return Ok(answer);
@@ -120,8 +128,8 @@ impl Gateway {
     pub async fn standing(&self, who: &Principal, id: CallId) -> Result<Answer, Failure> {
         let missing = || Failure::new(Code::NotFound, format!("no held call `{id}`"));
         let waits = self.waits.as_ref().ok_or_else(missing)?;
+        let here = is_open(waits.index.phase(id));
         let read = waits.read(id).await?.filter(|read| read.kept.is_of(who.caller()));
-        let here = waits.index.phase(id) == Some(Phase::Approved(true));
         Ok(read.ok_or_else(missing)?.kept.answer(here))
     }
 
@@ -323,12 +331,13 @@ impl Gateway {
                 changed(waits, &read.kept);
                 read.kept.answer(false)
             }
-            Err(StoreError::Conflict { .. }) => match waits.read(id).await {
-                Ok(Some(read)) => {
-                    read.kept.answer(waits.index.phase(id) == Some(Phase::Approved(true)))
+            Err(StoreError::Conflict { .. }) => {
+                let here = is_open(waits.index.phase(id));
+                match waits.read(id).await {
+                    Ok(Some(read)) => read.kept.answer(here),
+                    _ => before,
                 }
-                _ => before,
-            },
+            }
             Err(error) => {
                 tracing::error!(%error, call = %id, "a held call is not closed");
                 before

@@ -139,6 +139,22 @@ async fn four_calls_of_a_wave_run_at_once_and_no_more() {
 }
 
 #[tokio::test]
+async fn ten_slow_calls_of_a_wave_take_the_time_of_three() {
+    let (service, _home, server) = looking().await;
+    let agent = server.agent();
+    let lines: Vec<String> = (0..10).map(|n| format!("a{n} = look(n={n})")).collect();
+    let code = lines.join("\n");
+    run(&agent, json!({ "code": code })).await;
+    service.slow(200);
+    let came = run(&agent, json!({ "code": code })).await;
+    let took = came["tool_chains"][0]["elapsed_ms"].as_u64().unwrap();
+    println!("ten calls of 200 ms in one wave: {took} ms");
+    // One after the other they take two seconds.
+    assert!((600..2_000).contains(&took), "{came}");
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
 async fn a_program_that_runs_is_followed_and_given_up() {
     let (service, _home, server) = looking().await;
     service.hold(true);

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{run, served};
 use crate::support::client::Client;
+use crate::support::home::Home;
 use crate::support::server::{Server, serve};
 use crate::support_real::good;
 
@@ -69,6 +70,21 @@ async fn a_refusal_raises_in_the_script() {
     let came = ended(&agent, &program).await;
     assert_eq!(came["status"], "failed", "{came}");
     assert!(came["error"].as_str().unwrap().starts_with("PermissionError"), "{came}");
+    assert!(!home.data().join("work/a.txt").exists());
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn nobody_who_decides_raises_in_the_script_too() {
+    let home = Home::new("version: 1\napprovals: { expires: 1s }\n");
+    let server = serve(&home).await;
+    let agent = server.agent();
+    let code = "try:\n    write_file(path='a.txt', content='one')\nexcept PermissionError as e:\n    x = 'nobody: ' + str(e)\nx";
+    let reply = agent.post("/v1/programs", &json!({ "code": code })).await;
+    assert_eq!(reply.status, 202, "{reply:?}");
+    let came = ended(&agent, reply.body["program"].as_str().unwrap()).await;
+    assert_eq!(came["status"], "succeeded", "{came}");
+    assert!(came["result"].as_str().unwrap().starts_with("nobody: "), "{came}");
     assert!(!home.data().join("work/a.txt").exists());
     assert!(server.stop().await.success());
 }

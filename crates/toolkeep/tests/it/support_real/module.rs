@@ -2,9 +2,11 @@
 //! remembers it.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -20,6 +22,8 @@ struct Shared {
     received: Arc<Mutex<Vec<Value>>>,
     /// Whether calls wait before they are answered.
     held: watch::Sender<bool>,
+    /// Milliseconds that each answer takes.
+    slow: Arc<AtomicU64>,
 }
 
 /// A module that runs until it is dropped or stopped.
@@ -55,6 +59,7 @@ impl Module {
             manifest: Arc::new(manifest),
             received: Arc::default(),
             held: watch::Sender::new(false),
+            slow: Arc::default(),
         };
         let (address, running) = serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), shared.clone());
         Self { address, shared, running: Some(running) }
@@ -72,6 +77,11 @@ impl Module {
     /// Holds the calls that come from here on, or lets all go.
     pub(crate) fn hold(&self, held: bool) {
         self.shared.held.send_replace(held);
+    }
+
+    /// Takes so long for each call from here on.
+    pub(crate) fn slow(&self, ms: u64) {
+        self.shared.slow.store(ms, Ordering::Relaxed);
     }
 
     /// Ends it: nothing answers at its address from here on.
@@ -135,6 +145,7 @@ async fn execute(State(shared): State<Shared>, Json(call): Json<Value>) -> Json<
         "tool_name": call["tool_name"], "success": true, "result": { "for": user }, "error": null,
     });
     shared.received.lock().unwrap().push(call);
+    tokio::time::sleep(Duration::from_millis(shared.slow.load(Ordering::Relaxed))).await;
     shared.held.subscribe().wait_for(|held| !held).await.unwrap();
     Json(answer)
 }

@@ -87,6 +87,27 @@ pub(crate) fn binary_and_tools<'a>(flags: &[&'a str], tools: usize) -> Option<(&
     Some((binary?, tools))
 }
 
+/// `--toolkeep PATH`, and `--write FILE` where a report is asked for.
+pub(crate) struct Flags<'a> {
+    pub(crate) binary: &'a str,
+    pub(crate) file: Option<&'a str>,
+}
+
+impl<'a> Flags<'a> {
+    /// Nothing where the words are others.
+    pub(crate) fn read(words: &[&'a str]) -> Option<Self> {
+        let (mut binary, mut file) = (None, None);
+        for pair in words.chunks(2) {
+            match pair {
+                ["--toolkeep", path] => binary = Some(*path),
+                ["--write", path] => file = Some(*path),
+                _ => return None,
+            }
+        }
+        Some(Self { binary: binary?, file })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Options;

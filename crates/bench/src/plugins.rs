@@ -16,6 +16,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::machine;
+use crate::options::Flags;
 use crate::toolkeep::Toolkeep;
 use crate::tools::client::Client;
 use report::{Report, Row};
@@ -32,16 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures, prints, and writes where asked.
 pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
-    let (mut binary, mut file) = (None, None);
-    let mut words = flags.iter();
-    while let Some(word) = words.next() {
-        match (*word, words.next()) {
-            ("--toolkeep", Some(path)) => binary = Some(*path),
-            ("--write", Some(path)) => file = Some(*path),
-            _ => return Err(USAGE.to_owned()),
-        }
-    }
-    let binary = binary.ok_or(USAGE)?;
+    let Flags { binary, file } = Flags::read(flags).ok_or(USAGE)?;
     let folder = std::env::temp_dir().join(format!("toolkeep-plugins-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|e| format!("`{}`: {e}", folder.display()))?;
     let measured = measured(Path::new(binary), &folder).await;
@@ -59,14 +51,7 @@ async fn measured(binary: &Path, folder: &Path) -> Result<Vec<Row>, String> {
     stage::written(&plugins, PLUGINS).map_err(|e| e.to_string())?;
     let configuration =
         format!("version: 1\nplugins: {{ folders: [\"{}\"] }}\n", plugins.display());
-    let mut toolkeep = Toolkeep::spawn(Command::new(binary), &configuration, folder)?;
-    let begun = Instant::now();
-    while toolkeep.greet(folder).await.is_err() {
-        if begun.elapsed() > PATIENCE || toolkeep.part.ended() {
-            return Err("toolkeep does not get ready".to_owned());
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let toolkeep = Toolkeep::greeted(Command::new(binary), &configuration, folder).await?;
     let client = Client::of(toolkeep.part.address, folder)?;
     let last = format!("first_{}.work", PLUGINS - 1);
     for tool in [last.as_str(), "lines.work", "server.work", "python.work"] {

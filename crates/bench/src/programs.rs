@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::machine;
 use crate::message::connect;
+use crate::options::Flags;
 use crate::toolkeep::Toolkeep;
 use report::{Report, Row};
 
@@ -28,22 +29,11 @@ const TIMES: usize = 100;
 const SLICES: usize = 10;
 /// Programs that wait at once.
 const WAITING: usize = 1_000;
-/// How long something may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
 const CONFIGURATION: &str = "version: 1\napprovals: { pending: 10000, per_minute: 100000 }\n";
 
 /// Measures, prints, and writes where asked.
 pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
-    let (mut binary, mut file) = (None, None);
-    let mut words = flags.iter();
-    while let Some(word) = words.next() {
-        match (*word, words.next()) {
-            ("--toolkeep", Some(path)) => binary = Some(*path),
-            ("--write", Some(path)) => file = Some(*path),
-            _ => return Err(USAGE.to_owned()),
-        }
-    }
-    let binary = binary.ok_or(USAGE)?;
+    let Flags { binary, file } = Flags::read(flags).ok_or(USAGE)?;
     let folder = std::env::temp_dir().join(format!("toolkeep-programs-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|e| format!("`{}`: {e}", folder.display()))?;
     let measured = measured(Path::new(binary), &folder).await;
@@ -57,14 +47,7 @@ pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
 }
 
 async fn measured(binary: &Path, folder: &Path) -> Result<Report, String> {
-    let mut toolkeep = Toolkeep::spawn(Command::new(binary), CONFIGURATION, folder)?;
-    let begun = Instant::now();
-    while toolkeep.greet(folder).await.is_err() {
-        if begun.elapsed() > PATIENCE || toolkeep.part.ended() {
-            return Err("toolkeep does not get ready".to_owned());
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let toolkeep = Toolkeep::greeted(Command::new(binary), CONFIGURATION, folder).await?;
     let mut door = Door::open(&toolkeep, folder).await?;
     let lines: Vec<_> = (0..CALLS).map(|n| format!("a{n} = calculate('6 * 7')")).collect();
     let plain = lines.join("\n");

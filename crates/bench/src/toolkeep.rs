@@ -63,6 +63,23 @@ impl Toolkeep {
         Self::upon(command, configuration, folder)
     }
 
+    /// Starts it with this configuration and a new data directory, and waits until it answers.
+    pub(crate) async fn greeted(
+        command: Command,
+        configuration: &str,
+        folder: &Path,
+    ) -> Result<Self, String> {
+        let mut toolkeep = Self::spawn(command, configuration, folder)?;
+        let begun = Instant::now();
+        while toolkeep.greet(folder).await.is_err() {
+            if begun.elapsed() > PATIENCE || toolkeep.part.ended() {
+                return Err("toolkeep does not get ready".to_owned());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(toolkeep)
+    }
+
     /// The same with the data directory that is there.
     pub(crate) fn upon(
         mut command: Command,

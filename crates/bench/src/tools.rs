@@ -16,6 +16,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::machine;
+use crate::options::Flags;
 use crate::toolkeep::Toolkeep;
 use client::Client;
 use report::{Report, Row};
@@ -34,16 +35,10 @@ const SMALL: usize = 101;
 const AUTHORITY: &str = include_str!("tools/authority.py");
 /// How long the server is left alone before its memory is looked at.
 const REST: Duration = Duration::from_secs(3);
-/// How long a start may take.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures, prints, and writes where asked.
 pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
-    let (binary, file) = match flags {
-        ["--toolkeep", binary] => (binary, None),
-        ["--write", file, "--toolkeep", binary] => (binary, Some(file)),
-        _ => return Err(USAGE.to_owned()),
-    };
+    let Flags { binary, file } = Flags::read(flags).ok_or(USAGE)?;
     let folder = std::env::temp_dir().join(format!("toolkeep-tools-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|e| format!("`{}`: {e}", folder.display()))?;
     let measured = measured(Path::new(binary), &folder).await;
@@ -59,14 +54,7 @@ pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
 async fn measured(binary: &Path, folder: &Path) -> Result<Vec<Row>, String> {
     // Each call of a shell is held, approved and run.
     let configuration = "version: 1\napprovals: { per_minute: 1000 }\n";
-    let mut toolkeep = Toolkeep::spawn(Command::new(binary), configuration, folder)?;
-    let begun = Instant::now();
-    while toolkeep.greet(folder).await.is_err() {
-        if begun.elapsed() > PATIENCE || toolkeep.part.ended() {
-            return Err("toolkeep does not get ready".to_owned());
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let toolkeep = Toolkeep::greeted(Command::new(binary), configuration, folder).await?;
     let client = Client::of(toolkeep.part.address, folder)?;
     let offered = client.offered().await?;
     tokio::time::sleep(REST).await;

@@ -29,7 +29,7 @@ const TIMES: usize = 100;
 const SLICES: usize = 10;
 /// Programs that wait at once.
 const WAITING: usize = 1_000;
-const CONFIGURATION: &str = "version: 1\napprovals: { pending: 10000, per_minute: 100000 }\n";
+const CONFIGURATION: &str = "version: 1\napprovals: { pending: 10000, per_minute: 10000 }\n";
 
 /// Measures, prints, and writes where asked.
 pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {

@@ -116,7 +116,7 @@ impl Workers {
     ) -> Result<Step, ExecuteError> {
         let given_up = || ExecuteError::during(Code::Cancelled, "the computation was ended");
         tokio::select! {
-            step = self.computed(job, args.bytes(), Some(ctx)) => step,
+            step = self.computed(job, args.bytes(), ctx) => step,
             () = ctx.cancel.cancelled() => Err(given_up()),
         }
     }
@@ -125,18 +125,18 @@ impl Workers {
         &self,
         job: Job,
         args: &Bytes,
-        ctx: Option<&Context<'_>>,
+        ctx: &Context<'_>,
     ) -> Result<Step, ExecuteError> {
         let busy = || ExecuteError::before(Code::Busy, GONE);
         let _room = self.room().await.ok_or_else(busy)?;
-        let worker =
-            self.taken().await.map_err(|why| ExecuteError::before(Code::Blocked, why))?;
-        Ok(Step::Done(match worker.answers(job, args, ctx).await {
+        let worker = self.taken().await.map_err(|why| ExecuteError::before(Code::Blocked, why))?;
+        let ran = |took| ctx.ran_caged(took);
+        Ok(Step::Done(match worker.answers(job, args, &ran).await {
             Ok((answered, worker)) => {
                 self.given_back(worker);
                 answered.map_or_else(|words| Outcome::failed(&words), Outcome::value)
             }
-            Err(trouble) => Outcome::failed(&trouble.told(job, ctx).await),
+            Err(trouble) => Outcome::failed(&trouble.told(job, &ran).await),
         }))
     }
 
@@ -199,22 +199,18 @@ impl Workers {
     }
 }
 
-/// What it took, for the record of the call that it was for.
-fn ran(ctx: Option<&Context<'_>>, took: tool::Caged) {
-    if let Some(ctx) = ctx {
-        ctx.ran_caged(took);
-    }
-}
+/// Hears what a request took, for the record of the call that it was for.
+type Ran<'a> = &'a (dyn Fn(tool::Caged) + Send + Sync);
 
 impl Trouble {
     /// In words, for the caller.
-    async fn told(self, job: Job, ctx: Option<&Context<'_>>) -> String {
+    async fn told(self, job: Job, ran: Ran<'_>) -> String {
         match self {
             Self::Late => {
                 let seconds = job.limit.as_secs();
                 format!("it took longer than {seconds} s and was ended; ask for less")
             }
-            Self::Died(worker) => worker.why(ctx).await,
+            Self::Died(worker) => worker.why(ran).await,
         }
     }
 }
@@ -242,15 +238,15 @@ impl Worker {
         mut self,
         job: Job,
         args: &Bytes,
-        ctx: Option<&Context<'_>>,
+        ran: Ran<'_>,
     ) -> Result<(Result<Json, String>, Self), Trouble> {
         let answer = tokio::time::timeout(job.limit + LATE, self.ask(job, args)).await;
         let Ok(answer) = answer else {
-            ran(ctx, caged(self.tier, None));
+            ran(caged(self.tier, None));
             return Err(Trouble::Late);
         };
         let Some((told, answer)) = answer else { return Err(Trouble::Died(Box::new(self))) };
-        ran(ctx, caged(self.tier, Some(told.used)));
+        ran(caged(self.tier, Some(told.used)));
         self.calls += 1;
         self.given = self.given.max(args.len() + answer.len());
         let answered = match told.status {
@@ -280,10 +276,10 @@ impl Worker {
         Some((told, answer))
     }
 
-    async fn why(mut self, ctx: Option<&Context<'_>>) -> String {
+    async fn why(mut self, ran: Ran<'_>) -> String {
         drop((self.stdin, self.stdout));
         let ended = tokio::time::timeout(LATE, self.child.wait()).await;
-        ran(ctx, caged_child(self.tier, &self.child));
+        ran(caged_child(self.tier, &self.child));
         match ended {
             Ok(Exit::Code(TOO_MUCH)) => "it took more memory than it may".to_owned(),
             Ok(Exit::Signal(11)) => "it nests too deeply".to_owned(),

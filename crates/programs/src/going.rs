@@ -7,8 +7,8 @@ use gateway::{Event, Heard, Holder, Unheard};
 use identity::{Narrowing, Principal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tool::{CallId, Wall};
 use tool::outcome::Failure;
+use tool::{CallId, Wall};
 
 use crate::keep::{Kept, Row};
 use crate::program::State;
@@ -122,12 +122,7 @@ impl Programs {
     }
 
     /// As far as it comes. One that waits for its caller needs to be asked.
-    async fn go_on(
-        &self,
-        row: &Row,
-        who: Option<Principal>,
-        asked: bool,
-    ) -> Result<(), Failure> {
+    async fn go_on(&self, row: &Row, who: Option<Principal>, asked: bool) -> Result<(), Failure> {
         let store = self.parts.store.as_ref();
         let Some(kept) = Kept::read(store, row).await? else { return Ok(()) };
         // Another goes on with it.
@@ -169,16 +164,17 @@ impl Programs {
         (here, own): (&Here<'_>, CancellationToken),
     ) -> Result<(), Failure> {
         let (row, waited) = (kept.row(), kept.program.waits_for());
-        let context = Running { cancel: &run::Never, progress: &Unheard };
+        let context = Running { cancel: &run::Never, progress: &Unheard, caged: &|_| {} };
         let gateway = self.gateway()?;
-        let leg = run::Leg { programs: self, gateway, who, context, own };
+        let leg = run::Leg::new(self, (gateway, who), context, own);
         if let Ok(went) = tokio::time::timeout(LEG, leg.gone_on(kept)).await {
             here.came(&went?, &waited);
             return Ok(());
         }
         match Kept::read(self.parts.store.as_ref(), &row).await? {
             Some(kept) => {
-                self.ended((kept, here), State::Failed, "it took longer than 10 min and was ended").await
+                self.ended((kept, here), State::Failed, "it took longer than 10 min and was ended")
+                    .await
             }
             None => Ok(()),
         }

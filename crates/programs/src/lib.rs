@@ -15,6 +15,7 @@ mod script;
 mod shown;
 mod steps;
 mod tools;
+mod watching;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -25,7 +26,7 @@ use futures_util::stream::BoxStream;
 use gateway::{Gateway, Holders};
 use identity::Principal;
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::ledger::Records;
@@ -40,6 +41,7 @@ use program::{Program, State};
 pub use script::{Interpreter, Mode, Turn};
 pub use steps::Planned;
 pub use tools::{names, tools};
+use watching::Watching;
 
 /// Programs that ended and were never kept, for those who ask later.
 const LATELY: usize = 256;
@@ -121,8 +123,9 @@ impl Programs {
         let (here, own) = self.here(&program).ok_or_else(|| {
             Failure::new(Code::Conflict, format!("the program `{id}` runs already"))
         })?;
-        let leg = run::Leg { programs: self, gateway, who, context, own };
+        let leg = run::Leg::new(self, (gateway, who), context, own);
         let kept = leg.begun(Kept::new(program), &steps).await?;
+        leg.tells_what_it_took();
         let shown = shown::shown(&kept.program);
         here.came(&kept, &[]);
         Ok(shown)
@@ -139,7 +142,7 @@ impl Programs {
         context: Running<'_>,
     ) -> Result<Value, Failure> {
         let (gateway, own) = (self.gateway()?, CancellationToken::new());
-        let leg = run::Leg { programs: self, gateway, who, context, own };
+        let leg = run::Leg::new(self, (gateway, who), context, own);
         let steps = begin.steps.clone();
         leg.dry(&Program::new((who, id, door), begin, self.parts.clock.wall()), &steps).await
     }
@@ -353,35 +356,6 @@ impl Drop for Here<'_> {
     }
 }
 
-/// Hears of the changes of one program.
-struct Watching {
-    programs: Arc<Programs>,
-    id: CallId,
-    changes: Option<watch::Receiver<Option<Arc<Told>>>>,
-}
-
-impl Watching {
-    /// From here on: begun before it is looked at, so that no change is missed.
-    fn new(programs: &Arc<Programs>, id: CallId) -> Self {
-        let changes = Some(programs.index().watch(id));
-        Self { programs: Arc::clone(programs), id, changes }
-    }
-
-    /// The next change; nothing where there will be none.
-    async fn next(&mut self) -> Option<Arc<Told>> {
-        let changes = self.changes.as_mut()?;
-        changes.changed().await.ok()?;
-        changes.borrow_and_update().clone()
-    }
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        self.changes = None;
-        self.programs.index().unwatch(self.id);
-    }
-}
-
 /// What a program that runs may use of the call that runs it.
 #[derive(Clone, Copy)]
 pub struct Running<'a> {
@@ -389,6 +363,8 @@ pub struct Running<'a> {
     pub cancel: &'a dyn tool::executor::Cancel,
     /// Where progress goes.
     pub progress: &'a dyn tool::executor::Progress,
+    /// Hears what the interpreter took.
+    pub caged: &'a (dyn Fn(tool::Caged) + Send + Sync),
 }
 
 impl std::fmt::Debug for Running<'_> {

@@ -7,7 +7,7 @@ mod python;
 mod waves;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use gateway::Gateway;
 use identity::Principal;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use tool::executor::Cancel;
 use tool::outcome::Failure;
-use tool::{Args, Boxed, CallerType, Code};
+use tool::{Args, Boxed, Caged, CallerType, Code};
 
 use crate::functions::{Function, Functions};
 use crate::keep::Kept;
@@ -32,6 +32,8 @@ pub(crate) struct Leg<'a> {
     pub(crate) context: Running<'a>,
     /// Fires when its caller gives the program up.
     pub(crate) own: CancellationToken,
+    /// What its steps took at the interpreter.
+    caged: Mutex<Option<Caged>>,
 }
 
 /// Nobody gives up what goes on by itself.
@@ -72,6 +74,17 @@ pub(crate) enum Stop {
 impl From<Failure> for Stop {
     fn from(failure: Failure) -> Self {
         Self::Fault(failure)
+    }
+}
+
+impl<'a> Leg<'a> {
+    pub(crate) fn new(
+        programs: &'a Programs,
+        (gateway, who): (Arc<Gateway>, &'a Principal),
+        context: Running<'a>,
+        own: CancellationToken,
+    ) -> Self {
+        Self { programs, gateway, who, context, own, caged: Mutex::default() }
     }
 }
 
@@ -157,6 +170,22 @@ impl Leg<'_> {
             "mode_used": plan.used, "fallback_to_seq": plan.fallback, "decisions": decisions,
             "waves": plan.waves.map(|it| it.order),
         }))
+    }
+
+    /// For the record of the call that runs it.
+    pub(crate) fn tells_what_it_took(&self) {
+        let took = self.caged.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(took) = took {
+            (self.context.caged)(took);
+        }
+    }
+
+    fn took(&self, took: Caged) {
+        let mut all = self.caged.lock().unwrap_or_else(PoisonError::into_inner);
+        *all = Some(match all.take() {
+            Some(before) => before.and(took),
+            None => took,
+        });
     }
 
     /// Waits for this, and no longer than until the program is given up.

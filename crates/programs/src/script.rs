@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tool::{Boxed, Json};
+use tool::{Boxed, Caged, Json};
 
 /// Runs Python, for as many programs at once as it has places.
 pub trait Interpreter: Send + Sync + fmt::Debug {
@@ -27,29 +27,18 @@ pub trait Turn: Send + Sync + fmt::Debug {
     /// Whether others wait for a place.
     fn is_wanted(&self) -> bool;
 
-    /// No program is left there: the place is for others.
-    fn over(self: Box<Self>);
+    /// No program is left there: the place is for others. Answers what the steps took, where that is known.
+    fn over(self: Box<Self>) -> Option<Caged>;
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Asked<'a> {
     Plan(ToPlan<'a>),
-    Begin {
-        plan: ToPlan<'a>,
-        inputs: &'a Map<String, Value>,
-    },
-    Answer {
-        came: &'a Came,
-    },
-    Keep {
-        leaves: bool,
-    },
-    GoOn {
-        state: &'a str,
-        functions: &'a [String],
-        came: &'a Came,
-    },
+    Begin { plan: ToPlan<'a>, inputs: &'a Map<String, Value> },
+    Answer { came: &'a Came },
+    Keep { leaves: bool },
+    GoOn { state: &'a str, functions: &'a [String], came: &'a Came },
 }
 
 /// What is planned.
@@ -115,20 +104,9 @@ pub(crate) enum Kind {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answered {
-    Call {
-        function: String,
-        args: Vec<Value>,
-        kwargs: Map<String, Value>,
-        printed: String,
-    },
-    Done {
-        value: Value,
-        printed: String,
-    },
-    Raised {
-        message: String,
-        printed: String,
-    },
+    Call { function: String, args: Vec<Value>, kwargs: Map<String, Value>, printed: String },
+    Done { value: Value, printed: String },
+    Raised { message: String, printed: String },
 }
 
 /// What a script calls, and in which waves.

@@ -104,7 +104,8 @@ impl Doing {
                         .unwrap_or_else(|| self.programs.parallel_mutations()),
                     most_calls: run.max_calls.unwrap_or(CALLS),
                 };
-                let running = Running { cancel: ctx.cancel, progress: ctx.progress };
+                let caged = |took| ctx.ran_caged(took);
+                let running = Running { cancel: ctx.cancel, progress: ctx.progress, caged: &caged };
                 if dry {
                     self.programs.dry_run((&who, id, "tool"), begin, running).await
                 } else {

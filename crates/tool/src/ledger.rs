@@ -211,6 +211,15 @@ pub struct Caged {
     pub peak_kib: Option<u64>,
 }
 
+impl Caged {
+    /// What both took, one after the other.
+    #[must_use]
+    pub fn and(self, then: Self) -> Self {
+        let cpu_ms = self.cpu_ms.zip(then.cpu_ms).map(|(own, then)| own.saturating_add(then));
+        Self { cpu_ms, peak_kib: self.peak_kib.max(then.peak_kib), ..then }
+    }
+}
+
 /// A call that was not run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {

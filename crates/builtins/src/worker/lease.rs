@@ -1,10 +1,10 @@
 //! A worker that somebody has for more than one request.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OwnedSemaphorePermit;
-use tool::Json;
+use tool::{Caged, Json};
 
 use super::{GONE, Job, Worker, Workers};
 
@@ -15,6 +15,7 @@ pub struct Lease {
     /// None while it is asked, and where it is gone.
     worker: Option<Worker>,
     room: OwnedSemaphorePermit,
+    took: Mutex<Option<Caged>>,
 }
 
 impl Workers {
@@ -25,7 +26,7 @@ impl Workers {
     pub async fn lease(self: &Arc<Self>) -> Result<Lease, String> {
         let room = self.room().await.ok_or(GONE)?;
         let worker = Some(self.taken().await?);
-        Ok(Lease { workers: Arc::clone(self), worker, room })
+        Ok(Lease { workers: Arc::clone(self), worker, room, took: Mutex::default() })
     }
 }
 
@@ -36,12 +37,13 @@ impl Lease {
     /// In words, for the caller.
     pub async fn compute(&mut self, job: Job, args: &Json) -> Result<Json, String> {
         let worker = self.worker.take().ok_or(GONE)?;
-        match worker.answers(job, args.bytes(), None).await {
+        let ran = |took| self.ran(took);
+        match worker.answers(job, args.bytes(), &ran).await {
             Ok((answered, worker)) => {
                 self.worker = Some(worker);
                 answered
             }
-            Err(trouble) => Err(trouble.told(job, None).await),
+            Err(trouble) => Err(trouble.told(job, &ran).await),
         }
     }
 
@@ -50,12 +52,21 @@ impl Lease {
         self.workers.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Gives the worker to the next.
-    pub fn rest(self) {
-        let Self { workers, worker, room } = self;
+    fn ran(&self, took: Caged) {
+        let mut all = self.took.lock().unwrap_or_else(PoisonError::into_inner);
+        *all = Some(match all.take() {
+            Some(before) => before.and(took),
+            None => took,
+        });
+    }
+
+    /// Gives the worker to the next. Answers what all requests took.
+    pub fn rest(self) -> Option<Caged> {
+        let Self { workers, worker, room, took } = self;
         if let Some(worker) = worker {
             workers.given_back(worker);
         }
         drop(room);
+        took.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }

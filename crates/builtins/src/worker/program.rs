@@ -65,12 +65,7 @@ enum Kind {
 #[serde(rename_all = "snake_case")]
 enum Answered {
     /// It wants a call.
-    Call {
-        function: String,
-        args: Vec<Value>,
-        kwargs: Map<String, Value>,
-        printed: String,
-    },
+    Call { function: String, args: Vec<Value>, kwargs: Map<String, Value>, printed: String },
     /// It has ended.
     Done { value: Value, printed: String },
     /// It has ended with an exception.
@@ -235,11 +230,7 @@ enum Ran {
 }
 
 /// To the next call of a tool, or to the end: names are told, and what else it asks for is not there.
-fn ran(
-    mut progress: Progress,
-    functions: &[String],
-    printed: &mut String,
-) -> Result<Ran, String> {
+fn ran(mut progress: Progress, functions: &[String], printed: &mut String) -> Result<Ran, String> {
     loop {
         let text = std::mem::take(printed);
         match progress {

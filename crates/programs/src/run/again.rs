@@ -26,6 +26,11 @@ impl Leg<'_> {
         function: Option<&Function>,
     ) -> Result<Stands, Stop> {
         match self.gateway.settled(self.who, call, Duration::ZERO).await {
+            // It was approved and had begun.
+            Ok(answer) if answer.status == Status::Unknown => {
+                let function = function.ok_or_else(|| lost(call, None))?;
+                return Ok(Stands::ToMake(self.once_more(call, function)?));
+            }
             Ok(answer) => {
                 let called = match &answer.result {
                     Ok(Step::Wait(Wait::Approval(_))) => Called::Held(call),

@@ -41,7 +41,7 @@ impl Place {
             Ok(answer) => answer,
             Err(why) => {
                 // What could not go on is gone.
-                self.over();
+                self.over(leg);
                 return Err(Failure::new(Code::InvalidArguments, why).into());
             }
         };
@@ -84,14 +84,14 @@ impl Place {
         if self.turn.is_some() {
             self.state = Some(self.asked(leg, &Asked::Keep { leaves: true }).await?);
         }
-        self.over();
+        self.over(leg);
         Ok(())
     }
 
     /// Nothing of it is at the interpreter any more.
-    pub(super) fn over(&mut self) {
-        if let Some(turn) = self.turn.take() {
-            turn.over();
+    pub(super) fn over(&mut self, leg: &Leg<'_>) {
+        if let Some(took) = self.turn.take().and_then(Turn::over) {
+            leg.took(took);
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) async fn begun(
     let mut plan: Plan = place.asked(leg, &asked).await?;
     let python = plan.answered.take();
     if python.is_none() {
-        place.over();
+        place.over(leg);
     }
     Ok((plan, python.map(|answered| (place, answered))))
 }
@@ -59,7 +59,7 @@ pub(crate) async fn planned(
     let mut place = Place::new(leg, Vec::new()).await?;
     let functions = traits(named);
     let plan = place.asked(leg, &Asked::Plan(to_plan(program, &functions))).await?;
-    place.over();
+    place.over(leg);
     Ok(plan)
 }
 
@@ -187,12 +187,12 @@ pub(crate) async fn run(
     loop {
         let wanted = match answered {
             Answered::Done { value, printed } => {
-                place.over();
+                place.over(leg);
                 kept.program.prints(&printed);
                 return Ok(Came::Done(value));
             }
             Answered::Raised { message, printed } => {
-                place.over();
+                place.over(leg);
                 kept.program.prints(&printed);
                 return Ok(Came::Failed(message));
             }

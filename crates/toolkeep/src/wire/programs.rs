@@ -11,7 +11,7 @@ use serde_json::Value;
 use server::Keys;
 use store::Sealed;
 use tool::outcome::Failure;
-use tool::{Boxed, CallId, Json};
+use tool::{Boxed, Caged, CallId, Json};
 
 use crate::cli::failure;
 use crate::cli::wiring::Start;
@@ -43,8 +43,8 @@ impl Turn for Lent {
         self.0.is_wanted()
     }
 
-    fn over(self: Box<Self>) {
-        self.0.rest();
+    fn over(self: Box<Self>) -> Option<Caged> {
+        self.0.rest()
     }
 }
 

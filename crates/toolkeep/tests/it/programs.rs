@@ -57,6 +57,10 @@ rows = csv_to_json('n\\n1\\n2\\n')
     // Each call is on record, as a chain's and as the program's.
     let records = cli(&server, &["record", "list", "-o", "json"]).good();
     assert!(records.matches(came["program"].as_str().unwrap()).count() >= 4, "{records}");
+    // That of the program tells what its script took, and in which cage.
+    let of_program =
+        cli(&server, &["record", "show", came["program"].as_str().unwrap(), "-o", "json"]);
+    assert!(of_program.good().contains("\"cpu_ms\""), "{records}");
     assert!(server.stop().await.success());
 }
 

@@ -91,7 +91,11 @@ async fn paused(server: &Server, mode: &str) -> String {
 /// It asks again; the approval that it waits for then.
 async fn resumed(agent: &Client, program: &str) -> String {
     let reply = agent.post(&format!("/v1/programs/{program}/resume"), &json!({})).await;
-    assert_eq!((reply.status, &reply.body["status"]), (202, &json!("pending_approval")), "{reply:?}");
+    assert_eq!(
+        (reply.status, &reply.body["status"]),
+        (202, &json!("pending_approval")),
+        "{reply:?}"
+    );
     reply.body["pending"][0]["approval"].as_str().unwrap().to_owned()
 }
 
@@ -111,7 +115,11 @@ async fn where_nobody_decides_in_time_a_program_asks_again_when_it_is_resumed() 
         let call = resumed(&agent, &program).await;
         decided(&server, &call, "approve").await;
         let came = ended(&agent, &program).await;
-        assert_eq!((&came["status"], &came["error"]), (&json!("succeeded"), &Value::Null), "{came}");
+        assert_eq!(
+            (&came["status"], &came["error"]),
+            (&json!("succeeded"), &Value::Null),
+            "{came}"
+        );
         // Each call once: what ran before was not run again, and what never ran is no call.
         assert_eq!(came["tools_called"], json!(["calculate", "write_file", "calculate"]));
         assert_eq!(came["tools_success"], true, "{came}");
@@ -132,7 +140,8 @@ async fn a_paused_program_can_be_cancelled_and_asks_nobody_elses_caller() {
     let another = server.owner().post(&path, &json!({})).await;
     assert_eq!(another.status, 404, "{another:?}");
     // The tool for models does the same as the route.
-    let asked = json!({ "tool": "program_status", "arguments": { "program": program, "resume": true } });
+    let asked =
+        json!({ "tool": "program_status", "arguments": { "program": program, "resume": true } });
     let asked = good(agent.post("/v1/calls", &asked).await);
     assert_eq!(asked["result"]["status"], "pending_approval", "{asked}");
     let came = good(agent.post(&format!("/v1/programs/{program}/cancel"), &json!({})).await);

@@ -71,7 +71,7 @@ pub(super) fn address(node: &Program) -> SocketAddr {
 }
 
 /// A server that waits for nodes, and where.
-pub(super) async fn waiting(home: &Home) -> (Server, SocketAddr) {
+pub(crate) async fn waiting(home: &Home) -> (Server, SocketAddr) {
     let with = ["/usr/bin/env", "TOOLKEEP_NODE_LISTEN=127.0.0.1:0"].map(Into::into);
     let server = start_under(home, &with).ready().await.settled().await;
     let said = std::fs::read_to_string(home.log()).unwrap();

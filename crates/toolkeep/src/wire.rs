@@ -267,7 +267,8 @@ async fn ways(
     let at = (Arc::clone(&store), Arc::clone(&clock));
     let authority =
         cluster::authority(keys, start.config.nodes.authority_file.as_deref(), &clock).await;
-    let cluster = Cluster::open(&start.config.nodes, at, (&egress, authority)).await?;
+    let said = (&start.config.nodes, start.config.redis.as_ref());
+    let cluster = Cluster::open(said, at, (&egress, authority)).await?;
     let data = start.held.data();
     let plugged =
         Plugged::open(&start.config, (data.path(), launcher()), (&egress, &clock)).await?;

@@ -4,3 +4,4 @@ mod cluster;
 mod faults;
 mod kubernetes;
 mod mongo;
+mod news;

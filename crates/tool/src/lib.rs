@@ -5,6 +5,7 @@
 
 pub mod artefact;
 pub mod call;
+pub mod catalogue;
 pub mod clock;
 pub mod code;
 pub mod executor;

@@ -247,6 +247,7 @@ async fn assemble(
         notices: held::notices(config),
         nodes: Some(workshop.cluster.registry()),
         programs: Some(programs::door(&workshop.programs)),
+        catalogue: Some(places::catalogue(start, &store).await?),
         plugins: Some(Arc::clone(&workshop.plugged) as Arc<dyn tool::plugin::Plugins>),
         secret: mac_key,
     });

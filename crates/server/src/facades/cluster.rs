@@ -3,7 +3,6 @@
 //! Whose tools may be changed is for the registry to say, by what the credential speaks for; whether a
 //! tool may be called is the gateway's. A node's tool that the caller may not call is not there.
 
-mod refusal;
 mod run;
 
 use std::sync::Arc;
@@ -20,10 +19,10 @@ use serde::Serialize;
 use tool::node::{NodeTool, Nodes, Speaks};
 use tool::{CallerType, Json, Org};
 
+use super::refusal::Refusal;
 use crate::rest::body::Body;
 use crate::rest::route::Route;
 use crate::state::Doors;
-use refusal::Refusal;
 
 pub(super) fn keyed() -> Vec<Route> {
     let one = "/tools/{node_id}/{name}";

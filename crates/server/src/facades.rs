@@ -12,7 +12,7 @@ use axum::http::header::AUTHORIZATION;
 use crate::error::ApiError;
 use crate::rest::route::Route;
 
-pub(crate) use cluster::speaks;
+pub(crate) use cluster::{registration, speaks};
 
 /// Routes that need no key.
 pub(crate) fn open() -> Vec<Route> {

@@ -193,6 +193,30 @@ impl World {
     /// Takes away what finds nodes, or what keeps the registry, until that is noticed, and has it back; how
     /// long until it is used again.
     async fn around(&mut self, api: Option<bool>, mongo: Option<bool>) -> Duration {
+        self.away(api, mongo).await;
+        let mut longest = Duration::ZERO;
+        if let Some(stopped) = mongo {
+            if stopped {
+                self.mongo.signal(Signal::CONT);
+            } else {
+                self.mongo.again();
+            }
+            let back = until("not read again", RECOVERY, || self.registry.stale().is_none()).await;
+            longest = longest.max(back);
+        }
+        if let Some(stopped) = api {
+            if stopped {
+                self.cluster.signal(Signal::CONT);
+            } else {
+                self.cluster.again().await;
+            }
+            let back = until("not heard again", RECOVERY, || self.kubernetes.stale().is_none());
+            longest = longest.max(back.await);
+        }
+        longest
+    }
+
+    async fn away(&mut self, api: Option<bool>, mongo: Option<bool>) {
         match api {
             Some(true) => self.cluster.signal(Signal::STOP),
             Some(false) => self.cluster.kill(),
@@ -203,38 +227,17 @@ impl World {
             Some(false) => self.mongo.kill(),
             None => {}
         }
-        let (registry, kubernetes) = (Arc::clone(&self.registry), Arc::clone(&self.kubernetes));
         let told = || {
-            (api.is_none() || kubernetes.stale().is_some())
-                && (mongo.is_none() || registry.stale().is_some())
+            (api.is_none() || self.kubernetes.stale().is_some())
+                && (mongo.is_none() || self.registry.stale().is_some())
         };
         until("nobody says that it is away", NOTICED, told).await;
         if mongo.is_some() {
-            let late = registry.register(&own("n1"), tool("n1", "late")).await;
+            let late = self.registry.register(&own("n1"), tool("n1", "late")).await;
             let refused =
                 matches!(&late, Err(NodeFault::Unavailable(why)) if why.contains("MongoDB"));
             assert!(refused, "{late:?}");
         }
-        match mongo {
-            Some(true) => self.mongo.signal(Signal::CONT),
-            Some(false) => self.mongo.again(),
-            None => {}
-        }
-        let since = Instant::now();
-        if mongo.is_some() {
-            until("not read again", RECOVERY, || registry.stale().is_none()).await;
-        }
-        let kept = since.elapsed();
-        match api {
-            Some(true) => self.cluster.signal(Signal::CONT),
-            Some(false) => self.cluster.again().await,
-            None => {}
-        }
-        let since = Instant::now();
-        if api.is_some() {
-            until("not heard again", RECOVERY, || kubernetes.stale().is_none()).await;
-        }
-        kept.max(since.elapsed())
     }
 
     fn effects(&self) -> HashMap<u64, Vec<String>> {
@@ -267,12 +270,14 @@ fn joined(authority: &Authority, folder: &Path, id: &str, at: &str) {
     }
 }
 
-async fn until(what: &str, most: Duration, holds: impl Fn() -> bool) {
+/// Until it holds; how long that took.
+async fn until(what: &str, most: Duration, holds: impl Fn() -> bool) -> Duration {
     let since = Instant::now();
     while !holds() {
         assert!(since.elapsed() < most, "{what}");
         sleep(Duration::from_millis(5)).await;
     }
+    since.elapsed()
 }
 
 /// What is done, in turn: to one node, or to what stands around them.

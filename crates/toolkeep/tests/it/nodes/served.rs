@@ -229,10 +229,7 @@ async fn old_clients_come_without_a_key_only_where_that_is_meant_and_as_one_prin
         &["--plain-listen", "127.0.0.1:0"],
         &["--plain-listen", "127.0.0.1:0", "--plain-key", "nowhere.key"],
     ] {
-        let mut serve = toolkeep();
-        serve.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(home.path("other"));
-        let ran = Ran::of(serve.args(words));
-        assert_eq!(ran.code, Some(2), "{words:?}: {}", ran.err);
+        does_not_start(&home, words);
     }
     drop(cli(&server, &["node", "list"]).good());
     assert!(server.stop().await.success());
@@ -302,9 +299,13 @@ async fn an_old_node_registers_without_a_key_only_where_that_is_meant_and_as_one
         &["--old-node-listen", "127.0.0.1:0"],
         &["--old-node-listen", "127.0.0.1:0", "--old-node-key", "nowhere.key"],
     ] {
-        let mut serve = toolkeep();
-        serve.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(home.path("other"));
-        let ran = Ran::of(serve.args(words));
-        assert_eq!(ran.code, Some(2), "{words:?}: {}", ran.err);
+        does_not_start(&home, words);
     }
+}
+
+fn does_not_start(home: &Home, words: &[&str]) {
+    let mut serve = toolkeep();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(home.path("other"));
+    let ran = Ran::of(serve.args(words));
+    assert_eq!(ran.code, Some(2), "{words:?}: {}", ran.err);
 }

@@ -47,7 +47,8 @@ impl Begun {
 
 /// Makes it ready, and puts its name beside the other programs.
 fn ready(target: &Path) -> Result<Option<String>, String> {
-    let home = cache()?.join(format!("kubernetes-{VERSION}"));
+    let cache = cache().unwrap_or_else(|| target.join("real/cache"));
+    let home = cache.join(format!("kubernetes-{VERSION}"));
     fs::create_dir_all(&home).map_err(|e| at(&home, &e))?;
     // Checkouts share the cache: one of them builds, the others wait.
     let lock = File::create(home.join("lock")).map_err(|e| at(&home, &e))?;
@@ -71,13 +72,12 @@ fn ready(target: &Path) -> Result<Option<String>, String> {
     Ok(built)
 }
 
-/// `TOOLKEEP_CACHE`, or `toolkeep` in this user's cache.
-fn cache() -> Result<PathBuf, String> {
+/// `TOOLKEEP_CACHE`, or `toolkeep` in this user's cache, where he has one.
+fn cache() -> Option<PathBuf> {
     let named =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
     let own = || named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")));
-    let cache = named("TOOLKEEP_CACHE").or_else(|| Some(own()?.join("toolkeep")));
-    cache.ok_or_else(|| "there is no folder for caches: set TOOLKEEP_CACHE to one".to_owned())
+    named("TOOLKEEP_CACHE").or_else(|| Some(own()?.join("toolkeep")))
 }
 
 fn works(program: &Path) -> bool {

@@ -10,6 +10,7 @@
 mod bench;
 mod children;
 mod generate;
+mod kubernetes;
 mod pins;
 mod provision;
 mod tally;
@@ -38,10 +39,9 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match run(&words) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(message) if message.is_empty() => ExitCode::FAILURE,
         Err(message) => {
-            if !message.is_empty() {
-                println!("error: {message}");
-            }
+            println!("error: {message}");
             ExitCode::FAILURE
         }
     }

@@ -97,5 +97,11 @@ pub(crate) const PEERS: &[(&str, &[&str], &str)] = &[
 const OLD_SDK: &str = "mcp==1.30.0";
 
 /// Programs that some of the servers need, and Debian's packages of them.
-pub(crate) const DEBIAN: &[(&str, &str)] =
-    &[("git", "git"), ("redis-server", "redis-server"), ("chromium", "chromium"), ("sbcl", "sbcl")];
+pub(crate) const DEBIAN: &[(&str, &str)] = &[
+    ("git", "git"),
+    ("redis-server", "redis-server"),
+    ("chromium", "chromium"),
+    ("sbcl", "sbcl"),
+    // Where the Kubernetes API server of the tests keeps what it knows.
+    ("etcd", "etcd-server"),
+];

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! bin/node                       Node
+//! bin/kube-apiserver             a Kubernetes API server, of `kubernetes`
 //! npm/node_modules/<package>/    npm packages
 //! conformance-0.1/node_modules/  the MCP suite, for revisions up to 2025-11-25
 //! conformance-0.2/node_modules/  the MCP suite, for 2026-07-28 too
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::children::{quiet, shown};
+use crate::kubernetes;
 use crate::pins::{DEBIAN, NODE, NPM, PEERS, PYTHON};
 use crate::tools::retry;
 use crate::workspace::Workspace;
@@ -39,9 +41,10 @@ pub(crate) struct Real {
 
 /// `cargo xtask provision`: installs, and says where.
 pub(crate) fn show(workspace: &Workspace) -> Result<(), String> {
+    let kubernetes = kubernetes::begin(workspace).ready();
     let real = run(workspace)?;
     println!("TOOLKEEP_REAL={}", real.folder.display());
-    Ok(())
+    kubernetes.map(|_| ()).map_err(|why| format!("no Kubernetes API server: {why}"))
 }
 
 /// Installs what is missing. A second run only reads the stamp.
@@ -110,10 +113,18 @@ fn machine() -> Result<Vec<String>, String> {
     Ok(vec![format!("apt {list}")])
 }
 
+/// The packages of those programs that are not on the search path.
+pub(crate) fn lacking<'a>(programs: &[(&str, &'a str)]) -> Vec<&'a str> {
+    programs.iter().filter(|(program, _)| !has(program)).map(|(_, package)| *package).collect()
+}
+
+fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|bin| bin.join(program).is_file())
+}
+
 /// Adds what single servers need, where the machine lacks it and it can be had.
 fn programs() -> Vec<String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let has = |program: &str| std::env::split_paths(&path).any(|bin| bin.join(program).is_file());
     let mut installed = Vec::new();
     for (program, package) in DEBIAN.iter().filter(|(program, _)| !has(program)) {
         println!("installing {package} with apt-get: this machine has no `{program}`");
@@ -125,7 +136,8 @@ fn programs() -> Vec<String> {
     installed
 }
 
-fn debian(packages: &[&str]) -> Result<(), String> {
+/// Installs packages of Debian.
+pub(crate) fn debian(packages: &[&str]) -> Result<(), String> {
     let root = rustix::process::geteuid().is_root();
     let sudo =
         || quiet(Command::new("sudo").args(["-n", "true"])).is_ok_and(|e| e.status.success());

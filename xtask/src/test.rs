@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::children::{self, MARKER, quiet, shown};
 use crate::tally::{self, Listed, Tally};
 use crate::workspace::{Workspace, cargo};
-use crate::{provision, tidy, tools};
+use crate::{kubernetes, provision, tidy, tools};
 
 /// Which tests need installs and which need data: the modules of the integration tests.
 const REAL: &str = "(kind(test) & test(/^(real|conformance|clients)::/))";
@@ -47,6 +47,8 @@ impl Options {
 pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<(), String> {
     children::adopt_orphans()?;
     let mut run = Run::new(workspace, options);
+    // Minutes of another compiler's work, beside our own.
+    run.kubernetes = (!options.hermetic).then(|| kubernetes::begin(workspace));
     run.step("tidy", |_| tidy::run(workspace));
     run.step("fmt", |run| run.cargo(&["fmt", "--all", "--check"]));
     run.step("clippy", |run| run.cargo(CLIPPY));
@@ -73,6 +75,8 @@ struct Run<'a> {
     notes: Vec<String>,
     started: Instant,
     real: Option<u64>,
+    /// The Kubernetes API server, while it is made ready.
+    kubernetes: Option<kubernetes::Begun>,
     /// Test runners that were started.
     runs: usize,
 }
@@ -83,7 +87,8 @@ impl<'a> Run<'a> {
         let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
         let id = format!("{}-{since}", std::process::id());
         let (tally, failed, notes) = (Tally::default(), Vec::new(), Vec::new());
-        Self { workspace, options, id, tally, failed, notes, started, real: None, runs: 0 }
+        let (real, kubernetes) = (None, None);
+        Self { workspace, options, id, tally, failed, notes, started, real, kubernetes, runs: 0 }
     }
 
     fn step(&mut self, name: &'static str, step: impl FnOnce(&mut Self) -> Result<(), String>) {
@@ -144,6 +149,16 @@ impl<'a> Run<'a> {
     }
 
     fn real(&mut self) -> Result<(), String> {
+        // Before anything else is installed: two at once would be in each other's way.
+        match self.kubernetes.take().map(kubernetes::Begun::ready) {
+            Some(Ok(Some(built))) => self.notes.push(format!("built for tests: {built}")),
+            Some(Err(why)) => {
+                let told = format!("no Kubernetes API server ({why}): the tests that need it fail");
+                println!("{told}");
+                self.notes.push(told);
+            }
+            Some(Ok(None)) | None => {}
+        }
         let expected = self.real.ok_or("the tests could not be listed")?;
         if expected == 0 {
             self.notes.push("no test needs installs, so nothing was installed".to_owned());

@@ -14,6 +14,7 @@ mod read;
 mod sections;
 mod seven;
 mod tar;
+pub(crate) mod unpack;
 mod zip;
 
 #[cfg(test)]

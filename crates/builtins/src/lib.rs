@@ -17,6 +17,7 @@ mod web;
 mod work;
 mod worker;
 
+pub use archive::unpack::unpack;
 pub use builtin::Builtin;
 pub use cages::Cages;
 pub use code::lint_python::{Installed, Package, RUFF, Ruff, install};

@@ -65,6 +65,8 @@ pub struct Meta {
     pub size: u64,
     /// When its content changed last.
     pub modified: Wall,
+    /// Whether every user of the machine may change it, by its mode; of a link that says nothing.
+    pub open: bool,
 }
 
 /// How a file begins.
@@ -354,7 +356,8 @@ fn meta(stat: &Stat) -> Meta {
     let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
     let modified = Duration::from_secs(seconds) + Duration::from_nanos(stat.st_mtime_nsec);
     let modified = Wall(u64::try_from(modified.as_millis()).unwrap_or(u64::MAX));
-    Meta { kind, size: u64::try_from(stat.st_size).unwrap_or(0), modified }
+    let open = Mode::from_raw_mode(stat.st_mode).contains(Mode::WOTH);
+    Meta { kind, size: u64::try_from(stat.st_size).unwrap_or(0), modified, open }
 }
 
 impl fmt::Debug for Root {

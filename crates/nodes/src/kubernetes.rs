@@ -10,7 +10,7 @@ mod watch;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use guard::egress::{Class, Egress, Origin};
@@ -18,6 +18,7 @@ use tokio::time::sleep;
 use tool::Clock;
 use tool::node::Unresolved;
 
+use crate::news::{Outbox, Word};
 use places::{Place, Places};
 
 /// The label by which spec 4 finds a node.
@@ -48,13 +49,16 @@ pub struct Kubernetes {
     class: Class,
     clock: Arc<dyn Clock>,
     places: Places,
+    /// Who is told that a node is no longer where it was.
+    outbox: OnceLock<Outbox>,
 }
 
 impl Kubernetes {
     /// Dials nothing yet. `egress` must believe the API server's certificate.
     pub fn new(settings: KubernetesSettings, egress: Egress, clock: Arc<dyn Clock>) -> Self {
         let class = Class::Operator { origin: settings.api.clone() };
-        Self { settings, egress, class, clock, places: Places::default() }
+        let (places, outbox) = (Places::default(), OnceLock::new());
+        Self { settings, egress, class, clock, places, outbox }
     }
 
     /// Lists, and follows from there on, for ever.
@@ -107,6 +111,11 @@ impl Kubernetes {
             Place::Unread => {
                 return Err(unusable("Kubernetes has not answered yet".to_owned()));
             }
+            Place::Doubted => {
+                return Err(unusable(
+                    "another server saw it move, and Kubernetes does not answer here".to_owned(),
+                ));
+            }
             Place::Nowhere => return Err(Unresolved::Unknown(node.to_owned())),
             Place::Several => {
                 return Err(unusable(format!(
@@ -121,6 +130,26 @@ impl Kubernetes {
         let scheme = if self.settings.https { "https" } else { "http" };
         let at = std::net::SocketAddr::new(address, self.settings.port);
         Ok(format!("{scheme}://{at}"))
+    }
+
+    /// From here on this one is told where nodes no longer are; the first time alone.
+    pub(crate) fn tell_to(&self, outbox: Outbox) {
+        drop(self.outbox.set(outbox));
+    }
+
+    /// Another server saw a node move. Who hears Kubernetes itself needs nobody's word; who remembers it only
+    /// forgets where that node was.
+    pub(crate) fn moved(&self, label: &str) {
+        self.places.doubt(label);
+    }
+
+    /// Takes a node as it is now, or that it is gone, and tells whose place that takes away.
+    fn settle(&self, taken: Vec<String>) {
+        if let Some(outbox) = self.outbox.get() {
+            for label in taken {
+                outbox.tell(|| Word::Moved(label));
+            }
+        }
     }
 
     /// Why what is known is only remembered, where it is.

@@ -13,6 +13,7 @@ mod keep;
 mod kubernetes;
 mod line;
 mod mongo;
+mod news;
 mod placed;
 mod registry;
 mod source;

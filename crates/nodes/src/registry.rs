@@ -20,10 +20,11 @@ use tool::node::{
     Beat, Certified, NodeFault, NodeState, NodeTool, Nodes, Speaks, Stale, Unresolved,
 };
 use tool::store::Expect;
-use tool::{Boxed, Clock, Json, Limits, Store, StoreError, ToolName};
+use tool::{Boxed, Bus, Clock, Json, Limits, Store, StoreError, ToolName};
 
 use crate::addresses::endpoint;
 use crate::keep::{Alone, Keep};
+use crate::news::{News, Word};
 use crate::source::{definition, source_name};
 use crate::{Addresses, Authority, AuthorityError, Kubernetes, NodeSource};
 pub(crate) use kept::{Document, PREFIXES, tool_key, tool_of};
@@ -40,7 +41,7 @@ const TRIES: usize = 5;
 /// The registry of nodes' tools.
 #[derive(Debug)]
 pub struct Registry {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     sources: Mutex<HashMap<String, Arc<NodeSource>>>,
     authority: OnceLock<Authority>,
 }
@@ -95,7 +96,19 @@ impl Registry {
     /// Asks this one for the nodes that the operator did not write down; the first time alone. Somebody
     /// must run [`Kubernetes::follow`].
     pub fn find_by(&self, kubernetes: Arc<Kubernetes>) {
+        kubernetes.tell_to(self.shared.outbox.clone());
         drop(self.shared.lines.found.set(kubernetes));
+    }
+
+    /// Tells other servers of this registry over `bus` what happens here; the first time alone. Somebody must
+    /// run [`Registry::follow_news`].
+    pub fn share_news(&self, bus: Arc<dyn Bus>) {
+        let own = uuid::Uuid::new_v4().simple().to_string();
+        if let Some(news) = News::over(bus, &self.shared.outbox, own)
+            && let Ok(mut place) = self.shared.news.try_lock()
+        {
+            *place = Some(news);
+        }
     }
 
     /// Takes calls to nodes over the connections that they make here, for ever: each must show its
@@ -154,6 +167,7 @@ impl Registry {
                 Ok(version) => {
                     tracing::info!(node = tool.node_id, tool = tool.name, "node tool registered");
                     self.shared.took(Kept { id: id.clone(), created, version, tool });
+                    self.shared.outbox.tell(|| Word::Written(key.clone()));
                     return Ok(id);
                 }
                 Err(StoreError::Conflict { .. }) => self.shared.read_again(&key).await?,
@@ -195,6 +209,7 @@ impl Registry {
                 Ok(_) => {
                     tracing::info!(node, tool = name, "node tool removed");
                     self.shared.lost(node, name);
+                    self.shared.outbox.tell(|| Word::Written(key.clone()));
                     return Ok(());
                 }
                 Err(StoreError::Conflict { .. }) => self.shared.read_again(&key).await?,
@@ -268,7 +283,9 @@ impl Nodes for Registry {
         if !by.is_for(node) {
             return Err(NodeFault::Foreign(node.to_owned()));
         }
-        self.shared.beaten(node, beat)
+        self.shared.beaten(node, beat)?;
+        self.shared.outbox.tell(|| Word::Beat(node.to_owned(), beat));
+        Ok(())
     }
 
     fn certify(

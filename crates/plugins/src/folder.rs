@@ -34,6 +34,9 @@ pub enum ContentError {
     /// It is more than a plugin may be.
     #[error("{0}")]
     TooMuch(String),
+    /// Others than its owner decide what is in it.
+    #[error("any user of this machine may change `{0}`; run `chmod o-w` on it")]
+    Open(String),
     /// The copy cannot be made.
     #[error("its copy cannot be made: {0}")]
     Copy(String),
@@ -54,6 +57,8 @@ pub struct Content {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Print {
     files: Vec<(String, u64, u64)>,
+    /// What anybody may change.
+    open: Vec<String>,
     /// Whether a file is so new that another change of it could not be seen.
     pub(crate) fresh: bool,
 }
@@ -68,11 +73,16 @@ fn ignored(name: &str) -> bool {
 struct Walk {
     files: Vec<(String, u64, u64)>,
     left_out: Vec<String>,
+    /// What anybody may change, the folder itself as an empty name.
+    open: Vec<String>,
 }
 
 impl Walk {
     fn of(root: &Root) -> Result<Self, ContentError> {
-        let mut walk = Self { files: Vec::new(), left_out: Vec::new() };
+        let mut walk = Self { files: Vec::new(), left_out: Vec::new(), open: Vec::new() };
+        if root.stat("")?.open {
+            walk.open.push(String::new());
+        }
         walk.go(root, "", 0)?;
         Ok(walk)
     }
@@ -88,6 +98,9 @@ impl Walk {
                 continue;
             }
             let path = if at.is_empty() { name } else { format!("{at}/{name}") };
+            if entry.meta.open && matches!(entry.meta.kind, Kind::File | Kind::Folder) {
+                self.open.push(path.clone());
+            }
             match entry.meta.kind {
                 Kind::File => {
                     self.files.push((path, entry.meta.size, entry.meta.modified.0));
@@ -108,10 +121,10 @@ impl Print {
     /// Looks, and reads nothing. Blocks.
     pub(crate) fn of(folder: &Path, now: Wall) -> Result<Self, ContentError> {
         let root = Root::open(folder, Access::Read)?;
-        let mut files = Walk::of(&root)?.files;
+        let Walk { mut files, open, .. } = Walk::of(&root)?;
         files.sort_unstable();
         let fresh = files.iter().any(|(_, _, time)| time.saturating_add(FRESH) > now.0);
-        Ok(Self { files, fresh })
+        Ok(Self { files, open, fresh })
     }
 }
 
@@ -119,10 +132,14 @@ impl Content {
     /// Reads all of `folder`. Blocks.
     ///
     /// # Errors
-    /// [`ContentError`] where it cannot be read whole.
+    /// [`ContentError`] where it cannot be read whole, or anybody may change it.
     pub fn read(folder: &Path) -> Result<Self, ContentError> {
         let root = Root::open(folder, Access::Read)?;
         let walk = Walk::of(&root)?;
+        if let Some(path) = walk.open.first() {
+            let path = if path.is_empty() { folder.to_owned() } else { folder.join(path) };
+            return Err(ContentError::Open(path.display().to_string()));
+        }
         let mut room = MOST_BYTES;
         let mut files = BTreeMap::new();
         for (path, _, _) in walk.files {
@@ -315,6 +332,42 @@ mod tests {
         big.set_len(MOST_BYTES as u64).unwrap();
         let error = Content::read(folder.path()).unwrap_err().to_string();
         assert_eq!(error, "the folder has more than 33554432 bytes");
+    }
+
+    #[test]
+    fn a_folder_that_anybody_may_change_is_refused() {
+        let folder = folder();
+        let at = |path: &str| match path {
+            "" => folder.path().to_owned(),
+            path => folder.path().join(path),
+        };
+        let mode = |path: &str, mode| {
+            fs::set_permissions(at(path), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let now = Wall(u64::MAX);
+        for (path, bad, good) in [
+            ("", 0o777, 0o755),
+            // The sticky bit keeps others' files, and lets anybody add some.
+            ("", 0o1777, 0o700),
+            ("sub", 0o757, 0o775),
+            ("sub/a.py", 0o666, 0o664),
+            (MANIFEST, 0o602, 0o600),
+        ] {
+            mode(path, bad);
+            let seen = Print::of(folder.path(), now).unwrap();
+            let told = Content::read(folder.path()).unwrap_err().to_string();
+            let named = at(path).display().to_string();
+            let fix =
+                format!("any user of this machine may change `{named}`; run `chmod o-w` on it");
+            assert_eq!(told, fix);
+            // The control: what its owner and group alone may change is read, and that it is so now is seen.
+            mode(path, good);
+            assert_ne!(Print::of(folder.path(), now).unwrap(), seen);
+            Content::read(folder.path()).unwrap();
+        }
+        // A link says that anybody may do anything, and is not taken.
+        std::os::unix::fs::symlink("/etc", folder.path().join("link")).unwrap();
+        assert_eq!(Content::read(folder.path()).unwrap().left_out, ["link"]);
     }
 
     #[test]

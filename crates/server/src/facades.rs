@@ -1,8 +1,10 @@
 //! The routes of other systems, in their shapes. They translate to the gateway and back; what they
 //! decide on is nothing.
 
+mod catalogue;
 mod cluster;
 mod modules;
+mod refusal;
 
 use axum::extract::Request;
 use axum::http::header::AUTHORIZATION;
@@ -10,7 +12,7 @@ use axum::http::header::AUTHORIZATION;
 use crate::error::ApiError;
 use crate::rest::route::Route;
 
-pub(crate) use cluster::speaks;
+pub(crate) use cluster::{registration, speaks};
 
 /// Routes that need no key.
 pub(crate) fn open() -> Vec<Route> {
@@ -19,7 +21,8 @@ pub(crate) fn open() -> Vec<Route> {
 
 /// All others.
 pub(crate) fn keyed() -> Vec<Route> {
-    modules::keyed().into_iter().chain(cluster::keyed()).collect()
+    let parts = [modules::keyed(), cluster::keyed(), catalogue::keyed()];
+    parts.into_iter().flatten().collect()
 }
 
 /// On these routes a refusal has spec 0's words beside ours.

@@ -49,6 +49,11 @@ pub(crate) fn keyed_routes(doors: &Doors) -> Router {
     mount(keyed(), doors)
 }
 
+/// The routes by which a node registers and says that it lives.
+pub(crate) fn registration(doors: &Doors) -> Router {
+    mount(facades::registration().into_iter().chain([nodes::heartbeat()]).collect(), doors)
+}
+
 fn open() -> Vec<route::Route> {
     let parts = [health::open(), well_known::open(), approvals::open(), facades::open()];
     parts.into_iter().flatten().collect()

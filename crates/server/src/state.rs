@@ -52,6 +52,8 @@ pub struct Parts {
     pub programs: Option<Arc<dyn crate::Programs>>,
     /// The registry of nodes' tools, where there is one.
     pub nodes: Option<Arc<dyn tool::node::Nodes>>,
+    /// The catalogue of tools, where there is one.
+    pub catalogue: Option<Arc<dyn tool::catalogue::Catalogue>>,
     /// The plugins, where there are any.
     pub plugins: Option<Arc<dyn tool::plugin::Plugins>>,
     /// The installation's secret: keys for what clients carry for us are derived from it.

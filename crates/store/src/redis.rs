@@ -4,6 +4,8 @@
 //! come, the connection is dropped and none is tried for a second, so that a Redis that hangs costs
 //! its callers next to nothing and one that came back is used at once.
 
+mod bus;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -5,6 +5,7 @@
 
 pub mod artefact;
 pub mod call;
+pub mod catalogue;
 pub mod clock;
 pub mod code;
 pub mod executor;
@@ -35,7 +36,7 @@ pub use name::{NameError, Org, SourceName, ToolKey, ToolName};
 pub use outcome::{Body, Outcome};
 pub use secret::Secret;
 pub use source::{Listing, Offer, Problem, Revision, Source, SourceError, Trust};
-pub use store::{Cache, Store, StoreError, Version, Versioned};
+pub use store::{Bus, Cache, Store, StoreError, Version, Versioned};
 pub use traits::{Effect, Effects, Level, Safety, Scope, Traits};
 
 use std::pin::Pin;

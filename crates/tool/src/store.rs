@@ -98,6 +98,34 @@ pub trait Cache: Send + Sync + fmt::Debug {
     ) -> Boxed<'a, Result<(), StoreError>>;
 }
 
+/// Short words from one server to the others. One may be lost, and others may write there too: whoever hears
+/// a word must be able to do without it, and must not believe it unseen.
+pub trait Bus: Send + Sync + fmt::Debug {
+    /// Tells a word of at most [`MOST_WORD`] bytes on a channel.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], soon.
+    fn tell<'a>(&'a self, channel: &'a str, word: Bytes) -> Boxed<'a, Result<(), StoreError>>;
+
+    /// Hears what is told on a channel from here on, one's own words too.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], soon.
+    fn hear<'a>(&'a self, channel: &'a str) -> Boxed<'a, Result<Box<dyn Hearing>, StoreError>>;
+}
+
+/// Bytes of a word.
+pub const MOST_WORD: usize = 4 << 10;
+
+/// Words as they come.
+pub trait Hearing: Send {
+    /// Some words, in their order; none where a while has passed without any.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: words may have been missed.
+    fn next(&mut self) -> Boxed<'_, Result<Vec<Bytes>, StoreError>>;
+}
+
 /// The store did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {

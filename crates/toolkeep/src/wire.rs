@@ -247,6 +247,7 @@ async fn assemble(
         notices: held::notices(config),
         nodes: Some(workshop.cluster.registry()),
         programs: Some(programs::door(&workshop.programs)),
+        catalogue: Some(places::catalogue(start, &store).await?),
         plugins: Some(Arc::clone(&workshop.plugged) as Arc<dyn tool::plugin::Plugins>),
         secret: mac_key,
     });
@@ -267,7 +268,8 @@ async fn ways(
     let at = (Arc::clone(&store), Arc::clone(&clock));
     let authority =
         cluster::authority(keys, start.config.nodes.authority_file.as_deref(), &clock).await;
-    let cluster = Cluster::open(&start.config.nodes, at, (&egress, authority)).await?;
+    let said = (&start.config.nodes, start.config.redis.as_ref());
+    let cluster = Cluster::open(said, at, (&egress, authority)).await?;
     let data = start.held.data();
     let plugged =
         Plugged::open(&start.config, (data.path(), launcher()), (&egress, &clock)).await?;

@@ -16,6 +16,7 @@ from typing import Any, Dict, Iterator, Optional, Tuple
 import grpc
 
 from . import calls
+from .dial import Dialled
 from .proto import node_pb2, node_pb2_grpc, rpc_service_pb2, rpc_service_pb2_grpc
 from .registration import Registration
 from .tools import ToolSet, registry
@@ -137,6 +138,7 @@ class Node:
         insecure: Optional[bool] = None,
         tls: Optional[str] = None,
         socket: Optional[str] = None,
+        connect: Optional[str] = None,
     ) -> None:
         tools = registry if tools is None else tools
         setting = os.environ.get
@@ -144,10 +146,17 @@ class Node:
         insecure = setting("TOOLKEEP_NODE_INSECURE") == "1" if insecure is None else insecure
         tls = tls or setting("TOOLKEEP_NODE_TLS")
         socket = socket or setting("TOOLKEEP_NODE_SOCKET")
+        connect = connect or setting("TOOLKEEP_NODE_CONNECT")
+        if connect and (socket or not tls):
+            raise ValueError(
+                "a node that connects shows its certificate and has no socket of its own: name the "
+                "folder of `toolkeep node join` as tls (TOOLKEEP_NODE_TLS)"
+            )
         if not tls and not socket:
             _check_host(host, insecure)
         named = next((tool.node_id for tool in tools.all() if tool.node_id), "")
         self.node_id = node_id or setting("TOOLKEEP_NODE_ID") or named
+        self._dialled = Dialled(connect, self.node_id) if connect else None
         executor = Executor(tools, self.node_id)
         self._beside = Beside(executor, tools, self.node_id, max_workers)
         self._server = grpc.server(
@@ -166,7 +175,11 @@ class Node:
         self._health = _add_health(self._server)
         bracketed = f"[{host}]" if ":" in host else host
         address = f"{bracketed}:{port}"
-        if socket:
+        if self._dialled is not None:
+            # The server asks for the certificate over the connection that was made to it.
+            self.port = 0
+            self._server.add_secure_port(f"unix:{self._dialled.inner}", _shown(tls))
+        elif socket:
             # For a forwarder on this machine: who may open the file calls the tools.
             self.port = 0
             self._server.add_insecure_port(f"unix:{socket}")
@@ -185,7 +198,10 @@ class Node:
     def start(self) -> "Node":
         """Listens, then registers; returns once each tool was tried once."""
         self._server.start()
-        log.info("node %s listens on port %d", self.node_id or "without an id", self.port)
+        if self._dialled is None:
+            log.info("node %s listens on port %d", self.node_id or "without an id", self.port)
+        else:
+            self._dialled.start()
         if self.registration is None:
             log.warning("ORG_SYSTEM_TOOLS_REGISTRY_URL is not set: no tool is registered")
         else:
@@ -200,6 +216,8 @@ class Node:
         if self.registration is not None:
             self.registration.stop()
         self._server.stop(grace).wait()
+        if self._dialled is not None:
+            self._dialled.stop()
         self._stopped.set()
 
     def wait(self) -> None:

@@ -30,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("nodes", &["tool", "guard", "proto"]),
     ("sdk", &["tool", "guard", "proto", "sdk-macros"]),
     ("sdk-macros", &[]),
+    ("packages", &["tool", "guard", "builtins"]),
     ("plugins", &["tool", "guard"]),
     ("upstreams", &["tool", "guard", "builtins", "mcp"]),
     ("intake", &["tool", "catalog", "policy"]),

@@ -1,6 +1,6 @@
 //! What Kubernetes said, in memory.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +18,8 @@ pub(super) enum Place {
     Unread,
     /// None carries the label.
     Nowhere,
+    /// Another server saw it move, and what is known here is only remembered.
+    Doubted,
     /// More than one does: a label proves nothing, and one of them may be false.
     Several,
     /// It carries no address.
@@ -34,6 +36,8 @@ struct State {
     nodes: HashMap<String, (String, Option<IpAddr>)>,
     by_label: HashMap<String, Vec<String>>,
     read: bool,
+    /// Labels whose places count no more.
+    doubted: HashSet<String>,
     /// Since when it is away, and why.
     away: Option<(Mono, String)>,
 }
@@ -47,6 +51,7 @@ impl Places {
         let state = self.lock();
         let place = match state.by_label.get(node).map(Vec::as_slice) {
             _ if !state.read => Place::Unread,
+            _ if state.doubted.contains(node) => Place::Doubted,
             None | Some([]) => Place::Nowhere,
             Some([one]) => match state.nodes.get(one) {
                 Some((_, Some(address))) => Place::At(*address),
@@ -66,17 +71,36 @@ impl Places {
         *self.lock() = state;
     }
 
-    pub(super) fn put(&self, node: Node) {
-        self.lock().put(node);
+    /// Answers the labels that are no longer where they were.
+    pub(super) fn put(&self, node: Node) -> Vec<String> {
+        let mut state = self.lock();
+        let old = state.nodes.get(&node.metadata.name).cloned();
+        let name = node.metadata.name.clone();
+        state.put(node);
+        let same = old.as_ref() == state.nodes.get(&name);
+        let label = |it: &(String, Option<IpAddr>)| it.0.clone();
+        let now = state.nodes.get(&name).filter(|_| !same).map(label);
+        let old = old.filter(|_| !same).map(|it| it.0);
+        // A label that is new to this one may be another's too.
+        old.into_iter().chain(now).collect::<HashSet<_>>().into_iter().collect()
     }
 
-    pub(super) fn remove(&self, name: &str) {
-        self.lock().remove(name);
+    /// As [`Places::put`].
+    pub(super) fn remove(&self, name: &str) -> Vec<String> {
+        self.lock().remove(name).into_iter().collect()
     }
 
-    /// It is there.
+    /// It is there, and what it says is followed again: nothing of it was missed.
     pub(super) fn heard(&self) {
         self.lock().away = None;
+    }
+
+    /// Where what is known of a label is only remembered, it counts no more.
+    pub(super) fn doubt(&self, label: &str) {
+        let mut state = self.lock();
+        if state.away.is_some() && state.by_label.contains_key(label) {
+            state.doubted.insert(label.to_owned());
+        }
     }
 
     pub(super) fn lost(&self, why: String, now: Mono) {
@@ -91,18 +115,19 @@ impl Places {
 }
 
 impl State {
-    fn remove(&mut self, name: &str) {
-        let Some((label, _)) = self.nodes.remove(name) else { return };
+    fn remove(&mut self, name: &str) -> Option<String> {
+        let (label, _) = self.nodes.remove(name)?;
         if let Some(names) = self.by_label.get_mut(&label) {
             names.retain(|other| other != name);
             if names.is_empty() {
                 self.by_label.remove(&label);
             }
         }
+        Some(label)
     }
 
     fn put(&mut self, node: Node) {
-        self.remove(&node.metadata.name);
+        drop(self.remove(&node.metadata.name));
         let address = node.internal_ip();
         let Some(label) = node.label() else { return };
         if self.nodes.len() >= MOST {
@@ -168,6 +193,34 @@ mod tests {
         assert_eq!(places.of("a").0, Place::Several);
         places.remove("evil");
         assert_eq!(places.of("a").0, Place::At("10.0.0.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_label_is_doubted_only_where_it_is_remembered_and_until_all_is_read_anew() {
+        let places = Places::default();
+        let at_1 = Place::At("10.0.0.1".parse().unwrap());
+        places.all(vec![at("k1", "a", "10.0.0.1")]);
+        places.doubt("a");
+        assert_eq!(places.of("a").0, at_1, "who hears Kubernetes needs nobody's word");
+        places.lost("away".to_owned(), Mono(std::time::Duration::from_secs(1)));
+        places.doubt("b");
+        places.doubt("a");
+        assert_eq!((places.of("a").0, places.of("b").0), (Place::Doubted, Place::Nowhere));
+        places.all(vec![at("k1", "a", "10.0.0.1")]);
+        places.heard();
+        assert_eq!(places.of("a").0, at_1);
+    }
+
+    #[test]
+    fn what_moved_is_named() {
+        let places = Places::default();
+        assert_eq!(places.put(at("k1", "a", "10.0.0.1")), ["a"]);
+        assert_eq!(places.put(at("k1", "a", "10.0.0.1")), [""; 0]);
+        assert_eq!(places.put(at("k1", "a", "10.0.0.2")), ["a"]);
+        let mut both = places.put(at("k1", "b", "10.0.0.2"));
+        both.sort();
+        assert_eq!(both, ["a", "b"]);
+        assert_eq!((places.remove("k1"), places.remove("k1")), (vec!["b".to_owned()], vec![]));
     }
 
     #[test]

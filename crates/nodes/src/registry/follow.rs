@@ -76,7 +76,7 @@ impl Shared {
 
     /// Reads one key anew, because somebody else wrote it. Of those who want that at once one reads, and
     /// all have what it read.
-    pub(super) async fn read_again(&self, key: &str) -> Result<(), NodeFault> {
+    pub(crate) async fn read_again(&self, key: &str) -> Result<(), NodeFault> {
         loop {
             let mut others = match self.reading.enter(key) {
                 Turn::Own(own) => {

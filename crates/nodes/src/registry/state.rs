@@ -14,6 +14,7 @@ use super::kept::{Document, Kept, NODE, NodeRecord, OWNER, OwnerRecord, tool_of}
 use super::{MOST_NODES, MOST_TOOLS};
 use crate::keep::Keep;
 use crate::line::Lines;
+use crate::news::{self, News, Outbox};
 
 /// A node that says every five seconds that it lives is late after so long.
 const LATE: Duration = Duration::from_secs(20);
@@ -26,6 +27,10 @@ pub(crate) struct Shared {
     pub(crate) lines: Lines,
     state: Mutex<State>,
     pub(super) reading: Reading,
+    /// What other servers are told.
+    pub(crate) outbox: Outbox,
+    /// The other servers, until somebody follows them.
+    pub(crate) news: tokio::sync::Mutex<Option<News>>,
     /// Counts the nodes that came.
     pub(super) set: watch::Sender<u64>,
 }
@@ -61,7 +66,9 @@ struct Node {
 impl Shared {
     pub(super) fn new(keep: Arc<dyn Keep>, egress: Egress, clock: Arc<dyn Clock>) -> Self {
         let (state, set) = (Mutex::default(), watch::Sender::new(0));
-        Self { keep, clock, lines: Lines::new(egress), state, reading: Reading::default(), set }
+        let (lines, reading) = (Lines::new(egress), Reading::default());
+        let (outbox, news) = (Outbox::default(), tokio::sync::Mutex::default());
+        Self { keep, clock, lines, state, reading, outbox, news, set }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -77,6 +84,9 @@ impl Shared {
         row: Option<&Versioned>,
         holds: impl Fn(Option<Version>) -> bool,
     ) {
+        if key == news::KEY {
+            return;
+        }
         let read = row.map(|row| read(row).ok_or(&row.key)).transpose();
         let read = match read {
             Ok(read) => read,
@@ -278,7 +288,7 @@ impl Shared {
         std::future::pending().await
     }
 
-    pub(super) fn beaten(&self, node: &str, beat: Beat) -> Result<(), NodeFault> {
+    pub(crate) fn beaten(&self, node: &str, beat: Beat) -> Result<(), NodeFault> {
         let (wall, mono) = (self.clock.wall(), self.clock.mono());
         let mut state = self.lock();
         let node = state.nodes.get_mut(node).filter(|node| !node.tools.is_empty());

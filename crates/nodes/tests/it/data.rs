@@ -36,9 +36,15 @@ const ELSEWHERE: [(&str, &str); 9] = [
         "module answers for another tool_name",
         "upstreams: an_answer_that_names_another_tool_is_the_answer_to_what_was_asked",
     ),
-    ("plugin manifest names module outside its folder", "plugins"),
-    ("plugin hash changed since approval", "plugins"),
-    ("plugin world-writable", "plugins"),
+    (
+        "plugin manifest names module outside its folder",
+        "plugins: a_module_is_a_file_of_the_folder_s12",
+    ),
+    (
+        "plugin hash changed since approval",
+        "toolkeep: a_changed_folder_waits_for_a_look_where_plugins_are_not_trusted",
+    ),
+    ("plugin world-writable", "plugins: a_folder_that_anybody_may_change_is_refused"),
     ("MCP server same name twice", "toolkeep: of_two_sources_with_one_name_the_first_stays"),
     (
         "stdio MCP command changed in config by API (needs owner)",

@@ -4,9 +4,9 @@
 //! Of every call there is one outcome; no effect is there twice, none at a node that was not meant; and
 //! only calls of the node that something happened to fail.
 
-mod machine;
+pub(crate) mod machine;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,15 +28,15 @@ use crate::support::{Heard, Node, call, has, offered, registry, run};
 use machine::{Effects, Machine, port_at};
 
 /// The nodes, by where they are.
-const NODES: [(&str, [u8; 4]); 3] =
+pub(crate) const NODES: [(&str, [u8; 4]); 3] =
     [("n1", [127, 0, 0, 41]), ("n2", [127, 0, 0, 42]), ("n3", [127, 0, 0, 43])];
 const CALLERS: u64 = 16;
 /// After a fault is over its node is called again within this.
-const RECOVERY: Duration = Duration::from_secs(5);
+pub(crate) const RECOVERY: Duration = Duration::from_secs(5);
 
 /// The machine's own time.
 #[derive(Debug)]
-pub(super) struct Real(Instant);
+pub(crate) struct Real(Instant);
 
 impl Default for Real {
     fn default() -> Self {
@@ -56,10 +56,13 @@ impl tool::Clock for Real {
 }
 
 /// When something was wrong with a node.
-type Wrong = Arc<Mutex<Vec<(usize, Instant, Option<Instant>)>>>;
+pub(crate) type Wrong = Vec<(usize, Instant, Option<Instant>)>;
+
+/// The tool, and what runs it on all three.
+pub(crate) type Work = (Arc<tool::Tool>, Arc<dyn Executor>);
 
 /// One call, and what came of it.
-struct Ended {
+pub(crate) struct Ended {
     number: u64,
     pinned: Option<usize>,
     began: Instant,
@@ -75,11 +78,11 @@ struct World {
     effects: Effects,
     machines: Vec<Option<Machine>>,
     port: u16,
-    wrong: Wrong,
+    wrong: Arc<Mutex<Wrong>>,
     _follows: JoinSet<()>,
 }
 
-fn at(node: usize, port: u16) -> SocketAddr {
+pub(crate) fn at(node: usize, port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::from(NODES[node].1), port)
 }
 
@@ -110,18 +113,8 @@ impl World {
             api.put(id, Some(id), Some(&IpAddr::from(*ip).to_string()));
             has(&registry, id, &["work"]).await;
         }
-        let (registry, wrong) = (Arc::new(registry), Wrong::default());
+        let (registry, wrong) = (Arc::new(registry), Arc::default());
         Self { registry, api, authority, effects, machines, port, wrong, _follows: follows }
-    }
-
-    /// The tool, on all three.
-    async fn work(&self) -> (Arc<tool::Tool>, Arc<dyn Executor>) {
-        let (tool, first) = offered(&self.registry, 0, "work").await;
-        let mut others = Vec::new();
-        for node in 1..NODES.len() {
-            others.push(offered(&self.registry, node, "work").await.1);
-        }
-        (tool, first.beside(&others).unwrap())
     }
 
     async fn start(&mut self, node: usize) {
@@ -168,12 +161,44 @@ impl World {
     }
 }
 
+/// The tool, on all three.
+pub(crate) async fn work(registry: &Registry) -> Work {
+    let (tool, first) = offered(registry, 0, "work").await;
+    let mut others = Vec::new();
+    for node in 1..NODES.len() {
+        others.push(offered(registry, node, "work").await.1);
+    }
+    (tool, first.beside(&others).unwrap())
+}
+
+/// Callers of it, for as long as `goes_on` with the number of the next call.
+pub(crate) fn callers(
+    work: &Work,
+    next: &Arc<AtomicU64>,
+    goes_on: impl Fn(u64) -> bool + Clone + Send + 'static,
+) -> JoinSet<Vec<Ended>> {
+    let mut callers = JoinSet::new();
+    for each in 0..CALLERS {
+        let (work, next, goes_on) = (work.clone(), Arc::clone(next), goes_on.clone());
+        callers.spawn(async move {
+            let mut all = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::SeqCst);
+                if !goes_on(number) {
+                    return all;
+                }
+                // One in four is for a node that it names.
+                let pinned =
+                    ((number + each) % 4 == 0).then(|| usize::try_from(number / 4 % 3).unwrap());
+                all.push(one(&work, number, pinned).await);
+            }
+        });
+    }
+    callers
+}
+
 /// A node that a call is meant for, or none.
-async fn one(
-    (tool, work): &(Arc<tool::Tool>, Arc<dyn Executor>),
-    number: u64,
-    pinned: Option<usize>,
-) -> Ended {
+async fn one((tool, work): &Work, number: u64, pinned: Option<usize>) -> Ended {
     let caller = caller();
     let meta = pinned.map(|node| Json::of(&json!({ PIN: NODES[node].0 })));
     let ctx = tool::Context { meta: meta.as_ref(), ..context(&caller) };
@@ -189,11 +214,7 @@ async fn one(
 }
 
 /// Until a call for that node is answered by it.
-async fn well(
-    work: &(Arc<tool::Tool>, Arc<dyn Executor>),
-    next: &AtomicU64,
-    node: usize,
-) -> (Duration, Vec<Ended>) {
+pub(crate) async fn well(work: &Work, next: &AtomicU64, node: usize) -> (Duration, Vec<Ended>) {
     let (since, mut all) = (Instant::now(), Vec::new());
     loop {
         let ended = one(work, next.fetch_add(1, Ordering::SeqCst), Some(node)).await;
@@ -207,14 +228,14 @@ async fn well(
     }
 }
 
-fn calls() -> u64 {
+pub(crate) fn calls() -> u64 {
     if std::env::var_os("TOOLKEEP_DEEP").is_some() { 100_000 } else { 20_000 }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_nodes_come_and_go_every_call_has_one_outcome_and_no_effect_is_twice_or_elsewhere() {
     let mut world = World::new().await;
-    let work = world.work().await;
+    let work = work(&world.registry).await;
     let next = Arc::new(AtomicU64::new(0));
     let mut all = Vec::new();
     for node in 0..NODES.len() {
@@ -228,23 +249,7 @@ async fn while_nodes_come_and_go_every_call_has_one_outcome_and_no_effect_is_twi
         .unwrap()
         .extend((0..NODES.len()).map(|node| (node, begun - RECOVERY, Some(begun))));
     let most = calls();
-    let mut callers = JoinSet::new();
-    for each in 0..CALLERS {
-        let (work, next) = (work.clone(), Arc::clone(&next));
-        callers.spawn(async move {
-            let mut all = Vec::new();
-            loop {
-                let number = next.fetch_add(1, Ordering::SeqCst);
-                if number >= most {
-                    return all;
-                }
-                // One in four is for a node that it names.
-                let pinned =
-                    ((number + each) % 4 == 0).then(|| usize::try_from(number / 4 % 3).unwrap());
-                all.push(one(&work, number, pinned).await);
-            }
-        });
-    }
+    let mut callers = callers(&work, &next, move |number| number < most);
     let mut table: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
     let kinds = ["killed", "cut off", "relabelled", "its address another's", "API server away"];
     let mut turn = 0;
@@ -264,9 +269,14 @@ async fn while_nodes_come_and_go_every_call_has_one_outcome_and_no_effect_is_twi
         all.extend(each.unwrap());
     }
     assert!(turn >= kinds.len(), "every fault was there: {turn}");
-    judge(&all, &world);
+    judge(&all, &world.effects.lock().unwrap(), &world.wrong.lock().unwrap());
+    print(table);
+}
+
+/// How long it took after each fault.
+pub(crate) fn print(table: BTreeMap<&str, Vec<Duration>>) {
     println!(
-        "| fault | times | called again after, median | longest |\n| --- | ---: | ---: | ---: |"
+        "| fault | times | good again after, median | longest |\n| --- | ---: | ---: | ---: |"
     );
     for (kind, mut times) in table {
         times.sort_unstable();
@@ -292,9 +302,7 @@ async fn without_certificates_a_call_goes_to_whoever_has_the_address() {
 }
 
 /// What must hold of all calls together.
-fn judge(all: &[Ended], world: &World) {
-    let effects = world.effects.lock().unwrap();
-    let wrong = world.wrong.lock().unwrap();
+pub(crate) fn judge(all: &[Ended], effects: &HashMap<u64, Vec<String>>, wrong: &Wrong) {
     let (mut good, mut failed) = (0, 0);
     for call in all {
         let ran = effects.get(&call.number).map_or(&[][..], Vec::as_slice);

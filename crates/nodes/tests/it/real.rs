@@ -1,3 +1,7 @@
 //! Against servers that were installed: `TOOLKEEP_REAL` names their folder.
 
+mod cluster;
+mod faults;
+mod kubernetes;
 mod mongo;
+mod news;

@@ -3,7 +3,6 @@
 //! Whose tools may be changed is for the registry to say, by what the credential speaks for; whether a
 //! tool may be called is the gateway's. A node's tool that the caller may not call is not there.
 
-mod refusal;
 mod run;
 
 use std::sync::Arc;
@@ -20,14 +19,19 @@ use serde::Serialize;
 use tool::node::{NodeTool, Nodes, Speaks};
 use tool::{CallerType, Json, Org};
 
+use super::refusal::Refusal;
 use crate::rest::body::Body;
 use crate::rest::route::Route;
 use crate::state::Doors;
-use refusal::Refusal;
 
 pub(super) fn keyed() -> Vec<Route> {
+    registration().into_iter().chain(run::routes()).collect()
+}
+
+/// Those by which tools come and go.
+pub(crate) fn registration() -> Vec<Route> {
     let one = "/tools/{node_id}/{name}";
-    let mut routes = vec![
+    vec![
         Route::new("post", "/tools", "Register a node's tool (spec 4)", post(create))
             .body::<Document>()
             .reply::<Created>(),
@@ -36,9 +40,7 @@ pub(super) fn keyed() -> Vec<Route> {
         Route::new("get", one, "A node's tool (spec 4)", get(show)).reply::<Document>(),
         Route::new("put", one, "Change a node's tool (spec 4)", put(update)).reply::<Done>(),
         Route::new("delete", one, "Remove a node's tool (spec 4)", delete(remove)).reply::<Done>(),
-    ];
-    routes.extend(run::routes());
-    routes
+    ]
 }
 
 /// A tool as spec 4 keeps it.

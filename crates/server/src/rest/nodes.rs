@@ -19,10 +19,14 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new("get", "/v1/nodes", "The nodes and how they are", get(list))
             .reply::<NodesReply>(),
-        Route::new("post", "/v1/nodes/{node_id}/heartbeat", "A node's sign of life", post(beat))
-            .body::<BeatBody>()
-            .reply::<BeatReply>(),
+        heartbeat(),
     ]
+}
+
+pub(super) fn heartbeat() -> Route {
+    Route::new("post", "/v1/nodes/{node_id}/heartbeat", "A node's sign of life", post(beat))
+        .body::<BeatBody>()
+        .reply::<BeatReply>()
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod approvals;
 #[cfg(test)]
+mod catalogue;
+#[cfg(test)]
 mod claims;
 #[cfg(test)]
 mod cluster;

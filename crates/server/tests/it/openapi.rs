@@ -55,6 +55,9 @@ fn body(path: &str, definition: &Value) -> Value {
         "/cluster-tools/execute" | "/cluster-tools/resolve" => {
             json!({"tool_name": "x", "input": {}})
         }
+        "/catalogue/create" => json!({"tool_id": "t"}),
+        "/catalogue/query" => json!({"query": {}}),
+        "/catalogue/search/tags" => json!({"tags": []}),
         "/v1/nodes/{node_id}/heartbeat" => json!({"state": "serving"}),
         "/v1/nodes/{node_id}/join" => super::cluster::joining("n1"),
         "/v1/sources/login" => json!({"source": "s", "redirect_uri": "http://127.0.0.1:1/"}),
@@ -111,7 +114,7 @@ impl Things {
         let name = if path.starts_with("/v1/personas") { "p" } else { "notes.append" };
         let path = path.replace("{name}", name).replace("{id}", id.as_str().unwrap());
         let path = path.replace("{subject}", "bob").replace("{module}", "notes");
-        let path = path.replace("{node_id}", "n1");
+        let path = path.replace("{node_id}", "n1").replace("{tool_id}", "t");
         let path = path.replace("{org}", "acme").replace("{source}", "s");
         path.replace("{tool}", "needs.guest")
     }
@@ -123,6 +126,10 @@ fn statuses(method: &str, path: &str) -> &'static [u16] {
     // Spec 4's have statuses of their own: of tools that are made and gone on the way.
     if of_nodes || (path == "/tools" && method == "post") {
         return &[200, 201, 404];
+    }
+    // Of a package that is none, of queries that say nothing, of an entry that is made and gone.
+    if path.starts_with("/catalogue/") {
+        return &[200, 201, 400, 404];
     }
     // There is no tool that runs one here.
     if path == "/v1/programs" && method == "post" {
@@ -138,11 +145,12 @@ async fn every_route_in_the_document_is_there() {
     let dir = tempfile::tempdir().unwrap();
     let artefacts = Some(artefacts(dir.path()));
     let nodes = Some(super::cluster::one_node().await);
+    let (catalogue, _packages) = super::catalogue::made().await;
     let offers = tools::standard();
     let plugins = Some(Arc::new(super::plugins::One::default()) as _);
     let programs = Some(Arc::new(super::programs::One) as _);
     let setup = Setup { offers, patience, trust, artefacts, nodes, ..Setup::default() };
-    let server = Setup { programs, plugins, ..setup };
+    let server = Setup { programs, plugins, catalogue: Some(catalogue), ..setup };
     let server = Server::with(server).await;
     believes(&server, &Signer::new("k1"));
     let (owner, things) = (server.owner().await, Things::of(&server).await);

@@ -55,6 +55,18 @@ pub(super) struct Serve {
     /// own. Only a node that joined gets through, by its certificate.
     #[arg(long, env = "TOOLKEEP_NODE_LISTEN", value_name = "ADDRESS")]
     node_listen: Option<SocketAddr>,
+    /// Let an old node register, which sends no key: an address on loopback, such as 127.0.0.1:8081, for its
+    /// `ORG_SYSTEM_TOOLS_REGISTRY_URL`. Whoever reaches it is the node of `--old-node-key`, and no other.
+    #[arg(
+        long,
+        env = "TOOLKEEP_OLD_NODE_LISTEN",
+        value_name = "ADDRESS",
+        requires = "old_node_key"
+    )]
+    old_node_listen: Option<SocketAddr>,
+    /// The file with the key of that node: one with `nodes:register` and no right over other nodes.
+    #[arg(long, env = "TOOLKEEP_OLD_NODE_KEY", value_name = "FILE", requires = "old_node_listen")]
+    old_node_key: Option<PathBuf>,
     /// Let callers on this machine in without a key, as users with no rights. Only on loopback.
     #[arg(long)]
     open: bool,
@@ -79,6 +91,8 @@ struct Started {
     plain: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nodes: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old_nodes: Option<String>,
     faults: config::Faults,
 }
 
@@ -126,7 +140,8 @@ impl Serve {
 
     /// Where else it listens; in plaintext on this machine alone.
     fn beside(&self) -> Result<Places, Failure> {
-        let mut plaintext = [self.grpc_listen, self.plain_listen].into_iter().flatten();
+        let plaintext = [self.grpc_listen, self.plain_listen, self.old_node_listen];
+        let mut plaintext = plaintext.into_iter().flatten();
         if let Some(address) = plaintext.find(|at| !at.ip().is_loopback()) {
             let message = format!("`{address}` is open to the network, and this is plaintext");
             return Err(Failure::new(Exit::Usage, message).fix("listen on 127.0.0.1"));
@@ -139,8 +154,11 @@ impl Serve {
             read.map(Secret::new)
         };
         let plain = self.plain_listen.zip(self.plain_key.as_ref());
-        let plain = plain.map(|(address, path)| Ok((address, key(path)?))).transpose()?;
-        Ok(Places { grpc: self.grpc_listen, plain, nodes: self.node_listen })
+        let with = |(address, path): (SocketAddr, &PathBuf)| Ok((address, key(path)?));
+        let plain = plain.map(with).transpose()?;
+        let old_nodes = self.old_node_listen.zip(self.old_node_key.as_ref());
+        let old_nodes = old_nodes.map(with).transpose()?;
+        Ok(Places { grpc: self.grpc_listen, plain, nodes: self.node_listen, old_nodes })
     }
 
     fn told(
@@ -165,6 +183,7 @@ impl Serve {
             grpc: running.beside.grpc.map(|address| address.to_string()),
             plain: running.beside.plain.map(|address| address.to_string()),
             nodes: running.beside.nodes.map(|address| address.to_string()),
+            old_nodes: running.beside.old_nodes.map(|address| address.to_string()),
             faults,
         };
         ui.answer(&started, || text(&started, &running.made))
@@ -201,6 +220,9 @@ fn text(started: &Started, made: &[FirstKey]) -> String {
     }
     if let Some(nodes) = &started.nodes {
         let _infallible = write!(text, "\nNodes connect to {nodes}.\n");
+    }
+    if let Some(old) = &started.old_nodes {
+        let _infallible = write!(text, "\nOn {old} whoever comes is the node of --old-node-key.\n");
     }
     if started.open {
         text += "\nWithout a key everyone on this machine is a user: --open.\n";

@@ -31,6 +31,8 @@ pub struct Places {
     pub plain: Option<(SocketAddr, Secret)>,
     /// For nodes that connect.
     pub nodes: Option<SocketAddr>,
+    /// For nodes that register without a key, and the key of the one that they are then. On the loopback.
+    pub old_nodes: Option<(SocketAddr, Secret)>,
 }
 
 /// Where it came to listen.
@@ -42,6 +44,8 @@ pub struct Listening {
     pub plain: Option<SocketAddr>,
     /// See [`Places::nodes`].
     pub nodes: Option<SocketAddr>,
+    /// See [`Places::old_nodes`].
+    pub old_nodes: Option<SocketAddr>,
 }
 
 /// From a key to what its owner may call.

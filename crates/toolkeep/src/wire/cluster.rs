@@ -13,9 +13,10 @@ use nodes::{
 };
 use rustls::pki_types::pem::PemObject as _;
 use server::Keys;
+use store::RedisCache;
 use tokio::net::TcpListener;
 use tool::node::Nodes;
-use tool::{Clock, Source, Store, Trust};
+use tool::{Clock, Secret, Source, Store, Trust};
 
 use crate::cli::failure::Failure;
 use crate::config::{KubernetesConfig, NodesConfig};
@@ -27,10 +28,13 @@ pub(super) struct Cluster {
     trust: Mutex<Trust>,
 }
 
+/// What of the configuration says where the registry is and who hears of it.
+pub(super) type Said<'a> = (&'a NodesConfig, Option<&'a Secret>);
+
 impl Cluster {
     /// Reads what is kept.
     pub(super) async fn open(
-        config: &NodesConfig,
+        (config, redis): Said<'_>,
         (store, clock): (Arc<dyn Store>, Arc<dyn Clock>),
         (egress, authority): (&Egress, Option<Authority>),
     ) -> Result<Arc<Self>, Failure> {
@@ -50,6 +54,13 @@ impl Cluster {
             }
         };
         let registry = Arc::new(registry);
+        if let Some(bus) = redis.filter(|_| config.mongodb.is_some()).and_then(|url| {
+            // Without it all works; servers only hear of each other later.
+            let told = |error: &tool::StoreError| tracing::warn!("{error}");
+            RedisCache::new(url, egress.apart(), Arc::clone(&found)).inspect_err(told).ok()
+        }) {
+            registry.share_news(Arc::new(bus));
+        }
         if let Some(authority) = authority {
             registry.set_authority(authority).map_err(super::fault(WHAT))?;
         }
@@ -107,7 +118,8 @@ impl Cluster {
                 kubernetes.follow().await;
             }
         };
-        tokio::join!(self.registry.follow(), self.add_to(intake), finds);
+        let registry = &self.registry;
+        tokio::join!(registry.follow(), registry.follow_news(), self.add_to(intake), finds);
     }
 
     async fn add_to(&self, intake: &Intake) {

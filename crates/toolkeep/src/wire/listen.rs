@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use intake::Intake;
-use server::Doors;
+use server::{Doors, Workers};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tool::Secret;
@@ -54,20 +54,20 @@ pub(super) struct Beside {
     grpc: Option<TcpListener>,
     plain: Option<(TcpListener, Secret)>,
     nodes: Option<TcpListener>,
+    old_nodes: Option<(TcpListener, Secret)>,
 }
 
 impl Beside {
     pub(super) async fn bind(places: &Places) -> Result<Self, Failure> {
         let grpc = bind(places.grpc, "--grpc-listen").await?;
         let nodes = bind(places.nodes, "--node-listen").await?;
-        let plain = match &places.plain {
-            Some((address, key)) => {
-                let listener = bind(Some(*address), "--plain-listen").await?;
-                listener.map(|listener| (listener, key.clone()))
-            }
-            None => None,
+        let keyed = async |place: Option<&(SocketAddr, Secret)>, flag| {
+            let listener = bind(place.map(|(address, _)| *address), flag).await?;
+            Ok::<_, Failure>(listener.zip(place.map(|(_, key)| key.clone())))
         };
-        Ok(Self { grpc, plain, nodes })
+        let plain = keyed(places.plain.as_ref(), "--plain-listen").await?;
+        let old_nodes = keyed(places.old_nodes.as_ref(), "--old-node-listen").await?;
+        Ok(Self { grpc, plain, nodes, old_nodes })
     }
 
     /// Where each of them listens.
@@ -77,6 +77,7 @@ impl Beside {
             grpc: self.grpc.as_ref().and_then(of),
             plain: self.plain.as_ref().and_then(|(listener, _)| of(listener)),
             nodes: self.nodes.as_ref().and_then(of),
+            old_nodes: self.old_nodes.as_ref().and_then(|(listener, _)| of(listener)),
         }
     }
 
@@ -97,7 +98,16 @@ impl Beside {
                 () = stop.cancelled() => {}
             }
         };
-        tokio::join!(grpc, plain, nodes);
+        let old_nodes = async {
+            let Some((listener, key)) = self.old_nodes else { return };
+            match server::old_nodes(doors, &key) {
+                Ok(router) => {
+                    server::listen(listener, router, &Workers::here(), stop.clone()).await;
+                }
+                Err(error) => tracing::error!(error, "no node registers without a key"),
+            }
+        };
+        tokio::join!(grpc, plain, nodes, old_nodes);
     }
 }
 

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use intake::Pins;
 use ledger::signed::RecordKey;
 use ledger::{FileLedger, RealDisk};
+use packages::Packages;
 use store::{ArtefactBounds, FileArtefacts, Sealed};
 use tool::artefact::Artefacts;
+use tool::catalogue::Catalogue;
 use tool::{Clock, Org, Store};
 
 use super::checkpoints::Sealing;
@@ -53,6 +55,16 @@ pub(super) fn pins(
     let sealing = Sealing::new(Arc::clone(ledger), key, places, Arc::clone(clock));
     sealing.set_keep(start.config.keep);
     (at, sealing)
+}
+
+/// The catalogue of tools, whose packages come out into a folder of its own.
+pub(super) async fn catalogue(
+    start: &Start,
+    store: &Arc<dyn Store>,
+) -> Result<Arc<dyn Catalogue>, Failure> {
+    let home = start.held.data().path().join("catalogue");
+    let opened = Packages::open(Arc::clone(store), &home).await;
+    Ok(Arc::new(opened.map_err(fault("the catalogue of tools"))?))
 }
 
 /// Without a place for them, answers that are too large fail, and all else goes on.

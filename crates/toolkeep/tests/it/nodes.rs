@@ -1,7 +1,7 @@
 //! Nodes that joined: a certificate with their id, and nobody else at either end.
 
 mod forwarded;
-mod served;
+pub(crate) mod served;
 
 use std::io;
 use std::net::SocketAddr;

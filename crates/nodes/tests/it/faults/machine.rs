@@ -109,7 +109,7 @@ impl Drop for Machine {
 }
 
 /// Listens there as soon as what was there before is gone.
-async fn bound(at: SocketAddr) -> TcpListener {
+pub(crate) async fn bound(at: SocketAddr) -> TcpListener {
     let since = tokio::time::Instant::now();
     loop {
         let socket = TcpSocket::new_v4().unwrap();
@@ -160,7 +160,7 @@ async fn one_way(
 }
 
 /// A port that is free at all of these addresses.
-pub(super) async fn port_at(all: &[IpAddr]) -> u16 {
+pub(crate) async fn port_at(all: &[IpAddr]) -> u16 {
     'again: loop {
         let first = TcpListener::bind((all[0], 0)).await.unwrap();
         let port = first.local_addr().unwrap().port();

@@ -4,7 +4,6 @@
 #![expect(clippy::disallowed_methods, reason = "a test starts programs and looks at the clock")]
 
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use testkit::clock::FakeClock;
 use tool::node::{NodeFault, NodeTool, Nodes as _};
 use tool::{Secret, Source as _};
 
+use super::cluster::installed;
 use crate::kept::{Any, names, over, over_it, own, tool};
 
 /// A MongoDB of the tests' own, which syncs each write. Killed when dropped.
@@ -26,16 +26,8 @@ pub(crate) struct Mongo {
     child: Child,
 }
 
-fn program() -> PathBuf {
-    let real = std::env::var_os("TOOLKEEP_REAL").expect(
-        "TOOLKEEP_REAL names no folder of installed programs: run `cargo xtask provision`, set what it \
-         prints, and run again; or leave these tests out: `-E 'not test(/^real::/)'`",
-    );
-    PathBuf::from(real).join("venv-mongodb/bin/secantusd-py")
-}
-
 impl Mongo {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let folder = tempfile::tempdir().unwrap();
         let child = serve(port, folder.path());
@@ -46,20 +38,20 @@ impl Mongo {
         format!("mongodb://127.0.0.1:{}/tools_db?directConnection=true", self.port)
     }
 
-    async fn keep(&self) -> Any {
+    pub(crate) async fn keep(&self) -> Any {
         Arc::new(MongoKeep::open(&Secret::new(self.url())).await.unwrap())
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    fn again(&mut self) {
+    pub(crate) fn again(&mut self) {
         self.child = serve(self.port, self.folder.path());
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
@@ -78,7 +70,7 @@ impl Drop for Mongo {
 }
 
 fn serve(port: u16, folder: &std::path::Path) -> Child {
-    let mut command = Command::new(program());
+    let mut command = Command::new(installed("venv-mongodb/bin/secantusd-py"));
     command.args(["--host", "127.0.0.1", "--port", &port.to_string(), "--sync-on-commit"]);
     command.arg("--storage-path").arg(folder.join("data"));
     let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

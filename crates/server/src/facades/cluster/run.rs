@@ -14,8 +14,8 @@ use tool::node::{NodeTool, PIN, PREFIX, Unresolved};
 use tool::outcome::{Answer, Failure};
 use tool::{Code, Json, Limits, Step, Wait};
 
-use super::refusal::Refusal;
 use super::{Asked, object, text};
+use crate::facades::refusal::Refusal;
 use crate::held;
 use crate::rest::body::read;
 use crate::rest::calls::shown;

@@ -53,6 +53,8 @@ pub(crate) struct Setup {
     /// The registry of nodes' tools.
     pub(crate) nodes: Option<Arc<dyn tool::node::Nodes>>,
     pub(crate) programs: Option<Arc<dyn server::Programs>>,
+    /// The catalogue.
+    pub(crate) catalogue: Option<Arc<dyn tool::catalogue::Catalogue>>,
     /// The plugins.
     pub(crate) plugins: Option<Arc<dyn tool::plugin::Plugins>>,
 }
@@ -121,6 +123,7 @@ impl Server {
             notices: setup.notices,
             nodes: setup.nodes,
             programs: setup.programs,
+            catalogue: setup.catalogue,
             plugins: setup.plugins,
             secret: setup.secret.unwrap_or_else(|| Secret::new("key")),
             hosts: setup.hosts,

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Method;
 use proto::tls::greet;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -13,6 +14,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{addresses, identity, joined, once};
 use crate::support::child;
+use crate::support::client::Client;
 use crate::support::home::Home;
 use crate::support::server::{SOON, Server, serve, start_under};
 use crate::support_real::program::Program;
@@ -71,7 +73,7 @@ pub(super) fn address(node: &Program) -> SocketAddr {
 }
 
 /// A server that waits for nodes, and where.
-pub(super) async fn waiting(home: &Home) -> (Server, SocketAddr) {
+pub(crate) async fn waiting(home: &Home) -> (Server, SocketAddr) {
     let with = ["/usr/bin/env", "TOOLKEEP_NODE_LISTEN=127.0.0.1:0"].map(Into::into);
     let server = start_under(home, &with).ready().await.settled().await;
     let said = std::fs::read_to_string(home.log()).unwrap();
@@ -227,11 +229,83 @@ async fn old_clients_come_without_a_key_only_where_that_is_meant_and_as_one_prin
         &["--plain-listen", "127.0.0.1:0"],
         &["--plain-listen", "127.0.0.1:0", "--plain-key", "nowhere.key"],
     ] {
-        let mut serve = toolkeep();
-        serve.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(home.path("other"));
-        let ran = Ran::of(serve.args(words));
-        assert_eq!(ran.code, Some(2), "{words:?}: {}", ran.err);
+        does_not_start(&home, words);
     }
     drop(cli(&server, &["node", "list"]).good());
     assert!(server.stop().await.success());
+}
+
+/// As spec 4's own package does it: without a credential, name before node.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_node_registers_without_a_key_only_where_that_is_meant_and_as_one_node() {
+    let home = Home::new("version: 1\n");
+    let first = serve(&home).await;
+    let made = async |rights: Value| {
+        let body = json!({"subject": "node-old", "rights": rights, "agent": false});
+        let made = first.owner().post("/v1/keys", &body).await;
+        made.body["key"].as_str().unwrap_or_else(|| panic!("{}", made.body)).to_owned()
+    };
+    home.write("node.key", &made(json!(["nodes:register"])).await);
+    home.write("wide.key", &made(json!(["nodes:register", "nodes:write"])).await);
+    assert!(first.stop().await.success());
+    let at = async |key: &str| {
+        let with = [
+            "/usr/bin/env".into(),
+            "TOOLKEEP_OLD_NODE_LISTEN=127.0.0.1:0".into(),
+            format!("TOOLKEEP_OLD_NODE_KEY={}", home.path(key).display()).into(),
+        ];
+        let server = start_under(&home, &with).ready().await.settled().await;
+        let said = std::fs::read_to_string(home.log()).unwrap();
+        let line = said.lines().rev().find(|line| line.contains("--old-node-key"));
+        let address = line.unwrap_or_else(|| panic!("{said}")).split(' ').nth(1).unwrap();
+        (server, Client::open(&format!("http://{address}")))
+    };
+    let (server, old) = at("node.key").await;
+    let tool = |node: &str| json!({"name": "say", "node_id": node, "input_spec": {}, "metadata": {}, "description": ""});
+    for _ in 0..2 {
+        drop(old.try_send(Method::DELETE, "/tools/say/node-old", String::new()).await);
+        assert_eq!(old.post("/tools", &tool("node-old")).await.status, 201);
+    }
+    let known = server.owner().get("/v1/nodes").await.body;
+    assert_eq!(
+        (&known["nodes"][0]["node_id"], &known["nodes"][0]["tools"]),
+        (&json!("node-old"), &json!(1))
+    );
+    // It is that node and no other, and there is nothing else at this door.
+    assert_eq!(old.post("/tools", &tool("node-b")).await.status, 403);
+    for path in
+        ["/v1/tools", "/v1/nodes", "/v1/keys", "/v1/records", "/openapi.json", "/catalogue/tools/x"]
+    {
+        assert_eq!(old.get(path).await.status, 404, "{path}");
+    }
+    for path in ["/cluster-tools/execute", "/execute", "/v1/calls", "/mcp"] {
+        assert_eq!(
+            old.post(path, &json!({"tool_name": "say", "input": {}})).await.status,
+            404,
+            "{path}"
+        );
+    }
+    // The control: the ordinary door lets nobody in without a key.
+    let anyone = Client::open(&server.url);
+    assert_eq!(anyone.post("/tools", &tool("node-old")).await.status, 401);
+    assert!(server.stop().await.success());
+    // A key that is more than a node's opens nothing.
+    let (server, old) = at("wide.key").await;
+    assert_eq!(old.post("/tools", &tool("node-b")).await.status, 403);
+    assert_eq!(old.post("/tools", &tool("node-old")).await.status, 403);
+    assert!(server.stop().await.success());
+    for words in [
+        &["--old-node-listen", "0.0.0.0:0", "--old-node-key", "node.key"][..],
+        &["--old-node-listen", "127.0.0.1:0"],
+        &["--old-node-listen", "127.0.0.1:0", "--old-node-key", "nowhere.key"],
+    ] {
+        does_not_start(&home, words);
+    }
+}
+
+fn does_not_start(home: &Home, words: &[&str]) {
+    let mut serve = toolkeep();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(home.path("other"));
+    let ran = Ran::of(serve.args(words));
+    assert_eq!(ran.code, Some(2), "{words:?}: {}", ran.err);
 }

@@ -1,16 +1,17 @@
 //! Nodes written in Python, with the package in `python/` and nothing else.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::installed::file;
+use crate::nodes::served::waiting;
 use crate::support::client::Client;
 use crate::support::home::Home;
-use crate::support::server::SOON;
+use crate::support::server::{SOON, Server};
 use crate::support_real::program::Program;
 use crate::support_real::{Ran, cli, command, toolkeep};
 
@@ -38,6 +39,16 @@ pub(super) fn node(url: &str, id: &str, key: &str) -> (Program, Value) {
 
 /// The same with the folder of one that joined.
 fn node_with(url: &str, id: &str, key: &str, tls: Option<&Path>) -> (Program, Value) {
+    started(python_node(url, id, key, tls))
+}
+
+fn started(mut python: Command) -> (Program, Value) {
+    let program = Program::start(&mut python);
+    let said = program.json();
+    (program, said)
+}
+
+fn python_node(url: &str, id: &str, key: &str, tls: Option<&Path>) -> Command {
     let mut python = command(file("venv-node/bin/python"));
     python.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/node.py"));
     python.env("PYTHONPATH", package().join("src")).env("PYTHONDONTWRITEBYTECODE", "1");
@@ -46,9 +57,18 @@ fn node_with(url: &str, id: &str, key: &str, tls: Option<&Path>) -> (Program, Va
     if let Some(folder) = tls {
         python.env("TOOLKEEP_NODE_TLS", folder);
     }
-    let program = Program::start(&mut python);
-    let said = program.json();
-    (program, said)
+    python
+}
+
+/// The folder of a node that joined this server, and its key.
+fn joined(server: &Server, home: &Home, id: &str) -> (PathBuf, String) {
+    let invited = cli(server, &["node", "invite", id, "-o", "json"]).json();
+    let folder = home.path(&format!("tls-{id}"));
+    let mut join = toolkeep();
+    join.args(["node", "join", id, "--url", &server.url, "--dir"]).arg(&folder);
+    Ran::of(join.env("TOOLKEEP_KEY", invited["key"].as_str().unwrap())).good();
+    let key = std::fs::read_to_string(folder.join("registry.key")).unwrap();
+    (folder, key.trim().to_owned())
 }
 
 pub(super) async fn key_of(owner: &Client, id: &str) -> String {
@@ -139,13 +159,8 @@ async fn a_python_node_with_anothers_key_registers_nothing() {
 async fn a_python_node_that_joined_is_called_over_tls() {
     let home = Home::new("version: 1\n");
     let server = crate::support::server::serve(&home).await;
-    let invited = cli(&server, &["node", "invite", "node-py", "-o", "json"]).json();
-    let folder = home.path("tls");
-    let mut join = toolkeep();
-    join.args(["node", "join", "node-py", "--url", &server.url, "--dir"]).arg(&folder);
-    Ran::of(join.env("TOOLKEEP_KEY", invited["key"].as_str().unwrap())).good();
-    let key = std::fs::read_to_string(folder.join("registry.key")).unwrap();
-    let (_node, said) = node_with(&server.url, "node-py", key.trim(), Some(&folder));
+    let (folder, key) = joined(&server, &home, "node-py");
+    let (_node, said) = node_with(&server.url, "node-py", &key, Some(&folder));
     assert_eq!(said["failed"], json!({}));
     let at = |scheme: &str| {
         let addresses = format!("node-py: '{scheme}://127.0.0.1:{}'", said["port"]);
@@ -159,6 +174,35 @@ async fn a_python_node_that_joined_is_called_over_tls() {
     home.write("toolkeep.yaml", &at("http"));
     let lost = once(&server.agent(), "/cluster-tools/execute", &call, 502).await;
     assert_eq!(lost["success"], false);
+}
+
+/// It has no port: the server calls it over the connection that it made, and again after it was killed.
+#[tokio::test]
+async fn a_python_node_that_connects_is_called_over_its_own_connection_and_as_nobody_else() {
+    let home = Home::new("version: 1\n");
+    let (server, at) = waiting(&home).await;
+    let connecting = |id: &str, (folder, key): &(PathBuf, String)| {
+        let mut python = python_node(&server.url, id, key, Some(folder));
+        python.env("TOOLKEEP_NODE_CONNECT", at.to_string());
+        started(python)
+    };
+    let own = joined(&server, &home, "node-py");
+    let call = json!({ "tool_name": "reverse_text", "input": { "text": "hello world" } });
+    // One with another's certificate says that it is this node, and is called by nobody.
+    let (foreign, _) = joined(&server, &home, "node-evil");
+    let (evil, said) = connecting("node-py", &(foreign, own.1.clone()));
+    assert_eq!((&said["port"], &said["failed"]), (&json!(0), &json!({})));
+    let lost = once(&server.agent(), "/cluster-tools/execute", &call, 502).await;
+    assert_eq!(lost["success"], false);
+    evil.end();
+    for _ in 0..2 {
+        let (node, said) = connecting("node-py", &own);
+        assert_eq!((&said["port"], &said["failed"]), (&json!(0), &json!({})));
+        let answer = once(&server.agent(), "/cluster-tools/execute", &call, 200).await;
+        assert_eq!(answer["output"], json!({ "result": "dlrow olleh" }));
+        drop(node);
+    }
+    assert!(server.stop().await.success());
 }
 
 /// All of spec 4's layers: a subject, the server, the forwarder, and a runtime in Python on a socket.

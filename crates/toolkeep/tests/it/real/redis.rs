@@ -19,13 +19,13 @@ const KEY: &str = "module_manifest:research";
 const RECOVERY: Duration = Duration::from_secs(5);
 
 /// Debian's Redis, keeping nothing on the disk. Killed when dropped.
-struct Redis {
-    port: String,
+pub(super) struct Redis {
+    pub(super) port: String,
     child: Child,
 }
 
 impl Redis {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let port = port.to_string();
         let redis = Self { child: run(&port), port };
@@ -35,7 +35,7 @@ impl Redis {
         redis
     }
 
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }

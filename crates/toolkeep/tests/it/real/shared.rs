@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::installed::file;
 use super::nodes::{key_of, node, once};
+use super::redis::Redis;
 use crate::support::client::Client;
 use crate::support::home::Home;
 use crate::support::server::{SOON, serve};
@@ -116,4 +117,46 @@ async fn servers_share_a_registry_and_go_on_without_it() {
     until(&other.owner(), "not heard of", |told| told["nodes"][0]["tools"] == 4).await;
     assert!(one.stop().await.success());
     assert!(other.stop().await.success());
+}
+
+/// The control is in the same run: without Redis the other server never hears that the node lives.
+#[tokio::test]
+async fn with_a_redis_servers_tell_each_other_that_a_node_lives_and_without_it_all_goes_on() {
+    let homes = [Home::new("version: 1\n"), Home::new("version: 1\n"), Home::new("version: 1\n")];
+    let (mongo, mut redis) = (Mongo::start(homes[0].path("mongo")), Redis::start());
+    let url = format!("mongodb://127.0.0.1:{}/tools_db?directConnection=true", mongo.port);
+    for (home, told) in homes.iter().zip([true, true, false]) {
+        let mut config = json!({ "version": 1, "nodes": { "mongodb": url } });
+        if told {
+            config["redis"] = json!(format!("redis://127.0.0.1:{}", redis.port));
+        }
+        home.write("toolkeep.yaml", &config.to_string());
+    }
+    let [one, other, alone] =
+        [serve(&homes[0]).await, serve(&homes[1]).await, serve(&homes[2]).await];
+    let tool = json!({ "name": "say", "node_id": "n1", "description": "" });
+    assert_eq!(one.owner().post("/tools", &tool).await.status, 201);
+    let beats = async || {
+        let beat = json!({ "state": "draining" });
+        assert_eq!(one.owner().post("/v1/nodes/n1/heartbeat", &beat).await.status, 200);
+    };
+    let state = async |owner: &Client| owner.get("/v1/nodes").await.body["nodes"][0].clone();
+    let since = Instant::now();
+    while !state(&other.owner()).await.to_string().contains("draining") {
+        assert!(since.elapsed() < SOON, "{}", state(&other.owner()).await);
+        beats().await;
+        sleep(Duration::from_millis(50)).await;
+    }
+    until(&alone.owner(), "not heard of", |told| told["nodes"][0]["tools"] == 1).await;
+    assert!(!state(&alone.owner()).await.to_string().contains("draining"));
+    redis.kill();
+    beats().await;
+    let late = json!({ "name": "late", "node_id": "n1", "description": "" });
+    assert_eq!(one.owner().post("/tools", &late).await.status, 201);
+    for server in [&one, &other, &alone] {
+        until(&server.owner(), "not heard of", |told| told["nodes"][0]["tools"] == 2).await;
+    }
+    for server in [one, other, alone] {
+        assert!(server.stop().await.success());
+    }
 }

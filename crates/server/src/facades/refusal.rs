@@ -1,4 +1,4 @@
-//! What is refused, in spec 4's shape: `{"error": "…"}`.
+//! What is refused, in spec 4's shape: `{"error": "…"}`, with the reason beside it where the text is fixed.
 
 use axum::Json as Reply;
 use axum::http::StatusCode;
@@ -6,21 +6,41 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tool::node::NodeFault;
 
+use crate::error::ApiError;
+use crate::status::status;
+
 /// A status and words.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
     error: String,
+    reason: Option<String>,
 }
 
 impl Refusal {
     pub(super) fn new(status: StatusCode, error: impl Into<String>) -> Self {
-        Self { status, error: error.into() }
+        Self { status, error: error.into(), reason: None }
+    }
+
+    /// Adds why, where the text itself does not say.
+    pub(super) fn reason(mut self, reason: String) -> Self {
+        self.reason = Some(reason);
+        self
+    }
+
+    pub(super) fn into_parts(self) -> (StatusCode, String) {
+        (self.status, self.error)
     }
 
     /// Hidden and unknown are one.
     pub(super) fn no_tool() -> Self {
         Self::new(StatusCode::NOT_FOUND, "Tool not found")
+    }
+}
+
+impl From<ApiError> for Refusal {
+    fn from(error: ApiError) -> Self {
+        Self::new(status(error.code()), error.message())
     }
 }
 
@@ -41,6 +61,10 @@ impl From<NodeFault> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        (self.status, Reply(json!({ "error": self.error }))).into_response()
+        let mut told = json!({ "error": self.error });
+        if let (Some(reason), Some(told)) = (self.reason, told.as_object_mut()) {
+            told.insert("reason".to_owned(), reason.into());
+        }
+        (self.status, Reply(told)).into_response()
     }
 }

@@ -1,0 +1,4 @@
+//! Packages as they come, and as attackers make them.
+
+#[cfg(test)]
+mod packages;

@@ -1,0 +1,182 @@
+//! The one file of a form (RFC 7578). What the client calls it counts for nothing.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+
+/// The longest that a package may take to arrive.
+pub(super) const WAIT: Duration = Duration::from_mins(2);
+/// Parts of a form.
+const PARTS: usize = 16;
+/// Bytes of the head of a part.
+const HEAD: usize = 8 << 10;
+/// Contract 4.5's words.
+const MISSING: &str = "Missing file part";
+const UNNAMED: &str = "No selected file";
+
+/// The part `file`.
+pub(super) fn file(kind: &str, body: &Bytes) -> Result<Bytes, &'static str> {
+    let delimiter = format!("--{}", boundary(kind).ok_or(MISSING)?);
+    // The first stands at the start, or after words that count for nothing.
+    let inner = format!("\r\n{delimiter}");
+    let mut at = if body.starts_with(delimiter.as_bytes()) {
+        delimiter.len()
+    } else {
+        find(body, 0, inner.as_bytes()).ok_or(MISSING)? + inner.len()
+    };
+    for _ in 0..PARTS {
+        // After the last stand two dashes.
+        let rest = body.get(at..).unwrap_or_default();
+        let Some(line) = find(rest, 0, b"\r\n").filter(|_| !rest.starts_with(b"--")) else { break };
+        let start = at + line;
+        let Some(end) = find(body, start, inner.as_bytes()) else { break };
+        let part = body.get(start..end).unwrap_or_default();
+        let within = part.get(..HEAD.min(part.len())).unwrap_or_default();
+        let head = find(within, 0, b"\r\n\r\n").ok_or(MISSING)?;
+        let words = String::from_utf8_lossy(part.get(..head).unwrap_or_default());
+        match named(&words) {
+            Some((name, Some(file))) if name == "file" => {
+                return if file.is_empty() {
+                    Err(UNNAMED)
+                } else {
+                    Ok(body.slice(start + head + 4..end))
+                };
+            }
+            _ => at = end + inner.len(),
+        }
+    }
+    Err(MISSING)
+}
+
+fn boundary(kind: &str) -> Option<String> {
+    let (kind, rest) = kind.split_once(';')?;
+    if !kind.trim().eq_ignore_ascii_case("multipart/form-data") {
+        return None;
+    }
+    let boundary = parameters(rest).into_iter().find(|(name, _)| name == "boundary")?.1;
+    (1..=70).contains(&boundary.len()).then_some(boundary)
+}
+
+/// The name of a part, and of its file where it is one.
+fn named(head: &str) -> Option<(String, Option<String>)> {
+    let of = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        let disposition = name.trim().eq_ignore_ascii_case("content-disposition");
+        let (kind, rest) = value.split_once(';')?;
+        (disposition && kind.trim().eq_ignore_ascii_case("form-data")).then(|| parameters(rest))
+    };
+    let all = head.split("\r\n").find_map(of)?;
+    let get = |wanted: &str| all.iter().find(|(name, _)| name == wanted).map(|(_, it)| it.clone());
+    Some((get("name")?, get("filename")))
+}
+
+/// `name=value; name="value"`.
+fn parameters(text: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some((name, after)) = rest.split_once('=') {
+        let name = name.trim_matches([' ', '\t', ';']).to_ascii_lowercase();
+        let after = after.trim_start();
+        let value = if let Some(quoted) = after.strip_prefix('"') {
+            let mut value = String::new();
+            let mut chars = quoted.char_indices();
+            let mut end = quoted.len();
+            while let Some((at, c)) = chars.next() {
+                match c {
+                    '"' => {
+                        end = at + 1;
+                        break;
+                    }
+                    '\\' => value.extend(chars.next().map(|(_, c)| c)),
+                    c => value.push(c),
+                }
+            }
+            rest = quoted.get(end..).unwrap_or_default();
+            value
+        } else {
+            let (value, other) = after.split_once(';').unwrap_or((after, ""));
+            rest = other;
+            value.trim().to_owned()
+        };
+        found.push((name, value));
+    }
+    found
+}
+
+fn find(text: &[u8], from: usize, wanted: &[u8]) -> Option<usize> {
+    let mut at = from;
+    let first = *wanted.first()?;
+    loop {
+        let rest = text.get(at..)?;
+        at += rest.iter().position(|byte| *byte == first)?;
+        if text.get(at..)?.starts_with(wanted) {
+            return Some(at);
+        }
+        at += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Bytes;
+
+    use super::{MISSING, UNNAMED, file};
+
+    const KIND: &str = "multipart/form-data; boundary=\"x y\"";
+
+    fn form(parts: &str) -> Bytes {
+        Bytes::from(parts.replace('\n', "\r\n"))
+    }
+
+    #[test]
+    fn the_file_is_found_among_other_parts_with_any_bytes_in_it() {
+        let mut body = form(
+            "before\n--x y\nContent-Disposition: form-data; name=\"other\"\n\nvalue\n--x y\n\
+             content-disposition: form-data; name=\"file\"; filename=\"../../a \\\" b.zip\"\n\
+             Content-Type: application/zip\n\n",
+        )
+        .to_vec();
+        let content = b"PK\r\n--x\r\n--x \r\n\0\xff\r\n";
+        body.extend_from_slice(content);
+        body.extend_from_slice(b"\r\n--x y--\r\n");
+        assert_eq!(file(KIND, &body.into()).unwrap(), content[..]);
+    }
+
+    #[test]
+    fn what_is_missing_has_the_contracts_words() {
+        let part = |head: &str| form(&format!("--x y\n{head}\n\nPK\n--x y--\n"));
+        let good = "Content-Disposition: form-data; name=file; filename=a.zip";
+        assert_eq!(file(KIND, &part(good)).unwrap(), "PK");
+        for (kind, body, told) in [
+            ("application/json", part(good), MISSING),
+            ("multipart/form-data", part(good), MISSING),
+            ("multipart/form-data; boundary=other", part(good), MISSING),
+            (KIND, part("Content-Disposition: form-data; name=\"file\"; filename=\"\""), UNNAMED),
+            (KIND, part("Content-Disposition: form-data; name=\"file\""), MISSING),
+            (KIND, part("Content-Disposition: form-data; name=\"data\"; filename=\"a\""), MISSING),
+            (KIND, part("Content-Type: text/plain"), MISSING),
+            (KIND, form("--x y--\n"), MISSING),
+            (
+                KIND,
+                form("--x y\nContent-Disposition: form-data; name=file; filename=a\n\nPK"),
+                MISSING,
+            ),
+            (KIND, Bytes::new(), MISSING),
+        ] {
+            assert_eq!(file(kind, &body), Err(told), "{kind} {body:?}");
+        }
+    }
+
+    #[test]
+    fn a_form_of_many_parts_or_a_long_head_is_not_read_on() {
+        let one = "--x y\nContent-Disposition: form-data; name=\"a\"\n\n1\n";
+        let last = "--x y\nContent-Disposition: form-data; name=file; filename=a\n\nPK\n--x y--\n";
+        assert!(file(KIND, &form(&(one.repeat(3) + last))).is_ok());
+        assert_eq!(file(KIND, &form(&(one.repeat(100) + last))), Err(MISSING));
+        let long = format!(
+            "--x y\nX: {}\nContent-Disposition: form-data; name=file; filename=a\n\nPK\n--x y--\n",
+            "x".repeat(9_000)
+        );
+        assert_eq!(file(KIND, &form(&long)), Err(MISSING));
+    }
+}

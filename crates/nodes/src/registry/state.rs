@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use guard::egress::Egress;
 use tokio::sync::watch;
 use tool::node::{Beat, NodeFault, NodeState, NodeTool, Stale, Unresolved};
@@ -14,6 +15,7 @@ use super::kept::{Document, Kept, NODE, NodeRecord, OWNER, OwnerRecord, tool_of}
 use super::{MOST_NODES, MOST_TOOLS};
 use crate::keep::Keep;
 use crate::line::Lines;
+use crate::source::ReadOnly;
 
 /// A node that says every five seconds that it lives is late after so long.
 const LATE: Duration = Duration::from_secs(20);
@@ -24,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) keep: Arc<dyn Keep>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) lines: Lines,
+    pub(crate) read_only: ArcSwap<ReadOnly>,
     state: Mutex<State>,
     pub(super) reading: Reading,
     /// Counts the nodes that came.
@@ -61,7 +64,9 @@ struct Node {
 impl Shared {
     pub(super) fn new(keep: Arc<dyn Keep>, egress: Egress, clock: Arc<dyn Clock>) -> Self {
         let (state, set) = (Mutex::default(), watch::Sender::new(0));
-        Self { keep, clock, lines: Lines::new(egress), state, reading: Reading::default(), set }
+        let (lines, reading, read_only) =
+            (Lines::new(egress), Reading::default(), ArcSwap::default());
+        Self { keep, clock, lines, read_only, state, reading, set }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

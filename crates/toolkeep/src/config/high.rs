@@ -81,6 +81,8 @@ pub struct NodesConfig {
     pub authority_file: Option<PathBuf>,
     /// How far they are trusted.
     pub trust: Trust,
+    /// Which of their tools change nothing.
+    pub read_only: Tools,
 }
 
 /// A Kubernetes that knows where nodes are.
@@ -103,7 +105,8 @@ impl Default for NodesConfig {
     fn default() -> Self {
         let addresses = nodes::Addresses::default();
         let (kubernetes, mongodb, authority_file) = (None, None, None);
-        Self { addresses, kubernetes, mongodb, authority_file, trust: Trust::Full }
+        let (trust, read_only) = (Trust::Full, Tools::NONE);
+        Self { addresses, kubernetes, mongodb, authority_file, trust, read_only }
     }
 }
 

@@ -8,7 +8,7 @@ use nodes::Addresses;
 use tool::{Secret, SourceName, Trust};
 
 use super::Resolver;
-use super::source::trust;
+use super::source::{trust, which};
 use crate::config::Place;
 use crate::config::field::Field;
 use crate::config::high::{KubernetesConfig, NodesConfig};
@@ -56,7 +56,8 @@ impl Resolver<'_> {
         });
         let trust = low.trust.get().map_or(Trust::Full, |word| trust(*word));
         let authority_file = low.authority_file.get().map(|path| self.path(path));
-        NodesConfig { addresses, kubernetes, mongodb, authority_file, trust }
+        let read_only = which(&low.read_only);
+        NodesConfig { addresses, kubernetes, mongodb, authority_file, trust, read_only }
     }
 
     fn kubernetes(&self, low: &low::Kubernetes, place: Place) -> Option<KubernetesConfig> {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use intake::Intake;
-use server::Doors;
+use server::{Doors, Workers};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tool::Secret;
@@ -81,14 +81,19 @@ impl Beside {
     }
 
     /// Serves on all of them.
-    pub(super) async fn serve(self, doors: &Doors, cluster: &Cluster, stop: CancellationToken) {
+    pub(super) async fn serve(
+        self,
+        doors: &Doors,
+        cluster: &Cluster,
+        (workers, stop): (&Workers, CancellationToken),
+    ) {
         let grpc = async {
             let Some(listener) = self.grpc else { return };
-            told(server::listen_grpc(doors, listener, None, stop.clone()).await);
+            told(server::listen_grpc(doors, listener, None, (workers, stop.clone())).await);
         };
         let plain = async {
             let Some((listener, key)) = self.plain else { return };
-            told(server::listen_grpc(doors, listener, Some(&key), stop.clone()).await);
+            told(server::listen_grpc(doors, listener, Some(&key), (workers, stop.clone())).await);
         };
         let nodes = async {
             let Some(listener) = self.nodes else { return };

@@ -255,6 +255,4 @@ impl Catalog {
 }
 
 #[cfg(test)]
-mod changes;
-#[cfg(test)]
 mod tests;

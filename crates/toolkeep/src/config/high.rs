@@ -100,16 +100,6 @@ pub struct KubernetesConfig {
     pub port: u16,
 }
 
-impl Default for NodesConfig {
-    /// None is known, and each is trusted, as modules are: it has a key of its own.
-    fn default() -> Self {
-        let addresses = nodes::Addresses::default();
-        let (kubernetes, mongodb, authority_file) = (None, None, None);
-        let (trust, read_only) = (Trust::Full, Tools::NONE);
-        Self { addresses, kubernetes, mongodb, authority_file, trust, read_only }
-    }
-}
-
 /// The built-in tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BuiltinsConfig {

@@ -68,7 +68,9 @@ fn plain(shelves: &[Arc<Shelf>]) -> Told {
             let fix = "rename one of the two, or put the source that should have it first";
             return Err(Problem::new(name, message).fix(fix));
         }
-        looks(name).for_each(|look| drop(taken.entry(look).or_insert_with(|| Arc::clone(entry))));
+        for look in looks(name) {
+            taken.entry(look).or_insert_with(|| Arc::clone(entry));
+        }
         Ok(())
     };
     for shelf in shelves {
@@ -222,8 +224,12 @@ fn change() -> impl Strategy<Value = Change> {
     parts.prop_map(|(source, offers, at, turned)| Change { source, offers, at, turned })
 }
 
+fn cases() -> u32 {
+    if std::env::var_os("TOOLKEEP_DEEP").is_some() { 20_000 } else { 1_000 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if std::env::var_os("TOOLKEEP_DEEP").is_some() { 20_000 } else { 1_000 }))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn step_by_step_is_all_at_once(

@@ -128,6 +128,12 @@ pub(crate) fn settle<'a>(
     (taken, outcomes)
 }
 
+/// What becomes of a claim that is alone in its class, as nearly all are: nobody is in its way.
+pub(crate) fn alone(claim: Claim, shelf: &Shelf) -> Outcome {
+    let tool = shelf.tools.get(claim.place()).filter(|_| claim.is_tool());
+    Outcome { claim, tool: tool.cloned(), told: None }
+}
+
 /// A tool that has its name, and what else runs it.
 struct Listed<'a> {
     /// Which of the outcomes is its.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tool::{Hashing, Map, Problem, SourceName};
 
-use crate::claim::{Claim, Taken, claims, class, settle};
+use crate::claim::{Claim, Taken, alone, claims, class, settle};
 use crate::entry::Entry;
 use crate::looks::look;
 use crate::part::{Outcome, Part};
@@ -133,7 +133,14 @@ impl Catalog {
         for class in classes {
             let old = before.claims.get(class).filter(|claim| claim.is_tool());
             gone.extend(old.filter_map(|claim| before.named(claim)));
-            let (_, outcomes) = self.outcomes(class);
+            let mut claims = self.claims.get(class);
+            let first = claims.next();
+            let only = first.filter(|_| claims.next().is_none());
+            let shelf = |claim: Claim| self.part(claim.slot()).map(|part| part.shelf().as_ref());
+            let outcomes = match only.and_then(|claim| Some(alone(claim, shelf(claim)?))) {
+                Some(outcome) => vec![outcome],
+                None => self.outcomes(class).1,
+            };
             for outcome in outcomes {
                 let claim = outcome.claim;
                 if let Some(Some(part)) = self.parts.get_mut(claim.slot()) {

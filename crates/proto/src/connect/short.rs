@@ -27,6 +27,9 @@ const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
+/// Bytes of the headers of an answer, and of its trailers.
+const HEADERS: u32 = 16 << 10;
+
 /// Makes connections.
 pub(super) type Dial = Arc<dyn Fn() -> Dialled + Send + Sync>;
 
@@ -109,6 +112,7 @@ impl Short {
         let (sender, connection) = h2::client::Builder::new()
             .initial_window_size(1 << 20)
             .initial_connection_window_size(4 << 20)
+            .max_header_list_size(HEADERS)
             .enable_push(false)
             .handshake::<_, Bytes>(stream)
             .await

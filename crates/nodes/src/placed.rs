@@ -76,7 +76,7 @@ impl Placed {
         let mut last = ExecuteError::before(Code::UpstreamLost, "no node of the tool takes calls");
         for place in self.order() {
             match self.at(place, call, ctx).await {
-                Err(error) if moves(&call, &error) && !ctx.cancel.is_cancelled() => last = error,
+                Err(error) if moves(call, &error) && !ctx.cancel.is_cancelled() => last = error,
                 ended => return ended,
             }
         }
@@ -113,7 +113,7 @@ impl Placed {
 }
 
 /// Whether another node may run the call.
-fn moves(call: &Granted<'_>, error: &ExecuteError) -> bool {
+fn moves(call: Granted<'_>, error: &ExecuteError) -> bool {
     let changes = call.call().tool.traits.effects.any();
     error.sent == Sent::No || (!changes && error.code == Code::UpstreamLost)
 }

@@ -16,6 +16,8 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri, Version};
 use prost::Message;
 use tokio::runtime::{Handle, Id};
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
 use tonic::{Code, ConnectError, Status, TimeoutExpired};
 
 use super::{ALIVE, Dialled, Duplex};
@@ -37,6 +39,7 @@ pub(super) type Dial = Arc<dyn Fn() -> Dialled + Send + Sync>;
 pub(super) struct Short {
     dial: Dial,
     open: Mutex<HashMap<Id, Arc<Open>>>,
+    tasks: TaskTracker,
 }
 
 impl std::fmt::Debug for Short {
@@ -46,16 +49,21 @@ impl std::fmt::Debug for Short {
 }
 
 /// That of one runtime.
-#[derive(Default)]
 struct Open {
     now: Mutex<Option<SendRequest<Bytes>>>,
     /// One dials, and the others wait for it.
-    dialling: tokio::sync::Mutex<()>,
+    dialling: Semaphore,
+}
+
+impl Default for Open {
+    fn default() -> Self {
+        Self { now: Mutex::default(), dialling: Semaphore::new(1) }
+    }
 }
 
 impl Short {
     pub(super) fn new(dial: Dial) -> Self {
-        Self { dial, open: Mutex::default() }
+        Self { dial, open: Mutex::default(), tasks: TaskTracker::new() }
     }
 
     /// Calls. What fails before anything was sent has a [`ConnectError`] beneath it.
@@ -104,7 +112,7 @@ impl Short {
         if let Some(ready) = open.ready().await {
             return Ok(ready);
         }
-        let _one = open.dialling.lock().await;
+        let _one = open.dialling.acquire().await.map_err(|error| unreached(Box::new(error)))?;
         if let Some(ready) = open.ready().await {
             return Ok(ready);
         }
@@ -118,7 +126,7 @@ impl Short {
             .await
             .map_err(|error| unreached(Box::new(error)))?;
         // It ends with the connection, or with its runtime.
-        drop(tokio::spawn(carried(connection)));
+        drop(self.tasks.spawn(carried(connection)));
         let ready = sender.ready().await.map_err(|error| unreached(Box::new(error)))?;
         *open.now.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready.clone());
         Ok(ready)

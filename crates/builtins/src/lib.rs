@@ -26,7 +26,7 @@ pub use registry::{Declared, Narrowing, Registry};
 pub use source::BuiltinSource;
 pub use system::files::Files;
 pub use web::{Endpoint, Endpoints, Engine};
-pub use worker::{Extra, Job, WORK, Workers, work};
+pub use worker::{Extra, Job, Lease, WORK, Workers, work};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -4,25 +4,27 @@
 //! too long or kills it takes it along, and the next call gets another.
 
 mod frame;
+mod lease;
 mod program;
 mod python;
 mod serve;
 mod sql;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use guard::process::{Child, Exit, Spec};
 use guard::sandbox::{Cage, TOO_MUCH, Tier};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::Semaphore;
-use tool::outcome::Body;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tool::{Code, Context, ExecuteError, Json, Limits, Outcome, Step};
 
 use crate::cages::{Cages, caged, caged_child};
 use frame::{Head, Status, Told};
+pub use lease::Lease;
 pub use serve::{Extra, WORK, work};
 
 /// Workers at once.
@@ -39,6 +41,9 @@ const SPACE: u64 = 3 << 30;
 const PROCESSOR: u64 = 3_600;
 /// Bytes of a pipe: the most that a user may ask for.
 const PIPE: usize = 1 << 20;
+const GONE: &str = "the workers are gone; call again";
+/// A request of fewer bytes is copied, to be written at once.
+const SMALL: usize = 64 << 10;
 /// What a worker may take longer than it was told, before it is killed.
 const LATE: Duration = Duration::from_millis(250);
 
@@ -68,14 +73,16 @@ impl Job {
 pub struct Workers {
     cages: Arc<Cages>,
     idle: Mutex<Vec<Worker>>,
-    room: Semaphore,
+    room: Arc<Semaphore>,
+    /// Those that wait for room.
+    waiting: AtomicUsize,
 }
 
 #[derive(Debug)]
 struct Worker {
     child: Child,
     stdin: ChildStdin,
-    stdout: ChildStdout,
+    stdout: BufReader<ChildStdout>,
     given: usize,
     calls: u32,
     tier: Tier,
@@ -83,8 +90,6 @@ struct Worker {
 
 /// Why there is no answer.
 enum Trouble {
-    /// It could not be started.
-    Start(String),
     /// It took too long.
     Late,
     /// It ended.
@@ -94,7 +99,8 @@ enum Trouble {
 impl Workers {
     /// None yet; they will run in `cages`.
     pub fn new(cages: Arc<Cages>) -> Self {
-        Self { cages, idle: Mutex::default(), room: Semaphore::new(MOST) }
+        let room = Arc::new(Semaphore::new(MOST));
+        Self { cages, idle: Mutex::default(), room, waiting: AtomicUsize::new(0) }
     }
 
     /// Computes `job` from its arguments. A caller that goes away ends it.
@@ -115,79 +121,50 @@ impl Workers {
         }
     }
 
-    /// Computes `job` for who is no tool: its answer, or words on why there is none. Where the future is
-    /// dropped, the worker goes with it.
-    ///
-    /// # Errors
-    /// In words, for the caller.
-    pub async fn compute(&self, job: Job, args: &Json) -> Result<Json, String> {
-        match self.computed(job, args.bytes(), None).await {
-            Ok(Step::Done(Outcome { body: Body::Value(answer), is_error: false })) => Ok(answer),
-            Ok(Step::Done(Outcome { body: Body::Value(words), .. })) => {
-                Err(words.text().unwrap_or_default().into_owned())
-            }
-            Ok(_) => Err("the worker answered something else".to_owned()),
-            Err(error) => Err(error.message),
-        }
-    }
-
     async fn computed(
         &self,
         job: Job,
         args: &Bytes,
         ctx: Option<&Context<'_>>,
     ) -> Result<Step, ExecuteError> {
-        let busy = || ExecuteError::before(Code::Busy, "the workers are gone; call again");
-        let _room = self.room.acquire().await.map_err(|_| busy())?;
-        match self.asked(job, args, ctx).await {
-            Ok((Status::Value, answer)) => {
-                let answer = Json::check(answer, Limits::DOCUMENT);
-                Ok(Step::Done(match answer {
-                    Ok(answer) => Outcome::value(answer),
-                    Err(error) => Outcome::failed(&format!("the answer: {error}")),
-                }))
+        let busy = || ExecuteError::before(Code::Busy, GONE);
+        let _room = self.room().await.ok_or_else(busy)?;
+        let worker =
+            self.taken().await.map_err(|why| ExecuteError::before(Code::Blocked, why))?;
+        Ok(Step::Done(match worker.answers(job, args, ctx).await {
+            Ok((answered, worker)) => {
+                self.given_back(worker);
+                answered.map_or_else(|words| Outcome::failed(&words), Outcome::value)
             }
-            Ok((Status::Failure, words)) => {
-                Ok(Step::Done(Outcome::failed(&String::from_utf8_lossy(&words))))
-            }
-            Err(Trouble::Start(why)) => Err(ExecuteError::before(Code::Blocked, why)),
-            Err(Trouble::Late) => {
-                let seconds = job.limit.as_secs();
-                Ok(Step::Done(Outcome::failed(&format!(
-                    "it took longer than {seconds} s and was ended; ask for less"
-                ))))
-            }
-            Err(Trouble::Died(worker)) => Ok(Step::Done(Outcome::failed(&worker.why(ctx).await))),
+            Err(trouble) => Outcome::failed(&trouble.told(job, ctx).await),
+        }))
+    }
+
+    /// For one worker, as soon as there is some.
+    async fn room(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(room) = Arc::clone(&self.room).try_acquire_owned() {
+            return Some(room);
+        }
+        let _waits = Waits::new(&self.waiting);
+        Arc::clone(&self.room).acquire_owned().await.ok()
+    }
+
+    async fn taken(&self) -> Result<Worker, String> {
+        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match kept {
+            Some(worker) => Ok(worker),
+            None => self.start().await,
         }
     }
 
-    async fn asked(
-        &self,
-        job: Job,
-        args: &Bytes,
-        ctx: Option<&Context<'_>>,
-    ) -> Result<(Status, Vec<u8>), Trouble> {
-        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut worker = match kept {
-            Some(worker) => worker,
-            None => self.start().await.map_err(Trouble::Start)?,
-        };
-        let answer = tokio::time::timeout(job.limit + LATE, worker.ask(job, args)).await;
-        let Ok(answer) = answer else {
-            ran(ctx, caged(worker.tier, None));
-            return Err(Trouble::Late);
-        };
-        let Some((told, answer)) = answer else { return Err(Trouble::Died(Box::new(worker))) };
-        ran(ctx, caged(worker.tier, Some(told.used)));
-        worker.calls += 1;
-        worker.given = worker.given.max(args.len() + answer.len());
+    /// It is kept for others, unless it had much to do.
+    fn given_back(&self, worker: Worker) {
         if worker.given < HEAVY && worker.calls < CALLS {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
             if idle.len() < IDLE {
                 idle.push(worker);
             }
         }
-        Ok((told.status, answer))
     }
 
     async fn start(&self) -> Result<Worker, String> {
@@ -217,6 +194,7 @@ impl Workers {
         // The more fits into a pipe, the less often the two wait for each other.
         let _as_it_is = rustix::pipe::fcntl_setpipe_size(&stdin, PIPE);
         let _as_it_is = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE);
+        let stdout = BufReader::new(stdout);
         Ok(Worker { child, stdin, stdout, given: 0, calls: 0, tier })
     }
 }
@@ -228,12 +206,72 @@ fn ran(ctx: Option<&Context<'_>>, took: tool::Caged) {
     }
 }
 
+impl Trouble {
+    /// In words, for the caller.
+    async fn told(self, job: Job, ctx: Option<&Context<'_>>) -> String {
+        match self {
+            Self::Late => {
+                let seconds = job.limit.as_secs();
+                format!("it took longer than {seconds} s and was ended; ask for less")
+            }
+            Self::Died(worker) => worker.why(ctx).await,
+        }
+    }
+}
+
+/// Somebody waits as long as this is there.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Worker {
+    /// What it answers, or words for the caller on why there is no answer; and the worker again. Where the
+    /// future is dropped, the worker goes with it.
+    async fn answers(
+        mut self,
+        job: Job,
+        args: &Bytes,
+        ctx: Option<&Context<'_>>,
+    ) -> Result<(Result<Json, String>, Self), Trouble> {
+        let answer = tokio::time::timeout(job.limit + LATE, self.ask(job, args)).await;
+        let Ok(answer) = answer else {
+            ran(ctx, caged(self.tier, None));
+            return Err(Trouble::Late);
+        };
+        let Some((told, answer)) = answer else { return Err(Trouble::Died(Box::new(self))) };
+        ran(ctx, caged(self.tier, Some(told.used)));
+        self.calls += 1;
+        self.given = self.given.max(args.len() + answer.len());
+        let answered = match told.status {
+            Status::Value => Json::check(answer, Limits::DOCUMENT)
+                .map_err(|error| format!("the answer: {error}")),
+            Status::Failure => Err(String::from_utf8_lossy(&answer).into_owned()),
+        };
+        Ok((answered, self))
+    }
+
     /// `None` where it is gone.
     async fn ask(&mut self, job: Job, args: &Bytes) -> Option<(Told, Vec<u8>)> {
         let head = Head::new(job.letter, job.limit, args.len())?;
-        self.stdin.write_all(&head.encode()).await.ok()?;
-        self.stdin.write_all(args).await.ok()?;
+        if args.len() < SMALL {
+            // At once: of the head alone the worker would wake for nothing.
+            let whole = [head.encode().as_slice(), args].concat();
+            self.stdin.write_all(&whole).await.ok()?;
+        } else {
+            self.stdin.write_all(&head.encode()).await.ok()?;
+            self.stdin.write_all(args).await.ok()?;
+        }
         let mut head = [0; frame::ANSWER];
         self.stdout.read_exact(&mut head).await.ok()?;
         let told = Told::decode(head)?;

@@ -66,9 +66,9 @@ impl Entry {
     }
 
     /// How sure the records of its calls must be: as the operator says, or synced where a call may
-    /// change something.
+    /// change something by itself.
     pub fn need(&self) -> Durability {
-        let effects = self.tool.traits.effects.any();
+        let effects = self.tool.traits.effects.any() && !self.executor.only_calls();
         self.durability.unwrap_or(if effects { Durability::Synced } else { Durability::Written })
     }
 

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use gateway::{Event, Heard, Holder, Unheard};
 use identity::{Narrowing, Principal};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tool::CallId;
+use tool::{CallId, Wall};
 use tool::outcome::Failure;
 
 use crate::keep::{Kept, Row};
 use crate::program::State;
-use crate::{Programs, Running, keep, run};
+use crate::{Here, Programs, Running, keep, run};
 
 /// How long a program that goes on may take until it waits again or ends.
 pub(crate) const LEG: Duration = Duration::from_mins(10);
@@ -64,23 +65,35 @@ impl Programs {
             tokio::select! {
                 told = news.recv() => {
                     if let Some(row) = told.and_then(|call| self.index().waits_for(call)) {
-                        self.go_on_soon(row, None);
+                        drop(self.go_on_soon(row, None, false));
                     }
                 }
                 _ = look.tick() => {
                     let standing = self.index().standing();
                     for row in standing {
-                        self.go_on_soon(row, None);
+                        drop(self.go_on_soon(row, None, false));
                     }
                 }
                 _ = tidy.tick() => {
-                    let now = self.parts.clock.wall();
-                    if let Err(failure) = keep::forget_old(self.parts.store.as_ref(), now).await {
+                    if let Err(failure) = self.tidy().await {
                         tracing::warn!("old programs are not forgotten: {}", failure.message);
                     }
                 }
             }
         }
+    }
+
+    /// Ends those whose time is over, and forgets those that ended long ago.
+    async fn tidy(self: &Arc<Self>) -> Result<(), Failure> {
+        let (store, now) = (self.parts.store.as_ref(), self.parts.clock.wall());
+        for kept in keep::all(store, None).await? {
+            if kept.ended_long_ago(now) {
+                kept.forget(store).await;
+            } else if is_over(&kept, now) {
+                drop(self.go_on_soon(kept.row(), None, false));
+            }
+        }
+        Ok(())
     }
 
     /// Resolves when nothing goes on any more. Nothing begins to from here on.
@@ -89,33 +102,47 @@ impl Programs {
         self.tasks.wait().await;
     }
 
-    /// In a task of its own; nothing where one does already.
-    pub(crate) fn go_on_soon(self: &Arc<Self>, row: Row, who: Option<Principal>) {
+    /// In a task of its own; nothing where one does already, or none begins any more.
+    pub(crate) fn go_on_soon(
+        self: &Arc<Self>,
+        row: Row,
+        who: Option<Principal>,
+        asked: bool,
+    ) -> Option<JoinHandle<()>> {
         if self.tasks.is_closed() {
-            return;
+            return None;
         }
         let programs = Arc::clone(self);
-        drop(self.tasks.spawn(async move {
+        Some(self.tasks.spawn(async move {
             let id = row.id;
-            if let Err(failure) = programs.go_on(&row, who).await {
+            if let Err(failure) = programs.go_on(&row, who, asked).await {
                 tracing::warn!(program = %id, "a program does not go on: {}", failure.message);
             }
-        }));
+        }))
     }
 
-    async fn go_on(&self, row: &Row, who: Option<Principal>) -> Result<(), Failure> {
+    /// As far as it comes. One that waits for its caller needs to be asked.
+    async fn go_on(
+        &self,
+        row: &Row,
+        who: Option<Principal>,
+        asked: bool,
+    ) -> Result<(), Failure> {
         let store = self.parts.store.as_ref();
         let Some(kept) = Kept::read(store, row).await? else { return Ok(()) };
         // Another goes on with it.
-        let Some((_here, own)) = self.here(&kept.program) else { return Ok(()) };
+        let Some((here, own)) = self.here(&kept.program) else { return Ok(()) };
         // What it was may have been read before that other had ended.
         let Some(kept) = Kept::read(store, row).await? else { return Ok(()) };
         if kept.program.has_ended() {
             return Ok(());
         }
         let now = self.parts.clock.wall();
-        if now.0.saturating_sub(kept.program.created.0) > LIFE {
-            return self.ended(kept, State::Expired, "it did not end within 7 days").await;
+        if is_over(&kept, now) {
+            return self.ended((kept, &here), State::Expired, "it did not end within 7 days").await;
+        }
+        if kept.program.state == State::Paused && !asked {
+            return Ok(());
         }
         let caller = &kept.program.caller;
         let now = match self.parts.holders.holder(caller, now) {
@@ -127,41 +154,54 @@ impl Programs {
             },
             Holder::Gone => {
                 let why = "its caller's credential is no longer good";
-                return self.ended(kept, State::Failed, why).await;
+                return self.ended((kept, &here), State::Failed, why).await;
             }
         };
         let narrowing: Narrowing = kept.program.narrowed.clone().into();
         let who = now.lowered(caller.level).narrowed(&narrowing);
-        self.leg(kept, &who, own).await
+        self.leg(kept, &who, (&here, own)).await
     }
 
     async fn leg(
         &self,
         kept: Kept,
         who: &Principal,
-        own: CancellationToken,
+        (here, own): (&Here<'_>, CancellationToken),
     ) -> Result<(), Failure> {
         let (row, waited) = (kept.row(), kept.program.waits_for());
         let context = Running { cancel: &run::Never, progress: &Unheard };
         let gateway = self.gateway()?;
         let leg = run::Leg { programs: self, gateway, who, context, own };
         if let Ok(went) = tokio::time::timeout(LEG, leg.gone_on(kept)).await {
-            self.index().came(&went?, &waited);
+            here.came(&went?, &waited);
             return Ok(());
         }
         match Kept::read(self.parts.store.as_ref(), &row).await? {
             Some(kept) => {
-                self.ended(kept, State::Failed, "it took longer than 10 min and was ended").await
+                self.ended((kept, here), State::Failed, "it took longer than 10 min and was ended").await
             }
             None => Ok(()),
         }
     }
 
-    async fn ended(&self, mut kept: Kept, state: State, why: &str) -> Result<(), Failure> {
+    async fn ended(
+        &self,
+        (mut kept, here): (Kept, &Here<'_>),
+        state: State,
+        why: &str,
+    ) -> Result<(), Failure> {
         let waited: Vec<CallId> = kept.program.waits_for();
         kept.program.ends(self.parts.clock.wall(), state, Err(why.to_owned()));
         kept.write(self.parts.store.as_ref()).await?;
-        self.index().came(&kept, &waited);
+        here.came(&kept, &waited);
         Ok(())
     }
 }
+
+/// Whether it should have ended by now.
+fn is_over(kept: &Kept, now: Wall) -> bool {
+    !kept.program.has_ended() && now.0.saturating_sub(kept.program.created.0) > LIFE
+}
+
+#[cfg(test)]
+mod tests;

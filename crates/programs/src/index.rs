@@ -19,18 +19,24 @@ const WAITING: usize = 10_000;
 #[derive(Debug, Clone)]
 pub(crate) struct Told {
     pub(crate) ended: bool,
+    /// Nothing comes of it by itself: it has ended, or waits for its caller.
+    pub(crate) rests: bool,
     pub(crate) value: Value,
 }
 
 impl Told {
     pub(crate) fn of(program: &Program) -> Self {
-        Self { ended: program.has_ended(), value: shown::shown(program) }
+        let ended = program.has_ended();
+        let rests = ended || program.state == State::Paused;
+        Self { ended, rests, value: shown::shown(program) }
     }
 }
 
 /// One that runs here.
 #[derive(Debug)]
 struct Runs {
+    /// Which time it is that it runs.
+    time: u64,
     row: Row,
     token: CancellationToken,
     /// As it began.
@@ -44,6 +50,7 @@ pub(crate) struct Index {
     /// Those that stopped in the middle, when their process ended.
     stopped: BTreeSet<Row>,
     running: HashMap<CallId, Runs>,
+    times: u64,
     watched: HashMap<CallId, watch::Sender<Option<Arc<Told>>>>,
     /// The last few that ended and have no row.
     lately: VecDeque<Kept>,
@@ -56,6 +63,7 @@ impl Index {
             held: HashMap::new(),
             stopped: BTreeSet::new(),
             running: HashMap::new(),
+            times: 0,
             watched: HashMap::new(),
             lately: VecDeque::new(),
             most,
@@ -90,20 +98,23 @@ impl Index {
     }
 
     /// It runs here from now on; nothing where it does already.
-    pub(crate) fn claims(&mut self, program: &Program) -> Option<CancellationToken> {
+    pub(crate) fn claims(&mut self, program: &Program) -> Option<(u64, CancellationToken)> {
         let row = Row::of(&program.caller, program.id);
         if self.running.contains_key(&row.id) {
             return None;
         }
         let token = CancellationToken::new();
         let begun = Arc::new(Told::of(program));
-        self.running.insert(row.id, Runs { row, token: token.clone(), begun });
-        Some(token)
+        self.times += 1;
+        self.running.insert(row.id, Runs { time: self.times, row, token: token.clone(), begun });
+        Some((self.times, token))
     }
 
-    /// It does not run here any more.
-    pub(crate) fn leaves(&mut self, id: CallId) {
-        self.running.remove(&id);
+    /// It does not run here any more: this time of it is over.
+    pub(crate) fn leaves(&mut self, id: CallId, time: u64) {
+        if self.running.get(&id).is_some_and(|it| it.time == time) {
+            self.running.remove(&id);
+        }
     }
 
     /// What gives this caller's program up that runs here.

@@ -75,6 +75,18 @@ impl Kept {
         self.version.is_some()
     }
 
+    /// Whether nobody will ask for it any more.
+    pub(crate) fn ended_long_ago(&self, now: Wall) -> bool {
+        self.program.ended.is_some_and(|ended| now.0.saturating_sub(ended.0) > KEPT)
+    }
+
+    /// Takes its row away; the next time where somebody else writes it just now.
+    pub(crate) async fn forget(&self, store: &dyn Store) {
+        if let Some(version) = self.version {
+            drop(store.put(&self.row().key(), Expect::Version(version), None).await);
+        }
+    }
+
     /// Writes it over what was read; a conflict where another came first.
     pub(crate) async fn write(&mut self, store: &dyn Store) -> Result<(), Failure> {
         let expect = self.version.map_or(Expect::Absent, Expect::Version);
@@ -113,17 +125,4 @@ pub(crate) async fn all(store: &dyn Store, of: Option<&Caller>) -> Result<Vec<Ke
             return Ok(all);
         }
     }
-}
-
-/// Takes the rows of those away that ended long ago.
-pub(crate) async fn forget_old(store: &dyn Store, now: Wall) -> Result<(), Failure> {
-    for kept in all(store, None).await? {
-        let Some(ended) = kept.program.ended else { continue };
-        if now.0.saturating_sub(ended.0) > KEPT
-            && let Some(version) = kept.version
-        {
-            drop(store.put(&kept.row().key(), Expect::Version(version), None).await);
-        }
-    }
-    Ok(())
 }

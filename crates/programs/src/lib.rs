@@ -37,8 +37,7 @@ use index::{Index, Told};
 use keep::{Kept, Row};
 pub use program::Begin;
 use program::{Program, State};
-pub use script::Interpreter;
-pub use script::Mode;
+pub use script::{Interpreter, Mode, Turn};
 pub use steps::Planned;
 pub use tools::{names, tools};
 
@@ -119,13 +118,13 @@ impl Programs {
         let gateway = self.gateway()?;
         let steps = begin.steps.clone();
         let program = Program::new((who, id, door), begin, self.parts.clock.wall());
-        let (_here, own) = self.here(&program).ok_or_else(|| {
+        let (here, own) = self.here(&program).ok_or_else(|| {
             Failure::new(Code::Conflict, format!("the program `{id}` runs already"))
         })?;
         let leg = run::Leg { programs: self, gateway, who, context, own };
         let kept = leg.begun(Kept::new(program), &steps).await?;
         let shown = shown::shown(&kept.program);
-        self.index().came(&kept, &[]);
+        here.came(&kept, &[]);
         Ok(shown)
     }
 
@@ -176,7 +175,7 @@ impl Programs {
         let mut told = self.stands(who, id).await?;
         loop {
             let time = until.since(self.parts.clock.mono());
-            if told.ended || time.is_zero() {
+            if told.rests || time.is_zero() {
                 return Ok(told.value.clone());
             }
             tokio::select! {
@@ -187,6 +186,32 @@ impl Programs {
                 () = tokio::time::sleep(time) => {}
             }
         }
+    }
+
+    /// Lets a program of this caller go on that can: one about which nobody decided in time asks again. Waits
+    /// as [`Programs::show`] does.
+    ///
+    /// # Errors
+    /// [`Code::Conflict`] where it has ended, and as [`Programs::show`].
+    pub async fn resume(
+        self: &Arc<Self>,
+        who: &Principal,
+        id: CallId,
+        wait: Duration,
+    ) -> Result<Value, Failure> {
+        let until = self.parts.clock.mono().after(wait);
+        let runs = self.index().begun(who.caller(), id).is_some();
+        if !runs {
+            let kept = self.own(who, id).await?;
+            if kept.program.has_ended() {
+                return Err(ended_already(id));
+            }
+            // In a task of its own: it goes on though this caller goes away.
+            if let Some(going) = self.go_on_soon(kept.row(), Some(who.clone()), true) {
+                drop(tokio::time::timeout(wait.max(GRACE), going).await);
+            }
+        }
+        self.show(who, id, until.since(self.parts.clock.mono())).await
     }
 
     /// A program of this caller as it is now, and after each change until it ends.
@@ -219,7 +244,7 @@ impl Programs {
         }
         let kept = self.own(who, id).await?;
         if !kept.program.has_ended() {
-            self.go_on_soon(kept.row(), Some(who.clone()));
+            drop(self.go_on_soon(kept.row(), Some(who.clone()), false));
         }
         Ok(Arc::new(Told::of(&kept.program)))
     }
@@ -256,8 +281,7 @@ impl Programs {
         }
         let mut kept = self.own(who, id).await?;
         if kept.program.has_ended() {
-            let told = format!("the program `{id}` has ended already");
-            return Err(Failure::new(Code::Conflict, told));
+            return Err(ended_already(id));
         }
         let held = kept.program.waits_for();
         let why = "it was cancelled by its caller".to_owned();
@@ -293,8 +317,8 @@ impl Programs {
 
     /// It runs here until what is given back goes; nothing where it does already.
     fn here(&self, program: &Program) -> Option<(Here<'_>, CancellationToken)> {
-        let own = self.index().claims(program)?;
-        Some((Here { programs: self, id: program.id }, own))
+        let (time, own) = self.index().claims(program)?;
+        Some((Here { programs: self, id: program.id, time }, own))
     }
 
     fn index(&self) -> std::sync::MutexGuard<'_, Index> {
@@ -302,15 +326,30 @@ impl Programs {
     }
 }
 
+fn ended_already(id: CallId) -> Failure {
+    Failure::new(Code::Conflict, format!("the program `{id}` has ended already"))
+}
+
 /// A program runs here as long as this is there.
 struct Here<'a> {
     programs: &'a Programs,
     id: CallId,
+    time: u64,
+}
+
+impl Here<'_> {
+    /// It came as far as it comes now, and runs here no longer: both at once, so that nobody who looks sees
+    /// one that came to its end still running, and waits for it.
+    fn came(&self, kept: &Kept, waited: &[CallId]) {
+        let mut index = self.programs.index();
+        index.came(kept, waited);
+        index.leaves(self.id, self.time);
+    }
 }
 
 impl Drop for Here<'_> {
     fn drop(&mut self) {
-        self.programs.index().leaves(self.id);
+        self.programs.index().leaves(self.id, self.time);
     }
 }
 

@@ -36,6 +36,9 @@ pub(crate) enum State {
     Running,
     /// It waits for a held call; nothing of it runs.
     Waiting,
+    /// Nobody decided in time about a call of it. It was not made; it is asked for anew where the caller
+    /// resumes the program.
+    Paused,
     /// It came to its end.
     Succeeded,
     /// It ended with an exception, or was not allowed to run.
@@ -206,7 +209,7 @@ impl Program {
 
     /// Whether nothing will come of it any more.
     pub(crate) fn has_ended(&self) -> bool {
-        !matches!(self.state, State::Running | State::Waiting)
+        !matches!(self.state, State::Running | State::Waiting | State::Paused)
     }
 
     /// The held calls that it waits for.
@@ -223,6 +226,22 @@ impl Program {
         self.at = Some(at);
     }
 
+    /// It waits for its caller: nobody decided in time about calls of these tools.
+    pub(crate) fn pauses(&mut self, at: At, tools: &[String]) {
+        self.state = State::Paused;
+        self.at = Some(at);
+        let tools = tools.join("`, `");
+        self.error = Some(format!(
+            "nobody decided about `{tools}` in time: resume the program to ask for it again"
+        ));
+    }
+
+    /// It runs again.
+    pub(crate) fn goes_on(&mut self) {
+        self.state = State::Running;
+        self.error = None;
+    }
+
     pub(crate) fn ends(&mut self, now: Wall, state: State, came: Result<Value, String>) {
         self.state = state;
         self.ended = Some(now);
@@ -231,6 +250,11 @@ impl Program {
             Ok(value) => self.result = Some(value),
             Err(error) => self.error = Some(error),
         }
+    }
+
+    /// A call that was never made is none.
+    pub(crate) fn forgets(&mut self, call: CallId) {
+        self.calls.retain(|it| it.call != call);
     }
 
     pub(crate) fn prints(&mut self, text: &str) {

@@ -2,6 +2,7 @@
 
 mod again;
 mod call;
+mod place;
 mod python;
 mod waves;
 
@@ -14,12 +15,12 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use tool::executor::Cancel;
 use tool::outcome::Failure;
-use tool::{Args, Boxed, CallerType, Code, Json};
+use tool::{Args, Boxed, CallerType, Code};
 
 use crate::functions::{Function, Functions};
 use crate::keep::Kept;
 use crate::program::{At, Program, State};
-use crate::script::{Asked, Mode, Plan, Traits};
+use crate::script::{Mode, Plan};
 use crate::steps::{self, Planned};
 use crate::{Programs, Running};
 
@@ -54,6 +55,8 @@ pub(crate) enum Came {
     Failed(String),
     /// To a held call.
     Waits(Box<At>),
+    /// To calls of these tools about which nobody decided in time.
+    Paused(Box<At>, Vec<String>),
 }
 
 /// Why a leg stops without an end of its own.
@@ -78,8 +81,13 @@ impl Leg<'_> {
         let functions = self.programs.functions.of(&self.gateway, self.who);
         let named = functions.named_in(&kept.program.code);
         let started = self.programs.parts.clock.mono();
-        let plan = match self.plan(&kept.program, &named, (steps, &functions)).await {
-            Ok(plan) => plan,
+        let begun = if steps.is_empty() {
+            python::begun(self, &kept.program, &named).await
+        } else {
+            planned(&kept.program, steps, &functions).map(|plan| (plan, None))
+        };
+        let (plan, python) = match begun {
+            Ok(begun) => begun,
             Err(stop) => return self.settled(kept, Err(stop), started).await,
         };
         kept.program.used = plan.used;
@@ -89,11 +97,12 @@ impl Leg<'_> {
             kept.program.ends(now, State::Failed, Err(refused(&plan.blocked)));
             return Ok(kept);
         }
-        let came = if let Some(waves) = plan.waves {
-            waves::begin(self, &mut kept, waves, &functions).await
-        } else {
-            let names = named.keys().cloned().chain(["TOOL".to_owned(), "CALL".to_owned()]);
-            python::begin(self, &mut kept, names.collect(), &functions).await
+        let came = match (plan.waves, python) {
+            (Some(waves), _) => waves::begin(self, &mut kept, waves, &functions).await,
+            (None, Some(python)) => python::run(self, &mut kept, python, &functions).await,
+            (None, None) => {
+                Err(Failure::new(Code::Internal, "the interpreter began nothing").into())
+            }
         };
         self.settled(kept, came, started).await
     }
@@ -103,7 +112,7 @@ impl Leg<'_> {
         let Some(at) = kept.program.at.clone() else { return Ok(kept) };
         let Some(settled) = self.decided(&kept).await? else { return Ok(kept) };
         let functions = self.programs.functions.of(&self.gateway, self.who);
-        kept.program.state = State::Running;
+        kept.program.goes_on();
         // Whoever writes this first goes on with it.
         kept.write(self.programs.parts.store.as_ref()).await?;
         let started = self.programs.parts.clock.mono();
@@ -121,7 +130,12 @@ impl Leg<'_> {
     pub(crate) async fn dry(&self, program: &Program, steps: &[Planned]) -> Result<Value, Failure> {
         let functions = self.programs.functions.of(&self.gateway, self.who);
         let named = functions.named_in(&program.code);
-        let plan = match self.plan(program, &named, (steps, &functions)).await {
+        let plan = if steps.is_empty() {
+            python::planned(self, program, &named).await
+        } else {
+            planned(program, steps, &functions)
+        };
+        let plan = match plan {
             Ok(plan) => plan,
             Err(Stop::Fault(failure)) => return Err(failure),
             Err(_) => return Err(Failure::new(Code::Cancelled, "the caller gave the call up")),
@@ -143,44 +157,6 @@ impl Leg<'_> {
             "mode_used": plan.used, "fallback_to_seq": plan.fallback, "decisions": decisions,
             "waves": plan.waves.map(|it| it.order),
         }))
-    }
-
-    async fn plan(
-        &self,
-        program: &Program,
-        named: &BTreeMap<String, Function>,
-        (steps, all): (&[Planned], &Functions),
-    ) -> Result<Plan, Stop> {
-        if !steps.is_empty() {
-            return planned(program, steps, all);
-        }
-        let functions: BTreeMap<String, Traits> = named
-            .iter()
-            .map(|(name, it)| (name.clone(), Traits { read_only: it.read_only(), chain: it.chain }))
-            .collect();
-        let asked = Asked::Plan {
-            code: &program.code,
-            functions: &functions,
-            inputs: program.inputs.keys().map(String::as_str).collect(),
-            mode: program.mode,
-            parallel: program.mode == Mode::Seq,
-            parallel_mutations: program.parallel_mutations,
-        };
-        self.asked(&asked).await
-    }
-
-    /// Asks the interpreter.
-    pub(crate) async fn asked<T: for<'de> serde::Deserialize<'de>>(
-        &self,
-        asked: &Asked<'_>,
-    ) -> Result<T, Stop> {
-        let stepping = self.programs.parts.interpreter.step(Json::of(asked));
-        let answer = self.unless_given_up(stepping).await?;
-        let answer = answer.map_err(|why| Failure::new(Code::InvalidArguments, why))?;
-        answer.read().map_err(|error| {
-            let told = format!("the interpreter answered something else: {error}");
-            Failure::new(Code::Internal, told).into()
-        })
     }
 
     /// Waits for this, and no longer than until the program is given up.
@@ -211,6 +187,7 @@ impl Leg<'_> {
                 program.waits(*at);
                 self.crowded(program).await;
             }
+            Ok(Came::Paused(at, tools)) => program.pauses(*at, &tools),
             Err(Stop::Cancelled) => {
                 let why = "it was cancelled by its caller".to_owned();
                 program.ends(now, State::Cancelled, Err(why));
@@ -218,6 +195,7 @@ impl Leg<'_> {
             Err(Stop::Lost(why)) => program.ends(now, State::Unknown, Err(why)),
             Err(Stop::Fault(failure)) => program.ends(now, State::Failed, Err(failure.message)),
         }
+        // One that paused has waited, so it is kept.
         if kept.program.state == State::Waiting || kept.is_kept() {
             kept.write(self.programs.parts.store.as_ref()).await?;
         }
@@ -257,7 +235,8 @@ fn planned(program: &Program, steps: &[Planned], functions: &Functions) -> Resul
     let may = |tool: &&String| Leg::function(functions, tool).is_none();
     let blocked: BTreeSet<String> = called.iter().filter(may).cloned().collect();
     let (used, waves) = (Mode::Dep, Some(waves));
-    Ok(Plan { called, blocked: blocked.into_iter().collect(), used, fallback: false, waves })
+    let blocked = blocked.into_iter().collect();
+    Ok(Plan { called, blocked, used, fallback: false, waves, answered: None })
 }
 
 /// The gate of spec 3, in its words.

@@ -7,36 +7,60 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tool::{Boxed, Json};
 
-/// Runs Python, one step at a time, and keeps nothing in between.
+/// Runs Python, for as many programs at once as it has places.
 pub trait Interpreter: Send + Sync + fmt::Debug {
-    /// One step: an object in, an object out. Where its future is dropped, the step is given up.
+    /// A place, as soon as there is one.
+    ///
+    /// # Errors
+    /// In words, for the caller.
+    fn turn(&self) -> Boxed<'_, Result<Box<dyn Turn>, String>>;
+}
+
+/// A place at the interpreter, where a program stays between its steps. It is given up where this is dropped.
+pub trait Turn: Send + Sync + fmt::Debug {
+    /// One step: an object in, an object out. Where its future is dropped, the place is gone.
     ///
     /// # Errors
     /// In words, for the caller: it took too long, or too much.
-    fn step(&self, asked: Json) -> Boxed<'_, Result<Json, String>>;
+    fn step(&mut self, asked: Json) -> Boxed<'_, Result<Json, String>>;
+
+    /// Whether others wait for a place.
+    fn is_wanted(&self) -> bool;
+
+    /// No program is left there: the place is for others.
+    fn over(self: Box<Self>);
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Asked<'a> {
-    Plan {
-        code: &'a str,
-        functions: &'a BTreeMap<String, Traits>,
-        inputs: Vec<&'a str>,
-        mode: Mode,
-        parallel: bool,
-        parallel_mutations: bool,
-    },
+    Plan(ToPlan<'a>),
     Begin {
-        code: &'a str,
+        plan: ToPlan<'a>,
         inputs: &'a Map<String, Value>,
-        functions: &'a [String],
+    },
+    Answer {
+        came: &'a Came,
+    },
+    Keep {
+        leaves: bool,
     },
     GoOn {
         state: &'a str,
         functions: &'a [String],
         came: &'a Came,
     },
+}
+
+/// What is planned.
+#[derive(Debug, Serialize)]
+pub(crate) struct ToPlan<'a> {
+    pub(crate) code: &'a str,
+    pub(crate) functions: &'a BTreeMap<String, Traits>,
+    pub(crate) inputs: Vec<&'a str>,
+    pub(crate) mode: Mode,
+    pub(crate) parallel: bool,
+    pub(crate) parallel_mutations: bool,
 }
 
 /// What planning needs of a function.
@@ -95,7 +119,6 @@ pub(crate) enum Answered {
         function: String,
         args: Vec<Value>,
         kwargs: Map<String, Value>,
-        state: String,
         printed: String,
     },
     Done {
@@ -117,6 +140,9 @@ pub(crate) struct Plan {
     pub(crate) fallback: bool,
     #[serde(default)]
     pub(crate) waves: Option<Waves>,
+    /// What came of it, where it was begun.
+    #[serde(default)]
+    pub(crate) answered: Option<Answered>,
 }
 
 /// Calls in waves.

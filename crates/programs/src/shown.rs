@@ -76,6 +76,7 @@ fn word(state: State) -> &'static str {
     match state {
         State::Running => "running",
         State::Waiting => "pending_approval",
+        State::Paused => "paused",
         State::Succeeded => "succeeded",
         State::Failed => "failed",
         State::Cancelled => "cancelled",

@@ -79,6 +79,8 @@ struct Show {
     program: CallId,
     #[serde(default)]
     wait_seconds: Option<u64>,
+    #[serde(default)]
+    resume: Option<bool>,
 }
 
 impl Doing {
@@ -110,9 +112,13 @@ impl Doing {
                 }
             }
             Does::Show => {
-                let Show { program, wait_seconds } = read(args)?;
+                let Show { program, wait_seconds, resume } = read(args)?;
                 let wait = Duration::from_secs(wait_seconds.unwrap_or_default());
-                self.programs.show(&who, program, wait).await
+                if resume.unwrap_or_default() {
+                    self.programs.resume(&who, program, wait).await
+                } else {
+                    self.programs.show(&who, program, wait).await
+                }
             }
             Does::List => self.programs.chainable(&who),
         };
@@ -149,5 +155,9 @@ impl Executor for Doing {
         ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
         Box::pin(self.run(call, ctx))
+    }
+
+    fn only_calls(&self) -> bool {
+        true
     }
 }

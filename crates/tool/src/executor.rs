@@ -28,6 +28,12 @@ pub trait Executor: Send + Sync + fmt::Debug {
         Vec::new()
     }
 
+    /// Whether all it does is to make calls, each of which is checked and recorded by itself. What a crash
+    /// leaves unknown is then known of them, and its own records need no sync.
+    fn only_calls(&self) -> bool {
+        false
+    }
+
     /// One that runs the same tool in the places of `others` too. `None` where it cannot.
     fn beside(&self, _others: &[Arc<dyn Executor>]) -> Option<Arc<dyn Executor>> {
         None

@@ -1,7 +1,8 @@
-//! A step of a program: Python from its beginning, or from a kept state and the answer to the call it
-//! stopped at, to the next call or to the end.
+//! A step of a program: Python from its beginning, or from the call it stopped at with the answer to that,
+//! to the next call or to the end.
 //!
-//! Nothing is kept here between two steps: the state goes out with each, and only this reads it again.
+//! Between two steps the program lies on the [`Desk`]. Whoever keeps it for longer, or gives the worker
+//! back, asks for its state as bytes; only this reads them again.
 
 mod plan;
 
@@ -31,8 +32,12 @@ const SCRIPT: &str = "program";
 enum Asked {
     /// What is called, and in which waves; nothing runs.
     Plan(plan::Asked),
-    /// From the beginning.
-    Begin { code: String, inputs: Map<String, Value>, functions: Vec<String> },
+    /// The same; what is no waves and may run does, from the beginning.
+    Begin { plan: plan::Asked, inputs: Map<String, Value> },
+    /// From the desk, with what the call came to.
+    Answer { came: Came },
+    /// The state on the desk; it is cleared where the program `leaves`.
+    Keep { leaves: bool },
     /// From a kept state, with what the call came to.
     GoOn { state: String, functions: Vec<String>, came: Came },
 }
@@ -64,7 +69,6 @@ enum Answered {
         function: String,
         args: Vec<Value>,
         kwargs: Map<String, Value>,
-        state: String,
         printed: String,
     },
     /// It has ended.
@@ -73,21 +77,90 @@ enum Answered {
     Raised { message: String, printed: String },
 }
 
-pub(super) fn step(asked: &[u8], limit: Duration) -> Result<Vec<u8>, String> {
-    let asked: Asked = serde_json::from_slice(asked).map_err(|error| error.to_string())?;
-    let mut printed = String::new();
-    let answered = match asked {
-        Asked::Plan(asked) => return written(&plan::plan(&asked)),
-        Asked::Begin { code, inputs, functions } => {
-            let begun = begin(&code, inputs, limit, &mut printed)?;
-            ran(begun, &functions, &mut printed)?
+/// A program and what it did, as it began.
+#[derive(Serialize)]
+struct Begun {
+    #[serde(flatten)]
+    plan: plan::Plan,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answered: Option<Answered>,
+}
+
+/// The program that stopped at a call, and the functions that it knows.
+#[derive(Default)]
+pub(super) struct Desk(Option<(FunctionCall, Vec<String>)>);
+
+impl Desk {
+    /// No program lies here any more.
+    pub(super) fn clear(&mut self) {
+        self.0 = None;
+    }
+
+    /// One step. `fresh` is called where it is not that of the program on the desk.
+    pub(super) fn step(
+        &mut self,
+        asked: &[u8],
+        limit: Duration,
+        fresh: impl FnOnce(),
+    ) -> Result<Vec<u8>, String> {
+        let asked: Asked = serde_json::from_slice(asked).map_err(|error| error.to_string())?;
+        if !matches!(asked, Asked::Answer { .. } | Asked::Keep { .. }) {
+            self.clear();
+            fresh();
         }
-        Asked::GoOn { state, functions, came } => {
-            let gone_on = resumed(paused(&state)?, came, &mut printed)?;
-            ran(gone_on, &functions, &mut printed)?
+        let mut printed = String::new();
+        match asked {
+            Asked::Plan(asked) => written(&plan::plan(&asked)),
+            Asked::Begin { plan: asked, inputs } => {
+                let plan = plan::plan(&asked);
+                let answered = if plan.runs_as_python() {
+                    let begun = begin(&asked.code, inputs, limit, &mut printed)?;
+                    Some(self.ran(begun, asked.names(), &mut printed)?)
+                } else {
+                    None
+                };
+                written(&Begun { plan, answered })
+            }
+            Asked::Answer { came } => {
+                let (call, functions) = self.0.take().ok_or("no program waits for an answer")?;
+                let gone_on = resumed(call, came, &mut printed)?;
+                written(&self.ran(gone_on, functions, &mut printed)?)
+            }
+            Asked::GoOn { state, functions, came } => {
+                let gone_on = resumed(paused(&state)?, came, &mut printed)?;
+                written(&self.ran(gone_on, functions, &mut printed)?)
+            }
+            Asked::Keep { leaves } => written(&self.kept(leaves)?),
         }
-    };
-    written(&answered)
+    }
+
+    /// To the next call, where it stays on the desk, or to the end.
+    fn ran(
+        &mut self,
+        progress: Progress,
+        functions: Vec<String>,
+        printed: &mut String,
+    ) -> Result<Answered, String> {
+        match ran(progress, &functions, printed)? {
+            Ran::Ended(answered) => Ok(answered),
+            Ran::Called(call, printed) => {
+                let answered = called(&call, printed)?;
+                self.0 = Some((call, functions));
+                Ok(answered)
+            }
+        }
+    }
+
+    fn kept(&mut self, leaves: bool) -> Result<String, String> {
+        let (call, functions) = self.0.take().ok_or("no program is here to be kept")?;
+        let progress = RunProgress::FunctionCall(call);
+        let state = monty::dump(SCRIPT, None, SessionRef::Running(&progress))
+            .map_err(|error| format!("the program cannot be kept: {error}"))?;
+        if !leaves {
+            self.0 = progress.into_function_call().map(|call| (call, functions));
+        }
+        Ok(STANDARD.encode(state))
+    }
 }
 
 fn written(value: &impl Serialize) -> Result<Vec<u8>, String> {
@@ -155,26 +228,31 @@ fn resumed(call: FunctionCall, came: Came, printed: &mut String) -> Result<Progr
     Ok(call.resume(result, printing(printed)))
 }
 
+/// How a script that runs stops.
+enum Ran {
+    Ended(Answered),
+    Called(FunctionCall, String),
+}
+
 /// To the next call of a tool, or to the end: names are told, and what else it asks for is not there.
 fn ran(
     mut progress: Progress,
     functions: &[String],
     printed: &mut String,
-) -> Result<Answered, String> {
+) -> Result<Ran, String> {
     loop {
         let text = std::mem::take(printed);
         match progress {
             Err(error) => {
-                return Ok(Answered::Raised {
-                    message: told(&error, ROUND.lines().count()),
-                    printed: text,
-                });
+                let message = told(&error, ROUND.lines().count());
+                return Ok(Ran::Ended(Answered::Raised { message, printed: text }));
             }
             Ok(RunProgress::Complete(value)) => {
-                return Ok(Answered::Done { value: json(&value, 0)?, printed: text });
+                let value = json(&value, 0)?;
+                return Ok(Ran::Ended(Answered::Done { value, printed: text }));
             }
             Ok(RunProgress::FunctionCall(call)) if functions.contains(&call.function_name) => {
-                return called(call, text);
+                return Ok(Ran::Called(call, text));
             }
             Ok(RunProgress::FunctionCall(call)) => {
                 let unknown = ExtFunctionResult::NotFound(call.function_name.clone());
@@ -209,18 +287,14 @@ fn absent() -> MontyException {
     MontyException::new(ExcType::RuntimeError, Some(told.to_owned()))
 }
 
-fn called(call: FunctionCall, printed: String) -> Result<Answered, String> {
+fn called(call: &FunctionCall, printed: String) -> Result<Answered, String> {
     let args = call.args.iter().map(|it| json(it, 0)).collect::<Result<_, _>>()?;
     let mut kwargs = Map::new();
     for (name, value) in &call.kwargs {
         let MontyObject::String(name) = name else { return Err("a keyword is no text".to_owned()) };
         kwargs.insert(name.clone(), json(value, 0)?);
     }
-    let function = call.function_name.clone();
-    let progress = RunProgress::FunctionCall(call);
-    let state = monty::dump(SCRIPT, None, SessionRef::Running(&progress))
-        .map_err(|error| format!("the program cannot be kept: {error}"))?;
-    Ok(Answered::Call { function, args, kwargs, state: STANDARD.encode(state), printed })
+    Ok(Answered::Call { function: call.function_name.clone(), args, kwargs, printed })
 }
 
 #[cfg(test)]

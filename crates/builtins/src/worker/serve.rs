@@ -1,17 +1,19 @@
 //! The worker's own side: reads a request, computes, answers, until its input ends.
 //!
 //! Before the first request it gives up all it will not need. It has one thread, and keeps nothing from
-//! one request for the next.
+//! one request for the next but a program that stopped at a call, until another request comes.
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use monty_types::{BASELINE_MEMORY, LIVE_MEMORY};
 
 use super::Job;
 use super::frame::{self, Head, Status, Told};
-use super::{program, python, sql};
+use super::program::Desk;
+use super::{python, sql};
 
 /// The word with which the binary is asked to run [`work`].
 pub const WORK: &str = "__work";
@@ -29,13 +31,14 @@ pub fn work(more: &[Extra]) -> ExitCode {
     let Ok(base) = guard::sandbox::ration(&LIVE_MEMORY, MOST) else {
         return ExitCode::from(3);
     };
-    BASELINE_MEMORY.store(base, std::sync::atomic::Ordering::Relaxed);
+    BASELINE_MEMORY.store(base, Ordering::Relaxed);
     if guard::sandbox::narrow().is_err() {
         return ExitCode::from(4);
     }
     let (mut stdin, mut stdout) = (io::stdin().lock(), io::stdout().lock());
+    let mut desk = Desk::default();
     loop {
-        match serve(&mut stdin, &mut stdout, more) {
+        match serve((&mut stdin, &mut stdout), &mut desk, more) {
             Ok(true) => {}
             Ok(false) => return ExitCode::SUCCESS,
             Err(_) => return ExitCode::from(2),
@@ -44,7 +47,11 @@ pub fn work(more: &[Extra]) -> ExitCode {
 }
 
 /// One request; false where the input has ended before one.
-fn serve(from: &mut impl Read, to: &mut impl Write, more: &[Extra]) -> io::Result<bool> {
+fn serve(
+    (from, to): (&mut impl Read, &mut impl Write),
+    desk: &mut Desk,
+    more: &[Extra],
+) -> io::Result<bool> {
     let mut head = [0; frame::REQUEST];
     match from.read_exact(&mut head) {
         Ok(()) => {}
@@ -54,17 +61,21 @@ fn serve(from: &mut impl Read, to: &mut impl Write, more: &[Extra]) -> io::Resul
     let head = Head::decode(head).ok_or(io::ErrorKind::InvalidData)?;
     let mut args = vec![0; head.length];
     from.read_exact(&mut args)?;
+    let live = LIVE_MEMORY.load(Ordering::Relaxed);
     // What the worker has by now is not the request's.
-    BASELINE_MEMORY.store(
-        LIVE_MEMORY.load(std::sync::atomic::Ordering::Relaxed),
-        std::sync::atomic::Ordering::Relaxed,
-    );
-    let own: [Extra; 3] =
-        [(Job::PYTHON, python::evaluate), (Job::SQL, sql::query), (Job::PROGRAM, program::step)];
-    let job = own.iter().chain(more).find(|(job, _)| job.letter == head.job);
-    let (_, compute) = job.ok_or(io::ErrorKind::InvalidData)?;
+    let fresh = || BASELINE_MEMORY.store(live, Ordering::Relaxed);
     let (before, _) = guard::memory::used();
-    let computed = compute(&args, head.limit);
+    let computed = if head.job == Job::PROGRAM.letter {
+        // A program that goes on has what it had.
+        desk.step(&args, head.limit, fresh)
+    } else {
+        desk.clear();
+        fresh();
+        let own: [Extra; 2] = [(Job::PYTHON, python::evaluate), (Job::SQL, sql::query)];
+        let job = own.iter().chain(more).find(|(job, _)| job.letter == head.job);
+        let (_, compute) = job.ok_or(io::ErrorKind::InvalidData)?;
+        compute(&args, head.limit)
+    };
     let (status, answer) = match computed {
         Ok(answer) => (Status::Value, answer),
         Err(words) => (Status::Failure, words.into_bytes()),

@@ -56,7 +56,7 @@ impl Leg<'_> {
         Err(lost(call, Some(function)))
     }
 
-    async fn recorded(&self, call: CallId) -> Result<Option<Status>, Failure> {
+    pub(super) async fn recorded(&self, call: CallId) -> Result<Option<Status>, Failure> {
         let told = |why: &dyn std::fmt::Display| {
             let told = format!("the record of the call `{call}` cannot be read: {why}");
             Failure::new(Code::RecordUnavailable, told)

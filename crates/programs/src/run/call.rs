@@ -75,7 +75,9 @@ impl Leg<'_> {
         let waits = |answer: &Answer| matches!(answer.result, Ok(Step::Wait(_)));
         let first = self.gateway.settled(self.who, call, Duration::ZERO).await;
         let mut answer = match first {
-            Err(failure) if failure.code == Code::NotFound => return Ok(Some(forgotten(call))),
+            Err(failure) if failure.code == Code::NotFound => {
+                return self.forgotten(call).await.map(Some);
+            }
             other => other?,
         };
         // One that was approved is waited for to its end.
@@ -85,23 +87,39 @@ impl Leg<'_> {
         if waits(&answer) && approved {
             answer = self.gateway.settled(self.who, call, LEG).await?;
         }
-        Ok((!waits(&answer)).then(|| {
-            let came = came(&answer);
-            (answer, came)
-        }))
+        Ok((!waits(&answer)).then(|| Settled::new(answer)))
+    }
+
+    /// What came of a held call is kept for its caller for a while, and then only the record tells whether
+    /// it was made.
+    async fn forgotten(&self, call: CallId) -> Result<Settled, Failure> {
+        let status = match self.recorded(call).await? {
+            None | Some(Status::Refused) => Status::Refused,
+            Some(_) => Status::Unknown,
+        };
+        let told = "what came of the call that was waited for is not kept any more";
+        let result = Err(Failure::new(Code::ApprovalExpired, told));
+        Ok(Settled::new(Answer { call, status, result, elapsed_ms: 0 }))
     }
 }
 
 /// A held call that has ended, and what a script sees of it.
-pub(crate) type Settled = (Answer, Came);
+pub(crate) struct Settled {
+    pub(crate) answer: Answer,
+    pub(crate) came: Came,
+}
 
-/// What came of a held call is kept for its caller for a while, and then it is not.
-fn forgotten(call: CallId) -> Settled {
-    let told = "what came of the call that was waited for is not kept any more";
-    let result = Err(Failure::new(Code::ApprovalExpired, told));
-    let answer = Answer { call, status: Status::Unknown, result, elapsed_ms: 0 };
-    let came = came(&answer);
-    (answer, came)
+impl Settled {
+    fn new(answer: Answer) -> Self {
+        let came = came(&answer);
+        Self { answer, came }
+    }
+
+    /// Nobody decided in time, and nothing ran.
+    pub(crate) fn is_expired(&self) -> bool {
+        let expired = |failure: &Failure| failure.code == Code::ApprovalExpired;
+        self.answer.status != Status::Unknown && self.answer.result.as_ref().is_err_and(expired)
+    }
 }
 
 /// An answer as a script sees it.

@@ -1,16 +1,23 @@
 //! A program as Python: from call to call.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 
 use super::again::{self, Stands};
 use super::call::{Called, Settled, note};
+use super::place::Place;
 use super::{Came, Leg, Stop, named};
 use crate::functions::{Function, Functions};
 use crate::keep::Kept;
-use crate::program::{At, AtCall, Making, Wave};
-use crate::script::{self, Answered, Asked, Kind};
+use crate::program::{AtCall, Making, Program, Wave};
+use crate::script::{self, Answered, Asked, Kind, Mode, Plan, ToPlan, Traits};
 use tool::outcome::{Answer, Failure, Status};
 use tool::{CallId, Code};
+
+/// A program whose call takes longer gives its place at the interpreter to others.
+const SHORT: Duration = Duration::from_millis(20);
 
 /// Where Python stood.
 pub(crate) struct Stood {
@@ -21,28 +28,55 @@ pub(crate) struct Stood {
     pub(crate) settled: Vec<Settled>,
 }
 
-/// One stop of Python: the state that it stopped in, and the functions it knows.
-struct Paused {
-    state: String,
-    names: Vec<String>,
-}
+/// A program that has begun: where it stands, and what came of its first step.
+pub(crate) type Begun = (Place, Answered);
 
-impl Paused {
-    fn at(&self, call: AtCall) -> At {
-        At::Python { state: self.state.clone(), functions: self.names.clone(), call }
-    }
-}
-
-pub(crate) async fn begin(
+/// Plans it; what runs as Python, and may, has begun.
+pub(crate) async fn begun(
     leg: &Leg<'_>,
-    kept: &mut Kept,
-    names: Vec<String>,
-    functions: &Functions,
-) -> Result<Came, Stop> {
-    let asked =
-        Asked::Begin { code: &kept.program.code, inputs: &kept.program.inputs, functions: &names };
-    let answered = leg.asked(&asked).await?;
-    run(leg, kept, (names, answered), functions).await
+    program: &Program,
+    named: &BTreeMap<String, Function>,
+) -> Result<(Plan, Option<Begun>), Stop> {
+    let names = named.keys().cloned().chain(["TOOL".to_owned(), "CALL".to_owned()]);
+    let mut place = Place::new(leg, names.collect()).await?;
+    let functions = traits(named);
+    let plan = to_plan(program, &functions);
+    let asked = Asked::Begin { plan, inputs: &program.inputs };
+    let mut plan: Plan = place.asked(leg, &asked).await?;
+    let python = plan.answered.take();
+    if python.is_none() {
+        place.over();
+    }
+    Ok((plan, python.map(|answered| (place, answered))))
+}
+
+/// Plans it alone.
+pub(crate) async fn planned(
+    leg: &Leg<'_>,
+    program: &Program,
+    named: &BTreeMap<String, Function>,
+) -> Result<Plan, Stop> {
+    let mut place = Place::new(leg, Vec::new()).await?;
+    let functions = traits(named);
+    let plan = place.asked(leg, &Asked::Plan(to_plan(program, &functions))).await?;
+    place.over();
+    Ok(plan)
+}
+
+fn traits(named: &BTreeMap<String, Function>) -> BTreeMap<String, Traits> {
+    let traits = |it: &Function| Traits { read_only: it.read_only(), chain: it.chain };
+    named.iter().map(|(name, it)| (name.clone(), traits(it))).collect()
+}
+
+fn to_plan<'a>(program: &'a Program, functions: &'a BTreeMap<String, Traits>) -> ToPlan<'a> {
+    ToPlan {
+        code: &program.code,
+        functions,
+        inputs: program.inputs.keys().map(String::as_str).collect(),
+        mode: program.mode,
+        parallel: program.mode == Mode::Seq,
+        parallel_mutations: program.parallel_mutations,
+    }
 }
 
 pub(crate) async fn go_on(
@@ -52,23 +86,25 @@ pub(crate) async fn go_on(
     functions: &Functions,
 ) -> Result<Came, Stop> {
     let Stood { state, names, call, settled } = stood;
-    let stop = Paused { state, names };
+    let mut place = Place::kept(state, names);
     let called = match call {
         AtCall::Came(came) => To::Came(came),
         AtCall::Held(held) => {
             let none = || Failure::new(Code::Internal, "the program waits for nothing");
             let settled = settled.into_iter().next().ok_or_else(none)?;
-            was_held(leg, kept, (&stop, held, settled), functions).await?
+            if settled.is_expired() {
+                return paused(leg, kept, (&mut place, held), functions).await;
+            }
+            was_held(leg, kept, (&mut place, held, settled), functions).await?
         }
-        AtCall::Making(making) => made_again(leg, kept, (&stop, making), functions).await?,
+        AtCall::Making(making) => made_again(leg, kept, (&mut place, making), functions).await?,
     };
     let came = match called {
         To::Came(came) => came,
-        To::Held(held) => return Ok(Came::Waits(Box::new(stop.at(AtCall::Held(held))))),
+        To::Held(held) => return waits(leg, place, held).await,
     };
-    let asked = Asked::GoOn { state: &stop.state, functions: &stop.names, came: &came };
-    let answered = leg.asked(&asked).await?;
-    run(leg, kept, (stop.names, answered), functions).await
+    let answered = place.answered(leg, &came).await?;
+    run(leg, kept, (place, answered), functions).await
 }
 
 /// What a call came to.
@@ -86,11 +122,25 @@ impl To {
     }
 }
 
+/// Nobody decided in time about a held call: it was not made, and will be when its program is resumed.
+async fn paused(
+    leg: &Leg<'_>,
+    kept: &mut Kept,
+    (place, held): (&mut Place, Making),
+    functions: &Functions,
+) -> Result<Came, Stop> {
+    kept.program.forgets(held.call);
+    let function = Leg::function(functions, &held.function);
+    let tool = function.map_or(held.function.as_str(), Function::tool).to_owned();
+    let making = Making { call: leg.named_call(), ..held };
+    Ok(Came::Paused(Box::new(place.at(leg, AtCall::Making(making)).await?), vec![tool]))
+}
+
 /// A call that was held and has ended.
 async fn was_held(
     leg: &Leg<'_>,
     kept: &mut Kept,
-    (stop, held, (answer, came)): (&Paused, Making, Settled),
+    (place, held, Settled { answer, came }): (&mut Place, Making, Settled),
     functions: &Functions,
 ) -> Result<To, Stop> {
     let function = Leg::function(functions, &held.function);
@@ -103,14 +153,14 @@ async fn was_held(
         };
     };
     let call = leg.once_more(answer.call, function)?;
-    made(leg, kept, (stop, Making { call, ..held }), function).await
+    made(leg, kept, (place, Making { call, ..held }), function).await
 }
 
 /// A call that was being made when the process ended.
 async fn made_again(
     leg: &Leg<'_>,
     kept: &mut Kept,
-    (stop, making): (&Paused, Making),
+    (place, making): (&mut Place, Making),
     functions: &Functions,
 ) -> Result<To, Stop> {
     let function = Leg::function(functions, &making.function);
@@ -121,42 +171,47 @@ async fn made_again(
             Ok(To::of(called, making))
         }
         Stands::ToMake(call) => match function {
-            Some(function) => made(leg, kept, (stop, Making { call, ..making }), function).await,
+            Some(function) => made(leg, kept, (place, Making { call, ..making }), function).await,
             None => Ok(no_tool(&making.function)),
         },
     }
 }
 
-async fn run(
+/// From what the last step came to.
+pub(crate) async fn run(
     leg: &Leg<'_>,
     kept: &mut Kept,
-    (mut names, mut answered): (Vec<String>, Answered),
+    (mut place, mut answered): Begun,
     functions: &Functions,
 ) -> Result<Came, Stop> {
     loop {
-        let (function, args, kwargs, state) = match answered {
+        let wanted = match answered {
             Answered::Done { value, printed } => {
+                place.over();
                 kept.program.prints(&printed);
                 return Ok(Came::Done(value));
             }
             Answered::Raised { message, printed } => {
+                place.over();
                 kept.program.prints(&printed);
                 return Ok(Came::Failed(message));
             }
-            Answered::Call { function, args, kwargs, state, printed } => {
+            Answered::Call { function, args, kwargs, printed } => {
                 kept.program.prints(&printed);
-                (function, args, kwargs, state)
+                (function, args, kwargs)
             }
         };
-        let stop = Paused { state, names };
-        let came = match called(leg, kept, (&stop, (function, args, kwargs)), functions).await? {
+        let came = match called(leg, kept, (&mut place, wanted), functions).await? {
             To::Came(came) => came,
-            To::Held(held) => return Ok(Came::Waits(Box::new(stop.at(AtCall::Held(held))))),
+            To::Held(held) => return waits(leg, place, held).await,
         };
-        let asked = Asked::GoOn { state: &stop.state, functions: &stop.names, came: &came };
-        answered = leg.asked(&asked).await?;
-        names = stop.names;
+        answered = place.answered(leg, &came).await?;
     }
+}
+
+async fn waits(leg: &Leg<'_>, mut place: Place, held: Making) -> Result<Came, Stop> {
+    place.leaves(leg).await?;
+    Ok(Came::Waits(Box::new(place.at(leg, AtCall::Held(held)).await?)))
 }
 
 type Wanted = (String, Vec<Value>, Map<String, Value>);
@@ -164,7 +219,7 @@ type Wanted = (String, Vec<Value>, Map<String, Value>);
 async fn called(
     leg: &Leg<'_>,
     kept: &mut Kept,
-    (stop, (mut name, mut args, kwargs)): (&Paused, Wanted),
+    (place, (mut name, mut args, kwargs)): (&mut Place, Wanted),
     functions: &Functions,
 ) -> Result<To, Stop> {
     if matches!(name.as_str(), "TOOL" | "CALL") {
@@ -183,25 +238,36 @@ async fn called(
         return Err(Failure::new(Code::TooLarge, told).into());
     }
     let making = Making { call: leg.named_call(), function: name, args };
-    made(leg, kept, (stop, making), function).await
+    made(leg, kept, (place, making), function).await
 }
 
 /// Makes a call; one with effects is written down before and after.
 async fn made(
     leg: &Leg<'_>,
     kept: &mut Kept,
-    (stop, making): (&Paused, Making),
+    (place, making): (&mut Place, Making),
     function: &Function,
 ) -> Result<To, Stop> {
     let (id, effects): ((CallId, CallId), bool) =
         ((kept.program.id, making.call), !function.read_only());
     if effects {
-        leg.keeps(kept, stop.at(AtCall::Making(making.clone()))).await?;
+        let at = place.at(leg, AtCall::Making(making.clone())).await?;
+        leg.keeps(kept, at).await?;
     }
-    let (answer, called) = leg.call(id, function, &making.args).await?;
+    let (answer, called) = {
+        let mut calling = std::pin::pin!(leg.call(id, function, &making.args));
+        match tokio::time::timeout(SHORT, &mut calling).await {
+            Ok(called) => called?,
+            Err(_) => {
+                place.leaves(leg).await?;
+                calling.await?
+            }
+        }
+    };
     noted(kept, function.tool(), &answer);
     if let (Called::To(came), true) = (&called, effects) {
-        leg.keeps(kept, stop.at(AtCall::Came(came.clone()))).await?;
+        let at = place.at(leg, AtCall::Came(came.clone())).await?;
+        leg.keeps(kept, at).await?;
     }
     leg.programs.index().tells(&kept.program);
     let done = kept.program.calls.len();

@@ -50,8 +50,16 @@ pub(crate) async fn go_on(
     functions: &Functions,
 ) -> Result<Came, Stop> {
     let (mut failed, held) = (None, std::mem::take(&mut standing.held));
-    for (answer, came) in settled {
+    let mut expired = Vec::new();
+    for settled in settled {
+        let (missed, Settled { answer, came }) = (settled.is_expired(), settled);
         let Some((step, _)) = held.iter().find(|(_, call)| *call == answer.call) else { continue };
+        if missed {
+            // Not noted as done, it is asked for anew with the rest of its wave.
+            kept.program.forgets(answer.call);
+            expired.extend(standing.tool(*step, functions));
+            continue;
+        }
         note(&mut kept.program, "", &answer);
         if answer.status == Status::Unknown {
             // Not noted as done, it is made once more with the rest of its wave.
@@ -77,6 +85,9 @@ pub(crate) async fn go_on(
     }
     if let Some(told) = failed.filter(|_| kept.program.used == Mode::Dep) {
         return Ok(Came::Failed(told));
+    }
+    if !expired.is_empty() {
+        return Ok(Came::Paused(Box::new(At::Waves(Box::new(standing))), expired));
     }
     if !standing.held.is_empty() {
         return Ok(Came::Waits(Box::new(At::Waves(Box::new(standing)))));
@@ -224,6 +235,13 @@ fn made<'a>(
 }
 
 impl AtWave {
+    /// The tool that a step calls.
+    fn tool(&self, step: usize, functions: &Functions) -> Option<String> {
+        let wanted = self.plan.steps.get(step)?;
+        let function = Leg::function(functions, &wanted.function);
+        Some(function.map_or(wanted.function.as_str(), Function::tool).to_owned())
+    }
+
     fn settles(
         &mut self,
         program: &mut Program,

@@ -45,6 +45,17 @@ pub trait Programs: Send + Sync + fmt::Debug {
         wait: Duration,
     ) -> Boxed<'a, Result<Value, Failure>>;
 
+    /// Lets one go on that can, and shows it after at most `wait`.
+    ///
+    /// # Errors
+    /// As [`Programs::show`], and [`Code::Conflict`] where it has ended.
+    fn resume<'a>(
+        &'a self,
+        who: &'a Principal,
+        id: CallId,
+        wait: Duration,
+    ) -> Boxed<'a, Result<Value, Failure>>;
+
     /// A program of this caller as it is, and after each change until it ends.
     ///
     /// # Errors
@@ -126,6 +137,14 @@ pub(super) fn routes() -> Vec<Route> {
         )
             .query(WAIT)
             .reply::<Program>(),
+        Route::new(
+            "post",
+            "/v1/programs/{id}/resume",
+            "Let a program go on; one about which nobody decided in time asks again",
+            post(resume),
+        )
+        .query(WAIT)
+        .reply::<Program>(),
         Route::new("post", "/v1/programs/{id}/cancel", "End a program", post(cancel))
             .reply::<Program>(),
     ]
@@ -165,7 +184,8 @@ struct Begin {
 struct Program {
     /// Names it: the call that began it.
     program: String,
-    /// `running`, `pending_approval`, `succeeded`, `failed`, `cancelled`, `expired`, `unknown` or `dry_run`.
+    /// `running`, `pending_approval`, `paused`, `succeeded`, `failed`, `cancelled`, `expired`, `unknown` or
+    /// `dry_run`.
     status: String,
     /// RFC 3339.
     created: String,
@@ -241,7 +261,8 @@ async fn begin(
 
 /// 202 while it waits.
 fn told(program: Value) -> Response {
-    let waits = program.get("status").and_then(Value::as_str) == Some("pending_approval");
+    let status = program.get("status").and_then(Value::as_str);
+    let waits = matches!(status, Some("pending_approval" | "paused"));
     let status = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
     (status, Reply(program)).into_response()
 }
@@ -276,6 +297,16 @@ fn events(states: BoxStream<'static, Value>) -> Response {
         Ok::<_, std::convert::Infallible>(Event::default().event("program").data(state.to_string()))
     });
     Sse::new(events).keep_alive(KeepAlive::default()).into_response()
+}
+
+async fn resume(
+    State(doors): State<Doors>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+    Params(asked): Params<Waiting>,
+) -> Result<Response, ApiError> {
+    let wait = asked.wait.as_deref().map(held::patience).transpose()?.unwrap_or_default();
+    of(&doors)?.resume(&principal, named(&id)?, wait).await.map(told).map_err(refused)
 }
 
 async fn cancel(

@@ -34,6 +34,15 @@ impl Programs for One {
         Box::pin(std::future::ready(own.then(|| program(id, status)).ok_or_else(missing)))
     }
 
+    fn resume<'a>(
+        &'a self,
+        who: &'a Principal,
+        id: CallId,
+        wait: Duration,
+    ) -> Boxed<'a, Result<Value, Failure>> {
+        self.show(who, id, wait)
+    }
+
     fn follow<'a>(
         &'a self,
         _: &'a Principal,
@@ -73,6 +82,8 @@ async fn programs_are_their_callers_and_wait_is_a_status_of_its_own() {
     assert_eq!(ann.get("/v1/programs").await.good(), json!({"programs": [{"program": "ann"}]}));
     assert_eq!(ann.get(&one).await.good()["status"], "succeeded");
     let waits = ann.get(&format!("{one}?wait=1s")).await;
+    let resumed = ann.post(&format!("{one}/resume?wait=1s"), &json!({})).await;
+    assert_eq!(resumed.status, waits.status);
     assert_eq!((waits.status.as_u16(), &waits.json()["program"]), (202, &json!(ID)));
     assert_eq!(server.agent("stranger", Level::User).await.get(&one).await.status, 404);
     assert_eq!(ann.get("/v1/programs/none").await.status, 404);

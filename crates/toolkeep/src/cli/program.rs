@@ -81,8 +81,9 @@ pub(super) struct Show {
     wait: Option<String>,
 }
 
-/// Let a program go on that can, and show what becomes of it. One that waits for an approval which was given
-/// does so by itself; this is for one whose caller's credential the server does not keep.
+/// Let a program go on, and show what becomes of it. One whose approval was given goes on by itself; this is
+/// for one that is paused because nobody decided in time, which asks again, and for one whose caller's
+/// credential the server does not keep.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -133,8 +134,8 @@ impl Program {
                 client.get(&path).await
             }
             Self::Resume(Resume { id, wait }) => {
-                let path = Path::new("/v1/programs", &[id]).with("wait", Some(wait));
-                client.get(&path).await
+                let path = Path::new("/v1/programs", &[id, "resume"]).with("wait", Some(wait));
+                client.post(&path, &json!({})).await
             }
             Self::Cancel(Cancel { id }) => {
                 client.post(&Path::new("/v1/programs", &[id, "cancel"]), &json!({})).await

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use builtins::{Cages, Job, Workers};
+use builtins::{Cages, Job, Lease, Workers};
 use futures_util::stream::BoxStream;
 use identity::Principal;
-use programs::{Interpreter, Mode, Parts, Programs};
+use programs::{Interpreter, Mode, Parts, Programs, Turn};
 use serde_json::Value;
 use server::Keys;
 use store::Sealed;
@@ -21,13 +21,30 @@ use crate::clock::SystemClock;
 const MODE: &str = "ORCHESTRATOR_TOOL_CHAIN_MODE";
 const PARALLEL: &str = "ORCHESTRATOR_TOOL_CHAIN_PARALLEL_MUTATIONS";
 
-/// Python, in a worker of this binary.
+/// Python, in workers of this binary.
 #[derive(Debug)]
-struct Worked(Workers);
+struct Worked(Arc<Workers>);
 
 impl Interpreter for Worked {
-    fn step(&self, asked: Json) -> Boxed<'_, Result<Json, String>> {
+    fn turn(&self) -> Boxed<'_, Result<Box<dyn Turn>, String>> {
+        Box::pin(async { Ok(Box::new(Lent(self.0.lease().await?)) as Box<dyn Turn>) })
+    }
+}
+
+#[derive(Debug)]
+struct Lent(Lease);
+
+impl Turn for Lent {
+    fn step(&mut self, asked: Json) -> Boxed<'_, Result<Json, String>> {
         Box::pin(async move { self.0.compute(Job::PROGRAM, &asked).await })
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.0.is_wanted()
+    }
+
+    fn over(self: Box<Self>) {
+        self.0.rest();
     }
 }
 
@@ -48,7 +65,7 @@ pub(super) fn programs(
     Arc::new(Programs::new(Parts {
         store: Arc::new(store),
         holders: Arc::clone(keys) as _,
-        interpreter: Arc::new(Worked(Workers::new(Arc::clone(cages)))),
+        interpreter: Arc::new(Worked(Arc::new(Workers::new(Arc::clone(cages))))),
         clock: Arc::new(SystemClock::default()),
         mode,
         parallel_mutations: said(PARALLEL).is_some_and(on),
@@ -82,6 +99,15 @@ impl server::Programs for Door {
         wait: Duration,
     ) -> Boxed<'a, Result<Value, Failure>> {
         Box::pin(self.0.show(who, id, wait))
+    }
+
+    fn resume<'a>(
+        &'a self,
+        who: &'a Principal,
+        id: CallId,
+        wait: Duration,
+    ) -> Boxed<'a, Result<Value, Failure>> {
+        Box::pin(self.0.resume(who, id, wait))
     }
 
     fn follow<'a>(

@@ -18,7 +18,7 @@ const BY_NAME: [&str; 2] = ["TOOL", "CALL"];
 
 #[derive(Deserialize)]
 pub(super) struct Asked {
-    code: String,
+    pub(super) code: String,
     /// By function name.
     functions: BTreeMap<String, Function>,
     /// Names that have a value at the start.
@@ -46,6 +46,14 @@ enum Mode {
     ParallelReadOnly,
 }
 
+impl Asked {
+    /// The functions that the script can call.
+    pub(super) fn names(&self) -> Vec<String> {
+        let by_name = BY_NAME.into_iter().map(str::to_owned);
+        self.functions.keys().cloned().chain(by_name).collect()
+    }
+}
+
 /// What was found.
 #[derive(Serialize)]
 pub(super) struct Plan {
@@ -71,6 +79,13 @@ struct Waves {
     value: Option<plain::Plain>,
     /// Whether the last call's value is the whole's.
     last: bool,
+}
+
+impl Plan {
+    /// Whether it may run, and in no waves.
+    pub(super) fn runs_as_python(&self) -> bool {
+        self.waves.is_none() && self.blocked.is_empty()
+    }
 }
 
 pub(super) fn plan(asked: &Asked) -> Plan {

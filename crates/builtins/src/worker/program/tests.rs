@@ -2,47 +2,86 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::step;
+use super::Desk;
 
 const LIMIT: Duration = Duration::from_secs(5);
 
+fn step(desk: &mut Desk, asked: &Value) -> Result<Value, String> {
+    let answer = desk.step(&serde_json::to_vec(asked).unwrap(), LIMIT, || {})?;
+    Ok(serde_json::from_slice(&answer).unwrap())
+}
+
 fn asked(asked: &Value) -> Value {
-    let answer = step(&serde_json::to_vec(asked).unwrap(), LIMIT).unwrap();
-    serde_json::from_slice(&answer).unwrap()
+    step(&mut Desk::default(), asked).unwrap()
 }
 
-fn begun(code: &str) -> Value {
-    asked(&json!({"begin": {"code": code, "inputs": {"n": 2}, "functions": ["look", "CALL"]}}))
+fn begin(code: &str) -> Value {
+    let look = json!({"read_only": false, "chain": true});
+    let plan = json!({
+        "code": code, "functions": {"look": look}, "inputs": ["n"], "mode": "seq",
+        "parallel": false, "parallel_mutations": false,
+    });
+    json!({"begin": {"plan": plan, "inputs": {"n": 2}}})
 }
 
-fn gone_on(answer: &Value, came: &Value) -> Value {
-    let state = &answer["call"]["state"];
-    asked(&json!({"go_on": {"state": state, "functions": ["look", "CALL"], "came": came}}))
+/// What came of it, and where it lies.
+fn begun(code: &str) -> (Value, Desk) {
+    let mut desk = Desk::default();
+    let mut begun = step(&mut desk, &begin(code)).unwrap();
+    (begun["answered"].take(), desk)
+}
+
+/// As it is kept, and goes on elsewhere.
+fn gone_on(mut desk: Desk, came: &Value) -> (Value, Desk) {
+    let state = step(&mut desk, &json!({"keep": {"leaves": true}})).unwrap();
+    let told = step(&mut desk, &json!({"answer": {"came": came}})).unwrap_err();
+    assert_eq!(told, "no program waits for an answer");
+    let mut elsewhere = Desk::default();
+    let functions = ["look", "CALL"];
+    let asked = json!({"go_on": {"state": state, "functions": functions, "came": came}});
+    (step(&mut elsewhere, &asked).unwrap(), elsewhere)
 }
 
 #[test]
 fn a_script_stops_at_each_call_and_goes_on_from_its_state_alone() {
-    let first =
+    let (first, desk) =
         begun("print('begun')\na = look(n, deep=[1, {'k': None}])\nb = look(a['x'])\na['x'] + b");
     assert_eq!(first["call"]["function"], "look");
     assert_eq!(first["call"]["args"], json!([2]));
     assert_eq!(first["call"]["kwargs"], json!({"deep": [1, {"k": null}]}));
     assert_eq!(first["call"]["printed"], "begun\n");
-    let second = gone_on(&first, &json!({"value": {"x": 40}}));
+    let (second, mut desk) = gone_on(desk, &json!({"value": {"x": 40}}));
     assert_eq!(second["call"]["args"], json!([40]));
-    let done = gone_on(&second, &json!({"value": 2}));
-    assert_eq!(done["done"]["value"], 42);
-    // The same state goes on again, as often as it is asked to.
-    assert_eq!(gone_on(&second, &json!({"value": 3}))["done"]["value"], 43);
+    // One that was kept may stay, and goes on from the desk too; the state does as often as it is asked to.
+    let state = step(&mut desk, &json!({"keep": {"leaves": false}})).unwrap();
+    let stayed = step(&mut desk, &json!({"answer": {"came": {"value": 2}}})).unwrap();
+    assert_eq!(stayed["done"]["value"], 42);
+    for (came, done) in [(2, 42), (3, 43)] {
+        let came = json!({"value": came});
+        let again = asked(&json!({"go_on": {"state": state, "functions": ["look"], "came": came}}));
+        assert_eq!(again["done"]["value"], done);
+    }
+}
+
+#[test]
+fn a_program_on_the_desk_goes_when_another_comes() {
+    let (_, mut desk) = begun("look(1)");
+    let mut fresh = 0;
+    let other = serde_json::to_vec(&begin("1 + 1")).unwrap();
+    desk.step(&other, LIMIT, || fresh += 1).unwrap();
+    assert_eq!(fresh, 1);
+    let answer = serde_json::to_vec(&json!({"answer": {"came": {"value": 1}}})).unwrap();
+    let told = desk.step(&answer, LIMIT, || fresh += 1).unwrap_err();
+    assert_eq!((told.as_str(), fresh), ("no program waits for an answer", 1));
 }
 
 #[test]
 fn what_a_call_raises_is_an_exception_of_its_kind() {
     let code = "try:\n    look(1)\nexcept PermissionError as e:\n    x = 'no: ' + str(e)\nx";
     let denied = json!({"raised": {"kind": "denied", "message": "never"}});
-    assert_eq!(gone_on(&begun(code), &denied)["done"]["value"], "no: never");
+    assert_eq!(gone_on(begun(code).1, &denied).0["done"]["value"], "no: never");
     let failed = json!({"raised": {"kind": "failed", "message": "broken"}});
-    let told = gone_on(&begun("n = 1\nlook(n)"), &failed);
+    let (told, _) = gone_on(begun("n = 1\nlook(n)").1, &failed);
     assert_eq!(told["raised"]["message"], "RuntimeError: broken (line 2)");
 }
 
@@ -50,7 +89,7 @@ fn what_a_call_raises_is_an_exception_of_its_kind() {
 fn what_is_no_state_of_ours_is_refused() {
     for state in ["", "AAAA", "not base64", "TU9OVFkACQAAAA=="] {
         let asked = json!({"go_on": {"state": state, "functions": [], "came": {"value": 1}}});
-        let told = step(&serde_json::to_vec(&asked).unwrap(), LIMIT).unwrap_err();
+        let told = step(&mut Desk::default(), &asked).unwrap_err();
         assert!(!told.is_empty(), "{state}");
     }
 }
@@ -59,7 +98,8 @@ fn what_is_no_state_of_ours_is_refused() {
 fn a_script_has_no_files_no_clock_and_no_other_functions() {
     for code in ["open('/etc/passwd').read()", "import time\ntime.time()", "nobody(1)", "look.x(1)"]
     {
-        assert!(begun(code)["raised"]["message"].is_string(), "{code}: {}", begun(code));
+        let (told, _) = begun(code);
+        assert!(told["raised"]["message"].is_string(), "{code}: {told}");
     }
 }
 

@@ -234,3 +234,33 @@ async fn the_tool_that_runs_programs_lists_the_functions_of_its_caller() {
     assert!(text.contains("\nwrite_file("), "{text}");
     assert!(server.stop().await.success());
 }
+
+#[tokio::test]
+async fn a_script_leaves_its_place_to_others_while_its_call_takes_long() {
+    let (service, _home, server) = looking().await;
+    service.hold(true);
+    // More than there are places; a loop is no wave.
+    let mut programs = JoinSet::new();
+    for own in 0..12 {
+        let agent = server.agent();
+        programs.spawn(async move {
+            let code = "all = []\nfor n in range(3):\n    look(n=n)\n    all.append(own * n)\nall";
+            run(&agent, json!({ "code": code, "inputs": { "own": own } })).await
+        });
+    }
+    // The first call of each is there, and none is answered.
+    came_in(&service, 12).await;
+    service.hold(false);
+    let mut results = Vec::new();
+    while let Some(came) = timeout(SOON, programs.join_next()).await.unwrap() {
+        let came = came.unwrap();
+        assert_eq!((&came["status"], &came["tools_used"]), (&json!("succeeded"), &json!(3)));
+        results.push(came["result"].to_string());
+    }
+    results.sort();
+    let mut right: Vec<_> = (0..12).map(|own| format!("[0,{own},{}]", 2 * own)).collect();
+    right.sort();
+    assert_eq!(results, right);
+    assert_eq!(service.received().len(), 36);
+    assert!(server.stop().await.success());
+}

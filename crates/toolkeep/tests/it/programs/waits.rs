@@ -74,17 +74,70 @@ async fn a_refusal_raises_in_the_script() {
     assert!(server.stop().await.success());
 }
 
+/// Its approval was not given in time.
+async fn paused(server: &Server, mode: &str) -> String {
+    let agent = server.agent();
+    let (program, call) = held(&agent, mode).await;
+    let path = format!("/v1/programs/{program}?wait=30s");
+    let came = agent.get(&path).await;
+    assert_eq!((came.status, &came.body["status"]), (202, &json!("paused")), "{came:?}");
+    let told = "nobody decided about `write_file` in time: resume the program to ask for it again";
+    assert_eq!((&came.body["error"], &came.body["pending"]), (&json!(told), &json!([])));
+    let late = server.owner().post(&format!("/v1/approvals/{call}/approve"), &json!({})).await;
+    assert_eq!(late.status, 409, "{late:?}");
+    program
+}
+
+/// It asks again; the approval that it waits for then.
+async fn resumed(agent: &Client, program: &str) -> String {
+    let reply = agent.post(&format!("/v1/programs/{program}/resume"), &json!({})).await;
+    assert_eq!((reply.status, &reply.body["status"]), (202, &json!("pending_approval")), "{reply:?}");
+    reply.body["pending"][0]["approval"].as_str().unwrap().to_owned()
+}
+
 #[tokio::test]
-async fn nobody_who_decides_raises_in_the_script_too() {
+async fn where_nobody_decides_in_time_a_program_asks_again_when_it_is_resumed() {
+    for mode in ["seq", "dep", "legacy"] {
+        let home = Home::new("version: 1\napprovals: { expires: 1s }\n");
+        let server = serve(&home).await;
+        let program = paused(&server, mode).await;
+        // By itself it does not go on, also not in the next process.
+        server.kill().await;
+        home.write("toolkeep.yaml", "version: 1\n");
+        let server = serve(&home).await;
+        let agent = server.agent();
+        let still = agent.get(&format!("/v1/programs/{program}")).await;
+        assert_eq!(still.body["status"], "paused", "{still:?}");
+        let call = resumed(&agent, &program).await;
+        decided(&server, &call, "approve").await;
+        let came = ended(&agent, &program).await;
+        assert_eq!((&came["status"], &came["error"]), (&json!("succeeded"), &Value::Null), "{came}");
+        // Each call once: what ran before was not run again, and what never ran is no call.
+        assert_eq!(came["tools_called"], json!(["calculate", "write_file", "calculate"]));
+        assert_eq!(came["tools_success"], true, "{came}");
+        let file = std::fs::read_to_string(home.data().join("work/a.txt")).unwrap();
+        assert_eq!(file, "one");
+        let again = agent.post(&format!("/v1/programs/{program}/resume"), &json!({})).await;
+        assert_eq!(again.status, 409, "{again:?}");
+        assert!(server.stop().await.success());
+    }
+}
+
+#[tokio::test]
+async fn a_paused_program_can_be_cancelled_and_asks_nobody_elses_caller() {
     let home = Home::new("version: 1\napprovals: { expires: 1s }\n");
     let server = serve(&home).await;
-    let agent = server.agent();
-    let code = "try:\n    write_file(path='a.txt', content='one')\nexcept PermissionError as e:\n    x = 'nobody: ' + str(e)\nx";
-    let reply = agent.post("/v1/programs", &json!({ "code": code })).await;
-    assert_eq!(reply.status, 202, "{reply:?}");
-    let came = ended(&agent, reply.body["program"].as_str().unwrap()).await;
-    assert_eq!(came["status"], "succeeded", "{came}");
-    assert!(came["result"].as_str().unwrap().starts_with("nobody: "), "{came}");
+    let (agent, program) = (server.agent(), paused(&server, "seq").await);
+    let path = format!("/v1/programs/{program}/resume");
+    let another = server.owner().post(&path, &json!({})).await;
+    assert_eq!(another.status, 404, "{another:?}");
+    // The tool for models does the same as the route.
+    let asked = json!({ "tool": "program_status", "arguments": { "program": program, "resume": true } });
+    let asked = good(agent.post("/v1/calls", &asked).await);
+    assert_eq!(asked["result"]["status"], "pending_approval", "{asked}");
+    let came = good(agent.post(&format!("/v1/programs/{program}/cancel"), &json!({})).await);
+    assert_eq!(came["status"], "cancelled", "{came}");
+    assert_eq!(agent.post(&path, &json!({})).await.status, 409);
     assert!(!home.data().join("work/a.txt").exists());
     assert!(server.stop().await.success());
 }

@@ -1,0 +1,77 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use gateway::{Holder, Holders};
+use serde_json::json;
+use store::MemoryStore;
+use testkit::clock::FakeClock;
+use tool::{Boxed, Caller, Clock, Store, Wall};
+
+use crate::keep::Kept;
+use crate::program::{Program, State};
+use crate::{Interpreter, Mode, Parts, Programs, Turn};
+
+#[derive(Debug)]
+struct Nobody;
+
+impl Holders for Nobody {
+    fn holder(&self, _caller: &Caller, _now: Wall) -> Holder {
+        Holder::Elsewhere
+    }
+}
+
+impl Interpreter for Nobody {
+    fn turn(&self) -> Boxed<'_, Result<Box<dyn Turn>, String>> {
+        Box::pin(async { Err("no program runs here".to_owned()) })
+    }
+}
+
+fn paused(created: Wall) -> Program {
+    let (id, call) =
+        ("01a204dd-6638-777c-9479-183fa4e4fcaf", "01a204dd-66ae-7298-b9ac-a7de07aff763");
+    serde_json::from_value(json!({
+        "id": id, "narrowed": { "read_only": false, "no_web": false, "task_type": null },
+        "caller": { "org": "default", "subject": "ann", "key": "k", "level": "user", "agent": false },
+        "door": "rest", "created": created, "state": "paused", "code": "…", "inputs": {}, "mode": "seq",
+        "used": "seq", "fallback": false, "parallel_mutations": false, "most_calls": 9, "printed": "",
+        "observation": null, "calls": [], "waves": [], "result": null, "error": "nobody decided",
+        "ended": null, "elapsed_ms": 4, "at": { "python": { "state": "", "functions": [], "call": {
+            "making": { "call": call, "function": "put", "args": {} },
+        } } },
+    }))
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_program_has_seven_days_and_is_forgotten_a_day_later() {
+    let (store, clock) = (Arc::new(MemoryStore::default()), Arc::new(FakeClock::default()));
+    let programs = Arc::new(Programs::new(Parts {
+        store: Arc::clone(&store) as _,
+        holders: Arc::new(Nobody),
+        interpreter: Arc::new(Nobody),
+        clock: Arc::clone(&clock) as _,
+        mode: Mode::Seq,
+        parallel_mutations: false,
+    }));
+    let mut kept = Kept::new(paused(clock.wall()));
+    let row = kept.row();
+    kept.write(store.as_ref()).await.unwrap();
+    assert_eq!(programs.restore().await.unwrap(), 1);
+    let hour = Duration::from_hours(1);
+    let state = async || {
+        programs.tidy().await.unwrap();
+        // What goes on does so in a task of its own.
+        while !programs.tasks.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        Kept::read(store.as_ref() as &dyn Store, &row).await.unwrap().map(|it| it.program.state)
+    };
+    clock.advance(7 * 24 * hour);
+    assert_eq!(state().await, Some(State::Paused));
+    clock.advance(hour);
+    assert_eq!(state().await, Some(State::Expired));
+    clock.advance(24 * hour);
+    assert_eq!(state().await, Some(State::Expired));
+    clock.advance(hour);
+    assert_eq!(state().await, None);
+}

@@ -21,7 +21,7 @@ impl Diff {
     /// From `old` to `new`.
     pub fn between(old: &Catalog, new: &Catalog) -> Self {
         let index = |catalog: &Catalog| -> HashMap<ToolKey, Digest> {
-            catalog.tools().iter().map(|entry| (entry.key.clone(), entry.definition)).collect()
+            catalog.tools().map(|entry| (entry.key.clone(), entry.definition)).collect()
         };
         let (before, after) = (index(old), index(new));
         let mut diff = Self::default();
@@ -33,7 +33,7 @@ impl Diff {
             }
         }
         let gone = |entry: &&std::sync::Arc<crate::Entry>| !after.contains_key(&entry.key);
-        diff.removed = old.tools().iter().filter(gone).map(|entry| entry.key.clone()).collect();
+        diff.removed = old.tools().filter(gone).map(|entry| entry.key.clone()).collect();
         diff
     }
 

@@ -7,21 +7,25 @@
 pub mod arguments;
 mod beside;
 pub mod canonical;
+mod claim;
 pub mod current;
 pub mod diff;
 pub mod entry;
 pub mod looks;
 pub mod merge;
+mod part;
 pub mod pin;
 pub mod registry;
 pub mod schema;
+mod shards;
 pub mod shelf;
 
 pub use beside::Beside;
 pub use current::{Current, Snapshot};
 pub use diff::Diff;
 pub use entry::Entry;
-pub use merge::Catalog;
+pub use merge::{At, Catalog};
+pub use part::Part;
 pub use pin::{Pin, PinState};
 pub use registry::{OnConflict, Registry};
 pub use schema::{ArgumentFault, Schema};

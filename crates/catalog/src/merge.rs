@@ -1,104 +1,244 @@
 //! All shelves as one catalog.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
-use tool::{Executor, Map, Problem, SourceName};
+use tool::{Hashing, Map, Problem, SourceName};
 
+use crate::claim::{Claim, Taken, alone, claims, class, settle};
 use crate::entry::Entry;
-use crate::looks::{look, looks};
+use crate::looks::look;
+use crate::part::{Outcome, Part};
+use crate::shards::Shards;
 use crate::shelf::Shelf;
 
-/// All items now. Immutable and numbered; a call holds on to the one it began with.
-#[derive(Debug, Default)]
+/// All items now. Immutable and numbered; a call holds on to the one it began with. What did not change
+/// it shares with the catalog before it.
+#[derive(Debug, Clone, Default)]
 pub struct Catalog {
     /// Grows with every change.
     pub number: u64,
-    shelves: Vec<Arc<Shelf>>,
-    tools: Vec<Arc<Entry>>,
-    by_name: Map<String, usize>,
+    /// In the operator's order. A source keeps its slot while it is there; one that goes leaves it empty.
+    parts: Vec<Option<Arc<Part>>>,
+    len: usize,
+    slots: Arc<Map<SourceName, usize>>,
+    /// Where the tools stand, by their names.
+    names: Shards<At>,
+    /// What the shelves claim, by classes of names that may look alike.
+    claims: Shards<Claim>,
     /// Second names, where no tool has them as its own.
-    aliases: Map<String, usize>,
-    refused: Vec<(SourceName, Problem)>,
+    aliases: Map<String, At>,
+    hashing: Hashing,
 }
+
+/// A tool's place in a catalog: its source's slot, and its place on that shelf. They are in the
+/// catalog's order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct At {
+    slot: u32,
+    place: u32,
+}
+
+impl At {
+    fn of(slot: usize, place: usize) -> Self {
+        let number = |number| u32::try_from(number).unwrap_or(u32::MAX);
+        Self { slot: number(slot), place: number(place) }
+    }
+
+    /// Of its source, among [`Catalog::parts`].
+    pub fn slot(self) -> usize {
+        usize::try_from(self.slot).unwrap_or_default()
+    }
+
+    /// On its source's shelf.
+    pub fn place(self) -> usize {
+        usize::try_from(self.place).unwrap_or_default()
+    }
+}
+
+/// Empty slots there may be beside as many as there are shelves.
+const HOLES: usize = 16;
 
 impl Catalog {
     /// Merges shelves in the given order, which is the operator's: where two sources offer the same
-    /// name, or names that look the same, the first keeps it and the other's is refused and shown.
+    /// name, or names that look the same, the first keeps it and the other's is refused and shown. There
+    /// is one shelf a source.
     pub fn merge(number: u64, shelves: Vec<Arc<Shelf>>) -> Self {
-        let mut catalog = Self { number, ..Self::default() };
-        let mut taken = Taken::default();
-        let mut elsewhere = Elsewhere::new();
-        for shelf in &shelves {
-            for entry in &shelf.tools {
-                if let Some(at) = catalog.same(entry) {
-                    elsewhere.entry(at).or_default().push(Arc::clone(&entry.executor));
-                    continue;
-                }
-                match taken.take(entry) {
-                    Ok(()) => {
-                        catalog.by_name.insert(entry.key.name.to_string(), catalog.tools.len());
-                        catalog.tools.push(Arc::clone(entry));
-                    }
-                    Err(problem) => catalog.refused.push((shelf.source.clone(), problem)),
-                }
+        Self::default().next(number, shelves)
+    }
+
+    /// The same, made of this one: what it takes goes by the shelves that are others, and by the tools
+    /// whose names have to do with theirs. Where sources change places all is merged anew.
+    #[must_use]
+    pub fn next(&self, number: u64, shelves: Vec<Arc<Shelf>>) -> Self {
+        if let Some(slots) = self.placed(&shelves) {
+            return self.changed(number, slots);
+        }
+        let none = Self { hashing: self.hashing.clone(), ..Self::default() };
+        none.changed(number, shelves.into_iter().map(Some).collect())
+    }
+
+    /// The shelves by slots; nothing where they are in another order than before.
+    fn placed(&self, shelves: &[Arc<Shelf>]) -> Option<Vec<Option<Arc<Shelf>>>> {
+        let mut slots = vec![None; self.parts.len()];
+        let mut free = 0;
+        for shelf in shelves {
+            let slot = self.slots.get(&shelf.source).copied().unwrap_or(slots.len());
+            if slot < free {
+                return None;
             }
-            for held in shelf.held.iter().filter(|held| !held.method) {
-                if let Err(problem) = taken.take(&held.entry) {
-                    catalog.refused.push((shelf.source.clone(), problem));
+            free = slot + 1;
+            slots.resize(slots.len().max(free), None);
+            *slots.get_mut(slot)? = Some(Arc::clone(shelf));
+        }
+        (slots.len() <= 2 * shelves.len() + HOLES).then_some(slots)
+    }
+
+    fn changed(&self, number: u64, slots: Vec<Option<Arc<Shelf>>>) -> Self {
+        let (parts, slot_of) = (self.parts.clone(), Arc::clone(&self.slots));
+        let hashing = self.hashing.clone();
+        let mut next = Self { number, parts, slots: slot_of, hashing, ..Self::default() };
+        next.parts.resize(slots.len(), None);
+        let (mut gone, mut come, mut other) = (Vec::new(), Vec::new(), false);
+        for (slot, (part, shelf)) in next.parts.iter_mut().zip(slots).enumerate() {
+            let (old, new) = (part.as_ref().map(|part| part.shelf()), shelf.as_ref());
+            if old.map(Arc::as_ptr) == new.map(Arc::as_ptr) {
+                continue;
+            }
+            other |= old.map(|old| &old.source) != new.map(|new| &new.source);
+            let of = |shelf| claims(&self.hashing, slot, shelf);
+            gone.extend(old.into_iter().flat_map(|old| of(old)));
+            come.extend(new.into_iter().flat_map(|new| of(new)));
+            *part = shelf.map(|shelf| Arc::new(Part::new(shelf)));
+        }
+        let classes: HashSet<u64, Hashing> =
+            gone.iter().chain(&come).map(|(class, _)| *class).collect();
+        next.claims = self.claims.changed(gone, come);
+        next.settle(self, classes);
+        next.len = next.parts.iter().flatten().map(|part| part.len()).sum();
+        if other {
+            let parts = next.parts.iter().enumerate().rev();
+            let named = parts
+                .filter_map(|(slot, part)| Some((part.as_ref()?.shelf().source.clone(), slot)));
+            next.slots = Arc::new(named.collect());
+        }
+        next.aliases = next.second_names();
+        next
+    }
+
+    /// Settles who has which of the names of these classes, which changed since `before`.
+    fn settle(&mut self, before: &Self, classes: HashSet<u64, Hashing>) {
+        let (mut gone, mut come) = (Vec::new(), Vec::new());
+        for class in classes {
+            let old = before.claims.get(class).filter(|claim| claim.is_tool());
+            gone.extend(old.filter_map(|claim| before.named(claim)));
+            let mut claims = self.claims.get(class);
+            let first = claims.next();
+            let only = first.filter(|_| claims.next().is_none());
+            let shelf = |claim: Claim| self.part(claim.slot()).map(|part| part.shelf().as_ref());
+            let outcomes = match only.and_then(|claim| Some(alone(claim, shelf(claim)?))) {
+                Some(outcome) => vec![outcome],
+                None => self.outcomes(class).1,
+            };
+            for outcome in outcomes {
+                let claim = outcome.claim;
+                if let Some(Some(part)) = self.parts.get_mut(claim.slot()) {
+                    Part::settle(part, outcome);
+                }
+                if claim.is_tool() {
+                    come.extend(self.named(claim));
                 }
             }
         }
-        for shelf in &shelves {
-            let told = shelf.tools.iter().filter_map(|entry| taken.title(entry));
-            catalog.refused.extend(told.map(|problem| (shelf.source.clone(), problem)));
-        }
-        for (alias, name) in shelves.iter().flat_map(|shelf| &shelf.aliases) {
+        self.names = before.names.changed(gone, come);
+    }
+
+    fn outcomes(&self, class: u64) -> (Taken<'_>, Vec<Outcome>) {
+        let part = |slot| self.parts.get(slot).and_then(Option::as_deref);
+        settle(self.claims.get(class).collect(), |slot| {
+            part(slot).map(|part| part.shelf().as_ref())
+        })
+    }
+
+    /// The place of a tool that has its name, under that name's hash.
+    fn named(&self, claim: Claim) -> Option<(u64, At)> {
+        let at = At::of(claim.slot(), claim.place());
+        Some((self.hashing.hash_one(self.at(at)?.key.name.as_str()), at))
+    }
+
+    /// They are few: all are looked at again.
+    fn second_names(&self) -> Map<String, At> {
+        let mut aliases = Map::<String, At>::default();
+        let shelves = self.shelves().filter(|shelf| !shelf.aliases.is_empty());
+        for (alias, name) in shelves.flat_map(|shelf| &shelf.aliases) {
+            let Some((at, _)) = self.own(name.as_str()) else { continue };
             // A name that looks like another's would be a disguise, as it is for tools.
-            let free =
-                !catalog.aliases.contains_key(alias.as_str()) && taken.is_free(alias.as_str());
-            if let Some(at) = catalog.by_name.get(name.as_str()).filter(|_| free) {
-                catalog.aliases.insert(alias.to_string(), *at);
+            let (taken, _) = self.outcomes(class(&self.hashing, &look(alias.as_str())));
+            if taken.is_free(alias.as_str()) {
+                aliases.entry(alias.to_string()).or_insert(at);
             }
         }
-        catalog.shelves = shelves;
-        catalog.place(elsewhere);
-        catalog
-    }
-
-    /// The same tool of another source, where both run it in a place: one tool in several places.
-    fn same(&self, entry: &Entry) -> Option<usize> {
-        if entry.executor.places().is_empty() {
-            return None;
-        }
-        let (at, first) = self.find(entry.key.name.as_str())?;
-        let same = first.key.source != entry.key.source && first.definition == entry.definition;
-        (same && !first.executor.places().is_empty()).then_some(at)
-    }
-
-    fn place(&mut self, elsewhere: Elsewhere) {
-        for (at, others) in elsewhere {
-            let Some(entry) = self.tools.get_mut(at) else { continue };
-            if let Some(executor) = entry.executor.beside(&others) {
-                *entry = Arc::new(entry.run_by(executor));
-            }
-        }
+        aliases
     }
 
     /// A tool and its place in the catalog, by its name or by a second one that leads to it.
-    pub fn find(&self, name: &str) -> Option<(usize, &Arc<Entry>)> {
-        let at = *self.by_name.get(name).or_else(|| self.aliases.get(name))?;
-        self.tools.get(at).map(|entry| (at, entry))
+    pub fn find(&self, name: &str) -> Option<(At, &Arc<Entry>)> {
+        self.own(name).or_else(|| {
+            let at = *self.aliases.get(name)?;
+            self.at(at).map(|entry| (at, entry))
+        })
+    }
+
+    fn own(&self, name: &str) -> Option<(At, &Arc<Entry>)> {
+        let mut found = self.names.get(self.hashing.hash_one(name));
+        found.find_map(|at| {
+            let entry = self.at(at).filter(|entry| entry.key.name.as_str() == name)?;
+            Some((at, entry))
+        })
+    }
+
+    fn at(&self, at: At) -> Option<&Arc<Entry>> {
+        self.part(at.slot())?.tool(at.place())
     }
 
     /// All tools: sources in the operator's order, tools in their source's.
-    pub fn tools(&self) -> &[Arc<Entry>] {
-        &self.tools
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<Entry>> + Clone {
+        self.parts.iter().flatten().flat_map(|part| part.tools())
+    }
+
+    /// How many tools there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The parts by slots; nothing where a source has gone. A part that is the same as in another catalog
+    /// has the same tools in the same places.
+    pub fn parts(&self) -> &[Option<Arc<Part>>] {
+        &self.parts
+    }
+
+    fn part(&self, slot: usize) -> Option<&Arc<Part>> {
+        self.parts.get(slot)?.as_ref()
+    }
+
+    /// The slot of a source.
+    pub fn slot(&self, source: &str) -> Option<usize> {
+        self.slots.get(source).copied()
+    }
+
+    fn of(&self, source: &str) -> Option<&Arc<Part>> {
+        self.part(self.slot(source)?)
     }
 
     /// One source's shelf.
     pub fn shelf(&self, source: &str) -> Option<&Arc<Shelf>> {
-        self.shelves.iter().find(|shelf| shelf.source.as_str() == source)
+        self.of(source).map(|part| part.shelf())
     }
 
     /// A method of one source, by its name of [`tool::METHODS`].
@@ -107,68 +247,17 @@ impl Catalog {
     }
 
     /// The shelves, in the operator's order.
-    pub fn shelves(&self) -> &[Arc<Shelf>] {
-        &self.shelves
+    pub fn shelves(&self) -> impl Iterator<Item = &Arc<Shelf>> + Clone {
+        self.parts.iter().flatten().map(|part| part.shelf())
     }
 
     /// What is wrong with one source: its own problems, and the names it could not have.
-    pub fn problems<'a>(&'a self, source: &'a SourceName) -> impl Iterator<Item = &'a Problem> {
-        let own = self.shelves.iter().filter(move |shelf| shelf.source == *source);
-        let refused = self.refused.iter().filter(move |(of, _)| of == source);
-        own.flat_map(|shelf| &shelf.problems).chain(refused.map(|(_, problem)| problem))
-    }
-}
-
-/// What else runs a tool, by the tool's place in the catalog.
-type Elsewhere = BTreeMap<usize, Vec<Arc<dyn Executor>>>;
-
-fn conflict(entry: &Entry, first: &Entry) -> Problem {
-    let (name, holder) = (&entry.key.name, &first.key);
-    let message = if *name == holder.name {
-        format!("the name `{name}` is already taken by source `{}`", holder.source)
-    } else {
-        format!("the name `{name}` looks like `{}` of source `{}`", holder.name, holder.source)
-    };
-    Problem::new(name.to_string(), message)
-        .fix("rename one of the two, or put the source that should have it first")
-}
-
-/// Whose names are taken, by what they look like.
-#[derive(Default)]
-struct Taken<'a>(Map<String, &'a Arc<Entry>>);
-
-impl<'a> Taken<'a> {
-    /// Takes a tool's name, unless another source has one that looks like it. One that is held back
-    /// has its name too: nobody comes into its place.
-    fn take(&mut self, entry: &'a Arc<Entry>) -> Result<(), Problem> {
-        let name = entry.key.name.as_str();
-        let other = looks(name).find_map(|look| {
-            self.0.get(&look).filter(|first| first.key.source != entry.key.source)
-        });
-        if let Some(first) = other {
-            return Err(conflict(entry, first));
-        }
-        for look in looks(name) {
-            self.0.entry(look).or_insert(entry);
-        }
-        Ok(())
-    }
-
-    /// Whether no tool has this name, or one that looks like it.
-    fn is_free(&self, name: &str) -> bool {
-        !looks(name).any(|look| self.0.contains_key(&look))
-    }
-
-    /// A title in other letters that reads as another source's tool. Plain titles may: "Search" is no
-    /// disguise.
-    fn title(&self, entry: &Entry) -> Option<Problem> {
-        let title = entry.tool.title.as_deref().filter(|title| !title.is_ascii())?;
-        let other = self.0.get(&look(title))?;
-        (other.key.source != entry.key.source).then(|| {
-            let (name, source) = (&other.key.name, &other.key.source);
-            let told = format!("its title looks like the tool `{name}` of source `{source}`");
-            Problem::new(entry.key.name.to_string(), told).fix("look at it: `toolkeep pin show`")
-        })
+    pub fn problems<'a>(
+        &'a self,
+        source: &SourceName,
+    ) -> impl Iterator<Item = &'a Problem> + use<'a> {
+        let part = self.of(source.as_str());
+        part.into_iter().flat_map(|part| part.shelf().problems.iter().chain(part.told()))
     }
 }
 

@@ -2,19 +2,22 @@
 
 mod cache;
 mod residuals;
+mod seen;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use catalog::{Catalog, Entry, Shelf, Snapshot};
+use catalog::{At, Catalog, Entry, Shelf, Snapshot};
 use identity::{Principal, RightsClass};
 use policy::{Admission, Facts, Policy, Residual};
-use tool::{CallerType, Digest, Limits, Map, SourceName, ToolName, Wall};
+use tool::{CallerType, Digest, Limits, SourceName, Wall};
 
 use crate::{Gateway, Target};
 
 pub(crate) use cache::Views;
-use residuals::{Building, Residuals, Shared};
+use residuals::Shared;
+use seen::Seen;
 
 /// The part of one catalog that one rights class may call, under one policy.
 #[derive(Debug)]
@@ -23,50 +26,59 @@ pub struct View {
     pub id: u64,
     catalog: Arc<Catalog>,
     policy: Policy,
-    residuals: Residuals,
-    /// Methods of sources that may be called.
-    methods: Map<(SourceName, ToolName), Residual>,
-    /// Sources of which there is a tool or a method.
-    sources: HashSet<SourceName>,
+    /// By the catalog's slots.
+    parts: Box<[Option<Arc<Seen>>]>,
     /// Bytes of the largest arguments that any of its tools takes.
     arguments: usize,
+    /// So many tools were looked at to make it.
+    looked: usize,
 }
 
 impl View {
+    /// What the class saw of the snapshot before, at a time of which the same holds, is not looked at
+    /// again where it did not change.
     fn new(
         id: u64,
         now: &Snapshot<Policy>,
         (rights, by, at): (&RightsClass, CallerType, Wall),
-        shared: &Shared,
+        (shared, before): (&Shared, Option<&Self>),
     ) -> Self {
         let (catalog, policy) = (Arc::clone(&now.catalog), now.rules.clone());
+        let before = before.filter(|before| before.policy.is(&policy));
         let lens = policy.lens(rights, by, at);
         let admit = |entry: &Arc<Entry>| match lens.admit(&Facts::of(&entry.key, &entry.tool)) {
             Admission::Visible(residual) => Some(residual),
             Admission::Hidden(_) => None,
         };
-        let mut residuals = Building::default();
-        let mut sources = HashSet::new();
-        let mut arguments = Limits::ARGUMENTS.bytes;
-        for entry in catalog.tools() {
-            let residual = admit(entry);
-            if residual.is_some() {
-                arguments = arguments.max(entry.tool.traits.limits().bytes);
+        let mut looked = 0;
+        let slots = catalog.parts().iter().enumerate();
+        let parts = slots.map(|(slot, part)| {
+            let part = part.as_ref()?;
+            let seen = before.and_then(|before| before.seen(slot));
+            if let Some(same) = seen.filter(|seen| Arc::ptr_eq(seen.part(), part)) {
+                return Some(shared.one(Arc::clone(same)));
             }
-            if residual.is_some() && !sources.contains(&entry.key.source) {
-                sources.insert(entry.key.source.clone());
-            }
-            residuals.push(residual);
-        }
-        let methods = catalog.shelves().iter().flat_map(|shelf| &shelf.methods);
-        let methods = methods.filter_map(|entry| {
-            Some(((entry.key.source.clone(), entry.key.name.clone()), admit(entry)?))
+            looked += part.shelf().tools.len();
+            Some(Seen::new(part, admit, shared))
         });
-        let methods: Map<(SourceName, ToolName), Residual> = methods.collect();
-        sources.extend(methods.keys().map(|(source, _)| source.clone()));
+        let parts: Box<[Option<Arc<Seen>>]> = parts.collect();
         drop(lens);
-        let residuals = shared.settle(residuals);
-        Self { id, catalog, policy, residuals, methods, sources, arguments }
+        let most = parts.iter().flatten().map(|seen| seen.arguments()).max();
+        let arguments = most.unwrap_or(Limits::ARGUMENTS.bytes);
+        Self { id, catalog, policy, parts, arguments, looked }
+    }
+
+    fn seen(&self, slot: usize) -> Option<&Arc<Seen>> {
+        self.parts.get(slot)?.as_ref()
+    }
+
+    /// What it has of a source.
+    fn of(&self, source: &str) -> Option<&Arc<Seen>> {
+        self.seen(self.catalog.slot(source)?)
+    }
+
+    fn residual(&self, at: At) -> Option<&Residual> {
+        self.seen(at.slot())?.tool(at.place())
     }
 
     /// Bytes of the largest arguments that any of its tools takes: what a door has to take in, as it
@@ -78,14 +90,12 @@ impl View {
     /// A tool of this view; hidden and unknown are both nothing.
     pub fn find(&self, name: &str) -> Option<(&Arc<Entry>, &Residual)> {
         let (at, entry) = self.catalog.find(name)?;
-        Some((entry, self.residuals.get(at)?))
+        Some((entry, self.residual(at)?))
     }
 
     /// A method of one source; hidden and unknown are both nothing.
     pub fn method(&self, source: &str, name: &str) -> Option<(&Arc<Entry>, &Residual)> {
-        let entry = self.catalog.method(source, name)?;
-        let key = (entry.key.source.clone(), entry.key.name.clone());
-        Some((entry, self.methods.get(&key)?))
+        self.of(source)?.method(name)
     }
 
     /// What a request is for.
@@ -101,12 +111,12 @@ impl View {
 
     /// The shelf of a source of which this view has anything: a tool, or a method.
     pub fn shelf(&self, source: &str) -> Option<&Arc<Shelf>> {
-        self.sources.contains(source).then(|| self.catalog.shelf(source))?
+        self.of(source).filter(|seen| seen.any()).map(|seen| seen.part().shelf())
     }
 
     /// Its tools, in the catalog's order.
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Entry>> + Clone {
-        self.tools_from(0)
+        self.tools_from(0, 0)
     }
 
     /// Its tools behind the one of this name; nothing where it has none of that name. Those before are
@@ -116,28 +126,41 @@ impl View {
         name: &str,
     ) -> Option<impl Iterator<Item = &'a Arc<Entry>> + Clone + use<'a>> {
         let (at, entry) = self.catalog.find(name)?;
-        let seen = entry.key.name.as_str() == name && self.residuals.get(at).is_some();
-        seen.then(|| self.tools_from(at + 1))
+        let seen = entry.key.name.as_str() == name && self.residual(at).is_some();
+        seen.then(|| self.tools_from(at.slot(), at.place() + 1))
     }
 
-    fn tools_from(&self, at: usize) -> impl Iterator<Item = &Arc<Entry>> + Clone {
-        let tools = self.catalog.tools().get(at..).unwrap_or_default();
-        let seen = tools.iter().zip(self.residuals.seen(at));
-        seen.filter_map(|(entry, seen)| seen.then_some(entry))
+    fn tools_from(&self, slot: usize, place: usize) -> impl Iterator<Item = &Arc<Entry>> + Clone {
+        let rest = self.parts.get(slot + 1..).unwrap_or_default().iter().flatten();
+        let first = self.seen(slot).map(|seen| seen.tools_from(place));
+        first.into_iter().flatten().chain(rest.flat_map(|seen| seen.tools_from(0)))
     }
 
-    /// How many tools it has of each source, in one pass.
+    /// Its tools of one source.
+    pub fn tools_of(&self, source: &str) -> impl Iterator<Item = &Arc<Entry>> + Clone {
+        self.of(source).into_iter().flat_map(|seen| seen.tools_from(0))
+    }
+
+    /// How many tools it has of each source of which it has any.
     pub fn count_by_source(&self) -> HashMap<&SourceName, usize> {
-        let mut counts = HashMap::new();
-        for entry in self.tools() {
-            *counts.entry(&entry.key.source).or_default() += 1;
-        }
-        counts
+        let seen = self.parts.iter().flatten().filter(|seen| seen.count() > 0);
+        seen.map(|seen| (&seen.part().shelf().source, seen.count())).collect()
     }
 
     /// Whether it has a tool of this source.
     pub fn has_source(&self, source: &str) -> bool {
-        self.tools().any(|entry| entry.key.source.as_str() == source)
+        self.of(source).is_some_and(|seen| seen.count() > 0)
+    }
+
+    /// A hash of the names and definitions of its tools, or of those of one source: the same as long as
+    /// they are, from one view of a class to the next.
+    pub fn print(&self, source: Option<&str>) -> u64 {
+        let one = source.map(|source| self.of(source));
+        let all = source.is_none().then(|| self.parts.iter().flatten());
+        let seen = one.into_iter().flatten().chain(all.into_iter().flatten());
+        let mut hash = DefaultHasher::new();
+        seen.filter(|seen| seen.count() > 0).for_each(|seen| seen.print().hash(&mut hash));
+        hash.finish()
     }
 
     /// The catalog it is a part of.
@@ -164,7 +187,7 @@ impl Gateway {
         let at = now.rules.has_times().then(|| self.parts.clock.wall());
         let key = (principal.rights().clone(), by);
         self.views.of(&now, at, &key, |id, shared| {
-            View::new(id, &now, (&key.0, by, at.unwrap_or(Wall(0))), shared)
+            View::new(id, &now, (&key.0, by, at.unwrap_or(Wall(0))), (shared, None))
         })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use catalog::{Catalog, Current, Shelf, State};
+use catalog::{Current, Shelf, State};
 use policy::Policy;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -184,8 +184,8 @@ impl Keeper {
     fn publish_with(&self, sources: &Sources, rules: Option<&Policy>) {
         let shelf = |name| sources.running.get(name).map(|running| Arc::clone(&running.shelf));
         let shelves = sources.order.iter().filter_map(shelf).collect();
-        let number = self.merged() + 1;
-        let catalog = Arc::new(Catalog::merge(number, shelves));
+        let before = self.current.catalog();
+        let catalog = Arc::new(before.next(before.number + 1, shelves));
         self.numbers.send_replace(self.current.swap(Some(&catalog), rules));
     }
 

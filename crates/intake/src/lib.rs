@@ -208,7 +208,7 @@ impl Intake {
 
     fn of_kind(&self, kind: &str, fits: impl Fn(&Shelf) -> bool) -> Vec<SourceName> {
         let catalog = self.catalog();
-        let fitting = catalog.shelves().iter().filter(|shelf| shelf.kind == kind && fits(shelf));
+        let fitting = catalog.shelves().filter(|shelf| shelf.kind == kind && fits(shelf));
         fitting.map(|shelf| shelf.source.clone()).collect()
     }
 

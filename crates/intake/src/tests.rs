@@ -41,11 +41,11 @@ fn start(sources: &[&Arc<Scripted>]) -> Intake {
 }
 
 fn names(intake: &Intake) -> Vec<String> {
-    intake.catalog().tools().iter().map(|entry| entry.key.name.to_string()).collect()
+    intake.catalog().tools().map(|entry| entry.key.name.to_string()).collect()
 }
 
 fn states(intake: &Intake) -> Vec<State> {
-    intake.catalog().shelves().iter().map(|shelf| shelf.state).collect()
+    intake.catalog().shelves().map(|shelf| shelf.state).collect()
 }
 
 /// Waits for a condition on the catalog; paused time makes the wait free.

@@ -73,9 +73,7 @@ impl Execute {
                 Err(status) => return Err(status),
             }
         }
-        let mut request = Request::new(CallFunctionRequest { tool_name, input });
-        request.set_timeout(left);
-        let said = line.executor().call_function(request).await?.into_inner();
+        let said = line.call(CallFunctionRequest { tool_name, input }, left).await?;
         Ok(outcome(said.success, &said.output, &said.error))
     }
 }

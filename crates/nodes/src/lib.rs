@@ -25,4 +25,4 @@ pub use keep::{Alone, Change, Heard, Keep, Nowhere};
 pub use kubernetes::{Kubernetes, KubernetesSettings};
 pub use mongo::MongoKeep;
 pub use registry::{MOST_NODES, MOST_TOOLS, Registry};
-pub use source::NodeSource;
+pub use source::{NodeSource, ReadOnly};

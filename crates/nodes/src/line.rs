@@ -30,9 +30,18 @@ pub(crate) struct Lines {
     egress: Egress,
     /// What is shown to nodes over TLS, and whom to believe; `None` where there is no authority.
     tls: OnceLock<Arc<ClientConfig>>,
-    open: Mutex<HashMap<String, (Origin, Line)>>,
+    open: Mutex<HashMap<String, Open>>,
     /// Where the lines' tasks live, whoever needs one first.
     runtime: Handle,
+}
+
+/// A line, and what it was made of.
+#[derive(Debug)]
+struct Open {
+    /// The operator's words, where the address is one of them: as long as they are these, it is.
+    written: Option<Arc<Addresses>>,
+    origin: Origin,
+    line: Line,
 }
 
 impl Lines {
@@ -73,18 +82,29 @@ impl Lines {
 
     /// The line to a node, as its address is now. One to an address that it no longer has is dropped.
     pub(crate) fn to(&self, node: &str) -> Result<Line, Unresolved> {
-        if let Some(line) = self.dialled(node) {
+        let addresses = self.addresses.load();
+        let written = addresses.nodes.contains_key(node);
+        let open = || self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if written {
+            let is =
+                |open: &&Open| open.written.as_ref().is_some_and(|of| Arc::ptr_eq(of, &addresses));
+            if let Some(found) = open().get(node).filter(is) {
+                return Ok(found.line.clone());
+            }
+        } else if let Some(line) = self.dialled.to(node) {
             return Ok(line);
         }
         let origin = self.origin(node)?;
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, line)) = open.get(node)
-            && *at == origin
+        let written = written.then(|| Arc::clone(&addresses));
+        let mut open = open();
+        if let Some(found) = open.get_mut(node)
+            && found.origin == origin
         {
-            return Ok(line.clone());
+            found.written = written;
+            return Ok(found.line.clone());
         }
         let line = self.line(node, &origin)?;
-        open.insert(node.to_owned(), (origin, line.clone()));
+        open.insert(node.to_owned(), Open { written, origin, line: line.clone() });
         Ok(line)
     }
 
@@ -93,7 +113,7 @@ impl Lines {
         let tls = origin.is_https().then(|| self.shown(node)).transpose()?;
         let node: Arc<str> = node.into();
         let _on = self.runtime.enter();
-        Ok(Line::new(move || {
+        Ok(Line::spread(move || {
             let (egress, origin, tls) = (egress.clone(), Arc::clone(&origin), tls.clone());
             let node = Arc::clone(&node);
             Box::pin(async move {

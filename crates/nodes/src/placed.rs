@@ -16,7 +16,7 @@ const REST: Duration = Duration::from_secs(5);
 
 /// Runs a tool where it is: on the node that the caller names, else where the fewest calls run, the
 /// first registered first. A node that nobody reached, or that no longer says that it lives, is asked
-/// last. A call moves on only where surely nothing was sent.
+/// last. A call moves on where surely nothing was sent, or where the line broke and it changes nothing.
 #[derive(Debug)]
 pub(crate) struct Placed {
     places: Vec<Place>,
@@ -76,7 +76,7 @@ impl Placed {
         let mut last = ExecuteError::before(Code::UpstreamLost, "no node of the tool takes calls");
         for place in self.order() {
             match self.at(place, call, ctx).await {
-                Err(error) if error.sent == Sent::No && !ctx.cancel.is_cancelled() => last = error,
+                Err(error) if moves(call, &error) && !ctx.cancel.is_cancelled() => last = error,
                 ended => return ended,
             }
         }
@@ -110,6 +110,12 @@ impl Placed {
         });
         order
     }
+}
+
+/// Whether another node may run the call.
+fn moves(call: Granted<'_>, error: &ExecuteError) -> bool {
+    let changes = call.call().tool.traits.effects.any();
+    error.sent == Sent::No || (!changes && error.code == Code::UpstreamLost)
 }
 
 fn millis(at: Mono) -> u64 {

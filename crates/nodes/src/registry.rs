@@ -26,7 +26,7 @@ use crate::addresses::endpoint;
 use crate::keep::{Alone, Keep};
 use crate::news::{News, Word};
 use crate::source::{definition, source_name};
-use crate::{Addresses, Authority, AuthorityError, Kubernetes, NodeSource};
+use crate::{Addresses, Authority, AuthorityError, Kubernetes, NodeSource, ReadOnly};
 pub(crate) use kept::{Document, PREFIXES, tool_key, tool_of};
 use kept::{Kept, NODE, NodeRecord};
 pub(crate) use state::Shared;
@@ -91,6 +91,12 @@ impl Registry {
     /// Where nodes are, from here on.
     pub fn set_addresses(&self, addresses: Addresses) {
         self.shared.lines.addresses.store(Arc::new(addresses));
+    }
+
+    /// Which tools change nothing, by the operator's word. Nodes that are listed already are to be listed
+    /// anew.
+    pub fn set_read_only(&self, tools: ReadOnly) {
+        self.shared.read_only.store(Arc::new(tools));
     }
 
     /// Asks this one for the nodes that the operator did not write down; the first time alone. Somebody

@@ -1,16 +1,43 @@
 //! A node as a source.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tool::node::{NodeTool, PREFIX, Stale};
 use tool::{
-    Boxed, Item, Json, Level, Listing, NameError, Offer, Problem, Revision, Source, SourceError,
-    SourceName, Tool, ToolName, Traits,
+    Boxed, Effects, Item, Json, Level, Listing, NameError, Offer, Problem, Revision, Source,
+    SourceError, SourceName, Tool, ToolName, Traits,
 };
 
 use crate::execute::Execute;
 use crate::input_spec;
 use crate::registry::Shared;
+
+/// The tools that change nothing, by the operator's word: a node's own about its tools counts for
+/// nothing. By the tools' names, on whichever node they are, since one of several nodes runs a call.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ReadOnly {
+    /// All.
+    All,
+    /// These.
+    Named(BTreeSet<String>),
+}
+
+impl Default for ReadOnly {
+    /// None is known.
+    fn default() -> Self {
+        Self::Named(BTreeSet::new())
+    }
+}
+
+impl ReadOnly {
+    fn holds(&self, tool: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(names) => names.contains(tool),
+        }
+    }
+}
 
 /// What one node registered.
 #[derive(Debug)]
@@ -28,6 +55,7 @@ impl NodeSource {
 
     fn listing(&self) -> Listing {
         let (revision, tools) = self.shared.listed(&self.node);
+        let read_only = self.shared.read_only.load();
         let mut listing = Listing { revision, ..Listing::default() };
         if let Some(Stale { since, why }) = self.shared.stale() {
             listing.stale_since = Some(since);
@@ -37,7 +65,7 @@ impl NodeSource {
             );
         }
         for tool in &tools {
-            let (item, told) = match item(tool) {
+            let (item, told) = match item(tool, read_only.holds(&tool.name)) {
                 Ok(read) => read,
                 // It was checked when it was registered; a newer Toolkeep may have written it.
                 Err(error) => {
@@ -65,7 +93,7 @@ pub(crate) fn source_name(node: &str) -> Result<SourceName, NameError> {
 }
 
 /// The definition, and what is said of its `input_spec`.
-pub(crate) fn item(tool: &NodeTool) -> Result<(Tool, Vec<String>), NameError> {
+pub(crate) fn item(tool: &NodeTool, read_only: bool) -> Result<(Tool, Vec<String>), NameError> {
     let read = input_spec::schema(&tool.input_spec);
     let item = Tool {
         name: ToolName::new(&tool.name)?,
@@ -73,11 +101,17 @@ pub(crate) fn item(tool: &NodeTool) -> Result<(Tool, Vec<String>), NameError> {
         description: tool.description.clone(),
         input: read.schema,
         output: None,
-        // A node's tools reach into its machine: nobody's guest calls them. What they do is unknown.
-        traits: Traits { level: Level::User, ..Traits::default() },
+        traits: traits(read_only),
         received: definition(tool),
     };
     Ok((item, read.unknown))
+}
+
+/// A node's tools reach into its machine: nobody's guest calls them. What they do is unknown, where the
+/// operator does not say that it is nothing.
+fn traits(read_only: bool) -> Traits {
+    let effects = if read_only { Effects::read_only() } else { Effects::Unknown };
+    Traits { level: Level::User, effects, idempotent: read_only, ..Traits::default() }
 }
 
 /// What a pin holds on to: all but where the tool is, so that it is the same on every node.

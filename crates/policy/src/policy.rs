@@ -73,6 +73,11 @@ impl Policy {
         self.0.digest
     }
 
+    /// Whether the other is this one: what was worked out under one of them holds under both.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The rules.
     pub fn rules(&self) -> &Rules {
         &self.0.rules

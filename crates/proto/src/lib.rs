@@ -5,6 +5,7 @@
 //! made. Nothing here dials, reads keys or knows what a call is for.
 
 pub mod connect;
+mod message;
 pub mod serve;
 pub mod tls;
 
@@ -20,6 +21,9 @@ pub mod node {
 
 /// The descriptors of both, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+/// The path of spec 4's call.
+const CALL: &str = "/toolrpc.ToolExecutor/CallFunction";
 
 /// The largest message either way: 10 MiB.
 pub const MAX_MESSAGE: usize = 10 << 20;

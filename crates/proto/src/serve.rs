@@ -1,7 +1,9 @@
 //! A server of calls: both services, health and reflection, for whoever has tools.
 
 mod running;
+mod seated;
 mod shaken;
+mod short;
 mod stream;
 
 use std::collections::HashMap;
@@ -15,9 +17,11 @@ use rustls::ServerConfig;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 use tonic::metadata::MetadataMap;
+use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
+use tonic_health::server::HealthReporter;
 
 use crate::connect::Dialled;
 use crate::node::node_server::{Node, NodeServer};
@@ -26,6 +30,7 @@ use crate::toolrpc::tool_executor_server::{ToolExecutor, ToolExecutorServer};
 use crate::toolrpc::{CallFunctionRequest, CallFunctionResponse};
 use crate::{DESCRIPTORS, MAX_MESSAGE, node};
 use running::{Entered, Running};
+pub use seated::Seat;
 use stream::Events;
 
 /// Calls of one connection at a time; more wait.
@@ -151,46 +156,34 @@ pub async fn serve(
     serve_on(tools, On::Tcp(listener, tls), stop).await
 }
 
+/// The same, each connection where it has its seat.
+///
+/// # Errors
+/// Where the services cannot be described.
+pub async fn serve_seated(
+    tools: Arc<dyn Tools>,
+    listener: TcpListener,
+    seat: &(dyn Fn() -> Seat + Send + Sync),
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let (door, routes, health) = services(tools).await?;
+    let served = seated::serve((door, routes.prepare()), listener, seat, stop.clone());
+    tokio::join!(served, ended(health, stop));
+    Ok(())
+}
+
 /// The same, wherever calls come from.
 ///
 /// # Errors
 /// Where the listener breaks.
 pub async fn serve_on(tools: Arc<dyn Tools>, on: On, stop: CancellationToken) -> io::Result<()> {
-    let (health, health_service) = tonic_health::server::health_reporter();
-    for service in SERVICES {
-        health.set_service_status(service, tonic_health::ServingStatus::Serving).await;
-    }
-    let told = || {
-        tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-    };
-    let broken = |error| io::Error::other(format!("the descriptors: {error}"));
-    let v1 = told().build_v1().map_err(broken)?;
-    let v1alpha = told().build_v1alpha().map_err(broken)?;
-    let door = Door { tools, running: Running::default() };
-    let executor = ToolExecutorServer::new(door.clone())
-        .max_decoding_message_size(MAX_MESSAGE)
-        .max_encoding_message_size(MAX_MESSAGE);
-    let node = NodeServer::new(door)
-        .max_decoding_message_size(MAX_MESSAGE)
-        .max_encoding_message_size(MAX_MESSAGE);
-    let ending = stop.clone();
-    let ended = async move {
-        ending.cancelled().await;
-        for service in SERVICES {
-            health.set_service_status(service, tonic_health::ServingStatus::NotServing).await;
-        }
-    };
+    let (_, routes, health) = services(tools).await?;
+    let ended = ended(health, stop);
     let router = Server::builder()
         .max_concurrent_streams(STREAMS)
         .http2_keepalive_interval(Some(ALIVE))
         .http2_keepalive_timeout(Some(ALIVE))
-        .add_service(health_service)
-        .add_service(v1)
-        .add_service(v1alpha)
-        .add_service(executor)
-        .add_service(node);
+        .add_routes(routes);
     let served = match on {
         On::Tcp(listener, Some(tls)) => {
             router.serve_with_incoming_shutdown(shaken::shaken(listener, tls), ended).await
@@ -214,6 +207,43 @@ pub async fn serve_on(tools: Arc<dyn Tools>, on: On, stop: CancellationToken) ->
     served.map_err(io::Error::other)
 }
 
+/// All services for these tools, and who tells that they are healthy.
+async fn services(tools: Arc<dyn Tools>) -> io::Result<(Door, Routes, HealthReporter)> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    for service in SERVICES {
+        health.set_service_status(service, tonic_health::ServingStatus::Serving).await;
+    }
+    let told = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let broken = |error| io::Error::other(format!("the descriptors: {error}"));
+    let v1 = told().build_v1().map_err(broken)?;
+    let v1alpha = told().build_v1alpha().map_err(broken)?;
+    let door = Door { tools, running: Running::default() };
+    let executor = ToolExecutorServer::new(door.clone())
+        .max_decoding_message_size(MAX_MESSAGE)
+        .max_encoding_message_size(MAX_MESSAGE);
+    let node = NodeServer::new(door.clone())
+        .max_decoding_message_size(MAX_MESSAGE)
+        .max_encoding_message_size(MAX_MESSAGE);
+    let routes = Routes::new(health_service)
+        .add_service(v1)
+        .add_service(v1alpha)
+        .add_service(executor)
+        .add_service(node);
+    Ok((door, routes, health))
+}
+
+/// Waits for the end, and tells it to who asks how it goes.
+async fn ended(health: HealthReporter, stop: CancellationToken) {
+    stop.cancelled().await;
+    for service in SERVICES {
+        health.set_service_status(service, tonic_health::ServingStatus::NotServing).await;
+    }
+}
+
 #[derive(Clone)]
 struct Door {
     tools: Arc<dyn Tools>,
@@ -227,6 +257,20 @@ impl Door {
             if id.is_empty() { String::new() } else { self.tools.who(headers.clone()).await? };
         self.running.enter(who, id)
     }
+
+    /// Spec 4's call.
+    async fn called(
+        &self,
+        headers: MetadataMap,
+        call: CallFunctionRequest,
+    ) -> Result<CallFunctionResponse, Status> {
+        let CallFunctionRequest { tool_name, input } = call;
+        let (within, cancelled) = (within(&headers), CancellationToken::new());
+        let progress = Told::default();
+        let asked = Asked { tool_name, input, headers, within, progress, cancelled };
+        let Said { success, output, error, metadata } = self.tools.call(asked).await?;
+        Ok(CallFunctionResponse { success, output, error, metadata })
+    }
 }
 
 #[tonic::async_trait]
@@ -235,12 +279,8 @@ impl ToolExecutor for Door {
         &self,
         request: Request<CallFunctionRequest>,
     ) -> Result<Response<CallFunctionResponse>, Status> {
-        let (headers, _, CallFunctionRequest { tool_name, input }) = request.into_parts();
-        let (within, cancelled) = (within(&headers), CancellationToken::new());
-        let progress = Told::default();
-        let asked = Asked { tool_name, input, headers, within, progress, cancelled };
-        let Said { success, output, error, metadata } = self.tools.call(asked).await?;
-        Ok(Response::new(CallFunctionResponse { success, output, error, metadata }))
+        let (headers, _, call) = request.into_parts();
+        self.called(headers, call).await.map(Response::new)
     }
 }
 

@@ -11,7 +11,7 @@ use http::header::{AUTHORIZATION, InvalidHeaderValue};
 use http::{HeaderMap, HeaderValue, Uri};
 use identity::Principal;
 use proto::node::Tool as Listed;
-use proto::serve::{Asked, Boxed, Said, Told, Tools, serve};
+use proto::serve::{Asked, Boxed, Said, Seat, Told, Tools, serve_seated};
 use proto::{MetadataMap, Status};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -22,10 +22,10 @@ use tool::{CallerType, Code, Json, Secret, Step};
 use crate::error::ApiError;
 use crate::rest::calls::shown;
 use crate::state::Doors;
-use crate::{auth, context, held};
+use crate::{Workers, auth, context, held};
 
-/// Serves calls over gRPC until `stop`, and then until those that run are done. Where it is bound to a
-/// key, whoever reaches it is its owner, and nothing that a caller sends says otherwise.
+/// Serves calls over gRPC on `workers` until `stop`, and then until those that run are done. Where it is
+/// bound to a key, whoever reaches it is its owner, and nothing that a caller sends says otherwise.
 ///
 /// # Errors
 /// Where the listener breaks, or the key cannot be sent in a header.
@@ -33,11 +33,15 @@ pub async fn listen_grpc(
     doors: &Doors,
     listener: TcpListener,
     bound: Option<&Secret>,
-    stop: CancellationToken,
+    (workers, stop): (&Workers, CancellationToken),
 ) -> io::Result<()> {
     let bound = bound.map(headers_of).transpose().map_err(io::Error::other)?;
     let door = Arc::new(Door { doors: doors.clone(), bound, stop: stop.clone() });
-    serve(door, listener, None, stop).await
+    let seat = || {
+        let seat = workers.seat();
+        Seat { on: seat.on.clone(), held: Box::new(seat) }
+    };
+    serve_seated(door, listener, &seat, stop).await
 }
 
 /// What the owner of a key may call, for a door that has seen to who comes through: such as a node's,

@@ -259,8 +259,8 @@ impl Lists {
             }
         };
         // Rendered outside the lock: two callers may do it at once after a change, and agree.
-        let rendered = aside(catalog.tools().len(), || {
-            Arc::new(Rendered::new(catalog.tools().iter(), format, names, before.as_deref()))
+        let rendered = aside(catalog.len(), || {
+            Arc::new(Rendered::new(catalog.tools(), format, names, before.as_deref()))
         });
         let mut cached = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = cached.insert(key, (catalog.number, Arc::clone(&rendered)));

@@ -31,7 +31,7 @@ pub use json::{Json, JsonError, Limits};
 pub use ledger::{
     Caged, Durability, End, Intent, Ledger, LedgerError, Refusal, Ticket, WaitStep, Waited,
 };
-pub use map::Map;
+pub use map::{Hashing, Map};
 pub use name::{NameError, Org, SourceName, ToolKey, ToolName};
 pub use outcome::{Body, Outcome};
 pub use secret::Secret;

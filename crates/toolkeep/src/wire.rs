@@ -120,7 +120,8 @@ async fn run(start: Start) -> Result<Running, Failure> {
                         app.doors.close();
                     };
                     let serve = server::listen(listener, front, &workers, stop.clone());
-                    let beside = beside.serve(&app.doors, &app.workshop.cluster, stop.clone());
+                    let beside =
+                        beside.serve(&app.doors, &app.workshop.cluster, (&workers, stop.clone()));
                     tokio::join!(serve, streams, beside);
                 }
                 None => stop.cancelled().await,

@@ -27,14 +27,16 @@ use crate::toolkeep::{Toolkeep, free};
 
 /// The longest until a call goes through.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// What the tool is called.
-const TOOL: &str = "said";
+/// What the tools are called: one of which nobody said what it does, and one of which the operator said
+/// that it changes nothing.
+const TOOLS: [&str; 2] = ["said", "looked"];
 
 /// Where calls go, and with which credential.
 #[derive(Debug, Clone)]
 struct Way {
     at: SocketAddr,
     bearer: Option<String>,
+    tool: &'static str,
 }
 
 impl Way {
@@ -51,7 +53,7 @@ impl Way {
 
     async fn call(&self, line: &Line) -> Result<(), String> {
         let input = Bytes::from(json!({ "text": TEXT }).to_string());
-        let call = CallFunctionRequest { tool_name: TOOL.to_owned(), input };
+        let call = CallFunctionRequest { tool_name: self.tool.to_owned(), input };
         let mut request = tonic::Request::new(call);
         if let Some(bearer) = &self.bearer {
             let value = bearer.parse().map_err(|_| "the key cannot be sent".to_owned())?;
@@ -63,7 +65,7 @@ impl Way {
     }
 }
 
-/// Both ways, for each number of callers, in turn.
+/// All ways, for each number of callers, in turn.
 pub(super) async fn measured(sizes: &Sizes, binary: &Path) -> Result<Vec<Row>, String> {
     let node = Part::start(&["node"])?;
     let folder = tempfile()?;
@@ -79,7 +81,7 @@ async fn through(
 ) -> Result<Vec<Row>, String> {
     let grpc = free().map_err(|error| error.to_string())?;
     let configuration = format!(
-        "version: 1\nnodes: {{ addresses: {{ bench: 'http://{}' }} }}\n\
+        "version: 1\nnodes: {{ addresses: {{ bench: 'http://{}' }}, read_only: [looked] }}\n\
          limits: {{ calls: 1024, calls_per_key: 1024 }}\n",
         node.address
     );
@@ -87,33 +89,41 @@ async fn through(
     command.env("TOOLKEEP_GRPC_LISTEN", grpc.to_string());
     let toolkeep = Toolkeep::spawn(command, &configuration, folder)?;
     let begun = Instant::now();
-    while let Err(error) = register(toolkeep.part.address, folder).await {
-        if begun.elapsed() > PATIENCE {
-            return Err(format!("the tool is not registered: {error}"));
+    let [tool, _] = TOOLS;
+    let mut ways = vec![Way { at: node.address, bearer: None, tool }];
+    for tool in TOOLS {
+        while let Err(error) = register(toolkeep.part.address, folder, tool).await {
+            if begun.elapsed() > PATIENCE {
+                return Err(format!("the tool is not registered: {error}"));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    let direct = Way { at: node.address, bearer: None };
-    let served = Way { at: grpc, bearer: Some(key(folder, "agent.key")?) };
-    let line = served.line();
-    while let Err(error) = served.call(&line).await {
-        if begun.elapsed() > PATIENCE {
-            return Err(format!("no call goes through: {error}"));
+        let served = Way { at: grpc, bearer: Some(key(folder, "agent.key")?), tool };
+        let line = served.line();
+        while let Err(error) = served.call(&line).await {
+            if begun.elapsed() > PATIENCE {
+                return Err(format!("no call goes through: {error}"));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        ways.push(served);
     }
     let mut rows = Vec::new();
     for callers in &sizes.callers {
-        let (mut straight, mut through) = (Vec::new(), Vec::new());
+        let mut slices: Vec<_> = ways.iter().map(|_| Vec::new()).collect();
         for round in 0..sizes.rounds {
+            let mut turns: Vec<_> = ways.iter().zip(&mut slices).collect();
             // In turn forwards and backwards, so that none always comes after the other.
-            for way in if round % 2 == 0 { [false, true] } else { [true, false] } {
-                let to = if way { &served } else { &direct };
-                let slice = slice(to, *callers, sizes.slice).await?;
-                if way { through.push(slice) } else { straight.push(slice) }
+            if round % 2 == 1 {
+                turns.reverse();
+            }
+            for (to, slices) in turns {
+                slices.push(slice(to, *callers, sizes.slice).await?);
             }
         }
-        rows.push(Row { callers: *callers, straight, through });
+        let mut slices = slices.into_iter();
+        let straight = slices.next().unwrap_or_default();
+        rows.push(Row { callers: *callers, straight, through: slices.collect() });
     }
     Ok(rows)
 }
@@ -123,9 +133,9 @@ fn key(folder: &Path, file: &str) -> Result<String, String> {
     Ok(format!("Bearer {}", key.map_err(|error| error.to_string())?.trim()))
 }
 
-async fn register(at: SocketAddr, folder: &Path) -> Result<(), String> {
+async fn register(at: SocketAddr, folder: &Path, tool: &str) -> Result<(), String> {
     let body = json!({
-        "name": TOOL, "node_id": "bench", "description": "Says it.",
+        "name": tool, "node_id": "bench", "description": "Says it.",
         "input_spec": {"text": "string"}, "metadata": {},
     });
     let request = Request::post("/tools")

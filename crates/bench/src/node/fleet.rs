@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use catalog::Catalog;
+use catalog::{Catalog, Shelf};
 use guard::egress::{Egress, EgressSettings};
 use intake::{Intake, Sourced, Times};
 use nodes::{Addresses, Registry};
@@ -22,7 +22,9 @@ pub(super) struct Fleet {
     pub(super) tools: usize,
     /// From a registration's answer until the catalog with it is there.
     pub(super) swaps: Vec<Duration>,
-    /// All shelves to one catalog: what of that is work.
+    /// One shelf that is another, to the next catalog: what of that is work.
+    pub(super) changes: Vec<Duration>,
+    /// All shelves to one catalog.
     pub(super) merges: Vec<Duration>,
     /// A tool's name to the address of its node.
     pub(super) resolves: Vec<Duration>,
@@ -102,15 +104,26 @@ pub(super) async fn measured(sizes: &Sizes) -> Result<Fleet, String> {
     swaps.sort_unstable();
     let catalog = intake.catalog();
     let merge = |_| {
-        let (shelves, begun) = (catalog.shelves().to_vec(), Instant::now());
+        let (shelves, begun) = (catalog.shelves().cloned().collect(), Instant::now());
         drop(std::hint::black_box(Catalog::merge(0, shelves)));
         begun.elapsed()
     };
     let mut merges: Vec<_> = (0..sizes.swaps).map(merge).collect();
     merges.sort_unstable();
+    let change = |number: usize| {
+        let mut shelves: Vec<_> = catalog.shelves().cloned().collect();
+        if let Some(shelf) = shelves.get_mut(number.wrapping_mul(7_919) % sizes.nodes) {
+            *shelf = Arc::new(Shelf::clone(shelf));
+        }
+        let begun = Instant::now();
+        drop(std::hint::black_box(catalog.next(catalog.number + 1, shelves)));
+        begun.elapsed()
+    };
+    let mut changes: Vec<_> = (0..sizes.swaps).map(change).collect();
+    changes.sort_unstable();
     let resolves = resolves(sizes, &registry, &intake)?;
     intake.close().await;
-    Ok(Fleet { nodes: sizes.nodes, tools, swaps, merges, resolves, memory })
+    Ok(Fleet { nodes: sizes.nodes, tools, swaps, changes, merges, resolves, memory })
 }
 
 /// As `/resolve` does it: the name's entry, its node, where that is.

@@ -6,12 +6,16 @@ use std::time::Duration;
 use super::fleet::Fleet;
 use crate::histogram::Histogram;
 
-/// One number of callers: slices of both ways, in turn.
+/// What the tools through the server are.
+const KINDS: [&str; 2] = ["may have effects", "only reads"];
+
+/// One number of callers: slices of all ways, in turn.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) callers: usize,
     pub(super) straight: Vec<(f64, Histogram)>,
-    pub(super) through: Vec<(f64, Histogram)>,
+    /// For each of [`KINDS`].
+    pub(super) through: Vec<Vec<(f64, Histogram)>>,
 }
 
 /// All of it.
@@ -25,9 +29,12 @@ const HEAD: &str = "\
 # What a call of a node's tool costs
 
 Written by `cargo xtask bench node --write`; not by hand. A call through the server is gRPC on both sides: a key is
-looked up, the tool found, the arguments checked, the intent written and synced (nobody said that the tool only
-reads), the outcome recorded. The same call straight to the node has none of that. Both ways take turns, slice by
-slice; the ratio is the median over the rounds of two slices of one round.
+looked up, the tool found, the arguments checked, the intent written, the outcome recorded. The same call straight to
+the node has none of that. What a node's tool does is unknown, so that it may have effects, and its intent is on the disk
+before it runs; of the other tool the operator said that it changes nothing (`nodes.read_only`). The ways take turns,
+slice by slice; the ratio is the median over the rounds of two slices of one round. Callers, server and node share the
+machine: a server that did nothing but pass the call on would have both sides of gRPC twice where the straight way has
+them once.
 ";
 
 fn median(mut all: Vec<f64>) -> f64 {
@@ -57,27 +64,30 @@ impl fmt::Display for Report {
         writeln!(f, "{HEAD}\nMachine: {}.\n", self.machine)?;
         writeln!(
             f,
-            "| callers | straight, calls/s | through, calls/s | ratio | to be | straight p50 | through p50 | through p99 |"
+            "| callers | the tool | straight, calls/s | through, calls/s | ratio | to be | straight p50 | through p50 | through p99 |"
         )?;
-        writeln!(f, "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")?;
+        writeln!(f, "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")?;
         for Row { callers, straight, through } in &self.calls {
-            let rates =
-                |all: &[(f64, Histogram)]| median(all.iter().map(|(rate, _)| *rate).collect());
-            let pairs = straight.iter().zip(through);
-            let ratio = median(pairs.map(|((one, _), (other, _))| other / one.max(1e-9)).collect());
-            let goal = if *callers == 16 { "≥ 0.5" } else { "–" };
-            let (direct, served) = (merged(straight), merged(through));
-            writeln!(
-                f,
-                "| {callers} | {:.0} | {:.0} | {ratio:.2} | {goal} | {} | {} | {} |",
-                rates(straight),
-                rates(through),
-                ms(direct.quantile(0.5)),
-                ms(served.quantile(0.5)),
-                ms(served.quantile(0.99)),
-            )?;
+            for (kind, through) in KINDS.iter().zip(through) {
+                let rates =
+                    |all: &[(f64, Histogram)]| median(all.iter().map(|(rate, _)| *rate).collect());
+                let pairs = straight.iter().zip(through);
+                let ratio =
+                    median(pairs.map(|((one, _), (other, _))| other / one.max(1e-9)).collect());
+                let goal = if *callers == 16 { "≥ 0.5" } else { "–" };
+                let (direct, served) = (merged(straight), merged(through));
+                writeln!(
+                    f,
+                    "| {callers} | {kind} | {:.0} | {:.0} | {ratio:.2} | {goal} | {} | {} | {} |",
+                    rates(straight),
+                    rates(through),
+                    ms(direct.quantile(0.5)),
+                    ms(served.quantile(0.5)),
+                    ms(served.quantile(0.99)),
+                )?;
+            }
         }
-        let Fleet { nodes, tools, swaps, merges, resolves, memory } = &self.fleet;
+        let Fleet { nodes, tools, swaps, changes, merges, resolves, memory } = &self.fleet;
         writeln!(f, "\n## {nodes} nodes with {tools} tools\n")?;
         writeln!(
             f,
@@ -86,7 +96,14 @@ impl fmt::Display for Report {
         writeln!(f, "| what | figure | to be |\n| --- | ---: | ---: |")?;
         writeln!(
             f,
-            "| a shelf swapped in: all shelves merged, median | {} | < 5 ms |",
+            "| a shelf of {} tools swapped in, median | {} | < 5 ms |",
+            tools / nodes.max(&1),
+            ms(of(changes, 50))
+        )?;
+        writeln!(f, "| … longest | {} | – |", ms(of(changes, 100)))?;
+        writeln!(
+            f,
+            "| all shelves merged anew, as at the start, median | {} | – |",
             ms(of(merges, 50))
         )?;
         writeln!(

@@ -1,10 +1,13 @@
+mod changes;
+
 use std::sync::Arc;
 
 use serde_json::json;
 use tool::source::SourceFault;
 use tool::{Item, Listing, Offer, Org, Problem, SourceError, SourceName, Trust, Wall};
 
-use super::{Catalog, look};
+use super::Catalog;
+use crate::looks::look;
 use crate::{Diff, Shelf, State};
 
 fn offer(name: &str, description: &str) -> Offer {
@@ -22,7 +25,7 @@ fn shelf(source: &str, offers: Vec<Offer>) -> Shelf {
 }
 
 fn names(catalog: &Catalog) -> Vec<&str> {
-    catalog.tools().iter().map(|entry| entry.key.name.as_str()).collect()
+    catalog.tools().map(|entry| entry.key.name.as_str()).collect()
 }
 
 #[test]

@@ -21,8 +21,11 @@ const TOOLS: usize = 16 << 20;
 const LEAST: usize = 64;
 /// Tools of a catalog of which a view takes about a millisecond: then it is made before it is asked for.
 const MANY: usize = 5_000;
-/// Tools of all views together that are made so, at each change: some hundred milliseconds.
+/// Tools that are looked at for that at each change: some hundred milliseconds. What the snapshot before
+/// had too is not looked at again.
 const AHEAD: usize = 2 << 20;
+/// For so many changes a view goes on being made although nobody asks for it.
+const IDLE: u32 = 64;
 
 /// Whose view, and for which way of calling.
 type Key = (RightsClass, CallerType);
@@ -50,11 +53,11 @@ impl Slot {
     }
 }
 
-/// One view, and whether it was asked for.
+/// One view, and for how many snapshots it was not asked for.
 #[derive(Debug)]
 struct Place {
     slot: Slot,
-    asked: bool,
+    idle: u32,
 }
 
 /// The views of one snapshot.
@@ -85,24 +88,27 @@ struct Cached {
 impl Cached {
     fn begun(now: &Snapshot<Policy>, at: Option<Wall>) -> Self {
         let until = |at| now.rules.valid_until(at).unwrap_or(Wall(u64::MAX));
-        let tools = now.catalog.tools().len();
+        let tools = now.catalog.len();
         let most = (TOOLS / tools.max(1)).clamp(LEAST, CLASSES);
         let span = at.map(|at| (at, until(at)));
         Self { of: Some(now.number), span, tools, most, ..Self::default() }
     }
 
-    /// A clock that was set back is a reason to look again, too.
     fn holds(&self, number: u64, at: Option<Wall>) -> bool {
-        let in_time = match (self.span, at) {
+        self.of == Some(number) && self.lasts(at)
+    }
+
+    /// A clock that was set back is a reason to look again, too.
+    fn lasts(&self, at: Option<Wall>) -> bool {
+        match (self.span, at) {
             (Some((from, until)), Some(at)) => from <= at && at < until,
             (span, at) => span.is_none() && at.is_none(),
-        };
-        self.of == Some(number) && in_time
+        }
     }
 
     fn slot(&mut self, key: &Key) -> (Slot, Option<Slot>) {
         if let Some(place) = self.places.get_mut(key) {
-            place.asked = true;
+            place.idle = 0;
             return (place.slot.now(), None);
         }
         let slot = Slot::Making(Arc::default());
@@ -118,15 +124,32 @@ impl Cached {
                 *old = key.clone();
             }
         }
-        self.places.insert(key.clone(), Place { slot: slot.clone(), asked: true });
+        self.places.insert(key.clone(), Place { slot: slot.clone(), idle: 0 });
         (slot, gone)
     }
 
     /// Takes up a view that nobody asked for yet.
-    fn keep(&mut self, key: Key, view: View) {
+    fn keep(&mut self, key: Key, view: View, idle: u32) {
         let slot = Slot::Made(Arc::new(view));
         self.keys.push(key.clone());
-        self.places.insert(key, Place { slot, asked: false });
+        self.places.insert(key, Place { slot, idle });
+    }
+
+    /// What is to be made again for the next snapshot: what was asked for last first.
+    fn wanted(&mut self, at: Option<Wall>) -> Vec<(u32, Key, Option<Arc<View>>)> {
+        let lasts = self.lasts(at);
+        let made = |slot| match slot {
+            Slot::Made(view) => Some(view),
+            Slot::Making(_) => None,
+        };
+        let places = self.places.iter_mut().filter(|(_, place)| place.idle < IDLE);
+        let wanted = places.map(|(key, place)| {
+            (place.idle, key.clone(), made(place.slot.now()).filter(|_| lasts))
+        });
+        let mut wanted: Vec<_> =
+            wanted.filter(|(idle, _, view)| *idle == 0 || view.is_some()).collect();
+        wanted.sort_by_key(|(idle, ..)| *idle);
+        wanted
     }
 
     fn roll(&mut self) -> usize {
@@ -146,27 +169,28 @@ impl Views {
         let views = Arc::new(Self::default());
         let (told, clock) = (Arc::downgrade(&views), Arc::clone(&parts.clock));
         parts.current.ahead(move |next| {
-            if let Some(views) = told.upgrade().filter(|_| next.catalog.tools().len() > MANY) {
+            if let Some(views) = told.upgrade().filter(|_| next.catalog.len() > MANY) {
                 views.prepare(next, next.rules.has_times().then(|| clock.wall()));
             }
         });
         views
     }
 
-    /// Makes the views of `next` for the classes that asked for one of the snapshot now.
+    /// Makes the views of `next` for the classes that asked for one of the snapshot now, or of one of the
+    /// last before it.
     fn prepare(&self, next: &Snapshot<Policy>, at: Option<Wall>) {
         let mut fresh = Cached::begun(next, at);
-        let most = (AHEAD / fresh.tools.max(1)).min(fresh.most);
-        let keys: Vec<Key> = {
-            let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
-            let asked = cached.places.iter().filter(|(_, place)| place.asked);
-            asked.map(|(key, _)| key.clone()).take(most).collect()
-        };
-        for key in keys {
+        let wanted = self.cached.lock().unwrap_or_else(PoisonError::into_inner).wanted(at);
+        let mut looked = 0;
+        for (idle, key, before) in wanted.into_iter().take(fresh.most) {
             let id = self.ids.fetch_add(1, Ordering::Relaxed);
             let of = (&key.0, key.1, at.unwrap_or(Wall(0)));
-            let view = View::new(id, next, of, &fresh.shared);
-            fresh.keep(key, view);
+            let view = View::new(id, next, of, (&fresh.shared, before.as_deref()));
+            looked += view.looked;
+            fresh.keep(key, view, idle + 1);
+            if looked >= AHEAD {
+                break;
+            }
         }
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
     }
@@ -216,7 +240,7 @@ impl Views {
         // Views are large, and the last of them has its catalog: they go where nobody waits.
         let before = gone.as_ref().map(|gone| gone.tools);
         if before.is_some() || evicted.is_some() {
-            let tools = before.unwrap_or_default().max(now.catalog.tools().len());
+            let tools = before.unwrap_or_default().max(now.catalog.len());
             away(tools > MANY, (gone, evicted));
         }
         found

@@ -1,14 +1,16 @@
-//! What the first stage left of each tool, by place in the catalog.
+//! What the first stage left of each tool, by place in its part of the catalog.
 //!
 //! Classes differ in few tools, so that a view shares with the others of its snapshot what it has in
 //! common with them: a thousand views take little more room, and little more of the processor's cache, than
 //! one.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use policy::Residual;
+
+use super::seen::Seen;
 
 /// Tools of one run.
 const RUN: usize = 256;
@@ -17,10 +19,13 @@ const RUNS: usize = 4_096;
 /// The same of lists of kinds.
 const LISTS: usize = 256;
 
-/// Nothing where the tool is hidden; else a place in the list of kinds, counted from one.
-type Run = [u16; RUN];
+/// Views' parts of one part of the catalog that are remembered, to the same end.
+const PARTS: usize = 16;
 
-/// What is left of each tool of one view.
+/// Of up to [`RUN`] tools: nothing where one is hidden; else a place in the list of kinds, counted from one.
+type Run = [u16];
+
+/// What is left of each tool of one part of a view.
 #[derive(Debug)]
 pub(super) struct Residuals {
     /// Of many tools the same is left.
@@ -34,7 +39,15 @@ impl Residuals {
         self.kinds.get(usize::from(kind).checked_sub(1)?)
     }
 
-    /// Whether each tool is seen, in the catalog's order, from the one at `from` on.
+    /// Whether both are made of the same pieces.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let runs = self.runs.iter().zip(&other.runs);
+        Arc::ptr_eq(&self.kinds, &other.kinds)
+            && self.runs.len() == other.runs.len()
+            && runs.into_iter().all(|(one, other)| Arc::ptr_eq(one, other))
+    }
+
+    /// Whether each tool is seen, in the part's order, from the one at `from` on.
     pub(super) fn seen(&self, from: usize) -> impl Iterator<Item = bool> + Clone {
         let runs = self.runs.get(from / RUN..).unwrap_or_default();
         runs.iter().flat_map(|run| run.iter()).skip(from % RUN).map(|kind| *kind > 0)
@@ -76,6 +89,8 @@ pub(super) struct Shared {
 struct Kept {
     runs: HashSet<Arc<Run>>,
     lists: HashSet<Arc<[Residual]>>,
+    /// By the parts of the catalog they are of, which they hold.
+    parts: HashMap<usize, Vec<Arc<Seen>>>,
 }
 
 impl Shared {
@@ -92,16 +107,35 @@ impl Shared {
             }
         }
         let kinds: Vec<_> = order.into_iter().map(|(kind, _)| kind).collect();
+        let now = |before: &u16| now.get(usize::from(*before)).copied().unwrap_or(0);
+        let mut run = Vec::with_capacity(of.len().min(RUN));
+        let mut kept = self.kept();
         let runs = of.chunks(RUN).map(|part| {
-            let mut run = [0; RUN];
-            for (place, before) in run.iter_mut().zip(part) {
-                *place = now.get(usize::from(*before)).copied().unwrap_or(0);
-            }
-            run
+            run.clear();
+            run.extend(part.iter().map(now));
+            kept.run(&run)
         });
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let runs = runs.map(|run| kept.run(&run)).collect();
+        let runs = runs.collect();
         Residuals { kinds: kept.list(kinds), runs }
+    }
+
+    /// What a view has of a part of the catalog, or the same thing of another view.
+    pub(super) fn one(&self, seen: Arc<Seen>) -> Arc<Seen> {
+        let mut kept = self.kept();
+        let known = kept.parts.entry(Arc::as_ptr(seen.part()).addr()).or_default();
+        if let Some(same) =
+            known.iter().find(|known| Arc::ptr_eq(known, &seen) || known.is_like(&seen))
+        {
+            return Arc::clone(same);
+        }
+        if known.len() < PARTS {
+            known.push(Arc::clone(&seen));
+        }
+        seen
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -110,7 +144,7 @@ impl Kept {
         if let Some(known) = self.runs.get(run) {
             return Arc::clone(known);
         }
-        let run = Arc::new(*run);
+        let run: Arc<Run> = run.into();
         if self.runs.len() >= RUNS {
             self.runs.clear();
         }

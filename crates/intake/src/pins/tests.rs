@@ -131,7 +131,7 @@ impl Bench {
     /// What may be called, and as what.
     fn callable(&self) -> Vec<String> {
         let catalog = self.intake.catalog();
-        let tools = catalog.tools().iter();
+        let tools = catalog.tools();
         tools.map(|entry| format!("{}={}", entry.key.name, entry.tool.description)).collect()
     }
 
@@ -237,7 +237,7 @@ async fn without_the_store_what_is_known_holds_and_nothing_new_is_active() {
     let bench = Bench::new(Trust::FirstUse, &[("a", "1"), ("b", "1")]).await;
     bench.store.down.store(true, Ordering::Relaxed);
     assert_eq!(bench.list(&[("a", "1"), ("b", "2"), ("c", "1")]).await, ["a=1"]);
-    let problems = bench.intake.catalog().shelves()[0].problems.clone();
+    let problems = bench.intake.catalog().shelves().next().unwrap().problems.clone();
     assert!(problems[0].message.contains("the disk is away"), "{problems:?}");
     assert!(matches!(bench.decide("b", Decision::Approve).await, Err(DecideError::Store(_))));
     bench.store.down.store(false, Ordering::Relaxed);
@@ -277,7 +277,7 @@ async fn a_row_that_someone_else_wrote_makes_nothing_active() {
     }
     let bench = bench.restart().await;
     assert!(bench.callable().is_empty());
-    let problems = bench.intake.catalog().shelves()[0].problems.clone();
+    let problems = bench.intake.catalog().shelves().next().unwrap().problems.clone();
     assert!(problems[0].message.contains("changed since"), "{problems:?}");
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use guard::egress::Egress;
 use tokio::sync::watch;
 use tool::node::{Beat, NodeFault, NodeState, NodeTool, Stale, Unresolved};
@@ -15,6 +16,7 @@ use super::{MOST_NODES, MOST_TOOLS};
 use crate::keep::Keep;
 use crate::line::Lines;
 use crate::news::{self, News, Outbox};
+use crate::source::ReadOnly;
 
 /// A node that says every five seconds that it lives is late after so long.
 const LATE: Duration = Duration::from_secs(20);
@@ -25,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) keep: Arc<dyn Keep>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) lines: Lines,
+    pub(crate) read_only: ArcSwap<ReadOnly>,
     state: Mutex<State>,
     pub(super) reading: Reading,
     /// What other servers are told.
@@ -68,7 +71,8 @@ impl Shared {
         let (state, set) = (Mutex::default(), watch::Sender::new(0));
         let (lines, reading) = (Lines::new(egress), Reading::default());
         let (outbox, news) = (Outbox::default(), tokio::sync::Mutex::default());
-        Self { keep, clock, lines, state, reading, outbox, news, set }
+        let read_only = ArcSwap::default();
+        Self { keep, clock, lines, read_only, state, reading, outbox, news, set }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

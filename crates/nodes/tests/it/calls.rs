@@ -228,6 +228,37 @@ async fn calls_go_to_the_other_node_while_one_is_away_or_ends() {
 }
 
 #[tokio::test]
+async fn a_call_that_changes_nothing_goes_on_at_the_other_node_where_its_own_is_lost() {
+    for reads in [true, false] {
+        let (mut one, other) = (Node::start().await, Node::start().await);
+        let registry = registry(None, &["hangs"]).await;
+        has(&registry, "n2", &["hangs"]).await;
+        live(&registry, &[("n1", one.address), ("n2", other.address)]);
+        let tools = reads.then(|| "hangs".to_owned()).into_iter().collect();
+        registry.set_read_only(nodes::ReadOnly::Named(tools));
+        let (tool, first) = offered(&registry, 0, "hangs").await;
+        let (_, second) = offered(&registry, 1, "hangs").await;
+        let (placed, caller) = (first.beside(&[second]).unwrap(), caller());
+        let (ctx, mut other) = (context(&caller), Some(other));
+        let dies = async {
+            assert!(matches!(one.next().await, Heard::Call { .. }));
+            one.kill();
+            if reads {
+                let mut other = other.take().unwrap();
+                assert!(matches!(other.next().await, Heard::Call { .. }));
+                other.kill();
+            }
+        };
+        let call = (&tool, &placed);
+        let (lost, ()) = tokio::join!(run(call, "{}", &ctx), dies);
+        let lost = lost.unwrap_err();
+        assert_eq!((lost.code, lost.sent), (Code::UpstreamLost, Sent::Maybe), "{lost}");
+        // It may have had its effect: nobody else hears of it.
+        assert!(other.is_none_or(|mut other| other.heard.try_recv().is_err()));
+    }
+}
+
+#[tokio::test]
 async fn a_node_that_no_longer_says_that_it_lives_is_asked_last() {
     let (mut one, mut other) = (Node::start().await, Node::start().await);
     let clock = std::sync::Arc::default();

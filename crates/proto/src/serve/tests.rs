@@ -1,3 +1,5 @@
+mod short;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -113,7 +113,7 @@ fn seen(doors: &Doors, principal: &Principal) -> Vec<std::sync::Arc<Shelf>> {
     let seen = |shelf: &&std::sync::Arc<Shelf>| {
         shelf.kind == KIND && rights.allows_source(shelf.source.as_str())
     };
-    catalog.shelves().iter().filter(seen).cloned().collect()
+    catalog.shelves().filter(seen).cloned().collect()
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -193,7 +193,7 @@ async fn module(doors: &Doors, principal: &Principal, shelf: &Shelf) -> Module {
         name: shelf.source.to_string(),
         url: probe.map(|probe| probe.url),
         health: health.to_string(),
-        tools: view.tools().filter(|entry| entry.key.source == shelf.source).count(),
+        tools: view.tools_of(shelf.source.as_str()).count(),
         stale: shelf.stale_since.is_some(),
         stale_since: shelf.stale_since.map(|since| since.to_string()),
         problem: problem.filter(|_| may).map(|problem| problem.message),

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use catalog::Catalog;
+use catalog::{At, Catalog, Part};
 use gateway::{Given, Request, View};
 use http::HeaderName;
 use mcp::header::{Mirror, Mismatch};
@@ -50,9 +50,10 @@ fn native(asked: &Asked<'_>, view: &View, name: &str) -> String {
 /// that it has such parameters.
 fn mirrored(asked: &Asked<'_>, view: &View, (name, args): (&str, &Json)) -> Result<(), Refused> {
     let mirrors = asked.who.doors.mcp.mirrors.of(view.catalog());
-    let Some(mirror) = mirrors.get(name).filter(|_| view.find(name).is_some()) else {
-        return Ok(());
-    };
+    let known = mirrors.any.then(|| view.catalog().find(name)).flatten();
+    let at = known.filter(|_| view.find(name).is_some());
+    // As it is called: a second name stands in no header.
+    let Some(mirror) = at.and_then(|(at, _)| mirrors.get(at, name)) else { return Ok(()) };
     if args.kind() != "object" {
         return Ok(());
     }
@@ -70,30 +71,60 @@ type ByName<T> = Arc<Map<String, T>>;
 
 /// Tools with parameters that stand in headers, of the newest catalog.
 #[derive(Debug, Default)]
-pub(super) struct Mirrors(Mutex<Option<(u64, ByName<Mirror>)>>);
+pub(super) struct Mirrors(Mutex<Arc<Marked>>);
+
+/// Those of one catalog. A part that the one before had too is not looked through again.
+#[derive(Debug, Default)]
+struct Marked {
+    of: Option<u64>,
+    /// Whether there is one at all.
+    any: bool,
+    /// By slots.
+    parts: Vec<Option<(Arc<Part>, ByName<Mirror>)>>,
+}
 
 impl Mirrors {
-    fn of(&self, catalog: &Catalog) -> ByName<Mirror> {
-        {
-            let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, found)) = cached.as_ref().filter(|(of, _)| *of == catalog.number) {
-                return Arc::clone(found);
-            }
+    fn of(&self, catalog: &Catalog) -> Arc<Marked> {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = Arc::clone(&lock());
+        if before.of == Some(catalog.number) {
+            return before;
         }
         // Read outside the lock: two callers may do it at once after a change, and agree.
-        let marked =
-            catalog.tools().iter().filter(|e| e.tool.input.as_str().contains("x-mcp-header"));
-        // A schema whose marks do not hold has none: clients must not list it, and cannot send them.
-        let read = marked.filter_map(|entry| {
-            let mirror = Mirror::of(&entry.tool.input.value()).ok()?;
-            Some((entry.key.name.to_string(), mirror))
-        });
-        let read = read.filter(|(_, mirror)| !mirror.is_empty());
-        let mirrors = Arc::new(aside(catalog.tools().len(), || read.collect()));
-        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *cached = Some((catalog.number, Arc::clone(&mirrors)));
-        mirrors
+        let marked = Arc::new(aside(catalog.len(), || Marked::new(catalog, &before)));
+        *lock() = Arc::clone(&marked);
+        marked
     }
+}
+
+impl Marked {
+    fn new(catalog: &Catalog, before: &Self) -> Self {
+        let slots = catalog.parts().iter().enumerate();
+        let parts = slots.map(|(slot, part)| {
+            let part = part.as_ref()?;
+            let known = before.parts.get(slot).and_then(Option::as_ref);
+            let known = known.filter(|(known, _)| Arc::ptr_eq(known, part));
+            Some(known.cloned().unwrap_or_else(|| (Arc::clone(part), read(part))))
+        });
+        let parts: Vec<_> = parts.collect();
+        let any = parts.iter().flatten().any(|(_, marked)| !marked.is_empty());
+        Self { of: Some(catalog.number), any, parts }
+    }
+
+    /// The tool's parameters that stand in headers; nothing where it has none.
+    fn get(&self, at: At, name: &str) -> Option<&Mirror> {
+        self.parts.get(at.slot())?.as_ref()?.1.get(name)
+    }
+}
+
+fn read(part: &Part) -> ByName<Mirror> {
+    let marked = part.tools().filter(|entry| entry.tool.input.as_str().contains("x-mcp-header"));
+    // A schema whose marks do not hold has none: clients must not list it, and cannot send them.
+    let read = marked.filter_map(|entry| {
+        let mirror = Mirror::of(&entry.tool.input.value()).ok()?;
+        Some((entry.key.name.to_string(), mirror))
+    });
+    Arc::new(read.filter(|(_, mirror)| !mirror.is_empty()).collect())
 }
 
 /// The own names of a source's tools, as its endpoint has them, with what they are called elsewhere.
@@ -110,13 +141,12 @@ impl OwnNames {
             return Arc::clone(found);
         }
         let received = scope.shelf(view).ok().flatten().is_some_and(|shelf| speaks_mcp(shelf));
-        let tools = view.tools().filter(|entry| scope.holds(entry));
-        let names = tools.map(|entry| {
+        let names = view.tools_of(source).map(|entry| {
             let name = entry.key.name.to_string();
             let own = entry.tool.received.get("name").filter(|_| received);
             (own.and_then(|own| own.read().ok()).unwrap_or_else(|| name.clone()), name)
         });
-        let names = Arc::new(aside(view.catalog().tools().len(), || names.collect()));
+        let names = Arc::new(names.collect());
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if cached.len() >= REMEMBERED {
             cached.clear();

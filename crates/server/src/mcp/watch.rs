@@ -37,17 +37,13 @@ struct Seen {
 
 impl Seen {
     fn of(view: &View, scope: &Scope) -> Self {
-        let mut tools = DefaultHasher::new();
-        for entry in view.tools().filter(|entry| scope.holds(entry)) {
-            entry.key.name.as_str().hash(&mut tools);
-            entry.definition.hash(&mut tools);
-        }
+        let tools = view.print(scope.source());
         let (mut prompts, mut resources) = (DefaultHasher::new(), DefaultHasher::new());
         if let Ok(Some(shelf)) = scope.shelf(view) {
             shelf.prompts.iter().for_each(|prompt| prompt.received.hash(&mut prompts));
             shelf.resources.iter().for_each(|resource| resource.received.hash(&mut resources));
         }
-        Self { tools: tools.finish(), prompts: prompts.finish(), resources: resources.finish() }
+        Self { tools, prompts: prompts.finish(), resources: resources.finish() }
     }
 }
 

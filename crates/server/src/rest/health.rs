@@ -69,9 +69,9 @@ async fn metrics(State(doors): State<Doors>) -> Response {
     let away = |state| matches!(state, Standing::Stale | Standing::Failed(_));
     let now = Now {
         running: doors.parts.gateway.running(),
-        tools: catalog.tools().len(),
+        tools: catalog.len(),
         catalog: catalog.number,
-        away: catalog.shelves().iter().filter(|shelf| away(shelf.state)).count(),
+        away: catalog.shelves().filter(|shelf| away(shelf.state)).count(),
         ledger_up: doors.parts.gateway.health().is_ok(),
     };
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";

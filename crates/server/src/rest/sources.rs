@@ -104,7 +104,7 @@ fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
     let tools = view.count_by_source();
     let seen =
         |shelf: &&std::sync::Arc<Shelf>| principal.rights().allows_source(shelf.source.as_str());
-    let sources = catalog.shelves().iter().filter(seen).map(|shelf| SourceReply {
+    let sources = catalog.shelves().filter(seen).map(|shelf| SourceReply {
         name: shelf.source.to_string(),
         kind: shelf.kind,
         state: shelf.state.as_str(),

@@ -115,7 +115,7 @@ impl Cluster {
         let mut numbers = self.server.intake.numbers();
         let has = || {
             let catalog = self.server.intake.catalog();
-            catalog.tools().iter().filter(|e| e.key.source.as_str().starts_with("node.")).count()
+            catalog.tools().filter(|e| e.key.source.as_str().starts_with("node.")).count()
         };
         soon(numbers.wait_for(|_| has() == tools)).await.unwrap();
     }

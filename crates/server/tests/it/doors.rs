@@ -79,8 +79,7 @@ async fn what_is_listed_is_what_can_be_called_at_every_door() {
     let chain = tools::with("chain.only", |t| t.traits.callers = vec![tool::CallerType::Chain]);
     offers.push(tools::offer(chain, echo()));
     let server = Server::of(offers).await;
-    let all: Vec<_> =
-        server.intake.catalog().tools().iter().map(|e| e.key.name.to_string()).collect();
+    let all: Vec<_> = server.intake.catalog().tools().map(|e| e.key.name.to_string()).collect();
     assert_eq!(all.len(), 24);
     let persona = |modules: &[&str]| identity::Persona {
         name: "p".to_owned(),

@@ -7,7 +7,7 @@ use proto::node::call_event::Event;
 use proto::node::{CallRequest, CancelRequest, ListRequest};
 use proto::toolrpc::{CallFunctionRequest, CallFunctionResponse};
 use serde_json::{Value, json};
-use server::{Keys, listen_grpc};
+use server::{Keys, Workers, listen_grpc};
 use testkit::executor::echo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -36,7 +36,9 @@ pub(crate) async fn listening(server: &Server) -> (Line, CancellationToken, Task
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, stop) = (listener.local_addr().unwrap(), server.stop.child_token());
     let (doors, ending, tasks) = (server.doors.clone(), stop.clone(), TaskTracker::new());
-    drop(tasks.spawn(async move { listen_grpc(&doors, listener, None, ending).await.unwrap() }));
+    drop(tasks.spawn(async move {
+        listen_grpc(&doors, listener, None, (&Workers::here(), ending)).await.unwrap()
+    }));
     let line = Line::new(move || {
         Box::pin(async move { Ok(Box::new(TcpStream::connect(address).await?) as Box<dyn Duplex>) })
     });

@@ -81,6 +81,8 @@ pub struct NodesConfig {
     pub authority_file: Option<PathBuf>,
     /// How far they are trusted.
     pub trust: Trust,
+    /// Which of their tools change nothing.
+    pub read_only: Tools,
 }
 
 /// A Kubernetes that knows where nodes are.
@@ -96,15 +98,6 @@ pub struct KubernetesConfig {
     pub https: bool,
     /// The nodes' port.
     pub port: u16,
-}
-
-impl Default for NodesConfig {
-    /// None is known, and each is trusted, as modules are: it has a key of its own.
-    fn default() -> Self {
-        let addresses = nodes::Addresses::default();
-        let (kubernetes, mongodb, authority_file) = (None, None, None);
-        Self { addresses, kubernetes, mongodb, authority_file, trust: Trust::Full }
-    }
 }
 
 /// The built-in tools.

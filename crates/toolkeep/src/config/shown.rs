@@ -52,6 +52,7 @@ pub fn shown(config: &Config) -> Value {
             "mongodb": nodes.mongodb.as_ref().map(|_| HIDDEN),
             "authority_file": nodes.authority_file,
             "trust": trust(nodes.trust),
+            "read_only": which(&nodes.read_only),
         },
         "tokens": config.tokens.as_ref().map(tokens),
         "redis": config.redis.as_ref().map(|_| HIDDEN),

@@ -9,7 +9,7 @@ use guard::egress::{CertificateDer, Egress, EgressSettings, Roots};
 use intake::{Intake, Sourced};
 use nodes::{
     Authority, Keep, KeptAuthority, Kubernetes, KubernetesSettings, MongoKeep, NodeSource, Nowhere,
-    Registry,
+    ReadOnly, Registry,
 };
 use rustls::pki_types::pem::PemObject as _;
 use server::Keys;
@@ -19,13 +19,14 @@ use tool::node::Nodes;
 use tool::{Clock, Secret, Source, Store, Trust};
 
 use crate::cli::failure::Failure;
-use crate::config::{KubernetesConfig, NodesConfig};
+use crate::config::{KubernetesConfig, NodesConfig, Tools};
 
 /// The registry, and how far its nodes are trusted.
 pub(super) struct Cluster {
     registry: Arc<Registry>,
     kubernetes: Option<Arc<Kubernetes>>,
-    trust: Mutex<Trust>,
+    /// And which of their tools change nothing: a source begins anew where it says otherwise.
+    said: Mutex<(Trust, ReadOnly)>,
 }
 
 /// What of the configuration says where the registry is and who hears of it.
@@ -76,7 +77,8 @@ impl Cluster {
         if let Some(kubernetes) = &kubernetes {
             registry.find_by(Arc::clone(kubernetes));
         }
-        let cluster = Self { registry, kubernetes, trust: Mutex::new(config.trust) };
+        let cluster =
+            Self { registry, kubernetes, said: Mutex::new((config.trust, ReadOnly::default())) };
         cluster.take(config);
         Ok(Arc::new(cluster))
     }
@@ -94,19 +96,25 @@ impl Cluster {
     /// Takes a new configuration.
     pub(super) fn take(&self, config: &NodesConfig) {
         self.registry.set_addresses(config.addresses.clone());
-        *self.trust.lock().unwrap_or_else(PoisonError::into_inner) = config.trust;
+        let read_only = match &config.read_only {
+            Tools::All => ReadOnly::All,
+            Tools::Named(names) => ReadOnly::Named(names.clone()),
+        };
+        self.registry.set_read_only(read_only.clone());
+        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = (config.trust, read_only);
     }
 
     /// A source for each node.
     pub(super) fn sourced(&self) -> Vec<Sourced> {
-        let trust = *self.trust.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (trust, fingerprint) = (said.0, super::sources::hashed(&(said.0 as u64, &said.1)));
         let sourced = |source: Arc<NodeSource>| Sourced {
             source: source as Arc<dyn Source>,
             kind: "node",
             trust,
             durability: None,
             poll: None,
-            fingerprint: trust as u64,
+            fingerprint,
         };
         self.registry.sources().into_iter().map(sourced).collect()
     }

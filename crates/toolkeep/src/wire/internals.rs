@@ -107,7 +107,7 @@ fn tools(view: &View, source: Option<&str>, limit: usize) -> Value {
 fn sources(view: &View, principal: &Principal) -> Value {
     let (catalog, counts) = (view.catalog(), view.count_by_source());
     let seen = |name: &str| principal.rights().allows_source(name);
-    let shelves = catalog.shelves().iter().filter(|shelf| seen(shelf.source.as_str()));
+    let shelves = catalog.shelves().filter(|shelf| seen(shelf.source.as_str()));
     let standing = shelves.map(|shelf| {
         let state = shelf.state.as_str();
         let tools = counts.get(&shelf.source).copied().unwrap_or_default();

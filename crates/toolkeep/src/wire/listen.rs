@@ -82,14 +82,19 @@ impl Beside {
     }
 
     /// Serves on all of them.
-    pub(super) async fn serve(self, doors: &Doors, cluster: &Cluster, stop: CancellationToken) {
+    pub(super) async fn serve(
+        self,
+        doors: &Doors,
+        cluster: &Cluster,
+        (workers, stop): (&Workers, CancellationToken),
+    ) {
         let grpc = async {
             let Some(listener) = self.grpc else { return };
-            told(server::listen_grpc(doors, listener, None, stop.clone()).await);
+            told(server::listen_grpc(doors, listener, None, (workers, stop.clone())).await);
         };
         let plain = async {
             let Some((listener, key)) = self.plain else { return };
-            told(server::listen_grpc(doors, listener, Some(&key), stop.clone()).await);
+            told(server::listen_grpc(doors, listener, Some(&key), (workers, stop.clone())).await);
         };
         let nodes = async {
             let Some(listener) = self.nodes else { return };

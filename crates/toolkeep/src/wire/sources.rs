@@ -235,7 +235,7 @@ fn endpoints(config: &BuiltinsConfig) -> Endpoints {
     endpoints
 }
 
-fn hashed(what: &impl Hash) -> u64 {
+pub(super) fn hashed(what: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
     hasher.finish()

@@ -277,7 +277,7 @@ async fn a_name_cannot_be_taken() {
             assert_eq!((entry.key.source.as_str(), entry.key.name.as_str()), ("owner", name));
         }
         let of_evil: Vec<_> =
-            catalog.tools()[taken.len()..].iter().map(|e| e.key.name.as_str()).collect();
+            catalog.tools().skip(taken.len()).map(|e| e.key.name.as_str()).collect();
         let looks_taken = |name: &str| {
             taken.iter().any(|t| catalog::looks::look(t) == catalog::looks::look(name))
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::TrustWord;
+use super::{TrustWord, Which};
 use crate::config::field::Field;
 
 /// Tools on other machines. A node registers its tools by itself, with a key of its own; where it is
@@ -34,6 +34,9 @@ pub(in crate::config) struct Nodes {
     pub(in crate::config) authority_file: Field<String>,
     /// How far nodes are trusted not to change their tools. Default: `full`.
     pub(in crate::config) trust: Field<TrustWord>,
+    /// Tools of nodes that change nothing: their names, or `true` for all. A node's own word does not
+    /// count. Default: none; what a tool does is unknown, and counts as an effect.
+    pub(in crate::config) read_only: Field<Which>,
 }
 
 /// How Kubernetes is asked, and how the nodes that it finds are called.

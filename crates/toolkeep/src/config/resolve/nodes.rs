@@ -8,10 +8,10 @@ use nodes::Addresses;
 use tool::{Secret, SourceName, Trust};
 
 use super::Resolver;
-use super::source::trust;
+use super::source::{trust, which};
 use crate::config::Place;
 use crate::config::field::Field;
-use crate::config::high::{KubernetesConfig, NodesConfig};
+use crate::config::high::{KubernetesConfig, NodesConfig, Tools};
 use crate::config::low::{self, SchemeWord};
 
 impl Resolver<'_> {
@@ -56,7 +56,8 @@ impl Resolver<'_> {
         });
         let trust = low.trust.get().map_or(Trust::Full, |word| trust(*word));
         let authority_file = low.authority_file.get().map(|path| self.path(path));
-        NodesConfig { addresses, kubernetes, mongodb, authority_file, trust }
+        let read_only = which(&low.read_only);
+        NodesConfig { addresses, kubernetes, mongodb, authority_file, trust, read_only }
     }
 
     fn kubernetes(&self, low: &low::Kubernetes, place: Place) -> Option<KubernetesConfig> {
@@ -93,6 +94,16 @@ impl Resolver<'_> {
         };
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         Some(format!("https://{host}:{}", get("KUBERNETES_SERVICE_PORT").unwrap_or("443")))
+    }
+}
+
+impl Default for NodesConfig {
+    /// None is known, and each is trusted, as modules are: it has a key of its own.
+    fn default() -> Self {
+        let addresses = Addresses::default();
+        let (kubernetes, mongodb, authority_file) = (None, None, None);
+        let (trust, read_only) = (Trust::Full, Tools::NONE);
+        Self { addresses, kubernetes, mongodb, authority_file, trust, read_only }
     }
 }
 

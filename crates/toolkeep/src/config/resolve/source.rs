@@ -351,7 +351,7 @@ pub(super) fn text_of(field: &Field<Text>) -> String {
     field.get().map(|text| text.0.clone()).unwrap_or_default()
 }
 
-fn which(field: &Field<Which>) -> Tools {
+pub(super) fn which(field: &Field<Which>) -> Tools {
     match field.get() {
         None | Some(Which::All(false)) => Tools::NONE,
         Some(Which::All(true)) => Tools::All,

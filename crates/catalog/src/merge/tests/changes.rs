@@ -1,0 +1,288 @@
+//! A catalog that is made of the one before it is the one that all its shelves make anew, whatever
+//! changed, and that is the one of the plain way: every shelf, every name, from the first to the last.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::json;
+use tool::{
+    Boxed, Context, ExecuteError, Executor, Granted, Item, Listing, Offer, Org, Problem,
+    SourceName, Step, ToolName, Trust,
+};
+
+use super::Catalog;
+use crate::looks::{look, looks};
+use crate::{Entry, Shelf};
+
+/// What can be asked of a catalog.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    /// Names, sources, and the places that run them.
+    tools: Vec<(String, String, Vec<String>)>,
+    problems: BTreeMap<String, Vec<Problem>>,
+    /// Where each name leads.
+    found: BTreeMap<String, (String, String)>,
+}
+
+/// Names that are alike in all the ways there are.
+const NAMES: [&str; 16] =
+    ["a", "A", "b", "i", "I", "l", "1", "L", "ai", "aI", "al", "a1", "aIb", "alb", "II", "lI"];
+/// Titles: plain, in other letters, and in others that read as a name.
+const TITLES: [&str; 4] = ["a", "\u{e4}", "\u{430}i", "\u{430}l"];
+const SOURCES: [&str; 5] = ["s0", "s1", "s2", "s3", "s4"];
+
+fn told(catalog: &Catalog) -> Told {
+    let one = |entry: &Arc<Entry>| (entry.key.name.to_string(), entry.key.source.to_string());
+    let tools = catalog.tools().map(|entry| {
+        let (name, source) = one(entry);
+        (name, source, entry.executor.places())
+    });
+    let problems = catalog.shelves().map(|shelf| {
+        (shelf.source.to_string(), catalog.problems(&shelf.source).cloned().collect())
+    });
+    let found =
+        NAMES.iter().filter_map(|name| Some(((*name).to_owned(), one(catalog.find(name)?.1))));
+    Told { tools: tools.collect(), problems: problems.collect(), found: found.collect() }
+}
+
+/// All of it from the beginning, in the plainest way.
+fn plain(shelves: &[Arc<Shelf>]) -> Told {
+    let mut taken: HashMap<String, Arc<Entry>> = HashMap::new();
+    let mut tools: Vec<(Arc<Entry>, Vec<String>)> = Vec::new();
+    let mut problems: BTreeMap<String, Vec<Problem>> = BTreeMap::new();
+    let mut take = |entry: &Arc<Entry>| {
+        let (name, source) = (entry.key.name.as_str(), &entry.key.source);
+        let other =
+            looks(name).filter_map(|look| taken.get(&look)).find(|it| it.key.source != *source);
+        if let Some(other) = other {
+            let holder = &other.key;
+            let message = if other.key.name == entry.key.name {
+                format!("the name `{name}` is already taken by source `{}`", holder.source)
+            } else {
+                format!(
+                    "the name `{name}` looks like `{}` of source `{}`",
+                    holder.name, holder.source
+                )
+            };
+            let fix = "rename one of the two, or put the source that should have it first";
+            return Err(Problem::new(name, message).fix(fix));
+        }
+        for look in looks(name) {
+            taken.entry(look).or_insert_with(|| Arc::clone(entry));
+        }
+        Ok(())
+    };
+    for shelf in shelves {
+        let told = problems.entry(shelf.source.to_string()).or_default();
+        told.extend(shelf.problems.iter().cloned());
+        for entry in &shelf.tools {
+            let places = entry.executor.places();
+            let first = tools.iter_mut().find(|(first, at)| {
+                first.key.name == entry.key.name
+                    && first.key.source != entry.key.source
+                    && first.definition == entry.definition
+                    && !at.is_empty()
+            });
+            match first.filter(|_| !places.is_empty()) {
+                Some((_, first)) => first.extend(places),
+                None => match take(entry) {
+                    Ok(()) => tools.push((Arc::clone(entry), places)),
+                    Err(problem) => told.push(problem),
+                },
+            }
+        }
+        told.extend(shelf.held.iter().filter_map(|held| take(&held.entry).err()));
+    }
+    for shelf in shelves {
+        for entry in &shelf.tools {
+            let title = entry.tool.title.as_deref().filter(|title| !title.is_ascii());
+            let other = title.and_then(|title| taken.get(&look(title)));
+            if let Some(other) = other.filter(|other| other.key.source != shelf.source) {
+                let (name, source) = (&other.key.name, &other.key.source);
+                let message =
+                    format!("its title looks like the tool `{name}` of source `{source}`");
+                let problem = Problem::new(entry.key.name.to_string(), message);
+                let told = problems.entry(shelf.source.to_string()).or_default();
+                told.push(problem.fix("look at it: `toolkeep pin show`"));
+            }
+        }
+    }
+    let one = |entry: &Arc<Entry>| (entry.key.name.to_string(), entry.key.source.to_string());
+    let mut found: BTreeMap<_, _> =
+        tools.iter().map(|(entry, _)| (entry.key.name.to_string(), one(entry))).collect();
+    let mut aliases = BTreeMap::new();
+    for (alias, name) in shelves.iter().flat_map(|shelf| &shelf.aliases) {
+        let free = !looks(alias.as_str()).any(|look| taken.contains_key(&look));
+        if let Some(to) = found.get(name.as_str()).filter(|_| free) {
+            aliases.entry(alias.to_string()).or_insert_with(|| to.clone());
+        }
+    }
+    found.extend(aliases);
+    let tools = tools.into_iter().map(|(entry, places)| {
+        let (name, source) = one(&entry);
+        (name, source, places)
+    });
+    Told { tools: tools.collect(), problems, found }
+}
+
+/// Runs nothing, in places.
+#[derive(Debug)]
+struct Somewhere(Vec<String>);
+
+impl Executor for Somewhere {
+    fn execute<'a>(
+        &'a self,
+        _: Granted<'a>,
+        _: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn places(&self) -> Vec<String> {
+        self.0.clone()
+    }
+
+    fn beside(&self, others: &[Arc<dyn Executor>]) -> Option<Arc<dyn Executor>> {
+        let others = others.iter().flat_map(|other| other.places());
+        Some(Arc::new(Self(self.0.iter().cloned().chain(others).collect())))
+    }
+}
+
+/// A tool of a shelf: its name, its title, whether it has a place, whether it is held back, and which
+/// definition it has.
+type Made = (usize, Option<usize>, bool, bool, bool);
+
+#[derive(Debug, Clone)]
+struct Change {
+    source: usize,
+    /// Nothing where the source goes.
+    offers: Option<(Vec<Made>, Vec<(usize, usize)>)>,
+    /// Where a source that comes stands; behind the others mostly.
+    at: Option<usize>,
+    /// Two that change places.
+    turned: Option<(usize, usize)>,
+}
+
+fn shelf(source: &str, (tools, aliases): &(Vec<Made>, Vec<(usize, usize)>)) -> Arc<Shelf> {
+    let offers = tools.iter().map(|(name, title, placed, _, other)| {
+        let description = if *other { "other" } else { "one" };
+        let mut tool = testkit::tool(NAMES[*name], description, &json!({"type": "object"}));
+        tool.title = title.map(|title| TITLES[title].to_owned());
+        let places = if *placed { vec![source.to_owned()] } else { Vec::new() };
+        Offer { item: Item::Tool(Arc::new(tool)), executor: Arc::new(Somewhere(places)) }
+    });
+    let name = |at: &usize| ToolName::new(NAMES[*at]).unwrap();
+    let listing = Listing {
+        offers: offers.collect(),
+        aliases: aliases.iter().map(|(alias, to)| (name(alias), name(to))).collect(),
+        ..Listing::default()
+    };
+    let mut shelf = Shelf::starting(SourceName::new(source).unwrap(), "test", Trust::Full)
+        .listed(&Org::default(), listing);
+    let back = |name: &ToolName| tools.iter().any(|it| NAMES[it.0] == name.as_str() && it.3);
+    shelf.divide(|name, _| !back(name));
+    Arc::new(shelf)
+}
+
+fn changed(shelves: &mut Vec<Arc<Shelf>>, change: &Change) {
+    let source = SOURCES[change.source];
+    let there = shelves.iter().position(|shelf| shelf.source.as_str() == source);
+    match (there, &change.offers) {
+        (Some(at), Some(offers)) => shelves[at] = shelf(source, offers),
+        (Some(at), None) => drop(shelves.remove(at)),
+        (None, Some(offers)) => {
+            let at = change.at.map_or(shelves.len(), |at| at.min(shelves.len()));
+            shelves.insert(at, shelf(source, offers));
+        }
+        (None, None) => {}
+    }
+    if let Some((one, other)) = change.turned
+        && one.max(other) < shelves.len()
+    {
+        shelves.swap(one, other);
+    }
+}
+
+fn rarely<T: std::fmt::Debug>(what: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
+    prop::option::weighted(0.1, what)
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let title = prop::option::weighted(0.2, 0..TITLES.len());
+    let sometimes = || prop::bool::weighted(0.3);
+    let tool = (0..NAMES.len(), title, any::<bool>(), prop::bool::weighted(0.1), sometimes());
+    let alias = (0..NAMES.len(), 0..NAMES.len());
+    let offers = (prop::collection::vec(tool, 0..7), prop::collection::vec(alias, 0..3));
+    let turned = (0..SOURCES.len(), 0..SOURCES.len());
+    let parts = (
+        0..SOURCES.len(),
+        prop::option::weighted(0.85, offers),
+        rarely(0..SOURCES.len()),
+        rarely(turned),
+    );
+    parts.prop_map(|(source, offers, at, turned)| Change { source, offers, at, turned })
+}
+
+fn cases() -> u32 {
+    if std::env::var_os("TOOLKEEP_DEEP").is_some() { 20_000 } else { 1_000 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
+
+    #[test]
+    fn step_by_step_is_all_at_once(
+        changes in prop::collection::vec(prop::collection::vec(change(), 1..3), 1..16),
+    ) {
+        let (mut shelves, mut catalog) = (Vec::new(), Catalog::default());
+        for (number, step) in (1..).zip(&changes) {
+            step.iter().for_each(|change| changed(&mut shelves, change));
+            let before = told(&catalog);
+            let next = catalog.next(number, shelves.clone());
+            prop_assert_eq!(told(&catalog), before, "who has the old one sees nothing of it");
+            let expected = plain(&shelves);
+            prop_assert_eq!(&told(&next), &expected);
+            prop_assert_eq!(&told(&Catalog::merge(number, shelves.clone())), &expected);
+            prop_assert_eq!(next.len(), expected.tools.len());
+            for (at, entry) in expected.tools.iter().filter_map(|(name, ..)| next.find(name)) {
+                let part = next.parts()[at.slot()].as_ref().unwrap();
+                let there = part.tools_from(at.place())[0].as_ref().unwrap();
+                prop_assert!(Arc::ptr_eq(there, entry));
+            }
+            catalog = next;
+        }
+    }
+}
+
+/// One shelf of many changes: the other parts are those of the catalog before, whatever their number.
+#[test]
+fn only_the_parts_that_have_to_do_with_a_change_are_new() {
+    let shelf = |source: &str, tools: &[&str]| {
+        let offer = |name: &&str| Offer {
+            item: Item::Tool(Arc::new(testkit::tool(name, source, &json!({"type": "object"})))),
+            executor: testkit::executor::echo(),
+        };
+        let listing = Listing { offers: tools.iter().map(offer).collect(), ..Listing::default() };
+        let shelf = Shelf::starting(SourceName::new(source).unwrap(), "test", Trust::Full);
+        Arc::new(shelf.listed(&Org::default(), listing))
+    };
+    let mut shelves: Vec<_> =
+        (0..50).map(|at| shelf(&format!("s{at}"), &[&format!("t{at}"), "same"])).collect();
+    let before = Catalog::merge(1, shelves.clone());
+    assert_eq!(before.len(), 51);
+    let mut new = |at: usize, tools: &[&str], catalog: &Catalog| {
+        shelves[at] = shelf(&format!("s{at}"), tools);
+        let next = catalog.next(2, shelves.clone());
+        let both = catalog.parts().iter().zip(next.parts());
+        let new = both.filter(|(a, b)| !Arc::ptr_eq(a.as_ref().unwrap(), b.as_ref().unwrap()));
+        let new = new.map(|(_, part)| part.as_ref().unwrap().shelf().source.to_string()).collect();
+        (next, new)
+    };
+    let (next, parts): (_, Vec<String>) = new(7, &["t7", "more"], &before);
+    assert_eq!(parts, ["s7"]);
+    let (next, parts) = new(8, &["t8", "t9"], &next);
+    assert_eq!(parts, ["s8", "s9"], "it takes a name of another source");
+    let (_, parts) = new(0, &["t0"], &next);
+    assert!(parts.len() > 40, "all others hear of it whom the name is no longer refused for");
+}

@@ -1,0 +1,130 @@
+//! A table by hash that shares with the one it was made of whatever did not change.
+//!
+//! A catalog is never altered, and one shelf of a thousand changes: what stands under other hashes is
+//! not copied. What the hash is of, who looks must compare himself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Entries of a shard, when the table is made; it is made anew where there are four times as many, or a
+/// fourth of them.
+const FILL: usize = 16;
+/// The fewest shards.
+const LEAST: usize = 16;
+
+/// One entry: its hash, and what stands there.
+type Item<T> = (u64, T);
+
+#[derive(Debug, Clone)]
+pub(crate) struct Shards<T> {
+    /// A power of two; each in the order of its hashes.
+    shards: Box<[Arc<[Item<T>]>]>,
+    len: usize,
+}
+
+impl<T> Default for Shards<T> {
+    fn default() -> Self {
+        Self::empty(LEAST)
+    }
+}
+
+impl<T> Shards<T> {
+    fn empty(shards: usize) -> Self {
+        let none: Arc<[Item<T>]> = Arc::from(Vec::new());
+        Self { shards: vec![none; shards].into(), len: 0 }
+    }
+
+    /// The shard of a hash.
+    fn shard(&self, hash: u64) -> usize {
+        usize::try_from(hash % self.shards.len() as u64).unwrap_or_default()
+    }
+}
+
+impl<T: Copy + PartialEq> Shards<T> {
+    /// What stands under a hash.
+    pub(crate) fn get(&self, hash: u64) -> impl Iterator<Item = T> {
+        let shard = self.shards.get(self.shard(hash)).map_or(&[][..], |shard| shard);
+        let from = shard.partition_point(|(other, _)| *other < hash);
+        let found = shard.get(from..).unwrap_or_default().iter();
+        found.take_while(move |(other, _)| *other == hash).map(|(_, item)| *item)
+    }
+
+    /// The table without `gone`, which stand there, and with `come`, which do not.
+    pub(crate) fn changed(&self, gone: Vec<Item<T>>, come: Vec<Item<T>>) -> Self {
+        let next = self.applied(gone, come);
+        let fitting = (next.len / FILL).next_power_of_two().max(LEAST);
+        let shards = next.shards.len();
+        if fitting < shards * 4 && shards < fitting * 4 {
+            return next;
+        }
+        let all = next.shards.iter().flat_map(|shard| shard.iter().copied()).collect();
+        Self::empty(fitting).applied(Vec::new(), all)
+    }
+
+    fn applied(&self, gone: Vec<Item<T>>, come: Vec<Item<T>>) -> Self {
+        let mut touched: BTreeMap<usize, [Vec<Item<T>>; 2]> = BTreeMap::new();
+        for (item, new) in
+            gone.into_iter().map(|it| (it, 0)).chain(come.into_iter().map(|it| (it, 1)))
+        {
+            let lists = touched.entry(self.shard(item.0)).or_default();
+            lists.get_mut(new).into_iter().for_each(|list| list.push(item));
+        }
+        let mut next = self.clone();
+        for (at, [gone, come]) in touched {
+            let Some(shard) = next.shards.get_mut(at) else { continue };
+            let before = shard.len();
+            let kept = shard.iter().filter(|item| !gone.contains(item)).copied();
+            let mut items: Vec<_> = kept.chain(come).collect();
+            items.sort_unstable_by_key(|(hash, _)| *hash);
+            next.len = next.len + items.len() - before;
+            *shard = items.into();
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::Shards;
+
+    fn found(shards: &Shards<usize>, hash: u64) -> Vec<usize> {
+        let mut found: Vec<_> = shards.get(hash).collect();
+        found.sort_unstable();
+        found
+    }
+
+    #[test]
+    fn it_has_what_came_and_not_what_went_whatever_its_size() {
+        let (mut shards, mut model) = (Shards::default(), BTreeMap::<u64, Vec<usize>>::new());
+        // Every third hash has two entries.
+        let hash = |number: usize| (number as u64 - u64::from(number % 3 == 2)) * 0x9e37_79b9;
+        for (from, to, going) in
+            [(0, 1, false), (1, 9_000, false), (100, 8_900, true), (0, 5, true)]
+        {
+            let items: Vec<_> = (from..to).map(|number| (hash(number), number)).collect();
+            for (hash, number) in &items {
+                let there = model.entry(*hash).or_default();
+                if going { there.retain(|other| other != number) } else { there.push(*number) }
+            }
+            let (gone, come) = if going { (items, Vec::new()) } else { (Vec::new(), items) };
+            shards = shards.changed(gone, come);
+            assert!(model.iter().all(|(hash, there)| found(&shards, *hash) == *there));
+            assert_eq!(shards.len, model.values().map(Vec::len).sum::<usize>());
+            let most = shards.shards.iter().map(|shard| shard.len()).max().unwrap();
+            assert!(most < 16 * super::FILL && shards.shards.len() <= 1_024);
+        }
+        assert!(found(&shards, 12_345).is_empty());
+    }
+
+    #[test]
+    fn what_did_not_change_is_shared() {
+        let all = (0..4_000_u64).map(|number| (number.wrapping_mul(0x9e37_79b9), number)).collect();
+        let one = Shards::default().changed(Vec::new(), all);
+        let other = one.changed(vec![(0, 0)], vec![(0, 7)]);
+        let apart = one.shards.iter().zip(&other.shards).filter(|(a, b)| !Arc::ptr_eq(a, b));
+        assert_eq!(apart.count(), 1);
+    }
+}

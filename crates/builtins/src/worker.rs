@@ -33,7 +33,7 @@ const MOST: usize = 4;
 const IDLE: usize = 2;
 /// A worker that was given more than this is not kept: memory is not given back well.
 const HEAVY: usize = 16 << 20;
-/// Calls after which a worker is not kept.
+/// Calls after which a worker is not kept; a program's steps, one after the other, are one.
 const CALLS: u32 = 1_000;
 /// Address space of a worker, in bytes.
 const SPACE: u64 = 3 << 30;
@@ -158,7 +158,8 @@ impl Workers {
     }
 
     /// It is kept for others, unless it had much to do.
-    fn given_back(&self, worker: Worker) {
+    fn given_back(&self, mut worker: Worker) {
+        worker.calls += 1;
         if worker.given < HEAVY && worker.calls < CALLS {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
             if idle.len() < IDLE {
@@ -247,7 +248,6 @@ impl Worker {
         };
         let Some((told, answer)) = answer else { return Err(Trouble::Died(Box::new(self))) };
         ran(caged(self.tier, Some(told.used)));
-        self.calls += 1;
         self.given = self.given.max(args.len() + answer.len());
         let answered = match told.status {
             Status::Value => Json::check(answer, Limits::DOCUMENT)

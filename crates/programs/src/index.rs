@@ -104,7 +104,8 @@ impl Index {
             return None;
         }
         let token = CancellationToken::new();
-        let begun = Arc::new(Told::of(program));
+        // Whatever it waited for: it runs now.
+        let begun = Arc::new(Told { rests: false, ..Told::of(program) });
         self.times += 1;
         self.running.insert(row.id, Runs { time: self.times, row, token: token.clone(), begun });
         Some((self.times, token))

@@ -49,6 +49,8 @@ const LATELY: usize = 256;
 const NEWS: usize = 1_024;
 /// How long what was cancelled may take to end.
 const GRACE: Duration = Duration::from_secs(5);
+/// Between two looks whether it has.
+const AGAIN: Duration = Duration::from_millis(2);
 
 /// What programs are made of.
 #[derive(Debug)]
@@ -246,10 +248,11 @@ impl Programs {
             return Ok(begun);
         }
         let kept = self.own(who, id).await?;
-        if !kept.program.has_ended() {
+        let told = Told::of(&kept.program);
+        if !told.rests {
             drop(self.go_on_soon(kept.row(), Some(who.clone()), false));
         }
-        Ok(Arc::new(Told::of(&kept.program)))
+        Ok(Arc::new(told))
     }
 
     /// This caller's programs, the newest first, at most `limit`.
@@ -277,14 +280,13 @@ impl Programs {
     /// # Errors
     /// [`Code::Conflict`] where it has ended, and as [`Programs::show`].
     pub async fn cancel(self: &Arc<Self>, who: &Principal, id: CallId) -> Result<Value, Failure> {
-        let runs = self.index().token(who.caller(), id);
-        if let Some(token) = runs {
-            token.cancel();
-            return self.show(who, id, GRACE).await;
+        let ran = self.given_up(who, id).await;
+        if let Some(runs) = self.index().begun(who.caller(), id) {
+            return Ok(runs.value.clone());
         }
         let mut kept = self.own(who, id).await?;
         if kept.program.has_ended() {
-            return Err(ended_already(id));
+            return if ran { Ok(shown::shown(&kept.program)) } else { Err(ended_already(id)) };
         }
         let held = kept.program.waits_for();
         let why = "it was cancelled by its caller".to_owned();
@@ -297,6 +299,22 @@ impl Programs {
             drop(gateway.withdraw(who, call).await);
         }
         Ok(shown::shown(&kept.program))
+    }
+
+    /// Gives up what runs of a program, and waits for its end; whether anything did. What only looks whether
+    /// it can go on leaves it as it was.
+    async fn given_up(&self, who: &Principal, id: CallId) -> bool {
+        let until = self.parts.clock.mono().after(GRACE);
+        let mut ran = false;
+        loop {
+            let Some(token) = self.index().token(who.caller(), id) else { return ran };
+            ran = true;
+            token.cancel();
+            if until.since(self.parts.clock.mono()).is_zero() {
+                return ran;
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
     }
 
     async fn own(&self, who: &Principal, id: CallId) -> Result<Kept, Failure> {

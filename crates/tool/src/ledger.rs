@@ -1,11 +1,14 @@
 //! The port to the record. No intent on record, no execution.
 
+mod caged;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Status;
 use crate::{Boxed, CallId, Caller, CallerType, Code, Digest, Json, ToolKey, Wall};
+pub use caged::Caged;
 
 /// What keeps the record of every call: one intent before it runs, one outcome after.
 pub trait Ledger: Send + Sync + fmt::Debug {
@@ -194,30 +197,6 @@ pub struct End {
     /// What it took in a cage, where it ran in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cage: Option<Caged>,
-}
-
-/// What a call took that ran in a cage.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Caged {
-    /// How much of a cage there was: `whole` or `fenced`.
-    pub tier: String,
-    /// Milliseconds of processor time, of all its processes together. Nothing where they had to be killed
-    /// without a word.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu_ms: Option<u64>,
-    /// KiB in memory, the most that one of its processes ever had. That of a worker, which is kept between
-    /// calls, counts from its start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peak_kib: Option<u64>,
-}
-
-impl Caged {
-    /// What both took, one after the other.
-    #[must_use]
-    pub fn and(self, then: Self) -> Self {
-        let cpu_ms = self.cpu_ms.zip(then.cpu_ms).map(|(own, then)| own.saturating_add(then));
-        Self { cpu_ms, peak_kib: self.peak_kib.max(then.peak_kib), ..then }
-    }
 }
 
 /// A call that was not run.

@@ -59,20 +59,7 @@ pub(super) async fn measured(sizes: &Sizes) -> Result<Fleet, String> {
     let resident = || machine::memory(std::process::id()).0;
     let before = resident();
     let clock: Arc<dyn Clock> = Arc::new(Now(Instant::now()));
-    let egress = Egress::new(EgressSettings::default()).map_err(|error| error.to_string())?;
-    let opened = Registry::open(Arc::new(MemoryStore::new()), egress, Arc::clone(&clock)).await;
-    let registry = opened.map_err(|error| error.to_string())?;
-    for node in 0..sizes.nodes {
-        for number in 0..sizes.tools {
-            let put = registry.register(&Speaks::All, tool(node, number)).await;
-            put.map_err(|error| error.to_string())?;
-        }
-    }
-    let url = |node| {
-        (format!("node-{node}"), format!("https://10.0.{}.{}:50051", node / 250, node % 250 + 1))
-    };
-    let nodes = (0..sizes.nodes).map(url).collect();
-    registry.set_addresses(Addresses { nodes, ..Addresses::default() });
+    let registry = registered(sizes, &clock).await?;
     let sourced = |source| Sourced {
         source: source as Arc<dyn Source>,
         kind: "node",
@@ -89,6 +76,38 @@ pub(super) async fn measured(sizes: &Sizes) -> Result<Fleet, String> {
     if intake.catalog().find(&format!("tool_0_{}", sizes.tools - 1)).is_none() {
         return Err("the tools are not in the catalog".to_owned());
     }
+    let swaps = swapped(sizes, &registry, &intake).await?;
+    let (merges, changes) = merged(sizes, &intake.catalog());
+    let resolves = resolves(sizes, &registry, &intake)?;
+    intake.close().await;
+    Ok(Fleet { nodes: sizes.nodes, tools, swaps, changes, merges, resolves, memory })
+}
+
+/// A registry with all the tools, whose nodes have addresses.
+async fn registered(sizes: &Sizes, clock: &Arc<dyn Clock>) -> Result<Registry, String> {
+    let egress = Egress::new(EgressSettings::default()).map_err(|error| error.to_string())?;
+    let opened = Registry::open(Arc::new(MemoryStore::new()), egress, Arc::clone(clock)).await;
+    let registry = opened.map_err(|error| error.to_string())?;
+    for node in 0..sizes.nodes {
+        for number in 0..sizes.tools {
+            let put = registry.register(&Speaks::All, tool(node, number)).await;
+            put.map_err(|error| error.to_string())?;
+        }
+    }
+    let url = |node| {
+        (format!("node-{node}"), format!("https://10.0.{}.{}:50051", node / 250, node % 250 + 1))
+    };
+    let nodes = (0..sizes.nodes).map(url).collect();
+    registry.set_addresses(Addresses { nodes, ..Addresses::default() });
+    Ok(registry)
+}
+
+/// From a registration's answer until the tool is listed, sorted.
+async fn swapped(
+    sizes: &Sizes,
+    registry: &Registry,
+    intake: &Intake,
+) -> Result<Vec<Duration>, String> {
     let mut swaps = Vec::new();
     for number in 0..sizes.swaps {
         let new = tool(number % sizes.nodes, sizes.tools + number);
@@ -102,7 +121,11 @@ pub(super) async fn measured(sizes: &Sizes) -> Result<Fleet, String> {
         swaps.push(begun.elapsed());
     }
     swaps.sort_unstable();
-    let catalog = intake.catalog();
+    Ok(swaps)
+}
+
+/// All shelves merged anew, and one shelf swapped in, each sorted.
+fn merged(sizes: &Sizes, catalog: &Catalog) -> (Vec<Duration>, Vec<Duration>) {
     let merge = |_| {
         let (shelves, begun) = (catalog.shelves().cloned().collect(), Instant::now());
         drop(std::hint::black_box(Catalog::merge(0, shelves)));
@@ -121,9 +144,7 @@ pub(super) async fn measured(sizes: &Sizes) -> Result<Fleet, String> {
     };
     let mut changes: Vec<_> = (0..sizes.swaps).map(change).collect();
     changes.sort_unstable();
-    let resolves = resolves(sizes, &registry, &intake)?;
-    intake.close().await;
-    Ok(Fleet { nodes: sizes.nodes, tools, swaps, changes, merges, resolves, memory })
+    (merges, changes)
 }
 
 /// As `/resolve` does it: the name's entry, its node, where that is.

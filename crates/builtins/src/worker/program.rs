@@ -140,7 +140,7 @@ impl Desk {
             Ran::Ended(answered) => Ok(answered),
             Ran::Called(call, printed) => {
                 let answered = called(&call, printed)?;
-                self.0 = Some((call, functions));
+                self.0 = Some((*call, functions));
                 Ok(answered)
             }
         }
@@ -226,7 +226,7 @@ fn resumed(call: FunctionCall, came: Came, printed: &mut String) -> Result<Progr
 /// How a script that runs stops.
 enum Ran {
     Ended(Answered),
-    Called(FunctionCall, String),
+    Called(Box<FunctionCall>, String),
 }
 
 /// To the next call of a tool, or to the end: names are told, and what else it asks for is not there.
@@ -243,7 +243,7 @@ fn ran(mut progress: Progress, functions: &[String], printed: &mut String) -> Re
                 return Ok(Ran::Ended(Answered::Done { value, printed: text }));
             }
             Ok(RunProgress::FunctionCall(call)) if functions.contains(&call.function_name) => {
-                return Ok(Ran::Called(call, text));
+                return Ok(Ran::Called(Box::new(call), text));
             }
             Ok(RunProgress::FunctionCall(call)) => {
                 let unknown = ExtFunctionResult::NotFound(call.function_name.clone());

@@ -5,7 +5,7 @@ use gateway::{Holder, Holders};
 use serde_json::json;
 use store::MemoryStore;
 use testkit::clock::FakeClock;
-use tool::{Boxed, Caller, Clock, Store, Wall};
+use tool::{Boxed, Caller, Clock as _, Store, Wall};
 
 use crate::keep::Kept;
 use crate::program::{Program, State};

@@ -256,12 +256,11 @@ async fn made(
     }
     let (answer, called) = {
         let mut calling = std::pin::pin!(leg.call(id, function, &making.args));
-        match tokio::time::timeout(SHORT, &mut calling).await {
-            Ok(called) => called?,
-            Err(_) => {
-                place.leaves(leg).await?;
-                calling.await?
-            }
+        if let Ok(called) = tokio::time::timeout(SHORT, &mut calling).await {
+            called?
+        } else {
+            place.leaves(leg).await?;
+            calling.await?
         }
     };
     noted(kept, function.tool(), &answer);

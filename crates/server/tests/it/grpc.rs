@@ -37,7 +37,7 @@ pub(crate) async fn listening(server: &Server) -> (Line, CancellationToken, Task
     let (address, stop) = (listener.local_addr().unwrap(), server.stop.child_token());
     let (doors, ending, tasks) = (server.doors.clone(), stop.clone(), TaskTracker::new());
     drop(tasks.spawn(async move {
-        listen_grpc(&doors, listener, None, (&Workers::here(), ending)).await.unwrap()
+        listen_grpc(&doors, listener, None, (&Workers::here(), ending)).await.unwrap();
     }));
     let line = Line::new(move || {
         Box::pin(async move { Ok(Box::new(TcpStream::connect(address).await?) as Box<dyn Duplex>) })

@@ -136,7 +136,7 @@ fn statuses(method: &str, path: &str) -> &'static [u16] {
         return &[404];
     }
     // Of a call that was never held.
-    if path.ends_with("/resume") { &[404] } else { &[200] }
+    if path == "/v1/calls/{id}/resume" { &[404] } else { &[200] }
 }
 
 #[tokio::test]

@@ -46,54 +46,33 @@ fn told(catalog: &Catalog) -> Told {
     Told { tools: tools.collect(), problems: problems.collect(), found: found.collect() }
 }
 
-/// All of it from the beginning, in the plainest way.
-fn plain(shelves: &[Arc<Shelf>]) -> Told {
-    let mut taken: HashMap<String, Arc<Entry>> = HashMap::new();
-    let mut tools: Vec<(Arc<Entry>, Vec<String>)> = Vec::new();
-    let mut problems: BTreeMap<String, Vec<Problem>> = BTreeMap::new();
-    let mut take = |entry: &Arc<Entry>| {
-        let (name, source) = (entry.key.name.as_str(), &entry.key.source);
-        let other =
-            looks(name).filter_map(|look| taken.get(&look)).find(|it| it.key.source != *source);
-        if let Some(other) = other {
-            let holder = &other.key;
-            let message = if other.key.name == entry.key.name {
-                format!("the name `{name}` is already taken by source `{}`", holder.source)
-            } else {
-                format!(
-                    "the name `{name}` looks like `{}` of source `{}`",
-                    holder.name, holder.source
-                )
-            };
-            let fix = "rename one of the two, or put the source that should have it first";
-            return Err(Problem::new(name, message).fix(fix));
-        }
-        for look in looks(name) {
-            taken.entry(look).or_insert_with(|| Arc::clone(entry));
-        }
-        Ok(())
-    };
-    for shelf in shelves {
-        let told = problems.entry(shelf.source.to_string()).or_default();
-        told.extend(shelf.problems.iter().cloned());
-        for entry in &shelf.tools {
-            let places = entry.executor.places();
-            let first = tools.iter_mut().find(|(first, at)| {
-                first.key.name == entry.key.name
-                    && first.key.source != entry.key.source
-                    && first.definition == entry.definition
-                    && !at.is_empty()
-            });
-            match first.filter(|_| !places.is_empty()) {
-                Some((_, first)) => first.extend(places),
-                None => match take(entry) {
-                    Ok(()) => tools.push((Arc::clone(entry), places)),
-                    Err(problem) => told.push(problem),
-                },
-            }
-        }
-        told.extend(shelf.held.iter().filter_map(|held| take(&held.entry).err()));
+/// Who has which look by now.
+type Taken = HashMap<String, Arc<Entry>>;
+/// What is wrong, by source.
+type Problems = BTreeMap<String, Vec<Problem>>;
+
+/// The name is this entry's from now on, unless a source before has one that looks like it.
+fn take(taken: &mut Taken, entry: &Arc<Entry>) -> Result<(), Problem> {
+    let (name, source) = (entry.key.name.as_str(), &entry.key.source);
+    let other = looks(name).filter_map(|look| taken.get(&look)).find(|it| it.key.source != *source);
+    if let Some(other) = other {
+        let (holder, source) = (&other.key.name, &other.key.source);
+        let message = if other.key.name == entry.key.name {
+            format!("the name `{name}` is already taken by source `{source}`")
+        } else {
+            format!("the name `{name}` looks like `{holder}` of source `{source}`")
+        };
+        let fix = "rename one of the two, or put the source that should have it first";
+        return Err(Problem::new(name, message).fix(fix));
     }
+    for look in looks(name) {
+        taken.entry(look).or_insert_with(|| Arc::clone(entry));
+    }
+    Ok(())
+}
+
+/// Titles that look like a tool of another source.
+fn titled(shelves: &[Arc<Shelf>], taken: &Taken, problems: &mut Problems) {
     for shelf in shelves {
         for entry in &shelf.tools {
             let title = entry.tool.title.as_deref().filter(|title| !title.is_ascii());
@@ -108,6 +87,35 @@ fn plain(shelves: &[Arc<Shelf>]) -> Told {
             }
         }
     }
+}
+
+/// All of it from the beginning, in the plainest way.
+fn plain(shelves: &[Arc<Shelf>]) -> Told {
+    let mut taken = Taken::new();
+    let mut tools: Vec<(Arc<Entry>, Vec<String>)> = Vec::new();
+    let mut problems = Problems::new();
+    for shelf in shelves {
+        let told = problems.entry(shelf.source.to_string()).or_default();
+        told.extend(shelf.problems.iter().cloned());
+        for entry in &shelf.tools {
+            let places = entry.executor.places();
+            let first = tools.iter_mut().find(|(first, at)| {
+                first.key.name == entry.key.name
+                    && first.key.source != entry.key.source
+                    && first.definition == entry.definition
+                    && !at.is_empty()
+            });
+            match first.filter(|_| !places.is_empty()) {
+                Some((_, first)) => first.extend(places),
+                None => match take(&mut taken, entry) {
+                    Ok(()) => tools.push((Arc::clone(entry), places)),
+                    Err(problem) => told.push(problem),
+                },
+            }
+        }
+        told.extend(shelf.held.iter().filter_map(|held| take(&mut taken, &held.entry).err()));
+    }
+    titled(shelves, &taken, &mut problems);
     let one = |entry: &Arc<Entry>| (entry.key.name.to_string(), entry.key.source.to_string());
     let mut found: BTreeMap<_, _> =
         tools.iter().map(|(entry, _)| (entry.key.name.to_string(), one(entry))).collect();
@@ -152,12 +160,14 @@ impl Executor for Somewhere {
 /// A tool of a shelf: its name, its title, whether it has a place, whether it is held back, and which
 /// definition it has.
 type Made = (usize, Option<usize>, bool, bool, bool);
+/// The tools of a shelf, and its aliases: from a name to a name.
+type Offers = (Vec<Made>, Vec<(usize, usize)>);
 
 #[derive(Debug, Clone)]
 struct Change {
     source: usize,
     /// Nothing where the source goes.
-    offers: Option<(Vec<Made>, Vec<(usize, usize)>)>,
+    offers: Option<Offers>,
     /// Where a source that comes stands; behind the others mostly.
     at: Option<usize>,
     /// Two that change places.
@@ -237,7 +247,9 @@ proptest! {
     ) {
         let (mut shelves, mut catalog) = (Vec::new(), Catalog::default());
         for (number, step) in (1..).zip(&changes) {
-            step.iter().for_each(|change| changed(&mut shelves, change));
+            for change in step {
+                changed(&mut shelves, change);
+            }
             let before = told(&catalog);
             let next = catalog.next(number, shelves.clone());
             prop_assert_eq!(told(&catalog), before, "who has the old one sees nothing of it");

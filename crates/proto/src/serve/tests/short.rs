@@ -19,7 +19,6 @@ use crate::toolrpc::CallFunctionRequest;
 
 const SOON: Duration = Duration::from_secs(20);
 
-#[expect(clippy::disallowed_methods, reason = "a test is the client and the server")]
 async fn up(seated: bool) -> (SocketAddr, CancellationToken, mpsc::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

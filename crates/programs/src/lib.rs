@@ -206,15 +206,18 @@ impl Programs {
     ) -> Result<Value, Failure> {
         let until = self.parts.clock.mono().after(wait);
         let runs = self.index().begun(who.caller(), id).is_some();
-        if !runs {
-            let kept = self.own(who, id).await?;
-            if kept.program.has_ended() {
-                return Err(ended_already(id));
-            }
+        match self.own(who, id).await {
+            // Also where somebody only looks at it just now.
+            Ok(kept) if kept.program.has_ended() => return Err(ended_already(id)),
             // In a task of its own: it goes on though this caller goes away.
-            if let Some(going) = self.go_on_soon(kept.row(), Some(who.clone()), true) {
-                drop(tokio::time::timeout(wait.max(GRACE), going).await);
+            Ok(kept) => {
+                if let Some(going) = self.go_on_soon(kept.row(), Some(who.clone()), true) {
+                    drop(tokio::time::timeout(wait.max(GRACE), going).await);
+                }
             }
+            // One that has no row yet.
+            Err(_) if runs => {}
+            Err(failure) => return Err(failure),
         }
         self.show(who, id, until.since(self.parts.clock.mono())).await
     }

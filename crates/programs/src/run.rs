@@ -182,10 +182,7 @@ impl Leg<'_> {
 
     fn took(&self, took: Caged) {
         let mut all = self.caged.lock().unwrap_or_else(PoisonError::into_inner);
-        *all = Some(match all.take() {
-            Some(before) => before.and(took),
-            None => took,
-        });
+        *all = Some(took.after(all.take()));
     }
 
     /// Waits for this, and no longer than until the program is given up.

@@ -1,5 +1,6 @@
 //! How gRPC frames its messages: a byte that says whether it is packed, four for the length.
 
+use bytes::{Buf as _, Bytes, BytesMut};
 use tonic::Status;
 
 use crate::MAX_MESSAGE;
@@ -24,4 +25,41 @@ pub(crate) fn length(bytes: &[u8]) -> Result<usize, Status> {
         return Err(Status::out_of_range(told));
     }
     Ok(length)
+}
+
+/// The pieces in which one message comes. What comes in one piece is not copied.
+#[derive(Default)]
+pub(crate) struct Pieces {
+    first: Bytes,
+    more: BytesMut,
+}
+
+impl Pieces {
+    /// Adds one; whether there is more than one message now.
+    ///
+    /// # Errors
+    /// As [`length`].
+    pub(crate) fn add(&mut self, data: Bytes) -> Result<bool, Status> {
+        if self.first.is_empty() && self.more.is_empty() {
+            self.first = data;
+        } else {
+            self.more.extend_from_slice(&std::mem::take(&mut self.first));
+            self.more.extend_from_slice(&data);
+        }
+        let whole = if self.more.is_empty() { &self.first[..] } else { &self.more[..] };
+        Ok(whole.len() >= HEAD && length(whole)? + HEAD < whole.len())
+    }
+
+    /// The message without its head; nothing where it is not whole.
+    ///
+    /// # Errors
+    /// As [`length`].
+    pub(crate) fn whole(self) -> Result<Option<Bytes>, Status> {
+        let mut whole = if self.more.is_empty() { self.first } else { self.more.freeze() };
+        if whole.len() < HEAD || length(&whole)? + HEAD != whole.len() {
+            return Ok(None);
+        }
+        whole.advance(HEAD);
+        Ok(Some(whole))
+    }
 }

@@ -54,10 +54,7 @@ impl Lease {
 
     fn ran(&self, took: Caged) {
         let mut all = self.took.lock().unwrap_or_else(PoisonError::into_inner);
-        *all = Some(match all.take() {
-            Some(before) => before.and(took),
-            None => took,
-        });
+        *all = Some(took.after(all.take()));
     }
 
     /// Gives the worker to the next. Answers what all requests took.

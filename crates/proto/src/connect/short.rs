@@ -8,7 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 use h2::client::SendRequest;
 use h2::{Ping, PingPong, RecvStream};
 use http::header::{CONTENT_TYPE, TE};
@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use tonic::{Code, ConnectError, Status, TimeoutExpired};
 
 use super::{ALIVE, Dialled, Duplex};
-use crate::message::{HEAD, length};
+use crate::message::{HEAD, Pieces, length};
 
 const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -228,31 +228,20 @@ fn plain(text: &[u8]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The one message of an answer. What comes in one piece is not copied.
+/// The one message of an answer.
 async fn read<B: Message + Default>(mut body: RecvStream) -> Result<B, Status> {
-    let (mut first, mut more) = (Bytes::new(), BytesMut::new());
+    let mut pieces = Pieces::default();
     while let Some(data) = body.data().await {
         let data = data.map_err(broken)?;
         body.flow_control().release_capacity(data.len()).map_err(broken)?;
-        if first.is_empty() && more.is_empty() {
-            first = data;
-        } else {
-            more.extend_from_slice(&std::mem::take(&mut first));
-            more.extend_from_slice(&data);
-        }
-        let whole = if more.is_empty() { &first[..] } else { &more[..] };
-        if whole.len() >= HEAD && length(whole)? + HEAD < whole.len() {
+        if pieces.add(data)? {
             return Err(Status::internal("it answered with more than one message"));
         }
     }
     let trailers = body.trailers().await.map_err(broken)?;
     let ended = trailers.as_ref().and_then(status);
     ended.ok_or_else(|| broken(io::Error::from(io::ErrorKind::UnexpectedEof)))??;
-    let mut whole = if more.is_empty() { first } else { more.freeze() };
-    if whole.len() < HEAD || length(&whole)? + HEAD != whole.len() {
-        return Err(Status::internal("its answer is not whole"));
-    }
-    whole.advance(HEAD);
+    let whole = pieces.whole()?.ok_or_else(|| Status::internal("its answer is not whole"))?;
     B::decode(whole).map_err(|error| Status::internal(format!("its answer: {error}")))
 }
 

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -19,7 +19,7 @@ use tonic::{Code, Status};
 use tower::Service as _;
 
 use super::Door;
-use crate::message::{HEAD, length};
+use crate::message::{HEAD, Pieces};
 use crate::toolrpc::CallFunctionRequest;
 use crate::{CALL, MAX_MESSAGE};
 
@@ -66,28 +66,17 @@ async fn called(door: &Door, request: Request<Incoming>) -> Result<Response<Body
     Ok(response)
 }
 
-/// The one message of a body. What comes in one piece is not copied.
+/// The one message of a body.
 async fn message<M: Message + Default>(mut body: Incoming) -> Result<M, Status> {
-    let (mut first, mut more) = (Bytes::new(), BytesMut::new());
+    let mut pieces = Pieces::default();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Status::cancelled(error.to_string()))?;
         let Ok(data) = frame.into_data() else { continue };
-        if first.is_empty() && more.is_empty() {
-            first = data;
-        } else {
-            more.extend_from_slice(&std::mem::take(&mut first));
-            more.extend_from_slice(&data);
-        }
-        let whole = if more.is_empty() { &first[..] } else { &more[..] };
-        if whole.len() >= HEAD && length(whole)? + HEAD < whole.len() {
+        if pieces.add(data)? {
             return Err(Status::invalid_argument("there is more than one message"));
         }
     }
-    let mut whole = if more.is_empty() { first } else { more.freeze() };
-    if whole.len() < HEAD || length(&whole)? + HEAD != whole.len() {
-        return Err(Status::internal("the message is not whole"));
-    }
-    whole.advance(HEAD);
+    let whole = pieces.whole()?.ok_or_else(|| Status::internal("the message is not whole"))?;
     M::decode(whole).map_err(|error| Status::new(Code::Internal, error.to_string()))
 }
 

@@ -18,10 +18,11 @@ pub struct Caged {
 }
 
 impl Caged {
-    /// What both took, one after the other.
+    /// With what was taken before it, where there was something.
     #[must_use]
-    pub fn and(self, then: Self) -> Self {
-        let cpu_ms = self.cpu_ms.zip(then.cpu_ms).map(|(own, then)| own.saturating_add(then));
-        Self { cpu_ms, peak_kib: self.peak_kib.max(then.peak_kib), ..then }
+    pub fn after(self, before: Option<Self>) -> Self {
+        let Some(before) = before else { return self };
+        let cpu_ms = before.cpu_ms.zip(self.cpu_ms).map(|(before, own)| before.saturating_add(own));
+        Self { cpu_ms, peak_kib: before.peak_kib.max(self.peak_kib), ..self }
     }
 }

@@ -7,6 +7,7 @@
 
 mod error;
 mod list;
+mod steps;
 mod write;
 
 use std::ffi::OsStr;
@@ -271,7 +272,11 @@ impl Root {
     /// A folder, which is not hidden; an empty path is the root. Errors name `asked`.
     fn folder(&self, path: &Path, asked: &Path) -> Result<OwnedFd, RootError> {
         let inside = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let found = self.look_up(&self.folder, inside, FOLDER, Mode::empty());
+        let found = if steps::up(inside) && self.resolve.contains(ResolveFlags::NO_SYMLINKS) {
+            self.walk(inside)
+        } else {
+            self.look_up(&self.folder, inside, FOLDER, Mode::empty())
+        };
         let found = found.and_then(|found| self.up_to_root(&found).map(|()| found));
         found.map_err(|error| RootError::of(error, asked))
     }

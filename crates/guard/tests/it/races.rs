@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use guard::roots::{Access, Put, Root};
-use rustix::fs::{CWD, RenameFlags};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::io::Errno;
 
 const OUTSIDE: &[u8] = b"OUTSIDE";
 const INSIDE: &[u8] = b"inside!";
@@ -111,6 +112,28 @@ fn nothing_outside_is_reached_while_paths_are_swapped() {
     assert_eq!(fs::read(folder.path().join("outside/f")).unwrap(), OUTSIDE);
     assert_eq!(fs::read(folder.path().join("f")).unwrap(), OUTSIDE);
     assert!(!folder.path().join("w").exists());
+}
+
+#[test]
+fn a_step_up_is_taken_however_much_is_renamed_elsewhere() {
+    let temporary = tempfile::tempdir().unwrap();
+    let pairs = stage(temporary.path());
+    let still = temporary.path().join("still");
+    fs::create_dir_all(still.join("a/b")).unwrap();
+    fs::write(still.join("f"), INSIDE).unwrap();
+    let root = Root::open(&still, Access::Read).unwrap();
+    let path = format!("{}f", "a/b/../../".repeat(100));
+    let swappers = Swappers::start(pairs);
+    // The control: one look-up of the kernel's own is refused.
+    let folder = fs::File::open(&still).unwrap();
+    let (flags, beneath) = (OFlags::RDONLY, ResolveFlags::BENEATH);
+    let naive = || rustix::fs::openat2(&folder, path.as_str(), flags, Mode::empty(), beneath);
+    let refused = (0..1_000_000).find_map(|_| naive().err());
+    for _ in 0..1000 {
+        assert_eq!(root.read(&path, 100).unwrap(), INSIDE);
+    }
+    swappers.end();
+    assert_eq!(refused, Some(Errno::AGAIN));
 }
 
 #[test]

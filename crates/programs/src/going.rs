@@ -6,13 +6,13 @@ use std::time::Duration;
 use gateway::{Event, Heard, Holder, Unheard};
 use identity::{Narrowing, Principal};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use tool::outcome::Failure;
 use tool::{CallId, Wall};
 
+use crate::here::Here;
 use crate::keep::{Kept, Row};
 use crate::program::State;
-use crate::{Here, Programs, Running, keep, run};
+use crate::{Programs, Running, keep, run};
 
 /// How long a program that goes on may take until it waits again or ends.
 pub(crate) const LEG: Duration = Duration::from_mins(10);
@@ -123,18 +123,16 @@ impl Programs {
 
     /// As far as it comes. One that waits for its caller needs to be asked.
     async fn go_on(&self, row: &Row, who: Option<Principal>, asked: bool) -> Result<(), Failure> {
-        let store = self.parts.store.as_ref();
-        let Some(kept) = Kept::read(store, row).await? else { return Ok(()) };
-        // Another goes on with it.
-        let Some((here, own)) = self.here(&kept.program) else { return Ok(()) };
-        // What it was may have been read before that other had ended.
-        let Some(kept) = Kept::read(store, row).await? else { return Ok(()) };
+        // Another goes on with it, or looks as this one would.
+        let Some(here) = self.looks(row, asked) else { return Ok(()) };
+        let Some(kept) = Kept::read(self.parts.store.as_ref(), row).await? else { return Ok(()) };
         if kept.program.has_ended() {
             return Ok(());
         }
         let now = self.parts.clock.wall();
         if is_over(&kept, now) {
-            return self.ended((kept, &here), State::Expired, "it did not end within 7 days").await;
+            let why = "it did not end within 7 days";
+            return self.ended((kept, &here), State::Expired, why).await;
         }
         if kept.program.state == State::Paused && !asked {
             return Ok(());
@@ -154,20 +152,21 @@ impl Programs {
         };
         let narrowing: Narrowing = kept.program.narrowed.clone().into();
         let who = now.lowered(caller.level).narrowed(&narrowing);
-        self.leg(kept, &who, (&here, own)).await
+        self.leg(kept, &who, &here).await
     }
 
-    async fn leg(
-        &self,
-        kept: Kept,
-        who: &Principal,
-        (here, own): (&Here<'_>, CancellationToken),
-    ) -> Result<(), Failure> {
+    /// Runs it, where what it waited for is settled.
+    async fn leg(&self, mut kept: Kept, who: &Principal, here: &Here<'_>) -> Result<(), Failure> {
         let (row, waited) = (kept.row(), kept.program.waits_for());
         let context = Running { cancel: &run::Never, progress: &Unheard, caged: &|_| {} };
         let gateway = self.gateway()?;
-        let leg = run::Leg::new(self, (gateway, who), context, own);
-        if let Ok(went) = tokio::time::timeout(LEG, leg.gone_on(kept)).await {
+        let leg = run::Leg::new(self, (gateway, who), context, here.own());
+        let Some(settled) = leg.decided(&kept).await? else { return Ok(()) };
+        kept.program.goes_on();
+        if !here.runs(&kept.program) {
+            return Ok(());
+        }
+        if let Ok(went) = tokio::time::timeout(LEG, leg.gone_on(kept, settled)).await {
             here.came(&went?, &waited);
             return Ok(());
         }
@@ -180,12 +179,16 @@ impl Programs {
         }
     }
 
+    /// Ends it, unless another has taken over.
     async fn ended(
         &self,
         (mut kept, here): (Kept, &Here<'_>),
         state: State,
         why: &str,
     ) -> Result<(), Failure> {
+        if !here.stays() {
+            return Ok(());
+        }
         let waited: Vec<CallId> = kept.program.waits_for();
         kept.program.ends(self.parts.clock.wall(), state, Err(why.to_owned()));
         kept.write(self.parts.store.as_ref()).await?;

@@ -1,4 +1,5 @@
-//! What is known of programs without the store: which wait, which run here, and who watches them.
+//! What is known of programs without the store: which wait, which run here or are looked at, and who
+//! watches them.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -32,15 +33,59 @@ impl Told {
     }
 }
 
-/// One that runs here.
+/// What is done with a program here. Only one that runs shows as such.
 #[derive(Debug)]
-struct Runs {
-    /// Which time it is that it runs.
+enum Does {
+    /// Somebody looks whether it can go on. It stands as it is kept, and who has more to say takes over.
+    Looks,
+    /// It is being ended. It stands as it is kept until then.
+    Ends,
+    /// It runs; as it began.
+    Runs(Arc<Told>),
+}
+
+#[derive(Debug)]
+struct Claimed {
+    /// Which claim of all.
     time: u64,
+    does: Does,
+    own: CancellationToken,
+    over: CancellationToken,
+}
+
+/// A program is one's own until it is left, or taken over.
+#[derive(Debug)]
+pub(crate) struct Claim {
     row: Row,
-    token: CancellationToken,
-    /// As it began.
-    begun: Arc<Told>,
+    time: u64,
+    own: CancellationToken,
+}
+
+impl Claim {
+    /// Fires when what runs is given up.
+    pub(crate) fn own(&self) -> CancellationToken {
+        self.own.clone()
+    }
+}
+
+/// A program runs already, or is being ended.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// Whether it runs.
+    pub(crate) runs: bool,
+    /// Gives it up.
+    pub(crate) own: CancellationToken,
+    /// Fires when it is left.
+    pub(crate) over: CancellationToken,
+}
+
+impl Claimed {
+    fn begun(&self) -> Option<&Arc<Told>> {
+        match &self.does {
+            Does::Runs(begun) => Some(begun),
+            Does::Looks | Does::Ends => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -49,7 +94,7 @@ pub(crate) struct Index {
     held: HashMap<CallId, Row>,
     /// Those that stopped in the middle, when their process ended.
     stopped: BTreeSet<Row>,
-    running: HashMap<CallId, Runs>,
+    claimed: HashMap<Row, Claimed>,
     times: u64,
     watched: HashMap<CallId, watch::Sender<Option<Arc<Told>>>>,
     /// The last few that ended and have no row.
@@ -62,7 +107,7 @@ impl Index {
         Self {
             held: HashMap::new(),
             stopped: BTreeSet::new(),
-            running: HashMap::new(),
+            claimed: HashMap::new(),
             times: 0,
             watched: HashMap::new(),
             lately: VecDeque::new(),
@@ -97,45 +142,68 @@ impl Index {
         self.held.values().chain(&self.stopped).cloned().collect()
     }
 
-    /// It runs here from now on; nothing where it does already.
-    pub(crate) fn claims(&mut self, program: &Program) -> Option<(u64, CancellationToken)> {
-        let row = Row::of(&program.caller, program.id);
-        if self.running.contains_key(&row.id) {
-            return None;
+    /// Somebody looks whether it can go on. Who was `asked` takes over from one that looks unasked; nothing
+    /// where it is another's otherwise.
+    pub(crate) fn looks(&mut self, row: &Row, asked: bool) -> Option<Claim> {
+        match self.claimed.get(row).map(|it| &it.does) {
+            None => {}
+            Some(Does::Looks) if asked => {}
+            Some(_) => return None,
         }
-        let token = CancellationToken::new();
-        // Whatever it waited for: it runs now.
-        let begun = Arc::new(Told { rests: false, ..Told::of(program) });
+        Some(self.claims(row, Does::Looks))
+    }
+
+    /// It is ended from here on; takes over from one that looks.
+    pub(crate) fn ends(&mut self, row: &Row) -> Result<Claim, Taken> {
+        match self.claimed.get(row) {
+            None | Some(Claimed { does: Does::Looks, .. }) => Ok(self.claims(row, Does::Ends)),
+            Some(Claimed { does, own, over, .. }) => {
+                let (own, over) = (own.clone(), over.clone());
+                Err(Taken { runs: matches!(does, Does::Runs(_)), own, over })
+            }
+        }
+    }
+
+    fn claims(&mut self, row: &Row, does: Does) -> Claim {
         self.times += 1;
-        self.running.insert(row.id, Runs { time: self.times, row, token: token.clone(), begun });
-        Some((self.times, token))
+        let (time, own) = (self.times, CancellationToken::new());
+        let claimed = Claimed { time, does, own: own.clone(), over: CancellationToken::new() };
+        self.claimed.insert(row.clone(), claimed);
+        Claim { row: row.clone(), time, own }
     }
 
-    /// It does not run here any more: this time of it is over.
-    pub(crate) fn leaves(&mut self, id: CallId, time: u64) {
-        if self.running.get(&id).is_some_and(|it| it.time == time) {
-            self.running.remove(&id);
+    /// It runs from here on, as it is here; whether it may: another may have taken over.
+    pub(crate) fn runs(&mut self, claim: &Claim, program: &Program) -> bool {
+        self.turns(claim, || Does::Runs(Arc::new(Told::of(program))))
+    }
+
+    /// Nobody takes over from here on; whether nobody has.
+    pub(crate) fn stays(&mut self, claim: &Claim) -> bool {
+        self.turns(claim, || Does::Ends)
+    }
+
+    fn turns(&mut self, claim: &Claim, does: impl FnOnce() -> Does) -> bool {
+        let claimed = self.claimed.get_mut(&claim.row).filter(|it| it.time == claim.time);
+        claimed.map(|it| it.does = does()).is_some()
+    }
+
+    /// It is nobody's any more, unless another has taken over.
+    pub(crate) fn leaves(&mut self, claim: &Claim) {
+        let own = self.claimed.get(&claim.row).is_some_and(|it| it.time == claim.time);
+        if own && let Some(left) = self.claimed.remove(&claim.row) {
+            left.over.cancel();
         }
     }
 
-    /// What gives this caller's program up that runs here.
-    pub(crate) fn token(&self, whose: &Caller, id: CallId) -> Option<CancellationToken> {
-        self.own(whose, id).map(|it| it.token.clone())
-    }
-
-    /// This caller's program that runs here, as it began.
-    pub(crate) fn begun(&self, whose: &Caller, id: CallId) -> Option<Arc<Told>> {
-        self.own(whose, id).map(|it| Arc::clone(&it.begun))
-    }
-
-    fn own(&self, whose: &Caller, id: CallId) -> Option<&Runs> {
-        self.running.get(&id).filter(|it| it.row == Row::of(whose, id))
+    /// A program that runs here, as it began.
+    pub(crate) fn begun(&self, row: &Row) -> Option<Arc<Told>> {
+        self.claimed.get(row)?.begun().cloned()
     }
 
     /// All of this caller that run here, as they began.
     pub(crate) fn running(&self, whose: &Caller) -> Vec<(CallId, Arc<Told>)> {
-        let own = self.running.iter().filter(|(id, it)| it.row == Row::of(whose, **id));
-        own.map(|(id, it)| (*id, Arc::clone(&it.begun))).collect()
+        let own = self.claimed.iter().filter(|(row, _)| **row == Row::of(whose, row.id));
+        own.filter_map(|(row, it)| Some((row.id, Arc::clone(it.begun()?)))).collect()
     }
 
     /// Hears of each change from here on.

@@ -7,6 +7,7 @@
 
 mod functions;
 mod going;
+mod here;
 mod index;
 mod keep;
 mod program;
@@ -34,6 +35,7 @@ use tool::outcome::Failure;
 use tool::{CallId, Clock, Code, Store};
 
 use functions::Cached;
+use here::Here;
 use index::{Index, Told};
 use keep::{Kept, Row};
 pub use program::Begin;
@@ -49,8 +51,6 @@ const LATELY: usize = 256;
 const NEWS: usize = 1_024;
 /// How long what was cancelled may take to end.
 const GRACE: Duration = Duration::from_secs(5);
-/// Between two looks whether it has.
-const AGAIN: Duration = Duration::from_millis(2);
 
 /// What programs are made of.
 #[derive(Debug)]
@@ -122,10 +122,11 @@ impl Programs {
         let gateway = self.gateway()?;
         let steps = begin.steps.clone();
         let program = Program::new((who, id, door), begin, self.parts.clock.wall());
-        let (here, own) = self.here(&program).ok_or_else(|| {
+        let here = self.looks(&Row::of(who.caller(), id), false).filter(|it| it.runs(&program));
+        let here = here.ok_or_else(|| {
             Failure::new(Code::Conflict, format!("the program `{id}` runs already"))
         })?;
-        let leg = run::Leg::new(self, (gateway, who), context, own);
+        let leg = run::Leg::new(self, (gateway, who), context, here.own());
         let kept = leg.begun(Kept::new(program), &steps).await?;
         leg.tells_what_it_took();
         let shown = shown::shown(&kept.program);
@@ -205,19 +206,16 @@ impl Programs {
         wait: Duration,
     ) -> Result<Value, Failure> {
         let until = self.parts.clock.mono().after(wait);
-        let runs = self.index().begun(who.caller(), id).is_some();
-        match self.own(who, id).await {
-            // Also where somebody only looks at it just now.
-            Ok(kept) if kept.program.has_ended() => return Err(ended_already(id)),
-            // In a task of its own: it goes on though this caller goes away.
-            Ok(kept) => {
-                if let Some(going) = self.go_on_soon(kept.row(), Some(who.clone()), true) {
-                    drop(tokio::time::timeout(wait.max(GRACE), going).await);
-                }
+        let begun = self.index().begun(&Row::of(who.caller(), id));
+        if begun.is_none() {
+            let kept = self.own(who, id).await?;
+            if kept.program.has_ended() {
+                return Err(ended_already(id));
             }
-            // One that has no row yet.
-            Err(_) if runs => {}
-            Err(failure) => return Err(failure),
+            // In a task of its own: it goes on though this caller goes away.
+            if let Some(going) = self.go_on_soon(kept.row(), Some(who.clone()), true) {
+                drop(tokio::time::timeout(wait.max(GRACE), going).await);
+            }
         }
         self.show(who, id, until.since(self.parts.clock.mono())).await
     }
@@ -247,7 +245,7 @@ impl Programs {
 
     /// How it stands; one that can go on does.
     async fn stands(self: &Arc<Self>, who: &Principal, id: CallId) -> Result<Arc<Told>, Failure> {
-        if let Some(begun) = self.index().begun(who.caller(), id) {
+        if let Some(begun) = self.index().begun(&Row::of(who.caller(), id)) {
             return Ok(begun);
         }
         let kept = self.own(who, id).await?;
@@ -283,10 +281,10 @@ impl Programs {
     /// # Errors
     /// [`Code::Conflict`] where it has ended, and as [`Programs::show`].
     pub async fn cancel(self: &Arc<Self>, who: &Principal, id: CallId) -> Result<Value, Failure> {
-        let ran = self.given_up(who, id).await;
-        if let Some(runs) = self.index().begun(who.caller(), id) {
-            return Ok(runs.value.clone());
-        }
+        let row = Row::of(who.caller(), id);
+        let Some((here, ran)) = self.given_up(&row).await else {
+            return Ok(self.stands(who, id).await?.value.clone());
+        };
         let mut kept = self.own(who, id).await?;
         if kept.program.has_ended() {
             return if ran { Ok(shown::shown(&kept.program)) } else { Err(ended_already(id)) };
@@ -295,7 +293,7 @@ impl Programs {
         let why = "it was cancelled by its caller".to_owned();
         kept.program.ends(self.parts.clock.wall(), State::Cancelled, Err(why));
         kept.write(self.parts.store.as_ref()).await?;
-        self.index().came(&kept, &held);
+        here.came(&kept, &held);
         let gateway = self.gateway()?;
         for call in held {
             // One that was decided in between has run or will not.
@@ -304,19 +302,18 @@ impl Programs {
         Ok(shown::shown(&kept.program))
     }
 
-    /// Gives up what runs of a program, and waits for its end; whether anything did. What only looks whether
-    /// it can go on leaves it as it was.
-    async fn given_up(&self, who: &Principal, id: CallId) -> bool {
-        let until = self.parts.clock.mono().after(GRACE);
-        let mut ran = false;
+    /// Gives up what runs of a program, so that it can be ended, and says whether anything did; nothing where
+    /// that takes longer.
+    async fn given_up(&self, row: &Row) -> Option<(Here<'_>, bool)> {
+        let (until, mut ran) = (tokio::time::Instant::now() + GRACE, false);
         loop {
-            let Some(token) = self.index().token(who.caller(), id) else { return ran };
-            ran = true;
-            token.cancel();
-            if until.since(self.parts.clock.mono()).is_zero() {
-                return ran;
-            }
-            tokio::time::sleep(AGAIN).await;
+            let taken = match self.ends(row) {
+                Ok(here) => return Some((here, ran)),
+                Err(taken) => taken,
+            };
+            ran |= taken.runs;
+            taken.own.cancel();
+            tokio::time::timeout_at(until, taken.over.cancelled()).await.ok()?;
         }
     }
 
@@ -339,12 +336,6 @@ impl Programs {
         self.over.get().map(|(_, records)| records)
     }
 
-    /// It runs here until what is given back goes; nothing where it does already.
-    fn here(&self, program: &Program) -> Option<(Here<'_>, CancellationToken)> {
-        let (time, own) = self.index().claims(program)?;
-        Some((Here { programs: self, id: program.id, time }, own))
-    }
-
     fn index(&self) -> std::sync::MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -352,29 +343,6 @@ impl Programs {
 
 fn ended_already(id: CallId) -> Failure {
     Failure::new(Code::Conflict, format!("the program `{id}` has ended already"))
-}
-
-/// A program runs here as long as this is there.
-struct Here<'a> {
-    programs: &'a Programs,
-    id: CallId,
-    time: u64,
-}
-
-impl Here<'_> {
-    /// It came as far as it comes now, and runs here no longer: both at once, so that nobody who looks sees
-    /// one that came to its end still running, and waits for it.
-    fn came(&self, kept: &Kept, waited: &[CallId]) {
-        let mut index = self.programs.index();
-        index.came(kept, waited);
-        index.leaves(self.id, self.time);
-    }
-}
-
-impl Drop for Here<'_> {
-    fn drop(&mut self) {
-        self.programs.index().leaves(self.id, self.time);
-    }
 }
 
 /// What a program that runs may use of the call that runs it.

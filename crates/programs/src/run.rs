@@ -120,12 +120,14 @@ impl Leg<'_> {
         self.settled(kept, came, started).await
     }
 
-    /// From where it stands, once what it waited for is settled; as it was where it is not.
-    pub(crate) async fn gone_on(&self, mut kept: Kept) -> Result<Kept, Failure> {
+    /// From where it stands, with what its held calls came to.
+    pub(crate) async fn gone_on(
+        &self,
+        mut kept: Kept,
+        settled: Vec<call::Settled>,
+    ) -> Result<Kept, Failure> {
         let Some(at) = kept.program.at.clone() else { return Ok(kept) };
-        let Some(settled) = self.decided(&kept).await? else { return Ok(kept) };
         let functions = self.programs.functions.of(&self.gateway, self.who);
-        kept.program.goes_on();
         // Whoever writes this first goes on with it.
         kept.write(self.programs.parts.store.as_ref()).await?;
         let started = self.programs.parts.clock.mono();

@@ -42,17 +42,51 @@ fn paused(created: Wall) -> Program {
     .unwrap()
 }
 
+fn none(store: &Arc<MemoryStore>, clock: &Arc<FakeClock>) -> Arc<Programs> {
+    Arc::new(Programs::new(Parts {
+        store: Arc::clone(store) as _,
+        holders: Arc::new(Nobody),
+        interpreter: Arc::new(Nobody),
+        clock: Arc::clone(clock) as _,
+        mode: Mode::Seq,
+        parallel_mutations: false,
+    }))
+}
+
+#[tokio::test]
+async fn who_looks_does_not_show_and_steps_back_and_who_runs_does_neither() {
+    let (store, clock) = (Arc::new(MemoryStore::default()), Arc::new(FakeClock::default()));
+    let (programs, program) = (none(&store, &clock), paused(clock.wall()));
+    let row = Kept::new(program.clone()).row();
+    let shows = || programs.index().begun(&row).is_some();
+
+    let looks = programs.looks(&row, false).unwrap();
+    assert!(programs.looks(&row, false).is_none(), "two look alike");
+    let asked = programs.looks(&row, true).unwrap();
+    assert!(!looks.runs(&program) && !looks.stays() && !shows());
+    drop(looks);
+    let ends = programs.ends(&row).unwrap();
+    assert!(!asked.runs(&program) && !asked.stays() && !shows());
+    assert!(programs.looks(&row, true).is_none(), "one is asked for that is being ended");
+    assert!(!programs.ends(&row).err().unwrap().runs);
+    drop((ends, asked));
+
+    // Nobody came in between.
+    let looks = programs.looks(&row, false).unwrap();
+    assert!(!shows() && looks.runs(&program) && shows());
+    assert!(programs.looks(&row, true).is_none());
+    let taken = programs.ends(&row).err().unwrap();
+    taken.own.cancel();
+    assert!(taken.runs && looks.own().is_cancelled() && !taken.over.is_cancelled());
+    drop(looks);
+    assert!(taken.over.is_cancelled() && !shows());
+    assert!(programs.ends(&row).is_ok());
+}
+
 #[tokio::test]
 async fn a_program_has_seven_days_and_is_forgotten_a_day_later() {
     let (store, clock) = (Arc::new(MemoryStore::default()), Arc::new(FakeClock::default()));
-    let programs = Arc::new(Programs::new(Parts {
-        store: Arc::clone(&store) as _,
-        holders: Arc::new(Nobody),
-        interpreter: Arc::new(Nobody),
-        clock: Arc::clone(&clock) as _,
-        mode: Mode::Seq,
-        parallel_mutations: false,
-    }));
+    let programs = none(&store, &clock);
     let mut kept = Kept::new(paused(clock.wall()));
     let row = kept.row();
     kept.write(store.as_ref()).await.unwrap();

@@ -5,6 +5,7 @@
 //! only calls of the node that something happened to fail.
 
 pub(crate) mod machine;
+pub(crate) mod writes;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};

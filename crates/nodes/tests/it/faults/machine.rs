@@ -7,10 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nodes::Authority;
-use proto::MetadataMap;
-use proto::Status;
-use proto::node::Tool as Listed;
-use proto::serve::{Asked, Boxed, Said, Tools, serve};
+use proto::serve::serve;
 use proto::tls::{Identity, NodeKey};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -20,41 +17,10 @@ use tokio_util::task::TaskTracker;
 use tool::Clock as _;
 
 use super::Real;
+use super::writes::Writes;
 
 /// Which nodes ran each call, by its number.
 pub(super) type Effects = Arc<Mutex<HashMap<u64, Vec<String>>>>;
-
-/// A node that writes down what it ran.
-struct Writes {
-    id: String,
-    effects: Effects,
-}
-
-impl Tools for Writes {
-    fn who(&self, _: MetadataMap) -> Boxed<Result<String, Status>> {
-        Box::pin(async { Ok(String::new()) })
-    }
-    fn list(&self, _: MetadataMap) -> Boxed<Result<Vec<Listed>, Status>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-    fn call(&self, asked: Asked) -> Boxed<Result<Said, Status>> {
-        let (id, effects) = (self.id.clone(), Arc::clone(&self.effects));
-        Box::pin(async move {
-            let input: serde_json::Value = serde_json::from_slice(&asked.input).unwrap();
-            let number = input["n"].as_u64().unwrap();
-            effects.lock().unwrap().entry(number).or_default().push(id.clone());
-            tokio::task::yield_now().await;
-            let output = serde_json::json!({ "by": id, "n": number }).to_string().into();
-            Ok(Said { success: true, output, ..Said::default() })
-        })
-    }
-    fn node_id(&self) -> String {
-        self.id.clone()
-    }
-    fn draining(&self) -> bool {
-        false
-    }
-}
 
 /// A node that runs until it is dropped, at once and with all that it does.
 pub(super) struct Machine {
@@ -78,7 +44,10 @@ impl Machine {
         let tls = identity.unwrap().server().unwrap();
         let outer = bound(at).await.into_std().unwrap();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let writes = Writes { id: id.to_owned(), effects: Arc::clone(effects) };
+        let effects = Arc::clone(effects);
+        let writes = Writes::new(id, move |number, id| {
+            effects.lock().unwrap().entry(number).or_default().push(id.to_owned());
+        });
         let stopped = Arc::new(AtomicBool::new(false));
         let line = Arc::clone(&stopped);
         drop(TaskTracker::new().spawn_on(

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,10 +20,8 @@ use std::time::Duration;
 
 use guard::egress::{Egress, EgressSettings};
 use nodes::{Authority, Kubernetes, Registry};
-use proto::node::Tool as Listed;
-use proto::serve::{Asked, Boxed, Said, Tools, serve};
+use proto::serve::serve;
 use proto::tls::{Identity, NodeKey};
-use proto::{MetadataMap, Status};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -34,6 +32,7 @@ use tool::node::{NodeFault, Nodes as _};
 use super::cluster::Cluster;
 use super::mongo::Mongo;
 use crate::faults::machine::{bound, port_at};
+use crate::faults::writes::Writes;
 use crate::faults::{
     NODES, RECOVERY, Real, Work, Wrong, at, callers, calls, judge, print, well, work,
 };
@@ -47,46 +46,16 @@ const AWAY: Duration = Duration::from_millis(200);
 /// What is noticed is noticed within this: a watch may be silent for 13 s.
 const NOTICED: Duration = Duration::from_secs(30);
 
-/// Writes each call into a file before it answers: what stands there was done.
-struct Writes {
-    id: String,
-    effects: PathBuf,
-}
-
-impl Tools for Writes {
-    fn who(&self, _: MetadataMap) -> Boxed<Result<String, Status>> {
-        Box::pin(async { Ok(String::new()) })
-    }
-    fn list(&self, _: MetadataMap) -> Boxed<Result<Vec<Listed>, Status>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-    fn call(&self, asked: Asked) -> Boxed<Result<Said, Status>> {
-        let (id, effects) = (self.id.clone(), self.effects.clone());
-        Box::pin(async move {
-            let input: serde_json::Value = serde_json::from_slice(&asked.input).unwrap();
-            let number = input["n"].as_u64().unwrap();
-            let mut file =
-                std::fs::OpenOptions::new().create(true).append(true).open(effects).unwrap();
-            file.write_all(format!("{number} {id}\n").as_bytes()).unwrap();
-            tokio::task::yield_now().await;
-            let output = serde_json::json!({ "by": id, "n": number }).to_string().into();
-            Ok(Said { success: true, output, ..Said::default() })
-        })
-    }
-    fn node_id(&self) -> String {
-        self.id.clone()
-    }
-    fn draining(&self) -> bool {
-        false
-    }
-}
-
 /// What this process is, where it was started to be a node.
 async fn is_a_node(folder: &Path) {
     let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     let identity = Identity::of_pem(&text("node.pem"), &text("node.key"), &text("authority.pem"));
     let listener = bound(text("at").parse().unwrap()).await;
-    let writes = Writes { id: text("id"), effects: folder.join("../effects") };
+    let effects = folder.join("../effects");
+    let writes = Writes::new(&text("id"), move |number, id| {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(&effects);
+        file.unwrap().write_all(format!("{number} {id}\n").as_bytes()).unwrap();
+    });
     let tls = identity.unwrap().server().unwrap();
     serve(Arc::new(writes), listener, Some(tls), CancellationToken::new()).await.unwrap();
 }

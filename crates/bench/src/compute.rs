@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -23,9 +22,6 @@ Written by `cargo xtask bench math --write`; not by hand. A whole call over HTTP
 to those of its answer, beside numpy and scipy on the same bytes, which they read and write as JSON too. Each pair \
 takes turns in one run; the least of a few times counts. numpy runs on as many threads as it likes.
 ";
-
-/// How long the server may take until it answers, and the measurement until it ends.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures and prints; an error where a figure is not what it is to be.
 pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
@@ -61,7 +57,7 @@ async fn measure(
 ) -> Result<Vec<Value>, String> {
     let configuration = "version: 1\nlimits: { calls: 16, calls_per_key: 16 }\n";
     let data = folder.join("data");
-    let mut server = match model {
+    let server = match model {
         None => Toolkeep::spawn(Command::new(binary), configuration, folder)?,
         Some(model) => {
             let mut install = Command::new(binary);
@@ -69,13 +65,7 @@ async fn measure(
             Toolkeep::upon(Command::new(binary), configuration, folder)?
         }
     };
-    let begun = Instant::now();
-    while let Err(why) = server.greet(folder).await {
-        if begun.elapsed() > PATIENCE || server.part.ended() {
-            return Err(format!("toolkeep does not answer: {why}"));
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let server = server.answering(folder).await?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/compute.py");
     let mut rival = Command::new(python);
     rival.arg("-B").arg(script).arg(format!("http://{}", server.part.address));

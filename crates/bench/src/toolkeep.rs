@@ -13,6 +13,8 @@ use crate::target::Part;
 
 /// How long it may take until it lists the tools behind it; under valgrind that is long.
 const PATIENCE: Duration = Duration::from_mins(2);
+/// Between two looks whether it is ready.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// A server that runs, and what a client must send along.
 pub(crate) struct Toolkeep {
@@ -38,16 +40,8 @@ impl Toolkeep {
         configuration: &str,
         folder: &Path,
     ) -> Result<Self, String> {
-        let mut toolkeep = Self::spawn(command, configuration, folder)?;
-        let begun = Instant::now();
-        while begun.elapsed() < PATIENCE && !toolkeep.part.ended() {
-            if toolkeep.ready(folder).await.is_ok() {
-                return Ok(toolkeep);
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        let said = fs::read_to_string(folder.join("toolkeep.log")).unwrap_or_default();
-        Err(format!("toolkeep does not list the tools behind it; it said:\n{said}"))
+        let toolkeep = Self::spawn(command, configuration, folder)?;
+        toolkeep.once(folder, Self::ready).await
     }
 
     /// Starts it with this configuration and a new data directory, and waits for nothing.
@@ -69,15 +63,29 @@ impl Toolkeep {
         configuration: &str,
         folder: &Path,
     ) -> Result<Self, String> {
-        let mut toolkeep = Self::spawn(command, configuration, folder)?;
+        Self::spawn(command, configuration, folder)?.answering(folder).await
+    }
+
+    /// Itself, once it answers.
+    pub(crate) async fn answering(self, folder: &Path) -> Result<Self, String> {
+        self.once(folder, Self::greet).await
+    }
+
+    /// Itself, once this goes well.
+    async fn once(
+        mut self,
+        folder: &Path,
+        goes_well: impl AsyncFn(&mut Self, &Path) -> Result<(), String>,
+    ) -> Result<Self, String> {
         let begun = Instant::now();
-        while toolkeep.greet(folder).await.is_err() {
-            if begun.elapsed() > PATIENCE || toolkeep.part.ended() {
-                return Err("toolkeep does not get ready".to_owned());
+        while let Err(why) = goes_well(&mut self, folder).await {
+            if begun.elapsed() > PATIENCE || self.part.ended() {
+                let said = fs::read_to_string(folder.join("toolkeep.log")).unwrap_or_default();
+                return Err(format!("toolkeep does not get ready: {why}; it said:\n{said}"));
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(AGAIN).await;
         }
-        Ok(toolkeep)
+        Ok(self)
     }
 
     /// The same with the data directory that is there.

@@ -1,14 +1,16 @@
 //! Fakes of the ports for tests: scripted executors and sources, a clock that stands still, a ledger
-//! and a store in memory; an MCP server that judges. Never a dependency of what ships.
+//! and a store in memory; an MCP server that judges; what is installed, and data from elsewhere. Never a dependency of what ships.
 
 pub mod clock;
 pub mod context;
+pub mod data;
 pub mod executor;
 pub mod keyed;
 pub mod ledger;
 pub mod mcp_driver;
 pub mod mcp_fixture;
 pub mod oauth;
+pub mod real;
 pub mod source;
 mod wire;
 

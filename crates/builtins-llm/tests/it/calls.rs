@@ -1,6 +1,6 @@
 //! The model of the shared data, installed, and calls of the tools.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use builtins::Builtin;
@@ -10,9 +10,7 @@ use tool::{Args, Body, Call, CallId, Granted, Org, Outcome, SourceName, Step, Ti
 
 /// Where the model is, as `TOOLKEEP_DATA` says.
 pub(crate) fn given() -> PathBuf {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let data = std::env::var_os("TOOLKEEP_DATA").map_or_else(beside, PathBuf::from);
-    let models = data.join("models");
+    let models = testkit::data::folder().join("models");
     assert!(
         models.join("tokenizer.json").is_file(),
         "{} has no model: say with TOOLKEEP_DATA where the shared data is, or leave these tests out: \

@@ -1,28 +1,18 @@
 //! What onnxruntime makes of the same texts with the same weights, cut by Hugging Face's tokenizers.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
+use testkit::real::installed;
 
 use crate::calls::given;
-
-fn python() -> PathBuf {
-    let named = std::env::var_os("TOOLKEEP_REAL").map(PathBuf::from);
-    let folder = named.expect(
-        "TOOLKEEP_REAL names no folder of installed programs: run `cargo xtask provision`, set what it \
-         prints, and run again; or leave these tests out: `-E 'not test(/^real::/)'`",
-    );
-    let python = folder.join("venv-math/bin/python");
-    assert!(python.exists(), "{} is missing; run `cargo xtask provision`", python.display());
-    python
-}
 
 fn authority(args: &[&str], input: &Value) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/vectors.py");
     #[expect(clippy::disallowed_methods, reason = "the authority is a program of its own")]
-    let mut python = Command::new(python());
+    let mut python = Command::new(installed("venv-math/bin/python"));
     python.arg(script).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = python.env("HF_HUB_OFFLINE", "1").spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();

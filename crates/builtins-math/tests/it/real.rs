@@ -2,13 +2,14 @@
 //! `tests/real/authority.py`; the answers are the tools'.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::context::{caller, context};
+use testkit::real::installed;
 use tool::{
     Args, Body, Call, CallId, Clock, Granted, Mono, Org, SourceName, Step, Ticket, ToolKey, Wall,
 };
@@ -24,22 +25,11 @@ impl Clock for Still {
     }
 }
 
-fn python() -> PathBuf {
-    let named = std::env::var_os("TOOLKEEP_REAL").map(PathBuf::from);
-    let folder = named.expect(
-        "TOOLKEEP_REAL names no folder of installed programs: run `cargo xtask provision`, set what it \
-         prints, and run again; or leave these tests out: `-E 'not test(/^real::/)'`",
-    );
-    let python = folder.join("venv-math/bin/python");
-    assert!(python.exists(), "{} is missing; run `cargo xtask provision`", python.display());
-    python
-}
-
 /// Runs the script; what it prints.
 fn authority(script: &str, args: &[&str], input: &Value) -> Value {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real");
     #[expect(clippy::disallowed_methods, reason = "the authority is a program of its own")]
-    let mut python = Command::new(python());
+    let mut python = Command::new(installed("venv-math/bin/python"));
     python
         .arg("-B")
         .arg(folder.join(script))

@@ -4,8 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde::de::DeserializeOwned;
-
 mod archives;
 mod commands;
 mod paths;
@@ -16,24 +14,6 @@ mod sql;
 mod table;
 mod torture;
 mod urls;
-
-/// The rows of a file under `TOOLKEEP_DATA`, or else beside the workspace.
-fn rows<T: DeserializeOwned>(file: &str) -> Option<Vec<T>> {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-    let folder =
-        std::env::var_os("TOOLKEEP_DATA").map_or_else(|| PathBuf::from(beside), PathBuf::from);
-    let path = folder.join("attacks").join(file);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()),
-        Err(error) => {
-            let required =
-                std::env::var_os("TOOLKEEP_REQUIRE_DATA").is_some_and(|word| word == "1");
-            assert!(!required, "{}: {error}; set TOOLKEEP_DATA", path.display());
-            println!("not run: {}: {error}", path.display());
-            None
-        }
-    }
-}
 
 /// What attacks leave behind where they succeed.
 fn marks() -> Vec<PathBuf> {

@@ -8,17 +8,13 @@ use std::process::Command;
 
 use guard::process::Launcher;
 use serde_json::{Value, json};
+use testkit::real::installed;
 
 use crate::calls::BIN;
 use crate::stage::Stage;
 
 /// By tool, library and authority: how many cases there were, and how many differ.
 type Counts = BTreeMap<[String; 3], (usize, usize)>;
-
-fn real() -> PathBuf {
-    let folder = std::env::var_os("TOOLKEEP_REAL").map(PathBuf::from);
-    folder.expect("set TOOLKEEP_REAL to what `cargo xtask provision` prints")
-}
 
 /// Runs the authority; what it says line by line.
 fn authority(python: &Path, args: &[&Path]) -> Vec<Value> {
@@ -108,7 +104,7 @@ fn same(found: &Value, wanted: &Value) -> bool {
 
 #[tokio::test]
 async fn each_tool_answers_as_its_authority() {
-    let bin = real().join("venv-authorities/bin");
+    let bin = installed("venv-authorities/bin");
     let launcher = Launcher::new(PathBuf::from(BIN), vec!["__launch".into()]);
     let stage = Stage::with(Some(launcher), Some(bin.clone())).await;
     let (python, work) = (bin.join("python"), stage.work());

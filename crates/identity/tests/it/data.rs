@@ -1,27 +1,13 @@
 //! Signed texts of Wycheproof: which hold and which do not.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use identity::{Algorithm, Jws, KeySet};
 use serde_json::{Value, json};
-
-#[expect(clippy::disallowed_methods, reason = "where the data is, and whether it must be")]
-fn rows(file: &str) -> Option<Vec<Value>> {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = std::env::var_os("TOOLKEEP_DATA").map_or_else(beside, PathBuf::from);
-    let path = folder.join(file);
-    if let Ok(text) = std::fs::read_to_string(&path) {
-        return Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect());
-    }
-    let required = std::env::var("TOOLKEEP_REQUIRE_DATA").is_ok_and(|word| word == "1");
-    assert!(!required, "{}: not there", path.display());
-    println!("not run: no {file} in the data folder; TOOLKEEP_DATA names it");
-    None
-}
+use testkit::data::rows;
 
 /// The key as an issuer publishes it.
 fn published(row: &Value) -> Option<KeySet> {

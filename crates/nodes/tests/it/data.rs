@@ -1,15 +1,15 @@
 //! Attack inputs from shared data, where they are there: `authz_cases`, family registry spoofing. No name
 //! is taken, no tool is replaced by another's, and nobody is called in the place of a node.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use nodes::{Addresses, Authority, Registry};
 use proto::tls::NodeKey;
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::clock::FakeClock;
 use testkit::context::{caller, context};
+use testkit::data::rows;
 use tool::executor::Sent;
 use tool::node::{Beat, NodeFault, NodeTool, Nodes as _, Speaks, Unresolved};
 use tool::{Clock as _, Code, Json, Mono, Wall};
@@ -54,25 +54,10 @@ const ELSEWHERE: [(&str, &str); 9] = [
 /// What no registry can see: which code a package's newest version is.
 const NOT_HERE: &str = "npx/uvx \"latest\" resolves to other code";
 
-#[expect(clippy::disallowed_methods, reason = "where the data is, and whether it must be")]
-fn rows() -> Option<Vec<Value>> {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = std::env::var_os("TOOLKEEP_DATA").map_or_else(beside, PathBuf::from);
-    let path = folder.join("attacks/authz_cases.jsonl");
-    if path.exists() {
-        let text = std::fs::read_to_string(&path).unwrap();
-        let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        return Some(rows.filter(|row| row["family"] == "registry-spoofing").collect());
-    }
-    let required = std::env::var("TOOLKEEP_REQUIRE_DATA").is_ok_and(|word| word == "1");
-    assert!(!required, "{}: not there", path.display());
-    println!("not run: no authz_cases in the data folder; TOOLKEEP_DATA names it");
-    None
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_takes_a_name_replaces_a_tool_or_is_called_in_a_nodes_place() {
-    let Some(rows) = rows() else { return };
+    let Some(mut rows) = rows("attacks/authz_cases.jsonl") else { return };
+    rows.retain(|row| row["family"] == "registry-spoofing");
     assert_eq!(rows.len(), 18);
     let mut played = 0;
     for row in &rows {

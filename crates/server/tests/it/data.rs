@@ -12,8 +12,6 @@ mod results;
 mod sessions;
 mod tokens;
 
-use std::path::{Path, PathBuf};
-
 use serde_json::Value;
 
 /// The row's bytes. Base64 with `+`, `/` and padding.
@@ -38,24 +36,4 @@ fn with_key(request: &[u8], credential: &str) -> Vec<u8> {
     let line = request.windows(2).position(|pair| pair == b"\r\n").unwrap() + 2;
     let (line, rest) = request.split_at(line);
     [line, credential.as_bytes(), rest].concat()
-}
-
-/// The rows of a file of the data folder; `None` where it is not there and need not be.
-fn rows(file: &str) -> Option<Vec<Value>> {
-    packed(file, |path| std::fs::read_to_string(path).unwrap())
-}
-
-/// The same, unpacked by `read`.
-#[expect(clippy::disallowed_methods, reason = "where the data is, and whether it must be")]
-fn packed(file: &str, read: impl FnOnce(&Path) -> String) -> Option<Vec<Value>> {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = std::env::var_os("TOOLKEEP_DATA").map_or_else(beside, PathBuf::from);
-    let path = folder.join(file);
-    if path.exists() {
-        return Some(read(&path).lines().map(|line| serde_json::from_str(line).unwrap()).collect());
-    }
-    let required = std::env::var("TOOLKEEP_REQUIRE_DATA").is_ok_and(|word| word == "1");
-    assert!(!required, "{}: not there", path.display());
-    println!("not run: no {file} in the data folder; TOOLKEEP_DATA names it");
-    None
 }

@@ -1,17 +1,17 @@
 //! The cache against Debian's Redis: well, slow, gone and back.
 
-#![expect(clippy::disallowed_methods, reason = "a test starts programs and looks at the clock")]
+#![expect(clippy::disallowed_methods, reason = "a test looks at the clock")]
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use guard::egress::{Egress, EgressSettings};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use store::RedisCache;
+use testkit::real::Redis;
 use tool::{Cache as _, Clock, Mono, Secret, Wall};
 
 /// The time of this machine.
@@ -27,62 +27,13 @@ impl Clock for Now {
     }
 }
 
-/// A Redis that keeps nothing on the disk. Killed when dropped.
-struct Redis {
-    port: u16,
-    password: &'static str,
-    child: Child,
+/// In another database than the first: the URL names it.
+fn url(redis: &Redis) -> String {
+    format!("{}/1", redis.url())
 }
 
-impl Redis {
-    fn start(password: &'static str) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Self { port, password, child: serve(port, password) }
-    }
-
-    fn url(&self) -> String {
-        let login =
-            if self.password.is_empty() { String::new() } else { format!(":{}@", self.password) };
-        format!("redis://{login}127.0.0.1:{}/1", self.port)
-    }
-
-    fn again(&mut self) {
-        self.child = serve(self.port, self.password);
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    fn cli(&self, words: &[&str]) -> String {
-        let mut command = Command::new("redis-cli");
-        command.args(["-n", "1", "-p", &self.port.to_string()]);
-        if !self.password.is_empty() {
-            command.args(["--no-auth-warning", "-a", self.password]);
-        }
-        let told = command.args(words).output().expect("redis-cli of Debian's redis-tools");
-        String::from_utf8(told.stdout).unwrap().trim().to_owned()
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-fn serve(port: u16, password: &str) -> Child {
-    let mut command = Command::new("redis-server");
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
-    command.args(["--appendonly", "no", "--requirepass", password]);
-    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().expect("redis-server of Debian's redis-server")
+fn cli(redis: &Redis, words: &[&str]) -> String {
+    redis.cli(&[&["-n", "1"], words].concat())
 }
 
 fn cache(url: &str) -> RedisCache {
@@ -104,23 +55,23 @@ async fn back(cache: &RedisCache) -> Duration {
 
 #[tokio::test]
 async fn values_stand_in_redis_as_they_are_with_their_time() {
-    let redis = Redis::start("hunter2");
-    let cache = cache(&redis.url());
+    let redis = Redis::with_password("hunter2");
+    let cache = cache(&url(&redis));
     assert!(!format!("{cache:?}").contains("hunter2"));
     back(&cache).await;
     assert_eq!(cache.get("none", 9).await.unwrap(), None);
     let pairs = [("module_manifest:n", Bytes::from_static(b"{\"a\": 1}")), ("m", "é".into())];
     cache.put(&pairs, HOUR).await.unwrap();
-    assert_eq!(redis.cli(&["GET", "module_manifest:n"]), "{\"a\": 1}");
-    let life: u64 = redis.cli(&["TTL", "module_manifest:n"]).parse().unwrap();
+    assert_eq!(cli(&redis, &["GET", "module_manifest:n"]), "{\"a\": 1}");
+    let life: u64 = cli(&redis, &["TTL", "module_manifest:n"]).parse().unwrap();
     assert!((3_590..=3_600).contains(&life), "{life}");
     assert_eq!(cache.get("m", 2).await.unwrap().unwrap(), "é");
     assert_eq!(cache.get("m", 1).await.unwrap(), None, "larger than was asked for");
     assert!(cache.has(&["m", "module_manifest:n"]).await.unwrap());
-    redis.cli(&["DEL", "m"]);
+    cli(&redis, &["DEL", "m"]);
     assert!(!cache.has(&["m", "module_manifest:n"]).await.unwrap());
     // Another type is no value, and gives way to one.
-    redis.cli(&["LPUSH", "m", "1"]);
+    cli(&redis, &["LPUSH", "m", "1"]);
     assert_eq!(cache.get("m", 9).await.unwrap(), None);
     cache.put(&pairs, HOUR).await.unwrap();
     assert!(cache.get("m", 9).await.unwrap().is_some());
@@ -128,9 +79,9 @@ async fn values_stand_in_redis_as_they_are_with_their_time() {
 
 #[tokio::test]
 async fn a_wrong_password_is_told_without_it() {
-    let redis = Redis::start("hunter2");
-    back(&cache(&redis.url())).await;
-    let wrong = cache(&redis.url().replace("hunter2", "hunter3"));
+    let redis = Redis::with_password("hunter2");
+    back(&cache(&url(&redis))).await;
+    let wrong = cache(&url(&redis).replace("hunter2", "hunter3"));
     let told = wrong.get("a", 9).await.unwrap_err().to_string();
     assert!(told.starts_with("Redis: ") && !told.contains("hunter3"), "{told}");
 }
@@ -138,8 +89,8 @@ async fn a_wrong_password_is_told_without_it() {
 /// Killed, stopped, restarted, emptied: each operation ends soon, and what came back is used.
 #[tokio::test]
 async fn a_redis_that_hangs_dies_and_comes_back_costs_no_more_than_its_limits() {
-    let mut redis = Redis::start("");
-    let cache = cache(&redis.url());
+    let mut redis = Redis::start();
+    let cache = cache(&url(&redis));
     back(&cache).await;
     redis.signal(Signal::STOP);
     let since = Instant::now();
@@ -157,10 +108,10 @@ async fn a_redis_that_hangs_dies_and_comes_back_costs_no_more_than_its_limits() 
     cache.get("a", 9).await.unwrap_err();
     redis.again();
     back(&cache).await;
-    redis.cli(&["FLUSHALL"]);
+    cli(&redis, &["FLUSHALL"]);
     assert!(!cache.has(&["a"]).await.unwrap());
     back(&cache).await;
-    assert_eq!(redis.cli(&["GET", "a"]), "x");
+    assert_eq!(cli(&redis, &["GET", "a"]), "x");
 }
 
 #[tokio::test]

@@ -12,10 +12,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::keyed;
 use testkit::mcp_fixture::{self, Era, Options};
+use testkit::real::installed;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::conformance::suite::installed;
 use crate::support::home::Home;
 use crate::support::server::serve;
 use crate::support_real::{command, files};

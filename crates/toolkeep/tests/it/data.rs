@@ -4,26 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::{Value, json};
+use serde_json::json;
+use testkit::data::rows;
 
 use crate::programs::{memory, run, served};
-
-fn rows(file: &str) -> Option<Vec<Value>> {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-    let folder =
-        std::env::var_os("TOOLKEEP_DATA").map_or_else(|| PathBuf::from(beside), PathBuf::from);
-    let path = folder.join("attacks").join(file);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()),
-        Err(error) => {
-            let required =
-                std::env::var_os("TOOLKEEP_REQUIRE_DATA").is_some_and(|word| word == "1");
-            assert!(!required, "{}: {error}; set TOOLKEEP_DATA", path.display());
-            println!("not run: {}: {error}", path.display());
-            None
-        }
-    }
-}
 
 /// What attacks leave behind where they succeed.
 fn marks() -> Vec<PathBuf> {
@@ -50,7 +34,7 @@ fn says_something(code: &str, folder: &Path) -> bool {
 /// Scripts that want out, from outside of this repository. In CPython some of them do.
 #[tokio::test]
 async fn scripts_that_want_out_stay_in() {
-    let Some(rows) = rows("python_escapes.jsonl") else { return };
+    let Some(rows) = rows("attacks/python_escapes.jsonl") else { return };
     let (_home, server) = served().await;
     let agent = server.agent();
     let folder = tempfile::tempdir().unwrap();

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use guard::process::{Launcher, Spec};
 use serde_json::{Value, json};
+use testkit::real::installed;
 use tokio::time::{sleep, timeout};
 use tool::executor::{Ask, Unanswered};
 use tool::{Boxed, Json, Source as _, SourceName};
@@ -26,11 +27,7 @@ const SOON: Duration = Duration::from_secs(30);
 const ANSWER: &str = r#"{"action":"accept","content":{"name":"Ann"}}"#;
 
 fn file(path: &str) -> String {
-    let folder = std::env::var_os("TOOLKEEP_REAL").map(PathBuf::from);
-    let folder = folder.expect("TOOLKEEP_REAL names no folder: run `cargo xtask provision`");
-    let path = folder.join(path);
-    assert!(path.exists(), "{} is missing; run `cargo xtask provision`", path.display());
-    path.into_os_string().into_string().unwrap()
+    installed(path).into_os_string().into_string().unwrap()
 }
 
 fn everything() -> String {

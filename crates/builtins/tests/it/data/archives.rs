@@ -7,13 +7,13 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use testkit::data::rows_as;
 
-use super::rows;
 use super::table::{Family, Row, text, tree};
 use crate::stage::Stage;
 
 pub(super) async fn run() -> Option<Family> {
-    let rows = rows::<Row>("archives.jsonl")?;
+    let rows = rows_as::<Row>("attacks/archives.jsonl")?;
     let (mut tried, mut refused, mut escapes, mut naive) = (0, 0, 0, 0);
     for row in &rows {
         let (Some(name), Some(bytes)) = (text(row, "name"), bytes(row)) else { continue };

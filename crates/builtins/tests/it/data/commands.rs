@@ -3,9 +3,10 @@
 use guard::process::{Exit, Launcher, Spec};
 use guard::sandbox::{Cage, Tier};
 use serde_json::{Value, json};
+use testkit::data::rows;
 use tokio::io::AsyncReadExt as _;
 
-use super::{marks, rows};
+use super::marks;
 use crate::calls::{BIN, Stage, value};
 
 fn text<'a>(row: &'a Value, field: &str) -> &'a str {
@@ -34,7 +35,7 @@ async fn said(argument: &str) -> Result<String, String> {
 
 #[tokio::test]
 async fn texts_reach_a_program_as_one_argument() {
-    let Some(rows) = rows::<Value>("command_injection.jsonl") else { return };
+    let Some(rows) = rows("attacks/command_injection.jsonl") else { return };
     let payloads: Vec<_> = rows.iter().filter(|row| row.get("payload").is_some()).collect();
     let folder = tempfile::tempdir().unwrap();
     let (mut refused, mut otherwise) = (0, 0);
@@ -67,7 +68,7 @@ async fn texts_reach_a_program_as_one_argument() {
 
 #[tokio::test]
 async fn as_lines_of_a_shell_they_do_nothing_outside() {
-    let Some(rows) = rows::<Value>("command_injection.jsonl") else { return };
+    let Some(rows) = rows("attacks/command_injection.jsonl") else { return };
     let stage = Stage::new().await;
     let out = tempfile::tempdir().unwrap();
     std::fs::write(out.path().join("secret"), "outside").unwrap();

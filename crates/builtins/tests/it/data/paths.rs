@@ -5,10 +5,10 @@ use std::io::{Cursor, Read as _, Write as _};
 use std::path::Path;
 
 use serde_json::{Value, json};
+use testkit::data::rows_as;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use super::rows;
 use super::table::{Family, Row, text, tree};
 use crate::stage::Stage;
 
@@ -17,7 +17,7 @@ const BAITS: [&str; 4] = ["etc/passwd", "WINDOWS/win.ini", "boot.ini", "winnt/wi
 const OUTSIDE: &str = "OUTSIDE-73";
 
 pub(super) async fn run() -> Option<Family> {
-    let rows = rows::<Row>("path_traversal.jsonl")?;
+    let rows = rows_as::<Row>("attacks/path_traversal.jsonl")?;
     let stage = Stage::new().await;
     let (home, work) = (stage.home.path().to_owned(), stage.work());
     for above in ["", "a", "a/b", "a/b/c"] {

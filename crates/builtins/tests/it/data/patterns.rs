@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use guard::process::Launcher;
 use serde_json::json;
+use testkit::data::rows_as;
 
-use super::rows;
 use super::table::{Family, Row, text};
 use crate::calls::BIN;
 use crate::stage::Stage;
@@ -16,7 +16,7 @@ use crate::stage::Stage;
 const LONG: Duration = Duration::from_secs(20);
 
 pub(super) async fn run() -> Option<Family> {
-    let rows = rows::<Row>("regex_dos.jsonl")?;
+    let rows = rows_as::<Row>("attacks/regex_dos.jsonl")?;
     let launcher = Launcher::new(PathBuf::from(BIN), vec!["__launch".into()]);
     let stage = Stage::with(Some(launcher), None).await;
     let long = "a".repeat(200);

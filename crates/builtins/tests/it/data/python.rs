@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
+use testkit::data::rows;
 
-use super::{marks, naive, rows};
+use super::{marks, naive};
 use crate::calls::{Stage, value};
 
 #[tokio::test]
 async fn no_expression_gets_out() {
-    let Some(rows) = rows::<Value>("python_escapes.jsonl") else { return };
+    let Some(rows) = rows("attacks/python_escapes.jsonl") else { return };
     let stage = Stage::new().await;
     let folder = tempfile::tempdir().unwrap();
     let (mut refused, mut naively) = (0, 0);

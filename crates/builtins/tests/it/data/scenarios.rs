@@ -9,9 +9,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
+use testkit::data::rows;
 
-use super::{marks, rows};
+use super::marks;
 use crate::calls::{Stage, value};
 
 /// What outside is there to be reached.
@@ -167,7 +168,7 @@ async fn none_left(home: &Path) -> bool {
 
 #[tokio::test]
 async fn the_scenarios_of_a_shell_hold() {
-    let Some(rows) = rows::<Value>("command_injection.jsonl") else { return };
+    let Some(rows) = rows("attacks/command_injection.jsonl") else { return };
     let mut ran = 0;
     for row in rows.iter().filter(|row| row.get("scenario").is_some()) {
         let (stage, outside) = (Stage::new().await, Outside::new());

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
+use testkit::data::rows;
 
-use super::{marks, naive, rows};
+use super::{marks, naive};
 use crate::calls::{Stage, value};
 
 /// Some rows are packed.
@@ -22,7 +23,7 @@ fn sql(row: &Value) -> Option<String> {
 
 #[tokio::test]
 async fn no_query_reaches_a_file_or_takes_for_ever() {
-    let Some(rows) = rows::<Value>("sql_attacks.jsonl") else { return };
+    let Some(rows) = rows("attacks/sql_attacks.jsonl") else { return };
     let stage = Stage::new().await;
     let many: Vec<_> = (0..300).map(|n| json!({"x": n.to_string().repeat(20)})).collect();
     let (mut ran, mut refused) = (0, 0);
@@ -47,7 +48,7 @@ async fn no_query_reaches_a_file_or_takes_for_ever() {
 /// The control: SQLite as it comes makes the files.
 #[test]
 fn plain_sqlite_makes_the_files() {
-    let Some(rows) = rows::<Value>("sql_attacks.jsonl") else { return };
+    let Some(rows) = rows("attacks/sql_attacks.jsonl") else { return };
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display().to_string();
     for row in

@@ -8,9 +8,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use guard::process::Launcher;
 use serde_json::Value;
+use testkit::data::rows_as;
 
+use super::naive;
 use super::table::{Family, Row, text};
-use super::{naive, rows};
 use crate::calls::BIN;
 use crate::stage::Stage;
 
@@ -36,7 +37,7 @@ print(taken)
 ";
 
 pub(super) async fn run() -> Option<Family> {
-    let rows = rows::<Row>("json_torture.jsonl")?;
+    let rows = rows_as::<Row>("attacks/json_torture.jsonl")?;
     let launcher = Launcher::new(PathBuf::from(BIN), vec!["__launch".into()]);
     let stage = Stage::with(Some(launcher), None).await;
     let (mut tried, mut refused, mut wrong) = (0, 0, Vec::new());

@@ -1,13 +1,13 @@
 //! URLs that try to get inside, as arguments of the tools that fetch.
 
 use serde_json::json;
+use testkit::data::rows_as;
 
-use super::rows;
 use super::table::{Family, Row, text};
 use crate::stage::Stage;
 
 pub(super) async fn run() -> Option<Family> {
-    let rows = rows::<Row>("ssrf_urls.jsonl")?;
+    let rows = rows_as::<Row>("attacks/ssrf_urls.jsonl")?;
     let stage = Stage::new().await;
     let (mut tried, mut refused, mut naive) = (0, 0, 0);
     for row in &rows {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use formats::{Change, Format, Loss, render};
 use serde_json::{Map, Value};
+use testkit::data::rows;
 
-use super::{rows, tool};
+use super::tool;
 use crate::oracle;
 
 const MCP: [&str; 4] =

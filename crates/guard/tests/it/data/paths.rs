@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use guard::roots::{Access, Put, Root, RootError};
 use rustix::fs::{CWD, FileType, Mode};
+use testkit::data::rows_as;
 
-use super::{rows, text};
+use super::{Row, text};
 
 /// What lies in every folder above the root: the usual targets.
 const BAITS: [&str; 5] = ["etc/passwd", "WINDOWS/win.ini", "boot.ini", "winnt/win.ini", ONLY];
@@ -65,7 +66,7 @@ fn attack(root: &Root, path: &str) -> usize {
 
 #[test]
 fn no_path_of_the_list_gets_out() {
-    let Some(rows) = rows("path_traversal.jsonl") else { return };
+    let Some(rows) = rows_as::<Row>("attacks/path_traversal.jsonl") else { return };
     let folder = tempfile::tempdir().unwrap();
     let inside = folder.path().join("a/b/c/root");
     fs::create_dir_all(inside.join("sub")).unwrap();
@@ -102,7 +103,7 @@ fn no_path_of_the_list_gets_out() {
 /// Rows that need a file system of their own kind; those not here are in `roots`.
 #[test]
 fn rows_of_states_are_all_known() {
-    let Some(rows) = rows("path_traversal.jsonl") else { return };
+    let Some(rows) = rows_as::<Row>("attacks/path_traversal.jsonl") else { return };
     let known = [
         "symlink-file",
         "symlink-dir",

@@ -15,6 +15,7 @@ use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
+use testkit::real::installed;
 use tokio::time::{Instant, sleep};
 
 /// Who may everything.
@@ -23,17 +24,6 @@ const ADMIN: &str = "the-admins-token";
 const UP: Duration = Duration::from_mins(2);
 /// Of ports that were free a moment ago one may be another's by now.
 const TRIES: usize = 5;
-
-/// What `cargo xtask provision` installed.
-pub(crate) fn installed(path: &str) -> PathBuf {
-    let real = std::env::var_os("TOOLKEEP_REAL").expect(
-        "TOOLKEEP_REAL names no folder of installed programs: run `cargo xtask provision`, set what it \
-         prints, and run again; or leave these tests out: `-E 'not test(/^real::/)'`",
-    );
-    let path = PathBuf::from(real).join(path);
-    assert!(path.exists(), "{} is missing; run `cargo xtask provision`", path.display());
-    path
-}
 
 /// The files of this repository that are given to Kubernetes.
 pub(crate) fn manifest(name: &str) -> String {

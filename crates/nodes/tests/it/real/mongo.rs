@@ -13,10 +13,10 @@ use mongodb::bson::{Document, doc};
 use nodes::{Keep as _, MongoKeep, Registry};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::clock::FakeClock;
+use testkit::real::installed;
 use tool::node::{NodeFault, NodeTool, Nodes as _};
 use tool::{Secret, Source as _};
 
-use super::cluster::installed;
 use crate::kept::{Any, names, over, over_it, own, tool};
 
 /// A MongoDB of the tests' own, which syncs each write. Killed when dropped.

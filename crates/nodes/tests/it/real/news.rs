@@ -1,18 +1,15 @@
 //! What servers of one registry tell each other over a Redis: registrations, signs of life, and places that
 //! no longer hold; and a Redis that is killed, stopped, and lied to.
 
-#![expect(clippy::disallowed_methods, reason = "a test starts programs")]
-
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use guard::egress::{Egress, EgressSettings, Origin};
 use nodes::{Kubernetes, KubernetesSettings, Registry};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use store::RedisCache;
 use testkit::clock::FakeClock;
+use testkit::real::Redis;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tool::node::{Beat, Nodes as _};
@@ -26,57 +23,10 @@ use crate::support::has;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Debian's Redis, keeping nothing on the disk. Killed when dropped.
-struct Redis {
-    port: String,
-    child: Child,
-}
-
-impl Redis {
-    fn start() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let port = port.to_string();
-        let redis = Self { child: run(&port), port };
-        while redis.cli(&["PING"]) != "PONG" {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        redis
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    fn cli(&self, words: &[&str]) -> String {
-        let mut cli = Command::new("redis-cli");
-        let ended = cli.args(["-p", &self.port]).args(words).output().unwrap();
-        String::from_utf8(ended.stdout).unwrap().trim().to_owned()
-    }
-
-    fn bus(&self) -> Arc<RedisCache> {
-        let url = Secret::new(format!("redis://127.0.0.1:{}", self.port));
-        let egress = Egress::new(EgressSettings::default()).unwrap();
-        Arc::new(RedisCache::new(&url, egress, Arc::new(Real::default())).unwrap())
-    }
-}
-
-fn run(port: &str) -> Child {
-    let mut redis = Command::new("redis-server");
-    redis.args(["--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
-    let redis = redis.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    redis.spawn().expect("redis-server: `cargo xtask provision` installs it")
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
+fn bus(redis: &Redis) -> Arc<RedisCache> {
+    let url = Secret::new(redis.url());
+    let egress = Egress::new(EgressSettings::default()).unwrap();
+    Arc::new(RedisCache::new(&url, egress, Arc::new(Real::default())).unwrap())
 }
 
 /// A server's registry with what it follows, as long as this is kept.
@@ -93,7 +43,7 @@ impl Server {
     }
 
     fn hearing(mut self, redis: &Redis) -> Self {
-        self.registry.share_news(redis.bus());
+        self.registry.share_news(bus(redis));
         let follows = Arc::clone(&self.registry);
         self.tasks.spawn(async move { follows.follow_news().await });
         self
@@ -177,7 +127,7 @@ async fn registrations_and_signs_of_life_at_one_server_are_heard_at_the_others()
         if stopped {
             redis.signal(Signal::CONT);
         } else {
-            redis.child = run(&redis.port);
+            redis.again();
         }
         let name = format!("back-{stopped}");
         let since = Instant::now();
@@ -263,7 +213,7 @@ async fn what_others_write_into_redis_changes_nothing_and_takes_nothing_down() {
     // Something else has taken the name: nothing is heard, and all goes on.
     redis.cli(&["SET", channel, "x"]);
     one.registry.register(&by, tool("n1", "third")).await.unwrap();
-    assert!(redis.bus().tell(channel, "x".into()).await.is_err());
+    assert!(bus(&redis).tell(channel, "x".into()).await.is_err());
     redis.cli(&["DEL", channel]);
     heard("fourth").await;
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use testkit::data::rows;
 use tool::Level;
 
-use super::rows;
 use crate::approvals::Bench;
 use crate::grpc::{claiming, listening};
 use crate::support::client::{message, modern_message};

@@ -1,24 +1,10 @@
 //! Calls that models made, read as a provider wrote them and checked against the tools they were for.
 
-use std::process::Command;
-
 use catalog::Entry;
 use formats::{Format, RequestedCall, read_calls, write_calls};
 use serde_json::{Map, Value, json};
+use testkit::data::rows;
 use tool::{Json, Org, SourceName};
-
-/// The rows of a packed file.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a test unpacks its data with what every machine has"
-)]
-fn rows(file: &str) -> Option<Vec<Value>> {
-    super::packed(file, |path| {
-        let unpacked = Command::new("gzip").arg("-dc").arg(path).output().unwrap();
-        assert!(unpacked.status.success(), "{}", path.display());
-        String::from_utf8(unpacked.stdout).unwrap()
-    })
-}
 
 /// The types of these sets, which are those of Python and of Java, as JSON Schema has them.
 fn schema(found: &Value) -> Value {

@@ -2,9 +2,9 @@
 
 use proto::connect::Line;
 use serde_json::json;
+use testkit::data::rows;
 use tool::Level;
 
-use super::rows;
 use crate::claims::{Place, changes_nothing};
 use crate::grpc::{claiming, listening};
 use crate::support::{Client, Server};

@@ -1,10 +1,11 @@
 //! Raw requests that two readers could take for different ones.
 
 use serde_json::Value;
+use testkit::data::rows;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tool::Level;
 
-use super::{bytes, rows, with_key};
+use super::{bytes, with_key};
 use crate::support::client::connect;
 use crate::support::{Client, Server, soon};
 

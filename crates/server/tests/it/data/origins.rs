@@ -1,8 +1,9 @@
 //! Hosts and origins, as raw requests.
 
+use testkit::data::rows;
 use tool::Level;
 
-use super::{bytes, rows, with_key};
+use super::{bytes, with_key};
 use crate::support::Server;
 use crate::support::bench::listen;
 use crate::support::client::raw;

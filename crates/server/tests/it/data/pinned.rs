@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use testkit::data::rows;
 use testkit::source::Answer;
 use tool::{Json, Level, Listing, Offer, Tool, ToolName, Trust};
 
-use super::rows;
 use crate::support::{Client, Server, Setup, tools};
 
 /// Tools of one listing.
@@ -188,7 +188,7 @@ async fn a_poisoned_change_is_never_callable() {
 #[tokio::test]
 async fn what_is_hidden_in_a_definition_is_seen_in_every_list() {
     let Some(rows) = rows("attacks/poisoned_descriptions.jsonl") else { return };
-    let Some(naughty) = super::rows("attacks/naughty_strings.jsonl") else { return };
+    let Some(naughty) = testkit::data::rows("attacks/naughty_strings.jsonl") else { return };
     let mut definitions: Vec<(Value, bool)> = Vec::new();
     for row in &rows {
         let hides = matches!(

@@ -3,10 +3,10 @@
 use identity::NewKey;
 use policy::{At, Effect, Layer, Pattern, Policy, Rule, Rules, Word};
 use serde_json::json;
+use testkit::data::rows;
 use testkit::executor::echo;
 use tool::{CallerType, Level, Org};
 
-use super::rows;
 use crate::doors::calls;
 use crate::policy::faces;
 use crate::support::{Client, Server, tools};

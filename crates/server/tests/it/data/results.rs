@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use testkit::data::rows;
 use testkit::executor::Scripted;
 use tool::{Body, Json, Level, Outcome, Safety, Step};
 
-use super::rows;
 use crate::support::client::{Reply, message};
 use crate::support::{Client, Server, tools};
 

@@ -1,9 +1,10 @@
 //! Sessions and handles that are another's.
 
 use serde_json::json;
+use testkit::data::rows;
 use tool::Level;
 
-use super::{handles, rows};
+use super::handles;
 use crate::support::client::{message, raw};
 use crate::support::{Client, Server};
 

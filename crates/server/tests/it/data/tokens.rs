@@ -4,9 +4,9 @@ use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use testkit::data::rows;
 use tool::Level;
 
-use super::rows;
 use crate::support::client::message;
 use crate::support::issuer::{HERE, NOW, Signer, bearing, believing, claims, url};
 use crate::support::{Client, Server};

@@ -4,9 +4,9 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use testkit::keyed;
+use testkit::real::installed;
 use tokio::process::Command;
 
-use crate::conformance::suite::installed;
 use crate::held::{Bench, decide, waiting};
 use crate::support::server::serve;
 use crate::support_real::{command, files};

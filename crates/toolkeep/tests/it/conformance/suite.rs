@@ -1,11 +1,12 @@
 //! One run of a suite: its command line, and what its check files say.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
+use testkit::real::installed;
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -42,18 +43,6 @@ pub(super) struct Scenario {
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) scenarios: BTreeMap<String, Scenario>,
-}
-
-/// A file of the installation.
-///
-/// # Panics
-/// Where nothing is installed: a judge that is not there has not passed anybody.
-pub(crate) fn installed(path: &str) -> PathBuf {
-    let folder = std::env::var_os("TOOLKEEP_REAL");
-    let folder = folder.expect("TOOLKEEP_REAL names no folder: run `cargo xtask provision`");
-    let file = PathBuf::from(folder).join(path);
-    assert!(file.exists(), "{} is missing: run `cargo xtask provision`", file.display());
-    file
 }
 
 impl Suite {

@@ -1,29 +1,17 @@
 //! What was installed, and how it is started.
 
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
+use testkit::real::installed;
 
 use crate::support_real::program::Program;
 use crate::support_real::{command, files};
 
-/// A folder of the installed programs, where one is named. Without it nothing can be proven, and a test
-/// that proves nothing does not pass.
-fn folder() -> PathBuf {
-    let named = std::env::var_os("TOOLKEEP_REAL").map(PathBuf::from);
-    named.expect(
-        "TOOLKEEP_REAL names no folder of installed programs: run `cargo xtask provision`, set what it \
-         prints, and run again; or leave these tests out: `-E 'not test(/^real::/)'`",
-    )
-}
-
-/// A file there, as text: it goes into configurations and on command lines.
+/// A file of what was installed, as text: it goes into configurations and on command lines.
 pub(super) fn file(path: &str) -> String {
-    let path = folder().join(path);
-    assert!(path.exists(), "{} is missing; run `cargo xtask provision`", path.display());
-    path.into_os_string().into_string().unwrap()
+    installed(path).into_os_string().into_string().unwrap()
 }
 
 /// A server that speaks over its pipes: program and arguments.

@@ -47,8 +47,7 @@ fn definitions() -> Vec<Value> {
     let hard =
         hard.into_iter().map(|tool| (tool["description"].clone(), tool["inputSchema"].clone()));
     let mut all: Vec<_> = hard.collect();
-    let data = std::env::var_os("TOOLKEEP_DATA")
-        .map_or_else(|| here.join("../../../shared/data"), Into::into);
+    let data = testkit::data::folder();
     for name in ["mcpm_registry", "livemcpbench", "github_server"] {
         let path = data.join(format!("tools/mcp_{name}.jsonl.gz"));
         let Ok(unpacked) = command("gzip").arg("-dc").arg(&path).output() else { continue };

@@ -1,81 +1,30 @@
 //! Modules with a real Redis behind them: spec 0's keys, and a Redis that is slow, killed, stopped,
 //! restarted, emptied and lied to.
 
-use std::net::TcpListener;
-use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
+use testkit::real::Redis;
 use tokio::time::{Instant, sleep};
 
 use crate::support::home::Home;
 use crate::support::server::{Server, serve};
 use crate::support_real::module::{Module, manifest};
-use crate::support_real::{Ran, cli, command, good, settled};
+use crate::support_real::{cli, good, settled};
 
 const KEY: &str = "module_manifest:research";
 /// From its return on.
 const RECOVERY: Duration = Duration::from_secs(5);
 
-/// Debian's Redis, keeping nothing on the disk. Killed when dropped.
-pub(super) struct Redis {
-    pub(super) port: String,
-    child: Child,
-}
-
-impl Redis {
-    pub(super) fn start() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let port = port.to_string();
-        let redis = Self { child: run(&port), port };
-        while redis.try_cli(&["PING"]) != "PONG" {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        redis
+/// Waits until the manifest stands there; how long that took.
+async fn has_manifest(redis: &Redis) -> Duration {
+    let since = Instant::now();
+    while !redis.cli(&["GET", KEY]).contains("research.web_search") {
+        assert!(since.elapsed() < RECOVERY, "the cache is not filled");
+        sleep(Duration::from_millis(20)).await;
     }
-
-    pub(super) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    fn again(&mut self) {
-        self.child = run(&self.port);
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    fn try_cli(&self, words: &[&str]) -> String {
-        let ran = Ran::of(command("redis-cli").args(["-p", &self.port]).args(words));
-        ran.out.trim().to_owned()
-    }
-
-    /// Waits until the manifest stands there; how long that took.
-    async fn has_manifest(&self) -> Duration {
-        let since = Instant::now();
-        while !self.try_cli(&["GET", KEY]).contains("research.web_search") {
-            assert!(since.elapsed() < RECOVERY, "the cache is not filled");
-            sleep(Duration::from_millis(20)).await;
-        }
-        since.elapsed()
-    }
-}
-
-fn run(port: &str) -> Child {
-    let mut redis = command("redis-server");
-    redis.args(["--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
-    let redis = redis.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    redis.spawn().expect("redis-server: `cargo xtask provision` installs it")
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ended = self.child.kill();
-        let _status = self.child.wait();
-    }
+    since.elapsed()
 }
 
 /// A Redis, a module, and a home that has both.
@@ -91,8 +40,7 @@ impl World {
         let tools: [(&str, &str, &[&str]); 1] = [("research.web_search", "guest", &["query"])];
         let research = Module::start(manifest("research", &tools));
         let source = json!({ "name": "research", "module": research.url() });
-        let url = format!("redis://127.0.0.1:{}", redis.port);
-        let config = json!({ "version": 1, "redis": url, "sources": [source] });
+        let config = json!({ "version": 1, "redis": redis.url(), "sources": [source] });
         let home = Home::new(&config.to_string());
         Self { redis, research, home }
     }
@@ -118,15 +66,15 @@ async fn module(server: &Server) -> Value {
 async fn the_manifest_stands_in_redis_as_spec_0_has_it() {
     let world = World::new();
     let server = world.served().await;
-    world.redis.has_manifest().await;
-    let kept: Value = serde_json::from_str(&world.redis.try_cli(&["GET", KEY])).unwrap();
+    has_manifest(&world.redis).await;
+    let kept: Value = serde_json::from_str(&world.redis.cli(&["GET", KEY])).unwrap();
     let tools: [(&str, &str, &[&str]); 1] = [("research.web_search", "guest", &["query"])];
     assert_eq!(kept, manifest("research", &tools));
-    assert_eq!(world.redis.try_cli(&["KEYS", "module_manifest:*"]), KEY);
+    assert_eq!(world.redis.cli(&["KEYS", "module_manifest:*"]), KEY);
     // What spec 0 advises: delete, then refresh.
-    world.redis.try_cli(&["DEL", KEY]);
+    world.redis.cli(&["DEL", KEY]);
     cli(&server, &["module", "refresh"]).good();
-    let life: u64 = world.redis.try_cli(&["TTL", KEY]).parse().unwrap();
+    let life: u64 = world.redis.cli(&["TTL", KEY]).parse().unwrap();
     assert!((3_500..=3_600).contains(&life), "{life}");
 }
 
@@ -134,23 +82,23 @@ async fn the_manifest_stands_in_redis_as_spec_0_has_it() {
 async fn a_redis_that_hangs_dies_restarts_or_is_emptied_fails_no_call_and_is_filled_within_5_s() {
     let mut world = World::new();
     let server = world.served().await;
-    world.redis.has_manifest().await;
+    has_manifest(&world.redis).await;
     calls(&server).await;
     world.redis.signal(Signal::STOP);
     calls(&server).await;
     cli(&server, &["module", "refresh"]).good();
     calls(&server).await;
     world.redis.signal(Signal::CONT);
-    world.redis.try_cli(&["FLUSHALL"]);
-    world.redis.has_manifest().await;
+    world.redis.cli(&["FLUSHALL"]);
+    has_manifest(&world.redis).await;
     world.redis.kill();
     calls(&server).await;
     cli(&server, &["module", "refresh"]).good();
     calls(&server).await;
     world.redis.again();
-    world.redis.has_manifest().await;
-    world.redis.try_cli(&["FLUSHALL"]);
-    world.redis.has_manifest().await;
+    has_manifest(&world.redis).await;
+    world.redis.cli(&["FLUSHALL"]);
+    has_manifest(&world.redis).await;
     assert_eq!(module(&server).await["stale"], false);
     let said = server.said();
     assert!(said.contains("module_cache_unavailable") && said.contains("module_cache_available"));
@@ -164,14 +112,14 @@ async fn without_redis_at_the_start_the_server_starts_and_uses_it_later() {
     let server = world.served().await;
     calls(&server).await;
     world.redis.again();
-    world.redis.has_manifest().await;
+    has_manifest(&world.redis).await;
 }
 
 #[tokio::test]
 async fn a_module_that_is_down_is_served_from_redis_and_marked_stale() {
     let mut world = World::new();
     let server = world.served().await;
-    world.redis.has_manifest().await;
+    has_manifest(&world.redis).await;
     assert!(server.stop().await.success());
     world.research.stop();
     let server = world.served().await;
@@ -187,18 +135,18 @@ async fn a_module_that_is_down_is_served_from_redis_and_marked_stale() {
 async fn a_forged_manifest_is_refused_and_a_deleted_one_is_gone() {
     let mut world = World::new();
     let server = world.served().await;
-    world.redis.has_manifest().await;
+    has_manifest(&world.redis).await;
     assert!(server.stop().await.success());
     world.research.stop();
-    let forged = world.redis.try_cli(&["GET", KEY]).replace("web_search", "run_shell");
+    let forged = world.redis.cli(&["GET", KEY]).replace("web_search", "run_shell");
     for value in [forged.as_str(), "garbage"] {
-        world.redis.try_cli(&["SET", KEY, value]);
+        world.redis.cli(&["SET", KEY, value]);
         let server = world.served().await;
         assert_eq!(module(&server).await["tools"], 0);
         assert!(server.said().contains("module_cache_refused"), "{}", server.said());
         assert!(server.stop().await.success());
     }
-    world.redis.try_cli(&["DEL", KEY]);
+    world.redis.cli(&["DEL", KEY]);
     let server = world.served().await;
     assert_eq!(module(&server).await["tools"], 0);
 }
@@ -208,19 +156,19 @@ async fn a_forged_manifest_is_refused_and_a_deleted_one_is_gone() {
 async fn another_redis_in_the_configuration_counts_at_once() {
     let world = World::new();
     let server = world.served().await;
-    world.redis.has_manifest().await;
+    has_manifest(&world.redis).await;
     let other = Redis::start();
     let first = std::fs::read_to_string(world.home.config()).unwrap();
-    let second = first.replace(&world.redis.port, &other.port);
+    let second = first.replace(&world.redis.url(), &other.url());
     assert_ne!(first, second);
     world.home.write("toolkeep.yaml", &second);
-    other.has_manifest().await;
+    has_manifest(&other).await;
     drop(other);
     calls(&server).await;
     // The first one, emptied meanwhile, is filled again.
-    world.redis.try_cli(&["FLUSHALL"]);
-    assert!(!world.redis.try_cli(&["GET", KEY]).contains("research.web_search"), "the control");
+    world.redis.cli(&["FLUSHALL"]);
+    assert!(!world.redis.cli(&["GET", KEY]).contains("research.web_search"), "the control");
     world.home.write("toolkeep.yaml", &first);
-    world.redis.has_manifest().await;
+    has_manifest(&world.redis).await;
     assert!(server.stop().await.success());
 }

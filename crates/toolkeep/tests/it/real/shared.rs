@@ -7,11 +7,11 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use testkit::real::Redis;
 use tokio::time::{Instant, sleep};
 
 use super::installed::file;
 use super::nodes::{key_of, node, once};
-use super::redis::Redis;
 use crate::support::client::Client;
 use crate::support::home::Home;
 use crate::support::server::{SOON, serve};
@@ -128,7 +128,7 @@ async fn with_a_redis_servers_tell_each_other_that_a_node_lives_and_without_it_a
     for (home, told) in homes.iter().zip([true, true, false]) {
         let mut config = json!({ "version": 1, "nodes": { "mongodb": url } });
         if told {
-            config["redis"] = json!(format!("redis://127.0.0.1:{}", redis.port));
+            config["redis"] = json!(redis.url());
         }
         home.write("toolkeep.yaml", &config.to_string());
     }

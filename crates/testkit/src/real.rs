@@ -1,0 +1,105 @@
+//! What `cargo xtask provision` installs: files of its folder, and Debian's Redis.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A file of the folder that `TOOLKEEP_REAL` names.
+///
+/// # Panics
+/// Where nothing is installed: what has not been tried proves nothing.
+pub fn installed(path: &str) -> PathBuf {
+    let folder = std::env::var_os("TOOLKEEP_REAL").expect(
+        "TOOLKEEP_REAL names no folder of installed programs: run `cargo xtask provision`, set what it \
+         prints, and run again; or leave these tests out: `-E 'not test(/^real::/)'`",
+    );
+    let path = PathBuf::from(folder).join(path);
+    assert!(path.exists(), "{} is missing; run `cargo xtask provision`", path.display());
+    path
+}
+
+/// A Redis on the loopback that keeps nothing on the disk. Killed when dropped.
+#[derive(Debug)]
+pub struct Redis {
+    port: u16,
+    /// Empty where it asks for none.
+    password: String,
+    child: Child,
+}
+
+impl Redis {
+    /// One that asks for no password, and answers.
+    pub fn start() -> Self {
+        Self::with_password("")
+    }
+
+    /// One that asks for this password, and answers.
+    pub fn with_password(password: &str) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+        let port = port.expect("a free port").port();
+        let redis = Self { port, password: password.to_owned(), child: run(port, password) };
+        redis.answers();
+        redis
+    }
+
+    /// `redis://…`, with the password, without a database.
+    pub fn url(&self) -> String {
+        let login =
+            if self.password.is_empty() { String::new() } else { format!(":{}@", self.password) };
+        format!("redis://{login}127.0.0.1:{}", self.port)
+    }
+
+    /// Without a chance to say goodbye.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Started again, empty, at the same port; it answers.
+    pub fn again(&mut self) {
+        self.child = run(self.port, &self.password);
+        self.answers();
+    }
+
+    /// Stops it in the middle of what it does, or lets it go on.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+    }
+
+    /// What `redis-cli` says to these words.
+    pub fn cli(&self, words: &[&str]) -> String {
+        #[expect(clippy::disallowed_methods, reason = "a test starts programs")]
+        let mut cli = Command::new("redis-cli");
+        cli.args(["-p", &self.port.to_string()]);
+        if !self.password.is_empty() {
+            cli.args(["--no-auth-warning", "-a", &self.password]);
+        }
+        let told = cli.args(words).output().expect("redis-cli of Debian's redis-tools");
+        String::from_utf8_lossy(&told.stdout).trim().to_owned()
+    }
+
+    fn answers(&self) {
+        while self.cli(&["PING"]) != "PONG" {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn run(port: u16, password: &str) -> Child {
+    #[expect(clippy::disallowed_methods, reason = "a test starts programs")]
+    let mut redis = Command::new("redis-server");
+    redis.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+    redis.args(["--appendonly", "no", "--requirepass", password]);
+    let redis = redis.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    redis.spawn().expect("redis-server: `cargo xtask provision` installs it")
+}

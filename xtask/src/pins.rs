@@ -83,6 +83,8 @@ pub(crate) const PYTHON: &[(&str, &[&str], &str)] = &[
     ),
     // What the Python package for nodes is tried with.
     ("venv-node", &["grpcio==1.85.1", "protobuf==7.36.2", "pytest==9.2.0"], "bin/pytest"),
+    // Helm itself, as a library with a Python door: there is no package of the program.
+    ("venv-helm", &["helm-python-sdk==0.2.2"], "bin/python"),
     // What the MongoDB server of the tests talks to; a pre-release, so the version must be named.
     ("venv-mongodb", &["secantusdb==0.7.0b3"], "bin/secantusd-py"),
 ];

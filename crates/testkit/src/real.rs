@@ -1,10 +1,13 @@
-//! What `cargo xtask provision` installs: files of its folder, and Debian's Redis.
+//! What `cargo xtask provision` installs: files of its folder, Debian's Redis, and Helm.
+
+mod chart;
 
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+pub use chart::rendered;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A file of the folder that `TOOLKEEP_REAL` names.

@@ -2,6 +2,7 @@
 //! `cargo xtask provision`, whose folder `TOOLKEEP_REAL` names.
 
 mod calls;
+mod chart;
 mod doors;
 mod fifteen;
 mod installed;

@@ -198,7 +198,7 @@ async fn the_manifests_are_taken_by_its_dry_run() {
 }
 
 /// The words before colons in YAML, but for those of texts, labels and selectors.
-fn keys(document: &str) -> Vec<String> {
+pub(super) fn keys(document: &str) -> Vec<String> {
     let lines = document.lines().take_while(|line| !line.ends_with('|'));
     let words = lines.filter(|line| !line.trim_start().starts_with('#'));
     let words = words.flat_map(|line| line.split(['{', ',', ' ', '[']));
@@ -207,7 +207,7 @@ fn keys(document: &str) -> Vec<String> {
     words.filter(plain).map(str::to_owned).collect()
 }
 
-fn has(value: &Value, key: &str) -> bool {
+pub(super) fn has(value: &Value, key: &str) -> bool {
     match value {
         Value::Object(map) => map.contains_key(key) || map.values().any(|it| has(it, key)),
         Value::Array(all) => all.iter().any(|it| has(it, key)),

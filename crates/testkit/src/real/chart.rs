@@ -1,0 +1,48 @@
+//! The chart of this repository, as Helm renders it.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::installed;
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Said {
+    Rendered { lint: Vec<Value>, files: BTreeMap<String, String> },
+    Refused { error: String },
+}
+
+/// The documents of a release of this name in the namespace `toolkeep`, with these values beside the
+/// chart's own.
+///
+/// # Errors
+/// What Helm says where it does not render it.
+///
+/// # Panics
+/// Where Helm is not installed, and where its linter finds something.
+pub fn rendered(name: &str, values: &Value) -> Result<Vec<String>, String> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    #[expect(clippy::disallowed_methods, reason = "a test starts programs")]
+    let mut python = Command::new(installed("venv-helm/bin/python"));
+    python.arg("-B").arg(here.join("src/real/chart.py"));
+    python.arg(here.join("../../deploy/helm/toolkeep")).args([name, "toolkeep"]);
+    let mut helm = python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("Python");
+    let mut stdin = helm.stdin.take().expect("a pipe");
+    stdin.write_all(values.to_string().as_bytes()).expect("it reads");
+    drop(stdin);
+    let ended = helm.wait_with_output().expect("it ends");
+    match serde_json::from_slice(&ended.stdout).expect("what it prints is JSON") {
+        Said::Refused { error } => Err(error),
+        Said::Rendered { lint, files } => {
+            assert!(lint.is_empty(), "{lint:?}");
+            let documents = files.values().flat_map(|text| text.split("\n---\n"));
+            let documents = documents.filter(|text| !text.trim().is_empty());
+            Ok(documents.map(str::to_owned).collect())
+        }
+    }
+}

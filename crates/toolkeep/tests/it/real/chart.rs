@@ -1,0 +1,59 @@
+//! The configuration that the Helm chart writes is one that the server reads, and that of the manifests too.
+
+use serde_json::{Value, json};
+use testkit::real::rendered;
+
+use crate::support::home::Home;
+use crate::support_real::{Ran, toolkeep};
+
+fn by_chart(values: &Value) -> (String, Ran) {
+    checked(&rendered("toolkeep", values).unwrap())
+}
+
+/// Checked as the file that the pod mounts.
+fn checked(documents: &[String]) -> (String, Ran) {
+    let map = documents.iter().find(|it| it.contains("kind: ConfigMap")).unwrap();
+    let (_, text) = map.split_once("\n  toolkeep.yaml: |\n").unwrap();
+    let lines = text.lines().map(|line| line.strip_prefix("    ").unwrap_or(line));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let home = Home::new(&text);
+    let mut command = toolkeep();
+    command.args(["config", "check"]).arg(home.config()).args(["-o", "json"]);
+    // What Kubernetes and the chart tell every pod.
+    command.env("KUBERNETES_SERVICE_HOST", "127.0.0.1").env("KUBERNETES_SERVICE_PORT", "9");
+    command.env("MONGO_URL", "mongodb://127.0.0.1:9/tools_db");
+    (text, Ran::of(&mut command))
+}
+
+#[test]
+fn the_charts_configuration_is_read_with_what_is_set_in_it() {
+    let own = json!({
+        "mongoSecret": "m", "allowedHosts": ["tools.example"],
+        "config": { "limits": { "calls": 100_000 }, "sources": [{ "name": "docs", "mcp": { "url": "https://docs.example/mcp" } }] },
+    });
+    for (values, sources) in [(json!({}), 0), (json!({ "findNodes": false }), 0), (own, 1)] {
+        let (text, ran) = by_chart(&values);
+        let told = ran.json();
+        assert_eq!(
+            (ran.code, &told["listen"]),
+            (Some(0), &json!("0.0.0.0:8080")),
+            "{text}\n{told}"
+        );
+        assert_eq!(told["sources"].as_array().unwrap().len(), sources, "{told}");
+        assert!(text.contains("toolkeep.toolkeep.svc"), "{text}");
+        assert_eq!(text.contains("kubernetes: {}"), values["findNodes"] != false, "{text}");
+        assert_eq!(text.contains("${MONGO_URL}"), values["mongoSecret"] == "m", "{text}");
+    }
+    // The control: what the server does not know is told.
+    let (text, ran) = by_chart(&json!({ "config": { "sauces": [] } }));
+    assert!(ran.code == Some(1) && ran.err.contains("sauces"), "{text}\n{ran:?}");
+}
+
+#[test]
+fn the_manifests_configuration_is_read() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes/server.yaml");
+    let text = std::fs::read_to_string(file).unwrap();
+    let documents: Vec<String> = text.split("\n---\n").map(str::to_owned).collect();
+    let (text, ran) = checked(&documents);
+    assert_eq!((ran.code, &ran.json()["listen"]), (Some(0), &json!("0.0.0.0:8080")), "{text}");
+}

@@ -27,9 +27,14 @@ impl Programs {
     /// Something happened to a held call: where a program waits for it, it goes on soon.
     pub fn heard(&self, event: &Event) {
         if event.heard == Heard::Changed && self.index().waits_for(event.shown.id).is_some() {
-            // Where there is no room, the next look finds it.
-            self.news.0.try_send(event.shown.id).ok();
+            self.has_news_of(event.shown.id);
         }
+    }
+
+    /// The program that waits for this call is looked at soon.
+    pub(crate) fn has_news_of(&self, call: CallId) {
+        // Where there is no room, the next look finds it.
+        self.news.0.try_send(call).ok();
     }
 
     /// Takes up what the process before left; gives back how many are not at their end.

@@ -6,7 +6,7 @@ use tool::CallId;
 use crate::Programs;
 use crate::index::{Claim, Taken};
 use crate::keep::{Kept, Row};
-use crate::program::Program;
+use crate::program::{Program, State};
 
 /// One has a program in hand as long as this is there.
 pub(crate) struct Here<'a> {
@@ -49,9 +49,17 @@ impl Here<'_> {
     /// one that came to its end still running, and waits for it.
     /// These calls it waited for before.
     pub(crate) fn came(&self, kept: &Kept, waited: &[CallId]) {
-        let mut index = self.programs.index();
-        index.came(kept, waited);
-        index.leaves(&self.claim);
+        {
+            let mut index = self.programs.index();
+            index.came(kept, waited);
+            index.leaves(&self.claim);
+        }
+        if kept.program.state == State::Waiting {
+            // What was decided before it stood in the index was news to nobody.
+            for call in kept.program.waits_for() {
+                self.programs.has_news_of(call);
+            }
+        }
     }
 }
 

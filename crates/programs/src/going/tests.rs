@@ -8,7 +8,7 @@ use testkit::clock::FakeClock;
 use tool::{Boxed, Caller, Clock as _, Store, Wall};
 
 use crate::keep::Kept;
-use crate::program::{Program, State};
+use crate::program::{At, AtCall, Program, State};
 use crate::{Interpreter, Mode, Parts, Programs, Turn};
 
 #[derive(Debug)]
@@ -81,6 +81,28 @@ async fn who_looks_does_not_show_and_steps_back_and_who_runs_does_neither() {
     drop(looks);
     assert!(taken.over.is_cancelled() && !shows());
     assert!(programs.ends(&row).is_ok());
+}
+
+/// Somebody may have decided before the wait stood in the index, where news look for it.
+#[tokio::test]
+async fn what_begins_to_wait_is_looked_at_once() {
+    let (store, clock) = (Arc::new(MemoryStore::default()), Arc::new(FakeClock::default()));
+    let programs = none(&store, &clock);
+    let mut news = programs.news.1.lock().unwrap().take().unwrap();
+    let mut kept = Kept::new(paused(clock.wall()));
+    kept.write(store.as_ref()).await.unwrap();
+    // The control: one that waits for its caller waits for no call.
+    programs.looks(&kept.row(), true).unwrap().came(&kept, &[]);
+    assert!(news.try_recv().is_err());
+    let Some(At::Python { call: AtCall::Making(held), state, functions }) = kept.program.at else {
+        panic!("it stands at a call")
+    };
+    let call = held.call;
+    kept.program.at = None;
+    kept.program.waits(At::Python { call: AtCall::Held(held), state, functions });
+    programs.looks(&kept.row(), true).unwrap().came(&kept, &[]);
+    assert_eq!(news.try_recv(), Ok(call));
+    assert_eq!(programs.index().waits_for(call), Some(kept.row()));
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! `cargo xtask bench`: builds what is measured in release and hands over to the `bench` crate.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use crate::children::shown;
-use crate::provision;
 use crate::workspace::{Workspace, cargo};
+use crate::{emulated, provision, release};
 
 /// Where `--write` writes, where it does with `--peers`, and where for `bench policy` and
 /// `bench tools`.
@@ -16,15 +18,20 @@ const PROGRAMS: &str = "docs/reference/benchmarks-programs.md";
 const NODES: &str = "docs/reference/benchmarks-nodes.md";
 const PLUGINS: &str = "docs/reference/benchmarks-plugins.md";
 const MATH: &str = "docs/reference/benchmarks-math.md";
+const EMULATED: &str = "docs/reference/benchmarks-instructions.md";
+
+/// Words for this task alone.
+const OURS: [&str; 2] = ["--around", "--shipped"];
 
 /// Runs `bench` with `words`. `--write` names the report, and Toolkeep itself is built and measured
 /// unless `--around` leaves it out. `--peers` installs other gateways and names where they are.
 /// `bench formats` and `bench policy` need nothing but themselves, `bench math` numpy and scipy.
+/// `--shipped` measures what `cargo xtask release` built.
 ///
 /// # Errors
 /// Where something does not build, or the measurement fails.
 pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
-    let release = |package: &str| {
+    let built = |package: &str| {
         let mut build = Command::new(cargo());
         build.args(["build", "--release", "--locked", "--package", package]);
         let ended = shown(build.current_dir(&workspace.root))?;
@@ -34,7 +41,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
     let mut command = Command::new(binaries.join("bench"));
     let within = matches!(words.first(), Some(&"formats" | &"policy"));
     let around = within || words.contains(&"--around") || words.contains(&"--help");
-    for word in words.iter().filter(|word| **word != "--around") {
+    for word in words.iter().filter(|word| !OURS.contains(word)) {
         command.arg(word);
         if *word == "--peers" {
             command.arg(provision::peers(workspace)?);
@@ -53,15 +60,37 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
             command.arg(workspace.root.join(report));
         }
     }
-    release("bench")?;
+    built("bench")?;
     if words.first() == Some(&"math") {
         let real = provision::run(workspace)?;
         command.arg("--python").arg(real.folder.join("venv-math/bin/python"));
     }
     if !around {
-        release("toolkeep")?;
-        command.arg("--toolkeep").arg(binaries.join("toolkeep"));
+        let (toolkeep, built_by) = if words.contains(&"--shipped") {
+            (release::shipped(workspace)?, "cargo xtask release")
+        } else {
+            built("toolkeep")?;
+            (binaries.join("toolkeep"), "cargo build --release")
+        };
+        if words.first() == Some(&"emulated") {
+            return emulated(workspace, (&binaries.join("bench"), &toolkeep), words);
+        }
+        command.arg("--toolkeep").arg(toolkeep).env("TOOLKEEP_BUILT_BY", built_by);
     }
     let ended = shown(&mut command)?;
     if ended.status.success() { Ok(()) } else { Err("bench failed".to_owned()) }
+}
+
+/// In a machine of its own; `--write` writes what it says.
+fn emulated(
+    workspace: &Workspace,
+    (bench, toolkeep): (&Path, &Path),
+    words: &[&str],
+) -> Result<(), String> {
+    let report = emulated::run(bench, toolkeep, &workspace.target.join("emulated"))?;
+    if words.contains(&"--write") {
+        let file = workspace.root.join(EMULATED);
+        fs::write(&file, report).map_err(|error| format!("`{}`: {error}", file.display()))?;
+    }
+    Ok(())
 }

@@ -47,10 +47,10 @@ pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
 }
 
 /// A folder for the files of one run, gone with it.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn make() -> Result<Self, String> {
+    pub(crate) fn make() -> Result<Self, String> {
         let folder = std::env::temp_dir().join(format!("toolkeep-bench-{}", std::process::id()));
         fs::create_dir_all(&folder).map_err(|e| format!("`{}`: {e}", folder.display()))?;
         Ok(Self(folder))
@@ -70,7 +70,7 @@ pub(crate) const PASS: &str = "bare proxy";
 /// What was measured, and which peers were not.
 type Found = (Vec<Series>, Vec<String>);
 
-async fn calls(options: &Options, folder: &Path, count: bool) -> Result<Found, String> {
+pub(crate) async fn calls(options: &Options, folder: &Path, count: bool) -> Result<Found, String> {
     let upstream = Part::start(&["upstream", "2"])?;
     let pass = Part::start(&["pass", &upstream.address.to_string()])?;
     let (behind, between) = (upstream.pid(), pass.pid());

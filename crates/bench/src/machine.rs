@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The kernel's clock ticks in a second, as `/proc` counts them on Linux.
 const TICKS: u64 = 100;
 
-/// The machine in one line, without its name.
+/// The machine in one line, without its name, and how Toolkeep was built, where the task says so.
 pub(crate) fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let cpu = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown CPU".to_owned());
@@ -14,7 +14,9 @@ pub(crate) fn describe() -> String {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let kernel = version(&kernel);
     let gib = memory as f64 / 1024.0 / 1024.0;
-    format!("{cores} cores of {cpu}, {gib:.0} GiB, Linux {kernel}")
+    let built = std::env::var("TOOLKEEP_BUILT_BY").unwrap_or_default();
+    let built = if built.is_empty() { built } else { format!("; Toolkeep of `{built}`") };
+    format!("{cores} cores of {cpu}, {gib:.0} GiB, Linux {kernel}{built}")
 }
 
 /// Major and minor: what stands behind them is whose kernel it is.

@@ -10,6 +10,7 @@ mod call;
 mod callgrind;
 mod catalog;
 mod compute;
+mod emulated;
 mod formats;
 mod histogram;
 mod lists;

@@ -48,7 +48,8 @@ const INSTRUCTIONS: &str = "\
 machines without counters, and for those that others use too. They are the same from run to run within about one \
 in a hundred. SHA-256 is counted apart: valgrind has none of the processor's instructions for it, with which it takes a \
 twentieth. Where more than some kilobytes are copied at once, callgrind counts each byte as one instruction. \
-What was saved where: docs/design/012-hot-path.md.
+Those of the whole system: \
+[benchmarks-instructions.md](benchmarks-instructions.md). What was saved where: docs/design/012-hot-path.md.
 ";
 
 impl Report<'_> {
@@ -193,7 +194,8 @@ fn ratio(one: &Series, other: &Series) -> f64 {
     median(&ratios)
 }
 
-fn median(values: &[f64]) -> f64 {
+/// Of two in the middle the mean; zero of nothing.
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
@@ -208,32 +210,9 @@ fn median(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{Report, median};
-    use crate::histogram::Histogram;
     use crate::options::Options;
-    use crate::target::{Sample, Series};
-    use std::time::Duration;
-
-    fn series(target: &str, rates: &[f64], instructions: f64) -> Series {
-        let sample = |rate: &f64| Sample {
-            rate: *rate,
-            calls: 1000,
-            failures: 0,
-            latencies: Histogram::default(),
-            own: Duration::from_millis(10),
-            chain: Duration::from_millis(30),
-            whole: Duration::from_millis(40),
-            foreign: 0.5,
-        };
-        let samples = rates.iter().map(sample).collect();
-        let instructions = Some(instructions);
-        Series {
-            target: target.to_owned(),
-            callers: 16,
-            samples,
-            memory: (9.0, 10.0),
-            instructions,
-        }
-    }
+    use crate::target::Series;
+    use crate::target::tests::series;
 
     #[test]
     fn medians() {
@@ -246,8 +225,8 @@ mod tests {
     fn ratios_pair_the_slices_of_a_round() {
         let options = Options { peers: Some("here".into()), ..Options::parse(&[]).unwrap() };
         let calls = vec![
-            series("direct", &[100.0, 200.0, 100.0], 222_000.0),
-            series("bare proxy", &[80.0, 160.0, 10.0], 288_000.0),
+            Series { instructions: Some(222_000.0), ..series("direct", &[100.0, 200.0, 100.0]) },
+            Series { instructions: Some(288_000.0), ..series("bare proxy", &[80.0, 160.0, 10.0]) },
         ];
         let report = Report {
             options: &options,

@@ -1,8 +1,8 @@
 //! Which measurement the words ask for.
 
 use crate::{
-    call, catalog, compute, formats, node, options, part, perf, plugins, policy, programs, start,
-    tools,
+    call, catalog, compute, emulated, formats, node, options, part, perf, plugins, policy,
+    programs, start, tools,
 };
 
 /// Runs it.
@@ -13,6 +13,7 @@ pub(crate) async fn run(words: &[&str]) -> Result<(), String> {
     match words {
         ["call", flags @ ..] => call::run(flags).await,
         ["catalog", flags @ ..] => catalog::run(flags).await,
+        ["emulated", flags @ ..] => emulated::run(flags).await,
         ["formats", flags @ ..] => formats::run(flags),
         ["start", flags @ ..] => start::run(flags).await,
         ["math", flags @ ..] => compute::run(flags).await,

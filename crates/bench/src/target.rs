@@ -3,12 +3,17 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
 
 use crate::histogram::Histogram;
 use crate::load::{self, Until};
 use crate::machine;
 use crate::message::Message;
+
+/// How long a part may take to end.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A part that runs. It is ended when this is dropped.
 #[derive(Debug)]
@@ -58,6 +63,16 @@ impl Part {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Lets it end by itself, and waits a while: one that is watched for a profile writes it then.
+    fn ask_to_end(&mut self) {
+        let asked = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
+        let asked = asked.map(|pid| rustix::process::kill_process(pid, Signal::TERM));
+        let begun = Instant::now();
+        while asked == Some(Ok(())) && !self.ended() && begun.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
@@ -66,6 +81,7 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
+        self.ask_to_end();
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -194,4 +210,30 @@ pub(crate) async fn in_turn(
         instructions: None,
     };
     Ok(targets.iter().zip(samples).map(series).collect())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::{Duration, Histogram, Sample, Series};
+
+    /// Of 16 callers, on a machine half of which others use.
+    pub(crate) fn series(target: &str, rates: &[f64]) -> Series {
+        let sample = |rate: &f64| Sample {
+            rate: *rate,
+            calls: 1000,
+            failures: 0,
+            latencies: Histogram::default(),
+            own: Duration::from_millis(10),
+            chain: Duration::from_millis(30),
+            whole: Duration::from_millis(40),
+            foreign: 0.5,
+        };
+        Series {
+            target: target.to_owned(),
+            callers: 16,
+            samples: rates.iter().map(sample).collect(),
+            memory: (9.0, 10.0),
+            instructions: None,
+        }
+    }
 }

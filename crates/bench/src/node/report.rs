@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::fleet::Fleet;
 use crate::histogram::Histogram;
+use crate::report::median;
 
 /// What the tools through the server are.
 const KINDS: [&str; 2] = ["may have effects", "only reads"];
@@ -37,11 +38,6 @@ machine: a server that did nothing but pass the call on would have both sides of
 them once.
 ";
 
-fn median(mut all: Vec<f64>) -> f64 {
-    all.sort_unstable_by(f64::total_cmp);
-    all.get(all.len() / 2).copied().unwrap_or_default()
-}
-
 fn merged(slices: &[(f64, Histogram)]) -> Histogram {
     let mut all = Histogram::default();
     for (_, latencies) in slices {
@@ -69,11 +65,13 @@ impl fmt::Display for Report {
         writeln!(f, "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")?;
         for Row { callers, straight, through } in &self.calls {
             for (kind, through) in KINDS.iter().zip(through) {
-                let rates =
-                    |all: &[(f64, Histogram)]| median(all.iter().map(|(rate, _)| *rate).collect());
+                let rates = |all: &[(f64, Histogram)]| {
+                    median(&all.iter().map(|(rate, _)| *rate).collect::<Vec<_>>())
+                };
                 let pairs = straight.iter().zip(through);
-                let ratio =
-                    median(pairs.map(|((one, _), (other, _))| other / one.max(1e-9)).collect());
+                let ratio = median(
+                    &pairs.map(|((one, _), (other, _))| other / one.max(1e-9)).collect::<Vec<_>>(),
+                );
                 let goal = if *callers == 16 { "≥ 0.5" } else { "–" };
                 let (direct, served) = (merged(straight), merged(through));
                 writeln!(

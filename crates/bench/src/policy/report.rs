@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::report::median;
+
 /// All that one run found.
 #[derive(Debug)]
 pub(super) struct Found {
@@ -76,19 +78,15 @@ impl fmt::Display for Report {
             rates.first().map(|(of, rates)| (*of, rates.as_slice())).unwrap_or_default();
         for (classes, rates) in rates {
             let what = format!("calls a second, one at a time, {classes} rights classes");
-            let ratios = rates.iter().zip(first).map(|(own, first)| own / first).collect();
-            let figure = format!("{:.0}", median(rates.clone()));
+            let ratios: Vec<f64> =
+                rates.iter().zip(first).map(|(own, first)| own / first).collect();
+            let figure = format!("{:.0}", median(rates));
             row(&what, figure, "–")?;
             if *classes != of {
                 let what = format!("… beside those of {of}");
-                row(&what, format!("{:.2}", median(ratios)), "0.90 – 1.10")?;
+                row(&what, format!("{:.2}", median(&ratios)), "0.90 – 1.10")?;
             }
         }
         Ok(())
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }

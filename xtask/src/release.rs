@@ -1,0 +1,161 @@
+//! `cargo xtask release`: the program as it is shipped, its hot path laid out by what calls did.
+//!
+//! It is built, watched while `bench` calls it, and built again with what was seen. Only the crates that
+//! each call passes are treated so: to a compiler with a profile, what was not seen is cold, and the code
+//! of tools would become small instead of fast.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use crate::children::{quiet, shown};
+use crate::workspace::{Workspace, cargo};
+
+/// Tells this program, as cargo's wrapper around rustc, what to add for crates of [`HOT`].
+const ADDED: &str = "TOOLKEEP_PROFILE_FLAG";
+
+/// Crates that every call passes, as rustc names them.
+const HOT: &str = "\
+    arc_swap bytes catalog crc32fast formats futures_channel futures_core futures_util \
+    gateway guard h2 http http_body http_body_util httparse hyper hyper_util identity \
+    intake ledger mcp mio nodes policy programs prost proto server slab store tokio \
+    tokio_stream tokio_util tonic tool toolkeep tower upstreams";
+
+/// The folder of what is shipped, where cargo builds.
+const SHIPPED: &str = "shipped";
+
+/// What is watched, as words for `bench`.
+const WATCHED: [&[&str]; 3] =
+    [&["call", "--rounds", "1", "--seconds", "1"], &["node", "--quick"], &["programs"]];
+
+/// Builds it, and says where it is.
+///
+/// # Errors
+/// Where something does not build, or the tool that sums profiles up is not to be had.
+pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
+    let (profdata, host) = (profdata()?, host()?);
+    let folder = workspace.target.join("profile");
+    drop(std::fs::remove_dir_all(&folder));
+    built(Command::new(cargo()).args(BUILD).args(["bench"]), workspace)?;
+    let watched =
+        with_profile(workspace, &host, "watched", &format!("generate={}", folder.display()))?;
+    for words in WATCHED {
+        let mut bench = Command::new(workspace.target.join("release/bench"));
+        bench.args(words).arg("--toolkeep").arg(&watched);
+        if !shown(&mut bench)?.status.success() {
+            // Such as programs where the system allows no cage.
+            println!("`bench {}` failed: what it does stays as it was", words.join(" "));
+        }
+    }
+    let merged = folder.join("merged.profdata");
+    let mut merge = Command::new(profdata);
+    merge.args(["merge", "--sparse", "-o"]).arg(&merged).arg(&folder);
+    let ended = quiet(&mut merge)?;
+    if !ended.status.success() {
+        return Err(format!("what was seen cannot be summed up: {}", ended.err));
+    }
+    // Cargo does not know that a profile changed.
+    drop(std::fs::remove_dir_all(workspace.target.join(SHIPPED)));
+    let program = with_profile(workspace, &host, SHIPPED, &format!("use={}", merged.display()))?;
+    println!("built {}", program.display());
+    Ok(())
+}
+
+/// What was built before.
+///
+/// # Errors
+/// Where nothing was.
+pub(crate) fn shipped(workspace: &Workspace) -> Result<PathBuf, String> {
+    let program = workspace.target.join(SHIPPED).join(host()?).join("release/toolkeep");
+    if program.is_file() { Ok(program) } else { Err("run `cargo xtask release` first".to_owned()) }
+}
+
+const BUILD: [&str; 4] = ["build", "--release", "--locked", "--package"];
+
+/// Toolkeep with a flag more for hot crates, in a folder of its own; what runs while it is built is made
+/// without, which is why the host is named.
+fn with_profile(
+    workspace: &Workspace,
+    host: &str,
+    folder: &str,
+    flag: &str,
+) -> Result<PathBuf, String> {
+    let target = workspace.target.join(folder);
+    let own = std::env::current_exe().map_err(|error| format!("who am I: {error}"))?;
+    let mut build = Command::new(cargo());
+    build.args(BUILD).args(["toolkeep", "--target", host, "--target-dir"]).arg(&target);
+    build.env("RUSTC_WRAPPER", own).env(ADDED, format!("-Cprofile-{flag}"));
+    built(&mut build, workspace)?;
+    Ok(target.join(host).join("release/toolkeep"))
+}
+
+fn built(build: &mut Command, workspace: &Workspace) -> Result<(), String> {
+    let ended = shown(build.current_dir(&workspace.root))?;
+    if ended.status.success() { Ok(()) } else { Err("it does not build".to_owned()) }
+}
+
+/// The compiler's own `llvm-profdata`; installed where rustup can.
+fn profdata() -> Result<PathBuf, String> {
+    let root = told(Command::new("rustc").args(["--print", "sysroot"]))?;
+    let there = Path::new(&root).join("lib/rustlib").join(host()?).join("bin/llvm-profdata");
+    if !there.is_file() {
+        println!("installing llvm-tools: what sums profiles up comes with it");
+        shown(Command::new("rustup").args(["component", "add", "llvm-tools"]))?;
+    }
+    if there.is_file() {
+        return Ok(there);
+    }
+    Err("there is no `llvm-profdata` of this compiler; `rustup component add llvm-tools`"
+        .to_owned())
+}
+
+fn host() -> Result<String, String> {
+    let said = told(Command::new("rustc").arg("-vV"))?;
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| "rustc does not say for what it builds".to_owned())
+}
+
+fn told(command: &mut Command) -> Result<String, String> {
+    let ended = quiet(command)?;
+    if ended.status.success() { Ok(ended.out.trim().to_owned()) } else { Err(ended.err) }
+}
+
+/// Runs rustc, where cargo has this program do that; it does not come back then.
+pub(crate) fn as_rustc() -> Option<ExitCode> {
+    let flag = std::env::var_os(ADDED)?;
+    let mut words = std::env::args_os().skip(1);
+    let mut rustc = Command::new(words.next()?);
+    let words: Vec<OsString> = words.collect();
+    if is_hot(&words) {
+        rustc.arg(flag);
+    }
+    let error = rustc.args(words).exec();
+    println!("rustc does not start: {error}");
+    Some(ExitCode::FAILURE)
+}
+
+/// Whether it is a hot crate, built for the program and not for what builds it.
+fn is_hot(words: &[OsString]) -> bool {
+    let behind = |word: &str| {
+        let at = words.iter().position(|one| one == word)?;
+        words.get(at + 1)?.to_str()
+    };
+    behind("--target").is_some()
+        && behind("--crate-name").is_some_and(|name| HOT.split(' ').any(|hot| hot == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_hot;
+
+    #[test]
+    fn only_hot_crates_of_the_program_itself_have_a_profile() {
+        let words = |text: &str| text.split(' ').map(Into::into).collect::<Vec<_>>();
+        assert!(is_hot(&words("--crate-name h2 src/lib.rs --target x86_64-unknown-linux-gnu")));
+        assert!(!is_hot(&words("--crate-name h2 src/lib.rs")), "of what builds");
+        assert!(!is_hot(&words(
+            "--crate-name symplex src/lib.rs --target x86_64-unknown-linux-gnu"
+        )));
+    }
+}

@@ -73,7 +73,8 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
             (binaries.join("toolkeep"), "cargo build --release")
         };
         if words.first() == Some(&"emulated") {
-            return emulated(workspace, (&binaries.join("bench"), &toolkeep), words);
+            let toolkeep = (toolkeep.as_path(), built_by);
+            return emulated(workspace, (&binaries.join("bench"), toolkeep), words);
         }
         command.arg("--toolkeep").arg(toolkeep).env("TOOLKEEP_BUILT_BY", built_by);
     }
@@ -84,7 +85,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
 /// In a machine of its own; `--write` writes what it says.
 fn emulated(
     workspace: &Workspace,
-    (bench, toolkeep): (&Path, &Path),
+    (bench, toolkeep): (&Path, (&Path, &str)),
     words: &[&str],
 ) -> Result<(), String> {
     let report = emulated::run(bench, toolkeep, &workspace.target.join("emulated"))?;

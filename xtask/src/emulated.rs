@@ -20,17 +20,21 @@ const INIT: &str = "#!/bin/busybox sh
 /bin/busybox --install /bin
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp
 ip link set lo up
-export HOME=/tmp
+export HOME=/tmp TOOLKEEP_BUILT_BY='BUILT'
 bench emulated --rounds 3 --seconds 0.5 --toolkeep /bin/toolkeep
 poweroff -f
 ";
 const MINUTES: &str = "30m";
 
-/// Runs it with these two programs; the report.
+/// Runs it with these two programs, of which the second was built so; the report.
 ///
 /// # Errors
 /// Where the machine cannot be made or started, or nothing is reported.
-pub(crate) fn run(bench: &Path, toolkeep: &Path, folder: &Path) -> Result<String, String> {
+pub(crate) fn run(
+    bench: &Path,
+    (toolkeep, built_by): (&Path, &str),
+    folder: &Path,
+) -> Result<String, String> {
     fits()?;
     drop(fs::remove_dir_all(folder));
     let image = folder.join("image");
@@ -47,7 +51,7 @@ pub(crate) fn run(bench: &Path, toolkeep: &Path, folder: &Path) -> Result<String
         }
     }
     let init = image.join("init");
-    fs::write(&init, INIT).map_err(|error| at(&init, &error))?;
+    fs::write(&init, INIT.replace("BUILT", built_by)).map_err(|error| at(&init, &error))?;
     let pack = "chmod 755 init && find . | bin/busybox cpio -o -H newc > ../image.cpio";
     done("packing its files", Command::new("sh").args(["-c", pack]).current_dir(&image))?;
     let ended = shown(&mut machine(&kernel, &folder.join("image.cpio")))?;

@@ -7,6 +7,7 @@
 use std::fmt::{self, Write as _};
 
 use crate::call::{self, DIRECT, Folder};
+use crate::machine;
 use crate::options::Options;
 use crate::report::median;
 use crate::target::Series;
@@ -47,7 +48,7 @@ fn counted(series: &Series) -> Vec<f64> {
 fn text(calls: &[Series]) -> Result<String, fmt::Error> {
     let mut text = HEAD.to_owned();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    writeln!(text, "\nThe emulated machine has {cores} processors.\n")?;
+    writeln!(text, "\nThe emulated machine: {cores} processors{}.\n", machine::built())?;
     writeln!(text, "| callers | target | k instructions/call (least – most) | direct / target |")?;
     writeln!(text, "| ---: | --- | ---: | ---: |")?;
     for series in calls {

@@ -14,9 +14,13 @@ pub(crate) fn describe() -> String {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let kernel = version(&kernel);
     let gib = memory as f64 / 1024.0 / 1024.0;
-    let built = std::env::var("TOOLKEEP_BUILT_BY").unwrap_or_default();
-    let built = if built.is_empty() { built } else { format!("; Toolkeep of `{built}`") };
-    format!("{cores} cores of {cpu}, {gib:.0} GiB, Linux {kernel}{built}")
+    format!("{cores} cores of {cpu}, {gib:.0} GiB, Linux {kernel}{}", built())
+}
+
+/// How Toolkeep was built, where the task says so.
+pub(crate) fn built() -> String {
+    let by = std::env::var("TOOLKEEP_BUILT_BY");
+    by.map_or_else(|_| String::new(), |by| format!("; Toolkeep of `{by}`"))
 }
 
 /// Major and minor: what stands behind them is whose kernel it is.

@@ -41,6 +41,12 @@ pub(crate) fn quiet(command: &mut Command) -> Result<Ended, String> {
     run(command, false)
 }
 
+/// Runs `command` to its end; what it wrote, or what it said where it failed.
+pub(crate) fn told(command: &mut Command) -> Result<String, String> {
+    let ended = quiet(command)?;
+    if ended.status.success() { Ok(ended.out.trim().to_owned()) } else { Err(ended.err) }
+}
+
 fn run(command: &mut Command, show: bool) -> Result<Ended, String> {
     let name = command.get_program().display().to_string();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

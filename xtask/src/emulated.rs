@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::children::{quiet, shown};
+use crate::children::{shown, told};
+use crate::workspace::at;
 
 const QEMU: &str = "qemu-system-x86_64";
 /// The first whose processors have instructions for SHA-256; without, a call would take twice as many.
@@ -75,8 +76,7 @@ fn machine(kernel: &Path, image: &Path) -> Command {
 
 /// That there is a QEMU, and which.
 fn fits() -> Result<(), String> {
-    let said = quiet(Command::new(QEMU).arg("--version")).map(|ended| ended.out);
-    let said = said.unwrap_or_default();
+    let said = told(Command::new(QEMU).arg("--version")).unwrap_or_default();
     let version = said.split("version ").nth(1).and_then(|rest| {
         let mut parts = rest.split('.').map_while(|part| part.parse().ok());
         Some((parts.next()?, parts.next()?))
@@ -103,7 +103,7 @@ fn debian(folder: &Path) -> Result<PathBuf, String> {
     done("loading a kernel and a shell, 30 MB", &mut load)?;
     let unpack = "for one in *.deb; do dpkg -x $one .; done; ls boot/vmlinuz-*";
     let kernel = done("unpacking", Command::new("sh").args(["-c", unpack]).current_dir(&packages))?;
-    Ok(packages.join(kernel.trim()))
+    Ok(packages.join(kernel))
 }
 
 /// The libraries of a program, and who loads them.
@@ -123,10 +123,5 @@ fn made(folder: &Path) -> Result<(), String> {
 }
 
 fn done(what: &str, command: &mut Command) -> Result<String, String> {
-    let ended = quiet(command)?;
-    if ended.status.success() { Ok(ended.out) } else { Err(format!("{what}: {}", ended.err)) }
-}
-
-fn at(path: &Path, error: &std::io::Error) -> String {
-    format!("`{}`: {error}", path.display())
+    told(command).map_err(|why| format!("{what}: {why}"))
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use crate::children::{Ended, quiet};
 use crate::provision;
 use crate::tools::retry;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, at};
 
 /// As Debian 12 has it, with all that it is made of.
 const VERSION: &str = "1.20.2";
@@ -269,10 +269,6 @@ fn run(what: &str, command: &mut Command) -> Result<Ended, String> {
 
 fn say(what: &str) {
     println!("the Kubernetes API server of the tests: {what}");
-}
-
-fn at(path: &Path, error: &std::io::Error) -> String {
-    format!("`{}`: {error}", path.display())
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use crate::children::{quiet, shown};
 use crate::kubernetes;
 use crate::pins::{DEBIAN, NODE, NPM, PEERS, PYTHON};
 use crate::tools::retry;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, at};
 
 /// What stands ready.
 pub(crate) struct Real {
@@ -235,8 +235,4 @@ fn environment(home: &Path, wanted: &[&str]) -> Result<(), String> {
         pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]);
         Ok(made.status.success() && shown(pip.args(wanted))?.status.success())
     })
-}
-
-fn at(path: &Path, error: &std::io::Error) -> String {
-    format!("`{}`: {error}", path.display())
 }

@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::children::{quiet, shown};
+use crate::children::{shown, told};
 use crate::workspace::{Workspace, cargo};
 
 /// Tells this program, as cargo's wrapper around rustc, what to add for crates of [`HOT`].
@@ -51,10 +51,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
     let merged = folder.join("merged.profdata");
     let mut merge = Command::new(profdata);
     merge.args(["merge", "--sparse", "-o"]).arg(&merged).arg(&folder);
-    let ended = quiet(&mut merge)?;
-    if !ended.status.success() {
-        return Err(format!("what was seen cannot be summed up: {}", ended.err));
-    }
+    told(&mut merge).map_err(|why| format!("what was seen cannot be summed up: {why}"))?;
     // Cargo does not know that a profile changed.
     drop(std::fs::remove_dir_all(workspace.target.join(SHIPPED)));
     let program = with_profile(workspace, &host, SHIPPED, &format!("use={}", merged.display()))?;
@@ -114,11 +111,6 @@ fn host() -> Result<String, String> {
     let said = told(Command::new("rustc").arg("-vV"))?;
     let host = said.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).ok_or_else(|| "rustc does not say for what it builds".to_owned())
-}
-
-fn told(command: &mut Command) -> Result<String, String> {
-    let ended = quiet(command)?;
-    if ended.status.success() { Ok(ended.out.trim().to_owned()) } else { Err(ended.err) }
 }
 
 /// Runs rustc, where cargo has this program do that; it does not come back then.

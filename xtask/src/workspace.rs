@@ -1,6 +1,6 @@
 //! Where the repository is and what cargo knows of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -63,4 +63,9 @@ impl Workspace {
 /// The cargo that runs this task.
 pub(crate) fn cargo() -> PathBuf {
     std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from)
+}
+
+/// What went wrong with a file.
+pub(crate) fn at(path: &Path, error: &std::io::Error) -> String {
+    format!("`{}`: {error}", path.display())
 }

@@ -21,7 +21,7 @@ const INIT: &str = "#!/bin/busybox sh
 /bin/busybox --install /bin
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp
 ip link set lo up
-export HOME=/tmp TOOLKEEP_BUILT_BY='BUILT'
+export HOME=/tmp TOOLKEEP_BUILT_BY='HOW'
 bench emulated --rounds 3 --seconds 0.5 --toolkeep /bin/toolkeep
 poweroff -f
 ";
@@ -52,7 +52,7 @@ pub(crate) fn run(
         }
     }
     let init = image.join("init");
-    fs::write(&init, INIT.replace("BUILT", built_by)).map_err(|error| at(&init, &error))?;
+    fs::write(&init, INIT.replace("HOW", built_by)).map_err(|error| at(&init, &error))?;
     let pack = "chmod 755 init && find . | bin/busybox cpio -o -H newc > ../image.cpio";
     done("packing its files", Command::new("sh").args(["-c", pack]).current_dir(&image))?;
     let ended = shown(&mut machine(&kernel, &folder.join("image.cpio")))?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::children::shown;
-use crate::workspace::{Workspace, cargo};
+use crate::workspace::Workspace;
 use crate::{emulated, provision, release};
 
 /// Where `--write` writes, where it does with `--peers`, and where for `bench policy` and
@@ -31,12 +31,6 @@ const OURS: [&str; 2] = ["--around", "--shipped"];
 /// # Errors
 /// Where something does not build, or the measurement fails.
 pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
-    let built = |package: &str| {
-        let mut build = Command::new(cargo());
-        build.args(["build", "--release", "--locked", "--package", package]);
-        let ended = shown(build.current_dir(&workspace.root))?;
-        if ended.status.success() { Ok(()) } else { Err(format!("{package} does not build")) }
-    };
     let binaries = workspace.target.join("release");
     let mut command = Command::new(binaries.join("bench"));
     let within = matches!(words.first(), Some(&"formats" | &"policy"));
@@ -60,7 +54,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
             command.arg(workspace.root.join(report));
         }
     }
-    built("bench")?;
+    release::plain(workspace, "bench")?;
     if words.first() == Some(&"math") {
         let real = provision::run(workspace)?;
         command.arg("--python").arg(real.folder.join("venv-math/bin/python"));
@@ -69,7 +63,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<(), String> {
         let (toolkeep, built_by) = if words.contains(&"--shipped") {
             (release::shipped(workspace)?, "cargo xtask release")
         } else {
-            built("toolkeep")?;
+            release::plain(workspace, "toolkeep")?;
             (binaries.join("toolkeep"), "cargo build --release")
         };
         if words.first() == Some(&"emulated") {

@@ -34,10 +34,11 @@ const WATCHED: [&[&str]; 3] =
 /// # Errors
 /// Where something does not build, or the tool that sums profiles up is not to be had.
 pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
-    let (profdata, host) = (profdata()?, host()?);
+    let host = host()?;
+    let profdata = profdata(&host)?;
     let folder = workspace.target.join("profile");
     drop(std::fs::remove_dir_all(&folder));
-    built(Command::new(cargo()).args(BUILD).args(["bench"]), workspace)?;
+    plain(workspace, "bench")?;
     let watched =
         with_profile(workspace, &host, "watched", &format!("generate={}", folder.display()))?;
     for words in WATCHED {
@@ -68,7 +69,13 @@ pub(crate) fn shipped(workspace: &Workspace) -> Result<PathBuf, String> {
     if program.is_file() { Ok(program) } else { Err("run `cargo xtask release` first".to_owned()) }
 }
 
-const BUILD: [&str; 4] = ["build", "--release", "--locked", "--package"];
+/// A package of ours as `cargo build --release` makes it.
+///
+/// # Errors
+/// Where it does not build.
+pub(crate) fn plain(workspace: &Workspace, package: &str) -> Result<(), String> {
+    built(workspace, package, |_| {})
+}
 
 /// Toolkeep with a flag more for hot crates, in a folder of its own; what runs while it is built is made
 /// without, which is why the host is named.
@@ -80,22 +87,29 @@ fn with_profile(
 ) -> Result<PathBuf, String> {
     let target = workspace.target.join(folder);
     let own = std::env::current_exe().map_err(|error| format!("who am I: {error}"))?;
-    let mut build = Command::new(cargo());
-    build.args(BUILD).args(["toolkeep", "--target", host, "--target-dir"]).arg(&target);
-    build.env("RUSTC_WRAPPER", own).env(ADDED, format!("-Cprofile-{flag}"));
-    built(&mut build, workspace)?;
+    built(workspace, "toolkeep", |build| {
+        build.args(["--target", host, "--target-dir"]).arg(&target);
+        build.env("RUSTC_WRAPPER", own).env(ADDED, format!("-Cprofile-{flag}"));
+    })?;
     Ok(target.join(host).join("release/toolkeep"))
 }
 
-fn built(build: &mut Command, workspace: &Workspace) -> Result<(), String> {
+fn built(
+    workspace: &Workspace,
+    package: &str,
+    more: impl FnOnce(&mut Command),
+) -> Result<(), String> {
+    let mut build = Command::new(cargo());
+    build.args(["build", "--release", "--locked", "--package", package]);
+    more(&mut build);
     let ended = shown(build.current_dir(&workspace.root))?;
-    if ended.status.success() { Ok(()) } else { Err("it does not build".to_owned()) }
+    if ended.status.success() { Ok(()) } else { Err(format!("{package} does not build")) }
 }
 
 /// The compiler's own `llvm-profdata`; installed where rustup can.
-fn profdata() -> Result<PathBuf, String> {
+fn profdata(host: &str) -> Result<PathBuf, String> {
     let root = told(Command::new("rustc").args(["--print", "sysroot"]))?;
-    let there = Path::new(&root).join("lib/rustlib").join(host()?).join("bin/llvm-profdata");
+    let there = Path::new(&root).join("lib/rustlib").join(host).join("bin/llvm-profdata");
     if !there.is_file() {
         println!("installing llvm-tools: what sums profiles up comes with it");
         shown(Command::new("rustup").args(["component", "add", "llvm-tools"]))?;

@@ -5,6 +5,7 @@
 //! [`DiskFile::sync`] came back, a name after [`Disk::sync_dir`] did.
 
 mod real;
+mod tail;
 
 use std::fmt;
 use std::io;
@@ -87,7 +88,8 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// The system's.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
 
-    /// Bytes in the file.
+    /// Bytes in the file. One that another handle writes, or that was left by a process that was killed,
+    /// may be longer than what was written to it: what is behind is zeros, room that was set aside.
     ///
     /// # Errors
     /// The system's.

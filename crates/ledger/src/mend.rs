@@ -20,8 +20,8 @@ pub(crate) struct Mend {
     cuts: Vec<(u32, u64)>,
     /// Segments that hold nothing of the record.
     dropped: Vec<u32>,
-    /// The segment that was written last.
-    last: Option<u32>,
+    /// The segment that was written last, and where its bytes end.
+    last: Option<(u32, u64)>,
 }
 
 impl Mend {
@@ -31,7 +31,7 @@ impl Mend {
         Self {
             cuts: cuts.collect(),
             dropped: survey.dropped.clone(),
-            last: survey.parts.last().map(|part| part.number),
+            last: survey.parts.last().map(|part| (part.number, part.size)),
         }
     }
 
@@ -43,10 +43,10 @@ impl Mend {
             file.truncate(*end)?;
             file.sync()?;
         }
-        if let Some(last) = self.last {
+        if let Some((last, size)) = self.last {
             // A process that was killed leaves behind the end what it had set aside.
             let file = site.open(last, Open::Append)?;
-            file.truncate(file.size()?)?;
+            file.truncate(file.size()?.min(size))?;
         }
         // The highest first: whatever stops this half-way, no number is missing in between.
         while let Some(number) = self.dropped.last() {

@@ -45,6 +45,8 @@ pub(crate) struct Part {
     pub(crate) name: String,
     /// Where the part ends.
     pub(crate) end: u64,
+    /// Where its file does, but for room that was set aside.
+    pub(crate) size: u64,
     pub(crate) first: Option<u64>,
     /// The first number of the process that made it.
     pub(crate) session: u64,
@@ -256,6 +258,7 @@ impl Judge<'_> {
             number: scan.number,
             name: scan.name.clone(),
             end,
+            size: scan.size,
             first: scan.first.filter(|_| end > HEADER as u64),
             session: scan.session,
             damaged,

@@ -1,14 +1,15 @@
 //! The disk of this machine, through the standard library.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
+use super::tail::Tail;
 use super::{Disk, DiskFile, Held, Open};
 
 const MAX_NAMES: usize = 100_000;
@@ -18,7 +19,17 @@ const MAX_NAMES: usize = 100_000;
 pub struct RealDisk;
 
 #[derive(Debug)]
-struct RealFile(File);
+struct RealFile {
+    file: Arc<File>,
+    /// Of a file that is written from nothing. Others are as long as the system says.
+    tail: Option<Mutex<Tail>>,
+}
+
+impl RealFile {
+    fn tail(&self) -> Option<MutexGuard<'_, Tail>> {
+        Some(self.tail.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 impl Disk for RealDisk {
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
@@ -55,15 +66,12 @@ impl Disk for RealDisk {
                 options.append(true);
             }
             Open::New => {
-                options.append(true).create(true);
+                options.write(true).create(true).truncate(true);
             }
         }
-        let file = options.open(path)?;
-        if how == Open::New {
-            // The standard library does not take `truncate` beside `append`.
-            file.set_len(0)?;
-        }
-        Ok(Arc::new(RealFile(file)))
+        let file = Arc::new(options.open(path)?);
+        let tail = (how == Open::New).then(|| Mutex::new(Tail::new(&file)));
+        Ok(Arc::new(RealFile { file, tail }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -91,37 +99,53 @@ impl Disk for RealDisk {
 
 impl DiskFile for RealFile {
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
-        (&self.0).write(bytes)
+        match self.tail() {
+            Some(mut tail) => tail.append(&self.file, bytes),
+            None => io::Write::write(&mut &*self.file, bytes),
+        }
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(into, offset)
+        let left = self.size()?.saturating_sub(offset);
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(into.len());
+        self.file.read_at(into.get_mut(..most).unwrap_or_default(), offset)
     }
 
     fn size(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        match self.tail() {
+            Some(tail) => Ok(tail.end()),
+            None => Ok(self.file.metadata()?.len()),
+        }
     }
 
     fn truncate(&self, size: u64) -> io::Result<()> {
-        self.0.set_len(size)
+        match self.tail() {
+            Some(mut tail) => tail.cut(&self.file, size),
+            None => self.file.set_len(size),
+        }
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn reserve(&self, from: u64, to: u64) -> io::Result<bool> {
         let Some(length) = to.checked_sub(from).filter(|length| *length > 0) else {
             return Ok(true);
         };
+        let before = self.tail().map(|tail| tail.cuts());
         loop {
-            return match fallocate(&self.0, FallocateFlags::KEEP_SIZE, from, length) {
-                Ok(()) => Ok(true),
-                Err(Errno::INTR) => continue,
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
-                Err(error) => Err(error.into()),
-            };
+            match fallocate(&self.file, FallocateFlags::KEEP_SIZE, from, length) {
+                Ok(()) => break,
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
         }
+        if let (Some(mut tail), Some(before)) = (self.tail(), before) {
+            tail.reserved((from, to), before);
+        }
+        Ok(true)
     }
 }
 

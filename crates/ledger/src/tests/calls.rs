@@ -214,3 +214,36 @@ async fn many_short_lives_leave_few_files() {
     let report = check(dir.path());
     assert_eq!((report.writers[0].segments, report.writers[0].intents), (1, 10));
 }
+
+/// A process that is killed leaves its last segment longer than the record: that is neither torn nor
+/// damaged, and the next start gives the room back.
+#[tokio::test]
+async fn room_that_a_killed_process_had_set_aside_is_no_part_of_the_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let left = tempfile::tempdir().unwrap();
+    let (ledger, _, _) = open(dir.path(), Options::default());
+    for number in 0..20 {
+        let ticket = ledger.begin(intent(number), Durability::Written).await.unwrap();
+        ledger.finish(ticket, end(number), Durability::Written).await.unwrap();
+    }
+    // What the next process finds, while this one has it open.
+    let name = "main-0000000001.seg";
+    std::fs::copy(dir.path().join(name), left.path().join(name)).unwrap();
+    let bytes = std::fs::read(left.path().join(name)).unwrap();
+    let zeros = bytes.iter().rev().take_while(|byte| **byte == 0).count();
+    assert!(zeros > 1_000, "the file has no room behind its end: {zeros} bytes of {}", bytes.len());
+    assert_eq!(check(left.path()).writers[0].cuts, []);
+    let (again, recovery, _) = open(left.path(), Options::default());
+    assert_eq!((recovery.cuts.len(), recovery.findings.len(), recovery.open_total), (0, 0, 0));
+    assert!(recovery.records >= 40, "{recovery:?}");
+    again.close();
+    let bytes = std::fs::read(left.path().join(name)).unwrap();
+    assert_eq!(bytes.last(), Some(&b'}'), "closed, it is as long as the record");
+    // With one byte of what was not used changed, it is an end that broke off.
+    ledger.close();
+    let path = dir.path().join(name);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(check(dir.path()).writers[0].cuts.len(), 1);
+}

@@ -153,7 +153,9 @@ impl SimDisk {
         let world = &mut *guard;
         world.life += 1;
         (world.locked, world.fuse) = (false, None);
-        world.files.iter_mut().for_each(|file| file.reserved_to = 0);
+        for file in &mut world.files {
+            file.show_room(&mut world.random);
+        }
         if how == Crash::Kill {
             return;
         }
@@ -210,6 +212,19 @@ impl File {
         let to = self.now.len().max(new.len());
         self.now.clone_from(&new);
         self.changes.push((new, from / SECTOR..to.div_ceil(SECTOR)));
+    }
+
+    /// A file that shares memory with who writes it is longer than what was written, by some of the room
+    /// that is set aside.
+    fn show_room(&mut self, random: &mut Random) {
+        let room = self.reserved_to.saturating_sub(self.now.len() as u64);
+        self.reserved_to = 0;
+        if room > 0 && random.percent(50) {
+            let shown = random.index(usize::try_from(room).unwrap().min(1 << 16) + 1);
+            let mut new = self.now.clone();
+            new.resize(new.len() + shown, 0);
+            self.change(new);
+        }
     }
 
     /// What a loss of power leaves: of every sector and of the length, any state since the sync.
@@ -339,8 +354,10 @@ impl DiskFile for Handle {
         if many == 0 {
             return Err(if last { off() } else { io::ErrorKind::StorageFull.into() });
         }
+        // Where memory is shared, the first bytes come last.
+        let late = if last && world.random.percent(50) { many.min(8) } else { 0 };
         let file = &mut world.files[self.file];
-        let new = [&file.now, &bytes[..many]].concat();
+        let new = [&file.now, &[0; 8][..late], &bytes[late..many]].concat();
         file.change(new);
         if last { Err(off()) } else { Ok(many) }
     }

@@ -40,3 +40,65 @@ fn what_is_made_is_for_its_owner_only() {
     assert_eq!(mode(&inner) & 0o077, 0);
     assert_eq!(mode(&inner.join("c")) & 0o077, 0);
 }
+
+/// A file with room for `room` bytes, and its path.
+fn roomy(dir: &std::path::Path, room: u64) -> (std::sync::Arc<dyn super::DiskFile>, std::path::PathBuf) {
+    let path = dir.join("a");
+    let file = RealDisk.open(&path, Open::New).unwrap();
+    assert!(file.reserve(0, room).unwrap(), "these tests need a file system with `fallocate`");
+    (file, path)
+}
+
+/// What stands in a file, without the zeros behind it.
+fn written(path: &std::path::Path) -> Vec<u8> {
+    let mut all = std::fs::read(path).unwrap();
+    while all.last() == Some(&0) {
+        all.pop();
+    }
+    all
+}
+
+#[test]
+fn what_is_appended_is_seen_at_once_with_and_without_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, path) = roomy(dir.path(), 700 << 10);
+    let mut all = Vec::new();
+    // Past the first window, past the room, and into room that is set aside later.
+    for round in 0_u32..3_000 {
+        let bytes = vec![b'a' + u8::try_from(round % 26).unwrap(); 1 + round as usize % 977];
+        assert_eq!(file.append(&bytes).unwrap(), bytes.len());
+        all.extend_from_slice(&bytes);
+        assert_eq!(file.size().unwrap(), all.len() as u64);
+        if round % 250 == 0 {
+            assert_eq!(written(&path), all, "round {round}");
+        }
+        if round == 2_000 {
+            assert!(file.reserve(all.len() as u64, 2 << 20).unwrap());
+        }
+    }
+    file.sync().unwrap();
+    assert_eq!(written(&path), all);
+    let (mut read, end) = (vec![0; 10], all.len() as u64);
+    assert_eq!(file.read_at(end - 4, &mut read).unwrap(), 4, "behind the end is nothing");
+    file.truncate(end - 1).unwrap();
+    all.pop();
+    assert_eq!(std::fs::read(&path).unwrap(), all, "cut to the byte");
+    file.append(b"again").unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), [all.as_slice(), b"again"].concat());
+}
+
+#[test]
+fn memory_is_shared_where_there_is_room_and_only_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, path) = roomy(dir.path(), 1 << 20);
+    let maps = || std::fs::read_to_string("/proc/self/maps").unwrap();
+    let name = path.to_str().unwrap().to_owned();
+    file.append(b"one").unwrap();
+    let kinds = "ext4 xfs tmpfs";
+    assert!(maps().contains(&name), "the directory for temporary files is on none of {kinds}");
+    file.truncate(3).unwrap();
+    assert!(!maps().contains(&name));
+    file.append(b"two").unwrap();
+    assert!(!maps().contains(&name), "what was set aside was given back");
+    assert_eq!(written(&path), b"onetwo");
+}

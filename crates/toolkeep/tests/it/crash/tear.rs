@@ -1,8 +1,9 @@
 //! What a crash or a hand does to the end of a segment. The format is that of `ledger`'s own pages: a
-//! header of 128 bytes, then frames that begin with their length and carry their number at byte 12.
+//! header of 128 bytes, then frames that begin with their length and carry their number at byte 12; behind
+//! them zeros, where a process was killed that had set room aside.
 
 use std::fs;
-use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::support::random::Random;
@@ -25,16 +26,17 @@ fn last_segment(records: &Path) -> PathBuf {
 
 /// Cuts so many bytes off.
 pub(crate) fn cut_off(records: &Path, bytes: u64) {
-    let file = fs::File::options().write(true).open(last_segment(records)).unwrap();
-    file.set_len(file.metadata().unwrap().len() - bytes).unwrap();
+    let path = last_segment(records);
+    let end = end(&fs::read(&path).unwrap());
+    fs::File::options().write(true).open(path).unwrap().set_len(end - bytes).unwrap();
 }
 
 /// Changes one bit in the middle.
 pub(crate) fn change(records: &Path) {
     let path = last_segment(records);
     let mut bytes = fs::read(&path).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
+    let middle = end(&bytes) / 2;
+    bytes[usize::try_from(middle).unwrap()] ^= 1;
     fs::write(&path, bytes).unwrap();
 }
 
@@ -46,16 +48,23 @@ pub(crate) fn torn_write(records: &Path, random: &mut Random) -> bool {
     let seq = u64::from_le_bytes(next[SEQ].try_into().unwrap());
     next[SEQ].copy_from_slice(&(seq + 1).to_le_bytes());
     next.truncate(1 + random.index(next.len() - 1));
-    let mut file = fs::File::options().append(true).open(last_segment(records)).unwrap();
-    file.write_all(&next).unwrap();
+    let path = last_segment(records);
+    let end = end(&fs::read(&path).unwrap());
+    fs::File::options().write(true).open(path).unwrap().write_all_at(&next, end).unwrap();
     true
+}
+
+/// Where the frames end.
+fn end(bytes: &[u8]) -> u64 {
+    (HEADER + frames(bytes).map(<[u8]>::len).sum::<usize>()) as u64
 }
 
 fn frames(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = &bytes[HEADER..];
     std::iter::from_fn(move || {
         let length = u32::from_le_bytes(rest.get(..4)?.try_into().unwrap());
-        let (frame, behind) = rest.split_at_checked(usize::try_from(length).unwrap())?;
+        let length = usize::try_from(length).ok().filter(|length| *length > 0)?;
+        let (frame, behind) = rest.split_at_checked(length)?;
         rest = behind;
         Some(frame)
     })

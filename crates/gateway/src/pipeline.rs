@@ -61,10 +61,17 @@ impl Gateway {
     /// Runs one call. Every call leaves its record, however it ends: `refused`, or an intent and an
     /// outcome. Where the caller goes away, a call with effects runs on, is told to stop, and is
     /// recorded as cancelled; one without is dropped and recorded as abandoned.
-    pub async fn call(self: &Arc<Self>, principal: &Principal, request: Request) -> Answer {
-        let started = self.parts.clock.mono();
+    pub fn call<'a>(
+        self: &'a Arc<Self>,
+        principal: &'a Principal,
+        request: impl Into<Box<Request>>,
+    ) -> impl Future<Output = Answer> + Send + 'a {
         // Boxed, as what is ready is: futures carry what they hold through every layer above them.
-        let request = Box::new(request);
+        self.called(principal, request.into())
+    }
+
+    async fn called(self: &Arc<Self>, principal: &Principal, request: Box<Request>) -> Answer {
+        let started = self.parts.clock.mono();
         let id = request.id.unwrap_or_else(|| self.new_call());
         let prepared = aside(request.args.bytes().len(), || self.prepare(id, principal, &request));
         let result = match prepared {
@@ -153,12 +160,12 @@ impl Gateway {
     }
 
     /// No intent on record, no execution.
-    pub(crate) async fn intent(
+    pub(crate) fn intent(
         &self,
         principal: &Principal,
         request: &Request,
         ready: &Ready,
-    ) -> Result<Ticket, Failure> {
+    ) -> impl Future<Output = Result<Ticket, Failure>> + Send {
         let Ready { call, entry, view, reason, .. } = ready;
         let effects = call.tool.traits.effects.any();
         let args = call.args.raw().bytes();
@@ -182,13 +189,14 @@ impl Gateway {
         if *reason == Reason::Caution.as_str() {
             tracing::warn!(tool = %call.key.name, call = %call.id, "caution");
         }
-        self.parts.ledger.begin(intent, entry.need()).await.map_err(|error| {
-            tracing::error!(%error, call = %call.id, "no intent, no execution");
-            Failure::new(
-                Code::RecordUnavailable,
-                format!("the call did not run, because it cannot be recorded: {error}"),
-            )
-        })
+        let (begun, id) = (self.parts.ledger.begin(intent, entry.need()), call.id);
+        async move {
+            begun.await.map_err(|error| {
+                tracing::error!(%error, call = %id, "no intent, no execution");
+                let told = format!("the call did not run, because it cannot be recorded: {error}");
+                Failure::new(Code::RecordUnavailable, told)
+            })
+        }
     }
 
     /// Executes, shapes, and writes the outcome. A call with effects does so in a task of its own, so

@@ -261,14 +261,18 @@ impl Egress {
         wire: Wire,
         limits: HttpLimits,
     ) -> Result<Response<Body>, EgressError> {
-        let place = self.place(url, limits.connect).await?;
+        // What few requests need is boxed, here and below, so that the others do not carry it.
+        let place = match Arc::clone(&self.0.places).try_acquire_owned() {
+            Ok(place) => place,
+            Err(_) => Box::pin(self.place(url, limits.connect)).await?,
+        };
         let key = Key::of(class, origin);
         loop {
             let kept = self.0.pool.take(&key);
             let reused = kept.is_some();
             let mut conn = match kept {
                 Some(conn) => conn,
-                None => self.connect(class, origin, limits.connect).await?,
+                None => Box::pin(self.connect(class, origin, limits.connect)).await?,
             };
             let late = || EgressError::TimedOut {
                 url: url.clone(),
@@ -291,16 +295,13 @@ impl Egress {
         }
     }
 
+    /// Waits for one that is free.
     async fn place(
         &self,
         url: &Shown,
         limit: Duration,
     ) -> Result<OwnedSemaphorePermit, EgressError> {
-        let places = Arc::clone(&self.0.places);
-        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-            return Ok(place);
-        }
-        match timeout(limit, places.acquire_owned()).await {
+        match timeout(limit, Arc::clone(&self.0.places).acquire_owned()).await {
             Ok(Ok(place)) => Ok(place),
             _ => Err(EgressError::TimedOut {
                 url: url.clone(),
@@ -350,7 +351,5 @@ fn bounded(
     if usize::try_from(announced).is_ok_and(|length| length > limits.body) {
         return Err(EgressError::TooLarge { url, limit: limits.body });
     }
-    let mut body = Body::new(framing, open, url, limits.idle, limits.body);
-    body.settle();
-    Ok(response.map(|()| body))
+    Ok(response.map(|()| Body::new(framing, open, url, limits.idle, limits.body)))
 }

@@ -16,7 +16,7 @@ use crate::context;
 use crate::error::ApiError;
 use crate::listen::Head;
 use crate::mcp;
-use crate::state::Doors;
+use crate::state::{Doors, Parts};
 use crate::{auth, router};
 
 /// All doors, as a server serves them.
@@ -93,10 +93,10 @@ pub(crate) enum Said {
 
 /// Answers one message whose head and body were read.
 pub(crate) async fn told(doors: &Doors, head: &Head, body: Bytes) -> Said {
-    let Head { uri, source, scope, headers, found } = head;
+    let Head { scope, headers, found, .. } = head;
     let hosts = &doors.parts.hosts;
     let entered = match found.host.or(|| hosts.check(headers)) {
-        Ok(()) => known(doors, (headers, uri), source.as_deref()).await,
+        Ok(()) => known_again(doors, head).await,
         Err(error) => Err(error),
     };
     let principal = match entered {
@@ -130,6 +130,25 @@ async fn known(
     source: Option<&str>,
 ) -> Result<Principal, ApiError> {
     context::narrowed(doors, auth::principal(doors, asked.0, source).await?, asked)
+}
+
+/// The same of a head that may have come before: a key that was verified with the ring of now is not
+/// verified again.
+async fn known_again(doors: &Doors, head: &Head) -> Result<Principal, ApiError> {
+    let Parts { keys, clock, .. } = &doors.parts;
+    let (Head { uri, source, headers, found, .. }, ring) = (head, keys.ring());
+    let principal = match found.caller.of(&ring, clock.wall()) {
+        Some(principal) => {
+            keys.fresh(clock.as_ref())?;
+            principal
+        }
+        None => {
+            let principal = auth::principal(doors, headers, source.as_deref()).await?;
+            found.caller.keep(&ring, &principal);
+            principal
+        }
+    };
+    context::narrowed(doors, principal, (headers, uri))
 }
 
 #[cfg(test)]

@@ -20,7 +20,10 @@ use super::pool::{Key, Pool};
 
 /// The body of a response. Read to its end, its connection is used again; dropped before, the
 /// connection is closed, which the other side sees at once.
-pub struct Body {
+pub struct Body(Box<Reading>);
+
+/// Boxed: a body is handed on many times until it is read.
+struct Reading {
     framing: Framing,
     open: Option<Open>,
     url: Shown,
@@ -49,16 +52,11 @@ impl Body {
         idle: Duration,
         limit: usize,
     ) -> Self {
-        Self {
-            framing,
-            open: Some(open),
-            url,
-            idle,
-            limit,
-            left: limit,
-            timer: None,
-            waiting: false,
-        }
+        let (open, timer, left) = (Some(open), None, limit);
+        let mut reading = Reading { framing, open, url, idle, limit, left, timer, waiting: false };
+        // Where nothing is to come, the connection is free at once.
+        reading.settle();
+        Self(Box::new(reading))
     }
 
     /// The next part; `None` at the end.
@@ -67,12 +65,12 @@ impl Body {
     /// [`EgressError::TooLarge`], [`EgressError::TimedOut`] where nothing came for the idle time, and
     /// [`EgressError::Protocol`] where the other side broke off.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, EgressError> {
-        poll_fn(|cx| self.poll_chunk(cx)).await.transpose()
+        poll_fn(|cx| self.0.poll_chunk(cx)).await.transpose()
     }
 
     /// Whether it is known that nothing more comes.
     pub fn is_over(&self) -> bool {
-        self.framing.is_over()
+        self.0.framing.is_over()
     }
 
     /// All of it.
@@ -89,9 +87,10 @@ impl Body {
         }
         Ok(all.freeze())
     }
+}
 
-    /// Where nothing is to come, the connection is free at once.
-    pub(super) fn settle(&mut self) {
+impl Reading {
+    fn settle(&mut self) {
         if self.framing.is_over() {
             self.give_back();
         }
@@ -179,23 +178,23 @@ impl http_body::Body for Body {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, EgressError>>> {
-        self.get_mut().poll_chunk(cx).map_ok(Frame::data)
+        self.get_mut().0.poll_chunk(cx).map_ok(Frame::data)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.framing.is_over()
+        self.is_over()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.framing.length().map_or_else(SizeHint::default, SizeHint::with_exact)
+        self.0.framing.length().map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Body")
-            .field("url", &self.url)
-            .field("left", &self.left)
+            .field("url", &self.0.url)
+            .field("left", &self.0.left)
             .finish_non_exhaustive()
     }
 }

@@ -30,10 +30,10 @@ pub(super) async fn tool(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let continues = finish.continues(asked)?;
     // What the message was held against; how much it may hold depends on its size.
     let by = Limits { bytes: usize::MAX, nodes: usize::MAX, ..Limits::DOCUMENT };
-    let mut request = Request::new(native, Given::Checked(args, by), "mcp");
+    let mut request = Box::new(Request::new(native, Given::Checked(args, by), "mcp"));
     request.unasked = continues.is_none().then(|| asked.unasked()).flatten();
     request.continues = continues;
-    run(asked, finish, request).await
+    Ok(run(asked, finish, request).await)
 }
 
 /// The tool's own name for the name a client used. A name that is none of the endpoint becomes one that

@@ -21,10 +21,10 @@ async fn with(asked: &Asked<'_>, name: &'static str, args: Json) -> Result<Reply
     let target = of_source(asked, name)?;
     let mut finish = Finish::method(asked, &args);
     let continues = finish.continues(asked)?;
-    let mut request = Request::to(target, args.bytes().clone(), "mcp");
+    let mut request = Box::new(Request::to(target, args.bytes().clone(), "mcp"));
     request.unasked = continues.is_none().then(|| asked.unasked()).flatten();
     request.continues = continues;
-    run(asked, finish, request).await
+    Ok(run(asked, finish, request).await)
 }
 
 /// `prompts/get`: not of a prompt whose definition nobody has agreed to.

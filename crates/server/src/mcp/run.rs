@@ -1,6 +1,7 @@
 //! One call through the gateway: alone, or with a stream from the moment something besides its answer is
 //! to be said.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use gateway::{Request, Target};
@@ -100,7 +101,7 @@ impl Finish {
         asked.who.doors.mcp.waits.resume(asked.who, bound, (state, answers))
     }
 
-    async fn run(mut self, request: Request) -> Written {
+    async fn run(mut self, request: Box<Request>) -> Written {
         if let Some(task) = self.task.take() {
             return Box::pin(super::task::run(self, task, request)).await;
         }
@@ -109,7 +110,7 @@ impl Finish {
     }
 
     /// Most calls are not held: what is for those that are is boxed, so that no other call carries it.
-    async fn call(&self, request: Request) -> Answer {
+    async fn call(&self, request: Box<Request>) -> Answer {
         let (doors, principal) = (&self.doors, &self.principal);
         if let Some(Held { again: Some(again), .. }) = &self.held {
             return Box::pin(approval::again(doors, principal, again.clone())).await;
@@ -138,7 +139,7 @@ impl Finish {
     }
 
     /// The same, with how it was recorded. Apart from it, because what waits for a call is to be small.
-    pub(super) async fn answered(self, request: Request) -> (Written, Status) {
+    pub(super) async fn answered(self, request: Box<Request>) -> (Written, Status) {
         let answer = self.call(request).await;
         let status = answer.status;
         (self.written(answer), status)
@@ -238,45 +239,53 @@ fn undeclared(can: &ClientCan, requests: &Json) -> Option<(StatusCode, RpcError)
 }
 
 /// Runs a request. A client that can hear more than its answer gets a stream as soon as there is more.
-pub(super) async fn run(
-    asked: &Asked<'_>,
+pub(super) fn run<'a>(
+    asked: &'a Asked<'_>,
     finish: Finish,
-    mut request: Request,
-) -> Result<Reply, Refused> {
+    mut request: Box<Request>,
+) -> impl Future<Output = Reply> + Send + 'a {
     request.meta = beside(asked);
     request.client = finish.client.clone();
     let entered = asked.session.as_ref().map(|session| session.live.running.enter(asked.id));
     let outlet = outlet(asked, &mut request);
+    // Boxed, and begun here: futures carry what they hold through every layer above them, and this is
+    // most of a call.
+    answered(asked, (outlet, entered), Box::pin(finish.run(request)))
+}
+
+async fn answered(
+    asked: &Asked<'_>,
+    (outlet, entered): (Option<Arc<Outlet>>, Option<Entered>),
+    mut work: Pin<Box<impl Future<Output = Written> + Send + 'static>>,
+) -> Reply {
     let given_up = entered.as_ref().map(|entered| entered.token.clone());
-    // Boxed: futures carry what they hold through every layer above them, and this is most of a call.
-    let mut work = Box::pin(finish.run(request));
     let Some(outlet) = outlet else {
-        return Ok(tokio::select! {
+        return tokio::select! {
             biased;
             written = work => written.reply(),
             () = cancelled(given_up) => silence(),
-        });
+        };
     };
     let written = tokio::select! {
         biased;
         written = &mut work => written,
         () = outlet.waiting() => {
-            return Ok(streamed(asked, (outlet, entered), async move {
+            return streamed(asked, (outlet, entered), async move {
                 tokio::select! {
                     biased;
                     written = work => Some(written.event()),
                     () = cancelled(given_up) => None,
                 }
-            }));
+            });
         }
-        () = cancelled(given_up.clone()) => return Ok(silence()),
+        () = cancelled(given_up.clone()) => return silence(),
     };
     let mut events: Vec<_> = std::iter::from_fn(|| outlet.take()).collect();
     if events.is_empty() {
-        return Ok(written.reply());
+        return written.reply();
     }
     events.push(written.event());
-    Ok(body::told(events.concat().into()))
+    body::told(events.concat().into())
 }
 
 /// The request's `_meta`. Sources of 2026-07-28 are told with each request from which level on log lines

@@ -39,7 +39,7 @@ impl Drop for Offered {
 
 /// Runs a call to its answer, or to the point where it becomes a task: then the answer is the task, and
 /// the call goes on.
-pub(super) async fn run(finish: Finish, task: Arc<Task>, mut request: Request) -> Written {
+pub(super) async fn run(finish: Finish, task: Arc<Task>, mut request: Box<Request>) -> Written {
     let cancel = task.cancel.clone();
     request.task = Some(Box::new(Detached { task: Arc::clone(&task) as _, cancel }));
     let (doors, id) = (finish.doors.clone(), finish.id.clone());

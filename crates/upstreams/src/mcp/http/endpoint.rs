@@ -112,8 +112,8 @@ impl Endpoint {
             let response = sent.map_err(Unanswered::Undelivered)?;
             if response.status() == StatusCode::NOT_FOUND && seat.session && !again {
                 // The server knows nothing of the session, so it did nothing in it.
-                reply::rest(response.into_body()).await;
-                link.renew(seat.number).await?;
+                Box::pin(reply::rest(response.into_body())).await;
+                Box::pin(link.renew(seat.number)).await?;
                 again = true;
                 continue;
             }
@@ -123,7 +123,7 @@ impl Endpoint {
             if refused && seat.session && answer.forgot_session() {
                 // Said in words only, so nobody knows that nothing was done: this call fails, and the
                 // next one has a session again.
-                drop(link.renew(seat.number).await);
+                drop(Box::pin(link.renew(seat.number)).await);
             }
             return Ok(answer);
         }

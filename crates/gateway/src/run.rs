@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tool::executor::Wait;
 use tool::executor::{Ask, Sent, Task};
 use tool::outcome::{Body, Failure, Status};
-use tool::{Caged, Code, Context, End, ExecuteError, Executor, Granted, Step, Ticket};
+use tool::{Caged, Code, Context, End, ExecuteError, Executor, Granted, Mono, Step, Ticket};
 
 use crate::aside::aside;
 use crate::asker::asked_by;
@@ -54,7 +54,7 @@ impl Run {
         let clock = &self.gateway.parts.clock;
         let started = clock.mono();
         let caged = OnceLock::new();
-        let stepped = self.execute(&ticket, &caged).await;
+        let stepped = self.execute(&ticket, &caged, started).await;
         let ended = self.shape(stepped).await;
         let elapsed = clock.mono().since(started);
         let body = ended.1.as_ref().ok().and_then(answered);
@@ -81,6 +81,7 @@ impl Run {
         &self,
         ticket: &Ticket,
         caged: &OnceLock<Caged>,
+        started: Mono,
     ) -> Result<Step, ExecuteError> {
         let Some(granted) = Granted::of(&self.ready.call, ticket) else {
             return Err(ExecuteError::before(
@@ -97,7 +98,7 @@ impl Run {
         };
         let ctx = Context {
             caller: self.principal.caller(),
-            deadline: self.gateway.parts.clock.mono().after(limit),
+            deadline: started.after(limit),
             cancel: &signal,
             progress: &words,
             client: &self.request.client,

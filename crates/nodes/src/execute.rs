@@ -33,9 +33,8 @@ impl Execute {
         }
         let line = self.shared.lines.to(&self.node).map_err(|error| before(error.to_string()))?;
         let left = ctx.deadline.since(self.shared.clock.mono());
-        let asked = self.ask(&line, call, ctx, left);
         tokio::select! {
-            answer = asked => match answer {
+            answer = self.ask(&line, call, ctx, left) => match answer {
                 Ok(outcome) => Ok(Step::Done(outcome)),
                 Err(status) => Err(lost(&self.node, &status)),
             },
@@ -57,24 +56,38 @@ impl Execute {
         let call = call.call();
         let (tool_name, input) = (call.tool.name.to_string(), call.args.raw().bytes().clone());
         if ctx.progress.wanted() && self.shared.may_tell(&self.node) {
-            let message = CallRequest {
-                call_id: call.id.to_string(),
-                tool_name: tool_name.clone(),
-                input: input.clone(),
-            };
-            let mut request = Request::new(message);
-            request.set_timeout(left);
-            match line.node().call(request).await {
-                Ok(events) => return followed(events.into_inner(), ctx).await,
-                // An older node: nothing has run.
-                Err(status) if status.code() == tonic::Code::Unimplemented => {
-                    self.shared.tells_nothing(&self.node);
-                }
-                Err(status) => return Err(status),
+            let call_id = call.id.to_string();
+            let (tool_name, input) = (tool_name.clone(), input.clone());
+            // Apart, for it is rare and large: no other call carries its room about.
+            let told =
+                Box::pin(self.told(line, CallRequest { call_id, tool_name, input }, ctx, left));
+            if let Some(outcome) = told.await? {
+                return Ok(outcome);
             }
         }
         let said = line.call(CallFunctionRequest { tool_name, input }, left).await?;
         Ok(outcome(said.success, &said.output, &said.error))
+    }
+
+    /// With its progress; nothing where the node cannot tell it, and then nothing has run.
+    async fn told(
+        &self,
+        line: &proto::connect::Line,
+        message: CallRequest,
+        ctx: &Context<'_>,
+        left: Duration,
+    ) -> Result<Option<Outcome>, Status> {
+        let mut request = Request::new(message);
+        request.set_timeout(left);
+        match line.node().call(request).await {
+            Ok(events) => followed(events.into_inner(), ctx).await.map(Some),
+            // An older node.
+            Err(status) if status.code() == tonic::Code::Unimplemented => {
+                self.shared.tells_nothing(&self.node);
+                Ok(None)
+            }
+            Err(status) => Err(status),
+        }
     }
 }
 

@@ -8,16 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
-use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
+use crate::MAX_MESSAGE;
 use crate::node::node_client::NodeClient;
 use crate::toolrpc::tool_executor_client::ToolExecutorClient;
 use crate::toolrpc::{CallFunctionRequest, CallFunctionResponse};
-use crate::{CALL, MAX_MESSAGE};
 use short::{Dial, Short};
 
 /// Between two questions whether the other side is still there, and how long it may take to answer one:
@@ -79,11 +78,13 @@ impl Line {
         within: Duration,
     ) -> Result<CallFunctionResponse, Status> {
         if let Some(short) = &self.short {
-            return short.call(PathAndQuery::from_static(CALL), &call, within).await;
+            return short.call(&call, within).await;
         }
         let mut request = Request::new(call);
         request.set_timeout(within);
-        Ok(self.executor().call_function(request).await?.into_inner())
+        // Apart, for it is large: those that go the short way do not carry its room about.
+        let mut executor = self.executor();
+        Ok(Box::pin(executor.call_function(request)).await?.into_inner())
     }
 
     /// For other clients, such as health's.

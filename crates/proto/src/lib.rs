@@ -25,6 +25,9 @@ pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descrip
 /// The path of spec 4's call.
 const CALL: &str = "/toolrpc.ToolExecutor/CallFunction";
 
+/// How long a caller waits.
+const TIMEOUT: http::HeaderName = http::HeaderName::from_static("grpc-timeout");
+
 /// The largest message either way: 10 MiB.
 pub const MAX_MESSAGE: usize = 10 << 20;
 

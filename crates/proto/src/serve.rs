@@ -3,7 +3,6 @@
 mod running;
 mod seated;
 mod shaken;
-mod short;
 mod stream;
 
 use std::collections::HashMap;
@@ -28,7 +27,7 @@ use crate::node::node_server::{Node, NodeServer};
 use crate::node::{CancelRequest, CancelResponse, ListRequest, ListResponse, Progress, Tool};
 use crate::toolrpc::tool_executor_server::{ToolExecutor, ToolExecutorServer};
 use crate::toolrpc::{CallFunctionRequest, CallFunctionResponse};
-use crate::{DESCRIPTORS, MAX_MESSAGE, node};
+use crate::{DESCRIPTORS, MAX_MESSAGE, TIMEOUT, node};
 use running::{Entered, Running};
 pub use seated::Seat;
 use stream::Events;
@@ -167,7 +166,8 @@ pub async fn serve_seated(
     stop: CancellationToken,
 ) -> io::Result<()> {
     let (door, routes, health) = services(tools).await?;
-    let served = seated::serve((door, routes.prepare()), listener, seat, stop.clone());
+    let ways = Arc::new(seated::Ways { door, routes: routes.prepare() });
+    let served = seated::serve(ways, listener, seat, stop.clone());
     tokio::join!(served, ended(health, stop));
     Ok(())
 }
@@ -317,7 +317,7 @@ impl Node for Door {
 
 /// gRPC's `grpc-timeout`: up to eight digits and a unit.
 fn within(headers: &MetadataMap) -> Option<Duration> {
-    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let text = headers.as_ref().get(TIMEOUT)?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let count: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
     Some(match unit {

@@ -3,7 +3,6 @@
 //! Each runtime has a connection of its own: nothing of a call is woken from another thread. A connection
 //! is asked whether it is still there, and dropped where it is not; its calls end with it.
 
-use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,7 +11,6 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use h2::client::SendRequest;
 use h2::{Ping, PingPong, RecvStream};
 use http::header::{CONTENT_TYPE, TE};
-use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri, Version};
 use prost::Message;
 use tokio::runtime::{Handle, Id};
@@ -21,9 +19,9 @@ use tokio_util::task::TaskTracker;
 use tonic::{Code, ConnectError, Status, TimeoutExpired};
 
 use super::{ALIVE, Dialled, Duplex};
+use crate::TIMEOUT;
 use crate::message::{HEAD, Pieces, length};
 
-const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
@@ -32,13 +30,19 @@ const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 /// Bytes of the headers of an answer, and of its trailers.
 const HEADERS: u32 = 16 << 10;
 
+/// The path of spec 4's call. The address is the dialler's to know; this one only stands in `:authority`.
+const CALLED: &str = "http://node/toolrpc.ToolExecutor/CallFunction";
+
 /// Makes connections.
 pub(super) type Dial = Arc<dyn Fn() -> Dialled + Send + Sync>;
 
 /// The connections to one server.
 pub(super) struct Short {
+    /// What is asked for, read once.
+    call: Uri,
     dial: Dial,
-    open: Mutex<HashMap<Id, Arc<Open>>>,
+    /// As many as there are runtimes that call, which are few: looked through, not hashed.
+    open: Mutex<Vec<(Id, Arc<Open>)>>,
     tasks: TaskTracker,
 }
 
@@ -63,7 +67,8 @@ impl Default for Open {
 
 impl Short {
     pub(super) fn new(dial: Dial) -> Self {
-        Self { dial, open: Mutex::default(), tasks: TaskTracker::new() }
+        let (call, open) = (Uri::from_static(CALLED), Mutex::default());
+        Self { call, dial, open, tasks: TaskTracker::new() }
     }
 
     /// Calls. What fails before anything was sent has a [`ConnectError`] beneath it.
@@ -72,11 +77,10 @@ impl Short {
     /// The server's status, or what went wrong on the way.
     pub(super) async fn call<A: Message, B: Message + Default>(
         &self,
-        path: PathAndQuery,
         asked: &A,
         within: Duration,
     ) -> Result<B, Status> {
-        match tokio::time::timeout(within, self.called(path, asked, within)).await {
+        match tokio::time::timeout(within, self.called(asked, within)).await {
             Ok(ended) => ended,
             Err(_) => Err(Status::from_error(Box::new(TimeoutExpired(())))),
         }
@@ -84,12 +88,11 @@ impl Short {
 
     async fn called<A: Message, B: Message + Default>(
         &self,
-        path: PathAndQuery,
         asked: &A,
         within: Duration,
     ) -> Result<B, Status> {
         let bytes = written(asked)?;
-        let request = request(path, within)?;
+        let request = request(self.call.clone(), within)?;
         let mut connection = self.connection().await?;
         let (answer, mut body) = connection.send_request(request, false).map_err(unsent)?;
         body.send_data(bytes, true).map_err(broken)?;
@@ -106,8 +109,15 @@ impl Short {
     /// The connection of this runtime, made anew where it broke.
     async fn connection(&self) -> Result<SendRequest<Bytes>, Status> {
         let open = {
+            let here = Handle::current().id();
             let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(all.entry(Handle::current().id()).or_default())
+            if let Some((_, open)) = all.iter().find(|(id, _)| *id == here) {
+                Arc::clone(open)
+            } else {
+                let open = Arc::default();
+                all.push((here, Arc::clone(&open)));
+                open
+            }
         };
         if let Some(ready) = open.ready().await {
             return Ok(ready);
@@ -180,30 +190,30 @@ fn written<A: Message>(asked: &A) -> Result<Bytes, Status> {
     Ok(bytes.freeze())
 }
 
-fn request(path: PathAndQuery, within: Duration) -> Result<Request<()>, Status> {
-    let mut parts = http::uri::Parts::default();
-    parts.scheme = Some(http::uri::Scheme::HTTP);
-    // The address is the dialler's to know; this one only stands in `:authority`.
-    parts.authority = Some(http::uri::Authority::from_static("node"));
-    parts.path_and_query = Some(path);
-    let odd = |error: http::Error| Status::internal(error.to_string());
+fn request(uri: Uri, within: Duration) -> Result<Request<()>, Status> {
+    let timeout = HeaderValue::from_maybe_shared(Bytes::from(timeout(within)));
+    let timeout = timeout.map_err(|error| Status::internal(error.to_string()))?;
     let mut request = Request::new(());
     *request.version_mut() = Version::HTTP_2;
     *request.method_mut() = http::Method::POST;
-    *request.uri_mut() = Uri::from_parts(parts).map_err(|error| odd(error.into()))?;
-    let timeout = HeaderValue::from_maybe_shared(Bytes::from(timeout(within)));
-    let timeout = timeout.map_err(|error| odd(error.into()))?;
-    let headers = [(CONTENT_TYPE, GRPC), (TE, TRAILERS), (TIMEOUT, timeout)];
-    request.headers_mut().extend(headers);
+    *request.uri_mut() = uri;
+    let headers = request.headers_mut();
+    headers.reserve(3);
+    headers.extend([(CONTENT_TYPE, GRPC), (TE, TRAILERS), (TIMEOUT, timeout)]);
     Ok(request)
 }
 
-/// Up to eight digits and a unit.
+/// Up to eight digits and a unit. What is a second or more is told in whole milliseconds, not less than
+/// it is: calls that may take as long then say the same, which HTTP/2 writes as one byte.
 fn timeout(within: Duration) -> String {
-    let units = [(within.as_micros(), 'u'), (within.as_millis(), 'm')];
-    let fitting = units.into_iter().find(|(count, _)| *count < 100_000_000);
-    let (count, unit) = fitting.unwrap_or((u128::from(within.as_secs()).min(99_999_999), 'S'));
-    format!("{count}{unit}")
+    if within < Duration::from_secs(1) {
+        return format!("{}u", within.as_micros());
+    }
+    let millis = within.as_nanos().div_ceil(1_000_000);
+    if millis < 100_000_000 {
+        return format!("{millis}m");
+    }
+    format!("{}S", within.as_secs().min(99_999_999))
 }
 
 /// What trailers say, or headers in their place; nothing where they say nothing.
@@ -265,13 +275,23 @@ fn unreached(error: Box<dyn std::error::Error + Send + Sync>) -> Status {
 mod tests {
     use std::time::Duration;
 
-    use super::{plain, timeout};
+    use http::Uri;
+
+    use super::{CALLED, plain, timeout};
+
+    #[test]
+    fn what_is_asked_for_is_what_is_served() {
+        assert_eq!(Uri::from_static(CALLED).path(), crate::CALL);
+    }
 
     #[test]
     fn a_timeout_has_eight_digits_at_most() {
         for (within, text) in [
             (Duration::from_millis(30), "30000u"),
+            (Duration::from_micros(999_999), "999999u"),
+            (Duration::from_micros(29_999_213), "30000m"),
             (Duration::from_secs(100), "100000m"),
+            (Duration::from_secs(99_999), "99999000m"),
             (Duration::from_hours(48), "172800S"),
             (Duration::MAX, "99999999S"),
             (Duration::ZERO, "0u"),

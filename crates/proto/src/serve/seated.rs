@@ -1,12 +1,15 @@
 //! Connections that are served where each of them has its seat: on a runtime that it never leaves.
 
+mod bell;
+pub(super) mod carried;
+mod date;
+mod long;
+mod short;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::server::conn::http2;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -14,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
-use super::{ALIVE, Door, STREAMS, short};
+use super::Door;
 
 /// Connections at once; past that, new ones wait in the kernel.
 const CONNECTIONS: usize = 10_000;
@@ -35,9 +38,17 @@ impl std::fmt::Debug for Seat {
     }
 }
 
+/// Who answers.
+pub(super) struct Ways {
+    /// Spec 4's call.
+    pub(super) door: Door,
+    /// Everything.
+    pub(super) routes: Routes,
+}
+
 /// Serves until `stop` fires, and then until all connections have ended.
 pub(super) async fn serve(
-    (door, routes): (Door, Routes),
+    ways: Arc<Ways>,
     listener: TcpListener,
     seat: &(dyn Fn() -> Seat + Send + Sync),
     stop: CancellationToken,
@@ -52,10 +63,9 @@ pub(super) async fn serve(
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let (door, routes, stop, Seat { on, held }) =
-            (door.clone(), routes.clone(), stop.clone(), seat());
+        let (ways, stop, Seat { on, held }) = (Arc::clone(&ways), stop.clone(), seat());
         let serving = async move {
-            if let Err(error) = one(stream, (door, routes), stop).await {
+            if let Err(error) = one(stream, ways, stop).await {
                 tracing::debug!(error, "a gRPC connection ended");
             }
             drop((place, held));
@@ -79,25 +89,10 @@ async fn accept(
 
 async fn one(
     stream: std::net::TcpStream,
-    (door, routes): (Door, Routes),
+    ways: Arc<Ways>,
     stop: CancellationToken,
 ) -> Result<(), String> {
     // A socket is woken by the runtime that it was registered with.
     let stream = TcpStream::from_std(stream).map_err(|error| error.to_string())?;
-    let service = service_fn(move |request| short::answer(door.clone(), routes.clone(), request));
-    let connection = http2::Builder::new(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .keep_alive_interval(ALIVE)
-        .keep_alive_timeout(ALIVE)
-        .serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    ended.map_err(|error| error.to_string())
+    carried::serve(stream, ways, stop).await
 }

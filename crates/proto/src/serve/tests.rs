@@ -1,3 +1,4 @@
+mod seated;
 mod short;
 
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::v1::{ListServiceResponse, ServerReflectionRequest};
 
-use super::{Asked, Boxed, Said, Tools, serve};
+use super::{Asked, Boxed, Said, Seat, Tools, serve, serve_seated};
 use crate::connect::Line;
 use crate::node::call_event::Event;
 use crate::node::{CallRequest, CancelRequest, ListRequest, Tool};
@@ -89,17 +90,19 @@ struct Up {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test is the client and the server")]
-async fn up() -> Up {
+async fn up(seated: bool) -> Up {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (sender, dropped) = mpsc::channel(8);
     let stop = CancellationToken::new();
-    let served = TaskTracker::new().spawn(serve(
-        Arc::new(Two { dropped: sender }),
-        listener,
-        None,
-        stop.clone(),
-    ));
+    let (tools, ending) = (Arc::new(Two { dropped: sender }), stop.clone());
+    let served = TaskTracker::new().spawn(async move {
+        if !seated {
+            return serve(tools, listener, None, ending).await;
+        }
+        let seat = || Seat { on: tokio::runtime::Handle::current(), held: Box::new(()) };
+        serve_seated(tools, listener, &seat, ending).await
+    });
     let line = Line::new(move || {
         Box::pin(async move {
             let stream = TcpStream::connect(address).await?;
@@ -131,87 +134,98 @@ fn the_messages_are_those_of_spec_4_on_the_wire() {
 
 #[tokio::test]
 async fn calls_of_spec_4_are_answered_whatever_becomes_of_them() {
-    let up = up().await;
-    let said = up.line.executor().call_function(of("echo")).await.unwrap().into_inner();
-    assert!(said.success);
-    assert_eq!(said.output, "{}");
-    let said = up.line.executor().call_function(of("gone")).await.unwrap().into_inner();
-    assert_eq!((said.success, said.error.as_str()), (false, "Tool 'gone' not found."));
+    for seated in [false, true] {
+        let up = up(seated).await;
+        let said = up.line.executor().call_function(of("echo")).await.unwrap().into_inner();
+        assert!(said.success);
+        assert_eq!(said.output, "{}");
+        let said = up.line.executor().call_function(of("gone")).await.unwrap().into_inner();
+        assert_eq!((said.success, said.error.as_str()), (false, "Tool 'gone' not found."));
+    }
 }
 
 #[tokio::test]
 async fn a_bad_credential_is_a_status_and_calls_nothing() {
-    let up = up().await;
-    let bad = || "Bearer bad".parse().unwrap();
-    let mut request = tonic::Request::new(of("echo"));
-    request.metadata_mut().insert("authorization", bad());
-    let status = up.line.executor().call_function(request).await.unwrap_err();
-    assert_eq!(status.code(), tonic::Code::Unauthenticated);
-    let call_id = "c1".to_owned();
-    let mut request = tonic::Request::new(CancelRequest { call_id });
-    request.metadata_mut().insert("authorization", bad());
-    let status = up.line.node().cancel(request).await.unwrap_err();
-    assert_eq!(status.code(), tonic::Code::Unauthenticated);
+    for seated in [false, true] {
+        let up = up(seated).await;
+        let bad = || "Bearer bad".parse().unwrap();
+        let mut request = tonic::Request::new(of("echo"));
+        request.metadata_mut().insert("authorization", bad());
+        let status = up.line.executor().call_function(request).await.unwrap_err();
+        assert_eq!(status.code(), tonic::Code::Unauthenticated);
+        let call_id = "c1".to_owned();
+        let mut request = tonic::Request::new(CancelRequest { call_id });
+        request.metadata_mut().insert("authorization", bad());
+        let status = up.line.node().cancel(request).await.unwrap_err();
+        assert_eq!(status.code(), tonic::Code::Unauthenticated);
+    }
 }
 
 #[tokio::test]
 async fn progress_comes_before_the_result_and_a_call_is_cancelled_by_its_own_caller_alone() {
-    let up = up().await;
-    let (call_id, tool_name) = ("c1".to_owned(), "slow".to_owned());
-    let call = CallRequest { call_id: call_id.clone(), tool_name, input: Bytes::new() };
-    let mut events = up.line.node().call(as_ann(call)).await.unwrap().into_inner();
-    let Some(Event::Progress(told)) = events.message().await.unwrap().unwrap().event else {
-        panic!("no progress")
-    };
-    assert_eq!((told.done, told.total, told.message.as_str()), (1.0, Some(2.0), "half"));
-    let cancel = CancelRequest { call_id };
-    let other = up.line.node().cancel(cancel.clone()).await.unwrap().into_inner();
-    assert!(!other.found, "nobody cancels the calls of others");
-    assert!(up.line.node().cancel(as_ann(cancel.clone())).await.unwrap().into_inner().found);
-    let Some(Event::Result(said)) = events.message().await.unwrap().unwrap().event else {
-        panic!("no result")
-    };
-    assert_eq!(said.error, "cancelled");
-    assert!(events.message().await.unwrap().is_none());
-    assert!(!up.line.node().cancel(as_ann(cancel)).await.unwrap().into_inner().found);
+    for seated in [false, true] {
+        let up = up(seated).await;
+        let (call_id, tool_name) = ("c1".to_owned(), "slow".to_owned());
+        let call = CallRequest { call_id: call_id.clone(), tool_name, input: Bytes::new() };
+        let mut events = up.line.node().call(as_ann(call)).await.unwrap().into_inner();
+        let Some(Event::Progress(told)) = events.message().await.unwrap().unwrap().event else {
+            panic!("no progress")
+        };
+        assert_eq!((told.done, told.total, told.message.as_str()), (1.0, Some(2.0), "half"));
+        let cancel = CancelRequest { call_id };
+        let other = up.line.node().cancel(cancel.clone()).await.unwrap().into_inner();
+        assert!(!other.found, "nobody cancels the calls of others");
+        assert!(up.line.node().cancel(as_ann(cancel.clone())).await.unwrap().into_inner().found);
+        let Some(Event::Result(said)) = events.message().await.unwrap().unwrap().event else {
+            panic!("no result")
+        };
+        assert_eq!(said.error, "cancelled");
+        assert!(events.message().await.unwrap().is_none());
+        assert!(!up.line.node().cancel(as_ann(cancel)).await.unwrap().into_inner().found);
+    }
 }
 
 #[tokio::test]
 async fn a_caller_that_goes_away_takes_its_call_along() {
-    let mut up = up().await;
-    let mut client = up.line.executor();
-    let call = client.call_function(of("lost"));
-    assert!(tokio::time::timeout(Duration::from_millis(300), call).await.is_err());
-    up.dropped.recv().await.unwrap();
+    for seated in [false, true] {
+        let mut up = up(seated).await;
+        let mut client = up.line.executor();
+        let call = client.call_function(of("lost"));
+        assert!(tokio::time::timeout(Duration::from_millis(300), call).await.is_err());
+        up.dropped.recv().await.unwrap();
+    }
 }
 
 #[tokio::test]
 async fn list_health_and_reflection_answer_and_stopping_ends_the_server() {
-    let up = up().await;
-    let list = up.line.node().list(ListRequest {}).await.unwrap().into_inner();
-    assert_eq!((list.node_id.as_str(), list.tools.len()), ("node-1", 1));
-    let mut health = HealthClient::new(up.line.channel());
-    let ask = tonic_health::pb::HealthCheckRequest { service: "toolrpc.ToolExecutor".to_owned() };
-    let answer = health.check(ask).await.unwrap().into_inner();
-    assert_eq!(answer.status, 1, "SERVING");
-    let ask = ServerReflectionRequest {
-        message_request: Some(MessageRequest::ListServices(String::new())),
-        ..ServerReflectionRequest::default()
-    };
-    let mut reflection = ServerReflectionClient::new(up.line.channel());
-    let asked = futures_util::stream::iter([ask]);
-    let mut told = reflection.server_reflection_info(asked).await.unwrap().into_inner();
-    let told = told.message().await.unwrap().unwrap().message_response.unwrap();
-    let MessageResponse::ListServicesResponse(ListServiceResponse { service }) = told else {
-        panic!("no list")
-    };
-    let names: Vec<_> = service.iter().map(|service| service.name.as_str()).collect();
-    assert!(names.contains(&"toolrpc.ToolExecutor"), "{names:?}");
-    assert!(names.contains(&"toolkeep.node.v1.Node"), "{names:?}");
-    drop((health, reflection));
-    drop(up.line);
-    up.stop.cancel();
-    up.served.await.unwrap().unwrap();
+    for seated in [false, true] {
+        let up = up(seated).await;
+        let list = up.line.node().list(ListRequest {}).await.unwrap().into_inner();
+        assert_eq!((list.node_id.as_str(), list.tools.len()), ("node-1", 1));
+        let mut health = HealthClient::new(up.line.channel());
+        let ask =
+            tonic_health::pb::HealthCheckRequest { service: "toolrpc.ToolExecutor".to_owned() };
+        let answer = health.check(ask).await.unwrap().into_inner();
+        assert_eq!(answer.status, 1, "SERVING");
+        let ask = ServerReflectionRequest {
+            message_request: Some(MessageRequest::ListServices(String::new())),
+            ..ServerReflectionRequest::default()
+        };
+        let mut reflection = ServerReflectionClient::new(up.line.channel());
+        let asked = futures_util::stream::iter([ask]);
+        let mut told = reflection.server_reflection_info(asked).await.unwrap().into_inner();
+        let told = told.message().await.unwrap().unwrap().message_response.unwrap();
+        let MessageResponse::ListServicesResponse(ListServiceResponse { service }) = told else {
+            panic!("no list")
+        };
+        let names: Vec<_> = service.iter().map(|service| service.name.as_str()).collect();
+        assert!(names.contains(&"toolrpc.ToolExecutor"), "{names:?}");
+        assert!(names.contains(&"toolkeep.node.v1.Node"), "{names:?}");
+        drop((health, reflection));
+        drop(up.line);
+        up.stop.cancel();
+        up.served.await.unwrap().unwrap();
+    }
 }
 
 #[test]

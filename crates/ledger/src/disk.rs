@@ -134,3 +134,15 @@ pub(crate) fn append_all(file: &dyn DiskFile, mut bytes: &[u8]) -> io::Result<()
     }
     Ok(())
 }
+
+/// For tests: a directory whose files share memory with who writes them. That for temporary files may
+/// be on another file system; that for shared memory is on none.
+#[cfg(test)]
+pub(crate) fn sharing_dir() -> tempfile::TempDir {
+    let shares = |dir: &tempfile::TempDir| {
+        let probe = tempfile::tempfile_in(dir.path()).unwrap();
+        tail::is_in_place(&probe)
+    };
+    let places = [std::env::temp_dir(), "/dev/shm".into()].into_iter();
+    places.filter_map(|place| tempfile::tempdir_in(place).ok()).find(shares).unwrap()
+}

@@ -26,6 +26,12 @@ const LAST: usize = 8;
 /// File systems that give blocks at `fallocate` and write them where they are: ext2 to ext4, XFS, tmpfs.
 const IN_PLACE: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 
+/// Whether memory may be shared with files of this one's system.
+pub(super) fn is_in_place(file: &File) -> bool {
+    let in_place = |kind| u64::try_from(kind).is_ok_and(|kind| IN_PLACE.contains(&kind));
+    fstatfs(file).is_ok_and(|system| in_place(system.f_type))
+}
+
 /// Where a file ends, and how it goes on.
 #[derive(Debug)]
 pub(super) struct Tail {
@@ -50,10 +56,7 @@ struct Window {
 impl Tail {
     /// Of an empty file.
     pub(super) fn new(file: &File) -> Self {
-        let shares = fstatfs(file).is_ok_and(|system| {
-            u64::try_from(system.f_type).is_ok_and(|kind| IN_PLACE.contains(&kind))
-        });
-        Self { end: 0, room: 0, shares, window: None, cuts: 0 }
+        Self { end: 0, room: 0, shares: is_in_place(file), window: None, cuts: 0 }
     }
 
     pub(super) fn end(&self) -> u64 {

@@ -9,7 +9,7 @@ use tool::outcome::Status;
 use tool::{Durability, End, Ledger as _, Ticket};
 
 use super::fixture::{Hand, end, id, intent, refusal};
-use crate::disk::{Disk, RealDisk};
+use crate::disk::{Disk, RealDisk, sharing_dir};
 use crate::file_ledger::FileLedger;
 use crate::open::Recovery;
 use crate::options::Options;
@@ -219,7 +219,7 @@ async fn many_short_lives_leave_few_files() {
 /// damaged, and the next start gives the room back.
 #[tokio::test]
 async fn room_that_a_killed_process_had_set_aside_is_no_part_of_the_record() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = sharing_dir();
     let left = tempfile::tempdir().unwrap();
     let (ledger, _, _) = open(dir.path(), Options::default());
     for number in 0..20 {

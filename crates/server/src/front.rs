@@ -137,16 +137,13 @@ async fn known(
 async fn known_again(doors: &Doors, head: &Head) -> Result<Principal, ApiError> {
     let Parts { keys, clock, .. } = &doors.parts;
     let (Head { uri, source, headers, found, .. }, ring) = (head, keys.ring());
-    let principal = match found.caller.of(&ring, clock.wall()) {
-        Some(principal) => {
-            keys.fresh(clock.as_ref())?;
-            principal
-        }
-        None => {
-            let principal = auth::principal(doors, headers, source.as_deref()).await?;
-            found.caller.keep(&ring, &principal);
-            principal
-        }
+    let principal = if let Some(principal) = found.caller.of(&ring, clock.wall()) {
+        keys.fresh(clock.as_ref())?;
+        principal
+    } else {
+        let principal = auth::principal(doors, headers, source.as_deref()).await?;
+        found.caller.keep(&ring, &principal);
+        principal
     };
     context::narrowed(doors, principal, (headers, uri))
 }

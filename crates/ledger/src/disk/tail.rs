@@ -1,8 +1,8 @@
 //! The end of a file that is written: shared memory where its room is set aside, `write` elsewhere.
 //!
 //! What is put into a page that the file shares with this process is the system's at once, as after a
-//! `write`: it stays when the process is killed, and a sync brings it to the disk. It takes a sixth of the
-//! time, since nobody is called.
+//! `write`: it stays when the process is killed, and a sync brings it to the disk. It takes about a third of
+//! the time, since nobody is called.
 //!
 //! A store into such a page cannot fail with an error, it ends the process. So it is done only where
 //! nothing is left to fail: in blocks that `fallocate` has given to the file already, on file systems that
@@ -118,7 +118,7 @@ impl Tail {
         match Window::open(file, (from, end)) {
             Ok(window) => self.window = Some(window),
             Err(error) => {
-                tracing::debug!(error, "the record is written without shared memory");
+                tracing::debug!(%error, "the record is written without shared memory");
                 self.shares = false;
             }
         }
@@ -127,13 +127,13 @@ impl Tail {
 }
 
 impl Window {
-    fn open(file: &Arc<File>, (from, to): (u64, u64)) -> Result<Self, String> {
-        if file.metadata().map_err(|error| error.to_string())?.len() < to {
-            file.set_len(to).map_err(|error| error.to_string())?;
+    fn open(file: &Arc<File>, (from, to): (u64, u64)) -> io::Result<Self> {
+        if file.metadata()?.len() < to {
+            file.set_len(to)?;
         }
-        let size = usize::try_from(to - from).map_err(|error| error.to_string())?;
+        let size = usize::try_from(to - from).map_err(io::Error::other)?;
         let place = FileOffset::from_arc(Arc::clone(file), from);
-        let memory = MmapRegion::from_file(place, size).map_err(|error| error.to_string())?;
+        let memory = MmapRegion::from_file(place, size).map_err(io::Error::other)?;
         Ok(Self { from, to, memory })
     }
 

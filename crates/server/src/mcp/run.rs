@@ -248,7 +248,7 @@ pub(super) fn run<'a>(
     request.client = finish.client.clone();
     let entered = asked.session.as_ref().map(|session| session.live.running.enter(asked.id));
     let outlet = outlet(asked, &mut request);
-    // Boxed, and begun here: futures carry what they hold through every layer above them, and this is
+    // Boxed, and made here: futures carry what they hold through every layer above them, and this is
     // most of a call.
     answered(asked, (outlet, entered), Box::pin(finish.run(request)))
 }

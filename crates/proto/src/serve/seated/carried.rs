@@ -203,11 +203,12 @@ where
                     }
                 }
                 Poll::Ready(ended) => break ended.transpose(),
-                Poll::Pending if began => {
-                    self.go_on()?;
+                Poll::Pending => {
+                    if began {
+                        self.go_on()?;
+                    }
                     return Poll::Pending;
                 }
-                Poll::Pending => return Poll::Pending,
             }
         };
         Poll::Ready(ended.map(drop).map_err(|error| error.to_string()))

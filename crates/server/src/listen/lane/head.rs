@@ -55,8 +55,7 @@ impl Holder {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (by, principal) = kept.as_ref()?;
         let same = std::ptr::eq(by.as_ptr(), Arc::as_ptr(ring));
-        let holds = principal.until().is_none_or(|until| now < until);
-        (same && holds).then(|| principal.clone())
+        (same && ring.holds(principal, now)).then(|| principal.clone())
     }
 
     /// It is this one's. Tokens are not kept: what they say may be taken back without a new ring.

@@ -50,7 +50,7 @@ impl Answer {
             }
             Media::Json => Kind::Whole(Some(whole(response.into_body(), endpoint.most, id).await?)),
             Media::Other if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => {
-                Box::pin(reply::rest(response.into_body())).await;
+                reply::rest(response.into_body()).await;
                 return Err(no_answer());
             }
             Media::Other => return Err(reply::unexpected(&response)),

@@ -112,7 +112,8 @@ impl Endpoint {
             let response = sent.map_err(Unanswered::Undelivered)?;
             if response.status() == StatusCode::NOT_FOUND && seat.session && !again {
                 // The server knows nothing of the session, so it did nothing in it.
-                Box::pin(reply::rest(response.into_body())).await;
+                reply::rest(response.into_body()).await;
+                // Boxed: few have to begin a session again.
                 Box::pin(link.renew(seat.number)).await?;
                 again = true;
                 continue;

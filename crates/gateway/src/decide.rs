@@ -3,20 +3,32 @@
 use catalog::Entry;
 use identity::Principal;
 use policy::{Asking, Decision, Explanation, Facts, Policy, Residual, Taint};
-use tool::{Args, CallerType, Trust};
+use tool::{Args, CallerType, Mono, Trust, Wall};
 
 use crate::{Gateway, View};
 
+/// The moment at which a call is looked at: clocks are read once for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) wall: Wall,
+    pub(crate) mono: Mono,
+}
+
 impl Gateway {
+    pub(crate) fn now(&self) -> Moment {
+        Moment { wall: self.parts.clock.wall(), mono: self.parts.clock.mono() }
+    }
+
     /// The second stage, of one call.
     pub(crate) fn decide(
         &self,
         who: (&Principal, CallerType),
         (entry, residual): (&Entry, &Residual),
         args: &Args,
+        now: Moment,
     ) -> Decision {
-        let taint = self.taints.of(who.0, self.parts.clock.mono());
-        policy::decide(residual, &self.asking(who, entry, (args, taint)))
+        let taint = self.taints.of(who.0, now.mono);
+        policy::decide(residual, &asking(who, entry, (args, taint), now.wall))
     }
 
     /// Everything that holds a call.
@@ -26,7 +38,8 @@ impl Gateway {
         (entry, residual): (&Entry, &Residual),
         args: &Args,
     ) -> Vec<String> {
-        residual.holds(&self.asking(who, entry, (args, self.taint(who.0))))
+        let now = self.parts.clock.wall();
+        residual.holds(&asking(who, entry, (args, self.taint(who.0)), now))
     }
 
     /// What would become of a call in the snapshot of this view, and why; `None` where its catalog has no
@@ -40,7 +53,8 @@ impl Gateway {
         args: &Args,
     ) -> Option<Explanation> {
         let (_, entry) = view.catalog().find(name)?;
-        Some(view.rules().explain(&self.asking(who, entry, (args, self.taint(who.0)))))
+        let now = self.parts.clock.wall();
+        Some(view.rules().explain(&asking(who, entry, (args, self.taint(who.0)), now)))
     }
 
     /// What this caller has seen that makes its next call more delicate.
@@ -50,33 +64,26 @@ impl Gateway {
 
     /// The caller sees what this tool has to show, from the moment that it runs: also of a call that fails
     /// something may be heard.
-    pub(crate) fn tainted(&self, principal: &Principal, view: &View, entry: &Entry) {
+    pub(crate) fn tainted(&self, principal: &Principal, view: &View, entry: &Entry, now: Mono) {
         let trust = view.catalog().shelf(entry.key.source.as_str()).map(|shelf| shelf.trust);
         // A source that is gone meanwhile is none that is known to be trusted.
         let trust = trust.unwrap_or(Trust::Review);
         let taint = Taint::of(&Facts::of(&entry.key, &entry.tool), trust);
-        self.taints.mark(principal, taint, self.parts.clock.mono());
+        self.taints.mark(principal, taint, now);
     }
 
     /// The policy in force.
     pub fn policy(&self) -> Policy {
         self.parts.current.rules()
     }
+}
 
-    fn asking<'a>(
-        &self,
-        (principal, by): (&'a Principal, CallerType),
-        entry: &'a Entry,
-        (args, taint): (&'a Args, Taint),
-    ) -> Asking<'a> {
-        Asking {
-            caller: principal.caller(),
-            rights: principal.rights(),
-            by,
-            tool: Facts::of(&entry.key, &entry.tool),
-            args,
-            now: self.parts.clock.wall(),
-            taint,
-        }
-    }
+fn asking<'a>(
+    (principal, by): (&'a Principal, CallerType),
+    entry: &'a Entry,
+    (args, taint): (&'a Args, Taint),
+    now: Wall,
+) -> Asking<'a> {
+    let (caller, rights) = (principal.caller(), principal.rights());
+    Asking { caller, rights, by, tool: Facts::of(&entry.key, &entry.tool), args, now, taint }
 }

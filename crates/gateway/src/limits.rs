@@ -1,9 +1,9 @@
 //! How many calls at once: in all, of one key, on one source. Nobody waits: what is too much is told
 //! at once, so that no queue can grow.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tool::outcome::Failure;
 use tool::{Code, Map};
@@ -32,7 +32,8 @@ const REMEMBERED: usize = 4_096;
 #[derive(Debug)]
 pub(crate) struct Limits {
     bounds: Bounds,
-    all: Arc<Semaphore>,
+    closed: AtomicBool,
+    all: Gate,
     keys: Gates,
     sources: Gates,
 }
@@ -40,15 +41,14 @@ pub(crate) struct Limits {
 /// Held while a call runs.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    _held: [OwnedSemaphorePermit; 3],
+    _held: [Inside; 3],
     _running: TaskTrackerToken,
 }
 
 impl Limits {
     pub(crate) fn new(bounds: Bounds) -> Self {
-        let all = Arc::new(Semaphore::new(bounds.calls));
         let (keys, sources) = (Gates::new(bounds.per_key), Gates::new(bounds.per_source));
-        Self { bounds, all, keys, sources }
+        Self { bounds, closed: AtomicBool::new(false), all: Gate::default(), keys, sources }
     }
 
     pub(crate) fn enter(
@@ -56,7 +56,7 @@ impl Limits {
         (key, source): (&str, &str),
         running: TaskTrackerToken,
     ) -> Result<Permit, Failure> {
-        if self.all.is_closed() {
+        if self.closed.load(Ordering::Acquire) {
             return Err(Failure::new(
                 Code::ShuttingDown,
                 "the server is stopping; try another, or later",
@@ -67,9 +67,8 @@ impl Limits {
                 format!("{what} has {bound} calls running, which is its limit; try again soon");
             Failure::new(Code::Busy, told)
         };
-        let all = Arc::clone(&self.all)
-            .try_acquire_owned()
-            .map_err(|_| busy("the server".to_owned(), self.bounds.calls))?;
+        let all = self.all.enter(self.bounds.calls);
+        let all = all.ok_or_else(|| busy("the server".to_owned(), self.bounds.calls))?;
         let key =
             self.keys.enter(key).ok_or_else(|| busy("this key".to_owned(), self.bounds.per_key))?;
         let of_source = self
@@ -80,19 +79,45 @@ impl Limits {
     }
 
     pub(crate) fn running(&self) -> usize {
-        self.bounds.calls.saturating_sub(self.all.available_permits())
+        self.all.inside()
     }
 
     pub(crate) fn close(&self) {
-        self.all.close();
+        self.closed.store(true, Ordering::Release);
     }
 }
 
-/// One semaphore per name.
+/// How many are inside.
+#[derive(Debug, Clone, Default)]
+struct Gate(Arc<AtomicUsize>);
+
+impl Gate {
+    fn enter(&self, bound: usize) -> Option<Inside> {
+        let more = |inside| (inside < bound).then(|| inside + 1);
+        let entered = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more);
+        entered.ok().map(|_| Inside(self.clone()))
+    }
+
+    fn inside(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Counted until it is dropped.
+#[derive(Debug)]
+struct Inside(Gate);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// One gate per name.
 #[derive(Debug)]
 struct Gates {
     each: usize,
-    gates: Mutex<Map<String, Arc<Semaphore>>>,
+    gates: Mutex<Map<String, Gate>>,
 }
 
 impl Gates {
@@ -100,16 +125,15 @@ impl Gates {
         Self { each, gates: Mutex::default() }
     }
 
-    fn enter(&self, name: &str) -> Option<OwnedSemaphorePermit> {
+    fn enter(&self, name: &str) -> Option<Inside> {
         let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(gate) = gates.get(name) {
-            return Arc::clone(gate).try_acquire_owned().ok();
+            return gate.enter(self.each);
         }
         if gates.len() >= REMEMBERED {
-            gates.retain(|_, gate| gate.available_permits() < self.each);
+            gates.retain(|_, gate| gate.inside() > 0);
         }
-        let gate = Arc::new(Semaphore::new(self.each));
-        gates.insert(name.to_owned(), Arc::clone(&gate));
-        gate.try_acquire_owned().ok()
+        let gate = gates.entry(name.to_owned()).or_default();
+        gate.enter(self.each)
     }
 }

@@ -6,9 +6,10 @@ use catalog::Entry;
 use identity::Principal;
 use policy::{Decision, Reason};
 use tool::outcome::{Answer, Failure, Status};
-use tool::{Args, Call, CallId, Code, Intent, Refusal, Ticket};
+use tool::{Args, Call, CallId, Code, Intent, Refusal, Ticket, Wall};
 
 use crate::aside::aside;
+use crate::decide::Moment;
 use crate::limits::Permit;
 use crate::run::{Ended, Run};
 use crate::{Gateway, Request, View};
@@ -71,15 +72,18 @@ impl Gateway {
     }
 
     async fn called(self: &Arc<Self>, principal: &Principal, request: Box<Request>) -> Answer {
-        let started = self.parts.clock.mono();
-        let id = request.id.unwrap_or_else(|| self.new_call());
-        let prepared = aside(request.args.bytes().len(), || self.prepare(id, principal, &request));
+        let now = self.now();
+        let id = request.id.unwrap_or_else(|| self.ids.make(now.wall));
+        let large = request.args.bytes().len();
+        let prepared = aside(large, || self.prepare((id, now), principal, &request));
         let result = match prepared {
             Err(refused) => self.refuse(id, principal, &request, refused),
-            Ok(Prepared::Runs(ready)) => match self.intent(principal, &request, &ready).await {
-                Err(failure) => (Status::Refused, Err(failure)),
-                Ok(ticket) => self.run(principal, request, ready, ticket).await,
-            },
+            Ok(Prepared::Runs(ready)) => {
+                match self.intent(principal, &request, &ready, now.wall).await {
+                    Err(failure) => (Status::Refused, Err(failure)),
+                    Ok(ticket) => self.run(principal, request, ready, ticket).await,
+                }
+            }
             Ok(Prepared::Waits(held)) => {
                 match Box::pin(self.hold(id, principal, &request, *held)).await {
                     Err(refused) => self.refuse(id, principal, &request, refused),
@@ -87,7 +91,7 @@ impl Gateway {
                 }
             }
         };
-        let elapsed = self.parts.clock.mono().since(started);
+        let elapsed = self.parts.clock.mono().since(now.mono);
         let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         Answer { call: id, status: result.0, result: result.1, elapsed_ms }
     }
@@ -100,11 +104,11 @@ impl Gateway {
     /// Everything before the intent. Nothing here has an effect.
     fn prepare(
         &self,
-        id: CallId,
+        (id, now): (CallId, Moment),
         principal: &Principal,
         request: &Request,
     ) -> Result<Prepared, Refused> {
-        let looked = self.look(principal, request)?;
+        let looked = self.look(principal, request, now)?;
         let reason = match looked.decision {
             Decision::Allow(reason) => reason.as_str(),
             Decision::Deny(reason) => return Err(denied(Code::Denied, reason)),
@@ -114,7 +118,12 @@ impl Gateway {
     }
 
     /// Finds, checks and decides: the same for a call that comes and for one that was held.
-    pub(crate) fn look(&self, principal: &Principal, request: &Request) -> Result<Looked, Refused> {
+    pub(crate) fn look(
+        &self,
+        principal: &Principal,
+        request: &Request,
+        now: Moment,
+    ) -> Result<Looked, Refused> {
         // One snapshot, to the end of the call.
         let view = self.view(principal, request.caller_type);
         // Hidden and unknown get the same answer, and get it before their arguments are looked at.
@@ -128,7 +137,7 @@ impl Gateway {
         })?;
         fits(&entry, &args)?;
         let who = (principal, request.caller_type);
-        let decision = self.decide(who, (&entry, &residual), &args);
+        let decision = self.decide(who, (&entry, &residual), &args, now);
         let holds = match decision {
             Decision::Hold(_) => self.holds(who, (&entry, &residual), &args),
             _ => Vec::new(),
@@ -165,6 +174,7 @@ impl Gateway {
         principal: &Principal,
         request: &Request,
         ready: &Ready,
+        at: Wall,
     ) -> impl Future<Output = Result<Ticket, Failure>> + Send {
         let Ready { call, entry, view, reason, .. } = ready;
         let effects = call.tool.traits.effects.any();
@@ -173,15 +183,15 @@ impl Gateway {
             call: call.id,
             parent: call.parent,
             continues: call.continues.as_ref().map(|resume| resume.call),
-            at: self.parts.clock.wall(),
+            at,
             caller: principal.caller().clone(),
-            door: request.door.to_owned(),
+            door: request.door.into(),
             caller_type: request.caller_type,
             tool: call.key.clone(),
             definition: entry.definition,
             catalog: view.catalog().number,
             policy: view.policy(),
-            reason: (*reason).to_owned(),
+            reason: (*reason).into(),
             args: aside(args.len(), || self.mac.of(args)),
             args_bytes: args.len(),
             effects,
@@ -208,9 +218,10 @@ impl Gateway {
         ready: Box<Ready>,
         ticket: Ticket,
     ) -> Ended {
-        self.tainted(principal, &ready.view, &ready.entry);
+        let started = self.parts.clock.mono();
+        self.tainted(principal, &ready.view, &ready.entry, started);
         let effects = ready.call.tool.traits.effects.any();
-        let run = Run::new(Arc::clone(self), principal.clone(), request, ready);
+        let run = Run::new((Arc::clone(self), started), principal.clone(), request, ready);
         // Dropped with this future, that is when the caller goes away.
         let gone = run.cancel.clone().drop_guard();
         let result = if effects {

@@ -30,6 +30,7 @@ const LASTING: Duration = Duration::from_hours(24);
 
 pub(crate) struct Run {
     gateway: Arc<Gateway>,
+    started: Mono,
     principal: Principal,
     request: Box<Request>,
     ready: Box<Ready>,
@@ -41,22 +42,21 @@ pub(crate) type Ended = (Status, Result<Step, Failure>);
 
 impl Run {
     pub(crate) fn new(
-        gateway: Arc<Gateway>,
+        (gateway, started): (Arc<Gateway>, Mono),
         principal: Principal,
         request: Box<Request>,
         ready: Box<Ready>,
     ) -> Self {
         let cancel = request.task.as_ref().map(|it| it.cancel.clone()).unwrap_or_default();
-        Self { gateway, principal, request, ready, cancel }
+        Self { gateway, started, principal, request, ready, cancel }
     }
 
     pub(crate) async fn finish(self, ticket: Ticket) -> Ended {
         let clock = &self.gateway.parts.clock;
-        let started = clock.mono();
         let caged = OnceLock::new();
-        let stepped = self.execute(&ticket, &caged, started).await;
+        let stepped = self.execute(&ticket, &caged).await;
         let ended = self.shape(stepped).await;
-        let elapsed = clock.mono().since(started);
+        let elapsed = clock.mono().since(self.started);
         let body = ended.1.as_ref().ok().and_then(answered);
         let end = End {
             at: clock.wall(),
@@ -81,7 +81,6 @@ impl Run {
         &self,
         ticket: &Ticket,
         caged: &OnceLock<Caged>,
-        started: Mono,
     ) -> Result<Step, ExecuteError> {
         let Some(granted) = Granted::of(&self.ready.call, ticket) else {
             return Err(ExecuteError::before(
@@ -98,7 +97,7 @@ impl Run {
         };
         let ctx = Context {
             caller: self.principal.caller(),
-            deadline: started.after(limit),
+            deadline: self.started.after(limit),
             cancel: &signal,
             progress: &words,
             client: &self.request.client,

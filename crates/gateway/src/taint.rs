@@ -45,17 +45,17 @@ pub(crate) struct Taints {
     kept: Mutex<Kept>,
     /// Whether anyone has.
     any: AtomicBool,
-    /// What callers are known by: two keyed hashes, which nobody finds a second caller for.
-    keys: [RandomState; 2],
+    /// What callers are known by: a keyed hash, which nobody finds a second caller for.
+    keys: RandomState,
     /// Something is to be written.
     news: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
-    callers: Map<u128, Seen>,
+    callers: Map<u64, Seen>,
     /// Those of whom something is to be written, by key and user.
-    due: Map<u128, (String, String)>,
+    due: Map<u64, (String, String)>,
     /// Until when those that are not kept count as marked.
     over: Option<Mono>,
 }
@@ -80,9 +80,8 @@ fn counts(since: Mono, now: Mono) -> bool {
 }
 
 impl Taints {
-    fn id(&self, whose: Whose<'_>) -> u128 {
-        let [a, b] = self.keys.each_ref().map(|keys| u128::from(keys.hash_one(whose)));
-        a << 64 | b
+    fn id(&self, whose: Whose<'_>) -> u64 {
+        self.keys.hash_one(whose)
     }
 
     /// What this caller has seen, who calls now.
@@ -136,7 +135,7 @@ impl Taints {
     }
 
     /// It is to be written, once.
-    fn note(&self, kept: &mut Kept, id: u128, whose: Whose<'_>) {
+    fn note(&self, kept: &mut Kept, id: u64, whose: Whose<'_>) {
         kept.due.entry(id).or_insert_with(|| {
             self.news.notify_one();
             (whose.key.to_owned(), whose.subject.to_owned())
@@ -146,7 +145,7 @@ impl Taints {
 
 impl Kept {
     /// Whether there is room for this caller; where there is none, all that are not kept count as marked.
-    fn room(&mut self, id: u128, now: Mono) -> bool {
+    fn room(&mut self, id: u64, now: Mono) -> bool {
         if self.callers.len() < CALLERS || self.callers.contains_key(&id) {
             return true;
         }
@@ -222,7 +221,7 @@ mod tests {
         {
             let mut kept = taints.kept.lock().unwrap();
             let seen = Seen { taint: UNTRUSTED, last: at(0), written: None };
-            kept.callers.extend((1..CALLERS).map(|n| (n as u128, seen)));
+            kept.callers.extend((1..CALLERS).map(|n| (n as u64, seen)));
         }
         assert_eq!(taints.of(&last, at(1)), Taint::default());
         taints.mark(&caller("one", "more"), UNTRUSTED, at(1));

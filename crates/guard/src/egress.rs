@@ -16,6 +16,7 @@ mod head;
 mod local;
 mod pool;
 mod prepared;
+mod received;
 mod resolve;
 mod settings;
 mod target;
@@ -27,7 +28,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -42,6 +43,7 @@ pub use follow::Follow;
 pub use local::local;
 pub use pool::Keep;
 pub use prepared::Prepared;
+pub use received::{Received, Said};
 pub use resolve::{MOST_ANSWERS, Resolve, SystemResolver};
 pub use rustls::pki_types::CertificateDer;
 pub use settings::{EgressSettings, HttpLimits};
@@ -134,7 +136,7 @@ impl Egress {
         class: &Class,
         request: Request<Bytes>,
         limits: HttpLimits,
-    ) -> Result<Response<Body>, EgressError> {
+    ) -> Result<Received, EgressError> {
         let origin = self.origin(class, request.uri())?;
         let url = Shown::uri(request.uri());
         let wire = Wire::of(&origin, request);
@@ -166,7 +168,7 @@ impl Egress {
         (method, more): (Method, impl IntoIterator<Item = (HeaderName, HeaderValue)>),
         body: Bytes,
         limits: HttpLimits,
-    ) -> impl Future<Output = Result<Response<Body>, EgressError>> {
+    ) -> impl Future<Output = Result<Received, EgressError>> {
         let wire = prepared.wire(&method, more, body);
         let Prepared { class, origin, url, .. } = prepared;
         self.exchange((class, origin, url), wire, limits)
@@ -183,7 +185,7 @@ impl Egress {
         request: Request<Bytes>,
         limits: HttpLimits,
         follow: Follow,
-    ) -> Result<Response<Body>, EgressError> {
+    ) -> Result<Received, EgressError> {
         let (parts, body) = request.into_parts();
         let class = class.clone();
         let mut hop =
@@ -260,7 +262,7 @@ impl Egress {
         (class, origin, url): (&Class, &Origin, &Shown),
         wire: Wire,
         limits: HttpLimits,
-    ) -> Result<Response<Body>, EgressError> {
+    ) -> Result<Received, EgressError> {
         // What few requests need is boxed, here and below, so that the others do not carry it.
         let place = match Arc::clone(&self.0.places).try_acquire_owned() {
             Ok(place) => place,
@@ -281,9 +283,9 @@ impl Egress {
                 sent: Sent::Maybe,
             };
             match within(limits.headers, conn.send(&wire)).await.ok_or_else(late)? {
-                Ok((response, framing)) => {
+                Ok((said, framing)) => {
                     let open = Open { conn, key, pool: Arc::clone(&self.0.pool), _place: place };
-                    return bounded((response, framing), open, url.clone(), limits);
+                    return bounded((said, framing), open, url.clone(), limits);
                 }
                 Err(failed) if failed.unsent && reused => {}
                 Err(failed) => {
@@ -334,16 +336,17 @@ async fn within<T>(limit: Duration, what: impl Future<Output = T>) -> Option<T> 
     if limit == Duration::MAX {
         return Some(what.await);
     }
-    timeout(limit, what).await.ok()
+    // Boxed, for a timer takes room in what holds it.
+    Box::pin(timeout(limit, what)).await.ok()
 }
 
 fn bounded(
-    (response, framing): (Response<()>, Framing),
+    (said, framing): (Arc<Said>, Framing),
     open: Open,
     url: Shown,
     limits: HttpLimits,
-) -> Result<Response<Body>, EgressError> {
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+) -> Result<Received, EgressError> {
+    if said.status == StatusCode::SWITCHING_PROTOCOLS {
         let what = "it switched to another protocol, which nobody asked for".to_owned();
         return Err(EgressError::Protocol { url, what, sent: Sent::Maybe });
     }
@@ -351,5 +354,5 @@ fn bounded(
     if usize::try_from(announced).is_ok_and(|length| length > limits.body) {
         return Err(EgressError::TooLarge { url, limit: limits.body });
     }
-    Ok(response.map(|()| Body::new(framing, open, url, limits.idle, limits.body)))
+    Ok(Received::new(said, Body::new(framing, open, url, limits.idle, limits.body)))
 }

@@ -45,7 +45,7 @@ fn intent() -> Intent {
             agent: true,
             actors: Vec::new(),
         },
-        door: "mcp".to_owned(),
+        door: "mcp".into(),
         caller_type: CallerType::Direct,
         tool: ToolKey {
             org: Org::default(),
@@ -55,7 +55,7 @@ fn intent() -> Intent {
         definition: Digest([1; 32]),
         catalog: 3,
         policy: Digest([2; 32]),
-        reason: "level".to_owned(),
+        reason: "level".into(),
         args: Digest([3; 32]),
         args_bytes: 17,
         effects: true,

@@ -33,10 +33,10 @@ pub(crate) fn intent(out: &mut Vec<u8>, intent: &Intent) {
         id(out, ",\"continues\":", *continues);
     }
     number(out, ",\"at\":", at.0);
-    text(out, ",\"caller\":{\"org\":", caller.org.as_str());
+    name(out, ",\"caller\":{\"org\":", caller.org.as_str());
     text(out, ",\"subject\":", &caller.subject);
     text(out, ",\"key\":", &caller.key);
-    text(out, ",\"level\":", caller.level.as_str());
+    name(out, ",\"level\":", caller.level.as_str());
     truth(out, ",\"agent\":", caller.agent);
     actors(out, &caller.actors);
     text(out, "},\"door\":", door);
@@ -44,10 +44,10 @@ pub(crate) fn intent(out: &mut Vec<u8>, intent: &Intent) {
         CallerType::Direct => "direct",
         CallerType::Chain => "chain",
     };
-    text(out, ",\"caller_type\":", by);
-    text(out, ",\"tool\":{\"org\":", tool.org.as_str());
-    text(out, ",\"source\":", tool.source.as_str());
-    text(out, ",\"name\":", tool.name.as_str());
+    name(out, ",\"caller_type\":", by);
+    name(out, ",\"tool\":{\"org\":", tool.org.as_str());
+    name(out, ",\"source\":", tool.source.as_str());
+    name(out, ",\"name\":", tool.name.as_str());
     digest(out, "},\"definition\":", definition);
     number(out, ",\"catalog\":", *catalog);
     digest(out, ",\"policy\":", policy);
@@ -76,9 +76,9 @@ fn actors(out: &mut Vec<u8>, actors: &[Actor]) {
 pub(crate) fn end(out: &mut Vec<u8>, end: &End) {
     let End { at, status, code, elapsed_ms, bytes, result, cage } = end;
     number(out, "{\"at\":", at.0);
-    text(out, ",\"status\":", status.as_str());
+    name(out, ",\"status\":", status.as_str());
     if let Some(code) = code {
-        text(out, ",\"code\":", code.as_str());
+        name(out, ",\"code\":", code.as_str());
     }
     number(out, ",\"elapsed_ms\":", *elapsed_ms);
     number(out, ",\"bytes\":", *bytes as u64);
@@ -98,14 +98,19 @@ pub(crate) fn end(out: &mut Vec<u8>, end: &End) {
 }
 
 fn text(out: &mut Vec<u8>, before: &str, text: &str) {
-    out.extend_from_slice(before.as_bytes());
-    if !is_plain(text) {
-        // A string is always written.
-        serde_json::to_writer(out, text).unwrap_or_default();
-        return;
+    if is_plain(text) {
+        return name(out, before, text);
     }
+    out.extend_from_slice(before.as_bytes());
+    // A string is always written.
+    serde_json::to_writer(out, text).unwrap_or_default();
+}
+
+/// A word of this program's own, or a name that was checked: of letters, digits, `_`, `.` and `-`.
+fn name(out: &mut Vec<u8>, before: &str, name: &str) {
+    out.extend_from_slice(before.as_bytes());
     out.push(b'"');
-    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(name.as_bytes());
     out.push(b'"');
 }
 
@@ -121,13 +126,13 @@ fn truth(out: &mut Vec<u8>, before: &str, truth: bool) {
 
 fn id(out: &mut Vec<u8>, before: &str, id: CallId) {
     let mut room = [0; uuid::fmt::Hyphenated::LENGTH];
-    text(out, before, id.0.as_hyphenated().encode_lower(&mut room));
+    name(out, before, id.0.as_hyphenated().encode_lower(&mut room));
 }
 
 fn digest(out: &mut Vec<u8>, before: &str, digest: &Digest) {
     out.extend_from_slice(before.as_bytes());
     out.push(b'"');
-    digest.text(|text| out.extend_from_slice(text.as_bytes()));
+    out.extend_from_slice(&digest.ascii());
     out.push(b'"');
 }
 
@@ -176,7 +181,7 @@ mod tests {
                 name: ToolName::new("files.read").unwrap(),
             };
             let caller_type = if chain { CallerType::Chain } else { CallerType::Direct };
-            Intent { call, parent, continues, at: Wall(at), caller, door, caller_type, tool, definition, catalog, policy, reason, args, args_bytes, effects }
+            Intent { call, parent, continues, at: Wall(at), caller, door: door.into(), caller_type, tool, definition, catalog, policy, reason: reason.into(), args, args_bytes, effects }
         }
     }
 

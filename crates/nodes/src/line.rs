@@ -1,6 +1,5 @@
 //! The lines to nodes: one for each address, made when it is first needed.
 
-use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -11,6 +10,7 @@ use proto::connect::{Duplex, Line};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::runtime::Handle;
+use tool::Map;
 use tool::node::Unresolved;
 
 use crate::dialled::Dialled;
@@ -30,7 +30,7 @@ pub(crate) struct Lines {
     egress: Egress,
     /// What is shown to nodes over TLS, and whom to believe; `None` where there is no authority.
     tls: OnceLock<Arc<ClientConfig>>,
-    open: Mutex<HashMap<String, Open>>,
+    open: Mutex<Map<String, Open>>,
     /// Where the lines' tasks live, whoever needs one first.
     runtime: Handle,
 }

@@ -5,7 +5,7 @@ mod seated;
 mod shaken;
 mod stream;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ pub struct Said {
     /// What went wrong, in words, on one line.
     pub error: String,
     /// Beside it.
-    pub metadata: HashMap<String, String>,
+    pub metadata: BTreeMap<String, String>,
 }
 
 /// Who has tools.

@@ -1,6 +1,6 @@
 //! What a tool is called, what it takes, and what runs it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -217,13 +217,13 @@ impl Tool {
     }
 
     /// Beside an answer: every value as text, for gRPC's map carries nothing else.
-    pub(crate) fn told_metadata(&self, node: &str) -> HashMap<String, String> {
+    pub(crate) fn told_metadata(&self, node: &str) -> BTreeMap<String, String> {
         let text = |value: &Value| match value {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
         let all = self.metadata.as_object().into_iter().flatten();
-        let mut told: HashMap<_, _> = all.map(|(key, value)| (key.clone(), text(value))).collect();
+        let mut told: BTreeMap<_, _> = all.map(|(key, value)| (key.clone(), text(value))).collect();
         if !node.is_empty() {
             told.entry("node_id".to_owned()).or_insert_with(|| node.to_owned());
         }

@@ -1,8 +1,9 @@
 //! Counts calls where they are recorded, each exactly once, however it ends: a door does not learn how a
 //! call ended whose caller went away, the record does.
 
-use std::borrow::Cow;
-use std::sync::Arc;
+mod known;
+
+use std::sync::{Arc, OnceLock};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -10,15 +11,23 @@ use prometheus_client::metrics::family::Family;
 use tool::Ledger;
 use tool::outcome::Status;
 
+pub(crate) use known::ByDoor;
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Ended {
-    door: Cow<'static, str>,
+    door: String,
     status: &'static str,
 }
 
 /// Calls by door and how they ended; clones share their numbers.
 #[derive(Debug, Clone, Default)]
-pub struct Counts(Family<Ended, Counter>);
+pub struct Counts {
+    family: Family<Ended, Counter>,
+    known: Arc<ByDoor<OfDoor>>,
+}
+
+/// Counters of one door, in the order of [`Status::ALL`].
+type OfDoor = [OnceLock<Counter>; Status::ALL.len()];
 
 impl Counts {
     /// The same ledger, counted.
@@ -28,17 +37,18 @@ impl Counts {
     }
 
     pub(crate) fn family(&self) -> Family<Ended, Counter> {
-        self.0.clone()
+        self.family.clone()
     }
 
     fn add(&self, door: &str, status: Status) {
-        // Counted with each call, so nothing is made for the doors that are known.
-        let door = match door {
-            "mcp" => Cow::Borrowed("mcp"),
-            "rest" => Cow::Borrowed("rest"),
-            other => Cow::Owned(other.to_owned()),
+        let labels = || Ended { door: door.to_owned(), status: status.as_str() };
+        let known = self.known.of(door, Default::default);
+        match known.and_then(|of| of.get(status as usize)) {
+            Some(counter) => {
+                counter.get_or_init(|| self.family.get_or_create_owned(&labels())).inc()
+            }
+            None => self.family.get_or_create(&labels()).inc(),
         };
-        self.0.get_or_create(&Ended { door, status: status.as_str() }).inc();
     }
 }
 

@@ -9,7 +9,7 @@ use axum::response::IntoResponse as _;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Uri};
 use identity::Principal;
-use tool::Boxed;
+use tool::{Boxed, Wall};
 use tower::ServiceExt as _;
 
 use crate::context;
@@ -95,8 +95,9 @@ pub(crate) enum Said {
 pub(crate) async fn told(doors: &Doors, head: &Head, body: Bytes) -> Said {
     let Head { scope, headers, found, .. } = head;
     let hosts = &doors.parts.hosts;
+    let now = doors.parts.clock.wall();
     let entered = match found.host.or(|| hosts.check(headers)) {
-        Ok(()) => known_again(doors, head).await,
+        Ok(()) => known_again(doors, head, now).await,
         Err(error) => Err(error),
     };
     let principal = match entered {
@@ -106,7 +107,10 @@ pub(crate) async fn told(doors: &Doors, head: &Head, body: Bytes) -> Said {
     let checked = || mcp::refuses(headers).map(Box::new).map_or(Ok(()), Err);
     match scope {
         Ok(scope) => Said::Door(match found.media.or(checked) {
-            Ok(()) => mcp::taken(doors, &principal, scope, headers, body).await,
+            Ok(()) => {
+                let who = mcp::Who { doors, principal: &principal, scope, now };
+                mcp::taken(who, mcp::Heads::known(headers, &found.said), body).await
+            }
             Err(reply) => *reply,
         }),
         Err(error) => Said::Other(error.clone().into_response()),
@@ -134,10 +138,10 @@ async fn known(
 
 /// The same of a head that may have come before: a key that was verified with the ring of now is not
 /// verified again.
-async fn known_again(doors: &Doors, head: &Head) -> Result<Principal, ApiError> {
+async fn known_again(doors: &Doors, head: &Head, now: Wall) -> Result<Principal, ApiError> {
     let Parts { keys, clock, .. } = &doors.parts;
     let (Head { uri, source, headers, found, .. }, ring) = (head, keys.ring());
-    let principal = if let Some(principal) = found.caller.of(&ring, clock.wall()) {
+    let principal = if let Some(principal) = found.caller.of(&ring, now) {
         keys.fresh(clock.as_ref())?;
         principal
     } else {

@@ -46,7 +46,9 @@ use crate::rest::body::read_large;
 use crate::state::Doors;
 
 pub(crate) use answer::{refuses, taken};
+pub(crate) use asked::Who;
 pub(crate) use body::Reply;
+pub(crate) use head::{Heads, Said};
 pub(crate) use scope::Scope;
 
 use call::{Mirrors, OwnNames};

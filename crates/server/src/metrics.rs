@@ -10,7 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tool::outcome::Answer;
 
-use crate::counts::Counts;
+use crate::counts::{ByDoor, Counts};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct By {
@@ -25,6 +25,7 @@ fn seconds() -> Histogram {
 pub(crate) struct Metrics {
     registry: Registry,
     seconds: Family<By, Histogram, fn() -> Histogram>,
+    known: ByDoor<Histogram>,
     running: Gauge,
     tools: Gauge,
     catalog: Gauge<u64, AtomicU64>,
@@ -46,7 +47,8 @@ impl Metrics {
         registry.register("catalog_number", "Number of the catalog", catalog.clone());
         registry.register("sources_away", "Sources that are stale or failed", sources_away.clone());
         registry.register("ledger_up", "1 where calls can be recorded", ledger_up.clone());
-        Self { registry, seconds, running, tools, catalog, sources_away, ledger_up }
+        let known = ByDoor::default();
+        Self { registry, seconds, known, running, tools, catalog, sources_away, ledger_up }
     }
 }
 
@@ -63,7 +65,11 @@ impl Metrics {
     /// A call was answered. How calls end is counted where they are recorded.
     pub(crate) fn ended(&self, door: &'static str, answer: &Answer) {
         let seconds = std::time::Duration::from_millis(answer.elapsed_ms).as_secs_f64();
-        self.seconds.get_or_create(&By { door }).observe(seconds);
+        let of = || self.seconds.get_or_create_owned(&By { door });
+        match self.known.of(door, of) {
+            Some(known) => known.observe(seconds),
+            None => of().observe(seconds),
+        }
     }
 
     pub(crate) fn text(&self, now: &Now) -> String {

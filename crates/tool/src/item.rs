@@ -13,8 +13,13 @@ use crate::{Json, ToolName, Traits};
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// As text. Every record holds several, so nothing here is formatted or allocated.
+    /// As text.
     pub fn text<T>(&self, use_it: impl FnOnce(&str) -> T) -> T {
+        use_it(std::str::from_utf8(&self.ascii()).unwrap_or_default())
+    }
+
+    /// The bytes of its text. Every record holds several, so nothing here is formatted or allocated.
+    pub fn ascii(&self) -> [u8; 71] {
         // Without a table and without a jump: the compiler writes many digits at once.
         let hex = |half: u8| half + if half < 10 { b'0' } else { b'a' - 10 };
         let mut text = *b"sha256:0000000000000000000000000000000000000000000000000000000000000000";
@@ -22,7 +27,7 @@ impl Digest {
         for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
             pair.copy_from_slice(&[hex(byte >> 4), hex(byte & 15)]);
         }
-        use_it(std::str::from_utf8(&text).unwrap_or_default())
+        text
     }
 }
 

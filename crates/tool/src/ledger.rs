@@ -14,7 +14,7 @@ use crate::{Boxed, CallId};
 pub use body::{End, Event, Intent, Refusal, WaitStep, Waited};
 pub use caged::Caged;
 pub use record::{Kind, Query, Record, standing};
-pub use ticket::Ticket;
+pub use ticket::{Hear, Ticket, Watch};
 
 /// What keeps the record of every call: one intent before it runs, one outcome after.
 pub trait Ledger: Send + Sync + fmt::Debug {

@@ -52,17 +52,17 @@ impl Row {
 }
 
 impl Taints {
-    fn take_due(&self) -> Map<u128, (String, String)> {
+    fn take_due(&self) -> Map<u64, (String, String)> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut kept.due)
     }
 
-    fn seen(&self, id: u128) -> Option<Seen> {
+    fn seen(&self, id: u64) -> Option<Seen> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.callers.get(&id).copied()
     }
 
-    fn wrote(&self, id: u128, written: (Taint, Mono, Version)) {
+    fn wrote(&self, id: u64, written: (Taint, Mono, Version)) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(seen) = kept.callers.get_mut(&id) {
             seen.written = Some(written);
@@ -110,7 +110,7 @@ impl Taints {
     async fn write_one(
         &self,
         store: &dyn Store,
-        (id, seen): (u128, Seen),
+        (id, seen): (u64, Seen),
         (key, subject): (&str, &str),
         at: Wall,
     ) -> Result<(), StoreError> {

@@ -205,7 +205,7 @@ impl Gateway {
     /// and nothing else.
     fn again(&self, who: &Principal, request: &Request, kept: &Kept) -> Result<Box<Ready>, Again> {
         let void = |told: String| Again::ends(Failure::new(Code::ApprovalVoid, told));
-        let looked = self.look(who, request).map_err(|refused| {
+        let looked = self.look(who, request, self.now()).map_err(|refused| {
             let told = format!("since the call was held: {}", refused.failure.message);
             Again::ends(Failure::new(refused.failure.code, told))
         })?;
@@ -252,7 +252,7 @@ impl Gateway {
         ready: Box<Ready>,
         kept: &Kept,
     ) -> Ended {
-        match self.intent(who, &request, &ready).await {
+        match self.intent(who, &request, &ready, self.parts.clock.wall()).await {
             Err(failure) => {
                 tracing::error!(call = %kept.id, "an approval is used up, and the call did not run");
                 (Status::Refused, Err(failure))

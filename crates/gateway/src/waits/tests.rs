@@ -228,7 +228,7 @@ async fn an_approved_call_runs_once_with_what_was_stored_and_every_step_is_on_re
     let waited: Waited = frames[1].body.read().unwrap();
     assert_eq!(waited.by.unwrap().0.subject, "owner");
     let intent: Intent = frames[2].body.read().unwrap();
-    assert_eq!((intent.reason.as_str(), intent.caller.subject.as_str()), ("approved", "ann"));
+    assert_eq!((&*intent.reason, intent.caller.subject.as_str()), ("approved", "ann"));
     // Who comes later gets the same answer, and nothing runs again.
     assert_eq!(bench.settled(id).await.result, answer.result);
     let again = bench.approve(id).await.unwrap_err();

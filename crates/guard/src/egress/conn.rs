@@ -8,16 +8,17 @@ use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use http::Response;
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
 
 use super::dial::Stream;
 use super::framing::{Fault, Framing, Part};
-use super::head::{self, Head};
+use super::head::{self, Head, Known};
 use super::prepared::Wire;
+use super::received::Said;
 
 /// Room for what is read at once, in bytes, and what is too little of it.
 const ROOM: (usize, usize) = (8 << 10, 1 << 10);
@@ -43,11 +44,12 @@ pub(super) struct Conn {
     looked: usize,
     /// Whether it can serve another request.
     good: bool,
+    known: Option<Known>,
 }
 
 impl Conn {
     pub(super) fn over(stream: Stream) -> Self {
-        Self { stream, heard: BytesMut::new(), looked: 0, good: true }
+        Self { stream, heard: BytesMut::new(), looked: 0, good: true, known: None }
     }
 
     /// Whether the other side has kept quiet and is there, as far as is known.
@@ -63,7 +65,7 @@ impl Conn {
     }
 
     /// Sends a request; resolves with the head of its response, and with how its body is framed.
-    pub(super) async fn send(&mut self, wire: &Wire) -> Result<(Response<()>, Framing), Failed> {
+    pub(super) async fn send(&mut self, wire: &Wire) -> Result<(Arc<Said>, Framing), Failed> {
         let (mut sent, mut flushed, mut early, mut broken) = (0, false, 0, None);
         poll_fn(|cx| {
             if !flushed && broken.is_none() {
@@ -95,7 +97,7 @@ impl Conn {
                     Ok(head) if head.is_early() => Err(Fault::Not("it announces without end")),
                     Ok(head) => {
                         self.good &= head.keeps && flushed;
-                        Ok((head.response, head.framing))
+                        Ok((head.said, head.framing))
                     }
                     Err(fault) => Err(fault),
                 }
@@ -133,7 +135,10 @@ impl Conn {
     fn poll_head(&mut self, cx: &mut Context<'_>, silent: bool) -> Poll<Result<Head, Fault>> {
         loop {
             if head::may_end(&self.heard, self.looked) {
-                match head::read(&self.heard, silent) {
+                let known = self.known.as_ref().filter(|_| !silent);
+                let found = known.and_then(|known| known.fits(&self.heard));
+                let read = || head::read(&self.heard, silent, &mut self.known);
+                match found.map_or_else(read, |found| Ok(Some(found))) {
                     Ok(Some((head, end))) => {
                         self.heard.advance(end);
                         self.looked = 0;

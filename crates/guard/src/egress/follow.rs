@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName};
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{Method, Request, StatusCode, Uri};
 use tool::executor::Sent;
 use url::Url;
 
 use super::error::{EgressError, Shown};
+use super::received::Received;
 use super::target::Origin;
 use super::{Class, blocked};
 
@@ -47,10 +48,10 @@ impl Hop {
     }
 
     /// The next hop where `response`, which came from `from`, is a redirect; `None` where it is not.
-    pub(super) fn next<B>(
+    pub(super) fn next(
         &self,
         from: &Origin,
-        response: &Response<B>,
+        response: &Received,
     ) -> Result<Option<Self>, EgressError> {
         let status = response.status();
         // As browsers do (Fetch, 4.4): a POST becomes a GET at 301 and 302, anything at 303.

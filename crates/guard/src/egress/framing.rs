@@ -63,6 +63,11 @@ impl Framing {
         Self::Chunked(Chunks::Size)
     }
 
+    /// Of so many bytes.
+    pub(super) fn of(length: u64) -> Self {
+        if length == 0 { Self::Over } else { Self::Length(length) }
+    }
+
     pub(super) fn ends_with_the_connection(&self) -> bool {
         matches!(self, Self::Connection)
     }

@@ -1,9 +1,13 @@
 //! Heads of responses: read by httparse, and held to one reading of how long their bodies are.
 
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Response, StatusCode, Version};
 
 use super::framing::{Fault, Framing};
+use super::received::Said;
 
 /// The longest head, in bytes.
 pub(super) const LONGEST: usize = 64 << 10;
@@ -15,7 +19,7 @@ const FIELDS: usize = 100;
 /// What a head says.
 #[derive(Debug)]
 pub(super) struct Head {
-    pub(super) response: Response<()>,
+    pub(super) said: Arc<Said>,
     pub(super) framing: Framing,
     /// Whether the connection serves on.
     pub(super) keeps: bool,
@@ -24,8 +28,42 @@ pub(super) struct Head {
 impl Head {
     /// Whether another one follows.
     pub(super) fn is_early(&self) -> bool {
-        let status = self.response.status();
+        let status = self.said.status;
         status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS
+    }
+}
+
+/// A head that was read: another one with the same bytes, but for the length, says the same.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// Up to the digits of the length, and from there on; all of it where there is none.
+    parts: (Box<[u8]>, Option<Box<[u8]>>),
+    said: Arc<Said>,
+}
+
+impl Known {
+    /// `text` is the head, of which `length` is a part.
+    fn of(text: &[u8], length: Option<&[u8]>, said: &Arc<Said>) -> Option<Self> {
+        let said = Arc::clone(said);
+        let Some(length) = length else { return Some(Self { parts: (text.into(), None), said }) };
+        let at = length.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+        let (before, after) = (text.get(..at)?, text.get(at + length.len()..)?);
+        Some(Self { parts: (before.into(), Some(after.into())), said })
+    }
+
+    /// The same as [`read`], where `heard` begins with this head.
+    pub(super) fn fits(&self, heard: &[u8]) -> Option<(Head, usize)> {
+        let (before, after) = &self.parts;
+        let rest = heard.strip_prefix(&**before)?;
+        let (framing, end) = if let Some(after) = after {
+            let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let (number, rest) = rest.split_at_checked(count)?;
+            let length = digits(number).filter(|_| rest.starts_with(after))?;
+            (Framing::of(length), before.len() + count + after.len())
+        } else {
+            (Framing::chunked(), before.len())
+        };
+        (end <= LONGEST).then(|| (Head { said: Arc::clone(&self.said), framing, keeps: true }, end))
     }
 }
 
@@ -40,11 +78,16 @@ pub(super) fn may_end(heard: &[u8], looked: usize) -> bool {
 }
 
 /// Reads the head that `heard` begins with, and how many bytes it has; nothing where it is not all there.
-/// `silent` where the request allows no body.
-pub(super) fn read(heard: &[u8], silent: bool) -> Result<Option<(Head, usize)>, Fault> {
-    let mut room = [httparse::EMPTY_HEADER; FIELDS];
-    let mut response = httparse::Response::new(&mut room);
-    let end = match response.parse(heard) {
+/// `silent` where the request allows no body. `known` becomes this head, where it may come again.
+pub(super) fn read(
+    heard: &[u8],
+    silent: bool,
+    known: &mut Option<Known>,
+) -> Result<Option<(Head, usize)>, Fault> {
+    let mut room = [const { MaybeUninit::uninit() }; FIELDS];
+    let mut response = httparse::Response::new(&mut []);
+    let parser = httparse::ParserConfig::default();
+    let end = match parser.parse_response_with_uninit_headers(&mut response, heard, &mut room) {
         Ok(httparse::Status::Complete(end)) if end <= LONGEST => end,
         Ok(httparse::Status::Complete(_)) | Err(httparse::Error::TooManyHeaders) => {
             return Err(TOO_LARGE);
@@ -70,28 +113,34 @@ pub(super) fn read(heard: &[u8], silent: bool) -> Result<Option<(Head, usize)>, 
     let framing = fields.framing(none, old)?;
     let twice = fields.chunked && fields.length.is_some();
     let keeps = !(old || fields.closes || twice || framing.ends_with_the_connection());
-    let mut response = Response::new(());
-    *response.status_mut() = status;
-    *response.version_mut() = if old { Version::HTTP_10 } else { Version::HTTP_11 };
-    *response.headers_mut() = headers;
-    Ok(Some((Head { response, framing, keeps }, end)))
+    let said = Arc::new(Said { status, headers });
+    // What is framed in another way is left to be read each time.
+    let length = fields.only.filter(|_| fields.length.is_some());
+    if !none && keeps && (fields.chunked || length.is_some()) {
+        *known = heard.get(..end).and_then(|text| Known::of(text, length, &said));
+    }
+    Ok(Some((Head { said, framing, keeps }, end)))
 }
 
 /// What says where the body ends.
 #[derive(Debug, Default)]
-struct Fields {
+struct Fields<'h> {
     length: Option<u64>,
+    /// As it stands, where it stands there once.
+    only: Option<&'h [u8]>,
     chunked: bool,
     closes: bool,
 }
 
-impl Fields {
-    fn see(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), Fault> {
+impl<'h> Fields<'h> {
+    fn see(&mut self, name: &HeaderName, value: &'h [u8]) -> Result<(), Fault> {
         if *name == header::CONTENT_LENGTH {
             let length = digits(value).ok_or(Fault::Not("it has a length that is none"))?;
-            if self.length.replace(length).is_some_and(|before| before != length) {
+            let before = self.length.replace(length);
+            if before.is_some_and(|before| before != length) {
                 return Err(Fault::Not("it has two lengths"));
             }
+            self.only = before.is_none().then_some(value);
         } else if *name == header::TRANSFER_ENCODING {
             // None was asked for, so that no other can be meant; twice is not once.
             if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
@@ -113,8 +162,7 @@ impl Fields {
                 return Err(Fault::Not("it is HTTP/1.0, which has no transfer coding"));
             }
             _ if self.chunked => Framing::chunked(),
-            Some(0) => Framing::Over,
-            Some(length) => Framing::Length(length),
+            Some(length) => Framing::of(length),
             None => Framing::Connection,
         })
     }
@@ -131,7 +179,8 @@ mod tests {
 
     fn framing(fields: &str) -> Result<(String, bool), String> {
         let text = format!("HTTP/1.1 200 OK\r\n{fields}\r\n");
-        let (head, end) = read(text.as_bytes(), false).map_err(|fault| fault.to_string())?.unwrap();
+        let (head, end) =
+            read(text.as_bytes(), false, &mut None).map_err(|fault| fault.to_string())?.unwrap();
         assert_eq!(end, text.len());
         Ok((format!("{:?}", head.framing), head.keeps))
     }
@@ -171,18 +220,63 @@ mod tests {
     }
 
     #[test]
+    fn a_head_is_known_again_whatever_its_length() {
+        let know = |text: &str| {
+            let mut known = None;
+            read(text.as_bytes(), false, &mut known).unwrap().unwrap();
+            known
+        };
+        let text = "HTTP/1.1 200 OK\r\nContent-Length: 12\r\nA: b\r\n\r\n";
+        let known = know(text).unwrap();
+        for (digits, framing) in [("12", "Length(12)"), ("7", "Length(7)"), ("0", "Over")] {
+            let again = text.replace("12", digits) + "{}";
+            let (head, end) = known.fits(again.as_bytes()).unwrap();
+            assert_eq!((format!("{:?}", head.framing), end), (framing.to_owned(), again.len() - 2));
+            assert_eq!((head.said.headers["a"].as_bytes(), head.keeps), (&b"b"[..], true));
+        }
+        for other in [
+            text.replace("12", ""),
+            text.replace("12", "+1"),
+            text.replace("12", "99999999999999999999"),
+            text.replace("12", "1 2"),
+            text.replace("200", "201"),
+            text.replace("A: b", "A: c"),
+            text.replace("\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n"),
+            text.trim_end().to_owned(),
+        ] {
+            assert!(known.fits(other.as_bytes()).is_none(), "{other:?}");
+        }
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let (head, end) = know(chunked).unwrap().fits(chunked.as_bytes()).unwrap();
+        assert!(matches!(head.framing, Framing::Chunked(_)) && end == chunked.len());
+        for once in [
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n",
+            "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n\r\n",
+        ] {
+            assert!(know(once).is_none(), "{once:?}");
+        }
+    }
+
+    #[test]
     fn what_has_no_body_has_none_whatever_it_says() {
         for status in ["204 x", "304 x", "103 x"] {
             let text = format!("HTTP/1.1 {status}\r\nContent-Length: 5\r\n\r\n");
-            let (head, _) = read(text.as_bytes(), false).unwrap().unwrap();
+            let (head, _) = read(text.as_bytes(), false, &mut None).unwrap().unwrap();
             assert!(matches!(head.framing, Framing::Over), "{status}");
         }
         let text = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
-        assert!(matches!(read(text.as_bytes(), true).unwrap().unwrap().0.framing, Framing::Over));
+        assert!(matches!(
+            read(text.as_bytes(), true, &mut None).unwrap().unwrap().0.framing,
+            Framing::Over
+        ));
         let old = "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-        assert!(read(old.as_bytes(), false).is_err());
+        assert!(read(old.as_bytes(), false, &mut None).is_err());
         let old = "HTTP/1.0 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\n";
-        assert!(!read(old.as_bytes(), false).unwrap().unwrap().0.keeps);
+        assert!(!read(old.as_bytes(), false, &mut None).unwrap().unwrap().0.keeps);
     }
 
     #[test]
@@ -190,7 +284,7 @@ mod tests {
         let text = b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n";
         for cut in 1..text.len() {
             assert!(may_end(text, cut), "{cut}");
-            assert!(read(&text[..cut], false).unwrap().is_none(), "{cut}");
+            assert!(read(&text[..cut], false, &mut None).unwrap().is_none(), "{cut}");
         }
         assert!(!may_end(b"HTTP/1.1 200 OK\r\nA: bcdef", 20));
     }

@@ -155,7 +155,7 @@ pub(super) fn intent(number: u64) -> Intent {
         continues: None,
         at: Wall(number),
         caller: caller(number),
-        door: "rest".to_owned(),
+        door: "rest".into(),
         caller_type: CallerType::Direct,
         tool: ToolKey {
             org: Org::default(),
@@ -165,7 +165,7 @@ pub(super) fn intent(number: u64) -> Intent {
         definition: Digest([1; 32]),
         catalog: 3,
         policy: Digest([2; 32]),
-        reason: "level".to_owned(),
+        reason: "level".into(),
         args: Digest([3; 32]),
         args_bytes: 17,
         effects: true,

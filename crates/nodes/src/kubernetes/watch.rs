@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use guard::egress::{Body, HttpLimits};
-use http::{Request, Response, StatusCode, header};
+use guard::egress::{HttpLimits, Received};
+use http::{Request, StatusCode, header};
 
 use super::said::{Event, List};
 use super::{Kubernetes, LABEL};
@@ -111,12 +111,7 @@ impl Kubernetes {
         Ok(None)
     }
 
-    async fn ask(
-        &self,
-        query: &str,
-        silent: Duration,
-        most: usize,
-    ) -> Result<Response<Body>, String> {
+    async fn ask(&self, query: &str, silent: Duration, most: usize) -> Result<Received, String> {
         let mut request = Request::get(format!("{}/api/v1/nodes?{query}", self.settings.api));
         request = request.header(header::ACCEPT, "application/json");
         if let Some(token) = self.token().await? {
@@ -149,7 +144,7 @@ fn query(pairs: &[(&str, &str)]) -> String {
     query.finish()
 }
 
-fn ok(answer: Response<Body>) -> Result<Response<Body>, String> {
+fn ok(answer: Received) -> Result<Received, String> {
     let status = answer.status();
     if status.is_success() {
         return Ok(answer);

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use guard::egress::Egress;
 use tokio::sync::watch;
 use tool::node::{Beat, NodeFault, NodeState, NodeTool, Stale, Unresolved};
-use tool::{Clock, Json, Limits, Mono, Revision, Version, Versioned, Wall};
+use tool::{Clock, Json, Limits, Map, Mono, Revision, Version, Versioned, Wall};
 
 use super::follow::Reading;
 use super::kept::{Document, Kept, NODE, NodeRecord, OWNER, OwnerRecord, tool_of};
@@ -40,7 +40,7 @@ pub(crate) struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    nodes: HashMap<String, Node>,
+    nodes: Map<String, Node>,
     owners: HashMap<String, (OwnerRecord, Version)>,
     /// The last number that ordered something.
     last: u64,

@@ -78,7 +78,7 @@ fn intent(number: u128) -> Intent {
         continues: None,
         at: Wall(0),
         caller: testkit::context::caller(),
-        door: "rest".to_owned(),
+        door: "rest".into(),
         caller_type: CallerType::Direct,
         tool: ToolKey {
             org: Org::default(),
@@ -88,7 +88,7 @@ fn intent(number: u128) -> Intent {
         definition: Digest([0; 32]),
         catalog: 1,
         policy: Digest([0; 32]),
-        reason: "allowed".to_owned(),
+        reason: "allowed".into(),
         args: Digest([0; 32]),
         args_bytes: 2,
         effects: false,
@@ -101,8 +101,8 @@ fn end(status: Status) -> End {
 
 fn all(counts: &Counts) -> [u64; 5] {
     ["succeeded", "failed", "abandoned", "refused", "unknown"].map(|status| {
-        let of = Ended { door: "rest".into(), status };
-        counts.0.get_or_create(&of).get()
+        let of = Ended { door: "rest".to_owned(), status };
+        counts.family.get_or_create(&of).get()
     })
 }
 

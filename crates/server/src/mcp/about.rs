@@ -40,7 +40,7 @@ pub(super) fn initialize(asked: &Asked<'_>) -> Result<Reply, Refused> {
     ];
     let mut reply = asked.result(&Json::fields(fields.into_iter().flatten()));
     let who = asked.who;
-    let now = who.doors.parts.clock.wall();
+    let now = who.now;
     let session = who.doors.mcp.sessions.begin((who.principal, who.scope), settled, declared, now);
     let session = session.and_then(|id| HeaderValue::try_from(id).ok());
     let session = session.ok_or_else(|| Refused::internal("no session can be begun"))?;

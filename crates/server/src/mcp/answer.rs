@@ -24,26 +24,21 @@ pub(crate) async fn answer(
     body: Bytes,
 ) -> Reply {
     match refuses(headers) {
-        None => taken(doors, principal, scope, headers, body).await,
+        None => {
+            let now = doors.parts.clock.wall();
+            taken(Who { doors, principal, scope, now }, Heads::new(headers), body).await
+        }
         Some(reply) => reply,
     }
 }
 
 /// The answer to a message that cannot come with these headers, or cannot be answered.
 pub(crate) fn refuses(headers: &HeaderMap) -> Option<Reply> {
-    Heads(headers).media().err().map(|refused| refused.reply(None))
+    Heads::new(headers).media().err().map(|refused| refused.reply(None))
 }
 
 /// The same as [`answer`], of headers that [`refuses`] has seen.
-pub(crate) async fn taken(
-    doors: &Doors,
-    principal: &Principal,
-    scope: &Scope,
-    headers: &HeaderMap,
-    body: Bytes,
-) -> Reply {
-    let heads = Heads(headers);
-    let who = Who { doors, principal, scope };
+pub(crate) async fn taken(who: Who<'_>, heads: Heads<'_>, body: Bytes) -> Reply {
     let limits = limits(body.len());
     match gateway::aside(body.len(), || Message::read(body, limits)) {
         Ok(Message::Request(request)) => {

@@ -36,7 +36,7 @@ pub(super) struct Held {
 
 impl Held {
     pub(super) fn of(asked: &Asked<'_>, native: &str) -> Self {
-        let host = asked.heads.0.get(http::header::HOST).cloned();
+        let host = asked.heads.all.get(http::header::HOST).cloned();
         Self { again: None, host, native: native.to_owned() }
     }
 

@@ -7,11 +7,11 @@ use http::StatusCode;
 use identity::{Narrowing, Principal};
 use mcp::{Era, Id, Request, Revision, code, header, meta};
 use tool::executor::ClientCan;
-use tool::{CallerType, Json};
+use tool::{CallerType, Json, Wall};
 
 use super::body::Reply;
 use super::client;
-use super::head::{Heads, Meta, SESSION};
+use super::head::{Heads, Meta};
 use super::level::Level;
 use super::refused::Refused;
 use super::result::Words;
@@ -22,10 +22,12 @@ use crate::state::Doors;
 
 /// Who asks, and where.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Who<'a> {
-    pub(super) doors: &'a Doors,
-    pub(super) principal: &'a Principal,
-    pub(super) scope: &'a Scope,
+pub(crate) struct Who<'a> {
+    pub(crate) doors: &'a Doors,
+    pub(crate) principal: &'a Principal,
+    pub(crate) scope: &'a Scope,
+    /// When the request came.
+    pub(crate) now: Wall,
 }
 
 impl Who<'_> {
@@ -35,9 +37,8 @@ impl Who<'_> {
 
     /// The session that the header names; nothing where there is none.
     pub(super) fn session(self, heads: Heads<'_>) -> Result<Option<Arc<Session>>, Refused> {
-        let Some(id) = heads.one(&SESSION)? else { return Ok(None) };
-        let now = self.doors.parts.clock.wall();
-        let found = self.doors.mcp.sessions.find((self.principal, self.scope), id, now);
+        let Some(id) = heads.session()? else { return Ok(None) };
+        let found = self.doors.mcp.sessions.find((self.principal, self.scope), id, self.now);
         found.map(Some).ok_or_else(|| {
             let told = "the session does not hold; begin a new one with `initialize`";
             Refused::new(StatusCode::NOT_FOUND, code::INVALID_REQUEST, told)

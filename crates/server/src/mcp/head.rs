@@ -1,5 +1,7 @@
 //! What the head of a request must say, and what of its body must stand there too.
 
+use std::sync::OnceLock;
+
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, StatusCode};
 use mcp::{Era, Revision, RpcError, code, header, meta};
@@ -10,7 +12,7 @@ use super::refused::Refused;
 
 /// Takes all that is ever wanted.
 const PLAIN: &str = "application/json, text/event-stream";
-pub(super) static SESSION: HeaderName = HeaderName::from_static(header::SESSION);
+static SESSION: HeaderName = HeaderName::from_static(header::SESSION);
 static VERSION: HeaderName = HeaderName::from_static(header::VERSION);
 static METHOD: HeaderName = HeaderName::from_static(header::METHOD);
 static NAME: HeaderName = HeaderName::from_static(header::NAME);
@@ -19,7 +21,17 @@ const SHOWN: usize = 128;
 
 /// The headers of a request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Heads<'a>(pub(super) &'a HeaderMap);
+pub(crate) struct Heads<'a> {
+    pub(super) all: &'a HeaderMap,
+    said: Option<&'a Said>,
+}
+
+/// What every request asks of its headers, kept with a head that comes again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    session: OnceLock<Option<Box<str>>>,
+    revision: OnceLock<Option<Revision>>,
+}
 
 /// What stands in `_meta` of the params.
 #[derive(Debug, Default)]
@@ -56,10 +68,29 @@ pub(super) fn shown(word: &str) -> String {
 }
 
 impl<'a> Heads<'a> {
+    pub(crate) fn new(all: &'a HeaderMap) -> Self {
+        Self { all, said: None }
+    }
+
+    /// The same; `said` is of no other headers.
+    pub(crate) fn known(all: &'a HeaderMap, said: &'a Said) -> Self {
+        Self { all, said: Some(said) }
+    }
+
+    /// The session that is named; nothing where there is none.
+    pub(super) fn session(self) -> Result<Option<&'a str>, Refused> {
+        let Some(said) = self.said else { return self.one(&SESSION) };
+        if let Some(found) = said.session.get() {
+            return Ok(found.as_deref());
+        }
+        let found = self.one(&SESSION)?;
+        Ok(said.session.get_or_init(|| found.map(Into::into)).as_deref())
+    }
+
     /// A header that stands there once, in words that can be read.
     pub(super) fn one(self, name: &HeaderName) -> Result<Option<&'a str>, Refused> {
-        let Some(value) = self.0.get(name) else { return Ok(None) };
-        let second = self.0.get_all(name).iter().nth(1);
+        let Some(value) = self.all.get(name) else { return Ok(None) };
+        let second = self.all.get_all(name).iter().nth(1);
         let wrong = |what: &str| {
             Err(Refused::bad(code::HEADER_MISMATCH, format!("the header `{name}` {what}")))
         };
@@ -74,7 +105,7 @@ impl<'a> Heads<'a> {
 
     /// Both media types of an answer must be taken, and the body must be JSON.
     pub(super) fn media(self) -> Result<(), Refused> {
-        if !self.0.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(is_json) {
+        if !self.all.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(is_json) {
             let told = "the body must be JSON: send `Content-Type: application/json`";
             return Err(Refused::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -88,7 +119,7 @@ impl<'a> Heads<'a> {
     /// Every one of `wanted` must be taken.
     pub(super) fn accepts(self, wanted: &[&str]) -> Result<(), Refused> {
         // What every client sends. Anything else is read.
-        let mut all = self.0.get_all(ACCEPT).iter();
+        let mut all = self.all.get_all(ACCEPT).iter();
         if all.next().is_some_and(|value| value == PLAIN) && all.next().is_none() {
             return Ok(());
         }
@@ -100,7 +131,7 @@ impl<'a> Heads<'a> {
                     || part == "*/*"
                     || part.strip_suffix("/*").is_some_and(|of| of.eq_ignore_ascii_case(kind))
             };
-            let values = self.0.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+            let values = self.all.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
             values.flat_map(|value| value.split(',')).any(any)
         };
         if wanted.iter().all(taken) {
@@ -112,8 +143,12 @@ impl<'a> Heads<'a> {
 
     /// The revision that the header names; nothing where there is none.
     pub(super) fn revision(self) -> Result<Option<Revision>, Refused> {
+        if let Some(found) = self.said.and_then(|said| said.revision.get()) {
+            return Ok(*found);
+        }
         let read = |text: &str| Revision::read(text).ok_or_else(|| unsupported(text));
-        self.one(&VERSION)?.map(read).transpose()
+        let found = self.one(&VERSION)?.map(read).transpose()?;
+        Ok(self.said.map_or(found, |said| *said.revision.get_or_init(|| found)))
     }
 
     /// The revision a request is written in: what its `_meta` says, or else its header. `None` is a

@@ -31,7 +31,8 @@ pub(crate) fn get(
     scope: &Scope,
     headers: &HeaderMap,
 ) -> Reply {
-    let (who, heads) = (Who { doors, principal, scope }, Heads(headers));
+    let now = doors.parts.clock.wall();
+    let (who, heads) = (Who { doors, principal, scope, now }, Heads::new(headers));
     let session = match of_session(who, heads) {
         Ok(Some(session)) => session,
         Ok(None) => return only_post(),
@@ -55,7 +56,8 @@ pub(crate) fn delete(
     scope: &Scope,
     headers: &HeaderMap,
 ) -> Reply {
-    let (who, heads) = (Who { doors, principal, scope }, Heads(headers));
+    let now = doors.parts.clock.wall();
+    let (who, heads) = (Who { doors, principal, scope, now }, Heads::new(headers));
     match of_session(who, heads) {
         Ok(Some(session)) => {
             doors.mcp.sessions.end(&session);

@@ -128,7 +128,7 @@ fn page(
     }
     tail.push('}');
     tail.push_str(write::AFTER_RESULT);
-    if packed::wanted(asked.heads.0)
+    if packed::wanted(asked.heads.all)
         && let Some(packed) = kept.packed()
     {
         return Ok(body::packed(packed.between(&head, tail.as_bytes())));

@@ -80,15 +80,21 @@ impl Json {
 
     /// One member of an object, sharing its bytes.
     pub fn get(&self, key: &str) -> Option<Self> {
-        let (_, value) = walk::Members::of(&self.0).find(|(name, _)| *name == key)?;
-        Some(self.part(value))
+        let mut members = walk::Members::of(&self.0);
+        while let Some((name, value)) = members.raw() {
+            if name.is(key) {
+                return Some(self.part(value));
+            }
+        }
+        None
     }
 
     /// Some members of an object, in one pass, sharing its bytes; nothing for anything else.
     pub fn pick<const N: usize>(&self, keys: [&str; N]) -> [Option<Self>; N] {
         let mut found = [const { None }; N];
-        for (key, value) in walk::Members::of(&self.0) {
-            let at = keys.iter().position(|wanted| **wanted == *key);
+        let mut members = walk::Members::of(&self.0);
+        while let Some((key, value)) = members.raw() {
+            let at = keys.iter().position(|wanted| key.is(wanted));
             if let Some(place) = at.and_then(|at| found.get_mut(at)) {
                 *place = Some(self.part(value));
             }

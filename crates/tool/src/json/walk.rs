@@ -20,10 +20,37 @@ impl<'t> Members<'t> {
     }
 }
 
+/// A key as it stands, between its quotes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Key<'t> {
+    inside: &'t str,
+    /// Whether anything of it is escaped.
+    escaped: bool,
+}
+
+impl Key<'_> {
+    /// Whether it is the key `wanted`, of which nothing needs an escape.
+    pub(super) fn is(&self, wanted: &str) -> bool {
+        if self.escaped {
+            return plain(self.inside).is_some_and(|key| *key == *wanted);
+        }
+        self.inside == wanted
+    }
+}
+
 impl<'t> Iterator for Members<'t> {
     type Item = (Cow<'t, str>, &'t str);
 
     fn next(&mut self) -> Option<Self::Item> {
+        let (key, value) = self.raw()?;
+        let text = if key.escaped { plain(key.inside)? } else { Cow::Borrowed(key.inside) };
+        Some((text, value))
+    }
+}
+
+impl<'t> Members<'t> {
+    /// The next one, its key as it stands.
+    pub(super) fn raw(&mut self) -> Option<(Key<'t>, &'t str)> {
         let bytes = self.text.as_bytes();
         let mut key = blank(bytes, self.at);
         if bytes.get(key) == Some(&b',') {
@@ -32,17 +59,22 @@ impl<'t> Iterator for Members<'t> {
         if bytes.get(key) != Some(&b'"') {
             return None;
         }
-        let behind = string(bytes, key);
+        let (behind, escaped) = string(bytes, key);
         let colon = blank(bytes, behind);
         let value = blank(bytes, colon + 1);
         self.at = end(bytes, value);
-        Some((unquoted(self.text.get(key..behind)?)?, self.text.get(value..self.at)?))
+        let inside = self.text.get(key + 1..behind - 1)?;
+        Some((Key { inside, escaped }, self.text.get(value..self.at)?))
     }
 }
 
 /// What stands between the quotes of a string; borrowed, where nothing is escaped.
 pub(super) fn unquoted(string: &str) -> Option<Cow<'_, str>> {
-    let inside = string.strip_prefix('"')?.strip_suffix('"')?;
+    plain(string.strip_prefix('"')?.strip_suffix('"')?)
+}
+
+/// The same of what stands between quotes.
+fn plain(inside: &str) -> Option<Cow<'_, str>> {
     let first = before_escape(inside);
     if first == inside.len() {
         return Some(Cow::Borrowed(inside));
@@ -74,18 +106,19 @@ pub(super) fn blank(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Behind the string that begins at `at`.
-fn string(text: &[u8], mut at: usize) -> usize {
+/// Behind the string that begins at `at`, and whether anything of it is escaped.
+fn string(text: &[u8], mut at: usize) -> (usize, bool) {
+    let mut escaped = false;
     at += 1;
     while let Some(rest) = text.get(at..) {
         at += quote_or_escape(rest);
         match text.get(at) {
-            Some(b'"') => return at + 1,
-            Some(_) => at += 2,
+            Some(b'"') => return (at + 1, escaped),
+            Some(_) => (at, escaped) = (at + 2, true),
             None => break,
         }
     }
-    text.len()
+    (text.len(), escaped)
 }
 
 /// Bytes up to the next quote or escape.
@@ -99,11 +132,13 @@ fn quote_or_escape(text: &[u8]) -> usize {
 
 /// Bytes after which a string is long.
 const NEAR: usize = 64;
+/// Bytes in a row that are none of those looked for, before more are looked at together.
+const FEW: usize = 16;
 
 /// Behind the value that begins at `at`.
 pub(super) fn end(text: &[u8], at: usize) -> usize {
     match text.get(at) {
-        Some(b'"') => string(text, at),
+        Some(b'"') => string(text, at).0,
         Some(b'{') => nested(text, at, (b'{', b'}')),
         Some(b'[') => nested(text, at, (b'[', b']')),
         _ => {
@@ -117,21 +152,25 @@ pub(super) fn end(text: &[u8], at: usize) -> usize {
 /// Behind an array or object. What it holds is balanced too, so only its own kind of bracket is counted.
 fn nested(text: &[u8], mut at: usize, (open, close): (u8, u8)) -> usize {
     let mark = |word| find::is(word, b'"') | find::is(word, open) | find::is(word, close);
-    let mut depth = 0_usize;
-    while let Some(rest) = text.get(at..) {
-        at += find::before(rest, mark);
-        match text.get(at) {
-            Some(b'"') => {
-                at = string(text, at);
-                continue;
-            }
-            Some(byte) if *byte == open => depth += 1,
-            Some(_) => depth = depth.saturating_sub(1),
-            None => break,
+    let (mut depth, mut others) = (0_usize, 0);
+    // Byte by byte, for what is long stands in strings mostly.
+    while let Some(byte) = text.get(at) {
+        others += 1;
+        if *byte == b'"' {
+            (at, others) = (string(text, at).0, 0);
+            continue;
         }
         at += 1;
-        if depth == 0 {
-            return at;
+        if *byte == open {
+            (depth, others) = (depth + 1, 0);
+        } else if *byte == close {
+            (depth, others) = (depth.saturating_sub(1), 0);
+            if depth == 0 {
+                return at;
+            }
+        } else if others == FEW {
+            at += find::before(text.get(at..).unwrap_or_default(), mark);
+            others = 0;
         }
     }
     text.len()
@@ -176,7 +215,8 @@ mod tests {
             keys in proptest::collection::btree_set("\\PC{0,4}", 0..6),
             text in "\\PC{0,6}",
         ) {
-            let inner = serde_json::json!([text, {"k": [text, 1.5, true], "\"": null}]);
+            let numbers: Vec<_> = (1..40).collect();
+            let inner = serde_json::json!([text, {"k": [text, 1.5, true, numbers], "\"": null}]);
             let object: serde_json::Map<_, _> =
                 keys.into_iter().map(|key| (key, inner.clone())).collect();
             for text in [serde_json::to_string(&object).unwrap(), serde_json::to_string_pretty(&object).unwrap()] {

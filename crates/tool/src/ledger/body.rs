@@ -1,5 +1,7 @@
 //! What records say: of a call before it runs, while it waits and at its end, and of what decides over calls.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::Caged;
@@ -22,7 +24,7 @@ pub struct Intent {
     /// Who.
     pub caller: Caller,
     /// By which door: `rest`, `mcp`, `cli`, `library`.
-    pub door: String,
+    pub door: Cow<'static, str>,
     /// Directly or in a chain.
     pub caller_type: CallerType,
     /// What.
@@ -34,7 +36,7 @@ pub struct Intent {
     /// Under which policy.
     pub policy: Digest,
     /// Why it was allowed: a reason code of the policy.
-    pub reason: String,
+    pub reason: Cow<'static, str>,
     /// Keyed hash of the arguments: the same arguments give the same value on one installation, and
     /// nothing else can be read from it.
     pub args: Digest,

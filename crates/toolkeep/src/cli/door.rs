@@ -72,7 +72,7 @@ impl HttpDoor {
         let uri: Result<Uri, _> = format!("{}{path}", self.origin).parse();
         *request.uri_mut() = uri.map_err(|error| DoorError(error.to_string()))?;
         let class = Class::Operator { origin: self.origin.clone() };
-        self.egress.send(&class, request, limits).await.map_err(told)
+        self.egress.send(&class, request, limits).await.map(Into::into).map_err(told)
     }
 
     async fn whole(&self, request: Request<Bytes>) -> Result<Response<Bytes>, DoorError> {

@@ -1,7 +1,5 @@
 //! Our requests as bytes: our own few words around what was checked before.
 
-use std::fmt::Write as _;
-
 use ::mcp::{Era, Revision, meta};
 use bytes::Bytes;
 use tool::Json;
@@ -60,8 +58,9 @@ impl<'a> Outgoing<'a> {
             Params::Whole(params) => (params, 0),
         };
         let mut text = String::with_capacity(args.as_str().len() + own + 512);
-        // Writing to a string does not fail.
-        write!(text, r#"{{"jsonrpc":"2.0","id":{id},"method":"#).unwrap_or_default();
+        text.push_str(r#"{"jsonrpc":"2.0","id":"#);
+        text.push_str(itoa::Buffer::new().format(id));
+        text.push_str(r#","method":"#);
         quote(&mut text, self.method);
         text.push_str(r#","params":"#);
         let mut members = Members::new(&mut text);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use guard::egress::{Body, Class, Egress, EgressError, HttpLimits, Origin, Phase};
+use guard::egress::{Class, Egress, EgressError, HttpLimits, Origin, Phase, Received};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{Method, Request, StatusCode, Uri};
 use tool::source::{Health, SourceFault};
 use tool::{Problem, SourceError};
 
@@ -56,7 +56,7 @@ impl Line {
         uri: &Uri,
         body: Bytes,
         limit: Duration,
-    ) -> Result<Response<Body>, EgressError> {
+    ) -> Result<Received, EgressError> {
         let request = Request::builder()
             .method(method)
             .uri(uri.clone())
@@ -149,7 +149,7 @@ pub(super) fn said(error: &EgressError) -> String {
 }
 
 /// Spec 0's text for another status than 200, with the beginning of the body.
-pub(super) async fn refusal(response: Response<Body>) -> String {
+pub(super) async fn refusal(response: Received) -> String {
     let status = response.status().as_u16();
     let mut body = response.into_body();
     let mut shown = Vec::new();

@@ -11,7 +11,7 @@ use tool::Wall;
 
 use crate::error::ApiError;
 use crate::front::endpoint;
-use crate::mcp::Scope;
+use crate::mcp::{Said, Scope};
 
 /// The longest head that is read here, in bytes.
 const LONGEST: usize = 16 << 10;
@@ -43,6 +43,8 @@ pub(crate) struct Found {
     pub(crate) media: Fact,
     /// Whose key it is.
     pub(crate) caller: Holder,
+    /// What MCP's door asks of every request.
+    pub(crate) said: Said,
 }
 
 /// Whose key stands in a head, as one ring of keys says it: with another ring it is verified anew.

@@ -67,7 +67,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lane<S> {
             return self.stream.write_all(&self.out).await;
         }
         if let Some(length) = body.size_hint().exact() {
-            write!(self.out, "content-length: {length}\r\n\r\n")?;
+            field(&mut self.out, "content-length", itoa::Buffer::new().format(length).as_bytes());
+            self.out.extend_from_slice(b"\r\n");
             return self.whole(body).await;
         }
         self.out.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");

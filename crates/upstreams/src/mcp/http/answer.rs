@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ::mcp::Message;
-use guard::egress::Body;
-use http::{HeaderValue, Response, StatusCode};
+use guard::egress::{Body, Received};
+use http::{HeaderValue, StatusCode};
 use tool::Limits;
 
 use super::endpoint::SESSION;
@@ -34,7 +34,7 @@ impl Answer {
     /// Reads the head of a response, and all of it where it is one message.
     pub(super) async fn of(
         endpoint: &Endpoint,
-        response: Response<Body>,
+        response: Received,
         (id, greets): (i64, bool),
     ) -> Result<Self, HttpFault> {
         let session = response.headers().get(SESSION).cloned();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use guard::egress::Body;
-use http::{Method, Response, StatusCode};
+use guard::egress::Received;
+use http::{Method, StatusCode};
 
 use super::endpoint::Seat;
 use super::{Endpoint, reply};
@@ -17,11 +17,11 @@ impl Endpoint {
     /// request was answered with when it went out without one.
     pub(super) async fn authorized(
         &self,
-        (account, mut first): (&Arc<Account>, Option<Response<Body>>),
+        (account, mut first): (&Arc<Account>, Option<Received>),
         seat: &Seat,
         (method, more): (Method, &[Header]),
         body: Bytes,
-    ) -> Result<Response<Body>, HttpFault> {
+    ) -> Result<Received, HttpFault> {
         let mut tries = Tries::default();
         loop {
             let (token, response) = if let Some(response) = first.take() {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ::mcp::{Era, Revision};
 use bytes::Bytes;
-use guard::egress::{Body, EgressError, HttpLimits, Prepared};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use guard::egress::{EgressError, HttpLimits, Prepared, Received};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use tokio::sync::{Semaphore, watch};
 
 use super::{Answer, Http, reply};
@@ -146,7 +146,7 @@ impl Endpoint {
         &self,
         seat: &Seat,
         last: Option<&HeaderValue>,
-    ) -> Result<Response<Body>, HttpFault> {
+    ) -> Result<Received, HttpFault> {
         let last = last.map(|last| (HeaderName::from_static("last-event-id"), last.clone()));
         let last: Vec<_> = last.into_iter().collect();
         self.send(seat, (Method::GET, &last), Bytes::new()).await
@@ -171,7 +171,7 @@ impl Endpoint {
         seat: &Seat,
         (method, more): (Method, &[Header]),
         body: Bytes,
-    ) -> Result<Response<Body>, HttpFault> {
+    ) -> Result<Received, HttpFault> {
         let account = self.http.account();
         // Boxed: not to be carried by those that need no token.
         if let Some(awake) = account.filter(|account| account.is_awake()) {
@@ -190,7 +190,7 @@ impl Endpoint {
         (method, more): (Method, &[Header]),
         body: Bytes,
         token: Option<&Token>,
-    ) -> Result<Response<Body>, HttpFault> {
+    ) -> Result<Received, HttpFault> {
         let prepared = if body.is_empty() { &seat.others } else { &seat.posts };
         let prepared = prepared.as_ref().map_err(EgressError::clone)?;
         let token = token.map(|token| (header::AUTHORIZATION, token.header()));

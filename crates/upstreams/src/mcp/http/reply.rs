@@ -2,8 +2,8 @@
 
 use ::mcp::{Message, Response as Answer, RpcError};
 use bytes::{Bytes, BytesMut};
-use guard::egress::Body;
-use http::{Response, StatusCode, header};
+use guard::egress::{Body, Received};
+use http::{StatusCode, header};
 use tool::Limits;
 
 use crate::mcp::fail::HttpFault;
@@ -23,7 +23,7 @@ pub(super) enum Media {
 }
 
 /// By its type, parameters aside.
-pub(super) fn media(response: &Response<Body>) -> Media {
+pub(super) fn media(response: &Received) -> Media {
     let said = content_type(response);
     let is = |kind: &str| {
         said == kind || said.split(';').next().is_some_and(|s| s.trim().eq_ignore_ascii_case(kind))
@@ -37,7 +37,7 @@ pub(super) fn media(response: &Response<Body>) -> Media {
     }
 }
 
-fn content_type(response: &Response<Body>) -> &str {
+fn content_type(response: &Received) -> &str {
     let said = response.headers().get(header::CONTENT_TYPE);
     said.and_then(|said| said.to_str().ok()).unwrap_or_default()
 }
@@ -70,7 +70,7 @@ pub(super) async fn bounded(mut body: Body, most: usize) -> Result<Bytes, HttpFa
 
 /// A request that was not accepted. A JSON-RPC error in the body is the answer; a greeting that is
 /// refused without one is answered in the server's name, so that the other dialect can be tried.
-pub(super) async fn refused(response: Response<Body>, greets: bool) -> Result<RpcError, HttpFault> {
+pub(super) async fn refused(response: Received, greets: bool) -> Result<RpcError, HttpFault> {
     let status = response.status();
     let (fault, body) = failed(response).await;
     if status == StatusCode::UNAUTHORIZED {
@@ -93,7 +93,7 @@ pub(super) async fn refused(response: Response<Body>, greets: bool) -> Result<Rp
 }
 
 /// A status that is no success, and what of the body was read.
-pub(super) async fn failed(response: Response<Body>) -> (HttpFault, Bytes) {
+pub(super) async fn failed(response: Received) -> (HttpFault, Bytes) {
     let status = response.status();
     let wait = response.headers().get(header::RETRY_AFTER);
     let wait = wait.and_then(|wait| wait.to_str().ok()).map(|wait| shown(wait, 40));
@@ -114,7 +114,7 @@ fn said(status: StatusCode, body: &[u8]) -> String {
 }
 
 /// A success that is neither JSON nor a stream.
-pub(super) fn unexpected(response: &Response<Body>) -> HttpFault {
+pub(super) fn unexpected(response: &Received) -> HttpFault {
     let said = shown(content_type(response), 60);
     HttpFault::malformed(format!(
         "answered with content of type `{said}`, not `application/json` or `text/event-stream`"

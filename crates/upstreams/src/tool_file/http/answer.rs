@@ -1,9 +1,9 @@
 //! What a response says: its JSON, a part of that, or its text.
 
 use bytes::Bytes;
-use guard::egress::Body;
+use guard::egress::Received;
+use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use http::{Response, StatusCode};
 use serde_json::Value;
 use serde_json_path::JsonPath;
 use tool::{Json, Limits};
@@ -22,7 +22,7 @@ pub(super) struct Answers {
 }
 
 /// The media type of a response, without parameters.
-pub(super) fn media(response: &Response<Body>) -> String {
+pub(super) fn media(response: &Received) -> String {
     let text = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     text.and_then(|text| text.split(';').next()).unwrap_or_default().trim().to_ascii_lowercase()
 }

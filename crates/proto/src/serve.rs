@@ -5,6 +5,7 @@ mod seated;
 mod shaken;
 mod stream;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
@@ -46,7 +47,6 @@ const SERVICES: [&str; 3] = ["", "toolrpc.ToolExecutor", "toolkeep.node.v1.Node"
 pub type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A call as it came.
-#[derive(Debug)]
 pub struct Asked {
     /// The tool.
     pub tool_name: String,
@@ -58,9 +58,23 @@ pub struct Asked {
     pub within: Option<Duration>,
     /// Where progress goes.
     pub progress: Told,
-    /// Fires when the caller cancels; a caller that goes away drops the call.
-    pub cancelled: CancellationToken,
+    /// Fires when the caller cancels, where it can; a caller that goes away drops the call.
+    pub cancelled: Option<CancellationToken>,
+    /// What [`Tools::connected`] made for the connection that it came on; nothing where that is not known.
+    pub connection: Option<Connection>,
 }
+
+/// What comes of `call`; nothing where the caller cancels it before.
+pub async fn unless<T>(
+    cancelled: Option<CancellationToken>,
+    call: impl Future<Output = T>,
+) -> Option<T> {
+    let Some(cancelled) = cancelled else { return Some(call.await) };
+    cancelled.run_until_cancelled(call).await
+}
+
+/// What a server remembers of one connection.
+pub type Connection = Arc<dyn Any + Send + Sync>;
 
 /// Takes progress; nothing where the caller did not ask for it.
 #[derive(Debug, Clone, Default)]
@@ -97,6 +111,11 @@ pub struct Said {
 
 /// Who has tools.
 pub trait Tools: Send + Sync + 'static {
+    /// A connection begins; its calls have what this gives back.
+    fn connected(&self) -> Option<Connection> {
+        None
+    }
+
     /// In whose name a request comes: what one cancels, another cannot.
     ///
     /// # Errors
@@ -263,11 +282,13 @@ impl Door {
         &self,
         headers: MetadataMap,
         call: CallFunctionRequest,
+        connection: Option<Connection>,
     ) -> Result<CallFunctionResponse, Status> {
         let CallFunctionRequest { tool_name, input } = call;
-        let (within, cancelled) = (within(&headers), CancellationToken::new());
+        // Nobody has a name for it to cancel it by.
+        let (within, cancelled) = (within(&headers), None);
         let progress = Told::default();
-        let asked = Asked { tool_name, input, headers, within, progress, cancelled };
+        let asked = Asked { tool_name, input, headers, within, progress, cancelled, connection };
         let Said { success, output, error, metadata } = self.tools.call(asked).await?;
         Ok(CallFunctionResponse { success, output, error, metadata })
     }
@@ -280,7 +301,7 @@ impl ToolExecutor for Door {
         request: Request<CallFunctionRequest>,
     ) -> Result<Response<CallFunctionResponse>, Status> {
         let (headers, _, call) = request.into_parts();
-        self.called(headers, call).await.map(Response::new)
+        self.called(headers, call, None).await.map(Response::new)
     }
 }
 
@@ -299,9 +320,9 @@ impl Node for Door {
         let (headers, _, node::CallRequest { call_id, tool_name, input }) = request.into_parts();
         let entered = self.entered(&headers, &call_id).await?;
         let (sender, told) = tokio::sync::mpsc::channel(PROGRESS);
-        let (within, cancelled) = (within(&headers), entered.cancelled());
+        let (within, cancelled, connection) = (within(&headers), Some(entered.cancelled()), None);
         let progress = Told(Some(sender));
-        let asked = Asked { tool_name, input, headers, within, progress, cancelled };
+        let asked = Asked { tool_name, input, headers, within, progress, cancelled, connection };
         Ok(Response::new(stream::events(self.tools.call(asked), told, entered)))
     }
 

@@ -277,6 +277,7 @@ impl serve::Tools for Door {
             return Box::pin(async move { Ok(Said { error, ..Said::default() }) });
         };
         let metadata = tool.told_metadata(&self.node_id);
+        let cancelled = cancelled.unwrap_or_default();
         let running = (tool.run)(input, Call { progress, cancelled });
         Box::pin(async move {
             Ok(match running.await {

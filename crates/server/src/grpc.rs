@@ -3,6 +3,8 @@
 //! Who asks is the key in the metadata, as everywhere; without one nobody is let in, unless the server
 //! was told to. It decides nothing.
 
+mod known;
+
 use std::io;
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use http::header::{AUTHORIZATION, InvalidHeaderValue};
 use http::{HeaderMap, HeaderValue, Uri};
 use identity::Principal;
 use proto::node::Tool as Listed;
-use proto::serve::{Asked, Boxed, Said, Seat, Told, Tools, serve_seated};
+use proto::serve::{Asked, Boxed, Connection, Said, Seat, Told, Tools, serve_seated, unless};
 use proto::{MetadataMap, Status};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +25,7 @@ use crate::error::ApiError;
 use crate::rest::calls::shown;
 use crate::state::Doors;
 use crate::{Workers, auth, context, held};
+use known::Known;
 
 /// Serves calls over gRPC on `workers` until `stop`, and then until those that run are done. Where it is
 /// bound to a key, whoever reaches it is its owner, and nothing that a caller sends says otherwise.
@@ -79,6 +82,10 @@ impl Door {
 }
 
 impl Tools for Door {
+    fn connected(&self) -> Option<Connection> {
+        Some(Arc::<Known>::default())
+    }
+
     fn who(&self, headers: MetadataMap) -> Boxed<Result<String, Status>> {
         let (doors, headers) = (self.doors.clone(), self.headers(headers));
         Box::pin(async move {
@@ -106,10 +113,11 @@ impl Tools for Door {
 
     fn call(&self, asked: Asked) -> Boxed<Result<Said, Status>> {
         let doors = self.doors.clone();
-        let Asked { tool_name, input, headers, within, progress, cancelled } = asked;
+        let Asked { tool_name, input, headers, within, progress, cancelled, connection } = asked;
         let headers = self.headers(headers);
         Box::pin(async move {
-            let principal = principal(&doors, headers).await?;
+            let known = connection.as_ref().and_then(|kept| kept.downcast_ref::<Known>());
+            let principal = known::principal(&doors, headers, known).await?;
             let args = if input.is_empty() { Json::empty().bytes().clone() } else { input };
             let mut request = Request::new(tool_name.clone(), args, "grpc");
             request.timeout = within;
@@ -117,13 +125,9 @@ impl Tools for Door {
                 request.progress = Some(Arc::new(Teller(progress)));
             }
             let call = doors.parts.gateway.call(&principal, request);
-            let answer = tokio::select! {
-                answer = call => answer,
-                // As for a caller that goes away.
-                () = cancelled.cancelled() => {
-                    let error = "the call was cancelled".to_owned();
-                    return Ok(Said { error, ..Said::default() });
-                }
+            let Some(answer) = unless(cancelled, call).await else {
+                let error = "the call was cancelled".to_owned();
+                return Ok(Said { error, ..Said::default() });
             };
             doors.metrics.ended("grpc", &answer);
             said(&tool_name, answer)
@@ -139,12 +143,15 @@ impl Tools for Door {
     }
 }
 
+fn narrowed(doors: &Doors, whose: Principal, headers: &HeaderMap) -> Result<Principal, Status> {
+    context::narrowed(doors, whose, (headers, &Uri::default())).map_err(|error| refused(&error))
+}
+
 /// Who asks, by the credential alone, without what the metadata give up.
 async fn principal(doors: &Doors, headers: HeaderMap) -> Result<Principal, Status> {
     let principal =
         auth::principal(doors, &headers, None).await.map_err(|error| refused(&error))?;
-    context::narrowed(doors, principal, (&headers, &Uri::default()))
-        .map_err(|error| refused(&error))
+    narrowed(doors, principal, &headers)
 }
 
 fn refused(error: &ApiError) -> Status {

@@ -16,7 +16,7 @@ use guard::egress::local;
 use proto::connect::{Duplex, Line};
 use proto::node::call_event::Event;
 use proto::node::{CallRequest, Tool as Listed};
-use proto::serve::{Asked, Boxed, Said, Told, Tools};
+use proto::serve::{Asked, Boxed, Said, Told, Tools, unless};
 use proto::toolrpc::CallFunctionRequest;
 use proto::{Code, MetadataMap, Status};
 use tonic::Request;
@@ -74,12 +74,10 @@ impl Forwarder {
         }
         let within = asked.within.unwrap_or(LONGEST).min(LONGEST);
         let cancelled = asked.cancelled.clone();
-        tokio::select! {
-            said = self.hand_on(asked, within) => said.map_err(told),
-            // The runtime hears of it: its stream is reset.
-            () = cancelled.cancelled() => {
-                Ok(Said { error: "the call was cancelled".to_owned(), ..Said::default() })
-            }
+        // Where it is, the runtime hears of it: its stream is reset.
+        match unless(cancelled, self.hand_on(asked, within)).await {
+            Some(said) => said.map_err(told),
+            None => Ok(Said { error: "the call was cancelled".to_owned(), ..Said::default() }),
         }
     }
 

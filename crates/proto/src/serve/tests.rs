@@ -49,7 +49,7 @@ impl Tools for Two {
                 "echo" => Ok(Said { success: true, output: asked.input, ..Said::default() }),
                 "slow" => {
                     asked.progress.tell(1.0, Some(2.0), "half");
-                    asked.cancelled.cancelled().await;
+                    asked.cancelled.unwrap().cancelled().await;
                     Ok(Said { error: "cancelled".to_owned(), ..Said::default() })
                 }
                 "lost" => std::future::pending().await,

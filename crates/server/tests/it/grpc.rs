@@ -125,6 +125,29 @@ async fn without_a_key_nobody_is_let_in() {
     assert!(door.server.intents().is_empty());
 }
 
+/// One connection, on which a key is known again: to itself, and as long as it holds.
+#[tokio::test]
+async fn a_key_is_known_again_and_gone_when_it_is_taken_back() {
+    let door = door(Server::of(offers()).await).await;
+    let key = NewKey::user(Keys::fresh_id().unwrap(), "ann");
+    let now = door.server.clock.wall();
+    let (secret, record) = door.server.keys.create(key, now).await.unwrap();
+    let (ann, root) = (format!("Bearer {}", secret.open()), door.key("root", Level::Owner).await);
+    for _ in 0..3 {
+        assert!(door.call(&ann, "say", json!({})).await.success);
+        assert!(!door.call(&ann, "secret", json!({})).await.success);
+        assert!(door.call(&root, "secret", json!({})).await.success);
+    }
+    let callers = door.server.intents().into_iter().map(|intent| intent.caller.subject);
+    assert_eq!(callers.collect::<Vec<_>>(), ["ann", "root"].repeat(3));
+    assert!(door.call(&ann, "say", json!({})).await.success);
+    door.server.keys.revoke(record.id.as_str(), now).await.unwrap();
+    let call = CallFunctionRequest { tool_name: "say".to_owned(), input: Bytes::new() };
+    let gone = door.line.executor().call_function(with_key(call, &ann)).await.unwrap_err();
+    assert_eq!(gone.code(), tonic::Code::Unauthenticated);
+    assert!(door.call(&root, "secret", json!({})).await.success);
+}
+
 #[tokio::test]
 async fn the_callers_view_is_listed() {
     let door = door(Server::of(offers()).await).await;

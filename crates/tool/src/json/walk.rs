@@ -29,7 +29,7 @@ pub(super) struct Key<'t> {
 }
 
 impl Key<'_> {
-    /// Whether it is the key `wanted`, of which nothing needs an escape.
+    /// Whether it is the key `wanted`.
     pub(super) fn is(&self, wanted: &str) -> bool {
         if self.escaped {
             return plain(self.inside).is_some_and(|key| *key == *wanted);

@@ -42,6 +42,8 @@ const ROUNDS: usize = 16;
 /// What the connection's calls have in common.
 pub(super) struct Here {
     pub(super) ways: Arc<Ways>,
+    /// What the server remembers of it.
+    pub(super) connection: Option<crate::serve::Connection>,
     /// Whether the client has sent anything since somebody asked.
     pub(super) heard: AtomicBool,
 }
@@ -74,7 +76,8 @@ pub(in crate::serve) async fn serve<T: AsyncRead + AsyncWrite + Unpin>(
         () = stop.cancelled() => return Ok(()),
     };
     let mut connection = shaken.map_err(|error| error.to_string())?;
-    let here = Arc::new(Here { ways, heard: AtomicBool::new(false) });
+    let (kept, heard) = (ways.door.tools.connected(), AtomicBool::new(false));
+    let here = Arc::new(Here { ways, connection: kept, heard });
     let (mut running, tasks) = (FuturesUnordered::new(), TaskTracker::new());
     let silence: Boxed<Event> = Box::pin(silent(connection.ping_pong(), Arc::clone(&here)));
     let stopping: Boxed<Event> = Box::pin(async move {

@@ -76,7 +76,8 @@ pub(super) async fn unless_gone<T>(
 async fn called(here: &Here, request: Request<RecvStream>) -> Result<Bytes, Status> {
     let (parts, body) = request.into_parts();
     let call: CallFunctionRequest = message(here, body).await?;
-    let said = here.ways.door.called(MetadataMap::from_headers(parts.headers), call).await?;
+    let (headers, connection) = (MetadataMap::from_headers(parts.headers), here.connection.clone());
+    let said = here.ways.door.called(headers, call, connection).await?;
     let length = said.encoded_len();
     if length > MAX_MESSAGE {
         return Err(Status::out_of_range(format!("the answer has {length} bytes")));

@@ -107,7 +107,12 @@ impl Syncer {
             let file = Arc::clone(&active.file);
             self.dirty.push(Dirty { file, number: active.number, from: active.size - new });
         }
-        self.carry.append(&mut state.pending);
+        if self.carry.is_empty() {
+            // Nothing is copied while calls wait for the state.
+            std::mem::swap(&mut self.carry, &mut state.pending);
+        } else {
+            self.carry.append(&mut state.pending);
+        }
         state.pending_records = 0;
         self.taken = state.next_seq - 1;
         self.waiters.append(&mut state.waiters);

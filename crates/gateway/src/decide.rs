@@ -37,9 +37,10 @@ impl Gateway {
         who: (&Principal, CallerType),
         (entry, residual): (&Entry, &Residual),
         args: &Args,
+        now: Moment,
     ) -> Vec<String> {
-        let now = self.parts.clock.wall();
-        residual.holds(&asking(who, entry, (args, self.taint(who.0)), now))
+        let taint = self.taints.look(who.0, now.mono);
+        residual.holds(&asking(who, entry, (args, taint), now.wall))
     }
 
     /// What would become of a call in the snapshot of this view, and why; `None` where its catalog has no

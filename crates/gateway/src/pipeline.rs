@@ -74,8 +74,8 @@ impl Gateway {
     async fn called(self: &Arc<Self>, principal: &Principal, request: Box<Request>) -> Answer {
         let now = self.now();
         let id = request.id.unwrap_or_else(|| self.ids.make(now.wall));
-        let large = request.args.bytes().len();
-        let prepared = aside(large, || self.prepare((id, now), principal, &request));
+        let size = request.args.bytes().len();
+        let prepared = aside(size, || self.prepare((id, now), principal, &request));
         let result = match prepared {
             Err(refused) => self.refuse(id, principal, &request, refused),
             Ok(Prepared::Runs(ready)) => {
@@ -139,7 +139,7 @@ impl Gateway {
         let who = (principal, request.caller_type);
         let decision = self.decide(who, (&entry, &residual), &args, now);
         let holds = match decision {
-            Decision::Hold(_) => self.holds(who, (&entry, &residual), &args),
+            Decision::Hold(_) => self.holds(who, (&entry, &residual), &args, now),
             _ => Vec::new(),
         };
         Ok(Looked { entry, view, args, decision, holds })

@@ -65,7 +65,7 @@ pub struct Asked {
 }
 
 /// What comes of `call`; nothing where the caller cancels it before.
-pub async fn unless<T>(
+pub async fn unless_cancelled<T>(
     cancelled: Option<CancellationToken>,
     call: impl Future<Output = T>,
 ) -> Option<T> {

@@ -1,17 +1,20 @@
 //! Who asks. The principal comes from the credential alone and travels in the request's extensions.
 
+mod holder;
+
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use identity::{Principal, Token};
-use tool::Code;
+use tool::{Code, Wall};
 
 use crate::context;
 use crate::error::ApiError;
 use crate::state::{Doors, Parts};
 use crate::{facades, front};
+pub(crate) use holder::Holder;
 
 pub(crate) async fn host_and_origin(
     State(doors): State<Doors>,
@@ -68,6 +71,28 @@ pub(crate) async fn principal(
             .fix("send `Authorization: Bearer KEY` with a key of `toolkeep key create`");
         issuers.challenged(error, source, fault)
     })
+}
+
+/// The same of a credential that may have come before: a key that was verified with the ring of now is not
+/// verified again. `holder` is of this credential and no other.
+///
+/// # Errors
+/// As [`principal`].
+pub(crate) async fn known_again(
+    doors: &Doors,
+    (headers, source): (&HeaderMap, Option<&str>),
+    holder: &Holder,
+    now: Wall,
+) -> Result<Principal, ApiError> {
+    let Parts { keys, clock, .. } = &doors.parts;
+    let ring = keys.ring();
+    if let Some(principal) = holder.of(&ring, now) {
+        keys.fresh(clock.as_ref())?;
+        return Ok(principal);
+    }
+    let principal = principal(doors, headers, source).await?;
+    holder.keep(&ring, &principal);
+    Ok(principal)
 }
 
 /// The bearer token; nothing where there is no header at all.

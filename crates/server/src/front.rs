@@ -16,7 +16,7 @@ use crate::context;
 use crate::error::ApiError;
 use crate::listen::Head;
 use crate::mcp;
-use crate::state::{Doors, Parts};
+use crate::state::Doors;
 use crate::{auth, router};
 
 /// All doors, as a server serves them.
@@ -136,19 +136,11 @@ async fn known(
     context::narrowed(doors, auth::principal(doors, asked.0, source).await?, asked)
 }
 
-/// The same of a head that may have come before: a key that was verified with the ring of now is not
-/// verified again.
+/// The same of a head that may have come before.
 async fn known_again(doors: &Doors, head: &Head, now: Wall) -> Result<Principal, ApiError> {
-    let Parts { keys, clock, .. } = &doors.parts;
-    let (Head { uri, source, headers, found, .. }, ring) = (head, keys.ring());
-    let principal = if let Some(principal) = found.caller.of(&ring, now) {
-        keys.fresh(clock.as_ref())?;
-        principal
-    } else {
-        let principal = auth::principal(doors, headers, source.as_deref()).await?;
-        found.caller.keep(&ring, &principal);
-        principal
-    };
+    let Head { uri, source, headers, found, .. } = head;
+    let asked = (headers, source.as_deref());
+    let principal = auth::known_again(doors, asked, &found.caller, now).await?;
     context::narrowed(doors, principal, (headers, uri))
 }
 

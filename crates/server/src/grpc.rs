@@ -13,7 +13,9 @@ use http::header::{AUTHORIZATION, InvalidHeaderValue};
 use http::{HeaderMap, HeaderValue, Uri};
 use identity::Principal;
 use proto::node::Tool as Listed;
-use proto::serve::{Asked, Boxed, Connection, Said, Seat, Told, Tools, serve_seated, unless};
+use proto::serve::{
+    Asked, Boxed, Connection, Said, Seat, Told, Tools, serve_seated, unless_cancelled,
+};
 use proto::{MetadataMap, Status};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -125,7 +127,7 @@ impl Tools for Door {
                 request.progress = Some(Arc::new(Teller(progress)));
             }
             let call = doors.parts.gateway.call(&principal, request);
-            let Some(answer) = unless(cancelled, call).await else {
+            let Some(answer) = unless_cancelled(cancelled, call).await else {
                 let error = "the call was cancelled".to_owned();
                 return Ok(Said { error, ..Said::default() });
             };

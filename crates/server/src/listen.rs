@@ -25,7 +25,7 @@ use lane::Lane;
 use patient::Patient;
 use rewound::Rewound;
 
-pub(crate) use lane::{Head, Holder};
+pub(crate) use lane::Head;
 
 /// Connections at once; past that, new ones wait in the kernel.
 const CONNECTIONS: usize = 10_000;

@@ -16,7 +16,7 @@ use guard::egress::local;
 use proto::connect::{Duplex, Line};
 use proto::node::call_event::Event;
 use proto::node::{CallRequest, Tool as Listed};
-use proto::serve::{Asked, Boxed, Said, Told, Tools, unless};
+use proto::serve::{Asked, Boxed, Said, Told, Tools, unless_cancelled};
 use proto::toolrpc::CallFunctionRequest;
 use proto::{Code, MetadataMap, Status};
 use tonic::Request;
@@ -75,7 +75,7 @@ impl Forwarder {
         let within = asked.within.unwrap_or(LONGEST).min(LONGEST);
         let cancelled = asked.cancelled.clone();
         // Where it is, the runtime hears of it: its stream is reset.
-        match unless(cancelled, self.hand_on(asked, within)).await {
+        match unless_cancelled(cancelled, self.hand_on(asked, within)).await {
             Some(said) => said.map_err(told),
             None => Ok(Said { error: "the call was cancelled".to_owned(), ..Said::default() }),
         }

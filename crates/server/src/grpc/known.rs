@@ -8,22 +8,21 @@ use identity::Principal;
 use proto::Status;
 
 use super::{narrowed, refused};
-use crate::auth;
-use crate::listen::Holder;
-use crate::state::{Doors, Parts};
+use crate::auth::{self, Holder};
+use crate::state::Doors;
 
 /// Whose credential a connection's last call had.
 #[derive(Debug, Default)]
 pub(super) struct Known(Mutex<Option<(HeaderValue, Arc<Holder>)>>);
 
 impl Known {
-    fn of(&self, said: &HeaderValue) -> Option<Arc<Holder>> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.as_ref().filter(|(known, _)| known == said).map(|(_, holder)| Arc::clone(holder))
-    }
-
-    fn keep(&self, said: HeaderValue, holder: Holder) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((said, Arc::new(holder)));
+    /// Who holds this credential: the same as for the last call, where that had it too.
+    fn holder(&self, said: &HeaderValue) -> Arc<Holder> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*kept {
+            Some((known, holder)) if known == said => Arc::clone(holder),
+            _ => Arc::clone(&kept.insert((said.clone(), Arc::default())).1),
+        }
     }
 }
 
@@ -34,19 +33,10 @@ pub(super) async fn principal(
     known: Option<&Known>,
 ) -> Result<Principal, Status> {
     let mut said = headers.get_all(AUTHORIZATION).iter();
-    let (Some(known), Some(said), None) = (known, said.next().cloned(), said.next()) else {
+    let (Some(known), Some(said), None) = (known, said.next(), said.next()) else {
         return super::principal(doors, headers).await;
     };
-    let (Parts { keys, clock, .. }, ring) = (&doors.parts, doors.parts.keys.ring());
-    let found = known.of(&said).and_then(|holder| holder.of(&ring, clock.wall()));
-    if let Some(found) = found {
-        keys.fresh(clock.as_ref()).map_err(|error| refused(&error))?;
-        return narrowed(doors, found, &headers);
-    }
-    let found = auth::principal(doors, &headers, None).await;
-    let found = found.map_err(|error| refused(&error))?;
-    let holder = Holder::default();
-    holder.keep(&ring, &found);
-    known.keep(said, holder);
-    narrowed(doors, found, &headers)
+    let (holder, now) = (known.holder(said), doors.parts.clock.wall());
+    let found = auth::known_again(doors, (&headers, None), &holder, now).await;
+    narrowed(doors, found.map_err(|error| refused(&error))?, &headers)
 }

@@ -23,7 +23,7 @@ use super::rewound::Rewound;
 use crate::front::{self, Said};
 use crate::state::Doors;
 
-pub(crate) use head::{Head, Holder};
+pub(crate) use head::Head;
 use head::{Known, Read};
 use said::Date;
 

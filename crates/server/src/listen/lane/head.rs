@@ -1,14 +1,13 @@
 //! Heads of requests that the short way takes. Whatever could be read in two ways is not among them.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
-use identity::{KeyRing, Principal};
-use tool::Wall;
 
+use crate::auth::Holder;
 use crate::error::ApiError;
 use crate::front::endpoint;
 use crate::mcp::{Said, Scope};
@@ -45,34 +44,6 @@ pub(crate) struct Found {
     pub(crate) caller: Holder,
     /// What MCP's door asks of every request.
     pub(crate) said: Said,
-}
-
-/// Whose key stands in a head, as one ring of keys says it: with another ring it is verified anew.
-#[derive(Default)]
-pub(crate) struct Holder(Mutex<Option<(Weak<KeyRing>, Principal)>>);
-
-impl Holder {
-    /// Who was found with this ring, where the key still holds.
-    pub(crate) fn of(&self, ring: &Arc<KeyRing>, now: Wall) -> Option<Principal> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (by, principal) = kept.as_ref()?;
-        let same = std::ptr::eq(by.as_ptr(), Arc::as_ptr(ring));
-        (same && ring.holds(principal, now)).then(|| principal.clone())
-    }
-
-    /// It is this one's. Tokens are not kept: what they say may be taken back without a new ring.
-    pub(crate) fn keep(&self, ring: &Arc<KeyRing>, principal: &Principal) {
-        if !principal.is_token() {
-            let kept = Some((Arc::downgrade(ring), principal.clone()));
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = kept;
-        }
-    }
-}
-
-impl fmt::Debug for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Holder")
-    }
 }
 
 /// Something that is found once.
@@ -211,12 +182,7 @@ fn length(digits: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use identity::{KeyId, KeyRing, NewKey};
-    use tool::Wall;
-
-    use super::{Holder, Known, Read, read};
+    use super::{Known, Read, read};
 
     const PLAIN: &str =
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\nAccept: a\r\n\r\n";
@@ -249,22 +215,6 @@ mod tests {
         ] {
             assert_eq!(first.fits(other.as_bytes()), None, "{other:?}");
         }
-    }
-
-    #[test]
-    fn a_holder_is_known_to_one_ring_and_until_the_key_ends() {
-        let mut key = NewKey::user(KeyId::new("a").unwrap(), "ann");
-        key.expires = Some(Wall(100));
-        let (secret, record) = key.issue([7; 32], Wall(0)).unwrap();
-        let ring = Arc::new(KeyRing::new([record.clone()]));
-        let ann = ring.verify(Some(secret.open()), Wall(1)).unwrap();
-        let holder = Holder::default();
-        assert!(holder.of(&ring, Wall(1)).is_none());
-        holder.keep(&ring, &ann);
-        assert_eq!(holder.of(&ring, Wall(99)).unwrap().key(), "a");
-        assert!(holder.of(&ring, Wall(100)).is_none(), "it ended");
-        let same = Arc::new(KeyRing::new([record]));
-        assert!(holder.of(&same, Wall(1)).is_none(), "another ring may have revoked it");
     }
 
     #[test]

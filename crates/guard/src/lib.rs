@@ -4,6 +4,7 @@
 //! address, a path or a child is judged. It decides nothing about who may call what.
 
 pub mod egress;
+pub mod heap;
 pub mod memory;
 pub mod process;
 pub mod roots;

@@ -1,7 +1,6 @@
 //! The append-only record of every call: segment files, one sync thread, chain and checkpoints.
 #![doc = include_str!("promises.md")]
 
-mod body;
 mod chain;
 mod disk;
 mod events;
@@ -26,6 +25,7 @@ mod retain;
 mod scan;
 mod search;
 mod segment;
+mod shown;
 pub mod signed;
 mod state;
 mod survey;

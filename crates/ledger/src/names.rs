@@ -48,15 +48,13 @@ struct Event<'b> {
 pub(crate) fn names<'b>(frame: &Frame<'b>) -> Option<(Cow<'b, str>, Cow<'b, str>)> {
     match frame.kind {
         // A step of a held call says both in the same words.
-        Kind::Intent | Kind::Wait => serde_json::from_slice::<Intent<'b>>(frame.body)
-            .ok()
-            .map(|intent| (intent.caller.org, intent.tool.name)),
-        Kind::Refused => serde_json::from_slice::<Refusal<'b>>(frame.body)
-            .ok()
-            .map(|refusal| (refusal.caller.org, refusal.tool)),
-        Kind::Event => serde_json::from_slice::<Event<'b>>(frame.body)
-            .ok()
-            .map(|event| (event.org, event.tool)),
+        Kind::Intent | Kind::Wait => {
+            frame.read::<Intent<'b>>().map(|intent| (intent.caller.org, intent.tool.name))
+        }
+        Kind::Refused => {
+            frame.read::<Refusal<'b>>().map(|refusal| (refusal.caller.org, refusal.tool))
+        }
+        Kind::Event => frame.read::<Event<'b>>().map(|event| (event.org, event.tool)),
         _ => None,
     }
 }

@@ -13,7 +13,7 @@ pub struct Options {
     /// A segment that has grown past so many bytes is closed. Default 64 MiB; 1 KiB to 1 GiB.
     pub segment_bytes: u64,
     /// So many bytes are kept set aside on the disk: records that need no sync are still taken from
-    /// them when the disk is full. Default 4 MiB, about 5,000 calls; 4 KiB to 1 GiB.
+    /// them when the disk is full. Default 4 MiB, about 8,000 calls; 4 KiB to 1 GiB.
     pub reserve_bytes: u64,
     /// A checkpoint is written after so many records. Default 1,000; 1 to 1,000,000.
     pub checkpoint_records: u64,

@@ -9,16 +9,20 @@ use tool::outcome::Status;
 use tool::{Boxed, CallId, Json, LedgerError, Limits};
 
 use crate::file_ledger::FileLedger;
-use crate::frame::Frame;
+use crate::frame::{Form, Frame};
 use crate::inner::Inner;
 use crate::search::Search;
+use crate::shown::Shown;
 
 /// So many records are listed at most, whatever is asked for.
 const MAX_LIMIT: usize = 1_000;
 
-/// A frame as it is shown; `None` where its body is no JSON.
+/// A frame as it is shown; `None` where its body cannot be read.
 pub(crate) fn record(frame: &Frame<'_>) -> Option<Record> {
-    let body = Json::check(frame.body.to_vec(), Limits::DOCUMENT).ok()?;
+    let body = match frame.form {
+        Form::Json => Json::check(frame.body.to_vec(), Limits::DOCUMENT).ok()?,
+        Form::MessagePack => Json::of(&frame.read::<Shown>()?.0),
+    };
     Some(Record { seq: frame.seq, kind: frame.kind, call: frame.call, body })
 }
 

@@ -143,7 +143,7 @@ impl Scan {
     }
 
     fn checkpoint(&mut self, writer: &str, at: u64, frame: &Frame<'_>) {
-        let read = serde_json::from_slice::<Checkpoint>(frame.body).ok();
+        let read = frame.read::<Checkpoint>();
         // It speaks of frames before its own, and of none that is still to come.
         match read.filter(|read| read.writer == writer && read.through < frame.seq) {
             Some(checkpoint) => {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   0  [8]   "tkledger"
-//!   8  u16   version, 1
+//!   8  u16   version: 1 where all bodies are JSON, 2 where some may be MessagePack
 //!  10  u16   length of the header, 128
 //!  12  u32   number, from 1
 //!  16  u64   seq at which the process that made the file began
@@ -31,6 +31,9 @@ use crate::options::Options;
 /// Bytes before the first frame.
 pub(crate) const HEADER: usize = 128;
 const MAGIC: [u8; 8] = *b"tkledger";
+/// The version that is written. Where one cannot be read, the ledger is not opened: an older program
+/// would take the newest frames for a torn end.
+const FORMAT: u16 = 2;
 const SUFFIX: &str = ".seg";
 const TOMB: &str = ".tomb";
 
@@ -117,7 +120,7 @@ impl fmt::Display for BadHeader {
             Self::Magic => f.write_str("the file does not begin as a segment does"),
             Self::Version(version) => write!(
                 f,
-                "the segment has format version {version}, this program knows 1: use a newer one"
+                "the segment has format version {version}, this program knows those up to {FORMAT}: use a newer one"
             ),
             Self::Sum => f.write_str("the checksum of the segment's header does not hold"),
         }
@@ -129,7 +132,7 @@ impl Header {
         let mut bytes = [0; HEADER];
         let writer = self.writer.as_bytes();
         put(&mut bytes, 0, MAGIC);
-        put(&mut bytes, 8, 1_u16.to_le_bytes());
+        put(&mut bytes, 8, FORMAT.to_le_bytes());
         put(&mut bytes, 10, [128, 0]);
         put(&mut bytes, 12, self.number.to_le_bytes());
         put(&mut bytes, 16, self.session.to_le_bytes());
@@ -155,7 +158,7 @@ impl Header {
             return Err(BadHeader::Sum);
         }
         match array(bytes, 8).map_or(0, u16::from_le_bytes) {
-            1 => {}
+            1..=FORMAT => {}
             version => return Err(BadHeader::Version(version)),
         }
         let length = usize::from(bytes.get(40).copied().unwrap_or_default());
@@ -299,17 +302,21 @@ mod tests {
             at: Wall(1_700_000_000_000),
         };
         let good = header.encode();
-        assert_eq!(Header::decode(&good), Ok(header));
+        assert_eq!(Header::decode(&good), Ok(header.clone()));
         assert_eq!(Header::decode(&good[..127]), Err(BadHeader::Short));
         for bit in 0..good.len() * 8 {
             let mut bad = good;
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(Header::decode(&bad).is_err(), "bit {bit}");
         }
-        let mut newer = good;
-        newer[8] = 2;
-        let sum = crc32fast::hash(&newer[..124]).to_le_bytes();
-        newer[124..].copy_from_slice(&sum);
-        assert_eq!(Header::decode(&newer), Err(BadHeader::Version(2)));
+        for (version, read) in [(0, false), (1, true), (2, true), (3, false)] {
+            let mut other = good;
+            other[8] = version;
+            let sum = crc32fast::hash(&other[..124]).to_le_bytes();
+            other[124..].copy_from_slice(&sum);
+            let wrong = Err(BadHeader::Version(u16::from(version)));
+            let expected = if read { Ok(header.clone()) } else { wrong };
+            assert_eq!(Header::decode(&other), expected, "{version}");
+        }
     }
 }

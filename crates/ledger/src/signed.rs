@@ -155,7 +155,7 @@ pub fn unproved(note: &str) -> Result<Noted, BadNote> {
     let root = lines.next().and_then(|line| BASE64.decode(line).ok());
     let root = root.and_then(|root| root.try_into().ok()).ok_or(bad("its root is no hash"))?;
     let mut after = |word: &str| lines.next().and_then(|line| line.strip_prefix(word));
-    let head = after("chain ").and_then(|text| Digest::try_from(text.to_owned()).ok());
+    let head = after("chain ").and_then(|text| text.parse::<Digest>().ok());
     let head = head.ok_or(bad("its chain is no hash"))?;
     let through = after("through ").and_then(|text| text.parse().ok());
     let through = through.ok_or(bad("it does not say through which record it goes"))?;

@@ -112,7 +112,8 @@ impl<'f> Walk<'f> {
         }
     }
 
-    /// Whether all bytes from the place on are zeros. No frame ends in one.
+    /// Whether all bytes from the place on are zeros. No frame begins with nothing else: its ninth byte is
+    /// none, also where its first eight are not there yet.
     fn is_unused(&self) -> io::Result<bool> {
         if self.ahead().iter().any(|byte| *byte != 0) {
             return Ok(false);

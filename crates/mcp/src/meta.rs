@@ -56,12 +56,12 @@ pub struct Onward {
 /// Reads it in one pass.
 pub fn onward(meta: &Json) -> Onward {
     let mut onward = Onward::default();
-    for (key, value) in meta.members() {
-        match key.as_str() {
+    for (key, value) in meta.named() {
+        match &*key {
             PROTOCOL_VERSION => onward.version = Some(value),
             LOG_LEVEL => onward.level = Some(value),
             hop if HOP.contains(&hop) => {}
-            _ => onward.passed.push((key, value)),
+            _ => onward.passed.push((key.into_owned(), value)),
         }
     }
     onward

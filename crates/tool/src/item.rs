@@ -1,15 +1,16 @@
 //! What a source offers: tools, and the prompts and resources of MCP servers beside them.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Json, ToolName, Traits};
 
-/// A SHA-256.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "String")]
+/// A SHA-256. It is text in forms for people, as JSON, and 32 bytes in others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
@@ -18,8 +19,8 @@ impl Digest {
         use_it(std::str::from_utf8(&self.ascii()).unwrap_or_default())
     }
 
-    /// The bytes of its text. Every record holds several, so nothing here is formatted or allocated.
-    pub fn ascii(&self) -> [u8; 71] {
+    /// The bytes of its text: nothing is formatted or allocated.
+    fn ascii(&self) -> [u8; 71] {
         // Without a table and without a jump: the compiler writes many digits at once.
         let hex = |half: u8| half + if half < 10 { b'0' } else { b'a' - 10 };
         let mut text = *b"sha256:0000000000000000000000000000000000000000000000000000000000000000";
@@ -38,7 +39,46 @@ impl fmt::Display for Digest {
 }
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.text(|text| serializer.serialize_str(text))
+        if serializer.is_human_readable() {
+            self.text(|text| serializer.serialize_str(text))
+        } else {
+            serializer.serialize_bytes(&self.0)
+        }
+    }
+}
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            deserializer.deserialize_str(As::Text)
+        } else {
+            deserializer.deserialize_bytes(As::Bytes)
+        }
+    }
+}
+
+/// In which form a digest is expected; what comes in the other is read too.
+enum As {
+    Text,
+    Bytes,
+}
+
+impl Visitor<'_> for As {
+    type Value = Digest;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => "`sha256:` and 64 hexadecimal digits",
+            Self::Bytes => "32 bytes",
+        })
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Digest, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Digest, E> {
+        let bytes = bytes.try_into();
+        bytes.map(Digest).map_err(|_| E::custom("a digest that is not of 32 bytes"))
     }
 }
 impl fmt::Debug for Digest {
@@ -46,9 +86,9 @@ impl fmt::Debug for Digest {
         fmt::Display::fmt(self, f)
     }
 }
-impl TryFrom<String> for Digest {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
+impl FromStr for Digest {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
         let hex = text.strip_prefix("sha256:").filter(|hex| hex.len() == 64);
         let mut bytes = [0; 32];
         for (index, byte) in bytes.iter_mut().enumerate() {
@@ -131,11 +171,11 @@ mod tests {
     #[test]
     fn digests_read_back() {
         let digest = Digest(std::array::from_fn(|i| u8::try_from(i * 7 % 256).unwrap()));
-        assert_eq!(Digest::try_from(digest.to_string()).unwrap(), digest);
+        assert_eq!(digest.to_string().parse::<Digest>().unwrap(), digest);
         assert!(digest.to_string().starts_with("sha256:00070e15"));
         assert_eq!(serde_json::to_string(&digest).unwrap(), format!("\"{digest}\""));
         for bad in ["", "sha256:00", "sha256:zz", &format!("sha256:{}é", "0".repeat(62))] {
-            assert!(Digest::try_from(bad.to_owned()).is_err(), "{bad}");
+            assert!(bad.parse::<Digest>().is_err(), "{bad}");
         }
     }
 }

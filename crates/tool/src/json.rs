@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 
 pub use hidden::made_visible;
 pub use look::{Look, Pass};
-pub use splice::{escape, is_plain, quote};
+pub use splice::{escape, quote};
 
 /// JSON text that passed [`Json::check`]. There is no other way to make one from outside bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]

@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
+use guard::heap::Heap;
 use guard::sandbox::Rationed;
 use toolkeep::wire::Real;
 
 // Faster than the system's where many threads allocate at once, as calls do. In a worker it counts.
 #[global_allocator]
-static ALLOCATOR: Rationed<mimalloc::MiMalloc> = Rationed(mimalloc::MiMalloc);
+static ALLOCATOR: Rationed<Heap> = Rationed(Heap);
 
 fn main() -> ExitCode {
     toolkeep::cli::main(&Real)

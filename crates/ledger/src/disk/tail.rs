@@ -19,6 +19,10 @@ use vm_memory::{Bytes as _, FileOffset, MmapRegion, VolatileMemory as _};
 
 /// Bytes that are shared at a time.
 const WINDOW: u64 = 256 << 10;
+/// Where a sync finds so many bytes, the window is given back before it. The system takes the right to write
+/// from the pages that it syncs one by one, and stops the other processors for each; to take all at once
+/// stops them once.
+const MANY: u64 = 64 << 10;
 /// A window begins at a multiple of this: of every size that pages have.
 const PAGE: u64 = 64 << 10;
 /// What makes a frame one, its length and checksum, is put behind all the rest of it.
@@ -44,10 +48,13 @@ pub(super) struct Tail {
     window: Option<Window>,
     /// How often it was cut: what was set aside before is given back then.
     cuts: u64,
+    /// Where it ended at the last sync.
+    synced: u64,
 }
 
+/// A part of the file that is shared memory, until it is dropped.
 #[derive(Debug)]
-struct Window {
+pub(super) struct Window {
     from: u64,
     to: u64,
     memory: MmapRegion<()>,
@@ -56,7 +63,7 @@ struct Window {
 impl Tail {
     /// Of an empty file.
     pub(super) fn new(file: &File) -> Self {
-        Self { end: 0, room: 0, shares: is_in_place(file), window: None, cuts: 0 }
+        Self { end: 0, room: 0, shares: is_in_place(file), window: None, cuts: 0, synced: 0 }
     }
 
     pub(super) fn end(&self) -> u64 {
@@ -85,6 +92,13 @@ impl Tail {
         Ok(taken)
     }
 
+    /// Before a sync: gives the window back where much was put into it. What comes next opens another.
+    pub(super) fn rest(&mut self) -> Option<Window> {
+        let much = self.end.saturating_sub(self.synced) >= MANY;
+        self.synced = self.end;
+        self.window.take_if(|_| much)
+    }
+
     pub(super) fn cut(&mut self, file: &File, size: u64) -> io::Result<()> {
         // Memory without a file behind it would end the process at the next store.
         self.window = None;
@@ -92,6 +106,7 @@ impl Tail {
         self.room = 0;
         file.set_len(size)?;
         self.end = size;
+        self.synced = self.synced.min(size);
         Ok(())
     }
 

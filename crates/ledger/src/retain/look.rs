@@ -268,8 +268,8 @@ impl Calls {
                 self.held.remove(&call);
                 self.open.remove(&call);
             }
-            Kind::Wait => match serde_json::from_slice::<Waited>(frame.body) {
-                Ok(waited) if !waited.step.ends() => drop(self.held.insert(call, waited.at)),
+            Kind::Wait => match frame.read::<Waited>() {
+                Some(waited) if !waited.step.ends() => drop(self.held.insert(call, waited.at)),
                 _ => drop(self.held.remove(&call)),
             },
             Kind::Checkpoint | Kind::Tombstone | Kind::Gap | Kind::Event => {}
@@ -313,9 +313,7 @@ impl Calls {
         let Some(call) = frame.call else { return };
         let ends = match frame.kind {
             Kind::Outcome | Kind::Refused => true,
-            Kind::Wait => {
-                serde_json::from_slice::<Waited>(frame.body).is_ok_and(|waited| waited.step.ends())
-            }
+            Kind::Wait => frame.read::<Waited>().is_some_and(|waited| waited.step.ends()),
             _ => false,
         };
         if ends {

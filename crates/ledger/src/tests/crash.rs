@@ -68,7 +68,7 @@ impl Life<'_> {
         self.told.next += 1;
         let intent = intent(number);
         let need = if random.percent(50) { Durability::Synced } else { Durability::Written };
-        let body = serde_json::to_vec(&intent).unwrap();
+        let body = rmp_serde::to_vec_named(&intent).unwrap();
         self.told.bodies.insert((id(number), Kind::Intent as u8), body);
         match self.driven.begin(&intent, need) {
             Ok((ticket, Some(confirmed))) => self.waiting.push((number, ticket, confirmed)),
@@ -91,7 +91,7 @@ impl Life<'_> {
             return;
         }
         let key = (id(number), Kind::Outcome as u8);
-        self.told.bodies.insert(key, serde_json::to_vec(&end(number)).unwrap());
+        self.told.bodies.insert(key, rmp_serde::to_vec_named(&end(number)).unwrap());
         if self.driven.inner.outcome(ticket.redeem(), &end(number), Durability::Written).is_ok() {
             self.told.written.insert(key);
         }
@@ -169,7 +169,7 @@ fn judge(disk: &SimDisk, told: &Told, sum: &mut Sum, power: bool) -> BTreeSet<(C
             }
             let body = told.bodies.get(&(call, frame.kind as u8));
             let own = matches!(frame.kind, Kind::Outcome) && {
-                let end = serde_json::from_slice::<tool::End>(frame.body).unwrap();
+                let end = frame.read::<tool::End>().unwrap();
                 matches!(
                     end.status,
                     tool::outcome::Status::Abandoned | tool::outcome::Status::Refused

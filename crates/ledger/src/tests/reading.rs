@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use tool::ledger::{Kind, Query, Records as _};
 use tool::outcome::Status;
-use tool::{Durability, Ledger as _, Org};
+use tool::{Durability, End, Intent, Ledger as _, Org};
 
 use super::fixture::{DIR, Hand, end, id, intent, refusal};
 use super::sim_disk::SimDisk;
 use crate::file_ledger::FileLedger;
+use crate::frame::Draft;
 use crate::options::Options;
 
 const CALLS: u64 = 120;
@@ -121,6 +122,44 @@ async fn records_are_found_after_they_were_carried_to_another_segment() {
         ledger.finish(ticket, end(number), Durability::Written).await.unwrap();
     }
     check(&ledger).await;
+}
+
+/// Both records of a call, as JSON.
+fn call_as_before(ledger: &FileLedger, number: u64) {
+    let (inner, intent) = (&ledger.inner, intent(number));
+    let label = inner.label(intent.caller.org.as_str(), intent.tool.name.as_str());
+    let begun = Draft::new(Kind::Intent, Some(intent.call), &intent);
+    let ended = Draft::new(Kind::Outcome, Some(intent.call), &end(number));
+    for draft in [begun, ended] {
+        inner.append(&mut inner.lock(), &mut draft.unwrap(), Some(label)).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_an_older_version_wrote_is_found_shown_and_proved_like_all_else() {
+    let disk = SimDisk::new(1);
+    let ledger = filled(&disk).await;
+    for number in 400..440 {
+        call_as_before(&ledger, number);
+        let ticket = ledger.begin(intent(number + 100), Durability::Synced).await.unwrap();
+        ledger.finish(ticket, end(number + 100), Durability::Written).await.unwrap();
+    }
+    check(&ledger).await;
+    let of = |number| ledger.of_call(id(number));
+    let (old, new) = (of(401).await.unwrap(), of(501).await.unwrap());
+    assert_eq!(old[0].body.read::<Intent>().unwrap(), intent(401));
+    assert_eq!(new[1].body.read::<End>().unwrap(), end(501));
+    drop(ledger);
+    super::fixture::check(&disk, CALLS + 80);
+    let mut exported = 0;
+    let mut count = |_: &str, _| {
+        exported += 1;
+        true
+    };
+    crate::export(Path::new(DIR), &disk.shared(), &mut count).unwrap();
+    let again = open(&disk);
+    check(&again).await;
+    assert_eq!(list(&again, Query { limit: 1_000, ..Query::default() }).await.len(), exported);
 }
 
 #[tokio::test]

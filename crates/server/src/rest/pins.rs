@@ -220,7 +220,7 @@ async fn decide(
     }
     let (source, tool) = named(principal, path)?;
     let bad = |message: String| ApiError::new(Code::InvalidRequest, message);
-    let definition = Digest::try_from(body.definition).map_err(bad)?;
+    let definition = body.definition.parse::<Digest>().map_err(bad)?;
     if body.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON) {
         return Err(bad(format!("`reason` may have {REASON} characters")));
     }

@@ -68,8 +68,12 @@ impl Json {
 
     /// The members of an object, in order, sharing its bytes; empty for anything else.
     pub fn members(&self) -> Vec<(String, Self)> {
-        let own = |(key, value): (Cow<'_, str>, &str)| (key.into_owned(), self.part(value));
-        walk::Members::of(&self.0).map(own).collect()
+        self.named().map(|(key, value)| (key.into_owned(), value)).collect()
+    }
+
+    /// The same one by one; a key is copied only where something in it is escaped.
+    pub fn named(&self) -> impl Iterator<Item = (Cow<'_, str>, Self)> {
+        walk::Members::of(&self.0).map(|(key, value)| (key, self.part(value)))
     }
 
     /// The elements of an array, in order, sharing its bytes; empty for anything else.
@@ -213,11 +217,6 @@ pub fn escape(out: &mut String, mut text: &str) {
 /// Marks what does not stand in a string of JSON as it is.
 fn odd(word: u64) -> u64 {
     find::is(word, b'"') | find::is(word, b'\\') | find::is_control(word)
-}
-
-/// Whether `text` stands between the quotes of a string of JSON as it is.
-pub fn is_plain(text: &str) -> bool {
-    find::before(text.as_bytes(), odd) == text.len()
 }
 
 #[cfg(test)]

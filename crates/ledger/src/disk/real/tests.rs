@@ -99,6 +99,13 @@ fn memory_is_shared_where_there_is_room_and_only_there() {
     let name = path.to_str().unwrap().to_owned();
     file.append(b"one").unwrap();
     assert!(maps().contains(&name));
+    file.sync().unwrap();
+    assert!(maps().contains(&name), "for some bytes it stays");
+    file.append(&vec![b'x'; 100_000]).unwrap();
+    file.sync().unwrap();
+    assert!(!maps().contains(&name), "given back before much is synced");
+    file.append(b"more").unwrap();
+    assert!(maps().contains(&name), "and had again");
     file.truncate(3).unwrap();
     assert!(!maps().contains(&name));
     file.append(b"two").unwrap();

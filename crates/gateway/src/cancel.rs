@@ -6,7 +6,7 @@ use tool::executor::{Cancel, Progress};
 
 /// A cancel signal on a token.
 #[derive(Debug)]
-pub struct Signal(pub CancellationToken);
+pub(crate) struct Signal(pub(crate) CancellationToken);
 
 impl Cancel for Signal {
     fn cancelled(&self) -> Boxed<'_, ()> {

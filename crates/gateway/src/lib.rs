@@ -30,7 +30,7 @@ use tool::executor::Credentials;
 use tool::{Clock, Ledger, Secret};
 
 pub use aside::{aside, away};
-pub use cancel::{Signal, Unheard};
+pub use cancel::Unheard;
 pub use limits::Bounds;
 pub use request::{Detached, Given, Request, Target};
 pub use view::View;

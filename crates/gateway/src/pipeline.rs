@@ -222,19 +222,18 @@ impl Gateway {
         self.tainted(principal, &ready.view, &ready.entry, started);
         let effects = ready.call.tool.traits.effects.any();
         let run = Run::new((Arc::clone(self), started), principal.clone(), request, ready);
+        if !effects {
+            return run.finish(ticket).await;
+        }
         // Dropped with this future, that is when the caller goes away.
-        let gone = run.cancel.clone().drop_guard();
-        let result = if effects {
-            let task = self.tasks.spawn(async move { run.finish(ticket).await });
-            task.await.unwrap_or_else(|_| {
-                let failure = Failure::new(Code::Internal, "a fault in Toolkeep ended the call");
-                (Status::Failed, Err(failure))
-            })
-        } else {
-            run.finish(ticket).await
-        };
+        let gone = run.cancel.0.clone().drop_guard();
+        let task = self.tasks.spawn(async move { run.finish(ticket).await });
+        let ended = task.await.unwrap_or_else(|_| {
+            let failure = Failure::new(Code::Internal, "a fault in Toolkeep ended the call");
+            (Status::Failed, Err(failure))
+        });
         drop(gone.disarm());
-        result
+        ended
     }
 
     fn refuse(

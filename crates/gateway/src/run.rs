@@ -9,7 +9,6 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use identity::Principal;
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
 use tool::executor::Wait;
 use tool::executor::{Ask, Sent, Task};
 use tool::outcome::{Body, Failure, Status};
@@ -34,7 +33,7 @@ pub(crate) struct Run {
     principal: Principal,
     request: Box<Request>,
     ready: Box<Ready>,
-    pub(crate) cancel: CancellationToken,
+    pub(crate) cancel: Signal,
 }
 
 /// Where a call stands, and its answer.
@@ -48,7 +47,7 @@ impl Run {
         ready: Box<Ready>,
     ) -> Self {
         let cancel = request.task.as_ref().map(|it| it.cancel.clone()).unwrap_or_default();
-        Self { gateway, started, principal, request, ready, cancel }
+        Self { gateway, started, principal, request, ready, cancel: Signal(cancel) }
     }
 
     pub(crate) async fn finish(self, ticket: Ticket) -> Ended {
@@ -89,7 +88,6 @@ impl Run {
             ));
         };
         let limit = self.limit();
-        let signal = Signal(self.cancel.clone());
         let words = Words {
             progress: self.request.progress.as_deref().unwrap_or(&Unheard),
             ask: self.request.ask.as_deref(),
@@ -98,7 +96,7 @@ impl Run {
         let ctx = Context {
             caller: self.principal.caller(),
             deadline: self.started.after(limit),
-            cancel: &signal,
+            cancel: &self.cancel,
             progress: &words,
             client: &self.request.client,
             meta: self.request.meta.as_ref(),
@@ -151,12 +149,12 @@ impl Run {
                     let told = format!("Tool execution timed out ({}).", seconds(limit + more));
                     break ExecuteError::during(Code::Timeout, told);
                 }
-                () = self.cancel.cancelled() => {
+                () = self.cancel.0.cancelled() => {
                     break ExecuteError::during(Code::Cancelled, "the caller gave the call up");
                 }
             }
         };
-        self.cancel.cancel();
+        self.cancel.0.cancel();
         let grace = self.gateway.parts.options.grace;
         // An answer that comes within the grace is the truth about what happened, so it is kept.
         match timeout(grace, running).await {

@@ -258,27 +258,27 @@ async fn answered(
     (outlet, entered): (Option<Arc<Outlet>>, Option<Entered>),
     mut work: Pin<Box<impl Future<Output = Written> + Send + 'static>>,
 ) -> Reply {
-    let given_up = entered.as_ref().map(|entered| entered.token.clone());
     let Some(outlet) = outlet else {
         return tokio::select! {
             biased;
             written = work => written.reply(),
-            () = cancelled(given_up) => silence(),
+            () = cancelled(entered.as_ref().map(Entered::token)) => silence(),
         };
     };
     let written = tokio::select! {
         biased;
         written = &mut work => written,
         () = outlet.waiting() => {
+            let given_up = entered.as_ref().map(Entered::token).cloned();
             return streamed(asked, (outlet, entered), async move {
                 tokio::select! {
                     biased;
                     written = work => Some(written.event()),
-                    () = cancelled(given_up) => None,
+                    () = cancelled(given_up.as_ref()) => None,
                 }
             });
         }
-        () = cancelled(given_up.clone()) => return silence(),
+        () = cancelled(entered.as_ref().map(Entered::token)) => return silence(),
     };
     let mut events: Vec<_> = std::iter::from_fn(|| outlet.take()).collect();
     if events.is_empty() {
@@ -331,9 +331,9 @@ fn streamed(
 }
 
 /// Resolves when the request is given up; never where it cannot be.
-async fn cancelled(token: Option<CancellationToken>) {
+async fn cancelled(token: Option<&CancellationToken>) {
     match token {
-        Some(token) => token.cancelled_owned().await,
+        Some(token) => token.cancelled().await,
         None => std::future::pending().await,
     }
 }

@@ -53,8 +53,14 @@ pub(super) struct Entered {
     running: Arc<Running>,
     id: Id,
     number: u64,
-    /// Fires when it is.
-    pub(super) token: CancellationToken,
+    token: CancellationToken,
+}
+
+impl Entered {
+    /// Fires when it is given up.
+    pub(super) fn token(&self) -> &CancellationToken {
+        &self.token
+    }
 }
 
 impl Drop for Entered {

@@ -72,10 +72,13 @@ impl<'a> Run<'a> {
 
     /// Runs it, unless it is given up. Then the server is told, by dropping what is in flight.
     pub(super) async fn job(&self, job: Job<'_>) -> Result<Step, ExecuteError> {
+        if self.ctx.cancel.is_cancelled() {
+            return Err(self.cancelled());
+        }
         tokio::select! {
             biased;
-            () = self.ctx.cancel.cancelled() => Err(self.cancelled()),
             stepped = self.steps(job) => stepped,
+            () = self.ctx.cancel.cancelled() => Err(self.cancelled()),
         }
     }
 

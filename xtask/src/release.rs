@@ -19,8 +19,8 @@ const ADDED: &str = "TOOLKEEP_PROFILE_FLAG";
 const HOT: &str = "\
     arc_swap bytes catalog crc32fast formats futures_channel futures_core futures_util \
     gateway guard h2 http http_body http_body_util httparse hyper hyper_util identity \
-    intake ledger mcp mio nodes policy programs prost proto server slab store tokio \
-    tokio_stream tokio_util tonic tool toolkeep tower upstreams";
+    intake ledger mcp mio nodes policy programs prost proto rmp rmp_serde server slab store \
+    tokio tokio_stream tokio_util tonic tool toolkeep tower upstreams";
 
 /// The folder of what is shipped, where cargo builds.
 const SHIPPED: &str = "shipped";

@@ -7,7 +7,7 @@ pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench call [OPTIONS]
 
   --seconds S      length of one slice (1.5); the targets take turns, slice by slice
-  --rounds N       turns of each target for each number of callers (6)
+  --rounds N       turns of each target for each number of callers (10)
   --callers A,B    numbers of callers (1,16,64)
   --instructions   as the first: only how many instructions Toolkeep's own process needs for a call,
                    counted by valgrind's callgrind; takes --callers N (16)
@@ -36,7 +36,7 @@ impl Options {
     pub(crate) fn parse(flags: &[&str]) -> Result<Self, String> {
         let mut options = Self {
             slice: Duration::from_millis(1500),
-            rounds: 6,
+            rounds: 10,
             callers: vec![1, 16, 64],
             toolkeep: None,
             peers: None,
@@ -117,7 +117,7 @@ mod tests {
         let options = Options::parse(&["--callers", "1,8", "--seconds", "0.5"]).unwrap();
         assert_eq!(options.callers, [1, 8]);
         assert_eq!(options.slice.as_millis(), 500);
-        assert_eq!(options.rounds, 6);
+        assert_eq!(options.rounds, 10);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use tool::Json;
+use tool::json::{Look, Pass};
 
 /// A request's id: a string or a whole number. `1` and `"1"` are two ids; `"a"` and its escaped form are
 /// one.
@@ -24,12 +25,14 @@ impl Id {
 
     /// Reads one; nothing where it is neither a string nor a whole number of 64 bits.
     pub fn read(json: &Json) -> Option<Self> {
-        match json.kind() {
-            "string" => {
-                let text: String = json.read().ok()?;
-                Some(Self(Text::String(Json::of(&text).as_str().into())))
-            }
-            "number" => json.as_str().trim().parse().ok().map(Self::number),
+        Self::of(Pass::over(json).value())
+    }
+
+    /// The same of a part of a text.
+    pub(crate) fn of(look: Look<'_>) -> Option<Self> {
+        match look.kind() {
+            "string" => Some(Self(Text::String(Json::of(&look.text()?).as_str().into()))),
+            "number" => look.as_str().trim().parse().ok().map(Self::number),
             _ => None,
         }
     }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use tool::json::Look;
 use tool::{Json, JsonError, Limits};
 
 use crate::{Id, code};
@@ -101,42 +102,39 @@ impl Message {
             None => text,
         };
         let keys = ["jsonrpc", "id", "method", "params", "result", "error"];
-        let (text, found) = Json::check_and_pick(text, limits, keys)?;
-        match text.kind() {
-            "object" => {}
+        Json::check_and_read(text, limits, keys, |text, found| match text.kind() {
+            "object" => Self::of(text, found),
             "array" => {
                 let told = "batches are not taken; send one message at a time";
-                return Err(Fault::invalid(None, told));
+                Err(Fault::invalid(None, told))
             }
-            kind => {
-                return Err(Fault::invalid(
-                    None,
-                    format!("the message is {kind}; expected an object"),
-                ));
-            }
-        }
-        Self::of(found)
+            kind => Err(Fault::invalid(None, format!("the message is {kind}; expected an object"))),
+        })?
     }
 
-    fn of([version, id, method, params, result, error]: [Option<Json>; 6]) -> Result<Self, Fault> {
+    fn of(text: &Json, found: [Option<Look<'_>>; 6]) -> Result<Self, Fault> {
+        let [version, id, method, params, result, error] = found;
         let answers = method.is_none();
         // An answer to what could not be read carries no id.
         let id = id.filter(|id| !(answers && id.kind() == "null"));
-        let id = id.map(|json| Id::read(&json).ok_or(json)).transpose().map_err(|json| {
+        let id = id.map(|json| Id::of(json).ok_or(json)).transpose().map_err(|json| {
             let told = format!("`id` is {}; expected a string or a whole number", json.kind());
             Fault::invalid(None, told)
         })?;
         if version.is_none_or(|version| version.as_str() != "\"2.0\"") {
             return Err(Fault::invalid(id.as_ref(), "`jsonrpc` must be \"2.0\""));
         }
-        let Some(method) = method else { return answer(id, result, error) };
+        let Some(method) = method else {
+            return answer(id, result.map(|it| text.share(it)), error.map(|it| text.share(it)));
+        };
         let Some(method) = method.text().map(Cow::into_owned) else {
             return Err(Fault::invalid(id.as_ref(), "`method` must be a string"));
         };
         let params = params.filter(|params| params.kind() != "null");
-        if params.as_ref().is_some_and(|params| params.kind() != "object") {
+        if params.is_some_and(|params| params.kind() != "object") {
             return Err(Fault::invalid(id.as_ref(), "`params` must be an object"));
         }
+        let params = params.map(|params| text.share(params));
         Ok(match id {
             Some(id) => Self::Request(Request { id, method, params }),
             None => Self::Notification(Notification { method, params }),

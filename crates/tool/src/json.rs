@@ -108,15 +108,28 @@ impl Json {
         limits: Limits,
         keys: [&str; N],
     ) -> Result<(Self, [Option<Self>; N]), JsonError> {
-        let text = within(&text.into(), limits)?;
-        if let Some(found) = scan::picked(&text, limits, keys) {
-            let found = found.map(|value| Some(Self(text.slice_ref(value?))));
-            return Ok((Self(text), found));
+        Self::check_and_read(text, limits, keys, |whole, found| {
+            (whole.clone(), found.map(|look| Some(whole.share(look?))))
+        })
+    }
+
+    /// Checks `text`, and shows `read` some members of it that were found in the same pass. What of them is
+    /// to stay is shared, see [`Json::share`].
+    ///
+    /// # Errors
+    /// As [`Json::check`].
+    pub fn check_and_read<const N: usize, T>(
+        text: impl Into<Bytes>,
+        limits: Limits,
+        keys: [&str; N],
+        read: impl FnOnce(&Self, [Option<Look<'_>>; N]) -> T,
+    ) -> Result<T, JsonError> {
+        let whole = Self(within(&text.into(), limits)?);
+        if let Some(found) = scan::picked(&whole.0, limits, keys) {
+            return Ok(read(&whole, found.map(|value| value.map(Look))));
         }
-        scan::scan(&text, limits)?;
-        let whole = Self(text);
-        let found = whole.pick(keys);
-        Ok((whole, found))
+        scan::scan(&whole.0, limits)?;
+        Ok(read(&whole, whole.looks(keys)))
     }
 
     /// Writes a value that this program made itself; such text needs no check.

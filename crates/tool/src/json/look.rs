@@ -6,7 +6,7 @@ use super::{Json, kind_of, walk};
 
 /// A value within checked text, as it stands there.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'t>(&'t str);
+pub struct Look<'t>(pub(super) &'t str);
 
 impl<'t> Look<'t> {
     /// As it stands.

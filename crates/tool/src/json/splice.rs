@@ -6,9 +6,10 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use bytestring::ByteString;
 use serde_json::value::RawValue;
 
-use super::{Json, find, walk};
+use super::{Json, Look, find, walk};
 
 impl Json {
     /// An array of `items`, each as it stands.
@@ -95,12 +96,17 @@ impl Json {
 
     /// Some members of an object, in one pass, sharing its bytes; nothing for anything else.
     pub fn pick<const N: usize>(&self, keys: [&str; N]) -> [Option<Self>; N] {
-        let mut found = [const { None }; N];
+        self.looks(keys).map(|look| Some(self.share(look?)))
+    }
+
+    /// The same, but to look at only.
+    pub fn looks<const N: usize>(&self, keys: [&str; N]) -> [Option<Look<'_>>; N] {
+        let mut found = [None; N];
         let mut members = walk::Members::of(&self.0);
         while let Some((key, value)) = members.raw() {
             let at = keys.iter().position(|wanted| key.is(wanted));
             if let Some(place) = at.and_then(|at| found.get_mut(at)) {
-                *place = Some(self.part(value));
+                *place = Some(Look(value));
             }
         }
         found
@@ -180,6 +186,16 @@ impl Json {
     }
 
     /// `value` was borrowed from this text, so its bytes lie inside.
+    /// A part of this text as a value of its own, which shares its bytes. One of another text is copied.
+    #[must_use]
+    pub fn share(&self, look: Look<'_>) -> Self {
+        let (part, whole) = (look.as_str(), self.as_str());
+        let start = part.as_ptr().addr().wrapping_sub(whole.as_ptr().addr());
+        let inside = start.checked_add(part.len()).is_some_and(|end| end <= whole.len());
+        if inside { self.part(part) } else { Self(ByteString::from(part)) }
+    }
+
+    /// The same of text that is known to be within this one.
     fn part(&self, value: &str) -> Self {
         Self(self.0.slice_ref(value))
     }

@@ -316,7 +316,6 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>, said: &mut bool) {
             }
             Ok(config) => {
                 *said = config.policy_said;
-                tracing::info!("configuration taken");
                 configuration::told_of_restart(first.as_ref().as_ref().ok(), config);
                 app.credentials.set(sources::secrets(config));
                 app.manifests.follow(config);
@@ -333,6 +332,8 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>, said: &mut bool) {
                 let sources = app.workshop.build(config, &Faults::default());
                 // No tool of the old sources under the new rules, and none of the new under the old.
                 app.intake.set_with(sources, &config.policy);
+                // Now its rules are in force, and who reads this may rely on them.
+                tracing::info!("configuration taken");
                 unmet(app);
             }
             Err(faults) => {

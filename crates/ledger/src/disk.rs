@@ -5,7 +5,7 @@
 //! [`DiskFile::sync`] came back, a name after [`Disk::sync_dir`] did.
 
 mod real;
-mod tail;
+mod shared;
 
 use std::fmt;
 use std::io;
@@ -67,11 +67,25 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// The system's.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
+    /// Makes a file of `bytes` zeros, and shares it with this process as memory. `None` where the file system
+    /// may run out of room under a file that has its room already.
+    ///
+    /// # Errors
+    /// The system's; also where a file has that name.
+    fn share(&self, path: &Path, bytes: usize) -> io::Result<Option<Box<dyn Shared>>>;
+
     /// Takes `path` for this process alone, until what is returned is dropped.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] where another process has it; else the system's.
     fn lock(&self, path: &Path) -> io::Result<Held>;
+}
+
+/// Memory that is a file. What is put into it is the system's at once, in the order in which it was put,
+/// and stays when the process is killed. A loss of power may take any part of it.
+pub trait Shared: Send + Sync + fmt::Debug {
+    /// Puts `bytes` at `at`. `false` where they do not fit.
+    fn put(&self, at: usize, bytes: &[u8]) -> bool;
 }
 
 /// An open file. Every method may be called while another one runs.
@@ -88,8 +102,7 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// The system's.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
 
-    /// Bytes in the file. One that another handle writes, or that was left by a process that was killed,
-    /// may be longer than what was written to it: what is behind is zeros, room that was set aside.
+    /// Bytes in the file.
     ///
     /// # Errors
     /// The system's.
@@ -135,13 +148,13 @@ pub(crate) fn append_all(file: &dyn DiskFile, mut bytes: &[u8]) -> io::Result<()
     Ok(())
 }
 
-/// For tests: a directory whose files share memory with who writes them. That for temporary files may
+/// For tests: a directory whose files can be shared as memory. That for temporary files may
 /// be on another file system; that for shared memory is on none.
 #[cfg(test)]
 pub(crate) fn sharing_dir() -> tempfile::TempDir {
     let shares = |dir: &tempfile::TempDir| {
         let probe = tempfile::tempfile_in(dir.path()).unwrap();
-        tail::is_in_place(&probe)
+        shared::is_in_place(&probe)
     };
     let places = [std::env::temp_dir(), "/dev/shm".into()].into_iter();
     places.filter_map(|place| tempfile::tempdir_in(place).ok()).find(shares).unwrap()

@@ -1,8 +1,7 @@
-//! Writing: intents, outcomes, refusals. One lock, one write, in the caller's own thread.
+//! Writing: intents, outcomes, refusals. One lock, one store or write, in the caller's own thread.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
-use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -16,8 +15,7 @@ use tool::{
 };
 
 use crate::chain::Checkpoint;
-use crate::disk::{append_all, is_full};
-use crate::failure::{Short, behind, failed, short, slow};
+use crate::failure::{behind, slow};
 use crate::frame::Draft;
 use crate::index::{Entry, Index, Label, Place};
 use crate::options::Options;
@@ -84,7 +82,7 @@ impl Inner {
     /// The state. Where a thread died holding it, nothing is written any more until a new segment
     /// was made of what is known to be whole.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // It is held for one short write: waiting that out costs less than sleeping over it.
+        // It is mostly held for one record: waiting that out costs less than sleeping over it.
         for _ in 0..SPINS {
             match self.state.try_lock() {
                 Ok(state) => return state,
@@ -127,6 +125,11 @@ impl Inner {
         Label { org: self.hasher.hash_one(org), tool: self.hasher.hash_one(tool) }
     }
 
+    /// A number that no other process has for the segment `number`.
+    pub(crate) fn nonce(&self, number: u32) -> u64 {
+        self.hasher.hash_one(number)
+    }
+
     /// Waits for work, `idle` at the longest. Returns whether that time passed.
     pub(crate) fn wait(&self, idle: Duration) -> bool {
         let state = self.lock();
@@ -161,42 +164,20 @@ impl Inner {
         label: Option<Label>,
     ) -> Result<(), LedgerError> {
         let seq = state.next_seq;
-        let Some(active) = &mut state.active else {
+        let Some(active) = &state.active else {
             state.health(&self.site.dir)?;
             return Err(LedgerError::new("the record has no segment to write to"));
         };
+        let place = Place { number: active.number, offset: active.size };
         let bytes = draft.seal(seq);
-        if let Err(error) = append_all(active.file.as_ref(), bytes) {
+        if let Err(error) = state.write(bytes) {
             return Err(self.write_failed(state, &error));
         }
-        let place = Place { number: active.number, offset: active.size };
-        active.size += bytes.len() as u64;
         state.next_seq += 1;
         state.pending.extend_from_slice(bytes);
         state.pending_records += 1;
         self.index().push(Entry { seq, place, call: draft.call, label });
         Ok(())
-    }
-
-    /// What a write left behind is cut off, so that the file ends with a whole frame. Where that
-    /// fails too, or where something else than room is wanting, the file is not written again: the
-    /// sync thread goes on in a new one.
-    fn write_failed(&self, state: &mut State, error: &io::Error) -> LedgerError {
-        let told = failed("a record cannot be written", &self.site.dir, error);
-        let mut low = false;
-        if let Some(active) = &mut state.active {
-            let whole = active.file.truncate(active.size).is_ok();
-            low = whole && is_full(error) && active.reserved_to.is_some();
-            active.reserved_to = active.reserved_to.map(|_| active.size);
-        }
-        tracing::error!(error = %told, "the record cannot be written");
-        state.mode = if low {
-            let all = short(&self.site.dir, 0, self.options.reserve_bytes).all;
-            Mode::Low(Short { effects: told.clone(), all })
-        } else {
-            Mode::Stopped(told.clone())
-        };
-        told
     }
 
     /// Writes an intent. Resolves later, where it is to be synced.

@@ -10,7 +10,7 @@ use tool::Wall;
 
 use crate::disk::Open;
 use crate::finding::CutWhy;
-use crate::segment::{Site, parse_name, set_aside};
+use crate::segment::{Site, cut, parse_name, set_aside};
 use crate::survey::Survey;
 
 /// What is to be done.
@@ -40,13 +40,13 @@ impl Mend {
         site.disk.sync_dir(&site.dir)?;
         for (number, end) in &self.cuts {
             let file = site.open(*number, Open::Append)?;
-            file.truncate(*end)?;
+            cut(file.as_ref(), *end)?;
             file.sync()?;
         }
         if let Some((last, size)) = self.last {
             // A process that was killed leaves behind the end what it had set aside.
             let file = site.open(last, Open::Append)?;
-            file.truncate(file.size()?.min(size))?;
+            cut(file.as_ref(), size)?;
         }
         // The highest first: whatever stops this half-way, no number is missing in between.
         while let Some(number) = self.dropped.last() {

@@ -24,6 +24,7 @@ use crate::options::Options;
 use crate::segment::Site;
 use crate::survey::{Part, Survey};
 use crate::sync::{Dirty, Syncer};
+use crate::tail;
 
 /// A last segment below this, and below half of a full one, is written anew at the start, so that many short lives do not leave
 /// many small files.
@@ -230,6 +231,7 @@ impl<'a> Reading<'a> {
         for (&number, &from) in self.carried.iter().filter(|(at, _)| **at != self.plan.number) {
             let file = self.inner.site.open(number, Open::Append)?;
             if self.overflow {
+                tail::complete(&self.inner.site, number, file.as_ref())?;
                 file.sync()?;
             } else {
                 dirty.push(Dirty { file, number, from });

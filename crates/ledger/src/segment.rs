@@ -10,7 +10,8 @@
 //!  32  u64   when, in milliseconds since 1970
 //!  40  u8    length of the writer's name
 //!  41  [64]  the writer's name, filled with zeros
-//! 105  [19]  zeros
+//! 105  u64   a nonce, by which no two segments have the same checksum; zeros in older ones
+//! 113  [11]  zeros
 //! 124  u32   CRC-32 of bytes 0..124
 //! ```
 //!
@@ -27,9 +28,12 @@ use tool::Wall;
 use crate::disk::{Disk, DiskFile, Open, append_all, is_full};
 use crate::frame::{array, put};
 use crate::options::Options;
+use crate::tail::followed;
 
 /// Bytes before the first frame.
 pub(crate) const HEADER: usize = 128;
+/// Where in them their checksum is, the last of them.
+const SUM: usize = 124;
 const MAGIC: [u8; 8] = *b"tkledger";
 /// The version that is written. Where one cannot be read, the ledger is not opened: an older program
 /// would take the newest frames for a torn end.
@@ -61,8 +65,15 @@ impl Site {
         (self.dir.join(tomb_name(&self.writer, number)), unnamed)
     }
 
+    /// Where the newest records stand on their way to a segment.
+    pub(crate) fn tail(&self) -> PathBuf {
+        self.dir.join(format!("{}.tail", self.writer))
+    }
+
+    /// Opens a segment. Who reads it reads also what only the tail has of it.
     pub(crate) fn open(&self, number: u32, how: Open) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(&self.path(number), how)
+        let file = self.disk.open(&self.path(number), how)?;
+        if how == Open::Read { followed(self, file) } else { Ok(file) }
     }
 }
 
@@ -102,6 +113,7 @@ pub(crate) struct Header {
     pub(crate) session: u64,
     pub(crate) synced: u64,
     pub(crate) at: Wall,
+    pub(crate) nonce: u64,
 }
 
 /// Why a header is none.
@@ -142,8 +154,9 @@ impl Header {
         if let Some(place) = bytes.get_mut(41..41 + writer.len()) {
             place.copy_from_slice(writer);
         }
-        let sum = crc32fast::hash(bytes.get(..124).unwrap_or_default());
-        put(&mut bytes, 124, sum.to_le_bytes());
+        put(&mut bytes, 105, self.nonce.to_le_bytes());
+        let sum = crc32fast::hash(bytes.get(..SUM).unwrap_or_default());
+        put(&mut bytes, SUM, sum.to_le_bytes());
         bytes
     }
 
@@ -153,8 +166,8 @@ impl Header {
         if array(bytes, 0) != Some(MAGIC) {
             return Err(BadHeader::Magic);
         }
-        let sum = crc32fast::hash(bytes.get(..124).unwrap_or_default());
-        if array(bytes, 124).map(u32::from_le_bytes) != Some(sum) {
+        let sum = crc32fast::hash(bytes.get(..SUM).unwrap_or_default());
+        if array(bytes, SUM).map(u32::from_le_bytes) != Some(sum) {
             return Err(BadHeader::Sum);
         }
         match array(bytes, 8).map_or(0, u16::from_le_bytes) {
@@ -169,6 +182,7 @@ impl Header {
             session: u64_at(16),
             synced: u64_at(24),
             at: Wall(u64_at(32)),
+            nonce: u64_at(105),
         })
     }
 
@@ -193,10 +207,24 @@ pub(crate) struct Room {
     pub(crate) needed: bool,
 }
 
+/// The checksum in a segment's header, if it is so long.
+pub(crate) fn header_sum(file: &dyn DiskFile) -> io::Result<Option<u32>> {
+    let mut sum = [0; HEADER - SUM];
+    let read = file.read_at(SUM as u64, &mut sum)?;
+    Ok((read == sum.len()).then_some(u32::from_le_bytes(sum)))
+}
+
+/// Cuts a file to `size` where it is longer, and gives back what is set aside behind it.
+pub(crate) fn cut(file: &dyn DiskFile, size: u64) -> io::Result<()> {
+    file.truncate(file.size()?.min(size))
+}
+
 /// A segment that was made.
 #[derive(Debug)]
 pub(crate) struct Made {
     pub(crate) file: Arc<dyn DiskFile>,
+    /// The checksum of its header.
+    pub(crate) sum: u32,
     pub(crate) size: u64,
     /// Room is set aside up to here; `None` where the file system cannot.
     pub(crate) reserved_to: Option<u64>,
@@ -221,7 +249,8 @@ pub(crate) fn create(site: &Site, header: &Header, frames: &[u8], room: Room) ->
         });
     let (size, reserved_to, full) = made?;
     site.disk.sync_dir(&site.dir)?;
-    Ok(Made { file, size, reserved_to, full })
+    let sum = array(&header.encode(), SUM).map_or(0, u32::from_le_bytes);
+    Ok(Made { file, sum, size, reserved_to, full })
 }
 
 type Filled = (u64, Option<u64>, Option<io::Error>);
@@ -300,6 +329,7 @@ mod tests {
             session: 1 << 40,
             synced: 17,
             at: Wall(1_700_000_000_000),
+            nonce: 1 << 63,
         };
         let good = header.encode();
         assert_eq!(Header::decode(&good), Ok(header.clone()));

@@ -14,6 +14,7 @@ use crate::frame::Draft;
 use crate::index::Label;
 use crate::options::Options;
 use crate::refusals::Refusals;
+use crate::tail::Tail;
 
 /// Room that is kept in the reserve for the outcome of each running call; an outcome has less.
 const OUTCOME_ROOM: u64 = 512;
@@ -38,8 +39,12 @@ pub(crate) enum Mode {
 pub(crate) struct Active {
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) number: u32,
+    /// The checksum of its header.
+    pub(crate) sum: u32,
     /// Behind its last whole frame.
     pub(crate) size: u64,
+    /// So much of that is in the file; the tail has the rest.
+    pub(crate) written: u64,
     /// Room is set aside up to here; `None` where the file system cannot.
     pub(crate) reserved_to: Option<u64>,
 }
@@ -66,6 +71,7 @@ pub(crate) type Confirmed = oneshot::Receiver<Result<(), LedgerError>>;
 pub(crate) struct State {
     pub(crate) mode: Mode,
     pub(crate) active: Option<Active>,
+    pub(crate) tail: Option<Tail>,
     pub(crate) next_seq: u64,
     /// Frames that were written and not taken by the sync thread yet.
     pub(crate) pending: Vec<u8>,
@@ -83,6 +89,7 @@ impl State {
         Self {
             mode,
             active: None,
+            tail: None,
             next_seq,
             pending: Vec::new(),
             pending_records: 0,

@@ -45,7 +45,7 @@ pub(crate) struct Part {
     pub(crate) name: String,
     /// Where the part ends.
     pub(crate) end: u64,
-    /// Where its file does, but for room that was set aside.
+    /// Where its file does, with what the tail has of it.
     pub(crate) size: u64,
     pub(crate) first: Option<u64>,
     /// The first number of the process that made it.

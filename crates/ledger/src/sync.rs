@@ -16,14 +16,15 @@ use tool::ledger::Kind;
 use tool::{LedgerError, Mono};
 
 use crate::chain::Chain;
-use crate::disk::{DiskFile, Held, is_full};
-use crate::failure::{Short, closed, failed, short};
+use crate::disk::{DiskFile, Held};
+use crate::failure::{closed, failed};
 use crate::frame::{Draft, frames};
 use crate::index::Place;
 use crate::inner::Inner;
 use crate::mend::Mend;
-use crate::segment::{HEADER, Header, Made, Room, create, free, reserve};
+use crate::segment::{HEADER, Header, Made, Room, create, cut};
 use crate::state::{Active, Mode, State, Waiter};
+use crate::tail::Tail;
 
 /// A file with frames that are not known to be on the disk.
 #[derive(Debug)]
@@ -99,6 +100,7 @@ impl Syncer {
 
     /// Takes over what was written.
     fn take(&mut self, state: &mut State) {
+        self.inner.flush(state);
         let new = state.pending.len() as u64;
         if new > 0
             && let Some(active) = &state.active
@@ -108,7 +110,7 @@ impl Syncer {
             self.dirty.push(Dirty { file, number: active.number, from: active.size - new });
         }
         if self.carry.is_empty() {
-            // Nothing is copied while calls wait for the state.
+            // They are not copied while calls wait for the state.
             std::mem::swap(&mut self.carry, &mut state.pending);
         } else {
             self.carry.append(&mut state.pending);
@@ -203,6 +205,7 @@ impl Syncer {
             session: self.inner.session,
             synced,
             at: self.inner.clock.wall(),
+            nonce: self.inner.nonce(self.next_number),
         }
     }
 
@@ -213,8 +216,11 @@ impl Syncer {
         if let Some(short) = &short {
             tracing::error!(error = %short.effects, "the record is short of room");
         }
+        let shares = self.inner.lock().tail.is_some();
+        let tail = if shares { None } else { Tail::new(&self.inner.site) };
         {
             let mut state = self.inner.lock();
+            state.tail = state.tail.take().or(tail);
             let to = Place { number, offset: HEADER as u64 };
             self.inner.index().relocate(to, frames(&self.carry));
             state.mode = short.map_or(Mode::Open, Mode::Low);
@@ -224,31 +230,11 @@ impl Syncer {
         for old in &self.dirty {
             // What was carried over is told from what was not by its number, too: the next start
             // or the next check of the record finds the rest.
-            if let Err(error) = old.file.truncate(old.from) {
+            if let Err(error) = cut(old.file.as_ref(), old.from) {
                 tracing::warn!(%error, segment = old.number, "an old segment could not be cut");
             }
         }
         self.confirmed();
-    }
-
-    /// What is told where the reserve cannot be had for `error`. Looks at the disk.
-    fn short(&self, error: &io::Error) -> Short {
-        let (site, reserve) = (&self.inner.site, self.inner.options.reserve_bytes);
-        if is_full(error) {
-            return short(&site.dir, free(site, reserve), reserve);
-        }
-        let what = "calls with effects are refused, because they cannot be recorded surely";
-        let told = failed(what, &site.dir, error);
-        Short { effects: told.clone(), all: told }
-    }
-
-    /// Takes over what was found, and says so where it is news.
-    fn run_low(state: &mut State, short: Short) {
-        let known = matches!(&state.mode, Mode::Low(old) if old.effects == short.effects);
-        if !known {
-            tracing::error!(error = %short.effects, "the record is short of room");
-        }
-        state.mode = Mode::Low(short);
     }
 
     fn hash(&mut self) {
@@ -280,37 +266,6 @@ impl Syncer {
             self.records = 0;
             self.sealed_at = now;
             *self.inner.checkpoint() = Some(checkpoint);
-        }
-    }
-
-    /// Keeps room set aside behind the end, and finds out by that whether the disk is full.
-    fn keep_reserve(&self) {
-        let bytes = self.inner.options.reserve_bytes;
-        let active = match &*self.inner.lock() {
-            State { mode: Mode::Open | Mode::Low(_), active: Some(active), .. }
-                if active.reserved_to.is_some() && active.reserve_left() < bytes =>
-            {
-                active.clone()
-            }
-            _ => return,
-        };
-        let reserved = reserve(active.file.as_ref(), active.size, bytes);
-        let reserved = reserved.map_err(|error| self.short(&error));
-        let mut state = self.inner.lock();
-        match (reserved, &state.mode) {
-            (Ok(to), mode) => {
-                let low = matches!(mode, Mode::Low(_));
-                if let Some(active) = &mut state.active {
-                    active.reserved_to = to;
-                }
-                if low {
-                    tracing::info!("the record has room again");
-                    state.mode = Mode::Open;
-                    self.inner.settle(&mut state);
-                }
-            }
-            (Err(short), Mode::Open | Mode::Low(_)) => Self::run_low(&mut state, short),
-            (Err(_), _) => {}
         }
     }
 
@@ -346,6 +301,9 @@ impl Syncer {
                 return;
             }
             self.take(&mut state);
+            if !matches!(state.mode, Mode::Open) {
+                return;
+            }
             state.active.replace(active(made, self.next_number))
         };
         self.next_number = self.next_number.saturating_add(1);
@@ -362,9 +320,13 @@ impl Syncer {
         self.turn(true);
         self.turn(true);
         let mut state = self.inner.lock();
+        self.inner.flush(&mut state);
         if let (Some(active), Mode::Open | Mode::Low(_)) = (&state.active, &state.mode) {
             active.file.truncate(active.size).ok();
+            // Nothing is in it that is not in the segment.
+            self.inner.site.disk.remove(&self.inner.site.tail()).ok();
         }
+        state.tail = None;
         state.mode = Mode::Closed;
         state.active = None;
         for waiter in state.waiters.drain(..).chain(self.waiters.drain(..)) {
@@ -376,7 +338,8 @@ impl Syncer {
 }
 
 fn active(made: Made, number: u32) -> Active {
-    Active { file: made.file, number, size: made.size, reserved_to: made.reserved_to }
+    let Made { file, sum, size, reserved_to, full: _ } = made;
+    Active { file, number, sum, size, written: size, reserved_to }
 }
 
 /// Stops the ledger where its thread dies: without it nothing would be synced or sealed.

@@ -3,7 +3,7 @@
 mod calls;
 mod crash;
 mod events;
-mod fixture;
+pub(crate) mod fixture;
 mod full;
 mod outage;
 mod reading;

@@ -18,7 +18,7 @@ pub(crate) enum Step<'b> {
     Frame(u64, Frame<'b>),
     /// Bytes from `at` on that are no frame.
     Garbage { at: u64, why: Bad },
-    /// No more from here on, but room that was set aside.
+    /// No more from here on.
     End(u64),
 }
 
@@ -95,9 +95,6 @@ impl<'f> Walk<'f> {
             Ok(length) => length,
             Err(why) => {
                 let at = self.at();
-                if self.is_unused()? {
-                    return Ok(Step::End(at));
-                }
                 self.search()?;
                 return Ok(Step::Garbage { at, why });
             }
@@ -109,25 +106,6 @@ impl<'f> Walk<'f> {
         match decode(self.buffer.get(place..).unwrap_or_default()) {
             Ok(frame) => Ok(Step::Frame(at, frame)),
             Err(why) => Ok(Step::Garbage { at, why }),
-        }
-    }
-
-    /// Whether all bytes from the place on are zeros. No frame begins with nothing else: its ninth byte is
-    /// none, also where its first eight are not there yet.
-    fn is_unused(&self) -> io::Result<bool> {
-        if self.ahead().iter().any(|byte| *byte != 0) {
-            return Ok(false);
-        }
-        let mut at = self.base + self.buffer.len() as u64;
-        let mut chunk = vec![0; CHUNK];
-        loop {
-            let left = usize::try_from(self.end.saturating_sub(at)).unwrap_or(usize::MAX);
-            let into = chunk.get_mut(..left.min(CHUNK)).unwrap_or_default();
-            match self.file.read_at(at, into)? {
-                0 => return Ok(true),
-                read if into.iter().take(read).any(|byte| *byte != 0) => return Ok(false),
-                read => at += read as u64,
-            }
         }
     }
 

@@ -4,13 +4,12 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::Errno;
+use rustix::fs::FallocateFlags;
 
-use super::tail::Tail;
-use super::{Disk, DiskFile, Held, Open};
+use super::shared::{Mapped, is_in_place, set_aside};
+use super::{Disk, DiskFile, Held, Open, Shared};
 
 const MAX_NAMES: usize = 100_000;
 
@@ -19,17 +18,7 @@ const MAX_NAMES: usize = 100_000;
 pub struct RealDisk;
 
 #[derive(Debug)]
-struct RealFile {
-    file: Arc<File>,
-    /// Of a file that is written from nothing. Others are as long as the system says.
-    tail: Option<Mutex<Tail>>,
-}
-
-impl RealFile {
-    fn tail(&self) -> Option<MutexGuard<'_, Tail>> {
-        Some(self.tail.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
+struct RealFile(File);
 
 impl Disk for RealDisk {
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
@@ -66,12 +55,14 @@ impl Disk for RealDisk {
                 options.append(true);
             }
             Open::New => {
-                options.write(true).create(true).truncate(true);
+                options.append(true).create(true);
             }
         }
-        let file = Arc::new(options.open(path)?);
-        let tail = (how == Open::New).then(|| Mutex::new(Tail::new(&file)));
-        Ok(Arc::new(RealFile { file, tail }))
+        let file = options.open(path)?;
+        if how == Open::New {
+            file.set_len(0)?;
+        }
+        Ok(Arc::new(RealFile(file)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -84,6 +75,19 @@ impl Disk for RealDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         File::open(dir)?.sync_all()
+    }
+
+    fn share(&self, path: &Path, bytes: usize) -> io::Result<Option<Box<dyn Shared>>> {
+        if !path.parent().is_some_and(|dir| File::open(dir).is_ok_and(|dir| is_in_place(&dir))) {
+            return Ok(None);
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let mapped = Mapped::of(options.open(path)?, bytes);
+        if !matches!(mapped, Ok(Some(_))) {
+            fs::remove_file(path)?;
+        }
+        Ok(mapped?.map(|mapped| Box::new(mapped) as Box<dyn Shared>))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Held> {
@@ -99,56 +103,27 @@ impl Disk for RealDisk {
 
 impl DiskFile for RealFile {
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self.tail() {
-            Some(mut tail) => tail.append(&self.file, bytes),
-            None => io::Write::write(&mut &*self.file, bytes),
-        }
+        io::Write::write(&mut &self.0, bytes)
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        let left = self.size()?.saturating_sub(offset);
-        let most = usize::try_from(left).unwrap_or(usize::MAX).min(into.len());
-        self.file.read_at(into.get_mut(..most).unwrap_or_default(), offset)
+        self.0.read_at(into, offset)
     }
 
     fn size(&self) -> io::Result<u64> {
-        match self.tail() {
-            Some(tail) => Ok(tail.end()),
-            None => Ok(self.file.metadata()?.len()),
-        }
+        Ok(self.0.metadata()?.len())
     }
 
     fn truncate(&self, size: u64) -> io::Result<()> {
-        match self.tail() {
-            Some(mut tail) => tail.cut(&self.file, size),
-            None => self.file.set_len(size),
-        }
+        self.0.set_len(size)
     }
 
     fn sync(&self) -> io::Result<()> {
-        let window = self.tail().and_then(|mut tail| tail.rest());
-        // Here, where nobody waits for it.
-        drop(window);
-        self.file.sync_data()
+        self.0.sync_data()
     }
 
     fn reserve(&self, from: u64, to: u64) -> io::Result<bool> {
-        let Some(length) = to.checked_sub(from).filter(|length| *length > 0) else {
-            return Ok(true);
-        };
-        let before = self.tail().map(|tail| tail.cuts());
-        loop {
-            match fallocate(&self.file, FallocateFlags::KEEP_SIZE, from, length) {
-                Ok(()) => break,
-                Err(Errno::INTR) => {}
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        if let (Some(mut tail), Some(before)) = (self.tail(), before) {
-            tail.reserved((from, to), before);
-        }
-        Ok(true)
+        set_aside(&self.0, FallocateFlags::KEEP_SIZE, (from, to))
     }
 }
 

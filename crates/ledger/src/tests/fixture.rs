@@ -25,10 +25,10 @@ use crate::verify::verify;
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
     }
 
@@ -44,7 +44,7 @@ impl Random {
         self.next() % end
     }
 
-    pub(super) fn index(&mut self, end: usize) -> usize {
+    pub(crate) fn index(&mut self, end: usize) -> usize {
         usize::try_from(self.below(end as u64)).unwrap()
     }
 
@@ -147,7 +147,7 @@ pub(super) fn id(number: u64) -> CallId {
     CallId(Uuid::from_u128(u128::from(number) + 1))
 }
 
-pub(super) fn intent(number: u64) -> Intent {
+pub(crate) fn intent(number: u64) -> Intent {
     let name = format!("notes.tool_{}", number % 5);
     Intent {
         call: id(number),

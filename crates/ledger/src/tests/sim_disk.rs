@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use super::fixture::Random;
-use crate::disk::{Disk, DiskFile, Held, Open};
+use crate::disk::{Disk, DiskFile, Held, Open, Shared};
 
 const SECTOR: usize = 512;
 
@@ -63,6 +63,8 @@ struct File {
     /// What the file was after each change that is not synced, with the sectors each one touched.
     changes: Vec<(Vec<u8>, std::ops::Range<usize>)>,
     reserved_to: u64,
+    /// What was put into it as memory, in order; what `now` has and `disk` has not.
+    puts: Vec<(usize, Vec<u8>)>,
 }
 
 #[derive(Debug)]
@@ -153,9 +155,6 @@ impl SimDisk {
         let world = &mut *guard;
         world.life += 1;
         (world.locked, world.fuse) = (false, None);
-        for file in &mut world.files {
-            file.show_room(&mut world.random);
-        }
         if how == Crash::Kill {
             return;
         }
@@ -171,6 +170,7 @@ impl SimDisk {
             file.now = file.left(luck, &mut world.random);
             file.disk = file.now.clone();
             file.changes.clear();
+            file.puts.clear();
         }
     }
 }
@@ -214,16 +214,29 @@ impl File {
         self.changes.push((new, from / SECTOR..to.div_ceil(SECTOR)));
     }
 
-    /// A file that shares memory with who writes it is longer than what was written, by some of the room
-    /// that is set aside.
-    fn show_room(&mut self, random: &mut Random) {
-        let room = self.reserved_to.saturating_sub(self.now.len() as u64);
-        self.reserved_to = 0;
-        if room > 0 && random.percent(50) {
-            let shown = random.index(usize::try_from(room).unwrap().min(1 << 16) + 1);
-            let mut new = self.now.clone();
-            new.resize(new.len() + shown, 0);
-            self.change(new);
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.now[at..at + bytes.len()].copy_from_slice(bytes);
+        self.puts.push((at, bytes.to_vec()));
+    }
+
+    /// What a loss of power leaves of memory: of every sector any state it had.
+    fn left_of_memory(&self, left: &mut [u8], luck: u64, random: &mut Random) {
+        for (sector, bytes) in left.chunks_mut(SECTOR).enumerate() {
+            let (from, to) = (sector * SECTOR, sector * SECTOR + bytes.len());
+            let mine = self.puts.iter().filter(|(at, put)| *at < to && from < at + put.len());
+            let mine = mine.collect::<Vec<_>>();
+            let many = if mine.is_empty() || random.percent(luck) {
+                mine.len()
+            } else {
+                random.index(mine.len() + 1)
+            };
+            for (at, put) in &mine[..many] {
+                for (place, byte) in
+                    (*at..).zip(put).filter(|(place, _)| (from..to).contains(place))
+                {
+                    bytes[place - from] = *byte;
+                }
+            }
         }
     }
 
@@ -246,6 +259,7 @@ impl File {
             let many = from.len().min(bytes.len());
             bytes[..many].copy_from_slice(&from[..many]);
         }
+        self.left_of_memory(&mut left, luck, random);
         left
     }
 
@@ -323,6 +337,30 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn share(&self, path: &Path, bytes: usize) -> io::Result<Option<Box<dyn Shared>>> {
+        let mut world = self.world();
+        world.burn()?;
+        world.check_writes()?;
+        if world.names.contains_key(&name(path)) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if !world.can_reserve {
+            return Ok(None);
+        }
+        if bytes as u64 > world.room() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        drop(world);
+        self.open(path, Open::New)?;
+        let mut world = self.world();
+        let file = world.names[&name(path)];
+        // Its room is there for good, as after a sync.
+        world.files[file].now.resize(bytes, 0);
+        world.files[file].disk.resize(bytes, 0);
+        world.files[file].changes.clear();
+        Ok(Some(Box::new(Handle { disk: self.clone(), file, life: world.life })))
+    }
+
     fn lock(&self, _: &Path) -> io::Result<Held> {
         let mut world = self.world();
         if std::mem::replace(&mut world.locked, true) {
@@ -336,6 +374,20 @@ impl Handle {
     fn world(&self) -> io::Result<MutexGuard<'_, World>> {
         let world = self.disk.world();
         if world.life == self.life { Ok(world) } else { Err(off()) }
+    }
+}
+
+impl Shared for Handle {
+    fn put(&self, at: usize, bytes: &[u8]) -> bool {
+        let Ok(mut world) = self.world() else { return false };
+        let Ok(last) = world.burn() else { return false };
+        if at + bytes.len() > world.files[self.file].now.len() {
+            return false;
+        }
+        let many = if last { world.random.index(bytes.len() + 1) } else { bytes.len() };
+        world.files[self.file].put(at, &bytes[..many]);
+        // Where the process died meanwhile, nobody is told that it was put.
+        !last
     }
 }
 
@@ -354,10 +406,8 @@ impl DiskFile for Handle {
         if many == 0 {
             return Err(if last { off() } else { io::ErrorKind::StorageFull.into() });
         }
-        // Where memory is shared, the first bytes come last.
-        let late = if last && world.random.percent(50) { many.min(8) } else { 0 };
         let file = &mut world.files[self.file];
-        let new = [&file.now, &[0; 8][..late], &bytes[late..many]].concat();
+        let new = [&file.now, &bytes[..many]].concat();
         file.change(new);
         if last { Err(off()) } else { Ok(many) }
     }

@@ -42,73 +42,26 @@ fn what_is_made_is_for_its_owner_only() {
     assert_eq!(mode(&inner.join("c")) & 0o077, 0);
 }
 
-/// A file with room for `room` bytes, and its path.
-fn roomy(
-    dir: &std::path::Path,
-    room: u64,
-) -> (std::sync::Arc<dyn super::DiskFile>, std::path::PathBuf) {
-    let path = dir.join("a");
-    let file = RealDisk.open(&path, Open::New).unwrap();
-    assert!(file.reserve(0, room).unwrap(), "these tests need a file system with `fallocate`");
-    (file, path)
-}
-
-/// What stands in a file, without the zeros behind it.
-fn written(path: &std::path::Path) -> Vec<u8> {
-    let mut all = std::fs::read(path).unwrap();
-    while all.last() == Some(&0) {
-        all.pop();
-    }
-    all
-}
-
 #[test]
-fn what_is_appended_is_seen_at_once_with_and_without_room() {
+fn memory_that_is_shared_is_a_new_file() {
     let dir = sharing_dir();
-    let (file, path) = roomy(dir.path(), 700 << 10);
-    let mut all = Vec::new();
-    // Past the first window, past the room, and into room that is set aside later.
-    for round in 0_u32..3_000 {
-        let bytes = vec![b'a' + u8::try_from(round % 26).unwrap(); 1 + round as usize % 977];
-        assert_eq!(file.append(&bytes).unwrap(), bytes.len());
-        all.extend_from_slice(&bytes);
-        assert_eq!(file.size().unwrap(), all.len() as u64);
-        if round % 250 == 0 {
-            assert_eq!(written(&path), all, "round {round}");
-        }
-        if round == 2_000 {
-            assert!(file.reserve(all.len() as u64, 2 << 20).unwrap());
-        }
+    let path = dir.path().join("a");
+    let memory = RealDisk.share(&path, 100_000).unwrap().unwrap();
+    let about = std::fs::metadata(&path).unwrap();
+    assert_eq!((about.permissions().mode() & 0o077, about.len()), (0, 100_000));
+    assert!(about.blocks() * 512 >= 100_000);
+    assert!(memory.put(0, b"one") && memory.put(99_997, b"two"));
+    for (at, bytes) in [(99_998, b"two".as_slice()), (100_000, b"x"), (usize::MAX, b"x")] {
+        assert!(!memory.put(at, bytes), "{at}");
     }
-    file.sync().unwrap();
-    assert_eq!(written(&path), all);
-    let (mut read, end) = (vec![0; 10], all.len() as u64);
-    assert_eq!(file.read_at(end - 4, &mut read).unwrap(), 4, "behind the end is nothing");
-    file.truncate(end - 1).unwrap();
-    all.pop();
-    assert_eq!(std::fs::read(&path).unwrap(), all, "cut to the byte");
-    file.append(b"again").unwrap();
-    assert_eq!(std::fs::read(&path).unwrap(), [all.as_slice(), b"again"].concat());
-}
-
-#[test]
-fn memory_is_shared_where_there_is_room_and_only_there() {
-    let dir = sharing_dir();
-    let (file, path) = roomy(dir.path(), 1 << 20);
-    let maps = || std::fs::read_to_string("/proc/self/maps").unwrap();
-    let name = path.to_str().unwrap().to_owned();
-    file.append(b"one").unwrap();
-    assert!(maps().contains(&name));
-    file.sync().unwrap();
-    assert!(maps().contains(&name), "for some bytes it stays");
-    file.append(&vec![b'x'; 100_000]).unwrap();
-    file.sync().unwrap();
-    assert!(!maps().contains(&name), "given back before much is synced");
-    file.append(b"more").unwrap();
-    assert!(maps().contains(&name), "and had again");
-    file.truncate(3).unwrap();
-    assert!(!maps().contains(&name));
-    file.append(b"two").unwrap();
-    assert!(!maps().contains(&name), "what was set aside was given back");
-    assert_eq!(written(&path), b"onetwo");
+    let read = || std::fs::read(&path).unwrap();
+    assert_eq!((&read()[..4], &read()[99_996..]), (b"one\0".as_slice(), b"\0two".as_slice()));
+    drop(memory);
+    assert!(read().starts_with(b"one\0"));
+    let there = RealDisk.share(&path, 100_000).unwrap_err();
+    assert_eq!(there.kind(), std::io::ErrorKind::AlreadyExists);
+    // What cannot have its room is not left behind.
+    std::fs::remove_file(&path).unwrap();
+    RealDisk.share(&path, 1 << 60).unwrap_err();
+    assert!(!path.exists());
 }

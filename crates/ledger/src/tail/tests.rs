@@ -48,6 +48,17 @@ impl Place {
         read[crate::segment::HEADER..].to_vec()
     }
 
+    /// Puts the frames up to this number, from the first on, and gives their bytes.
+    fn fill(&mut self, last: u64) -> Vec<u8> {
+        let mut all = Vec::new();
+        for seq in 1..=last {
+            let bytes = frame(seq);
+            assert!(self.tail.put(self.head(FROM + all.len() as u64, seq), &bytes));
+            all.extend_from_slice(&bytes);
+        }
+        all
+    }
+
     fn path(&self) -> std::path::PathBuf {
         self.dir.path().join("main.tail")
     }
@@ -87,13 +98,12 @@ fn what_is_in_the_tail_follows_its_segment() {
 #[test]
 fn a_damaged_tail_shows_nothing_that_is_none() {
     let mut place = Place::new();
-    let (mut all, mut ends) = (Vec::new(), vec![0]);
-    for seq in 1..20 {
-        let bytes = frame(seq);
-        assert!(place.tail.put(place.head(FROM + all.len() as u64, seq), &bytes));
-        all.extend_from_slice(&bytes);
-        ends.push(all.len());
-    }
+    let all = place.fill(19);
+    let mut ends = vec![0];
+    ends.extend((1..20).scan(0, |end, seq| {
+        *end += frame(seq).len();
+        Some(*end)
+    }));
     let whole = std::fs::read(place.path()).unwrap();
     let (mut random, mut short) = (Random::new(5), 0);
     for _ in 0..500 {
@@ -176,12 +186,7 @@ fn a_tail_that_cannot_be_read_is_named() {
 #[test]
 fn a_segment_is_completed_by_what_the_tail_has_whole() {
     let mut place = Place::new();
-    let mut all = Vec::new();
-    for seq in 1..10 {
-        let bytes = frame(seq);
-        assert!(place.tail.put(place.head(FROM + all.len() as u64, seq), &bytes));
-        all.extend_from_slice(&bytes);
-    }
+    let all = place.fill(9);
     let mut torn = all[..2_000].to_vec();
     torn[700..900].fill(0);
     place.file.append(&torn).unwrap();

@@ -148,6 +148,18 @@ pub(crate) fn append_all(file: &dyn DiskFile, mut bytes: &[u8]) -> io::Result<()
     Ok(())
 }
 
+/// Reads at `at` until `into` is full or the file ends. Returns how many bytes were there.
+pub(crate) fn read_all(file: &dyn DiskFile, at: u64, into: &mut [u8]) -> io::Result<usize> {
+    let mut have = 0;
+    while let Some(rest) = into.get_mut(have..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(at + have as u64, rest)? {
+            0 => break,
+            read => have += read,
+        }
+    }
+    Ok(have)
+}
+
 /// For tests: a directory whose files can be shared as memory. That for temporary files may
 /// be on another file system; that for shared memory is on none.
 #[cfg(test)]

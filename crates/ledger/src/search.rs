@@ -6,7 +6,7 @@ use std::io;
 use tool::ledger::{Kind, Query, Record};
 use tool::{CallId, LedgerError};
 
-use crate::disk::{DiskFile, Open};
+use crate::disk::{DiskFile, Open, read_all};
 use crate::failure::failed;
 use crate::frame::{Bad, Frame, HEAD, MAX_BODY, decode};
 use crate::index::{Entry, Span};
@@ -258,13 +258,7 @@ fn read_frame(file: &dyn DiskFile, offset: u64) -> io::Result<Vec<u8>> {
     // Nearly all records are shorter than this.
     let mut bytes = vec![0; 1_024];
     loop {
-        let mut have = 0;
-        while let Some(rest) = bytes.get_mut(have..).filter(|rest| !rest.is_empty()) {
-            match file.read_at(offset + have as u64, rest)? {
-                0 => break,
-                read => have += read,
-            }
-        }
+        let have = read_all(file, offset, &mut bytes)?;
         let short = decode(bytes.get(..have).unwrap_or_default()).err() == Some(Bad::Short);
         if !short || have < bytes.len() || bytes.len() > HEAD + MAX_BODY {
             bytes.truncate(have);

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use tool::Wall;
 
-use crate::disk::{Disk, DiskFile, Open, append_all, is_full};
+use crate::disk::{Disk, DiskFile, Open, append_all, is_full, read_all};
 use crate::frame::{array, put};
 use crate::options::Options;
 use crate::tail::followed;
@@ -188,13 +188,7 @@ impl Header {
 
     pub(crate) fn read(file: &dyn DiskFile) -> io::Result<Result<Self, BadHeader>> {
         let mut bytes = [0; HEADER];
-        let mut have = 0;
-        while let Some(rest) = bytes.get_mut(have..).filter(|rest| !rest.is_empty()) {
-            match file.read_at(have as u64, rest)? {
-                0 => break,
-                read => have += read,
-            }
-        }
+        let have = read_all(file, 0, &mut bytes)?;
         Ok(Self::decode(bytes.get(..have).unwrap_or_default()))
     }
 }
@@ -210,7 +204,7 @@ pub(crate) struct Room {
 /// The checksum in a segment's header, if it is so long.
 pub(crate) fn header_sum(file: &dyn DiskFile) -> io::Result<Option<u32>> {
     let mut sum = [0; HEADER - SUM];
-    let read = file.read_at(SUM as u64, &mut sum)?;
+    let read = read_all(file, SUM as u64, &mut sum)?;
     Ok((read == sum.len()).then_some(u32::from_le_bytes(sum)))
 }
 

@@ -14,7 +14,7 @@ use crate::frame::Draft;
 use crate::index::Label;
 use crate::options::Options;
 use crate::refusals::Refusals;
-use crate::tail::Tail;
+use crate::tail::{Head, Tail};
 
 /// Room that is kept in the reserve for the outcome of each running call; an outcome has less.
 const OUTCOME_ROOM: u64 = 512;
@@ -50,6 +50,11 @@ pub(crate) struct Active {
 }
 
 impl Active {
+    /// What a frame that is next, with the number `first`, follows in the tail.
+    pub(crate) fn head(&self, first: u64) -> Head {
+        Head { segment: self.sum, from: self.size, first }
+    }
+
     pub(crate) fn reserve_left(&self) -> u64 {
         self.reserved_to.map_or(0, |to| to.saturating_sub(self.size))
     }

@@ -24,7 +24,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::disk::{DiskFile, Open, Shared, append_all};
+use crate::disk::{DiskFile, Open, Shared, append_all, read_all};
 use crate::frame::{self, MAX_BODY, MAX_SEQ, array, decode, put};
 use crate::segment::{HEADER, Site, header_sum};
 
@@ -131,9 +131,21 @@ impl Tail {
     }
 }
 
-/// The first bytes of a frame, with its checksum joined with that of its segment, or parted from it.
+/// Joins the checksum of a frame with that of its segment, or parts it from that.
+fn join(frame: &mut [u8], segment: u32) {
+    if let Some(first) = frame.first_chunk_mut::<LAST>() {
+        *first = joined(*first, segment);
+    }
+}
+
+/// The same of a frame's first bytes.
 fn joined(first: [u8; LAST], segment: u32) -> [u8; LAST] {
     (u64::from_le_bytes(first) ^ (u64::from(segment) << 32)).to_le_bytes()
+}
+
+/// How long the frame is that `ahead` begins with, if it is that with the number `seq`.
+fn length_of(ahead: &[u8], seq: u64) -> Option<usize> {
+    decode(ahead).ok().filter(|frame| frame.seq == seq).map(|frame| frame.whole.len())
 }
 
 /// The frames behind `head`, parted from it. Read piece by piece, as far as they go.
@@ -143,16 +155,11 @@ fn frames(tail: &dyn DiskFile, head: Head) -> io::Result<Vec<u8>> {
         let from = BODY + held.len();
         let piece = bytes(tail, (from, SIZE.min(from + PIECE)))?;
         held.extend_from_slice(&piece);
-        while let Some(ahead) = held.get_mut(place..)
-            && let Some(first) = ahead.first_chunk_mut::<LAST>()
-        {
-            let joined_one = *first;
-            *first = joined(joined_one, head.segment);
-            let whole = decode(ahead).ok().filter(|frame| frame.seq == seq);
-            let Some(length) = whole.map(|frame| frame.whole.len()) else {
-                if let Some(first) = ahead.first_chunk_mut::<LAST>() {
-                    *first = joined_one;
-                }
+        while let Some(ahead) = held.get_mut(place..) {
+            join(ahead, head.segment);
+            let Some(length) = length_of(ahead, seq) else {
+                // It may go on in the next piece.
+                join(ahead, head.segment);
                 break;
             };
             place += length;
@@ -212,13 +219,7 @@ pub(crate) fn complete(site: &Site, number: u32, file: &dyn DiskFile) -> io::Res
 /// What a file holds from one place to another, as far as it goes.
 fn bytes(file: &dyn DiskFile, (from, to): (usize, usize)) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; to.saturating_sub(from)];
-    let mut have = 0;
-    while let Some(rest) = bytes.get_mut(have..).filter(|rest| !rest.is_empty()) {
-        match file.read_at((from + have) as u64, rest)? {
-            0 => break,
-            read => have += read,
-        }
-    }
+    let have = read_all(file, from as u64, &mut bytes)?;
     bytes.truncate(have);
     Ok(bytes)
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tool::{CallId, Digest, LedgerError, Wall};
 
 use crate::chain::{Chain, Hash};
-use crate::disk::{DiskFile, Open, append_all};
+use crate::disk::{DiskFile, Open, append_all, read_all};
 use crate::failure::failed;
 use crate::segment::{Site, parse_tomb, tomb_name};
 use crate::signed::{RecordKey, VerifyKey};
@@ -176,13 +176,7 @@ fn whole(file: &Arc<dyn DiskFile>) -> io::Result<String> {
         return Err(io::Error::other(format!("it has more than {LARGEST} bytes")));
     }
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
-    let mut have = 0;
-    while let Some(rest) = bytes.get_mut(have..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(have as u64, rest)? {
-            0 => break,
-            read => have += read,
-        }
-    }
+    let have = read_all(file.as_ref(), 0, &mut bytes)?;
     bytes.truncate(have);
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is no text"))
 }

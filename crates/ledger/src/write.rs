@@ -8,7 +8,6 @@ use crate::disk::{append_all, is_full};
 use crate::failure::{Short, failed, short};
 use crate::inner::Inner;
 use crate::state::{Mode, State};
-use crate::tail::Head;
 
 impl State {
     /// Writes a frame, the next one, behind all others. Where that fails it is not written, and the file
@@ -35,8 +34,8 @@ impl State {
     fn keep(&mut self, frame: &[u8]) -> bool {
         let (Some(active), Some(tail)) = (&self.active, &mut self.tail) else { return false };
         let to = active.size + frame.len() as u64;
-        let head = Head { segment: active.sum, from: active.size, first: self.next_seq };
-        active.reserved_to.is_some_and(|room| to <= room) && tail.put(head, frame)
+        let room = active.reserved_to.is_some_and(|room| to <= room);
+        room && tail.put(active.head(self.next_seq), frame)
     }
 
     /// Writes to the segment what only the tail has, if anything is written to it at all.
@@ -53,8 +52,7 @@ impl State {
         append_all(active.file.as_ref(), behind.ok_or(io::ErrorKind::InvalidData)?)?;
         active.written = active.size;
         if let Some(tail) = &mut self.tail {
-            let head = Head { segment: active.sum, from: active.size, first: self.next_seq };
-            tail.begin(head);
+            tail.begin(active.head(self.next_seq));
         }
         Ok(())
     }
@@ -68,11 +66,12 @@ impl Inner {
         }
     }
 
-    /// Brings to the segment `number` what the tail has of it. Whether the segment has all now.
+    /// Brings to the segment `number` what the tail has of it. Whether the segment has all now; one that is
+    /// written no more has.
     pub(crate) fn bring(&self, number: u32) -> bool {
         let mut state = self.lock();
-        if state.active.as_ref().is_none_or(|active| active.number != number) {
-            return false;
+        if state.active.as_ref().is_some_and(|active| active.number != number) {
+            return true;
         }
         self.flush(&mut state);
         state.active.as_ref().is_some_and(|active| active.written == active.size)

@@ -185,7 +185,6 @@ impl Json {
         Self(text.into())
     }
 
-    /// `value` was borrowed from this text, so its bytes lie inside.
     /// A part of this text as a value of its own, which shares its bytes. One of another text is copied.
     #[must_use]
     pub fn share(&self, look: Look<'_>) -> Self {
@@ -195,7 +194,7 @@ impl Json {
         if inside { self.part(part) } else { Self(ByteString::from(part)) }
     }
 
-    /// The same of text that is known to be within this one.
+    /// `value` was borrowed from this text, so its bytes lie inside.
     fn part(&self, value: &str) -> Self {
         Self(self.0.slice_ref(value))
     }

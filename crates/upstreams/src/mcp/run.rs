@@ -72,6 +72,8 @@ impl<'a> Run<'a> {
 
     /// Runs it, unless it is given up. Then the server is told, by dropping what is in flight.
     pub(super) async fn job(&self, job: Job<'_>) -> Result<Step, ExecuteError> {
+        // Before anything is sent. After that the steps are looked at first: where they have ended, nobody
+        // needs to be asked whether they are to go on.
         if self.ctx.cancel.is_cancelled() {
             return Err(self.cancelled());
         }

@@ -65,6 +65,7 @@ pub(crate) async fn execute(
         level: Level::Guest,
         agent: true,
         actors: Vec::new(),
+        root: None,
     };
     let someone = Someone(gives_up);
     let ctx = Context {

@@ -74,6 +74,7 @@ pub(crate) async fn execute_until(builtin: Builtin, args: &str, cancel: &dyn Can
         level: Level::Guest,
         agent: true,
         actors: Vec::new(),
+        root: None,
     };
     let ctx = Context {
         caller: &caller,

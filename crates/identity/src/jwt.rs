@@ -131,7 +131,9 @@ impl Issuer {
             actor: None,
         });
         let key = format!("{}:{}", self.name, self.mark(subject));
-        let who = Who { subject: &named, key: &key, actors: Vec::new(), until: Some(until) };
+        let (actors, root, creator) = (Vec::new(), None, None);
+        let until = Some(until);
+        let who = Who { subject: &named, key: &key, actors, root, creator, until };
         Ok(Principal::new(who, rights))
     }
 

@@ -115,6 +115,9 @@ pub struct KeyRecord {
     /// Whether an agent holds it, rather than a person. A record that does not say is an agent's.
     #[serde(default = "yes")]
     pub agent: bool,
+    /// The subject whose key created this one, where one did: a call by this key counts as its own too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub creator: Option<String>,
     /// A line for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
@@ -163,6 +166,8 @@ pub struct NewKey {
     pub delegations: Vec<Delegation>,
     /// Whether an agent will hold it.
     pub agent: bool,
+    /// The subject whose key creates it, where one does.
+    pub creator: Option<String>,
     /// A line for people; may be empty.
     pub label: String,
     /// From when on it does not hold.
@@ -182,6 +187,7 @@ impl NewKey {
             rights: BTreeSet::new(),
             delegations: Vec::new(),
             agent: true,
+            creator: None,
             label: String::new(),
             expires: None,
         }
@@ -255,6 +261,7 @@ impl NewKey {
             rights: self.rights,
             delegations: self.delegations,
             agent: self.agent,
+            creator: self.creator,
             label: self.label,
             created: now,
             expires: self.expires,

@@ -19,6 +19,7 @@ pub struct Principal(Arc<Parts>);
 struct Parts {
     caller: Caller,
     rights: RightsClass,
+    creator: Option<String>,
     until: Option<Wall>,
 }
 
@@ -27,6 +28,10 @@ pub(crate) struct Who<'a> {
     pub(crate) subject: &'a str,
     pub(crate) key: &'a str,
     pub(crate) actors: Vec<Actor>,
+    /// Id of the first key of the delegation chain, where there is one.
+    pub(crate) root: Option<&'a str>,
+    /// The subject that created the key, where one did.
+    pub(crate) creator: Option<&'a str>,
     pub(crate) until: Option<Wall>,
 }
 
@@ -34,7 +39,9 @@ impl Principal {
     /// What a record comes to, once its secret was presented.
     pub(crate) fn of(record: &KeyRecord, standing: Standing) -> Self {
         let Standing { facts, actors, until, .. } = standing;
-        let who = Who { subject: &record.subject, key: record.id.as_str(), actors, until };
+        let root = record.delegations.first().map(|delegation| delegation.by.as_str());
+        let (subject, key) = (record.subject.as_str(), record.id.as_str());
+        let who = Who { subject, key, actors, root, creator: record.creator.as_deref(), until };
         Self::new(who, RightsClass::new(facts))
     }
 
@@ -55,7 +62,8 @@ impl Principal {
             narrowing: Narrowing::default(),
             actor: None,
         });
-        let who = Who { subject: "anonymous", key: "open", actors: Vec::new(), until: None };
+        let (actors, root, creator, until) = (Vec::new(), None, None, None);
+        let who = Who { subject: "anonymous", key: "open", actors, root, creator, until };
         Self::new(who, class)
     }
 
@@ -67,14 +75,17 @@ impl Principal {
             level: rights.level(),
             agent: rights.agent(),
             actors: who.actors,
+            root: who.root.map(str::to_owned),
         };
-        Self(Arc::new(Parts { caller, rights, until: who.until }))
+        let creator = who.creator.map(str::to_owned);
+        Self(Arc::new(Parts { caller, rights, creator, until: who.until }))
     }
 
     /// The same asker with other rights.
     fn with(&self, facts: Facts) -> Self {
-        let Caller { subject, key, actors, .. } = &self.0.caller;
-        let who = Who { subject, key, actors: actors.clone(), until: self.0.until };
+        let Caller { subject, key, actors, root, .. } = &self.0.caller;
+        let (actors, root, creator) = (actors.clone(), root.as_deref(), self.0.creator.as_deref());
+        let who = Who { subject, key, actors, root, creator, until: self.0.until };
         Self::new(who, RightsClass::new(facts))
     }
 
@@ -112,6 +123,16 @@ impl Principal {
     /// Id of the key; never the key.
     pub fn key(&self) -> &str {
         &self.0.caller.key
+    }
+
+    /// Id of the key that limits count by: the first of the delegation chain.
+    pub fn root_key(&self) -> &str {
+        self.0.caller.root_key()
+    }
+
+    /// The subject that created the key, where it was created by another key of this installation.
+    pub fn creator(&self) -> Option<&str> {
+        self.0.creator.as_deref()
     }
 
     /// Permission level.

@@ -44,6 +44,7 @@ fn intent() -> Intent {
             level: Level::User,
             agent: true,
             actors: Vec::new(),
+            root: None,
         },
         door: "mcp".into(),
         caller_type: CallerType::Direct,

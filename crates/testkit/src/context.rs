@@ -33,6 +33,7 @@ pub fn caller() -> Caller {
         level: Level::User,
         agent: false,
         actors: Vec::new(),
+        root: None,
     }
 }
 

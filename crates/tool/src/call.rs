@@ -47,6 +47,17 @@ pub struct Caller {
     /// Who acts on behalf of the subject, the nearest first; empty where the subject acts itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actors: Vec<Actor>,
+    /// Id of the first key of the delegation chain, where `key` was delegated. Limits count by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+}
+
+impl Caller {
+    /// Id of the key that limits count by: the first of the delegation chain, so that delegating keys
+    /// gives nobody more.
+    pub fn root_key(&self) -> &str {
+        self.root.as_deref().unwrap_or(&self.key)
+    }
 }
 
 /// One who acts on behalf of another.

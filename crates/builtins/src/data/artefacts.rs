@@ -188,6 +188,7 @@ mod tests {
             level: Level::User,
             agent: true,
             actors: Vec::new(),
+            root: None,
         }
     }
 

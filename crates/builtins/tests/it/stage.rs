@@ -144,6 +144,7 @@ impl Stage {
             level: Level::User,
             agent: true,
             actors: Vec::new(),
+            root: None,
         };
         let ctx = Context {
             caller: &caller,

@@ -93,6 +93,7 @@ impl NewKey {
             rights: hand.rights,
             delegations,
             agent: !hand.person,
+            creator: Some(maker.subject().to_owned()),
             label: hand.label,
             expires: Some(expires),
             ..Self::user(id, subject)

@@ -62,10 +62,11 @@ fn caller() -> impl Strategy<Value = Caller> {
     let level = prop::sample::select(vec![Level::Guest, Level::User, Level::Admin, Level::Owner]);
     let actor = ("\\PC{0,6}", ".{0,6}").prop_map(|(subject, key)| Actor { subject, key });
     let actors = prop::collection::vec(actor, 0..3);
-    ("\\PC{0,12}", ".{0,12}", level, any::<bool>(), actors).prop_map(
-        |(subject, key, level, agent, actors)| {
+    let root = prop::option::of(".{0,6}");
+    ("\\PC{0,12}", ".{0,12}", level, any::<bool>(), actors, root).prop_map(
+        |(subject, key, level, agent, actors, root)| {
             let org = Org::default();
-            Caller { org, subject, key, level, agent, actors }
+            Caller { org, subject, key, level, agent, actors, root }
         },
     )
 }

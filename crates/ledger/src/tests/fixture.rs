@@ -180,6 +180,7 @@ pub(super) fn caller(number: u64) -> Caller {
         level: Level::User,
         agent: true,
         actors: Vec::new(),
+        root: None,
     }
 }
 

@@ -73,6 +73,7 @@ pub(crate) fn caller() -> Caller {
         level: Level::User,
         agent: true,
         actors: Vec::new(),
+        root: None,
     }
 }
 

@@ -43,6 +43,8 @@ mod serve;
 #[cfg(test)]
 mod stdio;
 #[cfg(test)]
+mod store_rows;
+#[cfg(test)]
 mod story;
 #[cfg(test)]
 mod support;

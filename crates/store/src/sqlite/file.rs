@@ -10,24 +10,35 @@ use rusqlite::{Connection, OpenFlags};
 use tool::StoreError;
 
 /// The format this program writes; `user_version` of the file.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 /// `application_id` of the file: `TKst`.
 const APPLICATION: i64 = 0x544b_7374;
 
 /// How long another process may be writing before this one gives up.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-const TABLES: &str = "
+/// Rows are in a table and not in an index (`WITHOUT ROWID`): there a row of more than 1,002 bytes has a page of its
+/// own behind it.
+const ROWS: &str = "
     CREATE TABLE kv (
-        key     TEXT PRIMARY KEY,
+        key     TEXT PRIMARY KEY NOT NULL,
         version INTEGER NOT NULL UNIQUE,
         bytes   BLOB NOT NULL,
         removed INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID;
+    ) STRICT;
     CREATE INDEX kv_removed ON kv (version) WHERE removed = 1;
+";
+
+const COUNTERS: &str = "
     CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     INSERT INTO counter VALUES ('version', 0), ('floor', 0);
 ";
+
+/// From format 1, whose rows were in an index.
+const FROM_1: [&str; 2] = [
+    "DROP INDEX kv_removed; ALTER TABLE kv RENAME TO kv_1;",
+    "INSERT INTO kv SELECT key, version, bytes, removed FROM kv_1; DROP TABLE kv_1;",
+];
 
 pub(super) fn unavailable(path: &Path, reason: &dyn Display) -> StoreError {
     StoreError::Unavailable(format!("the store `{}` cannot be used: {reason}", path.display()))
@@ -47,16 +58,23 @@ pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
 
 pub(super) fn check(path: &Path) -> Result<(), StoreError> {
     let fail = |error: rusqlite::Error| unavailable(path, &error);
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(fail)?;
-    connection.busy_timeout(PATIENCE).map_err(fail)?;
-    let written = format(&connection).map_err(fail)?;
-    accept(written).map_err(|reason| unavailable(path, &reason))?;
+    let connection = open_to_read(path)?;
     let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     match found.map_err(fail)?.as_str() {
         "ok" => Ok(()),
         damage => Err(unavailable(path, &damage)),
     }
+}
+
+/// Opens it beside whoever writes, and changes nothing.
+pub(super) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
+    let fail = |error: rusqlite::Error| unavailable(path, &error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(fail)?;
+    connection.busy_timeout(PATIENCE).map_err(fail)?;
+    let written = format(&connection).map_err(fail)?;
+    accept(written).map_err(|reason| unavailable(path, &reason))?;
+    Ok(connection)
 }
 
 /// Makes the file for its owner only before SQLite sees it; the files SQLite puts beside it take its
@@ -107,9 +125,18 @@ fn settle(connection: &mut Connection) -> rusqlite::Result<()> {
     let immediate = rusqlite::TransactionBehavior::Immediate;
     let transaction = connection.transaction_with_behavior(immediate)?;
     // Asked again inside the transaction: two processes may open a new file at once.
-    if format(&transaction)?.tables == 0 {
-        transaction.execute_batch(TABLES)?;
+    let written = format(&transaction)?;
+    if written.tables == 0 {
+        transaction.execute_batch(ROWS)?;
+        transaction.execute_batch(COUNTERS)?;
         transaction.pragma_update(None, "application_id", APPLICATION)?;
+    } else if written.format == 1 {
+        let [before, after] = FROM_1;
+        for step in [before, ROWS, after] {
+            transaction.execute_batch(step)?;
+        }
+    }
+    if written.format < FORMAT {
         transaction.pragma_update(None, "user_version", FORMAT)?;
     }
     transaction.commit()

@@ -79,17 +79,17 @@ fn a_file_of_a_newer_version_is_refused_and_left_alone() {
     let path = folder.path().join("store.db");
     drop(SqliteStore::open(&path).unwrap());
     let newer = Connection::open(&path).unwrap();
-    newer.pragma_update(None, "user_version", 2).unwrap();
+    newer.pragma_update(None, "user_version", 3).unwrap();
     drop(newer);
     let error = refusal(&path);
-    let expected = "a newer version of toolkeep wrote it (format 2, this one reads up to 1); \
+    let expected = "a newer version of toolkeep wrote it (format 3, this one reads up to 2); \
                     use that version, or another data directory";
     assert!(error.ends_with(expected) && error.contains("store.db"), "{error}");
     let version: i64 = Connection::open(&path)
         .unwrap()
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .unwrap();
-    assert_eq!(version, 2);
+    assert_eq!(version, 3);
 }
 
 #[test]
@@ -129,4 +129,51 @@ async fn a_damaged_file_is_an_error_and_no_panic() {
         Err(error) => error,
     };
     assert!(error.to_string().contains("malformed"), "{error}");
+}
+
+/// Pages of one row of a pending call's size, by the pages that many of them take.
+fn pages_of_a_row(path: &Path) -> f64 {
+    let file = Connection::open(path).unwrap();
+    let number = |sql: &str| file.query_row(sql, [], |row| row.get::<_, f64>(0)).unwrap();
+    let used = number("PRAGMA page_count") - number("PRAGMA freelist_count");
+    used / number("SELECT count(*) FROM kv")
+}
+
+#[tokio::test]
+async fn a_row_takes_about_its_own_bytes_also_in_a_file_of_an_older_version() {
+    const ROWS: usize = 400;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    drop(SqliteStore::open(&path).unwrap());
+    // As an older version made it.
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(
+        "DROP TABLE kv; CREATE TABLE kv (
+             key TEXT PRIMARY KEY, version INTEGER NOT NULL UNIQUE, bytes BLOB NOT NULL,
+             removed INTEGER NOT NULL
+         ) STRICT, WITHOUT ROWID;
+         CREATE INDEX kv_removed ON kv (version) WHERE removed = 1;
+         UPDATE counter SET value = 401 WHERE name = 'version';
+         INSERT INTO kv VALUES ('gone', 401, x'', 1); PRAGMA user_version = 1;",
+    )
+    .unwrap();
+    let mut insert = old.prepare("INSERT INTO kv VALUES (?1, ?2, ?3, 0)").unwrap();
+    for row in 0..ROWS {
+        let version = i64::try_from(row + 1).unwrap();
+        insert.execute((format!("wait/{row:03}"), version, vec![7_u8; 1_060])).unwrap();
+    }
+    drop(insert);
+    drop(old);
+    // The control: so it was.
+    assert!(pages_of_a_row(&path) > 1.0, "{}", pages_of_a_row(&path));
+
+    let store = SqliteStore::open(&path).unwrap();
+    let rows = store.scan("wait/", None, 1_000).await.unwrap();
+    assert_eq!((rows.len(), rows[7].version, rows[7].bytes.len()), (ROWS, Version(8), 1_060));
+    let news = store.news(Version(400)).await.unwrap();
+    assert_eq!((news.len(), news[0].key.as_str(), news[0].removed), (1, "gone", true));
+    assert_eq!(store.put("wait/400", Expect::Absent, ONE).await.unwrap(), Version(402));
+    assert!(pages_of_a_row(&path) < 0.4, "{}", pages_of_a_row(&path));
+    drop(store);
+    drop(SqliteStore::open(&path).unwrap());
 }

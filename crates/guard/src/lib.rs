@@ -6,6 +6,7 @@
 pub mod egress;
 pub mod heap;
 pub mod memory;
+pub mod private_file;
 pub mod process;
 pub mod roots;
 pub mod sandbox;

@@ -9,6 +9,7 @@ mod bounds;
 mod kept;
 mod memory;
 mod redis;
+mod row_macs;
 mod sealed;
 mod sqlite;
 
@@ -17,5 +18,6 @@ pub use artefacts::{ArtefactBounds, FileArtefacts};
 pub use bounds::{KEY_BYTES, NEWS_ROWS, SCAN_ROWS, TOMBSTONES, VALUE_BYTES};
 pub use kept::StoreCache;
 pub use memory::MemoryStore;
+pub use row_macs::{MacFile, RejectedRow, Rejection};
 pub use sealed::Sealed;
 pub use sqlite::SqliteStore;

@@ -12,6 +12,8 @@ use bytes::Bytes;
 use tool::store::Expect;
 use tool::{Boxed, Secret, Store, StoreError, Version, Versioned};
 
+use crate::row_macs::REJECTED;
+
 /// A store whose values are sealed in another one.
 pub struct Sealed {
     inner: Arc<dyn Store>,
@@ -46,6 +48,16 @@ impl Sealed {
             StoreError::Unavailable(format!("the value of `{key}` {message}"))
         })?;
         Ok(Versioned { bytes: plain, ..row })
+    }
+
+    /// Among others, one that does not open is a damaged record and takes no other down.
+    fn open_or_damaged(&self, row: Versioned) -> Versioned {
+        let (key, version) = (row.key.clone(), row.version);
+        self.open(row).unwrap_or_else(|error| {
+            tracing::error!(%error, "a row of the store is passed over");
+            let bytes = Bytes::from_static(REJECTED);
+            Versioned { key, version, bytes, removed: false }
+        })
     }
 
     fn opened(&self, row: &Versioned) -> Option<Bytes> {
@@ -83,14 +95,14 @@ impl Store for Sealed {
     ) -> Boxed<'a, Result<Vec<Versioned>, StoreError>> {
         Box::pin(async move {
             let rows = self.inner.scan(prefix, after, limit).await?;
-            rows.into_iter().map(|row| self.open(row)).collect()
+            Ok(rows.into_iter().map(|row| self.open_or_damaged(row)).collect())
         })
     }
 
     fn news(&self, since: Version) -> Boxed<'_, Result<Vec<Versioned>, StoreError>> {
         Box::pin(async move {
             let rows = self.inner.news(since).await?;
-            rows.into_iter().map(|row| self.open(row)).collect()
+            Ok(rows.into_iter().map(|row| self.open_or_damaged(row)).collect())
         })
     }
 }

@@ -7,18 +7,20 @@
 
 mod file;
 mod sql;
+mod table;
 mod turn;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tool::store::Expect;
 use tool::{Boxed, Store, StoreError, Version, Versioned};
 
 use crate::bounds::{check_key, check_value};
+use crate::row_macs::{MacFile, RejectedRow};
+use table::{Rejected, Table};
 use turn::{Answer, Job};
 
 /// How many requests may wait for the thread before their senders do.
@@ -29,6 +31,7 @@ const QUEUE: usize = 256;
 pub struct SqliteStore {
     path: Arc<Path>,
     jobs: mpsc::Sender<Job>,
+    rejected: Rejected,
 }
 
 impl SqliteStore {
@@ -39,12 +42,58 @@ impl SqliteStore {
     /// SQLite file, another program's, or one that a newer Toolkeep wrote.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path: Arc<Path> = path.as_ref().into();
-        let mut connection = file::open(&path)?;
+        let rejected = Rejected::default();
+        let table = Table::plain(file::open(&path)?, Arc::clone(&rejected));
+        Self::with(path, table, rejected)
+    }
+
+    /// The same, and a row counts only where its MAC stands in `macs`: what someone else wrote into the database,
+    /// removed or put back reads as a damaged record. Where `macs` is not there yet, or was written with another
+    /// secret, all rows are adopted. Only one process at a time may have a store open so.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`], and where the MACs cannot be read or written.
+    pub fn open_protected(path: impl AsRef<Path>, macs: &MacFile) -> Result<Self, StoreError> {
+        let path: Arc<Path> = path.as_ref().into();
+        let (connection, rejected) = (file::open(&path)?, Rejected::default());
+        let table = Table::protected(connection, Arc::clone(&rejected), macs);
+        let table = table.map_err(|error| told(&path, error))?;
+        Self::with(path, table, rejected)
+    }
+
+    fn with(path: Arc<Path>, mut table: Table, rejected: Rejected) -> Result<Self, StoreError> {
         let (jobs, mut queue) = mpsc::channel(QUEUE);
-        let work = move || turn::work(&mut connection, &mut queue);
+        let work = move || turn::work(&mut table, &mut queue);
         let thread = std::thread::Builder::new().name("store".to_owned()).spawn(work);
         thread.map_err(|error| file::unavailable(&path, &error))?;
-        Ok(Self { path, jobs })
+        Ok(Self { path, jobs, rejected })
+    }
+
+    /// The rows that do not count, as far as they were met: all that there were at the start, and those that were
+    /// read since. At most 1,000.
+    pub fn rejected(&self) -> watch::Receiver<Vec<RejectedRow>> {
+        self.rejected.subscribe()
+    }
+
+    /// From here on a rejected row counts as it stands, or its absence does; whether there was such a one.
+    ///
+    /// # Errors
+    /// Where the file or its MACs cannot be used.
+    pub async fn accept(&self, key: &str) -> Result<bool, StoreError> {
+        let key = key.to_owned();
+        self.run(move |table| table.accept(&key)).await
+    }
+
+    /// The rows that would not count, without writing anything. Blocks on the disk.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::check`], and where the MACs cannot be read.
+    pub fn check_rows(
+        path: impl AsRef<Path>,
+        macs: &MacFile,
+    ) -> Result<Vec<RejectedRow>, StoreError> {
+        let path = path.as_ref();
+        Table::rejected_in(file::open_to_read(path)?, macs).map_err(|error| told(path, error))
     }
 
     /// Looks whether the file could be used and is whole, and changes nothing. Blocks on the disk, for
@@ -64,12 +113,12 @@ impl SqliteStore {
     /// Does `work` on the thread.
     async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Connection) -> Result<T, sql::Error> + Send + 'static,
+        work: impl FnOnce(&mut Table) -> Result<T, sql::Error> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let job = Job::Other(Box::new(move |connection| {
+        let job = Job::Other(Box::new(move |table| {
             // Nobody waits for the answer any more where this fails; the work is done all the same.
-            let _unheard = reply.send(work(connection));
+            let _unheard = reply.send(work(table));
         }));
         self.answered(job, answer).await
     }
@@ -77,11 +126,7 @@ impl SqliteStore {
     async fn answered<T>(&self, job: Job, answer: Answer<T>) -> Result<T, StoreError> {
         let gone = || file::unavailable(&self.path, &"its thread has ended");
         self.jobs.send(job).await.map_err(|_| gone())?;
-        match answer.await.map_err(|_| gone())? {
-            Ok(value) => Ok(value),
-            Err(sql::Error::Store(error)) => Err(error),
-            Err(sql::Error::Sqlite(error)) => Err(file::unavailable(&self.path, &error)),
-        }
+        answer.await.map_err(|_| gone())?.map_err(|error| told(&self.path, error))
     }
 
     async fn put_row(
@@ -97,10 +142,17 @@ impl SqliteStore {
     }
 }
 
+fn told(path: &Path, error: sql::Error) -> StoreError {
+    match error {
+        sql::Error::Store(error) => error,
+        sql::Error::Sqlite(error) => file::unavailable(path, &error),
+    }
+}
+
 impl Store for SqliteStore {
     fn get<'a>(&'a self, key: &'a str) -> Boxed<'a, Result<Option<Versioned>, StoreError>> {
         let key = key.to_owned();
-        Box::pin(self.run(move |connection| sql::get(connection, &key)))
+        Box::pin(self.run(move |table| table.get(&key)))
     }
 
     fn put<'a>(
@@ -119,10 +171,10 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Boxed<'a, Result<Vec<Versioned>, StoreError>> {
         let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
-        Box::pin(self.run(move |c| sql::scan(c, &prefix, after.as_deref(), limit)))
+        Box::pin(self.run(move |table| table.scan(&prefix, after.as_deref(), limit)))
     }
 
     fn news(&self, since: Version) -> Boxed<'_, Result<Vec<Versioned>, StoreError>> {
-        Box::pin(self.run(move |connection| sql::news(connection, since)))
+        Box::pin(self.run(move |table| table.news(since)))
     }
 }

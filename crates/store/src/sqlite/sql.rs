@@ -1,7 +1,7 @@
 //! The statements. Runs on the store's own thread.
 
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
 use tool::store::Expect;
 use tool::{StoreError, Version, Versioned};
 
@@ -89,45 +89,85 @@ pub(super) struct Put {
     pub(super) bytes: Option<Bytes>,
 }
 
-/// Writes that came at the same time, in their order, in one transaction: one sync for all. What is
-/// wrong with one undoes that one; what is wrong with the commit is told to all.
-pub(super) fn put_all(
-    connection: &mut Connection,
-    puts: &[Put],
-) -> Result<Vec<Result<Version, Error>>, rusqlite::Error> {
-    // Dropped without a commit, a transaction is rolled back.
-    let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut done = Vec::with_capacity(puts.len());
-    for put in puts {
-        let mut one = transaction.savepoint()?;
-        let written = self::put(&one, put);
-        if written.is_err() {
-            one.rollback()?;
-        }
-        one.commit()?;
-        done.push(written);
-    }
-    transaction.commit()?;
-    Ok(done)
+/// Writes that are not committed yet. Dropped, they are rolled back.
+pub(super) struct Prepared<'c, 'p> {
+    pub(super) transaction: Transaction<'c>,
+    /// What came of each.
+    pub(super) done: Vec<Result<Version, Error>>,
+    /// Those that change something, in their order.
+    pub(super) written: Vec<&'p Put>,
 }
 
-fn put(transaction: &Connection, put: &Put) -> Result<Version, Error> {
-    let Put { key, expect, bytes } = put;
-    let (key, bytes) = (key.as_str(), bytes.as_deref());
+/// Writes that came at the same time, in their order, in one transaction: one sync for all. What is
+/// wrong with one undoes that one; what is wrong with the commit is told to all. `expect` says what is to stand there
+/// for one of them, by the version that does and those that were written before it.
+pub(super) fn prepare_all<'c, 'p>(
+    connection: &'c mut Connection,
+    puts: &'p [Put],
+    expect: impl Fn(&Put, Option<Version>, &[&Put]) -> Result<Expect, StoreError>,
+) -> Result<Prepared<'c, 'p>, Error> {
+    let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let (mut done, mut written) = (Vec::with_capacity(puts.len()), Vec::with_capacity(puts.len()));
+    for put in puts {
+        let mut one = transaction.savepoint()?;
+        let stands = standing(&one, &put.key)?;
+        let result = expect(put, stands, &written)
+            .map_err(Error::Store)
+            .and_then(|expect| self::put(&one, put, (expect, stands)));
+        match &result {
+            Ok((_, true)) => written.push(put),
+            Ok(_) => {}
+            Err(_) => one.rollback()?,
+        }
+        one.commit()?;
+        done.push(result.map(|(version, _)| version));
+    }
+    Ok(Prepared { transaction, done, written })
+}
+
+fn standing(transaction: &Connection, key: &str) -> Result<Option<Version>, Error> {
     let sql = "SELECT version FROM kv WHERE key = ?1 AND removed = 0";
-    let stands: Option<i64> =
+    let found: Option<i64> =
         transaction.prepare_cached(sql)?.query_row([key], |row| row.get(0)).optional()?;
+    Ok(found.map(version))
+}
+
+/// The number of the write, and whether it changes anything.
+fn put(
+    transaction: &Connection,
+    put: &Put,
+    (expect, stands): (Expect, Option<Version>),
+) -> Result<(Version, bool), Error> {
+    let (key, bytes) = (put.key.as_str(), put.bytes.as_deref());
     let holds = match expect {
         Expect::Absent => stands.is_none(),
-        Expect::Version(version) => stands == Some(number(*version)),
+        Expect::Version(version) => stands == Some(version),
     };
     if !holds {
         return Err(Error::Store(StoreError::Conflict { key: key.to_owned() }));
     }
     if stands.is_none() && bytes.is_none() {
-        return counter(transaction, "version");
+        // Who expected something removes what someone else has removed: only its MAC goes.
+        return Ok((counter(transaction, "version")?, put.expect != expect));
     }
-    write(transaction, key, bytes)
+    Ok((write(transaction, key, bytes)?, true))
+}
+
+/// All rows that have MACs, in order of their keys.
+pub(super) fn each_protected(
+    connection: &Connection,
+    mut each: impl FnMut(&str, &[u8]),
+) -> Result<(), Error> {
+    // `cache0` follows all that begins with `cache/`.
+    let sql = "SELECT key, bytes FROM kv
+               WHERE removed = 0 AND (key < 'cache/' OR key >= 'cache0') ORDER BY key";
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let key: String = row.get(0)?;
+        each(&key, &row.get::<_, Vec<u8>>(1)?);
+    }
+    Ok(())
 }
 
 fn write(transaction: &Connection, key: &str, bytes: Option<&[u8]>) -> Result<Version, Error> {
@@ -158,5 +198,9 @@ fn forget(transaction: &Connection) -> Result<(), Error> {
 
 fn counter(connection: &Connection, name: &str) -> Result<Version, Error> {
     let sql = "SELECT value FROM counter WHERE name = ?1";
-    Ok(version(connection.prepare_cached(sql)?.query_row([name], |row| row.get(0))?))
+    let found = connection.prepare_cached(sql)?.query_row([name], |row| row.get(0)).optional()?;
+    found.map(version).ok_or_else(|| {
+        let told = "the store is malformed: its count of writes is gone; restore it from a backup";
+        Error::Store(StoreError::Unavailable(told.to_owned()))
+    })
 }

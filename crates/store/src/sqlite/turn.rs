@@ -1,10 +1,10 @@
 //! The turn of the store's thread: what is asked for, in its order.
 
-use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 use tool::Version;
 
-use super::sql::{self, Error, Put};
+use super::sql::{Error, Put};
+use super::table::Table;
 
 /// The most writes of one transaction.
 const TOGETHER: usize = 64;
@@ -12,19 +12,19 @@ const TOGETHER: usize = 64;
 /// What the thread is asked for.
 pub(super) enum Job {
     Put(Put, Reply<Version>),
-    Other(Box<dyn FnOnce(&mut Connection) + Send>),
+    Other(Box<dyn FnOnce(&mut Table) + Send>),
 }
 
 type Reply<T> = oneshot::Sender<Result<T, Error>>;
 pub(super) type Answer<T> = oneshot::Receiver<Result<T, Error>>;
 
 /// Works until nobody is left who could ask. Writes that wait one behind the other are one transaction.
-pub(super) fn work(connection: &mut Connection, queue: &mut mpsc::Receiver<Job>) {
+pub(super) fn work(table: &mut Table, queue: &mut mpsc::Receiver<Job>) {
     let mut next = queue.blocking_recv();
     while let Some(job) = next {
         next = None;
         match job {
-            Job::Other(work) => work(connection),
+            Job::Other(work) => work(table),
             Job::Put(first, reply) => {
                 let (mut puts, mut replies) = (vec![first], vec![reply]);
                 while puts.len() < TOGETHER && next.is_none() {
@@ -37,7 +37,7 @@ pub(super) fn work(connection: &mut Connection, queue: &mut mpsc::Receiver<Job>)
                         Err(_) => break,
                     }
                 }
-                put(connection, &puts, replies);
+                put(table, &puts, replies);
             }
         }
         next = next.or_else(|| queue.blocking_recv());
@@ -45,8 +45,8 @@ pub(super) fn work(connection: &mut Connection, queue: &mut mpsc::Receiver<Job>)
 }
 
 /// Nobody waits for an answer any more where it cannot be sent; the work is done all the same.
-fn put(connection: &mut Connection, puts: &[Put], replies: Vec<Reply<Version>>) {
-    match sql::put_all(connection, puts) {
+fn put(table: &mut Table, puts: &[Put], replies: Vec<Reply<Version>>) {
+    match table.put_all(puts) {
         Ok(done) => {
             for (reply, done) in replies.into_iter().zip(done) {
                 let _unheard = reply.send(done);
@@ -54,12 +54,12 @@ fn put(connection: &mut Connection, puts: &[Put], replies: Vec<Reply<Version>>) 
         }
         Err(error) if puts.len() == 1 => {
             let reply = replies.into_iter().next();
-            let _unheard = reply.map(|reply| reply.send(Err(error.into())));
+            let _unheard = reply.map(|reply| reply.send(Err(error)));
         }
         // One that is too much for the disk must not fail the others.
         Err(_) => {
             for (one, reply) in puts.iter().zip(replies) {
-                put(connection, std::slice::from_ref(one), vec![reply]);
+                put(table, std::slice::from_ref(one), vec![reply]);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What every store does. Each test runs over both.
+//! What every store does. Each test runs over all.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use store::{MemoryStore, SqliteStore, TOMBSTONES, VALUE_BYTES};
 use tool::store::Expect;
 use tool::{Store, StoreError, Version, Versioned};
 
-macro_rules! over_both {
+macro_rules! over_all {
     ($($test:ident)+) => {
         mod memory { $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -23,10 +23,25 @@ macro_rules! over_both {
                 super::$test(std::sync::Arc::new(store)).await;
             }
         )+ }
+        mod protected { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                let folder = tempfile::tempdir().unwrap();
+                let macs = store::MacFile {
+                    path: folder.path().join("store.macs"),
+                    secret: tool::Secret::new("s"),
+                };
+                let path = folder.path().join("store.db");
+                let store = super::SqliteStore::open_protected(path, &macs).unwrap();
+                let rejected = store.rejected();
+                super::$test(std::sync::Arc::new(store)).await;
+                assert_eq!(*rejected.borrow(), []);
+            }
+        )+ }
     };
 }
 
-over_both! {
+over_all! {
     what_is_put_is_got
     a_write_needs_what_stands_there
     a_removed_key_is_absent

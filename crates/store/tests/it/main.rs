@@ -7,3 +7,5 @@ mod file;
 mod kept;
 #[cfg(test)]
 mod real;
+#[cfg(test)]
+mod row_macs;

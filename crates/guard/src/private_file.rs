@@ -1,0 +1,117 @@
+//! Files that nobody else on the machine may read: their mode is 0600 before the first byte is in them, whatever
+//! the umask is.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Creates a file that was not there, with mode 0600, for writing.
+///
+/// # Errors
+/// Where there is one, or it cannot be made.
+pub fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)
+}
+
+/// Puts a file with these bytes and mode 0600 in the place of what is there, atomically: readers see the old bytes or
+/// the new ones, also after a loss of power.
+///
+/// # Errors
+/// Where nothing can be written there; the file is then as it was.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_with(path, bytes, None)
+}
+
+/// As [`replace`], with other permissions once the bytes are in the file: those of the file that was there.
+///
+/// # Errors
+/// As [`replace`].
+pub fn replace_with(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
+    let beside = beside(path)?;
+    let written = write(&beside, bytes, permissions).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        drop(fs::remove_file(&beside));
+        return written;
+    }
+    sync_folder(path)
+}
+
+/// Creates a file that was not there with these bytes and mode 0600, whole or not at all.
+///
+/// # Errors
+/// [`io::ErrorKind::AlreadyExists`] where there is one, or where it cannot be written.
+pub fn create_with(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = beside(path)?;
+    let written = write(&beside, bytes, None).and_then(|()| match fs::hard_link(&beside, path) {
+        // A file system without links.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => {
+            fs::rename(&beside, path)
+        }
+        linked => linked,
+    });
+    // Gone already where it was renamed.
+    drop(fs::remove_file(&beside));
+    written.and_then(|()| sync_folder(path))
+}
+
+fn write(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
+    let mut file = create(path)?;
+    file.write_all(bytes)?;
+    if let Some(permissions) = permissions {
+        file.set_permissions(permissions)?;
+    }
+    file.sync_all()
+}
+
+/// A name in the same folder that nobody else uses.
+fn beside(path: &Path) -> io::Result<PathBuf> {
+    let name = path.file_name().ok_or_else(|| io::Error::other("it is no file's name"))?;
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    let mut random = [0; 16];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    hidden.push(format!(".{:032x}.new", u128::from_be_bytes(random)));
+    Ok(path.with_file_name(hidden))
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::io;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+
+    use super::{create_with, replace, replace_with};
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_file_is_its_owners_alone_whatever_the_umask_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        // The control: the plain way takes the umask's mode.
+        fs::write(path("plain"), "x").unwrap();
+        assert_ne!(mode(&path("plain")), 0o600);
+        replace(&path("replaced"), b"a").unwrap();
+        replace(&path("replaced"), b"b").unwrap();
+        create_with(&path("created"), b"c").unwrap();
+        let there = create_with(&path("created"), b"d").unwrap_err();
+        assert_eq!(there.kind(), io::ErrorKind::AlreadyExists);
+        for (name, bytes) in [("replaced", "b"), ("created", "c")] {
+            assert_eq!(fs::read_to_string(path(name)).unwrap(), bytes);
+            assert_eq!(mode(&path(name)), 0o600, "{name}");
+        }
+        replace_with(&path("replaced"), b"e", Some(Permissions::from_mode(0o640))).unwrap();
+        assert_eq!(mode(&path("replaced")), 0o640);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left beside them");
+    }
+}

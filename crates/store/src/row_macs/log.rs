@@ -1,0 +1,226 @@
+//! The file of row MACs: lines of text, appended batch by batch, written anew when they are twice too many.
+//!
+//! `=MAC KEY` sets a row's MAC and `-KEY` takes it away; `.` closes a batch that was committed.
+//! One that was not is followed by nothing: the file is written anew before the next.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use guard::private_file;
+
+use super::Mac;
+
+/// Begins the file; the version, and a MAC that shows by which secret it was written.
+const HEAD: &str = "toolkeep row MACs 1";
+/// The largest file that is read, in bytes.
+const MOST: u64 = 1 << 30;
+/// So many lines may be too many before the file is written anew.
+const SLACK: usize = 1_024;
+
+/// A row's MAC from now on; `None` where the row is removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) key: Box<str>,
+    pub(crate) mac: Option<Mac>,
+}
+
+/// The file, as far as it is known here.
+#[derive(Debug)]
+pub(super) struct Log {
+    path: PathBuf,
+    check: Mac,
+    /// Open for appending once it was written by this process.
+    file: Option<File>,
+    bytes: u64,
+    lines: usize,
+}
+
+/// What the file holds.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) log: Log,
+    pub(super) macs: BTreeMap<Box<str>, Mac>,
+    pub(super) pending: Vec<Change>,
+}
+
+impl Log {
+    /// One that is not there yet.
+    pub(super) fn new(path: &Path, check: Mac) -> Self {
+        Self { path: path.to_owned(), check, file: None, bytes: 0, lines: 0 }
+    }
+
+    /// Reads it; `None` where there is none, or one of another secret.
+    pub(super) fn read(path: &Path, check: Mac) -> io::Result<Option<Read>> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut text = Vec::new();
+        file.take(MOST).read_to_end(&mut text)?;
+        let mut lines = text.split_inclusive(|byte| *byte == b'\n');
+        let head = lines.next().and_then(whole).unwrap_or_default();
+        let Some(by) = head.strip_prefix(HEAD) else {
+            return Err(io::Error::other("it begins as no such file; restore it from a backup"));
+        };
+        if by.trim_start() != hex(&check) {
+            return Ok(None);
+        }
+        let (mut macs, mut pending, mut torn) = (BTreeMap::new(), Vec::new(), None);
+        for (number, line) in lines.enumerate() {
+            match whole(line).and_then(parse) {
+                // What was not synced is cut off or garbage, but then nothing was closed after it.
+                None => torn = torn.or(Some(number)),
+                Some(Line::Change(change)) => pending.push(change),
+                Some(Line::Close) => {
+                    if let Some(number) = torn {
+                        let told = format!(
+                            "line {} is damaged; restore it from a backup, or see `toolkeep error store_unavailable`",
+                            number + 2
+                        );
+                        return Err(io::Error::other(told));
+                    }
+                    apply(&mut macs, std::mem::take(&mut pending));
+                }
+            }
+        }
+        let (mut log, whole) = (Self::new(path, check), pending.is_empty() && torn.is_none());
+        if whole {
+            log.bytes = text.len() as u64;
+            log.lines = text.iter().filter(|byte| **byte == b'\n').count();
+        }
+        Ok(Some(Read { log, macs, pending }))
+    }
+
+    /// Goes on behind what was read, where it was whole; whether it does.
+    pub(super) fn resume(&mut self) -> io::Result<bool> {
+        if self.bytes > 0 && self.file.is_none() {
+            self.file = Some(OpenOptions::new().write(true).open(&self.path)?);
+        }
+        Ok(self.file.is_some())
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn needs_rewrite(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Nothing is appended any more until it is written anew.
+    pub(super) fn abandon(&mut self) {
+        self.file = None;
+        self.bytes = 0;
+    }
+
+    pub(super) fn is_long(&self, rows: usize) -> bool {
+        self.lines > rows.saturating_mul(2).saturating_add(SLACK)
+    }
+
+    /// Appends a batch and waits for the disk.
+    pub(super) fn begin(&mut self, changes: &[Change]) -> io::Result<()> {
+        let mut text = String::new();
+        for change in changes {
+            write_line(&mut text, &change.key, change.mac.as_ref());
+        }
+        self.append(&text, changes.len())?;
+        let file = self.file.as_ref().ok_or_else(unwritten)?;
+        let synced = file.sync_data();
+        if synced.is_err() {
+            self.abandon();
+        }
+        synced
+    }
+
+    /// Closes the batch. This is synced together with the next one: without it the batch is looked at again.
+    pub(super) fn close(&mut self) {
+        if let Err(error) = self.append(".\n", 1) {
+            // The next write begins the file anew.
+            self.abandon();
+            tracing::warn!(%error, path = %self.path.display(), "the row MACs cannot be written");
+        }
+    }
+
+    fn append(&mut self, text: &str, lines: usize) -> io::Result<()> {
+        let file = self.file.as_ref().ok_or_else(unwritten)?;
+        if let Err(error) = file.write_all_at(text.as_bytes(), self.bytes) {
+            // Half a batch must not stay before the next one.
+            if file.set_len(self.bytes).is_err() {
+                self.abandon();
+            }
+            return Err(error);
+        }
+        self.bytes += text.len() as u64;
+        self.lines += lines;
+        Ok(())
+    }
+
+    /// Writes it anew with these MACs, whole or not at all.
+    pub(super) fn rewrite(&mut self, macs: &BTreeMap<Box<str>, Mac>) -> io::Result<()> {
+        // Nothing is appended behind a batch that was not closed, should this fail.
+        self.abandon();
+        let mut text = format!("{HEAD} {}\n", hex(&self.check));
+        for (key, mac) in macs {
+            write_line(&mut text, key, Some(mac));
+        }
+        text.push_str(".\n");
+        private_file::replace(&self.path, text.as_bytes())?;
+        self.file = Some(OpenOptions::new().write(true).open(&self.path)?);
+        self.bytes = text.len() as u64;
+        self.lines = macs.len();
+        Ok(())
+    }
+}
+
+fn unwritten() -> io::Error {
+    io::Error::other("an earlier write failed; it is tried again with the next one")
+}
+
+pub(super) fn apply(macs: &mut BTreeMap<Box<str>, Mac>, batch: Vec<Change>) {
+    for Change { key, mac } in batch {
+        let _before = match mac {
+            Some(mac) => macs.insert(key, mac),
+            None => macs.remove(&key),
+        };
+    }
+}
+
+enum Line {
+    Change(Change),
+    Close,
+}
+
+/// A line that was written to its end.
+fn whole(line: &[u8]) -> Option<&str> {
+    std::str::from_utf8(line.strip_suffix(b"\n")?).ok()
+}
+
+fn parse(line: &str) -> Option<Line> {
+    if line == "." {
+        return Some(Line::Close);
+    }
+    if let Some(key) = line.strip_prefix('-') {
+        return Some(Line::Change(Change { key: key.into(), mac: None }));
+    }
+    let (mac, key) = line.strip_prefix('=')?.split_once(' ')?;
+    let mac = u128::from_str_radix(mac, 16).ok().filter(|_| mac.len() == 32)?;
+    Some(Line::Change(Change { key: key.into(), mac: Some(mac.to_be_bytes()) }))
+}
+
+fn hex(mac: &Mac) -> String {
+    format!("{:032x}", u128::from_be_bytes(*mac))
+}
+
+/// Keys have no control characters, so that a line is a line.
+fn write_line(text: &mut String, key: &str, mac: Option<&Mac>) {
+    let written = match mac {
+        Some(mac) => writeln!(text, "={:032x} {key}", u128::from_be_bytes(*mac)),
+        None => writeln!(text, "-{key}"),
+    };
+    // Writing to a text cannot fail.
+    let _done = written;
+}

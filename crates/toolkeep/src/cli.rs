@@ -19,6 +19,7 @@ mod module;
 mod near;
 mod node;
 mod org;
+mod pages;
 mod persona;
 mod pin;
 mod plugin;
@@ -30,6 +31,7 @@ mod replace;
 mod role;
 mod serve;
 mod source;
+mod store;
 mod tool;
 pub mod ui;
 mod user;
@@ -118,6 +120,8 @@ enum Command {
     #[command(subcommand)]
     Policy(policy::Policy),
     #[command(subcommand)]
+    Store(store::Store),
+    #[command(subcommand)]
     Config(config::Config),
     Doctor(doctor::Doctor),
     Error(error::Error),
@@ -200,6 +204,7 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::Record(command) => command.run(&context, ui).await,
             Command::Key(command) => command.run(&context, ui).await,
             Command::Policy(command) => command.run(&context, ui).await,
+            Command::Store(command) => command.run(&context, ui).await,
             Command::Config(command) => command.run(&context, ui),
             Command::Doctor(command) => command.run(&context, ui).await,
             Command::Error(command) => command.run(ui),

@@ -16,6 +16,7 @@ mod manifests;
 mod places;
 mod plugged;
 mod programs;
+mod reports;
 mod sources;
 mod unusable;
 mod webhook;
@@ -28,9 +29,10 @@ use guard::egress::Egress;
 use guard::process::Launcher;
 use intake::{Intake, Pins, Sourced, Times};
 use ledger::FileLedger;
+use ledger::signed::RecordKey;
 use policy::Policy;
 use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts, Workers};
-use store::{Sealed, SqliteStore};
+use store::Sealed;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -86,7 +88,7 @@ fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure 
 }
 
 async fn run(start: Start) -> Result<Running, Failure> {
-    let early = Early::begin(&start.held);
+    let early = Early::begin();
     let listener = bind(start.listen.then_some(start.config.listen), "--listen").await?;
     let beside = Beside::bind(&start.beside).await?;
     let listening = beside.addresses();
@@ -94,11 +96,14 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let workers = if start.listen { Workers::start() } else { Ok(Workers::here()) };
     let workers = workers.map_err(fault("the threads for connections"))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let store = SqliteStore::open(start.held.data().store()).map_err(fault("the store"))?;
-    let store: Arc<dyn Store> = Arc::new(store);
+    let (store, record_key) = places::store(&start).await?;
+    let rejected = store.rejected();
+    let store: Arc<dyn Store> = store;
     let keys = read_keys(Arc::clone(&store), &start).await?;
     let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
-    let app = assemble(&start, early, (keys, store), clock).await?;
+    let app = assemble(&start, early, (keys, store, record_key), clock).await?;
+    app.intake.add(reports::of_store(&rejected.borrow()));
+    drop(app.workshop.rejected.set(rejected.clone()));
     restored(&app).await?;
     let offers = offers(&app.doors, &start.stop);
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
@@ -137,6 +142,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = app.workshop.cluster.follow(&app.intake) => {}
             () = app.workshop.programs.tend() => {}
             () = app.workshop.plugged.follow() => {}
+            () = reports::follow(rejected, &app.intake) => {}
         }
         app.end().await;
         // Sources may have something that runs there: theirs comes to its end first.
@@ -199,14 +205,14 @@ fn inside(gateway: &Arc<Gateway>, records: &Arc<dyn tool::ledger::Records>) -> I
 async fn assemble(
     start: &Start,
     early: Early,
-    (keys, store): (Keys, Arc<dyn Store>),
+    (keys, store, record_key): (Keys, Arc<dyn Store>, RecordKey),
     clock: Arc<dyn Clock>,
 ) -> Result<App, Failure> {
     let config = &start.config;
     keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
     let mac_key = once(&keys, "secret/records", "the records' key").await?;
     let ledger = places::ledger((start.held.data().records(), config.record_file), &clock).await?;
-    let (egress, record_key) = early.done().await?;
+    let egress = early.done().await?;
     let keys = Arc::new(keys);
     let (ways, manifests, sealed) = ways(start, (&keys, &store), egress, &clock).await?;
     let (holding, hooks) = held::holding(config, &keys, (sealed, &ways), &clock)?;
@@ -312,7 +318,7 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>, said: &mut bool) {
             Ok(config) if *said && !config.policy_said => {
                 let faults = Faults::one(policy_is_gone(config));
                 tracing::warn!("configuration not taken, the last good one stays:\n{faults}");
-                app.intake.add(configuration::told(&faults));
+                app.intake.add(reports::of_faults(&faults));
             }
             Ok(config) => {
                 *said = config.policy_said;
@@ -338,7 +344,7 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>, said: &mut bool) {
             }
             Err(faults) => {
                 tracing::warn!("configuration not taken, the last good one stays:\n{faults}");
-                app.intake.add(configuration::told(faults));
+                app.intake.add(reports::of_faults(faults));
             }
         }
     }

@@ -1,16 +1,18 @@
 //! The data directory: who holds it, where its server listens, and the keys of the first start.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use guard::private_file;
 use identity::{KeyId, NewKey};
 use ledger::signed::RecordKey;
 use serde::{Deserialize, Serialize};
 use server::{ApiError, Keys};
+use store::MacFile;
 use tool::store::Expect;
 use tool::{Secret, Wall};
 
@@ -119,6 +121,11 @@ impl DataDir {
         self.path.join("record.key")
     }
 
+    /// The MACs of the store's rows, which are no rows of it.
+    pub fn macs(&self, key: &RecordKey) -> MacFile {
+        MacFile { path: self.path.join("store.macs"), secret: key.text() }
+    }
+
     /// The folder of the tools that read and write files.
     pub fn work(&self) -> PathBuf {
         self.path.join("work")
@@ -211,6 +218,26 @@ impl DataDir {
         })
     }
 
+    /// The key that signs the record's checkpoints; `None` where there is none yet.
+    pub(super) fn record_key_there(&self) -> Result<Option<RecordKey>, Failure> {
+        let path = self.record_key();
+        if !path.exists() {
+            return Ok(None);
+        }
+        let read = key_in(&path);
+        let text = read.map_err(|error| self.no_key(&format!("cannot be read: {error}")))?;
+        let key = RecordKey::read(&text);
+        key.map(Some).map_err(|error| self.no_key(&format!("is none: {error}")))
+    }
+
+    fn no_key(&self, what: &str) -> Failure {
+        let message = format!("the record's key `{}` {what}", self.record_key().display());
+        Failure::new(Exit::NoServer, message).fix(
+            "put it back from a copy; or move it away: checkpoints are signed by a new one then, and all rows of \
+             the store are adopted as they are but the pins, whose tools wait",
+        )
+    }
+
     fn failed(&self, what: &str, error: &io::Error) -> Failure {
         let message = format!("the data directory `{}` {what}: {error}", self.path.display());
         Failure::new(Exit::NoServer, message).fix("choose another one with `--data DIR`")
@@ -279,24 +306,14 @@ impl Held {
     /// # Errors
     /// Where the file is no key, or cannot be read or made. Another key is never put in its place.
     pub fn record_key(&self) -> Result<RecordKey, Failure> {
-        let path = self.data.record_key();
-        let told = |what: &str| {
-            let message = format!("the record's key `{}` {what}", path.display());
-            Failure::new(Exit::NoServer, message).fix(
-                "put it back from a copy; or move it away, and checkpoints are signed by a new one and all pins are looked at anew",
-            )
-        };
-        if !path.exists() {
-            let fresh = RecordKey::fresh().map_err(|error| told(&error.to_string()))?;
-            let text = format!("{}\n", fresh.text().open());
-            write_new(&path, text.as_bytes())
-                .map_err(|error| told(&format!("cannot be written: {error}")))?;
-            return Ok(fresh);
+        if let Some(key) = self.data.record_key_there()? {
+            return Ok(key);
         }
-        let mut text = String::new();
-        let read = File::open(&path).and_then(|file| file.take(KEY_FILE).read_to_string(&mut text));
-        read.map_err(|error| told(&format!("cannot be read: {error}")))?;
-        RecordKey::read(&text).map_err(|error| told(&format!("is none: {error}")))
+        let fresh = RecordKey::fresh().map_err(|error| self.data.no_key(&error.to_string()))?;
+        let text = format!("{}\n", fresh.text().open());
+        private_file::create_with(&self.data.record_key(), text.as_bytes())
+            .map_err(|error| self.data.no_key(&format!("cannot be written: {error}")))?;
+        Ok(fresh)
     }
 
     async fn make(&self, key: FirstKey, keys: &Keys, now: Wall) -> Result<(), Failure> {
@@ -305,7 +322,7 @@ impl Held {
         let (secret, _) = keys.create(new, now).await.map_err(told)?;
         let text = format!("{}\n", secret.open());
         let path = self.data.key_file(key);
-        write_new(&path, text.as_bytes()).map_err(|error| {
+        private_file::create_with(&path, text.as_bytes()).map_err(|error| {
             let message = format!("the key `{}` cannot be written: {error}", path.display());
             Failure::new(Exit::NoServer, message)
         })
@@ -318,40 +335,14 @@ impl Held {
     pub(super) fn tell_server(&self, address: SocketAddr) -> Result<(), Failure> {
         let server = Server { address, pid: std::process::id() };
         let text = serde_json::to_vec(&server).unwrap_or_default();
-        let (path, new) = (self.data.path.join("server.json"), self.data.path.join("server.new"));
-        let write = || {
-            let _absent = fs::remove_file(&new);
-            private(&new)?.write_all(&text)?;
-            fs::rename(&new, &path)
-        };
-        write().map_err(|error| self.data.failed("cannot be written", &error))
+        let path = self.data.path.join("server.json");
+        private_file::replace(&path, &text)
+            .map_err(|error| self.data.failed("cannot be written", &error))
     }
 
     /// Takes that back.
     pub(super) fn forget_server(&self) {
         let _absent = fs::remove_file(self.data.path.join("server.json"));
-    }
-}
-
-/// A new file that nobody else reads.
-pub(super) fn private(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)
-}
-
-/// Writes a file that was not there, whole or not at all: a link to a finished file fails where there
-/// is one already.
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let _absent = fs::remove_file(&new);
-    let mut file = private(&new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    match fs::hard_link(&new, path) {
-        // A file system without links: the directory is held, so nobody else puts a file there.
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => {
-            fs::rename(&new, path)
-        }
-        linked => fs::remove_file(&new).and(linked),
     }
 }
 

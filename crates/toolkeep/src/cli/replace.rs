@@ -1,11 +1,13 @@
 //! A file put in place whole or not at all: whoever reads it sees the old bytes or the new ones.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use guard::private_file;
+
 /// Writes the bytes beside the file, onto the disk, and then gives them the file's name. The file keeps
-/// its permissions; where it is a link, what it points to is replaced.
+/// its permissions, and a new one is its owner's alone; where it is a link, what it points to is replaced.
 ///
 /// # Errors
 /// Where nothing can be written there; the file is then as it was.
@@ -20,14 +22,7 @@ pub(super) fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
         Ok(meta) => Some(meta.permissions()),
         Err(_) => None,
     };
-    let beside = beside(&file)?;
-    let written = write(&beside, bytes, permissions).and_then(|()| fs::rename(&beside, &file));
-    if written.is_err() {
-        drop(fs::remove_file(&beside));
-        return written;
-    }
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    private_file::replace_with(&file, bytes, permissions)
 }
 
 /// A name in the same folder that nobody else uses.
@@ -37,15 +32,6 @@ pub(super) fn beside(file: &Path) -> io::Result<PathBuf> {
     hidden.push(name);
     hidden.push(format!(".{}.new", uuid::Uuid::new_v4().simple()));
     Ok(file.with_file_name(hidden))
-}
-
-fn write(path: &Path, bytes: &[u8], permissions: Option<fs::Permissions>) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    if let Some(permissions) = permissions {
-        file.set_permissions(permissions)?;
-    }
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 #[cfg(test)]

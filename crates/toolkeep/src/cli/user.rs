@@ -7,6 +7,7 @@ use tool::Level;
 use super::client::Path;
 use super::context::Context;
 use super::failure::{Exit, Failure};
+use super::pages;
 use super::ui::{Ui, table};
 use super::value;
 
@@ -120,7 +121,7 @@ pub(super) struct List {}
 impl List {
     async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        let answer = session.client.get(&Path::new("/v1/users", &[])).await;
+        let answer = pages::all(&session.client, "/v1/users", "users").await;
         session.end().await?;
         let answer = answer?;
         ui.answer(&answer, || text(value::list(&answer, "users")))?;

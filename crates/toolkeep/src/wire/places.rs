@@ -1,4 +1,4 @@
-//! What is kept in the data directory, but for the store: the record, pins, large answers.
+//! What is kept in the data directory: the store, the record, pins, large answers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use intake::Pins;
 use ledger::signed::RecordKey;
 use ledger::{FileLedger, RealDisk};
 use packages::Packages;
-use store::{ArtefactBounds, FileArtefacts, Sealed};
+use store::{ArtefactBounds, FileArtefacts, Sealed, SqliteStore};
 use tool::artefact::Artefacts;
 use tool::catalogue::Catalogue;
 use tool::{Clock, Org, Store};
@@ -16,6 +16,18 @@ use super::checkpoints::Sealing;
 use super::fault;
 use crate::cli::failure::Failure;
 use crate::cli::wiring::Start;
+
+/// The store, of which those rows count that were written through this program, and the key by which that is known.
+/// Reading all of it takes as long as the disk does, so not on a thread that others wait for.
+pub(super) async fn store(start: &Start) -> Result<(Arc<SqliteStore>, RecordKey), Failure> {
+    let held = Arc::clone(&start.held);
+    let opened = tokio::task::spawn_blocking(move || {
+        let key = held.record_key()?;
+        let store = SqliteStore::open_protected(held.data().store(), &held.data().macs(&key));
+        Ok((Arc::new(store.map_err(fault("the store"))?), key))
+    });
+    opened.await.map_err(fault("the store"))?
+}
 
 /// Scanning the record takes as long as the disk does, so not on a thread that others wait for.
 pub(super) async fn ledger(

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use builtins::{BuiltinSource, Cages, Endpoint, Endpoints, Engine, Ruff};
@@ -11,6 +11,8 @@ use guard::egress::Egress;
 use guard::process::{EnvValue, Launcher, Spec};
 use intake::Sourced;
 use programs::Programs;
+use store::RejectedRow;
+use tokio::sync::watch;
 use tool::artefact::Artefacts;
 use tool::{Clock, Durability, Problem, Secret, Source, SourceName, Store, Trust};
 use upstreams::layers::Retrying;
@@ -20,12 +22,12 @@ use upstreams::module::{Manifests, Module, ModuleOptions};
 use upstreams::tool_file::{Handlers, Host, ToolFile, Web};
 
 use super::cluster::Cluster;
-use super::configuration;
 use super::credentials::Held;
 use super::endpoint;
 use super::files::{self, Own};
 use super::internals::{self, Late};
 use super::plugged::Plugged;
+use super::reports;
 use super::unusable::Unusable;
 use crate::cli::data::MODELS;
 use crate::config::{
@@ -62,6 +64,8 @@ pub(super) struct Workshop {
     environment: Arc<Environment>,
     /// What `internal` tools look at, once it is there.
     pub(super) inside: Late,
+    /// Rows of the store that do not count, once they are looked for.
+    pub(super) rejected: OnceLock<watch::Receiver<Vec<RejectedRow>>>,
     /// Where tokens are kept; it seals them.
     tokens: Arc<dyn Store>,
     /// Where large answers are kept.
@@ -90,6 +94,7 @@ impl Workshop {
             clock,
             environment,
             inside,
+            rejected: OnceLock::new(),
             tokens,
             artefacts,
             cluster,
@@ -130,12 +135,14 @@ impl Workshop {
             )),
         };
         let configured = config.sources.iter().map(|source| self.source(source));
-        let told = configuration::told(faults);
+        let reported = reports::of_faults(faults);
+        let rejected = self.rejected.get().and_then(|rows| reports::of_store(&rows.borrow()));
         let plugins = self.plugged.sourced(config);
         // Nodes come last: what the operator wrote keeps its names.
         std::iter::once(builtins)
             .chain(configured)
-            .chain(told)
+            .chain(reported)
+            .chain(rejected)
             .chain(plugins)
             .chain(self.cluster.sourced())
             .collect()

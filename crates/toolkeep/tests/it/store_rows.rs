@@ -88,7 +88,8 @@ fn a_key_that_was_revoked_stays_revoked_when_its_older_row_is_put_back() {
     assert_eq!(home.run(&["store", "list"]).code, 0);
 }
 
-const SOURCES: &str = "version: 1\nsources:\n  - { name: team, tools: team.yaml, trust: first_use }\n";
+const SOURCES: &str =
+    "version: 1\nsources:\n  - { name: team, tools: team.yaml, trust: first_use }\n";
 
 fn tool_file(description: &str) -> String {
     format!(

@@ -11,9 +11,12 @@ use crate::cli::client;
 use crate::cli::context::Context;
 use crate::cli::data::{DataDir, FirstKey};
 use crate::cli::failure::{Exit, plural};
+use crate::cli::store::rejected;
 use crate::cli::value;
 use crate::config::Reading;
 
+/// Rows that are named.
+const ROWS: usize = 5;
 /// With less room than this, in bytes, the record will soon stop calls with effects.
 const ROOM: u64 = 256 << 20;
 
@@ -113,7 +116,29 @@ pub(super) async fn server(data: &DataDir, context: &Context<'_>) -> Vec<Finding
         return running(data, context).await;
     }
     let none = Finding::good("server", "none runs; commands do the work themselves");
-    vec![none, store(data)]
+    vec![none, store(data), rows(data)]
+}
+
+/// The rows of the store, by their MACs.
+fn rows(data: &DataDir) -> Finding {
+    let what = "rows of the store";
+    match rejected(data) {
+        Ok(rows) if rows.is_empty() => Finding::good(what, "all count"),
+        Ok(rows) => {
+            let named: Vec<_> = rows.iter().take(ROWS).map(|row| row.key.as_str()).collect();
+            let more = if rows.len() > ROWS { ", …" } else { "" };
+            let detail = format!(
+                "{} changed outside of Toolkeep and do not count: {}{more}",
+                rows.len(),
+                named.join(", ")
+            );
+            let fix = "restore the data directory from a backup, or see `toolkeep store list`";
+            Finding::wrong(what, detail, fix)
+        }
+        Err(failure) => {
+            Finding::wrong(what, failure.to_string(), "`toolkeep error store_unavailable`")
+        }
+    }
 }
 
 fn store(data: &DataDir) -> Finding {

@@ -3,9 +3,9 @@
 use clap::Args;
 
 use super::text;
-use crate::cli::client::Path;
 use crate::cli::context::Context;
 use crate::cli::failure::{Exit, Failure};
+use crate::cli::pages;
 use crate::cli::ui::Ui;
 use crate::cli::value;
 
@@ -19,7 +19,7 @@ pub(in crate::cli) struct List {}
 impl List {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        let answer = session.client.get(&Path::new("/v1/keys", &[])).await;
+        let answer = pages::all(&session.client, "/v1/keys", "keys").await;
         session.end().await?;
         let answer = answer?;
         ui.answer(&answer, || text(value::list(&answer, "keys")))?;

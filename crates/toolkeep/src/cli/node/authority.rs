@@ -1,14 +1,13 @@
 //! `toolkeep node authority`.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use guard::private_file;
 use serde_json::json;
 use tool::Clock as _;
 
 use crate::cli::context::Context;
-use crate::cli::data::private;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
 use crate::clock::SystemClock;
@@ -33,10 +32,7 @@ impl Authority {
         let text = serde_json::to_string(&made).map_err(|error| failed(error.to_string()))?;
         let path = context.path(&self.file);
         let named = |error| failed(format!("`{}`: {error}", self.file.display()));
-        let written = private(&path).and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_all()
-        });
+        let written = private_file::create_with(&path, text.as_bytes());
         written.map_err(named)?;
         let told = json!({ "file": self.file });
         ui.answer(&told, || format!("the authority stands in {}", self.file.display()))?;

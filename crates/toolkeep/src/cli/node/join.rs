@@ -1,19 +1,18 @@
 //! `toolkeep node join`.
 
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path as Folder, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use guard::private_file;
 use proto::tls::{self, NodeKey};
 use serde_json::{Value, json};
 
 use crate::cli::client::Path;
 use crate::cli::context::Context;
-use crate::cli::data::private;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
 use crate::cli::value;
@@ -83,18 +82,13 @@ fn make(folder: &Folder) -> Result<(), Failure> {
     made.map_err(|error| failed(folder, &error))?;
     let probe = folder.join(".new");
     let _absent = fs::remove_file(&probe);
-    private(&probe).map_err(|error| failed(&probe, &error))?;
+    private_file::create(&probe).map_err(|error| failed(&probe, &error))?;
     fs::remove_file(&probe).map_err(|error| failed(&probe, &error))
 }
 
 /// Whole or not at all; what was there before goes.
 fn write(folder: &Folder, name: &str, text: &str) -> Result<(), Failure> {
-    let (new, path) = (folder.join(format!("{name}.new")), folder.join(name));
-    let _absent = fs::remove_file(&new);
-    let written = private(&new).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, &path)
-    });
+    let path = folder.join(name);
+    let written = private_file::replace(&path, text.as_bytes());
     written.map_err(|error| failed(&path, &error))
 }

@@ -1,9 +1,9 @@
 //! Reads the configuration as a server would, as it is and as it would be.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 
+use guard::private_file;
 use tool::Code;
 
 use crate::cli::failure::Failure;
@@ -49,7 +49,8 @@ pub(super) fn fits(
     let unwritten = |error: std::io::Error| super::unusable(file, "tried", &error);
     // In its folder, since paths begin there. A link's folder is where the link is.
     let trial = beside(file).map_err(unwritten)?;
-    let written = write(&trial, text);
+    // For its owner alone: the configuration may hold secrets.
+    let written = private_file::create_with(&trial, text.as_bytes());
     let reading = written.map(|()| of(setting, &trial));
     drop(fs::remove_file(&trial));
     let after = reading.map_err(unwritten)?.map_err(|failure| renamed(failure, &trial, file))?;
@@ -66,13 +67,6 @@ pub(super) fn fits(
             .fix("write it as a line for each source, or put the source in by hand"));
     }
     Ok(())
-}
-
-/// For its owner alone: the configuration may hold secrets.
-fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())
 }
 
 /// The faults, told of the file and not of what was tried.

@@ -1,0 +1,86 @@
+//! What is wrong beside the sources, shown where all that is wrong is shown: among them, as a source without tools.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use intake::{Intake, Sourced};
+use store::RejectedRow;
+use tokio::sync::watch;
+use tool::{Boxed, Listing, Problem, Revision, Source, SourceError, SourceName, Trust};
+
+use crate::config::Faults;
+
+/// Rejected rows of the store that are reported by name.
+const NAMED: usize = 20;
+
+/// A source that has problems and offers nothing.
+#[derive(Debug)]
+struct Report {
+    name: SourceName,
+    problems: Vec<Problem>,
+}
+
+/// What is wrong with the configuration; `None` where nothing is.
+pub(super) fn of_faults(faults: &Faults) -> Option<Sourced> {
+    report("configuration", faults.0.iter().map(Problem::from).collect())
+}
+
+/// The rows of the store that do not count; `None` where all do.
+pub(super) fn of_store(rejected: &[RejectedRow]) -> Option<Sourced> {
+    let problem = |row: &RejectedRow| {
+        let message =
+            format!("the row was {} outside of Toolkeep and does not count", row.rejection);
+        let fix = "restore the data directory from a backup, or see `toolkeep store list`";
+        Problem::new(row.key.as_str(), message).fix(fix)
+    };
+    let mut problems: Vec<_> = rejected.iter().take(NAMED).map(problem).collect();
+    if let Some(more) = rejected.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        problems.push(Problem::new("store.db", format!("{more} more rows do not count")));
+    }
+    report(STORE, problems)
+}
+
+/// No configured source can have this name: it is reported beside them.
+const STORE: &str = "toolkeep-store";
+
+fn report(name: &'static str, problems: Vec<Problem>) -> Option<Sourced> {
+    let source = SourceName::new(name).ok().filter(|_| !problems.is_empty())?;
+    let mut hasher = DefaultHasher::new();
+    format!("{problems:?}").hash(&mut hasher);
+    Some(Sourced {
+        source: Arc::new(Report { name: source, problems }),
+        kind: name,
+        trust: Trust::Full,
+        durability: None,
+        poll: None,
+        fingerprint: hasher.finish(),
+    })
+}
+
+/// Reports each change of the store's rejected rows; never ends.
+pub(super) async fn follow(mut rejected: watch::Receiver<Vec<RejectedRow>>, intake: &Intake) {
+    while rejected.changed().await.is_ok() {
+        let source = of_store(&rejected.borrow_and_update());
+        match (source, SourceName::new(STORE)) {
+            (None, Ok(name)) => intake.remove(&name),
+            (source, _) => intake.add(source),
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+impl Source for Report {
+    fn name(&self) -> &SourceName {
+        &self.name
+    }
+    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
+        let problems = self.problems.clone();
+        Box::pin(async { Ok(Listing { problems, ..Listing::default() }) })
+    }
+    fn changed(&self, _: Revision) -> Boxed<'_, Revision> {
+        Box::pin(std::future::pending())
+    }
+    fn close(&self) -> Boxed<'_, ()> {
+        Box::pin(async {})
+    }
+}

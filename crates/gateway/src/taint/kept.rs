@@ -165,6 +165,8 @@ impl Gateway {
                     (None, Some(mono)) => {
                         tracing::error!(key = row.key, "who saw what cannot be read");
                         self.taints.all(mono);
+                        // It stays until all that it may have held has passed: a second start must see it too.
+                        continue;
                     }
                     _ => {}
                 }

@@ -205,6 +205,8 @@ async fn a_row_that_cannot_be_read_may_be_anyones() {
     let both = Taint { untrusted: true, private: true };
     assert_eq!(process.taint(&ann), both);
     assert_eq!(code(&call(&process, &ann, "send").await), Some(Code::Denied));
+    // Starting twice makes nobody clean.
+    assert_eq!(machine.started().await.taint(&ann), both);
     machine.later(61);
     assert_eq!(process.taint(&ann), Taint::default());
 }

@@ -4,9 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use guard::private_file;
 use serde_json::{Map, Value, json};
 use tool::{Json, Limits, Problem};
 
@@ -194,16 +196,10 @@ fn merge(all: &mut Value, changes: &Value) {
 }
 
 fn write(folder: &Path, plugin: &str, all: &Value) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let text = serde_json::to_string_pretty(all)? + "\n";
-    let beside = folder.join(format!(".{plugin}.{}", uuid::Uuid::new_v4().simple()));
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&beside)?;
-    let done = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    let done = done.and_then(|()| fs::rename(&beside, place(folder, plugin)));
-    if done.is_err() {
-        let _left = fs::remove_file(&beside);
-    }
-    done
+    // Settings may hold secrets.
+    private_file::replace(&place(folder, plugin), text.as_bytes())
 }
 
 #[cfg(test)]
@@ -276,5 +272,13 @@ mod tests {
         change(json!({"custom_config": {"most": null}, "enabled": null})).unwrap();
         assert_eq!(Value::from(Settings::read(at, "p").custom), json!({"directory": "/d"}));
         assert_eq!(fs::read_dir(at).unwrap().count(), 1, "nothing is left beside it");
+        // Settings may hold secrets. The control: what is written in the plain way takes the umask's mode.
+        let mode = |name: &str| {
+            let meta = fs::metadata(at.join(name)).unwrap();
+            std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o777
+        };
+        fs::write(at.join("plain"), "x").unwrap();
+        assert_ne!(mode("plain"), 0o600);
+        assert_eq!(mode("p.json"), 0o600);
     }
 }

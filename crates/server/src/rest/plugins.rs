@@ -120,6 +120,15 @@ fn may(principal: &Principal) -> Result<(), ApiError> {
     Err(ApiError::new(Code::Forbidden, "the key lacks the right `sources:refresh`"))
 }
 
+/// Settings are a person's: they may hold secrets, and an agent that may reload does not decide what is switched on.
+fn person(principal: &Principal) -> Result<(), ApiError> {
+    may(principal)?;
+    if principal.caller().agent {
+        return Err(ApiError::new(Code::Forbidden, "settings are a person's to see and to change"));
+    }
+    Ok(())
+}
+
 fn told(fault: &PluginFault) -> ApiError {
     let message = fault.to_string();
     match fault {
@@ -155,22 +164,18 @@ async fn settings(
     Extension(principal): Extension<Principal>,
     Path(name): Path<String>,
 ) -> Result<Reply<SettingsReply>, ApiError> {
-    may(&principal)?;
+    person(&principal)?;
     let settings = plugins(&doors)?.settings(&name).map_err(|fault| told(&fault))?;
     Ok(Reply(SettingsReply { plugin: name, settings }))
 }
 
-/// A person's: an agent that may reload does not decide what is switched on.
 async fn set_settings(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
     Path(name): Path<String>,
     Body(SettingsBody(body)): Body<SettingsBody>,
 ) -> Result<Reply<SettingsReply>, ApiError> {
-    may(&principal)?;
-    if principal.caller().agent {
-        return Err(ApiError::new(Code::Forbidden, "settings are a person's to change"));
-    }
+    person(&principal)?;
     let settings = plugins(&doors)?
         .set_settings(&name, &Json::of(&body))
         .await

@@ -112,3 +112,15 @@ async fn reloading_and_setting_want_the_right() {
     }
     assert_eq!(user.get("/v1/plugins/notes/settings").await.status, 403);
 }
+
+#[tokio::test]
+async fn settings_may_hold_secrets_and_no_agent_reads_them() {
+    let server = server().await;
+    let right = [identity::Right::SourcesRefresh];
+    let agent = server.client(|key| key.rights = right.into()).await;
+    // The control: the right lets it reload, and a person read.
+    agent.post("/v1/plugins/reload", &json!({})).await.good();
+    server.owner().await.get("/v1/plugins/notes/settings").await.good();
+    let (status, code, _) = agent.get("/v1/plugins/notes/settings").await.error();
+    assert_eq!((status, code.as_str()), (403, "forbidden"));
+}

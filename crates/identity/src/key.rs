@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use tool::{Digest, Level, Org, Secret, Wall};
+use tool::{Digest, Level, Org, Problem, Secret, Wall};
 
 use crate::{Delegation, Directory, KeyFault, Persona, Principal, Right};
 
@@ -142,6 +142,21 @@ impl KeyRecord {
     /// Its name in the store.
     pub fn store_key(&self) -> String {
         format!("{}{}", Self::STORE_PREFIX, self.id)
+    }
+
+    /// The record that the store has by this name.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is that of another key.
+    pub fn read(name: &str, text: &[u8]) -> Result<Self, Problem> {
+        let record: Self = serde_json::from_slice(text).map_err(|error| {
+            Problem::new(name, format!("the key's record cannot be read: {error}"))
+                .fix("revoke the key and make a new one")
+        })?;
+        if record.store_key() == name {
+            return Ok(record);
+        }
+        Err(Problem::new(name, format!("the record is that of the key `{}`", record.id)))
     }
 }
 

@@ -13,6 +13,7 @@ mod personas;
 mod principal;
 mod rights;
 mod ring;
+mod shards;
 mod standing;
 
 pub use directory::{Directory, OrgRecord, Role, ToolList, User};

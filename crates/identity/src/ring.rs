@@ -1,10 +1,14 @@
 //! From a presented key to a principal.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use subtle::ConstantTimeEq as _;
-use tool::{Caller, Digest, Level, Map, Problem, Wall};
+use tool::{Caller, Digest, Level, Problem, Wall};
 
 use crate::error::{CredentialError, Reason};
 use crate::key::{KeyRecord, digest, id_of};
+use crate::shards::Shards;
 use crate::standing::{self, HANDS, Records};
 use crate::{Directory, Personas, Principal, RightsClass};
 
@@ -28,7 +32,7 @@ pub fn verify(
 /// secret learns nothing of the key's state.
 fn judge(presented: &str, held: Option<&Held>, now: Wall) -> Result<(), CredentialError> {
     // An unknown id costs the same hash and compare as a known one.
-    let kept = held.map_or(Digest([0; 32]), |held| held.record.hash);
+    let kept = held.map_or(Digest([0; 32]), |held| held.hash);
     let same = bool::from(digest(presented).0.ct_eq(&kept.0));
     let reason = match held {
         None => Reason::UnknownId,
@@ -41,10 +45,17 @@ fn judge(presented: &str, held: Option<&Held>, now: Wall) -> Result<(), Credenti
     Err(CredentialError::new(reason))
 }
 
-/// One key, and what it comes to.
+/// A key's record, and the write of the store that it is of.
+#[derive(Debug, Clone)]
+struct Row {
+    record: KeyRecord,
+    version: u64,
+}
+
+/// What a key comes to.
 #[derive(Debug, Clone)]
 struct Held {
-    record: KeyRecord,
+    hash: Digest,
     principal: Principal,
     ended: Option<Reason>,
 }
@@ -58,12 +69,23 @@ impl Held {
 }
 
 /// All keys at one moment. Immutable: a server swaps it whole. Principals are made once, with the
-/// ring, so that verifying costs one hash and no copy.
+/// ring, so that verifying costs one hash and no copy. A ring of which one record changed shares all else with the
+/// one before.
 #[derive(Debug, Clone, Default)]
 pub struct KeyRing {
-    keys: Map<String, Held>,
-    directory: Directory,
+    rows: Shards<Row>,
+    held: Shards<Held>,
+    /// The ids of all keys that came of a first one by being handed on, by its id.
+    handed_on: Shards<Vec<String>>,
+    directory: Arc<Directory>,
     anonymous: Option<Principal>,
+    open: Option<Level>,
+}
+
+impl Records for Shards<Row> {
+    fn get(&self, id: &str) -> Option<&KeyRecord> {
+        Self::get(self, id).map(|row| &row.record)
+    }
 }
 
 impl KeyRing {
@@ -77,17 +99,101 @@ impl KeyRing {
         records: impl IntoIterator<Item = KeyRecord>,
         directory: impl Into<Directory>,
     ) -> Self {
-        let directory = directory.into();
-        let named = |record: KeyRecord| (record.id.to_string(), record);
-        let records: Records = records.into_iter().map(named).collect();
-        let held = |record: &KeyRecord| {
-            let standing = standing::of(record, &records, &directory);
-            let ended = standing.ended;
-            let principal = Principal::of(record, standing);
-            (record.id.to_string(), Held { record: record.clone(), principal, ended })
-        };
-        let keys = records.values().map(held).collect();
-        Self { keys, directory, anonymous: None }
+        Self::of_rows(records.into_iter().map(|record| (record, 0)), directory)
+    }
+
+    /// The same, of records with the versions that the store has of them.
+    pub fn of_rows(
+        rows: impl IntoIterator<Item = (KeyRecord, u64)>,
+        directory: impl Into<Directory>,
+    ) -> Self {
+        let mut ring = Self::default();
+        for (record, version) in rows {
+            ring.put_row(Row { record, version });
+        }
+        ring.under(directory)
+    }
+
+    /// The same keys beside another directory. Works through all of them.
+    #[must_use]
+    pub fn under(&self, directory: impl Into<Directory>) -> Self {
+        let mut ring = Self { directory: Arc::new(directory.into()), ..self.clone() };
+        ring.held = Shards::default();
+        for row in self.rows.values() {
+            ring.settle(&row.record);
+        }
+        ring.anonymous = ring.open.map(|level| Principal::anonymous(level, &ring.directory));
+        ring
+    }
+
+    /// The ring once one record was written, which is of this version. Works through the keys that came of this one
+    /// and no others.
+    #[must_use]
+    pub fn with_record(&self, record: KeyRecord, version: u64) -> Self {
+        let (mut ring, id) = (self.clone(), record.id.to_string());
+        ring.put_row(Row { record, version });
+        let first = ring.first_of(&id);
+        ring.settle_from(&id, &first);
+        ring
+    }
+
+    /// The ring once one record was removed.
+    #[must_use]
+    pub fn without(&self, id: &str) -> Self {
+        let (mut ring, first) = (self.clone(), self.first_of(id));
+        ring.take_row(id);
+        ring.settle_from(id, &first);
+        ring
+    }
+
+    /// The first key of the chain of one.
+    fn first_of(&self, id: &str) -> String {
+        let first = self.get(id).and_then(|record| record.delegations.first());
+        first.map_or(id, |hand| hand.by.as_str()).to_owned()
+    }
+
+    fn put_row(&mut self, row: Row) {
+        let id = row.record.id.to_string();
+        self.take_row(&id);
+        if let Some(first) = row.record.delegations.first() {
+            let mut ids = self.handed_on.get(&first.by).cloned().unwrap_or_default();
+            ids.push(id.clone());
+            self.handed_on.insert(&first.by, ids);
+        }
+        self.rows.insert(&id, row);
+    }
+
+    fn take_row(&mut self, id: &str) {
+        let Some(row) = self.rows.get(id) else { return };
+        if let Some(first) = row.record.delegations.first().map(|hand| hand.by.clone()) {
+            let mut ids = self.handed_on.get(&first).cloned().unwrap_or_default();
+            ids.retain(|one| one != id);
+            if ids.is_empty() {
+                self.handed_on.remove(&first);
+            } else {
+                self.handed_on.insert(&first, ids);
+            }
+        }
+        self.rows.remove(id);
+        self.held.remove(id);
+    }
+
+    /// What a key comes to, and all that came of it.
+    fn settle_from(&mut self, id: &str, first: &str) {
+        let came_of = |key: &&KeyRecord| key.delegations.iter().any(|hand| hand.by == id);
+        let came = self.handed_on(first).filter(came_of).chain(self.get(id));
+        let all: Vec<KeyRecord> = came.cloned().collect();
+        for record in &all {
+            self.settle(record);
+        }
+    }
+
+    fn settle(&mut self, record: &KeyRecord) {
+        let standing = standing::of(record, &self.rows, &self.directory);
+        let ended = standing.ended;
+        let principal = Principal::of(record, standing);
+        let held = Held { hash: record.hash, principal, ended };
+        self.held.insert(record.id.as_str(), held);
     }
 
     /// A ring of what the store holds, as pairs of name and JSON text. A record that cannot be read is
@@ -98,25 +204,87 @@ impl KeyRing {
     ) -> (Self, Vec<Problem>) {
         let (mut records, mut problems) = (Vec::new(), Vec::new());
         for (name, text) in stored {
-            match serde_json::from_slice::<KeyRecord>(text) {
-                Ok(record) if record.store_key() == name => records.push(record),
-                Ok(record) => {
-                    let message = format!("the record is that of the key `{}`", record.id);
-                    problems.push(Problem::new(name, message));
-                }
-                Err(error) => problems.push(
-                    Problem::new(name, format!("the key's record cannot be read: {error}"))
-                        .fix("revoke the key and make a new one"),
-                ),
+            match KeyRecord::read(name, text) {
+                Ok(record) => records.push(record),
+                Err(problem) => problems.push(problem),
             }
         }
         (Self::with(records, directory), problems)
+    }
+
+    /// The store's version of a key's record.
+    pub fn version(&self, id: &str) -> Option<u64> {
+        self.rows.get(id).map(|row| row.version)
+    }
+
+    /// How many keys there are, whether they hold or not.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.len() == 0
+    }
+
+    /// The records of all keys that came of this first one by being handed on.
+    pub fn handed_on(&self, first: &str) -> impl Iterator<Item = &KeyRecord> {
+        let ids = self.handed_on.get(first).into_iter().flatten();
+        ids.filter_map(|id| self.get(id))
+    }
+
+    /// How many keys are neither revoked nor expired.
+    pub fn live(&self, now: Wall) -> usize {
+        self.held.values().filter(|held| held.over(now).is_none()).count()
+    }
+
+    /// The keys that are revoked or expired since before `until`, by their own record or by one that they came of.
+    pub fn ended_before(&self, until: Wall) -> impl Iterator<Item = &KeyRecord> {
+        let ended = move |record: &&KeyRecord| self.ended_at(record, until).is_some();
+        self.rows.values().map(|row| &row.record).filter(ended)
+    }
+
+    /// When a key ended, where that was before `until`. One that came of a key which is not there any more ended with
+    /// that.
+    fn ended_at(&self, record: &KeyRecord, until: Wall) -> Option<Wall> {
+        let above: Option<Vec<_>> =
+            record.delegations.iter().map(|hand| self.get(&hand.by)).collect();
+        let Some(above) = above else { return Some(Wall(0)) };
+        let ends = above
+            .into_iter()
+            .chain(std::iter::once(record))
+            .flat_map(|one| [one.revoked, one.expires]);
+        ends.flatten().filter(|end| *end <= until).min()
+    }
+
+    /// At most `limit` records that `fits`, by id, of those after one; without an order of all.
+    pub fn page(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        fits: impl Fn(&KeyRecord) -> bool,
+    ) -> Vec<&KeyRecord> {
+        let mut page = BTreeMap::new();
+        for row in self.rows.values() {
+            let id = row.record.id.as_str();
+            let late =
+                page.len() >= limit && page.last_key_value().is_some_and(|(last, _)| id > *last);
+            if late || after.is_some_and(|after| id <= after) || !fits(&row.record) {
+                continue;
+            }
+            page.insert(id, &row.record);
+            if page.len() > limit {
+                let _beyond = page.pop_last();
+            }
+        }
+        page.into_values().collect()
     }
 
     /// Opens the door: whoever brings no credential gets `level`, as an agent, with no rights. Only
     /// for loopback, and only where the operator said so. A credential that is brought must still hold.
     #[must_use]
     pub fn open(mut self, level: Level) -> Self {
+        self.open = Some(level);
         self.anonymous = Some(Principal::anonymous(level, &self.directory));
         self
     }
@@ -135,7 +303,7 @@ impl KeyRing {
             return self.anonymous.clone().ok_or(CredentialError::new(Reason::Missing));
         };
         let id = id_of(presented).ok_or(CredentialError::new(Reason::Malformed))?;
-        let held = self.keys.get(id);
+        let held = self.held.get(id);
         judge(presented, held, now)?;
         let held = held.ok_or(CredentialError::new(Reason::UnknownId))?;
         Ok(held.principal.clone())
@@ -144,7 +312,7 @@ impl KeyRing {
     /// Whether a credential that was verified before still holds. Of a token it only says whether its
     /// time ran out and its user or organisation was disabled.
     pub fn holds(&self, principal: &Principal, now: Wall) -> bool {
-        if let Some(held) = self.keys.get(principal.key()) {
+        if let Some(held) = self.held.get(principal.key()) {
             return held.over(now).is_none();
         }
         if principal.is_token() {
@@ -167,7 +335,7 @@ impl KeyRing {
     /// The principal that the key of a caller makes at `now`, without its secret: for what its holder
     /// began while it held. `None`: the key is not one of these; `Some(None)`: it holds no more.
     pub fn standing(&self, caller: &Caller, now: Wall) -> Option<Option<&Principal>> {
-        if let Some(held) = self.keys.get(&caller.key) {
+        if let Some(held) = self.held.get(&caller.key) {
             let own = held.principal.caller();
             let same = own.subject == caller.subject && own.org == caller.org;
             let holds = same && own.actors == caller.actors && held.over(now).is_none();
@@ -179,29 +347,29 @@ impl KeyRing {
 
     /// One key's record.
     pub fn get(&self, id: &str) -> Option<&KeyRecord> {
-        self.keys.get(id).map(|held| &held.record)
+        self.rows.get(id).map(|row| &row.record)
     }
 
     /// What a key comes to, with its roles, the keys it was delegated from and all that stands beside them.
     pub fn principal(&self, id: &str) -> Option<&Principal> {
-        self.keys.get(id).map(|held| &held.principal)
+        self.held.get(id).map(|held| &held.principal)
     }
 
     /// Why a key does not hold, where it does not.
     pub fn over(&self, id: &str, now: Wall) -> Option<Reason> {
-        self.keys.get(id).and_then(|held| held.over(now))
+        self.held.get(id).and_then(|held| held.over(now))
     }
 
     /// All records, by id.
     pub fn records(&self) -> Vec<&KeyRecord> {
-        let mut records: Vec<_> = self.keys.values().map(|held| &held.record).collect();
+        let mut records: Vec<_> = self.rows.values().map(|row| &row.record).collect();
         records.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         records
     }
 
     /// The rights classes there are, each once: what a server may prepare ahead.
     pub fn classes(&self) -> Vec<RightsClass> {
-        let principals = self.keys.values().map(|held| &held.principal).chain(&self.anonymous);
+        let principals = self.held.values().map(|held| &held.principal).chain(&self.anonymous);
         let unique: std::collections::HashSet<_> = principals.map(|p| p.rights().clone()).collect();
         unique.into_iter().collect()
     }

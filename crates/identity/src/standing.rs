@@ -1,6 +1,6 @@
 //! What a key comes to: its own record, that of every hand it went through, and the directory.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use tool::{Actor, Wall};
 
@@ -24,11 +24,13 @@ pub(crate) struct Standing {
 }
 
 /// All records, by id.
-pub(crate) type Records = HashMap<String, KeyRecord>;
+pub(crate) trait Records {
+    fn get(&self, id: &str) -> Option<&KeyRecord>;
+}
 
 /// What `record` comes to. Each hand it went through still counts: what the first lost, the last has
 /// lost too.
-pub(crate) fn of(record: &KeyRecord, all: &Records, directory: &Directory) -> Standing {
+pub(crate) fn of(record: &KeyRecord, all: &dyn Records, directory: &Directory) -> Standing {
     let own = first(record, directory);
     let Some(hand) = record.delegations.last() else { return own };
     let before = record.delegations.len() - 1;

@@ -1,7 +1,9 @@
 //! The keys in the store with all that stands beside them, and the ring that is verified against.
 
+mod change;
 mod directory;
 mod look;
+mod purge;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
@@ -17,14 +19,16 @@ use tool::{Code, Json, Level, Problem, Secret, Store, StoreError, Wall};
 
 use crate::error::ApiError;
 
-/// Keys read at once; an installation with more needs another store.
-const KEYS: usize = 10_000;
-/// Personas read at once.
+/// Keys that hold; an installation with more needs another store.
+const KEYS: usize = 100_000;
+/// Personas.
 const PERSONAS: usize = 1_000;
-/// Roles, users, organisations and their lists read at once, of each.
+/// Roles, users, organisations, of each.
 const BESIDE: usize = 10_000;
 /// Keys that hold, of those that came of one.
 const HANDED_ON: usize = 256;
+/// Keys that ended and are removed when one is handed on.
+const FORGOTTEN: usize = 16;
 /// How long the store may fail before nobody is let in any more.
 pub const STALE: Duration = Duration::from_mins(1);
 
@@ -37,9 +41,9 @@ pub struct Keys {
     guests: ArcSwapOption<BTreeSet<String>>,
     /// Numbers the readings as they begin.
     begun: AtomicU64,
-    /// The latest begun of those that ended, told to who listens.
+    /// The latest change of the ring, told to who listens.
     read: watch::Sender<u64>,
-    seen: Mutex<look::Seen>,
+    seen: Mutex<change::Seen>,
     /// Since when the store fails, in milliseconds of the clock; 0 where it does not.
     failing: AtomicU64,
 }
@@ -74,7 +78,7 @@ impl Keys {
     /// Where the store does not answer; the ring then stays as it is.
     pub async fn set_guests(&self, modules: Option<BTreeSet<String>>) -> Result<(), StoreError> {
         self.guests.store(modules.map(Arc::new));
-        self.reload().await.map(drop)
+        self.reload_directory().await.map(drop)
     }
 
     /// Where they are kept.
@@ -95,8 +99,13 @@ impl Keys {
         let (secret, record) = new
             .issue(random()?, now)
             .map_err(|fault| ApiError::new(Code::InvalidRequest, fault.to_string()))?;
-        if self.ring().records().len() >= KEYS {
-            return Err(ApiError::new(Code::TooLarge, format!("there are {KEYS} keys already")));
+        let ring = self.ring();
+        // Those that ended count no more, and are looked for only where it matters.
+        if ring.len() >= KEYS && live(ring, now).await >= KEYS {
+            let told =
+                format!("there are {KEYS} keys already that are neither revoked nor expired");
+            return Err(ApiError::new(Code::TooLarge, told)
+                .fix("revoke keys that nobody uses: `toolkeep key list`"));
         }
         self.write(&record, Expect::Absent).await?;
         Ok((secret, record))
@@ -127,18 +136,16 @@ impl Keys {
             return Err(ApiError::new(Code::NotFound, told).fix("see `toolkeep user list`"));
         }
         let first = own.delegations.first().map_or(own.id.as_str(), |hand| hand.by.as_str());
-        let came_of =
-            |record: &&KeyRecord| record.delegations.first().is_some_and(|hand| hand.by == first);
-        let records = ring.records();
-        let came: Vec<_> = records.into_iter().filter(came_of).collect();
         let (over, hold): (Vec<_>, Vec<_>) =
-            came.into_iter().partition(|record| ring.over(record.id.as_str(), now).is_some());
+            ring.handed_on(first).partition(|record| ring.over(record.id.as_str(), now).is_some());
         if hold.len() >= HANDED_ON {
             let told = format!("{HANDED_ON} keys came of this one already");
             return Err(ApiError::new(Code::TooLarge, told)
                 .fix("revoke some of them, or wait until they end"));
         }
-        self.forget(&over).await?;
+        for record in over.into_iter().take(FORGOTTEN) {
+            self.forget(record.id.as_str()).await?;
+        }
         let new = NewKey::delegated(Self::fresh_id()?, (own, maker), hand, now)
             .map_err(|fault| ApiError::new(Code::Forbidden, fault.to_string()))?;
         self.create(new, now).await
@@ -214,8 +221,8 @@ impl Keys {
 
     async fn write(&self, record: &KeyRecord, expect: Expect) -> Result<(), ApiError> {
         let bytes = Json::of(record).bytes().clone();
-        self.store.put(&record.store_key(), expect, Some(bytes)).await?;
-        self.reload().await?;
+        let version = self.store.put(&record.store_key(), expect, Some(bytes)).await?;
+        self.changed(record.id.as_str(), version, Some(record.clone()));
         Ok(())
     }
 
@@ -265,9 +272,19 @@ impl gateway::Holders for Keys {
     }
 }
 
+/// How many keys hold. Looks at all of them.
+async fn live(ring: Arc<KeyRing>, now: Wall) -> usize {
+    let counted = tokio::task::spawn_blocking(move || ring.live(now)).await;
+    // Only where the process ends.
+    counted.unwrap_or(KEYS)
+}
+
 fn random<const N: usize>() -> Result<[u8; N], ApiError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)
         .map_err(|error| ApiError::new(Code::Internal, format!("no random bytes: {error}")))?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use tool::{Level, Secret, Wall};
 
 use super::{KeyRing, verify};
 use crate::{
-    CredentialError, KeyId, KeyRecord, NewKey, Persona, Personas, Principal, Reason, Right,
+    CredentialError, Hand, KeyId, KeyRecord, NewKey, Persona, Personas, Principal, Reason, Right,
 };
 
 const NOW: Wall = Wall(1_000);
@@ -213,4 +213,101 @@ proptest! {
         let text = String::from_utf8(text).unwrap();
         prop_assert!(KeyRing::new([record]).verify(Some(&text), NOW).is_err());
     }
+}
+
+/// A key that `maker` handed on.
+fn handed_on(ring: &KeyRing, maker: &str, id: &str) -> KeyRecord {
+    let (own, principal) = (ring.get(maker).unwrap(), ring.principal(maker).unwrap());
+    let hand = Hand { rights: [Right::KeysWrite].into(), person: true, ..Hand::default() };
+    let new = NewKey::delegated(KeyId::new(id).unwrap(), (own, principal), hand, NOW).unwrap();
+    new.issue([5; 32], NOW).unwrap().1
+}
+
+fn owner(id: &str) -> KeyRecord {
+    NewKey::owner(KeyId::new(id).unwrap()).issue([4; 32], NOW).unwrap().1
+}
+
+/// An owner's chain of three, one beside it, and others.
+fn chained() -> KeyRing {
+    let mut ring = KeyRing::new((0..5_000).map(|n| owner(&format!("k{n}"))));
+    for (maker, id) in [("k1", "a"), ("a", "b"), ("b", "c"), ("k1", "d")] {
+        ring = ring.with_record(handed_on(&ring, maker, id), 1);
+    }
+    ring
+}
+
+#[test]
+fn a_ring_with_one_change_is_the_ring_of_all_records_and_touches_the_chain_alone() {
+    let ring = chained();
+    let changed = |id: &str, change: fn(&mut KeyRecord)| {
+        let mut record = ring.get(id).unwrap().clone();
+        change(&mut record);
+        ring.with_record(record, 2)
+    };
+    let revoke = |record: &mut KeyRecord| record.revoked = Some(Wall(1));
+    let lower = |record: &mut KeyRecord| record.level = Level::Guest;
+    for (what, next, touched) in [
+        ("revoked the first", changed("k1", revoke), 5),
+        ("revoked in the middle", changed("a", revoke), 3),
+        ("lowered in the middle", changed("b", lower), 2),
+        ("revoked the last", changed("c", revoke), 1),
+        ("removed in the middle", ring.without("a"), 3),
+        ("removed the first", ring.without("k1"), 5),
+        ("made another", ring.with_record(owner("new"), 2), 1),
+    ] {
+        let all = KeyRing::new(next.records().into_iter().cloned());
+        for record in next.records() {
+            let id = record.id.as_str();
+            assert_eq!(next.principal(id), all.principal(id), "{what}: {id}");
+            assert_eq!(next.over(id, NOW), all.over(id, NOW), "{what}: {id}");
+        }
+        assert_eq!(next.len(), all.len());
+        // Of 256 shards only those with a key of the chain are others.
+        assert!(next.held.shared_with(&ring.held) >= 256 - touched, "{what}");
+        // The control: built of all records it shares none.
+        assert_eq!(all.held.shared_with(&ring.held), 0);
+        let came = |ring: &KeyRing| {
+            let mut ids: Vec<_> = ring.handed_on("k1").map(|one| one.id.to_string()).collect();
+            ids.sort_unstable();
+            ids
+        };
+        assert_eq!(came(&next), came(&all), "{what}");
+    }
+    assert_eq!(
+        (ring.version("c"), ring.version("k1"), ring.version("none")),
+        (Some(1), Some(0), None)
+    );
+}
+
+#[test]
+fn pages_go_through_all_keys_in_order() {
+    let ring = chained();
+    let (mut seen, mut after) = (Vec::new(), None::<String>);
+    loop {
+        let page = ring.page(after.as_deref(), 700, |record| record.id.as_str() != "d");
+        let Some(last) = page.last() else { break };
+        after = Some(last.id.to_string());
+        seen.extend(page.iter().map(|record| record.id.to_string()));
+    }
+    let mut all: Vec<_> = ring.records().iter().map(|record| record.id.to_string()).collect();
+    all.retain(|id| id != "d");
+    assert_eq!(seen, all);
+    assert!(ring.page(None, 0, |_| true).is_empty());
+}
+
+#[test]
+fn keys_that_ended_long_ago_are_found_with_all_that_came_of_them() {
+    let ring = chained();
+    let mut first = ring.get("a").unwrap().clone();
+    first.revoked = Some(Wall(500));
+    let ring = ring.with_record(first, 2);
+    let ended = |ring: &KeyRing, until| {
+        let mut ids: Vec<_> = ring.ended_before(until).map(|one| one.id.to_string()).collect();
+        ids.sort_unstable();
+        ids
+    };
+    assert_eq!(ended(&ring, Wall(499)), [""; 0]);
+    assert_eq!(ended(&ring, Wall(500)), ["a", "b", "c"]);
+    assert_eq!(ended(&ring.without("a"), Wall(499)), ["b", "c"]);
+    assert_eq!((ring.live(Wall(600)), ring.len()), (5_001, 5_004));
 }

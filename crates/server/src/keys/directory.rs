@@ -1,10 +1,10 @@
 //! What stands beside the keys: writing personas, roles, users, organisations and their tools.
 
 use bytes::Bytes;
-use identity::{KeyRecord, OrgRecord, Persona, Personas, Role, User};
+use identity::{OrgRecord, Persona, Personas, Role, User};
 use serde::Serialize;
 use tool::store::Expect;
-use tool::{Code, Json, Org, StoreError};
+use tool::{Code, Json, Org};
 
 use super::{BESIDE, Keys, PERSONAS};
 use crate::error::ApiError;
@@ -33,9 +33,7 @@ impl Keys {
             }
             None => Expect::Absent,
         };
-        self.store.put(&key, expect, Some(Json::of(persona).bytes().clone())).await?;
-        self.reload().await?;
-        Ok(())
+        self.put_beside(&key, expect, Json::of(persona).bytes().clone()).await
     }
 
     /// Makes a persona that of all who have none.
@@ -46,9 +44,7 @@ impl Keys {
         let there = self.store.get(Personas::STORE_DEFAULT).await?;
         let expect = there.map_or(Expect::Absent, |there| Expect::Version(there.version));
         let name = Bytes::copy_from_slice(name.as_bytes());
-        self.store.put(Personas::STORE_DEFAULT, expect, Some(name)).await?;
-        self.reload().await?;
-        Ok(())
+        self.put_beside(Personas::STORE_DEFAULT, expect, name).await
     }
 
     /// Keeps a role, in the place of what stands there.
@@ -74,8 +70,7 @@ impl Keys {
     /// # Errors
     /// As [`Keys::keep_role`].
     pub async fn keep_org(&self, org: &OrgRecord) -> Result<(), ApiError> {
-        // Each may have a list of tools beside its record.
-        let many = self.ring().directory().orgs().count().saturating_mul(2);
+        let many = self.ring().directory().orgs().count();
         self.keep(&OrgRecord::store_key(&org.name), org, (many, "organisations")).await
     }
 
@@ -101,21 +96,14 @@ impl Keys {
             ));
         }
         let expect = there.map_or(Expect::Absent, |there| Expect::Version(there.version));
-        self.store.put(key, expect, Some(Json::of(one).bytes().clone())).await?;
-        self.reload().await?;
-        Ok(())
+        self.put_beside(key, expect, Json::of(one).bytes().clone()).await
     }
 
-    /// Takes the records of keys that ended for good out of the store.
-    pub(super) async fn forget(&self, over: &[&KeyRecord]) -> Result<(), ApiError> {
-        for record in over {
-            let key = record.store_key();
-            let Some(there) = self.store.get(&key).await? else { continue };
-            match self.store.put(&key, Expect::Version(there.version), None).await {
-                Ok(_) | Err(StoreError::Conflict { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+    /// Writes one row beside the keys, and makes all keys' principals anew.
+    async fn put_beside(&self, key: &str, expect: Expect, bytes: Bytes) -> Result<(), ApiError> {
+        let version = self.store.put(key, expect, Some(bytes)).await?;
+        self.wrote_beside(version);
+        self.reload_directory().await?;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Reading the store anew: after each write of ours, and as soon as somebody else wrote. Where the store
+//! Reading the store: at the start, and as soon as somebody else wrote beside the keys. Where the store
 //! does not answer for too long, nobody is let in: a key may have been revoked meanwhile.
 
 use std::collections::BTreeSet;
@@ -10,69 +10,107 @@ use identity::{Directory, KeyRecord, KeyRing, OrgRecord, Personas, Role, User};
 use tokio::sync::watch;
 use tool::{Clock, Code, Mono, Problem, StoreError, Version, Versioned};
 
+use super::change::Seen;
 use super::{BESIDE, KEYS, Keys, PERSONAS, STALE};
 use crate::error::ApiError;
 
+/// Rows read at once.
+const PAGE: usize = 5_000;
+/// Rows of keys, with those that ended and are not removed yet.
+const ROWS: usize = 4 * KEYS;
+/// How often keys that ended long ago are looked for.
+const PURGE: Duration = Duration::from_mins(1);
 /// How often the store is asked what others wrote.
 const EVERY: Duration = Duration::from_millis(500);
 /// How long it may take to answer.
 const LONG: Duration = Duration::from_secs(5);
 
-/// How far the store was looked at.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    /// The last write that news told of, and no reading: one may see a late write and miss an early one.
-    version: Version,
-    /// The reading that the ring is of.
-    reading: u64,
-}
-
 impl Keys {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads all of it again.
     ///
     /// # Errors
-    /// Where the store does not answer; the ring then stays as it is.
+    /// Where the store does not answer, or holds more than can be read; the ring then stays as it is.
     pub async fn reload(&self) -> Result<Vec<Problem>, StoreError> {
-        let reading = self.begun.fetch_add(1, Ordering::SeqCst);
-        let (ring, problems) = self.stored().await?;
-        {
-            let mut seen = self.seen();
-            // A reading that began later has seen more: it stays.
-            if seen.reading < reading {
-                seen.reading = reading;
-                self.ring.store(Arc::new(ring));
+        loop {
+            // A reading of what stands beside the keys that began later does not replace this one.
+            let (newest, problems) = self.reload_once().await?;
+            if newest {
+                return Ok(problems);
             }
         }
-        self.read.send_replace(reading);
+    }
+
+    async fn reload_once(&self) -> Result<(bool, Vec<Problem>), StoreError> {
+        let reading = self.begin_reading();
+        let beside = self.beside().await?;
+        // Last, so that a key never stands beside less than was there when it was made.
+        let keys = self.all(KeyRecord::STORE_PREFIX, ROWS).await?;
+        let open = self.open;
+        let made = away(move || {
+            let (directory, mut problems) = beside.read();
+            let mut records = Vec::with_capacity(keys.len());
+            for row in &keys {
+                match KeyRecord::read(&row.key, &row.bytes) {
+                    Ok(record) => records.push((record, row.version.0)),
+                    Err(problem) => problems.push(problem),
+                }
+            }
+            let ring = KeyRing::of_rows(records, directory);
+            (open.into_iter().fold(ring, KeyRing::open), problems)
+        });
+        let (ring, problems) = made.await?;
+        Ok((reading.install(ring), problems))
+    }
+
+    /// Reads what stands beside the keys again, and makes all principals anew.
+    ///
+    /// # Errors
+    /// As [`Keys::reload`].
+    pub(super) async fn reload_directory(&self) -> Result<Vec<Problem>, StoreError> {
+        let reading = self.begin_reading();
+        let (beside, ring) = (self.beside().await?, self.ring());
+        let made = away(move || {
+            let (directory, problems) = beside.read();
+            (ring.under(directory), problems)
+        });
+        let (ring, problems) = made.await?;
+        // Where one that began later was faster, it has seen all of this.
+        let _newest = reading.install(ring);
         Ok(problems)
     }
 
-    async fn stored(&self) -> Result<(KeyRing, Vec<Problem>), StoreError> {
-        let scan = |prefix, most| self.store.scan(prefix, None, most);
-        let personas = scan(Personas::STORE_PREFIX, PERSONAS).await?;
-        let mut beside = Vec::new();
-        for prefix in [Role::STORE_PREFIX, User::STORE_PREFIX, OrgRecord::STORE_PREFIX] {
-            beside.extend(scan(prefix, BESIDE).await?);
-        }
-        // Last, so that a key never stands beside less than was there when it was made.
-        let keys = scan(KeyRecord::STORE_PREFIX, KEYS).await?;
-        let (personas, mut problems) = Personas::read(pairs(&personas));
+    async fn beside(&self) -> Result<Beside, StoreError> {
+        let personas = self.all(Personas::STORE_PREFIX, PERSONAS).await?;
+        let mut rows = self.all(Role::STORE_PREFIX, BESIDE).await?;
+        rows.extend(self.all(User::STORE_PREFIX, BESIDE).await?);
+        // Each may have a list of tools beside its record.
+        rows.extend(self.all(OrgRecord::STORE_PREFIX, 2 * BESIDE).await?);
         let default = self.store.get(Personas::STORE_DEFAULT).await?;
-        let default = default.map(|kept| String::from_utf8_lossy(&kept.bytes).into_owned());
-        let guests = self.guests.load_full().map(|guests| BTreeSet::clone(&guests));
-        let personas = personas.with_default(default).guests(guests);
-        let (directory, of_directory) = Directory::read(personas, pairs(&beside));
-        let (ring, of_keys) = KeyRing::read(pairs(&keys), directory);
-        problems.extend(of_directory.into_iter().chain(of_keys));
-        let ring = match self.open {
-            Some(level) => ring.open(level),
-            None => ring,
-        };
-        Ok((ring, problems))
+        Ok(Beside { personas, rows, default, guests: self.guests.load_full() })
+    }
+
+    /// All rows of a kind. Where there are more than `most` none is left out in silence.
+    async fn all(&self, prefix: &str, most: usize) -> Result<Vec<Versioned>, StoreError> {
+        let mut rows: Vec<Versioned> = Vec::new();
+        loop {
+            let after = rows.last().map(|row| row.key.clone());
+            let page = self.store.scan(prefix, after.as_deref(), PAGE).await?;
+            let full = page.len() >= PAGE;
+            rows.extend(page);
+            if rows.len() > most {
+                let told = format!(
+                    "the store holds more than {most} rows of `{prefix}`, and no more can be read"
+                );
+                return Err(StoreError::Unavailable(told));
+            }
+            if !full {
+                return Ok(rows);
+            }
+        }
     }
 
     /// Looks whether others wrote, and reads anew where they did.
@@ -97,24 +135,48 @@ impl Keys {
     }
 
     async fn looked(&self) -> Result<(), StoreError> {
-        let since = self.seen().version;
-        let news = self.store.news(since).await?;
-        let Some(last) = news.iter().map(|one| one.version).max() else { return Ok(()) };
-        if news.iter().any(|one| is_ours(&one.key)) {
-            self.reload().await?;
+        loop {
+            let since = self.seen().version;
+            let news = match self.store.news(since).await {
+                Ok(news) => news,
+                // So much was removed meanwhile that not all of it is remembered.
+                Err(error) if since.0 > 0 => {
+                    self.reload().await.map_err(|_| error)?;
+                    self.seen().version = Version(0);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            };
+            let Some(last) = news.iter().map(|one| one.version).max() else { return Ok(()) };
+            for row in &news {
+                if let Some(id) = row.key.strip_prefix(KeyRecord::STORE_PREFIX) {
+                    self.take_news(id, row);
+                }
+            }
+            if news.iter().any(|row| is_beside(&row.key) && !self.is_own(row.version)) {
+                self.reload_directory().await?;
+            }
+            self.passed(last);
         }
-        let mut seen = self.seen();
-        seen.version = seen.version.max(last);
-        Ok(())
     }
 
     /// Looks for ever, twice a second: what others write counts within a second.
     pub async fn tend(&self, clock: Arc<dyn Clock>) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut failed = false;
+        let (mut failed, mut purged) = (false, None::<Mono>);
         loop {
             ticks.tick().await;
+            let now = clock.mono();
+            if purged.is_none_or(|purged| now.since(purged) >= PURGE) {
+                purged = Some(now);
+                if let Err(error) = self.purge(clock.wall()).await {
+                    tracing::warn!(
+                        error = error.message(),
+                        "keys that ended long ago are not removed yet"
+                    );
+                }
+            }
             let looked = self.look(clock.as_ref()).await;
             if let Err(error) = &looked
                 && !failed
@@ -152,14 +214,38 @@ fn millis(at: Mono) -> u64 {
     u64::try_from(at.0.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
 }
 
-fn is_ours(key: &str) -> bool {
-    let prefixes = [
-        KeyRecord::STORE_PREFIX,
-        Personas::STORE_PREFIX,
-        Role::STORE_PREFIX,
-        User::STORE_PREFIX,
-        OrgRecord::STORE_PREFIX,
-    ];
+/// What stands beside the keys, as it was read.
+struct Beside {
+    personas: Vec<Versioned>,
+    rows: Vec<Versioned>,
+    default: Option<Versioned>,
+    guests: Option<Arc<BTreeSet<String>>>,
+}
+
+impl Beside {
+    fn read(&self) -> (Directory, Vec<Problem>) {
+        let (personas, mut problems) = Personas::read(pairs(&self.personas));
+        let default = self.default.as_ref();
+        let default = default.map(|kept| String::from_utf8_lossy(&kept.bytes).into_owned());
+        let guests = self.guests.as_deref().cloned();
+        let personas = personas.with_default(default).guests(guests);
+        let (directory, of_directory) = Directory::read(personas, pairs(&self.rows));
+        problems.extend(of_directory);
+        (directory, problems)
+    }
+}
+
+/// On a thread that nobody's connection is on.
+async fn away<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, StoreError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| StoreError::Unavailable(format!("the keys are not read: {error}")))
+}
+
+fn is_beside(key: &str) -> bool {
+    let prefixes =
+        [Personas::STORE_PREFIX, Role::STORE_PREFIX, User::STORE_PREFIX, OrgRecord::STORE_PREFIX];
     key == Personas::STORE_DEFAULT || prefixes.iter().any(|prefix| key.starts_with(prefix))
 }
 

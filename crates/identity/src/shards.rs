@@ -1,0 +1,95 @@
+//! A map that is cheap to copy and to change: a copy shares with the one before all shards but those that changed.
+
+use std::sync::Arc;
+
+use tool::Map;
+
+/// How many shards. Of 100,000 entries a change copies some 400 pointers.
+const SHARDS: usize = 256;
+
+type Shard<T> = Map<Arc<str>, Arc<T>>;
+
+#[derive(Debug)]
+pub(crate) struct Shards<T> {
+    shards: Vec<Arc<Shard<T>>>,
+    len: usize,
+}
+
+impl<T> Clone for Shards<T> {
+    fn clone(&self) -> Self {
+        Self { shards: self.shards.clone(), len: self.len }
+    }
+}
+
+impl<T> Default for Shards<T> {
+    fn default() -> Self {
+        Self { shards: vec![Arc::default(); SHARDS], len: 0 }
+    }
+}
+
+impl<T> Shards<T> {
+    pub(crate) fn get(&self, key: &str) -> Option<&T> {
+        self.shards.get(shard_of(key))?.get(key).map(Arc::as_ref)
+    }
+
+    pub(crate) fn insert(&mut self, key: &str, value: T) {
+        if let Some(shard) = self.shards.get_mut(shard_of(key)) {
+            let before = Arc::make_mut(shard).insert(key.into(), Arc::new(value));
+            self.len += usize::from(before.is_none());
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) {
+        if let Some(shard) = self.shards.get_mut(shard_of(key))
+            && shard.contains_key(key)
+        {
+            drop(Arc::make_mut(shard).remove(key));
+            self.len -= 1;
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// In no order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.shards.iter().flat_map(|shard| shard.values()).map(Arc::as_ref)
+    }
+
+    /// How many shards are the very ones of another.
+    #[cfg(test)]
+    pub(crate) fn shared_with(&self, other: &Self) -> usize {
+        self.shards.iter().zip(&other.shards).filter(|(a, b)| Arc::ptr_eq(a, b)).count()
+    }
+}
+
+fn shard_of(key: &str) -> usize {
+    // FNV-1a.
+    let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    usize::try_from(hash >> 56).unwrap_or_default() % SHARDS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SHARDS, Shards};
+
+    #[test]
+    fn a_copy_shares_all_that_did_not_change() {
+        let mut first = Shards::default();
+        for n in 0..10_000 {
+            first.insert(&n.to_string(), n);
+        }
+        let mut second = first.clone();
+        assert_eq!(second.shared_with(&first), SHARDS);
+        second.insert("7", 70);
+        second.remove("none");
+        assert_eq!(second.shared_with(&first), SHARDS - 1);
+        assert_eq!((first.get("7"), second.get("7"), second.len()), (Some(&7), Some(&70), 10_000));
+        second.remove("7");
+        assert_eq!((second.get("7"), second.len(), first.len()), (None, 9_999, 10_000));
+        assert_eq!(second.values().count(), 9_999);
+    }
+}

@@ -13,6 +13,7 @@ mod keys;
 mod nodes;
 pub(crate) mod openapi;
 mod orgs;
+mod page;
 mod personas;
 mod pins;
 mod plugins;

@@ -13,7 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{Code, Level, Wall};
 
-use super::body::Body;
+use super::body::{Body, Params};
+use super::page::{self, Page};
 use super::route::Route;
 use crate::error::ApiError;
 use crate::keys::Keys;
@@ -22,6 +23,7 @@ use crate::state::Doors;
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new("get", "/v1/keys", "The keys, without their secrets", get(list))
+            .query(page::QUERY)
             .reply::<KeysReply>(),
         Route::new("post", "/v1/keys", "Make a key; it is shown once", axum::routing::post(create))
             .body::<KeyBody>()
@@ -78,7 +80,10 @@ struct NewKeyReply {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct KeysReply {
+    /// By id.
     keys: Vec<KeyReply>,
+    /// Give it as `after` for the next page; null at the end.
+    next: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -113,14 +118,19 @@ fn allowed(principal: &Principal) -> Result<(), ApiError> {
 async fn list(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
+    Params(page): Params<Page>,
 ) -> Result<Reply<KeysReply>, ApiError> {
     allowed(&principal)?;
-    let ring = doors.parts.keys.ring();
-    let own = |record: &&&KeyRecord| record.org == *principal.org();
-    let now = doors.parts.clock.wall();
-    let over = |record: &KeyRecord| ring.over(record.id.as_str(), now);
-    let keys = ring.records().iter().filter(own).map(|one| reply(one, over(one))).collect();
-    Ok(Reply(KeysReply { keys }))
+    let (limit, ring) = (page.limit()?, doors.parts.keys.ring());
+    let (now, org) = (doors.parts.clock.wall(), principal.org().clone());
+    let found = page::away(move || {
+        let over = |record: &KeyRecord| ring.over(record.id.as_str(), now);
+        let records = ring.page(page.after.as_deref(), limit + 1, |record| record.org == org);
+        records.into_iter().map(|record| reply(record, over(record))).collect::<Vec<_>>()
+    });
+    let mut keys = found.await?;
+    let next = page::cut(&mut keys, limit, |key| &key.id);
+    Ok(Reply(KeysReply { keys, next }))
 }
 
 async fn create(

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use axum::extract::{Path, State};
 use axum::routing::{delete, get, post};
 use axum::{Extension, Json as Reply};
-use identity::{KeyFault, KeyRecord, NewKey, Persona, Principal, Right, User};
+use identity::{KeyFault, KeyRecord, KeyRing, NewKey, Persona, Principal, Right, User};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tool::{Code, Level};
+use tool::{Code, Level, Org};
 
-use super::body::Body;
+use super::body::{Body, Params};
+use super::page::{self, Page};
 use super::route::Route;
 use super::standing::has;
 use crate::error::ApiError;
@@ -20,6 +21,7 @@ use crate::state::Doors;
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new("get", "/v1/users", "The users and their levels", get(list))
+            .query(page::QUERY)
             .reply::<UsersReply>(),
         Route::new("post", "/v1/users", "Make a user, with a key that is shown once", post(create))
             .body::<NewUser>()
@@ -41,7 +43,10 @@ pub(super) fn routes() -> Vec<Route> {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct UsersReply {
+    /// By name.
     users: Vec<UserReply>,
+    /// Give it as `after` for the next page; null at the end.
+    next: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -122,23 +127,33 @@ fn keys_of(doors: &Doors, principal: &Principal, subject: &str) -> Vec<KeyRecord
 async fn list(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
+    Params(page): Params<Page>,
 ) -> Result<Reply<UsersReply>, ApiError> {
     allowed(&principal)?;
-    let ring = doors.parts.keys.ring();
-    let own = |record: &&&KeyRecord| record.org == *principal.org() && record.revoked.is_none();
+    let (limit, ring) = (page.limit()?, doors.parts.keys.ring());
+    let org = principal.org().clone();
+    let found = page::away(move || listed(&ring, &org, (page.after.as_deref(), limit + 1)));
+    let mut users = found.await?;
+    let next = page::cut(&mut users, limit, |user| &user.subject);
+    Ok(Reply(UsersReply { users, next }))
+}
+
+fn listed(ring: &KeyRing, org: &Org, (after, limit): (Option<&str>, usize)) -> Vec<UserReply> {
+    let own = |record: &&&KeyRecord| record.org == *org && record.revoked.is_none();
+    let late = |subject: &str| after.is_none_or(|after| subject > after);
     let mut users = BTreeMap::<&str, Vec<&KeyRecord>>::new();
     let records = ring.records();
-    for record in records.iter().filter(own) {
+    for record in records.iter().filter(own).filter(|record| late(&record.subject)) {
         users.entry(record.subject.as_str()).or_default().push(record);
     }
     // Those too that have no key any more.
     let directory = ring.directory();
-    for user in directory.users().filter(|user| user.org == *principal.org()) {
+    for user in directory.users().filter(|user| user.org == *org && late(&user.subject)) {
         users.entry(user.subject.as_str()).or_default();
     }
-    let record = |subject: &str| directory.user(principal.org(), subject);
-    let users = users.into_iter().map(|(name, keys)| reply((name, record(name)), &keys)).collect();
-    Ok(Reply(UsersReply { users }))
+    let record = |subject: &str| directory.user(org, subject);
+    let users = users.into_iter().take(limit);
+    users.map(|(name, keys)| reply((name, record(name)), &keys)).collect()
 }
 
 fn reply((subject, user): (&str, Option<&User>), keys: &[&KeyRecord]) -> UserReply {

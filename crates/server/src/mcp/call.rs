@@ -27,7 +27,7 @@ pub(super) async fn tool(asked: &Asked<'_>) -> Result<Reply, Refused> {
         mirrored(asked, &view, (&native, &args))?;
     }
     let mut finish = Finish::tool(asked, (&native, name), &args);
-    let continues = finish.continues(asked)?;
+    let continues = finish.continues(asked).await?;
     // What the message was held against; how much it may hold depends on its size.
     let by = Limits { bytes: usize::MAX, nodes: usize::MAX, ..Limits::DOCUMENT };
     let mut request = Box::new(Request::new(native, Given::Checked(args, by), "mcp"));

@@ -20,7 +20,7 @@ pub(super) async fn called(asked: &Asked<'_>, name: &'static str) -> Result<Repl
 async fn with(asked: &Asked<'_>, name: &'static str, args: Json) -> Result<Reply, Refused> {
     let target = of_source(asked, name)?;
     let mut finish = Finish::method(asked, &args);
-    let continues = finish.continues(asked)?;
+    let continues = finish.continues(asked).await?;
     let mut request = Box::new(Request::to(target, args.bytes().clone(), "mcp"));
     request.unasked = continues.is_none().then(|| asked.unasked()).flatten();
     request.continues = continues;

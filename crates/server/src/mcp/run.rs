@@ -89,7 +89,7 @@ impl Finish {
     }
 
     /// The wait that this request ends, where it says so. One that waits for a person is only pointed at.
-    pub(super) fn continues(&mut self, asked: &Asked<'_>) -> Result<Option<Resume>, Refused> {
+    pub(super) async fn continues(&mut self, asked: &Asked<'_>) -> Result<Option<Resume>, Refused> {
         let Some(bound) = &self.bound else { return Ok(None) };
         let waits = &asked.who.doors.mcp.waits;
         let pointed = waits.pointed(&self.principal, bound, asked.named.state.as_ref())?;
@@ -98,7 +98,7 @@ impl Finish {
             return Ok(None);
         }
         let (state, answers) = (asked.named.state.clone(), asked.named.answers.clone());
-        asked.who.doors.mcp.waits.resume(asked.who, bound, (state, answers))
+        asked.who.doors.mcp.waits.resume(asked.who, bound, (state, answers)).await
     }
 
     async fn run(mut self, request: Box<Request>) -> Written {

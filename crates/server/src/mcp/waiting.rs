@@ -1,13 +1,16 @@
 //! Calls that wait for answers of a stateless client: our `requestState`, sealed, bound and taken once.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use catalog::canonical;
 use identity::Principal;
 use tool::call::Resume;
-use tool::{CallId, Json, Secret, Wall};
+use tool::store::Expect;
+use tool::{CallId, Json, Secret, Store, StoreError, Wall};
 use uuid::Uuid;
 
 use super::asked::{Asked, Who, text};
@@ -21,6 +24,13 @@ const RESUME: usize = 64 << 10;
 /// States that were taken and are remembered until they would expire anyway. Past that, new ones are
 /// refused rather than old ones forgotten.
 const TAKEN: usize = 100_000;
+
+/// Where the store has those that were taken.
+const PREFIX: &str = "request_state/";
+/// Rows read at once.
+const PAGE: usize = 1_000;
+/// Rows of expired states that are removed when one is taken.
+const REMOVED: usize = 4;
 
 const CALL: usize = 16;
 const UNTIL: usize = 8;
@@ -63,6 +73,8 @@ pub(super) struct Waits {
     seal: Seal,
     approvals: Seal,
     taken: Mutex<Taken>,
+    /// Whether it is known what processes before have taken.
+    knows: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +90,7 @@ impl Waits {
             seal: seal("toolkeep mcp request state"),
             approvals: seal("toolkeep mcp approval state"),
             taken: Mutex::default(),
+            knows: AtomicBool::new(false),
         }
     }
 
@@ -136,7 +149,7 @@ impl Waits {
     }
 
     /// What a request goes on with, where it brings a state.
-    pub(super) fn resume(
+    pub(super) async fn resume(
         &self,
         who: Who<'_>,
         bound: &Bound,
@@ -162,19 +175,60 @@ impl Waits {
         if opened.until < now {
             return Err(wrong("has expired; call again without it"));
         }
-        self.take(opened.nonce, opened.until, now)?;
+        let store = who.doors.parts.keys.store();
+        self.take(store, (opened.nonce, opened.until), now).await?;
         let answers = answers.unwrap_or_else(Json::empty);
         Ok(Some(Resume { call: opened.call, state: opened.resume.to_vec().into(), answers }))
     }
 
-    fn take(&self, nonce: [u8; NONCE], until: u64, now: u64) -> Result<(), Refused> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some((_, old)) = taken.order.front().copied().filter(|(until, _)| *until < now) {
+    /// Takes a state, once: a row of the store says so, so that it is taken too for who comes after a restart.
+    async fn take(
+        &self,
+        store: &dyn Store,
+        (nonce, until): ([u8; NONCE], u64),
+        now: u64,
+    ) -> Result<(), Refused> {
+        let unkept = |error: &StoreError| {
+            tracing::warn!(%error, "a `requestState` cannot be taken");
+            wrong("cannot be taken, because the store does not answer; try again")
+        };
+        if !self.knows.load(Ordering::Acquire) {
+            self.recall(store).await.map_err(|error| unkept(&error))?;
+        }
+        for over in self.mark((nonce, until), now)? {
+            // Where it cannot be removed now, the next process does it.
+            if let Ok(Some(row)) = store.get(&row(&over)).await {
+                drop(store.put(&row.key, Expect::Version(row.version), None).await);
+            }
+        }
+        let bytes = Bytes::copy_from_slice(&until.to_be_bytes());
+        match store.put(&row(&nonce), Expect::Absent, Some(bytes)).await {
+            Ok(_) => Ok(()),
+            Err(StoreError::Conflict { .. }) => Err(used()),
+            Err(error) => {
+                self.lock().forget(&nonce);
+                Err(unkept(&error))
+            }
+        }
+    }
+
+    /// Marks a state as taken; those that may be removed because they expired.
+    fn mark(
+        &self,
+        (nonce, until): ([u8; NONCE], u64),
+        now: u64,
+    ) -> Result<Vec<[u8; NONCE]>, Refused> {
+        let mut taken = self.lock();
+        if taken.nonces.contains(&nonce) {
+            return Err(used());
+        }
+        let mut over = Vec::new();
+        while let Some((_, old)) = taken.order.front().copied().filter(|(until, _)| *until < now)
+            && over.len() < REMOVED
+        {
             taken.order.pop_front();
             taken.nonces.remove(&old);
-        }
-        if taken.nonces.contains(&nonce) {
-            return Err(wrong("was used before; call again without it"));
+            over.push(old);
         }
         if taken.order.len() >= TAKEN {
             return Err(wrong(
@@ -183,8 +237,53 @@ impl Waits {
         }
         taken.nonces.insert(nonce);
         taken.order.push_back((until, nonce));
+        Ok(over)
+    }
+
+    /// Takes up what processes before have taken.
+    async fn recall(&self, store: &dyn Store) -> Result<(), StoreError> {
+        let (mut all, mut after) = (Vec::new(), None::<String>);
+        while all.len() < TAKEN {
+            let page = store.scan(PREFIX, after.as_deref(), PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.key.clone());
+            for row in &page {
+                let nonce = row.key.strip_prefix(PREFIX).map(|hex| u128::from_str_radix(hex, 16));
+                let until = row.bytes.as_ref().try_into().map(u64::from_be_bytes);
+                if let (Some(Ok(nonce)), Ok(until)) = (nonce, until) {
+                    all.push((until, nonce.to_be_bytes()));
+                }
+            }
+        }
+        all.sort_unstable();
+        let mut taken = self.lock();
+        if !self.knows.swap(true, Ordering::AcqRel) {
+            all.retain(|(_, nonce)| taken.nonces.insert(*nonce));
+            for one in all.into_iter().rev() {
+                taken.order.push_front(one);
+            }
+        }
         Ok(())
     }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    fn forget(&mut self, nonce: &[u8; NONCE]) {
+        self.nonces.remove(nonce);
+        self.order.retain(|(_, one)| one != nonce);
+    }
+}
+
+fn row(nonce: &[u8; NONCE]) -> String {
+    format!("{PREFIX}{:032x}", u128::from_be_bytes(*nonce))
+}
+
+fn used() -> Refused {
+    wrong("was used before; call again without it")
 }
 
 struct Opened<'a> {
@@ -217,4 +316,48 @@ fn whose(principal: &Principal) -> [&str; 2] {
 
 fn wrong(what: &str) -> Refused {
     Refused::params(format!("the `requestState` {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use store::MemoryStore;
+    use tool::{Secret, Store as _};
+
+    use super::{PREFIX, Waits};
+
+    fn process() -> Waits {
+        Waits::new(&Secret::new("s"))
+    }
+
+    async fn takes(waits: &Waits, store: &MemoryStore, nonce: u8, now: u64) -> bool {
+        waits.take(store, ([nonce; 16], 1_000), now).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_state_is_taken_once_also_by_the_process_after_and_by_one_beside() {
+        let store = MemoryStore::new();
+        let (first, beside) = (process(), process());
+        assert!(takes(&first, &store, 1, 1).await && takes(&beside, &store, 2, 1).await);
+        for again in [&first, &beside, &process()] {
+            assert!(!takes(again, &store, 1, 2).await && !takes(again, &store, 2, 2).await);
+        }
+        // The control: one that nobody took, and what a process alone would remember.
+        assert!(takes(&process(), &store, 3, 2).await);
+        assert!(takes(&process(), &MemoryStore::new(), 1, 2).await);
+    }
+
+    #[tokio::test]
+    async fn rows_of_expired_states_are_removed_by_whoever_comes_later() {
+        let store = MemoryStore::new();
+        let first = process();
+        for nonce in 0..8 {
+            assert!(takes(&first, &store, nonce, 1).await);
+        }
+        let later = process();
+        for nonce in [100, 101] {
+            later.take(&store, ([nonce; 16], 9_000), 2_000).await.unwrap();
+        }
+        let rows = store.scan(PREFIX, None, 100).await.unwrap();
+        assert_eq!(rows.len(), 2, "{rows:?}");
+    }
 }

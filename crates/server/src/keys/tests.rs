@@ -124,7 +124,7 @@ async fn a_change_of_a_key_reads_nothing_of_the_others() {
 async fn all_keys_are_read_however_many_pages_they_take() {
     // More than one page of a scan; the last one in order is the owner's.
     let (store, keys) = with(12_000).await;
-    let (secret, _) = keys.create(new("zz-owner"), NOW).await.unwrap();
+    let (secret, _) = keys.create(new("zzowner"), NOW).await.unwrap();
     let (again, _) = Keys::read(Arc::clone(&store) as Arc<dyn Store>, None).await.unwrap();
     assert_eq!(again.ring().len(), 12_001);
     assert!(again.ring().verify(Some(secret.open()), NOW).is_ok());

@@ -98,3 +98,38 @@ async fn nobody_gives_more_than_he_has() {
     let (status, _, told) = admin.delete("/v1/keys/none").await.error();
     assert_eq!((status, told.as_str()), (404, "no key `none`"));
 }
+
+/// All names of a list, two at a time, and how many pages they took.
+async fn paged(owner: &Client, path: &str, (list, name): (&str, &str)) -> (Vec<Value>, usize) {
+    let (mut all, mut pages, mut after) = (Vec::new(), 0, String::new());
+    loop {
+        let page = owner.get(&format!("{path}?limit=2{after}")).await.good();
+        let entries = page[list].as_array().unwrap();
+        assert!(entries.len() <= 2, "{page}");
+        all.extend(entries.iter().map(|entry| entry[name].clone()));
+        pages += 1;
+        let Some(next) = page["next"].as_str() else { return (all, pages) };
+        after = format!("&after={next}");
+    }
+}
+
+#[tokio::test]
+async fn lists_of_keys_and_users_come_in_pages() {
+    let server = Server::new().await;
+    let owner = server.owner().await;
+    for subject in ["ann", "bob", "cid", "dot", "eve"] {
+        owner.post("/v1/keys", &json!({ "subject": subject })).await.good();
+    }
+    for (path, list, name) in [("/v1/keys", "keys", "id"), ("/v1/users", "users", "subject")] {
+        let whole = owner.get(path).await.good();
+        assert_eq!(whole["next"], Value::Null);
+        let whole: Vec<_> =
+            whole[list].as_array().unwrap().iter().map(|entry| entry[name].clone()).collect();
+        let (all, pages) = paged(&owner, path, (list, name)).await;
+        assert_eq!(all, whole, "{path}");
+        assert_eq!(pages, whole.len().div_ceil(2), "{path}");
+        for wrong in ["?limit=0", "?limit=1001", "?limit=x", "?page=2"] {
+            assert_eq!(owner.get(&format!("{path}{wrong}")).await.status, 400, "{path}{wrong}");
+        }
+    }
+}

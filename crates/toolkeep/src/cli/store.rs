@@ -81,7 +81,16 @@ pub(super) fn rejected(data: &DataDir) -> Result<Vec<RejectedRow>, Failure> {
     let (Some(key), true) = (data.record_key_there()?, data.store().exists()) else {
         return Ok(Vec::new());
     };
-    SqliteStore::check_rows(data.store(), &data.macs(&key)).map_err(|error| failed(&error))
+    let check = || {
+        SqliteStore::check_rows(data.store(), &data.macs(&key)).map_err(|error| failed(&error))
+    };
+    let mut rows = check()?;
+    if !rows.is_empty() {
+        // A server may write between the reading of the one file and of the other.
+        let again = check()?;
+        rows.retain(|row| again.contains(row));
+    }
+    Ok(rows)
 }
 
 fn failed(error: &tool::StoreError) -> Failure {

@@ -81,9 +81,8 @@ pub(super) fn rejected(data: &DataDir) -> Result<Vec<RejectedRow>, Failure> {
     let (Some(key), true) = (data.record_key_there()?, data.store().exists()) else {
         return Ok(Vec::new());
     };
-    let check = || {
-        SqliteStore::check_rows(data.store(), &data.macs(&key)).map_err(|error| failed(&error))
-    };
+    let check =
+        || SqliteStore::check_rows(data.store(), &data.macs(&key)).map_err(|error| failed(&error));
     let mut rows = check()?;
     if !rows.is_empty() {
         // A server may write between the reading of the one file and of the other.

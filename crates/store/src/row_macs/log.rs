@@ -4,7 +4,6 @@
 //! One that was not is followed by nothing: the file is written anew before the next.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
@@ -70,7 +69,9 @@ impl Log {
             return Ok(None);
         }
         let (mut macs, mut pending, mut torn) = (BTreeMap::new(), Vec::new(), None);
+        let mut last = 0;
         for (number, line) in lines.enumerate() {
+            last = number;
             match whole(line).and_then(parse) {
                 // What was not synced is cut off or garbage, but then nothing was closed after it.
                 None => torn = torn.or(Some(number)),
@@ -90,7 +91,7 @@ impl Log {
         let (mut log, whole) = (Self::new(path, check), pending.is_empty() && torn.is_none());
         if whole {
             log.bytes = text.len() as u64;
-            log.lines = text.iter().filter(|byte| **byte == b'\n').count();
+            log.lines = last + 2;
         }
         Ok(Some(Read { log, macs, pending }))
     }
@@ -217,10 +218,14 @@ fn hex(mac: &Mac) -> String {
 
 /// Keys have no control characters, so that a line is a line.
 fn write_line(text: &mut String, key: &str, mac: Option<&Mac>) {
-    let written = match mac {
-        Some(mac) => writeln!(text, "={:032x} {key}", u128::from_be_bytes(*mac)),
-        None => writeln!(text, "-{key}"),
-    };
-    // Writing to a text cannot fail.
-    let _done = written;
+    match mac {
+        Some(mac) => {
+            text.push('=');
+            text.push_str(&hex(mac));
+            text.push(' ');
+        }
+        None => text.push('-'),
+    }
+    text.push_str(key);
+    text.push('\n');
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tool::{Executor, Hashing, Map, Problem};
 
 use crate::entry::Entry;
-use crate::looks::{look, looks};
+use tool::confusables::{look, looks};
 use crate::part::Outcome;
 use crate::shelf::Shelf;
 

@@ -8,7 +8,7 @@ use tool::{Hashing, Map, Problem, SourceName};
 
 use crate::claim::{Claim, Taken, alone, claims, class, settle};
 use crate::entry::Entry;
-use crate::looks::look;
+use tool::confusables::look;
 use crate::part::{Outcome, Part};
 use crate::shards::Shards;
 use crate::shelf::Shelf;

@@ -7,7 +7,7 @@ use tool::source::SourceFault;
 use tool::{Item, Listing, Offer, Org, Problem, SourceError, SourceName, Trust, Wall};
 
 use super::Catalog;
-use crate::looks::look;
+use tool::confusables::look;
 use crate::{Diff, Shelf, State};
 
 fn offer(name: &str, description: &str) -> Offer {

@@ -12,7 +12,7 @@ use tool::{
 };
 
 use super::Catalog;
-use crate::looks::{look, looks};
+use tool::confusables::{look, looks};
 use crate::{Entry, Shelf};
 
 /// What can be asked of a catalog.

@@ -279,7 +279,7 @@ async fn a_name_cannot_be_taken() {
         let of_evil: Vec<_> =
             catalog.tools().skip(taken.len()).map(|e| e.key.name.as_str()).collect();
         let looks_taken = |name: &str| {
-            taken.iter().any(|t| catalog::looks::look(t) == catalog::looks::look(name))
+            taken.iter().any(|t| tool::confusables::look(t) == tool::confusables::look(name))
         };
         assert!(!of_evil.iter().any(|name| looks_taken(name)), "{of_evil:?}");
         if of_evil.is_empty() || under.is_err() { refused += 1 } else { apart += 1 }

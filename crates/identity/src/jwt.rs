@@ -115,7 +115,8 @@ impl Issuer {
         if directory.disables(&org, &named) {
             return Err(Reason::Disabled.into());
         }
-        let level = directory.capped(&roles, level);
+        // Whatever the configuration grants: no token makes an owner.
+        let level = directory.capped(&roles, level.min(Level::Admin));
         let persona = standing::barred(directory.personas.of_none(level), &roles, directory);
         let rights = RightsClass::new(Facts {
             org_tools: directory.org_tools(&org).cloned(),

@@ -99,7 +99,10 @@ impl KeyRing {
         let (mut records, mut problems) = (Vec::new(), Vec::new());
         for (name, text) in stored {
             match serde_json::from_slice::<KeyRecord>(text) {
-                Ok(record) if record.store_key() == name => records.push(record),
+                Ok(record) if record.store_key() == name => {
+                    problems.extend(record.name_problem());
+                    records.push(record);
+                }
                 Ok(record) => {
                     let message = format!("the record is that of the key `{}`", record.id);
                     problems.push(Problem::new(name, message));

@@ -38,7 +38,7 @@ pub(crate) fn of(record: &KeyRecord, all: &Records, directory: &Directory) -> St
     });
     let Some(parent) = parent else { return Standing { ended: Some(Reason::Orphaned), ..own } };
     let above = of(parent, all, directory);
-    if parent.subject == record.subject {
+    if parent.subject == record.subject || hand.created {
         return below(own, above);
     }
     on_behalf((record, own), (parent, above), directory)
@@ -46,9 +46,10 @@ pub(crate) fn of(record: &KeyRecord, all: &Records, directory: &Directory) -> St
 
 /// By its own record alone.
 fn first(record: &KeyRecord, directory: &Directory) -> Standing {
-    let delegated = !record.delegations.is_empty();
-    let persona = if delegated { record.persona.clone() } else { directory.personas.of(record) };
-    let given = if delegated { BTreeSet::new() } else { directory.rights_of(&record.roles) };
+    // A key that was created has a persona and roles of its own, whoever created it.
+    let created = record.delegations.last().is_none_or(|hand| hand.created);
+    let persona = if created { directory.personas.of(record) } else { record.persona.clone() };
+    let given = if created { directory.rights_of(&record.roles) } else { BTreeSet::new() };
     let ended = if record.revoked.is_some() {
         Some(Reason::Revoked)
     } else {

@@ -8,7 +8,7 @@ use axum::routing::post;
 use axum::{Extension, Json as Reply};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use identity::{NewKey, Principal, Right};
+use identity::{KeyFault, NewKey, Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::node::{NodeFault, Speaks};
@@ -19,7 +19,7 @@ use super::nodes::registry;
 use super::route::Route;
 use crate::error::ApiError;
 use crate::facades::speaks;
-use crate::keys::Keys;
+use crate::keys::{Keys, refused as refused_key};
 use crate::state::Doors;
 
 /// Milliseconds that an invitation holds.
@@ -88,9 +88,13 @@ async fn invite(
         return Err(ApiError::new(Code::Forbidden, "the key lacks the right `nodes:write`")
             .fix("use the owner's key"));
     }
+    if principal.is_delegated() {
+        return Err(refused_key(&KeyFault::Delegated("invite a node")));
+    }
     let now = doors.parts.clock.wall();
     let expires = Wall(now.0.saturating_add(INVITED));
-    let new = key(&node_id, Right::NodesJoin, "an invitation", Some(expires))?;
+    let mut new = key(&node_id, Right::NodesJoin, "an invitation", Some(expires))?;
+    new.creator = Some(principal.subject().to_owned());
     let (secret, record) = doors.parts.keys.create(new, now).await?;
     tracing::info!(node = node_id, key = %record.id, by = principal.key(), "node invited");
     let (key, expires) = (secret.open().to_owned(), expires.to_string());
@@ -138,7 +142,9 @@ fn is_invitation(doors: &Doors, principal: &Principal) -> bool {
 async fn own_key(doors: &Doors, invited: &Principal, node_id: &str) -> Result<String, ApiError> {
     let now = doors.parts.clock.wall();
     doors.parts.keys.use_up(invited.key(), now).await?;
-    let new = key(node_id, Right::NodesRegister, "the key", None)?;
+    let mut new = key(node_id, Right::NodesRegister, "the key", None)?;
+    // Who invited the node.
+    new.creator = invited.creator().map(str::to_owned);
     let (secret, record) = doors.parts.keys.create(new, now).await?;
     tracing::info!(node = node_id, key = %record.id, "node joined");
     Ok(secret.open().to_owned())

@@ -12,7 +12,7 @@ use tool::{Code, Level};
 
 use super::body::Body;
 use super::route::Route;
-use super::standing::of_installation;
+use super::standing::{described, of_installation};
 use crate::error::ApiError;
 use crate::state::Doors;
 
@@ -91,10 +91,7 @@ async fn keep(
         return Err(ApiError::new(Code::InvalidRequest, told)
             .fix("use 1 to 64 letters, digits, `_`, `.` and `-`"));
     }
-    if body.description.len() > DESCRIPTION {
-        let told = format!("the description has over {DESCRIPTION} bytes");
-        return Err(ApiError::new(Code::InvalidRequest, told));
-    }
+    described(&body.description, DESCRIPTION)?;
     // Both what it gave and what it is to give: who takes a cap off gives as well.
     let before = doors.parts.keys.ring().directory().role(&name).cloned();
     let rights = before.iter().flat_map(|role| &role.rights).chain(&body.rights);

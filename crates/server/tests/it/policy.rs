@@ -90,8 +90,14 @@ impl Dice {
         if self.once_in(4) {
             let allow = self.once_in(2).then(|| self.texts(6));
             let (deny, read_only, no_web) = (self.texts(1), self.once_in(6), self.once_in(6));
-            key.delegations =
-                vec![Delegation { by: "k".to_owned(), allow, deny, read_only, no_web }];
+            key.delegations = vec![Delegation {
+                by: "k".to_owned(),
+                allow,
+                deny,
+                read_only,
+                no_web,
+                created: false,
+            }];
         }
         key
     }

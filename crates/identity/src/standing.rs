@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tool::{Actor, Wall};
+use tool::{Actor, Level, Wall};
 
 use crate::error::Reason;
 use crate::key::KeyRecord;
@@ -50,6 +50,9 @@ fn first(record: &KeyRecord, directory: &Directory) -> Standing {
     let created = record.delegations.last().is_none_or(|hand| hand.created);
     let persona = if created { directory.personas.of(record) } else { record.persona.clone() };
     let given = if created { directory.rights_of(&record.roles) } else { BTreeSet::new() };
+    let barred_by_role = directory.bars(&record.roles);
+    let level = if barred_by_role { Level::Guest } else { record.level };
+    let rights = record.rights.union(&given).copied().filter(|_| !barred_by_role);
     let ended = if record.revoked.is_some() {
         Some(Reason::Revoked)
     } else {
@@ -57,12 +60,12 @@ fn first(record: &KeyRecord, directory: &Directory) -> Standing {
     };
     let facts = Facts {
         org: record.org.clone(),
-        level: directory.capped(&record.roles, record.level),
+        level: directory.capped(&record.roles, level),
         roles: record.roles.clone(),
         persona: barred(persona, &record.roles, directory),
         faces: BTreeSet::new(),
         agent: record.agent,
-        rights: record.rights.union(&given).copied().collect(),
+        rights: rights.collect(),
         delegations: record.delegations.clone(),
         narrowing: Narrowing::default(),
         actor: None,

@@ -94,8 +94,8 @@ fn a_role_gives_its_rights_and_takes_its_levels() {
 
 #[test]
 fn a_key_of_a_role_that_was_revoked_or_cannot_be_read_may_use_nothing() {
-    let new = NewKey { roles: vec!["ops".to_owned()], ..NewKey::user(id("k"), "ann") };
-    let (secret, record) = issue(new);
+    let (roles, rights) = (vec!["ops".to_owned()], [Right::ActAs].into());
+    let (secret, record) = issue(NewKey { roles, rights, ..NewKey::user(id("k"), "ann") });
     let with = |text: String| {
         let stored = directory(&[(Role::store_key("ops"), text)]);
         verify(&KeyRing::with([record.clone()], stored), &secret).unwrap()
@@ -104,8 +104,12 @@ fn a_key_of_a_role_that_was_revoked_or_cannot_be_read_may_use_nothing() {
     let revoked = Role { revoked: Some(NOW), ..good.clone() };
     let text = |role: &Role| serde_json::to_string(role).unwrap();
     assert!(with(text(&good)).rights().allows_source("web"));
-    assert!(!with(text(&revoked)).rights().allows_source("web"));
-    assert!(!with("{".to_owned()).rights().allows_source("web"));
+    assert!(with(text(&good)).may(Right::ActAs) && with(text(&good)).level() == Level::User);
+    for gone in [text(&revoked), "{".to_owned()] {
+        let ann = with(gone);
+        assert!(!ann.rights().allows_source("web"));
+        assert_eq!((ann.rights().rights().count(), ann.level()), (0, Level::Guest));
+    }
 }
 
 #[test]

@@ -189,6 +189,10 @@ async fn set_tools(
 ) -> Result<Reply<ToolsReply>, ApiError> {
     has(&principal, Right::OrgsWrite)?;
     let org = known(&doors, &org)?.name;
+    if org == *principal.org() && !principal.is_owner() {
+        let told = "that is your own organisation, whose tools only an owner sets";
+        return Err(ApiError::new(Code::Forbidden, told));
+    }
     let unfit = |text: &String| check_line(text, TEXT).is_err();
     if body.tools.len() > PATTERNS || body.tools.iter().any(unfit) {
         let told = format!("a list has at most {PATTERNS} patterns of 1 to {TEXT} printable bytes");

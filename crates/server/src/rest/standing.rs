@@ -1,6 +1,6 @@
 //! Who may change who is who.
 
-use identity::{Principal, Right};
+use identity::{ChangeFault, Principal, Right};
 use tool::identifier::check_line;
 use tool::{Code, Org};
 
@@ -29,6 +29,11 @@ pub(super) fn of_installation(principal: &Principal) -> Result<(), ApiError> {
     }
     let told = "roles and personas belong to the installation, not to an organisation";
     Err(ApiError::new(Code::Forbidden, told).fix("use a key of the organisation `default`"))
+}
+
+/// A change that is not for this caller to make.
+pub(super) fn forbidden(fault: &ChangeFault) -> ApiError {
+    ApiError::new(Code::Forbidden, fault.to_string())
 }
 
 /// Checks a description, which may be empty.

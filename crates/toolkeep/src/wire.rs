@@ -1,6 +1,7 @@
 //! Puts the program together: the only place that names concrete types.
 
 mod checkpoints;
+mod clocks;
 mod cluster;
 mod configuration;
 mod credentials;
@@ -40,9 +41,9 @@ use tool::{Boxed, Clock, Org, Secret, Store};
 use crate::cli::LAUNCH;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::wiring::{Running, Start, Wiring};
-use crate::clock::SystemClock;
 use crate::config::{self, Config, Fault, Faults, Latest, Place, ServerConfig};
 use checkpoints::Sealing;
+use clocks::Clocks;
 use cluster::Cluster;
 use credentials::Configured;
 use door::RouterDoor;
@@ -93,12 +94,12 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let workers = if start.listen { Workers::start() } else { Ok(Workers::here()) };
     let workers = workers.map_err(fault("the threads for connections"))?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let store = SqliteStore::open(start.held.data().store()).map_err(fault("the store"))?;
     let store: Arc<dyn Store> = Arc::new(store);
+    let clocks = Clocks::open(store.as_ref(), start.accept_clock).await?;
     let keys = read_keys(Arc::clone(&store), &start).await?;
-    let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
-    let app = assemble(&start, early, (keys, store), clock).await?;
+    let made = start.held.first_keys(&keys, clocks.steady.wall(), start.make_keys).await?;
+    let app = assemble(&start, early, (keys, store), &clocks).await?;
     restored(&app).await?;
     let offers = offers(&app.doors, &start.stop);
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
@@ -132,6 +133,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = follow(&app, news, &mut said) => {}
             () = app.manifests.manifests.tend() => {}
             () = app.gateway.tend() => {}
+            () = clocks.steady.tend(app.keys.store()) => {}
             () = app.hooks.run() => {}
             () = app.seals.tend() => {}
             () = app.workshop.cluster.follow(&app.intake) => {}
@@ -200,15 +202,15 @@ async fn assemble(
     start: &Start,
     early: Early,
     (keys, store): (Keys, Arc<dyn Store>),
-    clock: Arc<dyn Clock>,
+    clocks: &Clocks,
 ) -> Result<App, Failure> {
-    let config = &start.config;
+    let (config, clock) = (&start.config, Arc::clone(&clocks.machine));
     keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
     let mac_key = once(&keys, "secret/records", "the records' key").await?;
     let ledger = places::ledger((start.held.data().records(), config.record_file), &clock).await?;
     let (egress, record_key) = early.done().await?;
     let keys = Arc::new(keys);
-    let (ways, manifests, sealed) = ways(start, (&keys, &store), egress, &clock).await?;
+    let (ways, manifests, sealed) = ways(start, (&keys, &store), egress, clocks).await?;
     let (holding, hooks) = held::holding(config, &keys, (sealed, &ways), &clock)?;
     let artefacts = places::artefacts(start, &clock);
     let environment = Arc::clone(&start.setting.environment);
@@ -222,7 +224,7 @@ async fn assemble(
     let gateway = Gateway::new(gateway::Parts {
         current: intake.current(),
         ledger: counts.over(Arc::clone(&ledger) as Arc<dyn tool::Ledger>),
-        clock: Arc::clone(&clock),
+        clock: clocks.steady(),
         credentials: Arc::clone(&credentials) as Arc<dyn tool::executor::Credentials>,
         mac_key: mac_key.clone(),
         holding: Some(holding),
@@ -242,7 +244,7 @@ async fn assemble(
         issuers: tokens,
         records,
         counts,
-        clock,
+        clock: clocks.steady(),
         hosts: hosts(config),
         max_body: config.server.max_body,
         notices: held::notices(config),
@@ -259,8 +261,9 @@ async fn ways(
     start: &Start,
     (keys, store): (&Arc<Keys>, &Arc<dyn Store>),
     egress: Egress,
-    clock: &Arc<dyn Clock>,
+    clocks: &Clocks,
 ) -> Result<(Ways, Kept, Sealed), Failure> {
+    let clock = &clocks.machine;
     let tokens = once(keys, "secret/tokens", "the tokens' key").await?;
     let sealed = Sealed::new(Arc::clone(store), &tokens, "held calls");
     let kept_programs = Sealed::new(Arc::clone(store), &tokens, "programs");
@@ -278,7 +281,7 @@ async fn ways(
     let files = files::Own { data: data.path().to_owned(), work: data.work() };
     let cages = Arc::new(Cages::new(launcher(), files::place(&files), start.config.server.cage));
     let manifests = Arc::clone(&kept.manifests);
-    let programs = programs::programs(start, (keys, kept_programs), &cages);
+    let programs = programs::programs(start, (keys, kept_programs), &cages, clocks.steady());
     let ways = Ways { egress, files, cages, manifests, tokens, cluster, programs, plugged };
     Ok((ways, kept, sealed))
 }

@@ -42,11 +42,24 @@ impl Gateway {
             }
             last = Some(id);
             // It may have been forgotten meanwhile.
-            if let Some(read) = waits.read(id).await? {
+            let Some(read) = waits.read(id).await? else { continue };
+            let Some(read) = self.expired_by_now(waits, read).await? else { continue };
+            if !pending || read.kept.state == State::Pending {
                 approvals.push(Shown::of(&read.kept));
             }
         }
         Ok(Page { approvals, next: None })
+    }
+
+    /// The same call, expired where its time is over by the wall's clock: the sweep goes by the other one.
+    async fn expired_by_now(&self, waits: &Waits, read: Read) -> Result<Option<Read>, Failure> {
+        let open = matches!(read.kept.state, State::Pending | State::Approved);
+        if !open || !self.is_over(waits, &read.kept) {
+            return Ok(Some(read));
+        }
+        let id = read.kept.id;
+        self.expire(waits, read).await;
+        Ok(waits.read(id).await?)
     }
 
     /// One held call, as this principal may see it.
@@ -54,12 +67,13 @@ impl Gateway {
     /// # Errors
     /// [`Code::NotFound`] for what is not there and for what is another's alike.
     pub async fn approval(&self, who: &Principal, id: CallId) -> Result<Shown, Failure> {
-        let read = self.seen(who, id).await?.1;
-        Ok(Shown::of(&read.kept))
+        let (waits, read) = self.seen(who, id).await?;
+        let read = self.expired_by_now(waits, read).await?;
+        read.map(|read| Shown::of(&read.kept)).ok_or_else(|| missing(id))
     }
 
     async fn seen(&self, who: &Principal, id: CallId) -> Result<(&Waits, Read), Failure> {
-        let missing = || Failure::new(Code::NotFound, format!("no approval `{id}`"));
+        let missing = || missing(id);
         let waits = self.waits.as_ref().ok_or_else(missing)?;
         let read = waits.read(id).await?.ok_or_else(missing)?;
         let caller = &read.kept.caller;
@@ -290,6 +304,10 @@ pub(crate) fn changed(waits: &Waits, kept: &Kept) -> Shown {
     let shown = Shown::of(kept);
     waits.holding.herald.tell(&Event { heard: Heard::Changed, shown: shown.clone() });
     shown
+}
+
+fn missing(id: CallId) -> Failure {
+    Failure::new(Code::NotFound, format!("no approval `{id}`"))
 }
 
 /// Why a decision comes too late.

@@ -306,6 +306,23 @@ async fn what_nobody_decides_expires_by_either_clock_and_is_forgotten_later() {
 }
 
 #[tokio::test]
+async fn what_has_expired_is_not_listed_as_pending() {
+    let bench = Bench::new();
+    let id = bench.held().await;
+    let listed = async |pending: bool| {
+        let page = bench.gateway.approvals(&owner(), pending, (None, 9)).await.unwrap();
+        page.approvals.into_iter().map(|shown| (shown.id, shown.state)).collect::<Vec<_>>()
+    };
+    // Positive control: while it waits it is listed.
+    assert_eq!(listed(true).await, [(id, State::Pending)]);
+    // Nothing sweeps meanwhile.
+    bench.clock.advance(Duration::from_mins(10));
+    assert_eq!(listed(true).await, []);
+    assert_eq!(listed(false).await, [(id, State::Expired)]);
+    assert_eq!(bench.steps(id), [WaitStep::Held, WaitStep::Expired]);
+}
+
+#[tokio::test]
 async fn who_may_not_approve_does_not() {
     let bench = Bench::new();
     let id = bench.held().await;

@@ -94,8 +94,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let workers = if start.listen { Workers::start() } else { Ok(Workers::here()) };
     let workers = workers.map_err(fault("the threads for connections"))?;
-    let store = SqliteStore::open(start.held.data().store()).map_err(fault("the store"))?;
-    let store: Arc<dyn Store> = Arc::new(store);
+    let store = open_store(&start)?;
     let clocks = Clocks::open(store.as_ref(), start.accept_clock).await?;
     let keys = read_keys(Arc::clone(&store), &start).await?;
     let made = start.held.first_keys(&keys, clocks.steady.wall(), start.make_keys).await?;
@@ -163,6 +162,11 @@ fn tend(tasks: &TaskTracker, doors: Doors, stopped: CancellationToken) {
             () = stopped.cancelled() => {}
         }
     }));
+}
+
+fn open_store(start: &Start) -> Result<Arc<dyn Store>, Failure> {
+    let store = SqliteStore::open(start.held.data().store()).map_err(fault("the store"))?;
+    Ok(Arc::new(store))
 }
 
 async fn read_keys(store: Arc<dyn Store>, start: &Start) -> Result<Keys, Failure> {

@@ -59,7 +59,7 @@ impl Gateway {
         }
         let id = read.kept.id;
         self.expire(waits, read).await;
-        Ok(waits.read(id).await?)
+        waits.read(id).await
     }
 
     /// One held call, as this principal may see it.

@@ -427,3 +427,23 @@ async fn a_tool_on_two_nodes_is_seen_once_and_run_where_the_caller_says() {
     let catalog = cluster.server.intake.catalog();
     assert_eq!(catalog.problems(&source).count(), 0, "it is no name that is taken");
 }
+
+#[tokio::test]
+async fn a_delegated_key_invites_no_node_and_an_invitation_names_who_made_it() {
+    let cluster = Cluster::new().await;
+    let owner = cluster.server.owner().await;
+    let body = json!({"rights": ["nodes:write"], "person": true});
+    let made = owner.post("/v1/keys/delegate", &body).await.good();
+    let word = |field: &str| made[field].as_str().unwrap().to_owned();
+    let delegated = cluster.server.anyone().key(&word("key"), &word("id"));
+    let path = "/v1/nodes/n1/invite";
+    let told = "a delegated key cannot invite a node; use the key that it was delegated from";
+    let refused = delegated.post(path, &json!({})).await.error();
+    assert_eq!(refused, (403, "forbidden".to_owned(), told.to_owned()));
+    // Positive control: the key that it was delegated from may.
+    owner.post(path, &json!({})).await.good();
+    let ring = cluster.server.keys.ring();
+    let invitations = ring.records().into_iter().filter(|record| record.subject == "n1");
+    let creators: Vec<_> = invitations.map(|record| record.creator.clone()).collect();
+    assert_eq!(creators, [Some("owner".to_owned())]);
+}

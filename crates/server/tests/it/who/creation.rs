@@ -84,10 +84,10 @@ async fn keys_that_a_delegated_key_creates_count_with_those_it_delegates() {
 }
 
 #[tokio::test]
-async fn a_delegated_key_makes_no_organisation_and_invites_no_node() {
+async fn a_delegated_key_makes_no_organisation() {
     let server = Server::new().await;
     let owner = server.owner().await;
-    let body = json!({"rights": ["orgs:write", "nodes:write"], "person": true});
+    let body = json!({"rights": ["orgs:write"], "person": true});
     let delegated = handed(&server, &owner, body).await;
     let error = delegated.post("/v1/orgs", &json!({"name": "acme"})).await.error();
     let told =

@@ -332,7 +332,7 @@ fn what_a_delegated_key_creates_is_bound_to_it_whatever_subject_it_names() {
         mallory.rights().delegations()[0].allow.as_deref(),
         Some(["web.*".to_owned()].as_slice())
     );
-    let revoked = KeyRecord { revoked: Some(NOW), ..mid.clone() };
+    let revoked = KeyRecord { revoked: Some(NOW), ..mid };
     assert_eq!(verdict(vec![root.clone(), revoked, leaf.clone()]), Err(Reason::Revoked));
     assert_eq!(verdict(vec![root, leaf]), Err(Reason::Orphaned));
 }
@@ -372,7 +372,7 @@ prop_compose! {
         expires in prop::option::of(1_001..9_000_u64)) -> NewKey {
         let persona = modules.map(|all| Persona { name: "p".to_owned(), allowed_modules: Some(all) });
         let (subject, expires) = (if other { "mallory" } else { "ann" }, expires.map(Wall));
-        NewKey { level, rights, persona, agent, expires, ..NewKey::user(id("x"), subject) }
+        NewKey { level, persona, rights, agent, expires, ..NewKey::user(id("x"), subject) }
     }
 }
 

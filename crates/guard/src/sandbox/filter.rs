@@ -10,6 +10,8 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
+use super::Tier;
+
 /// Refused with EPERM, whatever the arguments.
 const REFUSED: &[libc::c_long] = &[
     // Queues of calls that no filter sees.
@@ -114,6 +116,18 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
 
+/// Calls that change how a process runs: the argument that names the process, and what the argument
+/// before it must be where it says whether one process is meant (`PRIO_PROCESS`, `IOPRIO_WHO_PROCESS`).
+const OF_PROCESSES: [(libc::c_long, u8, Option<u64>); 7] = [
+    (libc::SYS_prlimit64, 0, None),
+    (libc::SYS_sched_setaffinity, 0, None),
+    (libc::SYS_sched_setattr, 0, None),
+    (libc::SYS_sched_setparam, 0, None),
+    (libc::SYS_sched_setscheduler, 0, None),
+    (libc::SYS_setpriority, 1, Some(0)),
+    (libc::SYS_ioprio_set, 1, Some(1)),
+];
+
 /// Types into a terminal as if someone had, TTY_IOCTL(4).
 const INPUT: [libc::c_ulong; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
@@ -178,13 +192,34 @@ fn always(numbers: &[libc::c_long]) -> Rules {
 }
 
 fn where_argument(index: u8, test: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
-    SeccompCondition::new(index, SeccompCmpArgLen::Dword, test, value)
-        .and_then(|condition| SeccompRule::new(vec![condition]))
-        .map_err(|error| format!("{error}"))
+    where_arguments(vec![(index, test, value)])
 }
 
-/// The programs that refuse by number, in the order they are put in.
-fn refusing() -> Result<Vec<BpfProgram>, String> {
+/// Matches where every test does.
+fn where_arguments(tests: Vec<(u8, SeccompCmpOp, u64)>) -> Result<SeccompRule, String> {
+    let condition = |(index, test, value)| {
+        SeccompCondition::new(index, SeccompCmpArgLen::Dword, test, value)
+    };
+    let conditions: Result<Vec<_>, _> = tests.into_iter().map(condition).collect();
+    conditions.and_then(SeccompRule::new).map_err(|error| format!("{error}"))
+}
+
+/// Refuses the calls of [`OF_PROCESSES`] on others than the caller and the process `own`.
+fn of_others(own: u64) -> Result<Rules, String> {
+    let rules = |(number, index, kind): (libc::c_long, u8, Option<u64>)| {
+        let other = [0, own].map(|pid| (index, SeccompCmpOp::Ne, pid));
+        let mut rules = vec![where_arguments(other.into())?];
+        if let Some(process) = kind {
+            rules.push(where_argument(0, SeccompCmpOp::Ne, process)?);
+        }
+        Ok((number, rules))
+    };
+    OF_PROCESSES.into_iter().map(rules).collect()
+}
+
+/// The programs that refuse by number, in the order they are put in. `own` is the process that they are
+/// for, where it has no process namespace to itself.
+fn refusing(own: Option<u64>) -> Result<Vec<BpfProgram>, String> {
     let mut rules = always(REFUSED);
     rules.extend(always(REFUSED_HERE));
     let mut kinds = Vec::new();
@@ -196,6 +231,9 @@ fn refusing() -> Result<Vec<BpfProgram>, String> {
     let typing: Result<Vec<_>, _> =
         INPUT.iter().map(|&number| where_argument(1, SeccompCmpOp::Eq, number)).collect();
     rules.insert(libc::SYS_ioctl, typing?);
+    if let Some(own) = own {
+        rules.extend(of_others(own)?);
+    }
     let mut programs = foreign();
     programs.push(compiled(always(UNKNOWN), SeccompAction::Allow, errno(libc::ENOSYS))?);
     programs.push(compiled(rules, SeccompAction::Allow, errno(libc::EPERM))?);
@@ -217,9 +255,11 @@ fn foreign() -> Vec<BpfProgram> {
     Vec::new()
 }
 
-/// Puts the refusing filter on this thread, and on all it becomes.
-pub(super) fn refuse() -> Result<(), String> {
-    for program in refusing()? {
+/// Puts the refusing filter on this thread, and on all it becomes. In a fenced cage, where other processes
+/// of the same user can be named, it also refuses to change their limits, priority and scheduling.
+pub(super) fn refuse(tier: Tier) -> Result<(), String> {
+    let own = (tier == Tier::Fenced).then(|| u64::from(std::process::id()));
+    for program in refusing(own)? {
         seccompiler::apply_filter(&program).map_err(|error| format!("{error}"))?;
     }
     Ok(())
@@ -241,8 +281,10 @@ mod tests {
 
     #[test]
     fn the_programs_can_be_made_and_are_of_a_size_the_kernel_takes() {
-        for program in refusing().unwrap() {
-            assert!((4..4096).contains(&program.len()), "{}", program.len());
+        for own in [None, Some(7)] {
+            for program in refusing(own).unwrap() {
+                assert!((4..4096).contains(&program.len()), "{}", program.len());
+            }
         }
     }
 

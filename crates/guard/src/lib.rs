@@ -5,6 +5,7 @@
 
 pub mod descriptors;
 pub mod egress;
+pub mod files;
 pub mod heap;
 pub mod memory;
 pub mod process;

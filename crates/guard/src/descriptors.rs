@@ -51,7 +51,7 @@ impl Shares {
     /// Of as many as a server would have here: the hard limit of this process.
     #[must_use]
     pub fn here() -> Self {
-        Self::of(wanted(getrlimit(Resource::Nofile)))
+        Self::of(usable_limit(getrlimit(Resource::Nofile)))
     }
 
     /// MCP servers over HTTP that fit.
@@ -68,7 +68,7 @@ impl Shares {
 }
 
 /// The hard limit, as far as it is of use.
-fn wanted(limit: Rlimit) -> usize {
+fn usable_limit(limit: Rlimit) -> usize {
     let hard = limit.maximum.unwrap_or(MOST).min(MOST);
     usize::try_from(hard.max(limit.current.unwrap_or(hard).min(MOST))).unwrap_or(usize::MAX)
 }
@@ -80,7 +80,7 @@ fn wanted(limit: Rlimit) -> usize {
 /// Where the system refuses; then the limit is as it was, and shared out too.
 pub fn raise() -> Result<Shares, (Shares, io::Error)> {
     let before = getrlimit(Resource::Nofile);
-    let limit = wanted(before);
+    let limit = usable_limit(before);
     let soft = before.current.unwrap_or(u64::MAX);
     if (limit as u64) > soft {
         let raised = Rlimit { current: Some(limit as u64), maximum: before.maximum };
@@ -97,12 +97,12 @@ pub fn raise() -> Result<Shares, (Shares, io::Error)> {
 }
 
 /// The soft limit for children, where this process has another one.
-pub(crate) fn original() -> Option<u64> {
+pub(crate) fn original_soft_limit() -> Option<u64> {
     Some(ORIGINAL.load(Ordering::Relaxed)).filter(|soft| *soft > 0)
 }
 
 /// Sets the soft limit of this process, a child's supervisor, and so of its child.
-pub(crate) fn lower(soft: u64) -> io::Result<()> {
+pub(crate) fn set_soft_limit(soft: u64) -> io::Result<()> {
     let maximum = getrlimit(Resource::Nofile).maximum;
     Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(soft), maximum })?)
 }
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn an_endless_hard_limit_is_raised_to_no_more_than_is_of_use() {
-        let limit = |current, maximum| wanted(Rlimit { current, maximum });
+        let limit = |current, maximum| usable_limit(Rlimit { current, maximum });
         assert_eq!(limit(Some(1_024), None), 1 << 20);
         assert_eq!(limit(Some(1_024), Some(4_096)), 4_096);
         assert_eq!(limit(None, None), 1 << 20);

@@ -109,7 +109,7 @@ impl Spec {
             args: self.args.iter().map(OsString::from).collect(),
             env: self.environment(),
             cage: self.cage.as_ref().map(Cage::words).unwrap_or_default(),
-            descriptors: descriptors::original(),
+            descriptors: descriptors::original_soft_limit(),
         };
         let bytes = order.encode();
         if bytes.len() > MOST_BYTES {

@@ -126,7 +126,7 @@ fn execute(start: Start) -> Result<Running, String> {
     let mut order = order;
     if let Some(soft) = order.descriptors {
         // Programs that use select(2) break where a descriptor has a higher number.
-        crate::descriptors::lower(soft).map_err(|error| error.to_string())?;
+        crate::descriptors::set_soft_limit(soft).map_err(|error| error.to_string())?;
     }
     if !order.cage.is_empty() {
         let cage = Cage::of_words(std::mem::take(&mut order.cage));

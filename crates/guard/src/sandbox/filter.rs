@@ -239,7 +239,7 @@ fn where_arguments(tests: Vec<(u8, SeccompCmpOp, u64)>) -> Result<SeccompRule, S
 }
 
 /// Refuses the calls of [`OF_PROCESSES`] on others than the caller and the process `own`.
-fn of_others(own: u64) -> Result<Rules, String> {
+fn refuse_other_processes(own: u64) -> Result<Rules, String> {
     let rules = |(number, index, kind): (libc::c_long, u8, Option<u64>)| {
         let other = [0, own].map(|pid| (index, SeccompCmpOp::Ne, pid));
         let mut rules = vec![where_arguments(other.into())?];
@@ -266,7 +266,7 @@ fn refusing(own: Option<u64>) -> Result<Vec<BpfProgram>, String> {
         INPUT.iter().map(|&number| where_argument(1, SeccompCmpOp::Eq, number)).collect();
     rules.insert(libc::SYS_ioctl, typing?);
     if let Some(own) = own {
-        rules.extend(of_others(own)?);
+        rules.extend(refuse_other_processes(own)?);
     }
     let mut programs = foreign();
     programs.push(compiled(always(UNKNOWN), SeccompAction::Allow, errno(libc::ENOSYS))?);
@@ -305,7 +305,7 @@ pub(super) fn refuse(tier: Tier) -> Result<(), String> {
 /// # Errors
 /// Where the kernel refuses, in words.
 pub fn narrow() -> Result<(), String> {
-    only(always(WORKER))
+    apply_allow_list(always(WORKER))
 }
 
 /// Leaves this process the calls of [`narrow`], and those that reading files takes: no program is started
@@ -317,10 +317,10 @@ pub fn narrow_to_reading() -> Result<(), String> {
     let mut rules = always(WORKER);
     rules.extend(always(READER));
     rules.extend(always(READER_HERE));
-    only(rules)
+    apply_allow_list(rules)
 }
 
-fn only(rules: Rules) -> Result<(), String> {
+fn apply_allow_list(rules: Rules) -> Result<(), String> {
     let program = compiled(rules, errno(libc::EPERM), SeccompAction::Allow)?;
     seccompiler::apply_filter_all_threads(&program).map_err(|error| format!("{error}"))
 }

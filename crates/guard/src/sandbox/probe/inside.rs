@@ -108,11 +108,11 @@ fn others(tell: &mut Tell<impl io::Write>, pid: &str) {
     let number = pid.parse().unwrap_or(1);
     // PTRACE_SEIZE: where it is allowed it stops nothing.
     tell.filtered("trace another process", attempt(libc::SYS_ptrace, [0x4206, number, 0, 0, 0]));
-    changed(tell, number);
+    change_process(tell, number);
 }
 
 /// Changes of another process that leave it as it is, where they are allowed.
-fn changed(tell: &mut Tell<impl io::Write>, pid: libc::c_long) {
+fn change_process(tell: &mut Tell<impl io::Write>, pid: libc::c_long) {
     let now = answer(libc::SYS_getpriority, [0, pid, 0, 0, 0]).map_or(0, |raw| 20 - raw);
     let unchanged = std::ptr::from_ref(&UNCHANGED).expose_provenance();
     let unchanged = libc::c_long::try_from(unchanged).unwrap_or(0);

@@ -111,6 +111,22 @@ mod tests {
         {
             assert!(!check(&[("host", bad)]), "{bad}");
         }
+        for bad in [
+            "localhost:18431@evil.com",
+            "localhost@evil.com",
+            "user@localhost",
+            "user:1@localhost:8080",
+            "localhost:port",
+            "localhost:",
+            "localhost:+80",
+            "localhost:65536",
+            "localhost:80:80",
+            "[::1]:8080@evil.com",
+            "tools.example.com:80/../",
+            "tools.example.com/@evil.com",
+        ] {
+            assert!(!check(&[("host", bad)]), "{bad}");
+        }
         assert!(!check(&[]));
         assert!(!check(&[("host", "localhost"), ("host", "localhost")]));
     }
@@ -135,6 +151,9 @@ mod tests {
             "http://localhost",
             "http://127.0.0.1:8080.evil.com",
             "http://tools.example.com:8080",
+            "http://127.0.0.1:8080@evil.com",
+            "http://user@127.0.0.1:8080",
+            "http://127.0.0.1:8080/",
             "",
         ] {
             assert!(!check(&[host, ("origin", bad)]), "{bad}");

@@ -29,7 +29,7 @@ use guard::process::Launcher;
 use intake::{Intake, Pins, Sourced, Times};
 use ledger::FileLedger;
 use policy::Policy;
-use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts, Workers};
+use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts};
 use store::{Sealed, SqliteStore};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -48,7 +48,7 @@ use credentials::Configured;
 use door::RouterDoor;
 use early::Early;
 use internals::Inside;
-use listen::{Beside, bind, offers, settled};
+use listen::{Beside, bind, offers, settled, workers};
 use manifests::Kept;
 pub(crate) use plugged::Caged;
 use plugged::Plugged;
@@ -86,13 +86,12 @@ fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure 
 }
 
 async fn run(start: Start) -> Result<Running, Failure> {
+    let workers = workers(start.listen)?;
     let early = Early::begin(&start.held);
     let listener = bind(start.listen.then_some(start.config.listen), "--listen").await?;
     let beside = Beside::bind(&start.beside).await?;
     let listening = beside.addresses();
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
-    let workers = if start.listen { Workers::start() } else { Ok(Workers::here()) };
-    let workers = workers.map_err(fault("the threads for connections"))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let store = SqliteStore::open(start.held.data().store()).map_err(fault("the store"))?;
     let store: Arc<dyn Store> = Arc::new(store);

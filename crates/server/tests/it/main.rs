@@ -9,6 +9,8 @@ mod claims;
 #[cfg(test)]
 mod cluster;
 #[cfg(test)]
+mod connection_limits;
+#[cfg(test)]
 mod connections;
 #[cfg(test)]
 mod data;

@@ -3,13 +3,16 @@
 //! One is started when a tool first needs it, and kept. A call has it alone; one that is given up, takes
 //! too long or kills it takes it along, and the next call gets another.
 
+mod folder;
 mod frame;
 mod lease;
 mod program;
 mod python;
+mod read;
 mod serve;
 mod sql;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,8 +26,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tool::{Code, Context, ExecuteError, Json, Limits, Outcome, Step};
 
 use crate::cages::{Cages, caged, caged_child};
+pub(crate) use folder::FolderReaders;
 use frame::{Head, Status, Told};
 pub use lease::Lease;
+pub use read::{READ_FOLDER, read_folder};
 pub use serve::{Extra, WORK, work};
 
 /// Workers at once.
@@ -44,6 +49,8 @@ const PIPE: usize = 1 << 20;
 const GONE: &str = "the workers are gone; call again";
 /// A request of fewer bytes is copied, to be written at once.
 const SMALL: usize = 64 << 10;
+/// How a worker ends that is in another folder than it should be.
+const CHANGED: u8 = 66;
 /// What a worker may take longer than it was told, before it is killed.
 const LATE: Duration = Duration::from_millis(250);
 
@@ -58,6 +65,7 @@ pub struct Job {
 impl Job {
     pub(crate) const PYTHON: Self = Self::new(b'P', Duration::from_secs(5));
     pub(crate) const SQL: Self = Self::new(b'S', Duration::from_secs(10));
+    pub(crate) const GIT_STATUS: Self = Self::new(b'T', Duration::from_secs(20));
     /// A step of a program: from its beginning, or from a kept state and an answer, to its next call.
     pub const PROGRAM: Self = Self::new(b'G', Duration::from_secs(10));
 
@@ -177,15 +185,30 @@ impl Workers {
         cage.share.cpu = PROCESSOR;
         cage.share.file = 0;
         cage.share.processes = 4;
+        Worker::start(&self.cages, cage, (vec![WORK.to_owned()], "/".into())).await
+    }
+}
+
+/// Hears what a request took, for the record of the call that it was for.
+type Ran<'a> = &'a (dyn Fn(tool::Caged) + Send + Sync);
+
+impl Worker {
+    /// Starts this binary with `args` in `cwd`, in `cage`.
+    async fn start(
+        cages: &Cages,
+        cage: Cage,
+        (args, cwd): (Vec<String>, PathBuf),
+    ) -> Result<Self, String> {
+        let tier = cage.tier;
         let spec = Spec {
             command: "toolkeep".to_owned(),
-            args: vec![WORK.to_owned()],
+            args,
             clear_env: true,
-            cwd: Some("/".into()),
+            cwd: Some(cwd),
             cage: Some(cage),
             ..Spec::default()
         };
-        let mut child = self.cages.launcher().spawn(&spec).map_err(|error| error.to_string())?;
+        let mut child = cages.launcher().spawn(&spec).map_err(|error| error.to_string())?;
         child.started().await.map_err(|error| error.to_string())?;
         let (stdin, stdout) = (child.stdin(), child.stdout());
         // What a worker says when it dies is for nobody: nothing waits for it to be read.
@@ -196,12 +219,9 @@ impl Workers {
         let _as_it_is = rustix::pipe::fcntl_setpipe_size(&stdin, PIPE);
         let _as_it_is = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE);
         let stdout = BufReader::new(stdout);
-        Ok(Worker { child, stdin, stdout, given: 0, calls: 0, tier })
+        Ok(Self { child, stdin, stdout, given: 0, calls: 0, tier })
     }
 }
-
-/// Hears what a request took, for the record of the call that it was for.
-type Ran<'a> = &'a (dyn Fn(tool::Caged) + Send + Sync);
 
 impl Trouble {
     /// In words, for the caller.
@@ -282,6 +302,9 @@ impl Worker {
         ran(caged_child(self.tier, &self.child));
         match ended {
             Ok(Exit::Code(TOO_MUCH)) => "it took more memory than it may".to_owned(),
+            Ok(Exit::Code(code)) if code == i32::from(CHANGED) => {
+                "the folder was replaced while it was opened; call again".to_owned()
+            }
             Ok(Exit::Signal(11)) => "it nests too deeply".to_owned(),
             Ok(Exit::NotStarted(why)) => why,
             _ => "it was more than a worker can do; ask for less".to_owned(),

@@ -50,11 +50,14 @@ pub enum StartError {
     Registry(String),
 }
 
+/// The longest certificate or key that is read, in bytes.
+const PEM_BYTES: u64 = 1 << 20;
+
 /// What a folder of `toolkeep node join` holds, as a server shows it.
 fn shown(folder: &Path) -> Result<Arc<ServerConfig>, StartError> {
     let read = |name: &str| {
         let path = folder.join(name);
-        let text = std::fs::read_to_string(&path);
+        let text = guard::files::read_text(&path, PEM_BYTES);
         text.map_err(|error| StartError::Tls(format!("`{}`: {error}", path.display())))
     };
     let (certificate, key) = (read(tls::CERTIFICATE)?, read(tls::KEY)?);

@@ -30,7 +30,7 @@ use guard::process::Launcher;
 use intake::{Intake, Pins, Sourced, Times};
 use ledger::FileLedger;
 use policy::Policy;
-use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts, Workers};
+use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts};
 use store::{Sealed, SqliteStore};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -49,7 +49,7 @@ use credentials::Configured;
 use door::RouterDoor;
 use early::Early;
 use internals::Inside;
-use listen::{Beside, bind, offers, settled};
+use listen::{Beside, bind, offers, settled, workers};
 use manifests::Kept;
 pub(crate) use plugged::Caged;
 use plugged::Plugged;
@@ -87,13 +87,12 @@ fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure 
 }
 
 async fn run(start: Start) -> Result<Running, Failure> {
+    let workers = workers(start.listen)?;
     let early = Early::begin(&start.held);
     let listener = bind(start.listen.then_some(start.config.listen), "--listen").await?;
     let beside = Beside::bind(&start.beside).await?;
     let listening = beside.addresses();
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
-    let workers = if start.listen { Workers::start() } else { Ok(Workers::here()) };
-    let workers = workers.map_err(fault("the threads for connections"))?;
     let store = open_store(&start)?;
     let clocks = Clocks::open(store.as_ref(), start.accept_clock).await?;
     let keys = read_keys(Arc::clone(&store), &start).await?;

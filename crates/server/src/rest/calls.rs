@@ -19,7 +19,7 @@ use tool::{CallId, CallerType, Code, Json, Outcome, Step};
 use uuid::Uuid;
 
 use super::asked_for;
-use super::body::{Checked, Large, Params};
+use super::body::{Large, Params};
 use super::route::{Param, Route};
 use crate::context;
 use crate::error::ApiError;
@@ -141,15 +141,9 @@ struct CallBody {
 }
 
 impl CallBody {
-    /// The arguments are taken as they stand: they may be large, and are neither copied nor checked again.
     fn of(large: &Large) -> Result<(Self, Given), ApiError> {
-        let Large { body, arguments, limits } = large;
-        let body: Self = match arguments {
-            Some(arguments) => Checked(body.0.replaced(arguments, &Json::of(&()))).read()?,
-            None => body.read()?,
-        };
-        let given = arguments.clone().filter(|args| args.kind() != "null");
-        Ok((body, Given::Checked(given.unwrap_or_else(Json::empty), *limits)))
+        let (body, arguments, limits) = large.read()?;
+        Ok((body, Given::Checked(arguments, limits)))
     }
 }
 

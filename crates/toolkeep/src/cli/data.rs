@@ -1,7 +1,7 @@
 //! The data directory: who holds it, where its server listens, and the keys of the first start.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -219,9 +219,7 @@ impl DataDir {
 
 /// The key that a file holds.
 pub(super) fn key_in(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(KEY_FILE).read_to_string(&mut text)?;
-    Ok(text.trim().to_owned())
+    Ok(guard::files::read_text(path, KEY_FILE)?.trim().to_owned())
 }
 
 impl Held {
@@ -293,9 +291,8 @@ impl Held {
                 .map_err(|error| told(&format!("cannot be written: {error}")))?;
             return Ok(fresh);
         }
-        let mut text = String::new();
-        let read = File::open(&path).and_then(|file| file.take(KEY_FILE).read_to_string(&mut text));
-        read.map_err(|error| told(&format!("cannot be read: {error}")))?;
+        let text = guard::files::read_text(&path, KEY_FILE)
+            .map_err(|error| told(&format!("cannot be read: {error}")))?;
         RecordKey::read(&text).map_err(|error| told(&format!("is none: {error}")))
     }
 

@@ -45,6 +45,8 @@ pub struct Config {
     pub keep: ledger::Keep,
     /// Bytes at which a file of the record is closed.
     pub record_file: u64,
+    /// Limits of the catalogue of tool packages.
+    pub tool_packages: packages::PackageLimits,
     /// Who may call what.
     pub policy: policy::Policy,
     /// Whether the file has a policy at all, be it an empty one.

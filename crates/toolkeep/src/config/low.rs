@@ -10,6 +10,7 @@ mod policy;
 mod records;
 mod text;
 mod tokens;
+mod tool_packages;
 mod which;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ pub(super) use builtins::{Builtins, Folder, Narrowing, Search};
 pub(super) use records::Records;
 pub(super) use text::Text;
 pub(super) use tokens::{Grant, Issuer, Tokens};
+pub(super) use tool_packages::ToolPackages;
 pub(super) use which::Which;
 
 /// Configuration of Toolkeep. `${VAR}` and `${VAR:-default}` may stand in every value; `$${` stands
@@ -62,6 +64,8 @@ pub(super) struct File {
     pub(super) builtins: Field<Builtins>,
     /// The record of all calls.
     pub(super) records: Field<Records>,
+    /// The tool packages under `/catalogue`.
+    pub(super) tool_packages: Field<ToolPackages>,
     /// Tools on other machines.
     pub(super) nodes: Field<Nodes>,
     /// Plugins: folders of tools that are read again when they change.

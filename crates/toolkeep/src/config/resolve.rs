@@ -12,6 +12,7 @@ mod policy;
 mod records;
 mod source;
 mod tokens;
+mod tool_packages;
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -64,6 +65,7 @@ impl Resolver<'_> {
             checkpoints_also: self.checkpoints_also(low),
             keep: self.keep(low),
             record_file: self.record_file(low),
+            tool_packages: self.tool_packages(low),
             policy: self.policy(low.policy.get()),
             policy_said: !low.policy.is_absent(),
             redis: self.redis(low),

@@ -43,6 +43,10 @@ pub fn shown(config: &Config) -> Value {
             "keep": {"age": config.keep.age.map(hours), "bytes": config.keep.bytes},
             "file": config.record_file,
         },
+        "tool_packages": {
+            "bytes": config.tool_packages.total,
+            "bytes_per_organisation": config.tool_packages.per_organisation,
+        },
         "builtins": builtins(&config.builtins),
         "nodes": {
             "addresses": nodes.addresses.nodes,

@@ -1,7 +1,5 @@
 //! The registry of nodes' tools, and a source for each node that came.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -149,7 +147,8 @@ fn asked(config: &KubernetesConfig, clock: Arc<dyn Clock>) -> Result<Arc<Kuberne
     let mut settings = EgressSettings::default();
     if let Some(path) = &config.ca_file {
         let named = |error: String| format!("`{}`: {error}", path.display());
-        let pem = std::fs::read(path).map_err(|error| named(error.to_string()))?;
+        let pem = guard::files::read(path, CERTIFICATES_FILE);
+        let pem = pem.map_err(|error| named(error.to_string()))?;
         let extra = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
         let extra = extra.map_err(|error| named(error.to_string()))?;
         settings.roots = Roots { native: false, bundled: false, extra };
@@ -170,10 +169,8 @@ pub(super) async fn authority(
     let read = async || -> Result<Authority, String> {
         let kept: KeptAuthority = if let Some(path) = file {
             let named = |error: String| format!("`{}`: {error}", path.display());
-            let mut text = String::new();
-            let read = File::open(path);
-            let read = read.and_then(|file| file.take(AUTHORITY_FILE).read_to_string(&mut text));
-            read.map_err(|error| named(error.to_string()))?;
+            let text = guard::files::read_text(path, AUTHORITY_FILE);
+            let text = text.map_err(|error| named(error.to_string()))?;
             serde_json::from_str(&text).map_err(|error| named(error.to_string()))?
         } else {
             let fresh = Authority::make(clock.wall()).map_err(|error| error.to_string())?;
@@ -187,6 +184,8 @@ pub(super) async fn authority(
     read().await.map_err(|error| tracing::error!(error, "no node gets a certificate here")).ok()
 }
 
+/// The longest file of certificates that is read, in bytes.
+const CERTIFICATES_FILE: u64 = 4 << 20;
 /// The longest file of an authority that is read, in bytes.
 const AUTHORITY_FILE: u64 = 64 << 10;
 /// What is told of faults.

@@ -64,7 +64,8 @@ pub(super) async fn catalogue(
 ) -> Result<Arc<dyn Catalogue>, Failure> {
     let home = start.held.data().path().join("catalogue");
     let opened = Packages::open(Arc::clone(store), &home).await;
-    Ok(Arc::new(opened.map_err(fault("the catalogue of tools"))?))
+    let opened = opened.map_err(fault("the catalogue of tools"))?;
+    Ok(Arc::new(opened.with_limits(start.config.tool_packages)))
 }
 
 /// Without a place for them, answers that are too large fail, and all else goes on.

@@ -18,7 +18,7 @@ const OUTSIDE: &str = "OUTSIDE-73";
 
 pub(super) async fn run() -> Option<Family> {
     let rows = rows_as::<Row>("attacks/path_traversal.jsonl")?;
-    let stage = Stage::new().await;
+    let stage = Stage::with(Some(crate::git_status::launcher()), None).await;
     let (home, work) = (stage.home.path().to_owned(), stage.work());
     for above in ["", "a", "a/b", "a/b/c"] {
         for bait in BAITS {

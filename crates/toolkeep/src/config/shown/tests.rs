@@ -31,6 +31,7 @@ approvals:
   page: 'https://c.example/approvals/{id}'
   webhook: { url: 'https://hook.example/secret-path', secret: hook-key-hook-key-hook-key-hook-key }
 records: { keep: { age: 90d, bytes: 2GiB }, file: 1MiB, checkpoints: { also: /mnt/c } }
+tool_packages: { bytes: 20GiB, bytes_per_organisation: 2GiB }
 builtins:
   roots: [{ path: /srv/w, write: true, protect: [.git] }]
   search: { searxng: 'http://127.0.0.1:8888' }

@@ -64,6 +64,12 @@ impl Other {
         link.inspect(|link| link.shared.end.end());
     }
 
+    /// Whether nothing uses it.
+    pub(super) fn is_idle(&self) -> bool {
+        let link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        link.as_ref().is_none_or(|link| link.is_idle())
+    }
+
     /// The connection, where it is of this era.
     fn of(&self, era: Era) -> Option<Arc<Link>> {
         let link = self.link.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::source::SourceFault;
 
+use super::audience::{Asking, Audience};
 use super::dial::{Dial, Dialed, Fault, Process};
 use super::ears::Ears;
 use super::fail::refused;
@@ -30,6 +31,7 @@ const WIDTH: usize = 200;
 pub(super) struct Setting {
     pub(super) bounds: Bounds,
     pub(super) dialect: Dialect,
+    pub(super) asking: Asking,
     pub(super) changed: Arc<Notify>,
     pub(super) closing: CancellationToken,
     pub(super) tasks: TaskTracker,
@@ -62,6 +64,7 @@ impl Setting {
             ears: Arc::new(Ears::new(Arc::clone(&self.changed))),
             noise: Arc::default(),
             end: Arc::default(),
+            audience: Arc::new(Audience::new(self.asking.clone())),
             tasks: self.tasks.clone(),
         }
     }

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use tool::source::SourceFault;
 use tool::{Revision, SourceName};
 
+use super::audience::Asking;
 use super::callers::Callers;
 use super::dial::{Dial, Fault};
 use super::eras::{Begun, Other};
@@ -74,7 +75,7 @@ pub(super) struct Upstream {
     started: AtomicBool,
     setting: Setting,
     parked: Arc<Parked>,
-    /// The same server for callers with secrets of their own.
+    /// The same server for callers with connections of their own.
     pub(super) callers: Callers,
     /// Whether this is it for one of them: it is not started again by itself.
     single: bool,
@@ -83,14 +84,20 @@ pub(super) struct Upstream {
 impl Upstream {
     /// Nothing is started yet.
     pub(super) fn new(name: SourceName, options: Options, target: Target) -> Arc<Self> {
-        Self::made(name, options, target, false)
+        let shared = (Asking::new(name.clone()), Arc::default());
+        Self::made((name, options), target, shared, false)
     }
 
-    /// `single`: for one caller.
-    pub(super) fn made(
-        name: SourceName,
-        options: Options,
+    /// The same server for one caller, reached by `target`.
+    pub(super) fn single(&self, target: Target) -> Arc<Self> {
+        let shared = (self.setting.asking.clone(), Arc::clone(&self.parked));
+        Self::made((self.name.clone(), self.options.clone()), target, shared, true)
+    }
+
+    fn made(
+        (name, options): (SourceName, Options),
         target: Target,
+        (asking, parked): (Asking, Arc<Parked>),
         single: bool,
     ) -> Arc<Self> {
         let place = match &target {
@@ -100,6 +107,7 @@ impl Upstream {
         let setting = Setting {
             bounds: options.bounds.clone(),
             dialect: options.dialect,
+            asking,
             changed: Arc::new(Notify::new()),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -117,7 +125,7 @@ impl Upstream {
             refresh: Notify::new(),
             started: AtomicBool::new(false),
             setting,
-            parked: Arc::default(),
+            parked,
             callers: Callers::default(),
             single,
         })
@@ -129,6 +137,11 @@ impl Upstream {
             drop(self.setting.tasks.spawn(Arc::clone(self).supervise()));
             drop(self.setting.tasks.spawn(Arc::clone(self).listen()));
         }
+    }
+
+    /// Whether it was started.
+    pub(super) fn is_started(&self) -> bool {
+        self.started.load(Ordering::Acquire)
     }
 
     /// The connection, once the server is up; or why it is not.
@@ -145,6 +158,11 @@ impl Upstream {
     /// Keeps a request that waits for its client; gives it back where too many do.
     pub(super) fn park(&self, held: Held) -> Result<Bytes, Box<Held>> {
         self.parked.park(held, &self.setting.closing)
+    }
+
+    /// How it is reached.
+    pub(super) fn target(&self) -> &Target {
+        &self.target
     }
 
     /// How it is reached over HTTP.

@@ -207,7 +207,7 @@ impl Stage {
                 reply(200, &json, asked.answer(&text("begun")))
             }
             "tools/call" => {
-                self.speaks.send_modify(|all| drop(all.insert(session.clone(), ())));
+                self.speaks.send_modify(|all| all.extend([(session.clone(), ())]));
                 let mut heard = self.heard.subscribe();
                 let heard = heard.wait_for(|all| all.contains_key(&session)).await.unwrap();
                 let said = text(&heard[&session].to_string());

@@ -28,6 +28,7 @@ mod parked;
 mod patience;
 mod pipe;
 mod question;
+mod redaction;
 mod request;
 mod run;
 mod session;

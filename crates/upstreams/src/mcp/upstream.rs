@@ -165,6 +165,14 @@ impl Upstream {
         &self.target
     }
 
+    /// `text` that came from a child, without the secrets that this was given.
+    pub(super) fn redact(&self, text: String) -> String {
+        match &self.target {
+            Target::Pipes(dial) => dial.redact(text),
+            Target::Http(_) => text,
+        }
+    }
+
     /// How it is reached over HTTP.
     pub(super) fn http(&self) -> Option<&Arc<Http>> {
         match &self.target {
@@ -299,9 +307,10 @@ impl Upstream {
     async fn rest(
         &self,
         patience: &mut Patience,
-        (fault, up): (Fault, Duration),
+        (mut fault, up): (Fault, Duration),
         was_up: bool,
     ) -> bool {
+        fault.message = self.redact(fault.message);
         if self.single {
             self.state.send_replace(State::Down(fault));
             return false;
@@ -405,7 +414,7 @@ impl Upstream {
 
     pub(super) async fn attempt(&self, era: Era) -> Result<Session, Failed> {
         match &self.target {
-            Target::Pipes(dial) => self.setting.pipes(dial.as_ref(), era).await,
+            Target::Pipes(dial) => self.setting.pipes(dial, era).await,
             Target::Http(http) => self.setting.endpoint(http, era).await,
         }
     }

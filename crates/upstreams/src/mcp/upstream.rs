@@ -22,10 +22,10 @@ use super::eras::{Begun, Other};
 use super::follow::follow;
 use super::http::Http;
 use super::link::Link;
-use super::options::{Dialect, Options};
+use super::options::Options;
 use super::parked::{Held, Owner, Parked};
 use super::patience::{ENOUGH, LONGEST, Next, Patience, WINDOW};
-use super::session::{Failed, Session, Setting};
+use super::session::Setting;
 
 /// Changes of lists are told no more often than this.
 const CALM: Duration = Duration::from_millis(500);
@@ -68,7 +68,8 @@ pub(super) struct Upstream {
     revision: watch::Sender<Revision>,
     /// Why it last ended, while it is up again.
     scar: Mutex<Option<(Fault, usize)>>,
-    era: Mutex<Option<Era>>,
+    /// What worked last.
+    pub(super) era: Mutex<Option<Era>>,
     /// The connection beside the main one, for servers of both eras.
     pub(super) other: Other,
     refresh: Notify,
@@ -377,49 +378,9 @@ impl Upstream {
             }
         }
     }
-
-    /// One start, in each dialect that may do.
-    ///
-    /// Over pipes `initialize` goes first: every server of before 2026-07-28 needs it as its first message, some
-    /// end where anything else comes, and those of both eras answer it. A server that refuses it is
-    /// met with `server/discover`. What worked is tried first the next time.
-    async fn begin(&self) -> Result<Begun, Fault> {
-        if let (Target::Http(http), Dialect::Probe) = (&self.target, self.setting.dialect) {
-            return self.meet(http).await;
-        }
-        let known = *self.era.lock().unwrap_or_else(PoisonError::into_inner);
-        let eras: &[Era] = match (self.setting.dialect, known) {
-            (Dialect::Initialize, _) => &[Era::Handshake],
-            (Dialect::Discover, _) => &[Era::Stateless],
-            (Dialect::Probe, Some(Era::Stateless)) => &[Era::Stateless, Era::Handshake],
-            (Dialect::Probe, _) => &[Era::Handshake, Era::Stateless],
-        };
-        let mut first = None;
-        for era in eras {
-            match self.attempt(*era).await {
-                Ok(session) => {
-                    *self.era.lock().unwrap_or_else(PoisonError::into_inner) = Some(*era);
-                    return Ok(Begun::alone(session));
-                }
-                Err(Failed { fault, dialect }) => {
-                    let fault = first.get_or_insert(fault);
-                    if !dialect {
-                        return Err(fault.clone());
-                    }
-                }
-            }
-        }
-        Err(first.unwrap_or_else(closed))
-    }
-
-    pub(super) async fn attempt(&self, era: Era) -> Result<Session, Failed> {
-        match &self.target {
-            Target::Pipes(dial) => self.setting.pipes(dial, era).await,
-            Target::Http(http) => self.setting.endpoint(http, era).await,
-        }
-    }
 }
 
-fn closed() -> Fault {
+/// It is closed.
+pub(super) fn closed() -> Fault {
     Fault::new(SourceFault::Failed, "is closed")
 }

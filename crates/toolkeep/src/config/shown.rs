@@ -253,6 +253,7 @@ fn authorization(oauth: &OAuthConfig) -> Value {
         "scopes": oauth.scopes,
         "issuer": oauth.issuer,
         "token_endpoint": oauth.token_endpoint,
+        "any_loopback_port": oauth.any_loopback_port.then_some(true),
     })
 }
 

@@ -80,7 +80,10 @@ impl Account {
     /// A [`Problem`] where an address cannot be used.
     pub fn new(settings: Settings, means: Means) -> Result<Arc<Self>, Problem> {
         let (url, named) = settings.check()?;
-        let web = Web { egress: means.egress.apart(), places: Places::new(named) };
+        let web = Web {
+            egress: means.egress.apart(),
+            places: Places::new(named, settings.any_loopback_port),
+        };
         Ok(Arc::new(Self {
             settings,
             url,

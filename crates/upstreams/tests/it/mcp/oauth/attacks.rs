@@ -320,3 +320,23 @@ async fn each_authorization_server_has_an_address_of_its_own_to_come_back_to() {
     assert_eq!(world.tokens(), 1);
     source.close().await;
 }
+
+/// Who serves a source on loopback may have no way to its other ports, and none by us.
+#[tokio::test]
+async fn a_source_on_loopback_opens_no_other_port_of_it() {
+    let world = World::new();
+    let closed = |settings: Settings| Settings { any_loopback_port: false, ..settings };
+    let source = world.source(closed(world.alone()));
+    let error = refused(&source).await;
+    assert_eq!(error.kind, SourceFault::Blocked, "{error}");
+    source.close().await;
+    let source = world.source(closed(world.settings()));
+    refused(&source).await;
+    assert!(begun(&source).await.is_err());
+    source.close().await;
+    assert!(world.authority.seen("/").is_empty(), "nothing was asked there");
+    // The controls: the operator names it, or all of them.
+    let issuer = Some(world.authority.url().to_owned());
+    works(&world, closed(Settings { issuer, ..world.alone() })).await;
+    works(&world, world.alone()).await;
+}

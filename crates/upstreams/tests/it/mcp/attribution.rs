@@ -266,7 +266,7 @@ fn with_tasks() -> Peer {
     Peer::new(|mut talk| async move {
         let tasks = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
         talk.handshake(json!({"tools": {}, "tasks": tasks})).await;
-        let mut results = Vec::new();
+        let (mut results, mut answers) = (Vec::new(), Vec::new());
         while let Some(request) = talk.hear().await {
             let task = |id: &Value| json!({"taskId": id, "status": "input_required", "ttl": 1, "pollInterval": 1});
             match request["method"].as_str() {
@@ -298,10 +298,13 @@ fn with_tasks() -> Peer {
                         }
                     }
                 }
-                None if request["id"] == "gone" => {
-                    let heard = request.get("result").unwrap_or(&request["error"]);
-                    for result in results.drain(..) {
-                        talk.answer(&result, text(&heard.to_string())).await;
+                None => {
+                    answers.push(request);
+                    let gone = answers.iter().find(|answer| answer["id"] == "gone");
+                    if let Some(gone) = gone.filter(|_| answers.len() == 2) {
+                        for result in results.drain(..) {
+                            talk.answer(&result, text(&gone["error"].to_string())).await;
+                        }
                     }
                 }
                 _ => {}

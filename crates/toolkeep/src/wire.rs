@@ -360,7 +360,8 @@ fn policy_is_gone(config: &Config) -> Fault {
 /// Tools come and go, so a rule that names one which is not there is no fault; but it may be a slip.
 fn unmet(app: &App) {
     let (catalog, policy) = (app.intake.catalog(), app.intake.rules());
-    let has = |name: &str| catalog.find(name).is_some();
+    let is_method = |name: &str| tool::METHODS.iter().any(|(method, _)| name.ends_with(method));
+    let has = |name: &str| catalog.find(name).is_some() || is_method(name);
     for pattern in policy.unmet(has).take(UNMET) {
         let place = pattern.place();
         tracing::warn!(

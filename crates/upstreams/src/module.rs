@@ -278,7 +278,9 @@ impl Source for Module {
 
     fn probe(&self) -> Boxed<'_, Option<Probe>> {
         Box::pin(async {
-            let url = self.line.options.url.trim_end_matches('/').to_owned();
+            // Without a query, where a secret may stand.
+            let url = self.line.options.url.split('?').next().unwrap_or_default();
+            let url = url.trim_end_matches('/').to_owned();
             Some(Probe { url, health: self.line.health().await })
         })
     }

@@ -157,3 +157,60 @@ fn no_view_is_of_one_moments_catalog_and_anothers_policy() {
     gateway.parts.current.swap(None, Some(&moments[1].1));
     assert_eq!(gateway.view(&ann, CallerType::Direct).tools().count(), 0);
 }
+
+/// Prompts and resources of a source lie under its name, as its tools do.
+#[test]
+fn what_covers_the_tools_of_a_source_covers_its_prompts_and_resources() {
+    let read = |name: &str| Pattern::new(name).unwrap();
+    let deny = |names: &[&str]| Layer {
+        deny: names.iter().map(|name| read(name)).collect(),
+        ..Layer::default()
+    };
+    let allow = |names: &[&str]| Layer {
+        allow: Some(names.iter().map(|name| read(name)).collect()),
+        ..Layer::default()
+    };
+    // What is left of `s` (a tool, prompts, resources) and of `bare`, which has no tools (resources).
+    for (layer, left) in [
+        (Layer::default(), [true, true, true, true]),
+        (deny(&["s.*"]), [false, false, false, true]),
+        (deny(&["s.a"]), [false, false, false, true]),
+        (deny(&["s.mcp.resources.*"]), [true, true, false, true]),
+        (deny(&["mcp.resources.read"]), [true, true, false, false]),
+        (deny(&["bare.*"]), [true, true, true, false]),
+        (allow(&["s.*"]), [true, true, true, false]),
+        (allow(&["s.a"]), [true, false, false, false]),
+        (allow(&["bare.mcp.*"]), [false, false, false, true]),
+    ] {
+        let told = format!("{layer:?}");
+        let policy = Policy::new(Rules { global: layer, ..Rules::default() }).unwrap();
+        let gateway = gateway(policy, &Arc::default());
+        let parts = [("s", true), ("bare", false)]
+            .map(|(source, tools)| Arc::new(with_methods(source, tools)));
+        gateway.parts.current.swap(Some(&Arc::new(Catalog::merge(2, parts.to_vec()))), None);
+        let view = gateway.view(&principal(|_| {}), CallerType::Direct);
+        let has = |source, method| view.method(source, method).is_some();
+        let now = [
+            view.find("s.a").is_some(),
+            has("s", "mcp.prompts.get"),
+            has("s", "mcp.resources.read"),
+            has("bare", "mcp.resources.read"),
+        ];
+        assert_eq!(now, left, "{told}");
+        let any = now.iter().take(3).any(|there| *there);
+        assert_eq!(view.shelf("s").is_some(), any, "{told}");
+    }
+}
+
+fn with_methods(source: &str, tools: bool) -> Shelf {
+    let tool = |name: &str| Arc::new(testkit::tool(name, "d", &json!({ "type": "object" })));
+    let offer = |item| Offer { item, executor: testkit::executor::echo() };
+    let mut offers = vec![offer(Item::Method(tool("mcp.resources.read")))];
+    if tools {
+        offers.push(offer(Item::Method(tool("mcp.prompts.get"))));
+        offers.push(offer(Item::Tool(tool(&format!("{source}.a")))));
+    }
+    let listing = Listing { offers, ..Listing::default() };
+    Shelf::starting(SourceName::new(source).unwrap(), "test", Trust::Full)
+        .listed(&Org::default(), listing)
+}

@@ -221,6 +221,8 @@ pub struct OAuthConfig {
     pub issuer: Option<String>,
     /// Its token endpoint.
     pub token_endpoint: Option<String>,
+    /// Whether a server may name any port of this machine.
+    pub any_loopback_port: bool,
 }
 
 /// How a client proves who it is.

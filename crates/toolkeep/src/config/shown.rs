@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tool::Trust;
+use url::Url;
 
 use super::high::{
     BuiltinsConfig, Config, KubernetesConfig, McpCommand, OAuthConfig, OAuthProof, PerCallerConfig,
@@ -90,6 +91,15 @@ fn tidy(value: Value) -> Value {
         Value::Array(items) => Value::Array(items.into_iter().map(tidy).collect()),
         other => other,
     }
+}
+
+/// An address, without a query: a secret may stand there.
+fn address(url: &Url) -> String {
+    let mut shown = url.clone();
+    if shown.query().is_some() {
+        shown.set_query(Some(HIDDEN));
+    }
+    shown.into()
 }
 
 fn path(path: &Path) -> String {
@@ -201,12 +211,12 @@ fn source(source: &SourceConfig) -> Value {
     });
     let kind = match &source.kind {
         SourceKind::ToolFile(file) => Value::String(path(file)),
-        SourceKind::Module(url) => Value::String(url.to_string()),
+        SourceKind::Module(url) => Value::String(address(url)),
         SourceKind::McpCommand(command) => started(command),
         SourceKind::McpUrl { url, headers, oauth, per_caller } => {
             let headers = headers.iter().map(|(name, _)| (name.as_str(), HIDDEN));
             json!({
-                "url": url.to_string(),
+                "url": address(url),
                 "headers": headers.collect::<BTreeMap<_, _>>(),
                 "oauth": oauth.as_deref().map(authorization),
                 "per_caller": per_caller.as_deref().map(secrets),
@@ -247,6 +257,7 @@ fn authorization(oauth: &OAuthConfig) -> Value {
         "scopes": oauth.scopes,
         "issuer": oauth.issuer,
         "token_endpoint": oauth.token_endpoint,
+        "any_loopback_port": oauth.any_loopback_port.then_some(true),
     })
 }
 

@@ -36,7 +36,7 @@ pub(super) fn routes() -> Vec<Route> {
 struct BeginBody {
     /// The source.
     source: String,
-    /// Where the browser will be sent back to: `http://127.0.0.1:PORT/…`.
+    /// Where the browser will be sent back to, or below it: `http://127.0.0.1:PORT/…`.
     redirect_uri: String,
 }
 
@@ -52,6 +52,8 @@ struct BeginReply {
 struct FinishBody {
     /// The source.
     source: String,
+    /// The path that the browser came back to, such as `/callback/4rX…`: each authorization server has its own.
+    path: Option<String>,
     /// The query that the browser brought.
     query: String,
 }
@@ -130,7 +132,10 @@ async fn finish(
     Body(body): Body<FinishBody>,
 ) -> Result<Reply<LoginReply>, ApiError> {
     let wanted = Wanted::find(&doors, &principal, &body.source)?;
-    let ended = wanted.consent()?.finish(&body.query).await;
+    let path = body.path.filter(|path| path.starts_with('/'));
+    let answer = path.map(|path| format!("{path}?{}", body.query));
+    let answer = answer.unwrap_or(body.query);
+    let ended = wanted.consent()?.finish(&answer).await;
     ended.map_err(|problem| wanted.told(problem))?;
     anew(&doors, wanted, true).await
 }

@@ -1,7 +1,8 @@
 use super::super::tests::good;
 use super::{HIDDEN, shown};
 
-const SECRETS: [&str; 11] = [
+const SECRETS: [&str; 12] = [
+    "in-the-query",
     "mongo-pass",
     "redis-pass",
     "s3cret",
@@ -55,7 +56,7 @@ sources:
     idempotent: true
     timeout: 1500ms
     mcp:
-      url: https://u.example/mcp
+      url: https://u.example/mcp?key=in-the-query
       headers: { X-Key: of-header }
       oauth: { grant: client_credentials, client_id: me, client_secret: client-pass, scopes: [a] }
   - { name: e, mcp: { url: 'https://e.example/mcp', per_caller: { secrets: { ann: of-ann } } } }

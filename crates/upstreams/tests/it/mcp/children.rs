@@ -103,7 +103,7 @@ async fn a_crash_is_told_with_status_and_last_words_and_without_secrets() {
     let text = &error.problem.message;
     assert!(text.starts_with("ended: exit status 3; "), "{text}");
     assert!(text.ends_with("fake-mcp: mode crash | fake-mcp: fatal: out [secret]"), "{text}");
-    assert!(error.problem.place.ends_with("fake-mcp crash 1`"), "{}", error.problem.place);
+    assert!(error.problem.place.ends_with("fake-mcp`"), "{}", error.problem.place);
     assert!(error.problem.fix.unwrap().contains("run the command by hand"));
     timeout(SOON, source.close()).await.unwrap();
 }
@@ -172,4 +172,25 @@ async fn a_dropped_source_leaves_no_child() {
     names(&source).await;
     drop(source);
     eventually("nobody", || carriers(&mark) == 0).await;
+}
+
+/// A child that fails and prints its arguments on both of its outputs.
+fn careless(secret: &str) -> Spec {
+    let script = "echo \"noise $2\"; echo \"bad option $1, bad value $2\" >&2; exit 3";
+    let option = format!("--api-token={secret}");
+    Spec { command: "/bin/sh".to_owned(), ..spec(&["-c", script, "sh", &option, secret], "args") }
+}
+
+#[tokio::test]
+async fn the_arguments_of_a_command_are_in_nothing_that_is_told_of_it() {
+    let secret = "SEKRET-12345";
+    let source = source("s", careless(secret));
+    let error = source.list().await.unwrap_err();
+    source.close().await;
+    let told = format!("{error} {:?}", error.problem);
+    assert_eq!(error.problem.place, "`/bin/sh`");
+    assert!(!told.contains(secret), "{told}");
+    // The control: the child did print them, and what stands in their place says which they are.
+    assert!(told.contains("bad option --api-token=[argument "), "{told}");
+    assert!(told.contains("noise [argument "), "{told}");
 }

@@ -21,7 +21,10 @@ use tool::{
 };
 
 use super::{Event, Herald, Holder, Holders, Holding, Patience, State};
-use crate::{Gateway, Options, Parts, Request};
+use crate::{Bounds, Gateway, Options, Parts, Request};
+
+mod authority;
+mod resumption;
 
 fn denying(deny: Vec<Pattern>) -> Policy {
     let global = Layer { deny, ..Layer::default() };
@@ -64,6 +67,7 @@ struct Bench {
     world: Arc<World>,
     ran: Arc<Scripted>,
     patience: Patience,
+    options: Options,
 }
 
 const ID: [u8; 6] = [1; 6];
@@ -93,12 +97,16 @@ fn tool(name: &str, change: impl FnOnce(&mut Tool)) -> Tool {
 }
 
 fn merged(number: u64, tools: Vec<Tool>, ran: &Arc<Scripted>) -> Catalog {
+    merged_of("s", number, tools, ran)
+}
+
+fn merged_of(source: &str, number: u64, tools: Vec<Tool>, ran: &Arc<Scripted>) -> Catalog {
     let offers = tools.into_iter().map(|tool| Offer {
         item: Item::Tool(Arc::new(tool)),
         executor: Arc::clone(ran) as Arc<dyn Executor>,
     });
     let listing = Listing { offers: offers.collect(), ..Listing::default() };
-    let shelf = Shelf::starting(SourceName::new("s").unwrap(), "test", Trust::Full)
+    let shelf = Shelf::starting(SourceName::new(source).unwrap(), "test", Trust::Full)
         .listed(&Org::default(), listing);
     Catalog::merge(number, vec![Arc::new(shelf)])
 }
@@ -109,6 +117,15 @@ impl Bench {
     }
 
     fn with(patience: Patience) -> Self {
+        Self::made((patience, Options::default()))
+    }
+
+    /// With so many calls at once.
+    fn bounded(bounds: Bounds) -> Self {
+        Self::made((Patience::default(), Options { bounds, ..Options::default() }))
+    }
+
+    fn made((patience, options): (Patience, Options)) -> Self {
         let ran = Arc::new(Scripted::new(|args| Ok(Step::Done(Outcome::value(args)))));
         let current = Current::new(merged(1, vec![tool("rm", |_| {})], &ran), Policy::default());
         let current = Arc::new(current);
@@ -130,6 +147,7 @@ impl Bench {
             world: Arc::new(World::default()),
             ran,
             patience,
+            options,
         };
         bench.world.now.lock().unwrap().push(agent());
         let gateway = bench.process();
@@ -160,7 +178,7 @@ impl Bench {
                 herald: Arc::clone(&self.world) as _,
                 patience: self.patience.clone(),
             }),
-            options: Options::default(),
+            options: self.options,
         }))
     }
 

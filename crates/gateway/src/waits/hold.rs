@@ -115,10 +115,8 @@ impl Waits {
     async fn keep(&self, gateway: &Gateway, kept: &Kept) -> Result<(), Failure> {
         let now = gateway.parts.clock.mono();
         let wait = std::time::Duration::from_millis(kept.expires.0.saturating_sub(kept.created.0));
-        let bytes = kept.args.bytes().len();
-        let (id, caller, due) = (kept.id, &kept.caller, now.after(wait));
-        let (phase, mark) = (Phase::Pending, kept.mark());
-        self.index.admit(&New { id, caller, bytes, due, phase, mark }, now)?;
+        let id = kept.id;
+        self.index.admit(&New::of(kept, Phase::Pending, now.after(wait)), now)?;
         let put = self.holding.store.put(&key(id), Expect::Absent, Some(kept.bytes())).await;
         if let Err(error) = put {
             self.index.forget(id);

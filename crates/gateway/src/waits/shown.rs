@@ -199,14 +199,12 @@ impl Shown {
 /// Whether one person is behind both, as far as can be told: by the same key or the same subject, or
 /// because one of them acts for the other.
 pub(crate) fn same(a: &tool::Caller, b: &tool::Caller) -> bool {
-    let behind = |caller: &tool::Caller| {
-        let own = (caller.key.clone(), caller.subject.clone());
-        let actors = caller.actors.iter().map(|it| (it.key.clone(), it.subject.clone()));
-        std::iter::once(own).chain(actors).collect::<Vec<_>>()
-    };
-    let (a_all, b_all) = (behind(a), behind(b));
-    let meets = |(key, subject): &(String, String)| {
-        b_all.iter().any(|(other, who)| other == key || who == subject)
-    };
-    a.org == b.org && a_all.iter().any(meets)
+    let meets = |(key, subject)| behind(b).any(|(other, who)| other == key || who == subject);
+    a.org == b.org && behind(a).any(meets)
+}
+
+/// Key and subject of a caller, and of all who act through it.
+pub(crate) fn behind(caller: &tool::Caller) -> impl Iterator<Item = (&str, &str)> {
+    let actors = caller.actors.iter().map(|actor| (actor.key.as_str(), actor.subject.as_str()));
+    std::iter::once((caller.key.as_str(), caller.subject.as_str())).chain(actors)
 }

@@ -343,7 +343,6 @@ async fn who_may_not_approve_does_not() {
         key.agent = false;
         key.rights = [Right::Approve].into();
     });
-    assert_eq!(refused(&own, "mcp").await, Code::Forbidden, "its own call by the same door");
     let low = principal([6; 6], |key| {
         (key.agent, key.level, key.subject) = (false, Level::Guest, "eve".to_owned());
         key.rights = [Right::Approve].into();
@@ -352,9 +351,9 @@ async fn who_may_not_approve_does_not() {
     bench.swapped(merged(2, vec![higher], &bench.ran));
     let high = bench.held().await;
     let by_low = bench.gateway.approve((&low, "rest"), high, None).await;
-    assert_eq!(by_low.unwrap_err().code, Code::Forbidden);
+    assert_eq!(by_low.unwrap_err().code, Code::NotFound, "the tool is not in its view");
     assert_eq!(bench.ran.calls(), 0);
-    // Positive control: by another door it may, and that is on record.
+    // Positive control: the person whose agent called may, and that is on record.
     let shown = bench.gateway.approve((&own, "rest"), high, None).await.unwrap();
     assert!(shown.decided.unwrap().own);
     assert_eq!(bench.settled(high).await.status, Status::Succeeded);
@@ -376,14 +375,14 @@ fn changes() -> [Change; 6] {
             },
             Code::ApprovalVoid,
         ),
-        ("the tool is gone", |b| b.swapped(merged(2, vec![], &b.ran)), Code::UnknownTool),
+        ("the tool is gone", |b| b.swapped(merged(2, vec![], &b.ran)), Code::NotFound),
         (
             "the policy hides it",
             |b| {
                 let deny = vec![Pattern::new("rm").unwrap()];
                 b.ruled(&denying(deny));
             },
-            Code::UnknownTool,
+            Code::NotFound,
         ),
         (
             "it is held for another reason",
@@ -419,6 +418,14 @@ async fn what_changed_while_it_was_held_is_honoured_when_it_goes_on() {
         let bench = Bench::new();
         let id = bench.held().await;
         change(&bench);
+        if expected == Code::NotFound {
+            // No approver sees the tool any more: nobody lets the call run, and it ends by itself.
+            assert_eq!(bench.approve(id).await.unwrap_err().code, expected, "{what}");
+            bench.clock.advance(Duration::from_mins(10));
+            assert_eq!(code(&bench.settled(id).await), Some(Code::ApprovalExpired), "{what}");
+            assert_eq!(bench.ran.calls(), 0, "{what}");
+            continue;
+        }
         bench.approve(id).await.unwrap();
         let answer = bench.settled(id).await;
         assert_eq!((answer.status, code(&answer)), (Status::Refused, Some(expected)), "{what}");

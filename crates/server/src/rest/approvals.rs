@@ -228,7 +228,7 @@ fn read(id: &str) -> Result<CallId, ApiError> {
 fn told(failure: Failure) -> ApiError {
     let fix = match failure.code {
         Code::NotFound => "`toolkeep approval list` shows those that you may see",
-        Code::Forbidden => "use the owner's key, or a person's with `--right approve`",
+        Code::Forbidden => "use the key of a person who has `--right approve` and did not make the call",
         Code::Conflict => "look again: `toolkeep approval show ID`",
         _ => return ApiError::new(failure.code, failure.message),
     };

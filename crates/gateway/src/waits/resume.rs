@@ -173,7 +173,12 @@ impl Gateway {
         if self.is_over(waits, &read.kept) {
             return Ok(Went::To(self.expire(waits, read).await));
         }
-        let who = read.kept.as_called(who);
+        let now = self.parts.clock.wall();
+        let Some(who) = waits.holding.holders.renewed(&read.kept.caller, who, now) else {
+            let failure = Failure::new(Code::ApprovalVoid, super::GONE);
+            return Ok(Went::To(self.void(waits, read, failure).await));
+        };
+        let who = read.kept.as_called(&who);
         let request = Box::new(read.kept.request(door(&read.kept)));
         let ready = match self.again(&who, &request, &read.kept) {
             Ok(ready) => ready,

@@ -74,3 +74,22 @@ async fn an_approved_call_that_waits_for_capacity_runs_with_the_rights_of_that_m
     assert_eq!(bench.settled(id).await.status, Status::Succeeded);
     assert_eq!(bench.ran.calls(), 1);
 }
+
+/// By which interface each record of a call says that it came.
+fn recorded(bench: &Bench, id: CallId) -> Vec<String> {
+    let of = bench.ledger.frames().into_iter().filter(|frame| frame.call == Some(id));
+    let doors = of.filter_map(|frame| frame.body.get("door"));
+    doors.map(|door| door.read::<String>().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_resumed_call_keeps_the_interface_it_came_by() {
+    for interface in ["rest", "mcp", "grpc", "cluster", "modules", "program", "library"] {
+        let bench = Bench::new();
+        let answer = bench.gateway.call(&agent(), Request::new("rm", "{}", interface)).await;
+        bench.approve(answer.call).await.unwrap();
+        assert_eq!(bench.settled(answer.call).await.status, Status::Succeeded);
+        // Pending, approved, intent: the outcome has none.
+        assert_eq!(recorded(&bench, answer.call), [interface; 3], "{interface}");
+    }
+}

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use identity::Principal;
 use tool::ledger::WaitStep;
 use tool::outcome::Failure;
-use tool::{Args, CallId, Caller, CallerType, Code, Digest, Json, Org, StoreError, ToolKey};
+use tool::{
+    Args, CallId, Caller, CallerType, Code, Digest, Interface, Json, Org, StoreError, ToolKey,
+};
 
 use super::index::Phase;
 use super::kept::{Decision, Kept};
@@ -103,7 +105,7 @@ impl Gateway {
     /// call, [`Code::Conflict`] where it is decided, expired or changed.
     pub async fn approve(
         self: &Arc<Self>,
-        (who, door): (&Principal, &str),
+        (who, door): (&Principal, Interface),
         id: CallId,
         seen: Option<Digest>,
     ) -> Result<Shown, Failure> {
@@ -118,7 +120,7 @@ impl Gateway {
     /// [`Code::Forbidden`] where not, and as [`Gateway::approve`].
     pub async fn confirm(
         self: &Arc<Self>,
-        (who, door): (&Principal, &str),
+        (who, door): (&Principal, Interface),
         id: CallId,
         agrees: bool,
     ) -> Result<Shown, Failure> {
@@ -145,7 +147,7 @@ impl Gateway {
         self: &Arc<Self>,
         waits: &Waits,
         mut read: Read,
-        by: (&Caller, &str),
+        by: (&Caller, Interface),
     ) -> Result<Shown, Failure> {
         let id = read.kept.id;
         read.kept.state = State::Approved;
@@ -181,7 +183,7 @@ impl Gateway {
     /// As [`Gateway::approve`].
     pub async fn deny(
         &self,
-        (who, door): (&Principal, &str),
+        (who, door): (&Principal, Interface),
         id: CallId,
         reason: Option<&str>,
     ) -> Result<Shown, Failure> {
@@ -202,11 +204,11 @@ impl Gateway {
         }
         let mut read = self.undecided(waits, read).await?;
         let told = "its caller took the call back";
-        let (by, door) = (who.caller().clone(), read.kept.door.clone());
-        read.kept.decision = Some(self.decision((&by, &door), Some(told.to_owned())));
+        let (by, door) = (who.caller().clone(), read.kept.door);
+        read.kept.decision = Some(self.decision((&by, door), Some(told.to_owned())));
         let failure = Failure::new(Code::ApprovalDenied, told);
         let read = self.close(waits, read, (State::Denied, failure)).await.map_err(late)?;
-        self.note(&read.kept, WaitStep::Denied, Some((&by, &door)), Some(told))?;
+        self.note(&read.kept, WaitStep::Denied, Some((&by, door)), Some(told))?;
         Ok(changed(waits, &read.kept))
     }
 
@@ -214,7 +216,7 @@ impl Gateway {
         &self,
         waits: &Waits,
         mut read: Read,
-        (by, reason): ((&Caller, &str), &str),
+        (by, reason): ((&Caller, Interface), &str),
     ) -> Result<Shown, Failure> {
         let told = Some(reason).filter(|reason| !reason.is_empty());
         let message = match told {
@@ -235,7 +237,7 @@ impl Gateway {
     /// may not call with them, and as [`Gateway::approve`].
     pub async fn edit(
         &self,
-        (who, door): (&Principal, &str),
+        (who, door): (&Principal, Interface),
         id: CallId,
         args: Json,
     ) -> Result<Shown, Failure> {
@@ -263,8 +265,8 @@ impl Gateway {
         Ok(changed(waits, &read.kept))
     }
 
-    fn decision(&self, (by, door): (&Caller, &str), told: Option<String>) -> Decision {
-        Decision { by: by.clone(), door: door.to_owned(), at: self.parts.clock.wall(), told }
+    fn decision(&self, (by, door): (&Caller, Interface), told: Option<String>) -> Decision {
+        Decision { by: by.clone(), door, at: self.parts.clock.wall(), told }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tool::outcome::Status;
-use tool::{CallId, Code, Digest, Json, Level, Wall};
+use tool::{CallId, Code, Digest, Interface, Json, Level, Wall};
 
 use super::kept::Kept;
 use crate::shape;
@@ -61,8 +61,8 @@ pub struct Shown {
     pub holds: Vec<String>,
     /// Who asks.
     pub asked_by: Asker,
-    /// By which door it came.
-    pub door: String,
+    /// By which interface it came.
+    pub door: Interface,
     /// What will run.
     pub arguments: Json,
     /// SHA-256 of the arguments in the form of RFC 8785.
@@ -111,8 +111,8 @@ pub struct Decided {
     pub subject: String,
     /// Id of the key.
     pub key: String,
-    /// By which door.
-    pub door: String,
+    /// By which interface.
+    pub door: Interface,
     /// When.
     #[serde(serialize_with = "time")]
     pub at: Wall,
@@ -156,7 +156,7 @@ impl Shown {
         let decided = kept.decision.as_ref().map(|decision| Decided {
             subject: decision.by.subject.clone(),
             key: decision.by.key.clone(),
-            door: decision.door.clone(),
+            door: decision.door,
             at: decision.at,
             reason: decision.told.clone(),
             own: same(&decision.by, caller),
@@ -180,7 +180,7 @@ impl Shown {
                 level: caller.level,
                 agent: caller.agent,
             },
-            door: kept.door.clone(),
+            door: kept.door,
             arguments: shape::visible(&kept.args),
             arguments_sha256: kept.hash,
             edits: kept.edits,

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use tool::ledger::Kind;
 use tool::outcome::{Answer, Body, Status};
 use tool::{
-    CallId, Caller, Code, Executor, Intent, Item, Json, Level, Listing, Offer, Org, Outcome,
-    Safety, Secret, SourceName, Step, Store, Tool, Trust, Wait, WaitStep, Waited, Wall,
+    CallId, Caller, Code, Executor, Intent, Interface, Item, Json, Level, Listing, Offer, Org,
+    Outcome, Safety, Secret, SourceName, Step, Store, Tool, Trust, Wait, WaitStep, Waited, Wall,
 };
 
 use super::{Event, Herald, Holder, Holders, Holding, Patience, State};
@@ -183,7 +183,7 @@ impl Bench {
     }
 
     async fn call(&self, args: &str) -> Answer {
-        let request = Request::new("rm", args.to_owned(), "mcp");
+        let request = Request::new("rm", args.to_owned(), Interface::Mcp);
         self.gateway.call(&agent(), request).await
     }
 
@@ -200,7 +200,7 @@ impl Bench {
     }
 
     async fn approve(&self, id: CallId) -> Result<super::Shown, tool::outcome::Failure> {
-        self.gateway.approve((&owner(), "rest"), id, None).await
+        self.gateway.approve((&owner(), Interface::Rest), id, None).await
     }
 
     fn steps(&self, id: CallId) -> Vec<WaitStep> {
@@ -264,7 +264,7 @@ async fn a_denied_call_never_runs_and_its_caller_is_told_why() {
         let gateway = Arc::clone(&bench.gateway);
         async move { gateway.settled(&agent(), id, Duration::from_mins(5)).await.unwrap() }
     });
-    bench.gateway.deny((&owner(), "rest"), id, Some("not \u{200b}today")).await.unwrap();
+    bench.gateway.deny((&owner(), Interface::Rest), id, Some("not \u{200b}today")).await.unwrap();
     let answer = waiting.join_next().await.unwrap().unwrap();
     assert_eq!((answer.status, code(&answer)), (Status::Refused, Some(Code::ApprovalDenied)));
     let told = answer.result.unwrap_err().message;
@@ -282,13 +282,13 @@ async fn edited_arguments_are_checked_and_what_was_seen_before_cannot_be_approve
     let before = bench.gateway.approval(&owner(), id).await.unwrap();
     let edit = async |args: &str| {
         let args = Json::check(args.to_owned(), tool::Limits::ARGUMENTS).unwrap();
-        bench.gateway.edit((&owner(), "rest"), id, args).await
+        bench.gateway.edit((&owner(), Interface::Rest), id, args).await
     };
     assert_eq!(edit(r#"{"n": "x"}"#).await.unwrap_err().code, Code::InvalidArguments);
     let edited = edit(r#"{"n": 7}"#).await.unwrap();
     assert_eq!((edited.edits, edited.state), (1, State::Pending));
     assert_ne!(edited.arguments_sha256, before.arguments_sha256);
-    let by = (&owner(), "rest");
+    let by = (&owner(), Interface::Rest);
     let stale = bench.gateway.approve(by, id, Some(before.arguments_sha256)).await;
     assert_eq!(stale.unwrap_err().code, Code::Conflict);
     bench.gateway.approve(by, id, Some(edited.arguments_sha256)).await.unwrap();
@@ -327,18 +327,18 @@ async fn what_nobody_decides_expires_by_either_clock_and_is_forgotten_later() {
 async fn who_may_not_approve_does_not() {
     let bench = Bench::new();
     let id = bench.held().await;
-    let refused = async |who: &Principal, door: &str| {
+    let refused = async |who: &Principal, door: Interface| {
         bench.gateway.approve((who, door), id, None).await.unwrap_err().code
     };
     // An agent that was given the right has lost it on the way.
     let armed = principal([3; 6], |key| key.subject = "bob".to_owned());
-    assert_eq!(refused(&armed, "rest").await, Code::NotFound);
-    assert_eq!(refused(&agent(), "rest").await, Code::Forbidden);
+    assert_eq!(refused(&armed, Interface::Rest).await, Code::NotFound);
+    assert_eq!(refused(&agent(), Interface::Rest).await, Code::Forbidden);
     let foreign = principal([4; 6], |key| {
         *key = NewKey::owner(KeyId::random([4; 6]));
         key.org = Org::new("other").unwrap();
     });
-    assert_eq!(refused(&foreign, "rest").await, Code::NotFound);
+    assert_eq!(refused(&foreign, Interface::Rest).await, Code::NotFound);
     let own = principal([5; 6], |key| {
         key.agent = false;
         key.rights = [Right::Approve].into();
@@ -350,11 +350,11 @@ async fn who_may_not_approve_does_not() {
     let higher = tool("rm", |tool| tool.traits.level = Level::User);
     bench.swapped(merged(2, vec![higher], &bench.ran));
     let high = bench.held().await;
-    let by_low = bench.gateway.approve((&low, "rest"), high, None).await;
+    let by_low = bench.gateway.approve((&low, Interface::Rest), high, None).await;
     assert_eq!(by_low.unwrap_err().code, Code::NotFound, "the tool is not in its view");
     assert_eq!(bench.ran.calls(), 0);
     // Positive control: the person whose agent called may, and that is on record.
-    let shown = bench.gateway.approve((&own, "rest"), high, None).await.unwrap();
+    let shown = bench.gateway.approve((&own, Interface::Rest), high, None).await.unwrap();
     assert!(shown.decided.unwrap().own);
     assert_eq!(bench.settled(high).await.status, Status::Succeeded);
     // Nobody else gets its answer.
@@ -533,8 +533,8 @@ async fn of_many_attempts_at_once_one_runs() {
         let gateway = Arc::clone(if n % 2 == 0 { &bench.gateway } else { &other });
         all.spawn(async move {
             match n % 5 {
-                0 => drop(gateway.approve((&owner(), "rest"), id, None).await),
-                1 => drop(gateway.deny((&owner(), "console"), id, None).await),
+                0 => drop(gateway.approve((&owner(), Interface::Rest), id, None).await),
+                1 => drop(gateway.deny((&owner(), Interface::Mcp), id, None).await),
                 _ => drop(gateway.settled(&agent(), id, Duration::ZERO).await),
             }
         });
@@ -564,7 +564,7 @@ async fn many_approvals_and_retries_at_once_run_one_execution() {
         let gateway = Arc::clone(if n % 2 == 0 { &bench.gateway } else { &other });
         all.spawn(async move {
             if n % 3 == 0 {
-                drop(gateway.approve((&owner(), "rest"), id, None).await);
+                drop(gateway.approve((&owner(), Interface::Rest), id, None).await);
             } else {
                 drop(gateway.settled(&agent(), id, Duration::ZERO).await);
             }
@@ -605,7 +605,7 @@ async fn a_restart_runs_nothing_by_itself() {
     // Its caller comes back, and the approval stands.
     assert_eq!(settled(approved).await.status, Status::Succeeded);
     assert_eq!((bench.ran.calls(), next.waiting()), (1, 1));
-    next.approve((&owner(), "rest"), pending, None).await.unwrap();
+    next.approve((&owner(), Interface::Rest), pending, None).await.unwrap();
     assert_eq!(settled(pending).await.status, Status::Succeeded);
     assert_eq!(bench.ran.calls(), 2);
 }
@@ -621,7 +621,7 @@ async fn one_key_cannot_tire_people_out() {
     let fourth = bench.call("{}").await;
     assert_eq!((fourth.status, code(&fourth)), (Status::Refused, Some(Code::RateLimited)));
     for id in ids {
-        bench.gateway.deny((&owner(), "rest"), id, None).await.unwrap();
+        bench.gateway.deny((&owner(), Interface::Rest), id, None).await.unwrap();
     }
     bench.held().await;
     bench.held().await;
@@ -630,7 +630,7 @@ async fn one_key_cannot_tire_people_out() {
     bench.held().await;
     // Another key is not in its way.
     let bob = principal([9; 6], |key| key.subject = "bob".to_owned());
-    let answer = bench.gateway.call(&bob, Request::new("rm", "{}", "mcp")).await;
+    let answer = bench.gateway.call(&bob, Request::new("rm", "{}", Interface::Mcp)).await;
     assert_eq!(answer.status, Status::Waiting);
 }
 
@@ -638,7 +638,7 @@ async fn one_key_cannot_tire_people_out() {
 async fn a_client_gives_the_approval_only_where_the_operator_lets_its_key() {
     let bench = Bench::new();
     let id = bench.held().await;
-    let by = (&agent(), "mcp");
+    let by = (&agent(), Interface::Mcp);
     assert_eq!(bench.gateway.confirm(by, id, true).await.unwrap_err().code, Code::Forbidden);
     assert_eq!((bench.ran.calls(), bench.state(id).await), (0, State::Pending));
     let client_confirm = HashSet::from([agent().key().to_owned()]);
@@ -650,7 +650,7 @@ async fn a_client_gives_the_approval_only_where_the_operator_lets_its_key() {
     assert_eq!(code(&bench.settled(no).await), Some(Code::ApprovalDenied));
     // Another key's call is not its to confirm.
     let bob = principal([9; 6], |key| key.subject = "bob".to_owned());
-    let other = bench.gateway.call(&bob, Request::new("rm", "{}", "mcp")).await.call;
+    let other = bench.gateway.call(&bob, Request::new("rm", "{}", Interface::Mcp)).await.call;
     assert_eq!(bench.gateway.confirm(by, other, true).await.unwrap_err().code, Code::NotFound);
 }
 

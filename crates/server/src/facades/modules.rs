@@ -18,7 +18,7 @@ use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::source::Health;
-use tool::{CallerType, Code, Json, Level};
+use tool::{CallerType, Code, Interface, Json, Level};
 
 use crate::error::ApiError;
 use crate::rest::body::{Body, Params};
@@ -249,9 +249,9 @@ async fn run(doors: &Doors, principal: &Principal, call: ToolCall) -> ToolResult
     let caller = lowered(principal, user_permission.as_deref());
     let arguments = arguments.filter(|arguments| arguments.kind() != "null");
     let arguments = arguments.unwrap_or_else(Json::empty);
-    let request = Request::new(tool_name.clone(), arguments.bytes().clone(), "modules");
+    let request = Request::new(tool_name.clone(), arguments.bytes().clone(), Interface::Modules);
     let answer = doors.parts.gateway.call(&caller, request).await;
-    doors.metrics.ended("modules", &answer);
+    doors.metrics.ended(Interface::Modules, &answer);
     let asked = ToolAsked { doors, principal, caller: &caller, tool_name, arguments };
     asked.told(answer)
 }

@@ -6,7 +6,7 @@ use identity::{Delegation, KeyId, KeyRing, NewKey, Persona, Principal, Right};
 use policy::{Effect, Layer, Policy, Rule, Rules, Word};
 use testkit::executor::Scripted;
 use tool::outcome::{Failure, Status};
-use tool::{CallId, Code, Json, Level, Limits, Outcome, Step, Wall};
+use tool::{CallId, Code, Interface, Json, Level, Limits, Outcome, Step, Wall};
 
 use super::{Bench, agent, denying, merged, owner, principal, tool};
 
@@ -55,7 +55,7 @@ fn args(text: &str) -> Json {
 
 /// What each way of looking and deciding answers.
 async fn tried(bench: &Bench, who: &Principal, id: CallId) -> Vec<Failure> {
-    let (gateway, by) = (&bench.gateway, (who, "rest"));
+    let (gateway, by) = (&bench.gateway, (who, Interface::Rest));
     let all = [
         gateway.approval(who, id).await,
         gateway.approve(by, id, None).await,
@@ -107,7 +107,7 @@ async fn an_approver_decides_only_about_tools_in_its_own_view() {
         // The control: one who sees the tool sees the call and decides about it, as it was made.
         let sees = approver(30, "eve", |_| {});
         assert_eq!(listed(&bench, &sees).await, [id], "{what}");
-        bench.gateway.approve((&sees, "rest"), id, None).await.unwrap();
+        bench.gateway.approve((&sees, Interface::Rest), id, None).await.unwrap();
         let answer = bench.settled(id).await;
         assert_eq!((answer.status, super::body(&answer)), (Status::Succeeded, r#"{"n": 1}"#));
     }
@@ -163,7 +163,8 @@ async fn edited_arguments_are_decided_for_the_approver_and_for_the_caller() {
         let bench = Bench::new();
         bench.ruled(&denies(whose));
         let id = bench.held().await;
-        let edit = async |text: &str| bench.gateway.edit((&eve, "rest"), id, args(text)).await;
+        let edit =
+            async |text: &str| bench.gateway.edit((&eve, Interface::Rest), id, args(text)).await;
         let refused = edit(r#"{"n": 6}"#).await.unwrap_err();
         assert_eq!(refused.code, Code::Forbidden, "{whose}: {refused:?}");
         assert!(refused.message.contains(says), "{whose}: {}", refused.message);
@@ -172,7 +173,7 @@ async fn edited_arguments_are_decided_for_the_approver_and_for_the_caller() {
         assert_eq!((shown.edits, shown.arguments.as_str()), (0, r#"{"n": 1}"#), "{whose}");
         // The control: arguments that both may call with are taken, and run.
         edit(r#"{"n": 5}"#).await.unwrap();
-        bench.gateway.approve((&eve, "rest"), id, None).await.unwrap();
+        bench.gateway.approve((&eve, Interface::Rest), id, None).await.unwrap();
         assert_eq!(super::body(&bench.settled(id).await), r#"{"n": 5}"#, "{whose}");
     }
 }
@@ -192,7 +193,7 @@ fn agent_of(id: u8, subject: &str, creator: Option<&str>) -> Principal {
 /// A call of `who` that is pending; its key holds.
 async fn pending(bench: &Bench, who: &Principal) -> CallId {
     bench.world.now.lock().unwrap().push(who.clone());
-    let answer = bench.gateway.call(who, crate::Request::new("rm", "{}", "mcp")).await;
+    let answer = bench.gateway.call(who, crate::Request::new("rm", "{}", Interface::Mcp)).await;
     assert_eq!(answer.status, Status::Waiting, "{answer:?}");
     answer.call
 }
@@ -208,7 +209,7 @@ async fn nobody_approves_an_own_call_by_whatever_interface_or_key() {
     for (what, caller, who) in cases {
         let bench = Bench::new();
         let id = pending(&bench, &caller).await;
-        for interface in ["mcp", "rest", "grpc", "callback", "library"] {
+        for interface in Interface::ALL.iter().copied() {
             let refused = bench.gateway.approve((&who, interface), id, None).await.unwrap_err();
             assert_eq!(refused.code, Code::Forbidden, "{what} by {interface}");
             let told = &refused.message;
@@ -217,9 +218,9 @@ async fn nobody_approves_an_own_call_by_whatever_interface_or_key() {
         assert_eq!((bench.ran.calls(), bench.state(id).await), (0, super::State::Pending));
         // It may refuse it, as anyone may who sees it.
         let other = pending(&bench, &caller).await;
-        bench.gateway.deny((&who, "rest"), other, None).await.unwrap();
+        bench.gateway.deny((&who, Interface::Rest), other, None).await.unwrap();
         // The control: another person's key approves the same call.
-        bench.gateway.approve((&person(44, "eve", None), "rest"), id, None).await.unwrap();
+        bench.gateway.approve((&person(44, "eve", None), Interface::Rest), id, None).await.unwrap();
         let answer = bench.gateway.settled(&caller, id, std::time::Duration::from_mins(9)).await;
         assert_eq!(answer.unwrap().status, Status::Succeeded, "{what}");
     }
@@ -233,7 +234,7 @@ async fn a_person_approves_the_calls_of_its_agents_by_every_interface() {
         ("one of the same subject", agent_of(50, "ann", Some("ann")), person(51, "ann", None)),
     ];
     for (what, caller, who) in cases {
-        for interface in ["mcp", "rest"] {
+        for interface in [Interface::Mcp, Interface::Rest] {
             let bench = Bench::new();
             let id = pending(&bench, &caller).await;
             bench.gateway.approve((&who, interface), id, None).await.unwrap();

@@ -6,7 +6,9 @@ use std::time::Duration;
 use testkit::executor::Hanging;
 use tokio::task::JoinSet;
 use tool::outcome::Status;
-use tool::{CallId, Code, Effects, Item, Level, Listing, Offer, Org, Safety, SourceName, Trust};
+use tool::{
+    CallId, Code, Effects, Interface, Item, Level, Listing, Offer, Org, Safety, SourceName, Trust,
+};
 
 use super::{Bench, ID, State, agent, code, principal, tool};
 use crate::{Bounds, Request};
@@ -35,7 +37,7 @@ async fn full() -> Full {
     let mut running = JoinSet::new();
     let gateway = Arc::clone(&bench.gateway);
     running.spawn(async move {
-        drop(gateway.call(&agent(), Request::new("hangs", "{}", "mcp")).await);
+        drop(gateway.call(&agent(), Request::new("hangs", "{}", Interface::Mcp)).await);
     });
     while bench.gateway.running() == 0 {
         tokio::task::yield_now().await;
@@ -76,15 +78,15 @@ async fn an_approved_call_that_waits_for_capacity_runs_with_the_rights_of_that_m
 }
 
 /// By which interface each record of a call says that it came.
-fn recorded(bench: &Bench, id: CallId) -> Vec<String> {
+fn recorded(bench: &Bench, id: CallId) -> Vec<Interface> {
     let of = bench.ledger.frames().into_iter().filter(|frame| frame.call == Some(id));
     let doors = of.filter_map(|frame| frame.body.get("door"));
-    doors.map(|door| door.read::<String>().unwrap()).collect()
+    doors.map(|door| door.read().unwrap()).collect()
 }
 
 #[tokio::test]
 async fn a_resumed_call_keeps_the_interface_it_came_by() {
-    for interface in ["rest", "mcp", "grpc", "cluster", "modules", "program", "library"] {
+    for interface in Interface::ALL.iter().copied() {
         let bench = Bench::new();
         let answer = bench.gateway.call(&agent(), Request::new("rm", "{}", interface)).await;
         bench.approve(answer.call).await.unwrap();

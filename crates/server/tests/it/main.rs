@@ -21,6 +21,8 @@ mod files;
 #[cfg(test)]
 mod grpc;
 #[cfg(test)]
+mod matrix;
+#[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod metrics;

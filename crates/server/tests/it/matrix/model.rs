@@ -219,61 +219,72 @@ pub(super) enum Action {
 
 /// What comes of it, as a class: `hidden`, `visible`, `forbidden`, `allowed`, `pending`, or names.
 pub(super) fn expected(person: &Person, action: Action, mistake: Mistake) -> String {
+    let of_tool = of_tool(person, action, mistake);
+    let of_call = || of_pending(person, action, mistake);
+    of_tool.or_else(of_call).unwrap_or_else(|| of_rest(person, action, mistake))
+}
+
+fn class(hidden: bool, otherwise: &str) -> String {
+    if hidden { "hidden".to_owned() } else { otherwise.to_owned() }
+}
+
+/// Of what is about a tool.
+fn of_tool(person: &Person, action: Action, mistake: Mistake) -> Option<String> {
     let sees = |index: usize| sees(person, THINGS[index], mistake);
-    let class = |hidden: bool, otherwise: &str| {
-        if hidden { "hidden".to_owned() } else { otherwise.to_owned() }
-    };
-    let with = |right: Right| {
-        let may = person.may(right) || mistake == Mistake::RightsAreIgnored;
-        if may { "allowed" } else { "forbidden" }.to_owned()
-    };
-    let source = persona_has(person, "s", mistake);
-    let approver = person.may(Right::Approve) && !person.foreign;
-    let approves = |index: usize| approver && (sees(index) || mistake == Mistake::ApproversSeeAll);
-    match action {
+    Some(match action {
         Action::List => names((0..THINGS.len()).filter(|index| sees(*index))),
         Action::Show(index) => class(!sees(index), "visible"),
         Action::Call(index) | Action::Explain(index) => {
             class(!sees(index), if THINGS[index].dangerous { "pending" } else { "allowed" })
         }
-        Action::Approvals => names(dangerous().filter(|index| approves(*index))),
-        Action::Approval(index) => class(!approves(index), "visible"),
+        _ => return None,
+    })
+}
+
+/// Of what is about a pending call.
+fn of_pending(person: &Person, action: Action, mistake: Mistake) -> Option<String> {
+    let approver = person.may(Right::Approve) && !person.foreign;
+    let all = mistake == Mistake::ApproversSeeAll;
+    let sees = |index: usize| approver && (all || sees(person, THINGS[index], mistake));
+    Some(match action {
+        Action::Approvals => names(dangerous().filter(|index| sees(*index))),
+        Action::Approval(index) => class(!sees(index), "visible"),
         Action::Approve(index) | Action::Deny(index) | Action::Edit(index) => {
-            class(!approves(index), "allowed")
+            class(!sees(index), "allowed")
         }
         // An agent's key never has the right, and a person's call is its own.
-        Action::ApproveOwn if mistake == Mistake::AgentsApprove && person.agent => {
-            "allowed".to_owned()
+        Action::ApproveOwn => {
+            let mistaken = person.agent && mistake == Mistake::AgentsApprove;
+            if mistaken { "allowed" } else { "forbidden" }.to_owned()
         }
-        Action::ApproveOwn => "forbidden".to_owned(),
         Action::OwnPending => "visible".to_owned(),
-        Action::ResumeOther | Action::Artefact => "hidden".to_owned(),
+        Action::ResumeOther => "hidden".to_owned(),
+        _ => return None,
+    })
+}
+
+/// Of everything else.
+fn of_rest(person: &Person, action: Action, mistake: Mistake) -> String {
+    let source = persona_has(person, "s", mistake);
+    let right = |right: Right| person.may(right) || mistake == Mistake::RightsAreIgnored;
+    let needs = |may: bool, good: &str| {
+        if may { class(!source, good) } else { "forbidden".to_owned() }
+    };
+    let plain = |may: bool| if may { "allowed" } else { "forbidden" }.to_owned();
+    match action {
         Action::Sources => if source { "s" } else { "" }.to_owned(),
-        Action::RefreshSource => match with(Right::SourcesRefresh) {
-            allowed if allowed == "allowed" => class(!source, "allowed"),
-            forbidden => forbidden,
-        },
-        Action::Pins => {
-            let may = person.may(Right::SourcesRefresh) || person.may(Right::PinsWrite);
-            let may = may || mistake == Mistake::RightsAreIgnored;
-            if may { class(!source, "visible") } else { "forbidden".to_owned() }
-        }
-        Action::DecidePin => match with(Right::PinsWrite) {
-            allowed if allowed == "allowed" => class(!source, "allowed"),
-            forbidden => forbidden,
-        },
+        Action::RefreshSource => needs(right(Right::SourcesRefresh), "allowed"),
+        Action::Pins => needs(right(Right::SourcesRefresh) || right(Right::PinsWrite), "visible"),
+        Action::DecidePin => needs(right(Right::PinsWrite), "allowed"),
         Action::Plugins => class(!source, "visible"),
-        Action::PluginSettings => match with(Right::SourcesRefresh) {
-            allowed if allowed == "allowed" => class(!source, "visible"),
-            forbidden => forbidden,
-        },
-        Action::SetPluginSettings => match with(Right::SourcesRefresh) {
-            _ if person.agent => "forbidden".to_owned(),
-            allowed if allowed == "allowed" => class(!source, "allowed"),
-            forbidden => forbidden,
-        },
-        Action::Records => with(Right::RecordsRead),
-        Action::Keys => with(Right::KeysWrite),
+        Action::PluginSettings => needs(right(Right::SourcesRefresh), "visible"),
+        Action::SetPluginSettings => {
+            needs(right(Right::SourcesRefresh) && !person.agent, "allowed")
+        }
+        Action::Records => plain(right(Right::RecordsRead)),
+        Action::Keys => plain(right(Right::KeysWrite)),
+        // Of an answer that nobody has.
+        _ => "hidden".to_owned(),
     }
 }
 

@@ -169,15 +169,21 @@ async fn approvals(fixture: &Fixture, client: &Client) -> Vec<(Action, Came)> {
 async fn own(client: &Client, tools: &[usize]) -> Vec<(Action, Came)> {
     let mut seen = Vec::new();
     for tool in tools.iter().filter(|tool| THINGS[**tool].dangerous) {
-        let reply = client.call(THINGS[*tool].name, json!({"n": 2})).await;
-        if reply.status != 202 {
-            continue;
+        let name = THINGS[*tool].name;
+        let called = client.call(name, json!({"n": 2})).await.json()["approval"]["id"].clone();
+        let body = json!({"tool_name": name, "arguments": {"n": 4}});
+        let executed = client.post("/execute", &body).await.good();
+        let executed = executed["result"]["metadata"]["approval_id"].clone();
+        // Both are approved by REST: by the interface that the call came by, and by another.
+        for (interface, id) in [("rest, own", called), ("modules, own", executed)] {
+            // Where the call was refused, nothing is pending.
+            let Some(id) = id.as_str() else { continue };
+            let path = format!("/v1/approvals/{id}");
+            let shown = client.get(&path).await;
+            seen.push((Action::OwnPending, (interface, class(&shown, "visible"))));
+            let approved = client.post(&format!("{path}/approve"), &json!({})).await;
+            seen.push((Action::ApproveOwn, (interface, class(&approved, "allowed"))));
         }
-        let path = format!("/v1/approvals/{}", reply.json()["call_id"].as_str().unwrap());
-        let shown = client.get(&path).await;
-        seen.push((Action::OwnPending, ("rest", class(&shown, "visible"))));
-        let approved = client.post(&format!("{path}/approve"), &json!({})).await;
-        seen.push((Action::ApproveOwn, ("rest", class(&approved, "allowed"))));
     }
     seen
 }

@@ -22,27 +22,28 @@ impl Dice {
     }
 }
 
+/// What a tool does beside answering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Does {
+    Nothing,
+    Writes,
+    ReachesTheWeb,
+}
+
 /// A tool, by what decides about it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Thing {
     pub(super) name: &'static str,
     pub(super) level: Level,
-    pub(super) writes: bool,
-    pub(super) web: bool,
+    pub(super) does: Does,
     /// A call of it is pending until a person approves it.
     pub(super) dangerous: bool,
     /// Only programs call it.
     pub(super) chain: bool,
 }
 
-const PLAIN: Thing = Thing {
-    name: "",
-    level: Level::Guest,
-    writes: false,
-    web: false,
-    dangerous: false,
-    chain: false,
-};
+const PLAIN: Thing =
+    Thing { name: "", level: Level::Guest, does: Does::Nothing, dangerous: false, chain: false };
 
 /// The tools of the one source, `s`.
 pub(super) const THINGS: [Thing; 10] = [
@@ -50,12 +51,12 @@ pub(super) const THINGS: [Thing; 10] = [
     Thing { name: "s.user", level: Level::User, ..PLAIN },
     Thing { name: "s.admin", level: Level::Admin, ..PLAIN },
     Thing { name: "s.owner", level: Level::Owner, ..PLAIN },
-    Thing { name: "s.write", writes: true, ..PLAIN },
-    Thing { name: "s.web", web: true, ..PLAIN },
+    Thing { name: "s.write", does: Does::Writes, ..PLAIN },
+    Thing { name: "s.web", does: Does::ReachesTheWeb, ..PLAIN },
     Thing { name: "s.chain", chain: true, ..PLAIN },
-    Thing { name: "s.rm", writes: true, dangerous: true, ..PLAIN },
-    Thing { name: "s.rm_user", level: Level::User, writes: true, dangerous: true, ..PLAIN },
-    Thing { name: "s.rm_admin", level: Level::Admin, writes: true, dangerous: true, ..PLAIN },
+    Thing { name: "s.rm", does: Does::Writes, dangerous: true, ..PLAIN },
+    Thing { name: "s.rm_user", level: Level::User, does: Does::Writes, dangerous: true, ..PLAIN },
+    Thing { name: "s.rm_admin", level: Level::Admin, does: Does::Writes, dangerous: true, ..PLAIN },
 ];
 
 impl Thing {
@@ -63,8 +64,10 @@ impl Thing {
         let tool = with(self.name, |tool| {
             let traits = &mut tool.traits;
             traits.level = self.level;
-            traits.effects = if self.writes { Effects::Unknown } else { Effects::read_only() };
-            traits.scopes = if self.web { vec![Scope::Network] } else { Vec::new() };
+            traits.effects =
+                if self.does == Does::Writes { Effects::Unknown } else { Effects::read_only() };
+            traits.scopes =
+                if self.does == Does::ReachesTheWeb { vec![Scope::Network] } else { Vec::new() };
             traits.safety = if self.dangerous { Safety::Dangerous } else { Safety::Safe };
             let chain = if self.chain { CallerType::Chain } else { CallerType::Direct };
             traits.callers = vec![chain];
@@ -306,10 +309,11 @@ fn persona_has(person: &Person, source: &str, mistake: Mistake) -> bool {
 
 /// Whether a tool is there for somebody who calls it directly.
 fn sees(person: &Person, tool: Thing, mistake: Mistake) -> bool {
+    let writes = tool.does == Does::Writes;
     let by_role = match person.role {
         _ if mistake == Mistake::RoleIsIgnored => true,
         None | Some("free") => true,
-        Some("reader") => !tool.writes,
+        Some("reader") => !writes,
         Some("two") => matches!(tool.name, "s.look" | "s.rm"),
         Some(_) => false,
     };
@@ -321,11 +325,11 @@ fn sees(person: &Person, tool: Thing, mistake: Mistake) -> bool {
         let named = |list: &[String]| list.iter().any(|name| name == tool.name);
         let allowed = delegation.allow.as_deref().is_none_or(named);
         let denied = named(&delegation.deny) && mistake != Mistake::DenyIsIgnored;
-        let reads = !(delegation.read_only && tool.writes);
+        let reads = !(delegation.read_only && writes);
         allowed
             && !denied
             && (reads || mistake == Mistake::ReadOnlyIsIgnored)
-            && !(delegation.no_web && tool.web)
+            && !(delegation.no_web && tool.does == Does::ReachesTheWeb)
     };
     !person.foreign
         && !tool.chain

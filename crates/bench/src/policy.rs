@@ -18,7 +18,7 @@ use ::policy::{Admission, Asking, Decision, Facts, Residual, Taint, decide};
 use catalog::Entry;
 use gateway::{Gateway, Request, View};
 use identity::Principal;
-use tool::{Args, CallerType};
+use tool::{Args, CallerType, Interface};
 
 use crate::machine;
 use report::{Found, Report, Times};
@@ -232,7 +232,7 @@ async fn rates(
             let callers = callers.iter().take(*classes).cycle();
             let begun = Instant::now();
             for (who, name) in callers.zip(open.iter().cycle()).take(sizes.calls) {
-                let request = Request::new(*name, "{}", "library");
+                let request = Request::new(*name, "{}", Interface::Library);
                 let answer = black_box(gateway.call(who, request).await);
                 answer.result.map_err(|failure| format!("`{name}`: {}", failure.message))?;
             }

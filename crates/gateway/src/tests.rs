@@ -11,8 +11,8 @@ use testkit::ledger::MemoryLedger;
 use tool::ledger::Kind;
 use tool::outcome::{Answer, Body, Status};
 use tool::{
-    Code, Durability, Effects, Executor, Item, Json, Level, Listing, Offer, Org, Outcome, Safety,
-    Secret, SourceName, Step, Tool, Trust, Wall,
+    Code, Durability, Effects, Executor, Interface, Item, Json, Level, Listing, Offer, Org,
+    Outcome, Safety, Secret, SourceName, Step, Tool, Trust, Wall,
 };
 
 use super::{Bounds, Gateway, Options, Parts, Request};
@@ -77,7 +77,7 @@ impl Bench {
     }
 
     async fn call(&self, name: &str, args: &str) -> Answer {
-        let request = Request::new(name, args.to_owned(), "test");
+        let request = Request::new(name, args.to_owned(), Interface::Library);
         self.gateway.call(&principal(Level::User), request).await
     }
 }
@@ -110,7 +110,7 @@ async fn hidden_and_unknown_get_the_same_answer() {
     assert_eq!(text(&a).replace("hidden", "absent"), text(&b));
     assert_eq!(bench.ledger.kinds(a.call), [Kind::Refused]);
     // Positive control: who may see it can call it.
-    let request = Request::new("hidden", "{}", "test");
+    let request = Request::new("hidden", "{}", Interface::Library);
     let seen = bench.gateway.call(&principal(Level::Admin), request).await;
     assert_eq!(seen.status, Status::Succeeded);
 }
@@ -209,7 +209,7 @@ async fn too_much_at_once_is_told_at_once_and_one_source_leaves_room() {
     let calls: Vec<_> = (0..5)
         .map(|_| {
             let (gateway, who) = (Arc::clone(&bench.gateway), principal(Level::User));
-            async move { gateway.call(&who, Request::new("hangs", "{}", "test")).await }
+            async move { gateway.call(&who, Request::new("hangs", "{}", Interface::Library)).await }
         })
         .collect();
     let answers = futures_util::future::join_all(calls).await;
@@ -253,7 +253,7 @@ async fn what_is_listed_is_what_can_be_called() {
         let view = bench.gateway.view(&who, tool::CallerType::Direct);
         let listed: Vec<_> = view.tools().map(|e| e.key.name.to_string()).collect();
         for other in Level::ALL {
-            let request = Request::new(other.as_str(), "{}", "test");
+            let request = Request::new(other.as_str(), "{}", Interface::Library);
             let ran = bench.gateway.call(&who, request).await.status == Status::Succeeded;
             assert_eq!(ran, listed.iter().any(|name| name == other.as_str()));
         }
@@ -338,7 +338,7 @@ async fn a_call_that_became_a_task_has_the_time_of_a_task() {
         ("a", Some(true), "3600s"),
         ("own", Some(true), "7s"),
     ] {
-        let mut request = Request::new(name, "{}", "test");
+        let mut request = Request::new(name, "{}", Interface::Library);
         request.task = task.map(|held| {
             let task: Arc<dyn tool::executor::Task> = Arc::new(Hour(held));
             Box::new(super::Detached { task, cancel: tokio_util::sync::CancellationToken::new() })
@@ -359,7 +359,7 @@ async fn a_call_that_is_given_up_by_its_token_is_cancelled_even_without_effects(
     let reads = with("reads", |t| t.traits.effects = Effects::read_only());
     let bench = bench(vec![offer(reads, Arc::new(Endless))]);
     let cancel = tokio_util::sync::CancellationToken::new();
-    let mut request = Request::new("reads", "{}", "test");
+    let mut request = Request::new("reads", "{}", Interface::Library);
     request.task =
         Some(Box::new(super::Detached { task: Arc::new(Hour(true)), cancel: cancel.clone() }));
     let ann = principal(Level::User);

@@ -3,6 +3,7 @@
 //! What waits costs a row in the store and a line in an index: no task, no timer, no connection. This
 //! module decides nothing about tools, and runs nothing that the pipeline did not look at anew.
 
+mod authority;
 mod decide;
 mod hold;
 mod index;
@@ -63,6 +64,9 @@ pub struct Patience {
 
 /// No call waits longer, whatever is configured.
 pub const LONGEST: Duration = Duration::from_hours(1);
+
+/// Why a call does not go on whose caller's credential ended.
+pub(crate) const GONE: &str = "the key that made the call does not hold any more";
 
 impl Default for Patience {
     /// 10 min; 32 of one key and 60 a minute; 20,000 and 256 MiB in all; kept for an hour.

@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::ledger::Records;
 use tool::outcome::Failure;
-use tool::{CallId, Clock, Code, Store};
+use tool::{CallId, Clock, Code, Interface, Store};
 
 use functions::Cached;
 use here::Here;
@@ -115,7 +115,7 @@ impl Programs {
     /// Where what is asked for is no program, or there is no room to keep it.
     pub async fn begin(
         &self,
-        (who, id, door): (&Principal, CallId, &str),
+        (who, id, door): (&Principal, CallId, Interface),
         begin: Begin,
         context: Running<'_>,
     ) -> Result<Value, Failure> {
@@ -140,7 +140,7 @@ impl Programs {
     /// As [`Programs::begin`].
     pub async fn dry_run(
         &self,
-        (who, id, door): (&Principal, CallId, &str),
+        (who, id, door): (&Principal, CallId, Interface),
         begin: Begin,
         context: Running<'_>,
     ) -> Result<Value, Failure> {

@@ -3,7 +3,7 @@
 use identity::{Narrowing, Principal};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tool::{CallId, Caller, Wall};
+use tool::{CallId, Caller, Interface, Wall};
 
 use crate::script::{Came, Mode, Waves};
 use crate::steps::Planned;
@@ -145,7 +145,7 @@ pub(crate) struct Program {
     pub(crate) caller: Caller,
     /// What the caller took from itself.
     pub(crate) narrowed: Narrowed,
-    pub(crate) door: String,
+    pub(crate) door: Interface,
     pub(crate) created: Wall,
     pub(crate) state: State,
     pub(crate) code: String,
@@ -169,7 +169,7 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn new(
-        (who, id, door): (&Principal, CallId, &str),
+        (who, id, door): (&Principal, CallId, Interface),
         begin: Begin,
         created: Wall,
     ) -> Self {
@@ -179,7 +179,7 @@ impl Program {
             id,
             caller: who.caller().clone(),
             narrowed: Narrowed { read_only, no_web, task_type },
-            door: door.to_owned(),
+            door,
             created,
             state: State::Running,
             code,

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tool::outcome::{Answer, Failure};
-use tool::{CallId, Caller, Code, Digest, Map, Mono, Org};
+use tool::{CallId, Caller, CallerType, Code, Digest, Map, Mono, Org, ToolKey};
 
 use super::Patience;
+use super::kept::Kept;
 
 /// The time in which asks are counted.
 const MINUTE: Duration = Duration::from_mins(1);
@@ -60,6 +61,7 @@ struct Counts {
 struct Slot {
     whose: Arc<str>,
     org: Org,
+    what: (ToolKey, CallerType),
     bytes: usize,
     due: Mono,
     phase: Phase,
@@ -84,11 +86,27 @@ pub(crate) enum Phase {
 pub(crate) struct New<'a> {
     pub(crate) id: CallId,
     pub(crate) caller: &'a Caller,
+    /// The tool, and how it is called.
+    pub(crate) what: (&'a ToolKey, CallerType),
     pub(crate) bytes: usize,
     pub(crate) due: Mono,
     pub(crate) phase: Phase,
     /// Tool and arguments.
     pub(crate) mark: Digest,
+}
+
+impl<'a> New<'a> {
+    pub(crate) fn of(kept: &'a Kept, phase: Phase, due: Mono) -> Self {
+        Self {
+            id: kept.id,
+            caller: &kept.caller,
+            what: (&kept.tool, kept.caller_type),
+            bytes: kept.args.bytes().len(),
+            due,
+            phase,
+            mark: kept.mark(),
+        }
+    }
 }
 
 impl Index {
@@ -202,23 +220,23 @@ impl Index {
         }
     }
 
-    /// Ids of one organisation, or of one caller there, the newest first; `pending` alone or all.
+    /// Ids of this caller's own, and of those that it sees beside them, the newest first; `pending` alone or
+    /// all.
     pub(crate) fn list(
         &self,
-        (org, caller): (&Org, Option<&Caller>),
+        (caller, sees): (&Caller, impl Fn(&Org, &(ToolKey, CallerType)) -> bool),
         pending: bool,
         before: Option<CallId>,
     ) -> Vec<CallId> {
-        let whose = caller.map(whose);
+        let whose = whose(caller);
         let inner = self.lock();
         let mut ids: Vec<_> = inner
             .slots
             .iter()
             .filter(|(id, slot)| {
-                slot.org == *org
-                    && whose.as_deref().is_none_or(|whose| *slot.whose == *whose)
-                    && (!pending || slot.phase == Phase::Pending)
+                (!pending || slot.phase == Phase::Pending)
                     && before.is_none_or(|before| **id < before)
+                    && (*slot.whose == *whose || sees(&slot.org, &slot.what))
             })
             .map(|(id, _)| *id)
             .collect();
@@ -275,6 +293,7 @@ impl Inner {
         let slot = Slot {
             whose,
             org: new.caller.org.clone(),
+            what: (new.what.0.clone(), new.what.1),
             bytes: new.bytes,
             due: new.due,
             phase: new.phase,

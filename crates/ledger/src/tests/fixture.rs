@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tool::outcome::Status;
 use tool::{
-    CallId, Caller, CallerType, Clock, Code, Digest, Durability, End, Intent, Level, Mono, Org,
-    Refusal, SourceName, Ticket, ToolKey, ToolName, Wall,
+    CallId, Caller, CallerType, Clock, Code, Digest, Durability, End, Intent, Interface, Level,
+    Mono, Org, Refusal, SourceName, Ticket, ToolKey, ToolName, Wall,
 };
 use uuid::Uuid;
 
@@ -155,7 +155,7 @@ pub(crate) fn intent(number: u64) -> Intent {
         continues: None,
         at: Wall(number),
         caller: caller(number),
-        door: "rest".into(),
+        door: Interface::Rest,
         caller_type: CallerType::Direct,
         tool: ToolKey {
             org: Org::default(),
@@ -201,7 +201,7 @@ pub(super) fn refusal(number: u64) -> Refusal {
         call: id(number),
         at: Wall(number),
         caller: caller(number),
-        door: "mcp".to_owned(),
+        door: Interface::Mcp,
         tool: format!("notes.tool_{}", number % 5),
         code: Code::Denied,
         reason: None,

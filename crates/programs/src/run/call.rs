@@ -6,7 +6,7 @@ use gateway::Request;
 use serde_json::{Map, Value};
 use tool::executor::Wait;
 use tool::outcome::{Answer, Body, Failure, Outcome, Status};
-use tool::{CallId, CallerType, Code, Json, Step};
+use tool::{CallId, CallerType, Code, Interface, Json, Step};
 
 use super::{Leg, Stop};
 use crate::functions::Function;
@@ -39,7 +39,7 @@ impl Leg<'_> {
             id: Some(call),
             caller_type: CallerType::Chain,
             parent: Some(program),
-            ..Request::new(function.tool(), Json::of(args).bytes().clone(), "program")
+            ..Request::new(function.tool(), Json::of(args).bytes().clone(), Interface::Program)
         };
         let calling = Box::pin(self.gateway.call(self.who, request));
         let answer = self.unless_given_up(calling).await?;

@@ -18,7 +18,7 @@ use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::source::Health;
-use tool::{CallerType, Code, Json, Level, Limits};
+use tool::{CallerType, Code, Interface, Json, Level, Limits};
 
 use crate::error::ApiError;
 use crate::rest::body::{Large, Params};
@@ -256,9 +256,9 @@ async fn run(
     let ToolCall { tool_name, user_permission, .. } = call;
     let caller = lowered(principal, user_permission.as_deref());
     let given = Given::Checked(arguments.clone(), limits);
-    let request = Request::new(tool_name.clone(), given, "modules");
+    let request = Request::new(tool_name.clone(), given, Interface::Modules);
     let answer = doors.parts.gateway.call(&caller, request).await;
-    doors.metrics.ended("modules", &answer);
+    doors.metrics.ended(Interface::Modules, &answer);
     let asked = ToolAsked { doors, principal, caller: &caller, tool_name, arguments };
     asked.told(answer)
 }

@@ -17,7 +17,7 @@ use identity::Principal;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tool::outcome::{Answer, Failure, Status};
-use tool::{Body, CallId, CallerType, Code, Json, Limits, Outcome, Step, Wait};
+use tool::{Body, CallId, CallerType, Code, Interface, Json, Limits, Outcome, Step, Wait};
 
 use crate::error::ApiError;
 use crate::held;
@@ -130,10 +130,10 @@ impl Message<'_> {
         let Self { doors, principal, view, .. } = self;
         let tool = doors.lists.native(view, &call.name);
         let args = self.args(&tool, call);
-        let mut request = Request::new(tool.clone(), args.clone(), "rest");
+        let mut request = Request::new(tool.clone(), args.clone(), Interface::Rest);
         request.timeout = self.timeout;
         let answer = doors.parts.gateway.call(principal, request).await;
-        doors.metrics.ended("rest", &answer);
+        doors.metrics.ended(Interface::Rest, &answer);
         let Answer { call: call_id, status, result, elapsed_ms } = answer;
         let (outcome, code) = match result {
             Ok(Step::Wait(Wait::Approval(approval))) => {

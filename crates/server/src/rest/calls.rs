@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tool::executor::{Approval, Wait};
 use tool::outcome::{Answer, Body as Answered, Failure, Status};
-use tool::{CallId, CallerType, Code, Json, Outcome, Step};
+use tool::{CallId, CallerType, Code, Interface, Json, Outcome, Step};
 use uuid::Uuid;
 
 use super::asked_for;
@@ -255,10 +255,10 @@ async fn one_call(
     let principal = &context::apply(doors, principal, &narrowing)?;
     let view = doors.parts.gateway.view(principal, CallerType::Direct);
     let tool = doors.lists.native(&view, &body.tool);
-    let mut request = Request::new(tool.clone(), args.clone(), "rest");
+    let mut request = Request::new(tool.clone(), args.clone(), Interface::Rest);
     request.timeout = body.timeout_ms.map(std::time::Duration::from_millis);
     let mut answer = doors.parts.gateway.call(principal, request).await;
-    doors.metrics.ended("rest", &answer);
+    doors.metrics.ended(Interface::Rest, &answer);
     if let (Some(wait), Ok(Step::Wait(Wait::Approval(_)))) = (wait, &answer.result) {
         answer = settled(doors, principal, (answer.call, wait)).await?;
     }

@@ -129,6 +129,17 @@ fn told(fault: &PluginFault) -> ApiError {
     }
 }
 
+/// A plugin whose source the caller's persona hides is told as one that is not there.
+fn visible(doors: &Doors, principal: &Principal, name: &str) -> Result<(), ApiError> {
+    let states = plugins(doors)?.plugins();
+    let found = states.iter().find(|state| state.name == name);
+    let seen = |state: &PluginState| principal.rights().allows_source(&state.source);
+    if found.is_some_and(seen) {
+        return Ok(());
+    }
+    Err(told(&PluginFault::Missing(name.to_owned())))
+}
+
 async fn list(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
@@ -156,6 +167,7 @@ async fn settings(
     Path(name): Path<String>,
 ) -> Result<Reply<SettingsReply>, ApiError> {
     may(&principal)?;
+    visible(&doors, &principal, &name)?;
     let settings = plugins(&doors)?.settings(&name).map_err(|fault| told(&fault))?;
     Ok(Reply(SettingsReply { plugin: name, settings }))
 }
@@ -171,6 +183,7 @@ async fn set_settings(
     if principal.caller().agent {
         return Err(ApiError::new(Code::Forbidden, "settings are a person's to change"));
     }
+    visible(&doors, &principal, &name)?;
     let settings = plugins(&doors)?
         .set_settings(&name, &Json::of(&body))
         .await

@@ -23,7 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tool::outcome::{Body as Answered, Failure};
-use tool::{Boxed, CallId, Code, Json, Step, Tool};
+use tool::{Boxed, CallId, Code, Interface, Json, Step, Tool};
 use uuid::Uuid;
 
 use super::body::{Body, Params};
@@ -236,9 +236,9 @@ async fn begin(
     Body(begin): Body<Begin>,
 ) -> Result<Response, ApiError> {
     let wait = asked.wait.as_deref().map(held::patience).transpose()?;
-    let request = Request::new(RUN, Json::of(&begin).bytes().clone(), "rest");
+    let request = Request::new(RUN, Json::of(&begin).bytes().clone(), Interface::Rest);
     let answer = doors.parts.gateway.call(&principal, request).await;
-    doors.metrics.ended("rest", &answer);
+    doors.metrics.ended(Interface::Rest, &answer);
     let failed = |failure| ApiError::of(answer.call, failure);
     let Step::Done(outcome) = answer.result.map_err(failed)? else {
         let told =

@@ -83,15 +83,21 @@ async fn refresh(
     if !principal.may(Right::SourcesRefresh) {
         return Err(ApiError::new(Code::Forbidden, "the key lacks the right `sources:refresh`"));
     }
-    let missing =
-        |name: &str| ApiError::new(Code::NotFound, format!("no source `{}`", name.escape_debug()));
-    let only = match body.source.as_deref() {
-        Some(name) => Some(SourceName::new(name).map_err(|_| missing(name))?),
-        None => None,
-    };
+    let only = body.source.as_deref().map(|name| visible(&principal, name)).transpose()?;
     let done = doors.parts.intake.refresh(only.as_ref()).await;
     done.map_err(|name| missing(name.as_str()))?;
     Ok(Reply(reply(&doors, &principal)))
+}
+
+/// The name of a source, where the caller's persona has it. What it hides is told as what is not there.
+fn visible(principal: &Principal, name: &str) -> Result<SourceName, ApiError> {
+    let source = SourceName::new(name).map_err(|_| missing(name))?;
+    let seen = principal.rights().allows_source(source.as_str());
+    if seen { Ok(source) } else { Err(missing(name)) }
+}
+
+fn missing(name: &str) -> ApiError {
+    ApiError::new(Code::NotFound, format!("no source `{}`", name.escape_debug()))
 }
 
 /// Who may not have a source's tools, because its persona lacks it, does not see the source either.

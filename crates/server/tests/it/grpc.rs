@@ -78,7 +78,7 @@ impl Door {
     }
 }
 
-fn with_key<T>(message: T, key: &str) -> tonic::Request<T> {
+pub(crate) fn with_key<T>(message: T, key: &str) -> tonic::Request<T> {
     let mut request = tonic::Request::new(message);
     request.metadata_mut().insert("authorization", key.parse().unwrap());
     request

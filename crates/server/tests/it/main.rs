@@ -25,6 +25,8 @@ mod grpc;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod matrix;
+#[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod metrics;

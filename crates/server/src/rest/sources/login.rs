@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tool::source::Consent;
 use tool::{Code, Problem, Source, SourceName};
 
-use super::Route;
+use super::{Route, missing, visible};
 use crate::error::ApiError;
 use crate::rest::body::Body;
 use crate::state::Doors;
@@ -89,11 +89,8 @@ impl Wanted {
             let message = "an agent's key cannot give a person's consent";
             return Err(ApiError::new(Code::Forbidden, message).fix("use a person's key"));
         }
-        let missing =
-            || ApiError::new(Code::NotFound, format!("no source `{}`", name.escape_debug()));
-        let name = SourceName::new(name).map_err(|_| missing())?;
-        let seen = principal.rights().allows_source(name.as_str());
-        let source = doors.parts.intake.source(&name).filter(|_| seen).ok_or_else(missing)?;
+        let name = visible(principal, name)?;
+        let source = doors.parts.intake.source(&name).ok_or_else(|| missing(name.as_str()))?;
         Ok(Self { name, source })
     }
 

@@ -116,7 +116,7 @@ async fn play(name: &str) -> Came {
             });
             let path = format!("/v1/approvals/{id}/approve");
             let refused = approver.await.post(&path, &json!({})).await.status;
-            assert_eq!(refused, if foreign { 404 } else { 403 });
+            assert_eq!(refused, 404, "the tool, and so the call, is not there for it");
         }
         "session changed" => {
             let ask = |args: Value| message("tools/call", json!({"name": "rm", "arguments": args}));

@@ -2,6 +2,7 @@
 
 mod calls;
 mod crash;
+mod damage;
 mod events;
 pub(crate) mod fixture;
 mod full;

@@ -9,6 +9,6 @@ mod full;
 mod outage;
 mod reading;
 mod retain;
-mod sim_disk;
-mod tamper;
+pub(crate) mod sim_disk;
+pub(crate) mod tamper;
 mod tamper_gone;

@@ -393,6 +393,7 @@ fn a_torn_end_is_told_and_is_no_tampering_after_a_loss_of_power_only() {
         assert!(report.is_sound(), "{report:?}");
         assert_eq!(report.writers[0].cuts.len(), 1, "{report:?}");
         assert!(report.writers[0].unsealed > 1, "{report:?}");
+        assert_eq!(report.writers[0].lost, 1, "{report:?}");
     }
     // A write that was under way when the process was killed, and which nobody was told of.
     let mut files = good.clone();

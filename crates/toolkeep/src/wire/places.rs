@@ -32,6 +32,10 @@ pub(super) async fn ledger(
     for finding in &recovery.findings {
         tracing::error!("the record is damaged: {finding:?}; `toolkeep record verify` tells all");
     }
+    if recovery.lost > 0 {
+        let records = recovery.lost;
+        tracing::warn!(records, "records that were not synced were lost with the power");
+    }
     if recovery.open_total > 0 {
         let calls = recovery.open_total;
         tracing::warn!(calls, "calls had begun and not ended when the process before did: unknown");

@@ -1,5 +1,7 @@
 //! Spec 4's routes: bodies, texts and statuses, and that they give nobody more than its key does.
 
+mod joining;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;

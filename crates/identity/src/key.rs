@@ -143,6 +143,17 @@ impl KeyRecord {
     pub fn store_key(&self) -> String {
         format!("{}{}", Self::STORE_PREFIX, self.id)
     }
+
+    /// Whether it is an invitation: good for the one join of the node that its subject names, and for
+    /// nothing else. A key that came of another one never is.
+    pub fn is_invitation(&self) -> bool {
+        self.delegations.is_empty() && invites(&self.rights)
+    }
+}
+
+/// Whether these rights are an invitation's.
+fn invites(rights: &BTreeSet<Right>) -> bool {
+    rights.iter().eq([&Right::NodesJoin])
 }
 
 /// A key to be made.
@@ -216,6 +227,9 @@ impl NewKey {
     pub fn within(&self, maker: &Principal, directory: &Directory) -> Result<(), KeyFault> {
         if self.org != *maker.org() {
             return Err(KeyFault::Org { own: maker.org().clone(), asked: self.org.clone() });
+        }
+        if invites(&self.rights) {
+            return Err(KeyFault::Invitation);
         }
         if self.level > maker.level() {
             return Err(KeyFault::Level { own: maker.level(), asked: self.level });

@@ -95,6 +95,17 @@ impl Authority {
         Ok(Self { issuer, certificate: kept.certificate.clone() })
     }
 
+    /// Whether who asks has the private key of `public`, a P-256 point without compression.
+    ///
+    /// # Errors
+    /// [`AuthorityError::Unfit`].
+    pub fn check(node_id: &str, (public, proof): (&[u8], &[u8])) -> Result<(), AuthorityError> {
+        let told = "the proof does not fit: sign the node's id and the public key with the \
+                    private key, P-256 and SHA-256";
+        let proved = tls::proved(node_id, public, proof);
+        if proved { Ok(()) } else { Err(AuthorityError::Unfit(told)) }
+    }
+
     /// Signs that the key of `public`, a P-256 point without compression, is the node's.
     ///
     /// # Errors
@@ -105,11 +116,7 @@ impl Authority {
         (public, proof): (&[u8], &[u8]),
         now: Wall,
     ) -> Result<Certified, AuthorityError> {
-        if !tls::proved(node_id, public, proof) {
-            let told = "the proof does not fit: sign the node's id and the public key with the \
-                        private key, P-256 and SHA-256";
-            return Err(AuthorityError::Unfit(told));
-        }
+        Self::check(node_id, (public, proof))?;
         let name = tls::node_name(node_id);
         let ends = at(now)? + HOLDS;
         let mut params = leaf(&name, ExtendedKeyUsagePurpose::ServerAuth, now, ends)?;

@@ -149,6 +149,11 @@ impl Registry {
         known.into_iter().filter_map(of).collect()
     }
 
+    fn authority(&self) -> Result<&Authority, NodeFault> {
+        let none = || NodeFault::Unavailable("this server signs for no nodes".to_owned());
+        self.authority.get().ok_or_else(none)
+    }
+
     async fn put(&self, by: &Speaks, tool: NodeTool) -> Result<String, NodeFault> {
         if !by.is_for(&tool.node_id) {
             return Err(NodeFault::Foreign(tool.node_id));
@@ -230,6 +235,13 @@ fn busy(key: &str) -> NodeFault {
     NodeFault::Unavailable(format!("`{key}` is changed by others all the time"))
 }
 
+fn unsigned(error: AuthorityError) -> NodeFault {
+    match error {
+        AuthorityError::Unfit(told) => NodeFault::Unfit(told.to_owned()),
+        AuthorityError::Unusable(told) => NodeFault::Unavailable(told),
+    }
+}
+
 /// What a document must be.
 fn check(tool: &NodeTool) -> Result<(), NodeFault> {
     let unfit = |field: &str, why: String| NodeFault::Unfit(format!("`{field}`: {why}"));
@@ -294,6 +306,20 @@ impl Nodes for Registry {
         Ok(())
     }
 
+    fn may_certify(
+        &self,
+        by: &Speaks,
+        node: &str,
+        public: &[u8],
+        proof: &[u8],
+    ) -> Result<(), NodeFault> {
+        if !by.is_for(node) {
+            return Err(NodeFault::Foreign(node.to_owned()));
+        }
+        self.authority()?;
+        Authority::check(node, (public, proof)).map_err(unsigned)
+    }
+
     fn certify(
         &self,
         by: &Speaks,
@@ -304,13 +330,8 @@ impl Nodes for Registry {
         if !by.is_for(node) {
             return Err(NodeFault::Foreign(node.to_owned()));
         }
-        let none = || NodeFault::Unavailable("this server signs for no nodes".to_owned());
-        let authority = self.authority.get().ok_or_else(none)?;
-        let signed = authority.certify(node, (public, proof), self.shared.clock.wall());
-        let signed = signed.map_err(|error| match error {
-            AuthorityError::Unfit(told) => NodeFault::Unfit(told.to_owned()),
-            AuthorityError::Unusable(told) => NodeFault::Unavailable(told),
-        })?;
+        let signed = self.authority()?.certify(node, (public, proof), self.shared.clock.wall());
+        let signed = signed.map_err(unsigned)?;
         tracing::info!(node, until = %signed.until, "node certified");
         Ok(signed)
     }

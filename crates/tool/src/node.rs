@@ -174,6 +174,18 @@ pub trait Nodes: Send + Sync + fmt::Debug {
     /// [`NodeFault::Foreign`], and [`NodeFault::Missing`] where the node has no tools here.
     fn beat(&self, by: &Speaks, node: &str, beat: Beat) -> Result<(), NodeFault>;
 
+    /// Whether [`Nodes::certify`] would sign this, as far as that can be known before.
+    ///
+    /// # Errors
+    /// As [`Nodes::certify`].
+    fn may_certify(
+        &self,
+        by: &Speaks,
+        node: &str,
+        public: &[u8],
+        proof: &[u8],
+    ) -> Result<(), NodeFault>;
+
     /// Signs that a key is the node's: `public` is a P-256 point without compression, `proof` a signature
     /// with the private key.
     ///

@@ -8,7 +8,7 @@ use axum::routing::post;
 use axum::{Extension, Json as Reply};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use identity::{NewKey, Principal, Right};
+use identity::{KeyRecord, NewKey, Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::node::{NodeFault, Speaks};
@@ -120,8 +120,15 @@ async fn join(
     let invited = is_invitation(&doors, &principal);
     let by = if invited { Speaks::For(principal.subject().to_owned()) } else { speaks(&principal) };
     let (public, proof) = (bytes("public_key", &public_key)?, bytes("proof", &proof)?);
-    let signed = registry(&doors)?.certify(&by, &node_id, &public, &proof).map_err(refused)?;
-    let key = if invited { Some(own_key(&doors, &principal, &node_id).await?) } else { None };
+    let nodes = registry(&doors)?;
+    // A request that fails by its own fault leaves the invitation as it is. Whoever passes uses it up
+    // before anything is signed, so that of two at once, here or at another server, one gets in.
+    nodes.may_certify(&by, &node_id, &public, &proof).map_err(refused)?;
+    if invited {
+        doors.parts.keys.use_up(principal.key(), doors.parts.clock.wall()).await?;
+    }
+    let signed = nodes.certify(&by, &node_id, &public, &proof).map_err(refused)?;
+    let key = if invited { Some(registration_key(&doors, &node_id).await?) } else { None };
     let (certificate, authority, name) = (signed.certificate, signed.authority, signed.name);
     let until = signed.until.to_string();
     Ok(Reply(Joined { node_id, certificate, authority, name, until, key }))
@@ -129,15 +136,13 @@ async fn join(
 
 /// A key that is good for joining and nothing else; any other is not used up by it.
 fn is_invitation(doors: &Doors, principal: &Principal) -> bool {
-    let ring = doors.parts.keys.ring();
-    let record = ring.get(principal.key());
-    record.is_some_and(|record| record.rights.iter().eq([&Right::NodesJoin]))
+    doors.parts.keys.ring().get(principal.key()).is_some_and(KeyRecord::is_invitation)
 }
 
-/// Uses the invitation up, then makes the key: a crash in between leaves a node without one, never two.
-async fn own_key(doors: &Doors, invited: &Principal, node_id: &str) -> Result<String, ApiError> {
+/// The key that a node registers with. Its invitation is used up by then: a crash in between leaves a
+/// node without a key, never two.
+async fn registration_key(doors: &Doors, node_id: &str) -> Result<String, ApiError> {
     let now = doors.parts.clock.wall();
-    doors.parts.keys.use_up(invited.key(), now).await?;
     let new = key(node_id, Right::NodesRegister, "the key", None)?;
     let (secret, record) = doors.parts.keys.create(new, now).await?;
     tracing::info!(node = node_id, key = %record.id, "node joined");

@@ -127,8 +127,17 @@ async fn join(
     if invited {
         doors.parts.keys.use_up(principal.key(), doors.parts.clock.wall()).await?;
     }
-    let signed = nodes.certify(&by, &node_id, &public, &proof).map_err(refused)?;
-    let key = if invited { Some(registration_key(&doors, &node_id).await?) } else { None };
+    let own =
+        if invited { Some(key(&node_id, Right::NodesRegister, "the key", None)?) } else { None };
+    // Whoever looks after all nodes lends this one no key: its own may go while the node stays.
+    let presented = Some(principal.key()).filter(|_| matches!(by, Speaks::For(_)));
+    let issued_with = own.as_ref().map(|own| own.id.as_str()).or(presented);
+    let signed = nodes.certify(&by, &node_id, (&public, &proof), issued_with).await;
+    let signed = signed.map_err(refused)?;
+    let key = match own {
+        Some(own) => Some(registration_key(&doors, &node_id, own).await?),
+        None => None,
+    };
     let (certificate, authority, name) = (signed.certificate, signed.authority, signed.name);
     let until = signed.until.to_string();
     Ok(Reply(Joined { node_id, certificate, authority, name, until, key }))
@@ -141,9 +150,8 @@ fn is_invitation(doors: &Doors, principal: &Principal) -> bool {
 
 /// The key that a node registers with. Its invitation is used up by then: a crash in between leaves a
 /// node without a key, never two.
-async fn registration_key(doors: &Doors, node_id: &str) -> Result<String, ApiError> {
+async fn registration_key(doors: &Doors, node_id: &str, new: NewKey) -> Result<String, ApiError> {
     let now = doors.parts.clock.wall();
-    let new = key(node_id, Right::NodesRegister, "the key", None)?;
     let (secret, record) = doors.parts.keys.create(new, now).await?;
     tracing::info!(node = node_id, key = %record.id, "node joined");
     Ok(secret.open().to_owned())

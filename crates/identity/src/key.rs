@@ -165,6 +165,17 @@ impl KeyRecord {
         let fix = "the key still holds; create another one with a plain subject and revoke it";
         Some(Problem::new(self.store_key(), told).fix(fix))
     }
+
+    /// Whether it is an invitation: good for the one join of the node that its subject names, and for
+    /// nothing else. A key that came of another one never is.
+    pub fn is_invitation(&self) -> bool {
+        self.delegations.is_empty() && invites(&self.rights)
+    }
+}
+
+/// Whether these rights are an invitation's.
+fn invites(rights: &BTreeSet<Right>) -> bool {
+    rights.iter().eq([&Right::NodesJoin])
 }
 
 /// A key to be made.
@@ -241,6 +252,9 @@ impl NewKey {
     pub(crate) fn within(&self, maker: &Principal, directory: &Directory) -> Result<(), KeyFault> {
         if self.org != *maker.org() {
             return Err(KeyFault::Org { own: maker.org().clone(), asked: self.org.clone() });
+        }
+        if invites(&self.rights) {
+            return Err(KeyFault::Invitation);
         }
         if self.level > maker.level() {
             return Err(KeyFault::Level { own: maker.level(), asked: self.level });

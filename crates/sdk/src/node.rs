@@ -45,6 +45,11 @@ pub enum StartError {
     /// The socket's file cannot be made.
     #[error("the socket `{0}`: {1}")]
     Socket(PathBuf, io::Error),
+    /// The key would be sent in plaintext beyond this machine.
+    #[error(
+        "the registry: {0}; use `https`, or `Options::insecure_registry` where the network is trusted"
+    )]
+    PlaintextKey(#[from] guard::egress::PlaintextKey),
     /// The registry's address cannot be used.
     #[error("the registry: {0}")]
     Registry(String),
@@ -102,8 +107,13 @@ impl Node {
     ) -> Result<Self, StartError> {
         let node_id = options.node_id.clone().unwrap_or_default();
         let registration = if let Some(url) = &options.registry {
+            let origin = Origin::parse(url);
+            let origin = origin.map_err(|error| StartError::Registry(error.to_string()))?;
             let key = options.key.clone();
-            let made = Registration::new(url, key, &node_id, tools, options.beat);
+            if key.is_some() {
+                origin.check_key(options.insecure_registry)?;
+            }
+            let made = Registration::new((url, origin), key, &node_id, tools, options.beat);
             Some(Arc::new(made.map_err(StartError::Registry)?))
         } else {
             tracing::warn!("no registry is named: no tool is registered");

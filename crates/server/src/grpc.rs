@@ -88,6 +88,18 @@ impl Tools for Door {
         Some(Arc::<Known>::default())
     }
 
+    fn admit(
+        &self,
+        headers: MetadataMap,
+        connection: Option<Connection>,
+    ) -> Boxed<Result<(), Status>> {
+        let (doors, headers) = (self.doors.clone(), self.headers(headers));
+        Box::pin(async move {
+            let known = connection.as_ref().and_then(|kept| kept.downcast_ref::<Known>());
+            known::principal(&doors, headers, known).await.map(drop)
+        })
+    }
+
     fn who(&self, headers: MetadataMap) -> Boxed<Result<String, Status>> {
         let (doors, headers) = (self.doors.clone(), self.headers(headers));
         Box::pin(async move {

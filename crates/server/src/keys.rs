@@ -247,6 +247,13 @@ impl Keys {
     }
 }
 
+/// Certificates of nodes count for as long as the keys that they were issued with.
+impl tool::node::KeyState for Keys {
+    fn has_ended(&self, key: &str, now: Wall) -> bool {
+        self.ring().over(key, now).is_some()
+    }
+}
+
 /// Held calls go on for whoever their caller is when they do.
 impl gateway::Holders for Keys {
     fn holder(&self, caller: &tool::Caller, now: Wall) -> gateway::Holder {

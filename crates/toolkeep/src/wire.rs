@@ -272,7 +272,7 @@ async fn ways(
     let kept_programs = Sealed::new(Arc::clone(store), &tokens, "programs");
     let tokens = Arc::new(Sealed::new(Arc::clone(store), &tokens, "upstream tokens"));
     let (store, clock) = (Arc::clone(store), Arc::clone(clock));
-    let at = (Arc::clone(&store), Arc::clone(&clock));
+    let at = (keys, Arc::clone(&store), Arc::clone(&clock));
     let authority =
         cluster::authority(keys, start.config.nodes.authority_file.as_deref(), &clock).await;
     let said = (&start.config.nodes, start.config.redis.as_ref());

@@ -51,6 +51,9 @@ impl NewKey {
         hand: Hand,
         now: Wall,
     ) -> Result<Self, KeyFault> {
+        if own.is_invitation() || hand.rights.contains(&Right::NodesJoin) {
+            return Err(KeyFault::Invitation);
+        }
         if own.delegations.len() >= HANDS {
             return Err(KeyFault::Hands(own.delegations.len()));
         }

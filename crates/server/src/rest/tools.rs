@@ -130,6 +130,9 @@ struct ToolReply {
     alias: String,
     /// Its source.
     source: String,
+    /// The nodes that may run it, the first one first; absent for what runs on none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nodes: Vec<String>,
     /// A title for people.
     title: Option<String>,
     /// What it does.
@@ -334,6 +337,7 @@ fn reply(entry: &Entry, rendered: &Rendered) -> ToolReply {
         alias: rendered.names.alias(&name).unwrap_or(&name).to_owned(),
         name,
         source: entry.key.source.to_string(),
+        nodes: entry.executor.places(),
         title: tool.title.clone(),
         description: tool.description.clone(),
         input_schema: tool.input.clone(),

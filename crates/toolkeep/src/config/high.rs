@@ -85,6 +85,8 @@ pub struct NodesConfig {
     pub trust: Trust,
     /// Which of their tools change nothing.
     pub read_only: Tools,
+    /// Which names they may share.
+    pub shared: nodes::Sharing,
 }
 
 /// A Kubernetes that knows where nodes are.

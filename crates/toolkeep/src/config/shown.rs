@@ -58,6 +58,7 @@ pub fn shown(config: &Config) -> Value {
             "authority_file": nodes.authority_file,
             "trust": trust(nodes.trust),
             "read_only": which(&nodes.read_only),
+            "shared": nodes.shared.0,
         },
         "tokens": config.tokens.as_ref().map(tokens),
         "redis": config.redis.as_ref().map(|_| HIDDEN),

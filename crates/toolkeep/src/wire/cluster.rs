@@ -7,7 +7,7 @@ use guard::egress::{CertificateDer, Egress, EgressSettings, Roots};
 use intake::{Intake, Sourced};
 use nodes::{
     Authority, Keep, KeptAuthority, Kubernetes, KubernetesSettings, MongoKeep, NodeSource, Nowhere,
-    ReadOnly, Registry,
+    ReadOnly, Registry, Sharing,
 };
 use rustls::pki_types::pem::PemObject as _;
 use server::Keys;
@@ -22,9 +22,11 @@ use crate::config::{KubernetesConfig, NodesConfig, Tools};
 /// The registry, and how far its nodes are trusted.
 pub(super) struct Cluster {
     registry: Arc<Registry>,
+    /// Those that certificates were issued with are among them.
+    keys: Arc<Keys>,
     kubernetes: Option<Arc<Kubernetes>>,
-    /// And which of their tools change nothing: a source begins anew where it says otherwise.
-    said: Mutex<(Trust, ReadOnly)>,
+    /// And which of their tools change nothing, or are shared: a source begins anew where it says otherwise.
+    said: Mutex<(Trust, ReadOnly, Sharing)>,
 }
 
 /// What of the configuration says where the registry is and who hears of it.
@@ -34,7 +36,7 @@ impl Cluster {
     /// Reads what is kept.
     pub(super) async fn open(
         (config, redis): Said<'_>,
-        (store, clock): (Arc<dyn Store>, Arc<dyn Clock>),
+        (keys, store, clock): (&Arc<Keys>, Arc<dyn Store>, Arc<dyn Clock>),
         (egress, authority): (&Egress, Option<Authority>),
     ) -> Result<Arc<Self>, Failure> {
         // A connection of nobody else's: nodes are reached by their own lines.
@@ -75,8 +77,10 @@ impl Cluster {
         if let Some(kubernetes) = &kubernetes {
             registry.find_by(Arc::clone(kubernetes));
         }
-        let cluster =
-            Self { registry, kubernetes, said: Mutex::new((config.trust, ReadOnly::default())) };
+        let said = Mutex::new((config.trust, ReadOnly::default(), Sharing::default()));
+        registry.set_keys(Arc::clone(keys) as _);
+        let keys = Arc::clone(keys);
+        let cluster = Self { registry, keys, kubernetes, said };
         cluster.take(config);
         Ok(Arc::new(cluster))
     }
@@ -99,13 +103,16 @@ impl Cluster {
             Tools::Named(names) => ReadOnly::Named(names.clone()),
         };
         self.registry.set_read_only(read_only.clone());
-        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = (config.trust, read_only);
+        self.registry.set_sharing(config.shared.clone());
+        let said = (config.trust, read_only, config.shared.clone());
+        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = said;
     }
 
     /// A source for each node.
     pub(super) fn sourced(&self) -> Vec<Sourced> {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (trust, fingerprint) = (said.0, super::sources::hashed(&(said.0 as u64, &said.1)));
+        let (trust, fingerprint) =
+            (said.0, super::sources::hashed(&(said.0 as u64, &said.1, &said.2)));
         let sourced = |source: Arc<NodeSource>| Sourced {
             source: source as Arc<dyn Source>,
             kind: "node",
@@ -125,7 +132,23 @@ impl Cluster {
             }
         };
         let registry = &self.registry;
-        tokio::join!(registry.follow(), registry.follow_news(), self.add_to(intake), finds);
+        let certificates = async {
+            tokio::join!(registry.follow_certificates(), self.follow_keys());
+        };
+        let news = registry.follow_news();
+        tokio::join!(registry.follow(), news, self.add_to(intake), finds, certificates);
+    }
+
+    /// Cuts the connections of nodes whose keys are revoked, for ever.
+    async fn follow_keys(&self) {
+        let mut readings = self.keys.readings();
+        loop {
+            readings.borrow_and_update();
+            self.registry.review_keys().await;
+            if readings.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
     }
 
     async fn add_to(&self, intake: &Intake) {

@@ -297,3 +297,6 @@ pub(crate) fn named(
     }
     Ok(kwargs)
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use gateway::{Event, Heard, Holder, Unheard};
 use identity::{Narrowing, Principal};
 use tokio::task::JoinHandle;
 use tool::outcome::Failure;
-use tool::{CallId, Wall};
+use tool::{CallId, Caller, Wall};
 
 use crate::here::Here;
 use crate::keep::{Kept, Row};
@@ -20,6 +20,9 @@ pub(crate) const LEG: Duration = Duration::from_mins(10);
 const LOOK: Duration = Duration::from_mins(2);
 /// Between two looks at what ended long ago.
 const TIDY: Duration = Duration::from_hours(1);
+/// Why a program ends whose caller can make no more calls.
+pub(crate) const CREDENTIAL_GONE: &str =
+    "the caller's credential was revoked or has expired: the program makes no more calls";
 /// Milliseconds from its beginning in which a program must have ended.
 const LIFE: u64 = 7 * 24 * 60 * 60 * 1_000;
 
@@ -142,22 +145,34 @@ impl Programs {
         if kept.program.state == State::Paused && !asked {
             return Ok(());
         }
-        let caller = &kept.program.caller;
-        let now = match self.parts.holders.holder(caller, now) {
-            Holder::Holds(now) => now,
-            // Without its credential it waits for its caller to come back.
-            Holder::Elsewhere => match who {
-                Some(who) => who,
-                None => return Ok(()),
-            },
-            Holder::Gone => {
-                let why = "its caller's credential is no longer good";
-                return self.ended((kept, &here), State::Failed, why).await;
-            }
-        };
         let narrowing: Narrowing = kept.program.narrowed.clone().into();
-        let who = now.lowered(caller.level).narrowed(&narrowing);
-        self.leg(kept, &who, &here).await
+        match self.current_caller((&kept.program.caller, &narrowing), who.as_ref()) {
+            Holder::Holds(who) => self.leg(kept, &who, &here).await,
+            // Without its credential it waits for its caller to come back.
+            Holder::Elsewhere => Ok(()),
+            Holder::Gone => self.ended((kept, &here), State::Failed, CREDENTIAL_GONE).await,
+        }
+    }
+
+    /// The caller of a program as its credential stands now, with no more than it had before. A
+    /// credential that is not kept here is the one that was `presented`, until its time is over.
+    pub(crate) fn current_caller(
+        &self,
+        (caller, narrowing): (&Caller, &Narrowing),
+        presented: Option<&Principal>,
+    ) -> Holder {
+        let now = self.parts.clock.wall();
+        let current = match (self.parts.holders.holder(caller, now), presented) {
+            (Holder::Holds(current), _) => current,
+            (Holder::Elsewhere, Some(presented)) => {
+                if presented.until().is_some_and(|until| until <= now) {
+                    return Holder::Gone;
+                }
+                presented.clone()
+            }
+            (other, _) => return other,
+        };
+        Holder::Holds(current.lowered(caller.level).narrowed(narrowing))
     }
 
     /// Runs it, where what it waited for is settled.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use gateway::Request;
+use gateway::{Holder, Request};
+use identity::Principal;
 use serde_json::{Map, Value};
 use tool::executor::Wait;
 use tool::outcome::{Answer, Body, Failure, Outcome, Status};
@@ -10,7 +11,7 @@ use tool::{CallId, CallerType, Code, Json, Step};
 
 use super::{Leg, Stop};
 use crate::functions::Function;
-use crate::going::LEG;
+use crate::going::{CREDENTIAL_GONE, LEG};
 use crate::keep::Kept;
 use crate::program::Program;
 use crate::script::{Came, Kind};
@@ -28,7 +29,7 @@ impl Leg<'_> {
         self.gateway.new_call()
     }
 
-    /// Makes one call; gives up where the program is.
+    /// Makes one call as the caller is now; gives up where the program is.
     pub(crate) async fn call(
         &self,
         (program, call): (CallId, CallId),
@@ -41,13 +42,25 @@ impl Leg<'_> {
             parent: Some(program),
             ..Request::new(function.tool(), Json::of(args).bytes().clone(), "program")
         };
-        let calling = Box::pin(self.gateway.call(self.who, request));
+        let who = self.current_caller()?;
+        let calling = Box::pin(self.gateway.call(&who, request));
         let answer = self.unless_given_up(calling).await?;
         let called = match &answer.result {
             Ok(Step::Wait(Wait::Approval(_))) => Called::Held(answer.call),
             _ => Called::To(came(&answer)),
         };
         Ok((answer, called))
+    }
+
+    /// The caller as its credential stands at this moment, with no more than the program has.
+    fn current_caller(&self) -> Result<Principal, Stop> {
+        let has = (self.who.caller(), self.who.rights().narrowing());
+        match self.programs.current_caller(has, Some(self.who)) {
+            Holder::Holds(now) => Ok(now),
+            Holder::Gone | Holder::Elsewhere => {
+                Err(Failure::new(Code::Unauthenticated, CREDENTIAL_GONE).into())
+            }
+        }
     }
 
     /// Whether a program may make so many more.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use catalog::{Catalog, Current, Shelf};
-use gateway::{Gateway, Holder, Holders, Options, Request, Unheard};
+use gateway::{Gateway, Holder, Holders, Options, Unheard};
 use identity::{Directory, Hand, KeyId, KeyRecord, KeyRing, NewKey, Principal, Role};
 use policy::Policy;
 use serde_json::{Map, Value, json};

@@ -12,7 +12,6 @@ use tool::{CallId, CallerType, Code, Json, Step};
 use super::{Leg, Stop};
 use crate::functions::Function;
 use crate::going::{CREDENTIAL_GONE, LEG};
-use crate::keep::Kept;
 use crate::program::Program;
 use crate::script::{Came, Kind};
 
@@ -72,11 +71,11 @@ impl Leg<'_> {
         Err(format!("a program may make {most} calls, and this one wants more"))
     }
 
-    /// What the held calls of a program came to; nothing while one is not settled.
-    pub(crate) async fn decided(&self, kept: &Kept) -> Result<Option<Vec<Settled>>, Failure> {
+    /// What these held calls came to; nothing while one is not settled.
+    pub(crate) async fn decided(&self, held: &[CallId]) -> Result<Option<Vec<Settled>>, Failure> {
         let mut all = Vec::new();
-        for call in kept.program.waits_for() {
-            match self.outcome_of(call).await? {
+        for call in held {
+            match self.outcome_of(*call).await? {
                 Some(settled) => all.push(settled),
                 None => return Ok(None),
             }

@@ -25,6 +25,7 @@ mod room;
 mod seal;
 mod state;
 mod status;
+mod streams;
 mod workers;
 
 pub use counts::Counts;

@@ -21,7 +21,7 @@ impl Holders for Nobody {
 }
 
 impl Interpreter for Nobody {
-    fn turn(&self) -> Boxed<'_, Result<Box<dyn Turn>, String>> {
+    fn turn<'a>(&'a self, _: &'a Caller) -> Boxed<'a, Result<Box<dyn Turn>, String>> {
         Box::pin(async { Err("no program runs here".to_owned()) })
     }
 }

@@ -42,7 +42,7 @@ impl Holders for Keys {
 }
 
 impl Interpreter for Keys {
-    fn turn(&self) -> Boxed<'_, Result<Box<dyn Turn>, String>> {
+    fn turn<'a>(&'a self, _: &'a Caller) -> Boxed<'a, Result<Box<dyn Turn>, String>> {
         Box::pin(async { Err("steps need no interpreter".to_owned()) })
     }
 }

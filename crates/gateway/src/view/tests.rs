@@ -152,7 +152,8 @@ fn who_makes_a_view_holds_up_no_other_task_of_its_thread() {
     let made = runtime.spawn(async move {
         let went_on = Arc::new(AtomicBool::new(false));
         let beside = Arc::clone(&went_on);
-        drop(tokio::spawn(async move { beside.store(true, Ordering::SeqCst) }));
+        let here = tokio::runtime::Handle::current();
+        drop(here.spawn(async move { beside.store(true, Ordering::SeqCst) }));
         // Without a wait in between: what is beside this runs only where this makes way for it.
         (0..200).find(|role| {
             let who = principal(|key| key.roles = vec![format!("r{role}")]);

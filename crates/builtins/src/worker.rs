@@ -9,11 +9,11 @@ mod lease;
 mod program;
 mod python;
 mod read;
+mod room;
 mod serve;
 mod sql;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +22,6 @@ use guard::process::{Child, Exit, Spec};
 use guard::sandbox::{Cage, TOO_MUCH, Tier};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tool::{Code, Context, ExecuteError, Json, Limits, Outcome, Step};
 
 use crate::cages::{Cages, caged, caged_child};
@@ -30,10 +29,9 @@ pub(crate) use folder::FolderReaders;
 use frame::{Head, Status, Told};
 pub use lease::Lease;
 pub use read::{READ_FOLDER, read_folder};
+use room::Rooms;
 pub use serve::{Extra, WORK, work};
 
-/// Workers at once.
-const MOST: usize = 4;
 /// Workers that are kept while there is nothing to do.
 const IDLE: usize = 2;
 /// A worker that was given more than this is not kept: memory is not given back well.
@@ -81,9 +79,7 @@ impl Job {
 pub struct Workers {
     cages: Arc<Cages>,
     idle: Mutex<Vec<Worker>>,
-    room: Arc<Semaphore>,
-    /// Those that wait for room.
-    waiting: AtomicUsize,
+    rooms: Rooms,
 }
 
 #[derive(Debug)]
@@ -107,8 +103,7 @@ enum Trouble {
 impl Workers {
     /// None yet; they will run in `cages`.
     pub fn new(cages: Arc<Cages>) -> Self {
-        let room = Arc::new(Semaphore::new(MOST));
-        Self { cages, idle: Mutex::default(), room, waiting: AtomicUsize::new(0) }
+        Self { cages, idle: Mutex::default(), rooms: Rooms::default() }
     }
 
     /// Computes `job` from its arguments. A caller that goes away ends it.
@@ -135,8 +130,8 @@ impl Workers {
         args: &Bytes,
         ctx: &Context<'_>,
     ) -> Result<Step, ExecuteError> {
-        let busy = || ExecuteError::before(Code::Busy, GONE);
-        let _room = self.room().await.ok_or_else(busy)?;
+        let room = self.rooms.enter(ctx.caller.root_key()).await;
+        let _room = room.map_err(|why| ExecuteError::before(Code::Busy, why))?;
         let worker = self.taken().await.map_err(|why| ExecuteError::before(Code::Blocked, why))?;
         let ran = |took| ctx.ran_caged(took);
         Ok(Step::Done(match worker.answers(job, args, &ran).await {
@@ -146,15 +141,6 @@ impl Workers {
             }
             Err(trouble) => Outcome::failed(&trouble.told(job, &ran).await),
         }))
-    }
-
-    /// For one worker, as soon as there is some.
-    async fn room(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(room) = Arc::clone(&self.room).try_acquire_owned() {
-            return Some(room);
-        }
-        let _waits = Waits::new(&self.waiting);
-        Arc::clone(&self.room).acquire_owned().await.ok()
     }
 
     async fn taken(&self) -> Result<Worker, String> {
@@ -233,22 +219,6 @@ impl Trouble {
             }
             Self::Died(worker) => worker.why(ran).await,
         }
-    }
-}
-
-/// Somebody waits as long as this is there.
-struct Waits<'a>(&'a AtomicUsize);
-
-impl<'a> Waits<'a> {
-    fn new(waiting: &'a AtomicUsize) -> Self {
-        waiting.fetch_add(1, Ordering::Relaxed);
-        Self(waiting)
-    }
-}
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

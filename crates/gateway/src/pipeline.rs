@@ -154,8 +154,9 @@ impl Gateway {
         looked: Looked,
     ) -> Result<Box<Ready>, Failure> {
         let Looked { entry, view, args, .. } = looked;
-        let permit =
-            self.limits.enter((principal.key(), entry.key.source.as_str()), self.tasks.token())?;
+        let permit = self
+            .limits
+            .enter((principal.root_key(), entry.key.source.as_str()), self.tasks.token())?;
         let call = Call {
             id,
             parent: request.parent,

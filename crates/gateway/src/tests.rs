@@ -202,7 +202,7 @@ async fn a_panic_is_one_failed_call() {
 
 #[tokio::test(start_paused = true)]
 async fn too_much_at_once_is_told_at_once_and_one_source_leaves_room() {
-    let bounds = Bounds { calls: 10, per_key: 3, per_source: 8 };
+    let bounds = Bounds { calls: 10, per_key: 3, per_source: 8, per_key_and_source: 8 };
     let options = Options { bounds, ..Options::default() };
     let bench =
         bench_with(options, vec![offer(tool("hangs"), Arc::new(Hanging { listens: true }))]);
@@ -216,6 +216,58 @@ async fn too_much_at_once_is_told_at_once_and_one_source_leaves_room() {
     let busy = answers.iter().filter(|a| code(a) == Some(Code::Busy)).count();
     assert_eq!(busy, 2);
     assert_eq!(bench.gateway.running(), 0);
+}
+
+/// A key, and three that were delegated from it, one from the other.
+fn delegated() -> Vec<Principal> {
+    let (secret, record) =
+        NewKey::user(KeyId::new("root").unwrap(), "ann").issue([7; 32], Wall(0)).unwrap();
+    let (mut records, mut secrets) = (vec![record], vec![secret]);
+    for number in 0..3_u8 {
+        let ring = KeyRing::new(records.clone());
+        let (own, maker) = (&records[usize::from(number)], &secrets[usize::from(number)]);
+        let maker = ring.verify(Some(maker.open()), Wall(1)).unwrap();
+        let id = KeyId::new(format!("k{number}")).unwrap();
+        let new = NewKey::delegated(id, (own, &maker), identity::Hand::default(), Wall(1));
+        let (secret, record) = new.unwrap().issue([number; 32], Wall(1)).unwrap();
+        records.push(record);
+        secrets.push(secret);
+    }
+    let ring = KeyRing::new(records);
+    secrets.iter().map(|it| ring.verify(Some(it.open()), Wall(1)).unwrap()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_and_those_delegated_from_it_take_no_source_from_others() {
+    let hangs = offer(tool("hangs"), Arc::new(Hanging { listens: true }));
+    let bench = bench(vec![hangs, offer(tool("quick"), echo())]);
+    let call = |who: Principal, tool: &'static str| {
+        let gateway = Arc::clone(&bench.gateway);
+        async move { gateway.call(&who, Request::new(tool, "{}", "test")).await }
+    };
+    // As many as the source takes at once, and some more.
+    let keys = delegated();
+    let mut calls: Vec<_> =
+        keys.iter().cycle().take(520).map(|who| call(who.clone(), "hangs")).collect();
+    // They are polled in order: this one comes when the others have their places.
+    calls.push(call(principal(Level::User), "quick"));
+    let mut answers = futures_util::future::join_all(calls).await;
+    assert_eq!(answers.pop().unwrap().status, Status::Succeeded);
+    let busy = |answers: &[Answer]| {
+        let busy = answers.iter().filter(|answer| code(answer) == Some(Code::Busy));
+        busy.map(|answer| answer.result.clone().unwrap_err().message).collect::<Vec<_>>()
+    };
+    let told = busy(&answers);
+    assert_eq!(told.len(), 520 - 128);
+    assert!(told[0].starts_with("this key on source `s` has 128 calls running"), "{}", told[0]);
+    // The control: keys that stand for themselves have a share each.
+    let own = |number: u8| {
+        let key = NewKey::user(KeyId::random([number; 6]), "ann").issue([7; 32], Wall(0)).unwrap();
+        KeyRing::new([key.1]).verify(Some(key.0.open()), Wall(1)).unwrap()
+    };
+    let calls = (0..4).flat_map(|number| vec![own(number); 128]);
+    let answers = futures_util::future::join_all(calls.map(|who| call(who, "hangs"))).await;
+    assert_eq!(busy(&answers), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]

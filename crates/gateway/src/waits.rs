@@ -48,13 +48,13 @@ pub struct Holding {
 pub struct Patience {
     /// How long a decision is waited for.
     pub expires: Duration,
-    /// Calls of one key that wait at once.
+    /// Calls of one root key that wait at once.
     pub pending: usize,
-    /// Calls that one key may have held within a minute.
+    /// Calls that one root key may have held within a minute.
     pub per_minute: usize,
-    /// Calls that are kept at once, decided and ended ones among them.
+    /// Calls that are kept at once, decided and ended ones among them; of one root key a quarter.
     pub total: usize,
-    /// Bytes of their arguments.
+    /// Bytes of their arguments; of one root key a quarter.
     pub bytes: usize,
     /// How long what came of one is kept for its caller.
     pub kept: Duration,

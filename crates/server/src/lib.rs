@@ -26,6 +26,7 @@ mod seal;
 mod state;
 mod status;
 mod steady_clock;
+mod streams;
 mod workers;
 
 pub use counts::Counts;

@@ -24,7 +24,7 @@ mod webhook;
 use std::sync::Arc;
 
 use builtins::Cages;
-use gateway::{Bounds, Gateway, Options};
+use gateway::{Gateway, Options};
 use guard::egress::Egress;
 use guard::process::Launcher;
 use intake::{Intake, Pins, Sourced, Times};
@@ -390,10 +390,6 @@ fn hosts(config: &Config) -> Hosts {
 }
 
 fn options(config: &Config) -> Options {
-    let bounds = Bounds {
-        calls: config.limits.calls,
-        per_key: config.limits.calls_per_key,
-        per_source: config.limits.calls_per_source,
-    };
+    let bounds = config.limits.bounds;
     Options { result_bytes: config.limits.result_bytes, bounds, ..Options::default() }
 }

@@ -93,6 +93,77 @@ fn views_of_a_large_catalog_are_there_before_it_is_in_force() {
     assert!(has(&ann, "t7_3") && has(&bob, "t7_3") && !has(&bob, "t7_2"));
 }
 
+/// Shelves of 300 tools each, all with the same names but for those that changed.
+fn shelves(changed: usize) -> Vec<Arc<Shelf>> {
+    let shelf = |number: usize| {
+        let kind = if number < changed { "new" } else { "t" };
+        let name = |tool: usize| format!("s{number}.{kind}{tool}");
+        let offer = |tool: usize| Offer {
+            item: Item::Tool(Arc::new(testkit::tool(
+                &name(tool),
+                "d",
+                &json!({ "type": "object" }),
+            ))),
+            executor: testkit::executor::echo(),
+        };
+        let listing = Listing { offers: (0..300).map(offer).collect(), ..Listing::default() };
+        let source = SourceName::new(format!("s{number}")).unwrap();
+        Arc::new(Shelf::starting(source, "test", Trust::Full).listed(&Org::default(), listing))
+    };
+    (0..20).map(shelf).collect()
+}
+
+/// Sources change and nobody calls: each change costs what changed, and views that nobody asks for are not
+/// made for ever.
+#[test]
+fn views_of_a_quiet_server_cost_what_changed_and_go_when_nobody_asks() {
+    let gateway = gateway(Policy::default(), &Arc::default());
+    let ann = principal(|_| {});
+    let (first, last) = (shelves(0), shelves(20));
+    let mut now = first;
+    let mut catalog = Arc::new(Catalog::merge(2, now.clone()));
+    gateway.parts.current.swap(Some(&catalog), None);
+    assert_eq!(gateway.view(&ann, CallerType::Direct).tools().count(), 6_000);
+    gateway.views.looked();
+    for (number, shelf) in last.iter().enumerate() {
+        now[number] = Arc::clone(shelf);
+        catalog = Arc::new(catalog.next(catalog.number + 1, now.clone()));
+        gateway.parts.current.swap(Some(&catalog), None);
+        assert_eq!(gateway.views.looked(), 300, "after {number} changes that nobody looked at");
+    }
+    // The control: who asks has what changed, of all of them.
+    let view = gateway.view(&ann, CallerType::Direct);
+    assert!(view.find("s7.new0").is_some() && view.find("s7.t0").is_none());
+    for _ in 0..100 {
+        now[0] = Arc::new(Shelf::clone(&last[0]));
+        catalog = Arc::new(catalog.next(catalog.number + 1, now.clone()));
+        gateway.parts.current.swap(Some(&catalog), None);
+    }
+    assert_eq!(gateway.views.ready(), 0, "nobody has asked for a hundred changes");
+    assert_eq!(gateway.view(&ann, CallerType::Direct).tools().count(), 6_000);
+}
+
+/// With one thread for tasks, those go on while a view is made.
+#[test]
+fn who_makes_a_view_holds_up_no_other_task_of_its_thread() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let gateway = Arc::new(gateway(Policy::default(), &Arc::default()));
+    gateway.parts.current.swap(Some(&Arc::new(Catalog::merge(2, shelves(0)))), None);
+    let made = runtime.spawn(async move {
+        let went_on = Arc::new(AtomicBool::new(false));
+        let beside = Arc::clone(&went_on);
+        let here = tokio::runtime::Handle::current();
+        drop(here.spawn(async move { beside.store(true, Ordering::SeqCst) }));
+        // Without a wait in between: what is beside this runs only where this makes way for it.
+        (0..200).find(|role| {
+            let who = principal(|key| key.roles = vec![format!("r{role}")]);
+            let view = gateway.view(&who, CallerType::Direct);
+            view.tools().count() == 6_000 && went_on.load(Ordering::SeqCst)
+        })
+    });
+    assert!(runtime.block_on(made).unwrap().is_some());
+}
+
 #[test]
 fn a_page_begins_behind_a_tool_of_the_view() {
     let gateway = gateway(Policy::default(), &Arc::default());

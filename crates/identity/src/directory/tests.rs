@@ -133,6 +133,34 @@ fn keys_of_a_disabled_user_or_organisation_do_not_hold() {
     assert_eq!(verdict((key(), "x".to_owned())), Err(Reason::Disabled));
 }
 
+/// Its credential is not kept here, but who it stands for is known.
+#[test]
+fn what_a_token_began_ends_where_its_user_is_disabled() {
+    let of = |key: &str| tool::Caller {
+        org: Org::default(),
+        subject: "ann".to_owned(),
+        key: key.to_owned(),
+        level: Level::User,
+        agent: true,
+        actors: Vec::new(),
+        root: None,
+    };
+    let holds = |user: &User, key: &str| {
+        let ring = KeyRing::with([], directory(&[stored_user(user)]));
+        ring.standing(&of(key), NOW).map(|standing| standing.is_some())
+    };
+    let ann = user("ann", Level::User);
+    let gone = User { disabled: Some(NOW), ..ann.clone() };
+    assert_eq!(holds(&gone, "issuer:ann"), Some(false));
+    // The controls: one that is not disabled, another user, and what is no token.
+    assert_eq!(holds(&ann, "issuer:ann"), None);
+    assert_eq!(
+        holds(&User { disabled: Some(NOW), ..user("bob", Level::User) }, "issuer:ann"),
+        None
+    );
+    assert_eq!(holds(&gone, "k"), None);
+}
+
 #[test]
 fn the_tools_of_an_organisation_are_its_list_and_a_broken_list_is_empty() {
     let acme: Org = "acme".parse().unwrap();

@@ -1,7 +1,7 @@
 //! Calls that wait for answers of a stateless client: our `requestState`, sealed, bound and taken once.
 
-use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use catalog::canonical;
@@ -21,6 +21,8 @@ const RESUME: usize = 64 << 10;
 /// States that were taken and are remembered until they would expire anyway. Past that, new ones are
 /// refused rather than old ones forgotten.
 const TAKEN: usize = 100_000;
+/// Those of one root key among them.
+const TAKEN_OF_KEY: usize = TAKEN / 10;
 
 const CALL: usize = 16;
 const UNTIL: usize = 8;
@@ -68,7 +70,24 @@ pub(super) struct Waits {
 #[derive(Debug, Default)]
 struct Taken {
     nonces: HashSet<[u8; NONCE]>,
-    order: VecDeque<(u64, [u8; NONCE])>,
+    /// With the root keys that they count for.
+    order: VecDeque<(u64, [u8; NONCE], Arc<str>)>,
+    keys: HashMap<Arc<str>, usize>,
+}
+
+impl Taken {
+    /// Those that would have expired by now need not be remembered.
+    fn sweep(&mut self, now: u64) {
+        while let Some((_, nonce, key)) = self.order.pop_front_if(|(until, ..)| *until < now) {
+            self.nonces.remove(&nonce);
+            if let Some(count) = self.keys.get_mut(&key) {
+                *count -= 1;
+                if *count == 0 {
+                    self.keys.remove(&key);
+                }
+            }
+        }
+    }
 }
 
 impl Waits {
@@ -162,27 +181,33 @@ impl Waits {
         if opened.until < now {
             return Err(wrong("has expired; call again without it"));
         }
-        self.take(opened.nonce, opened.until, now)?;
+        let (org, key) = (who.principal.org().as_str(), who.principal.root_key());
+        self.take((opened.nonce, opened.until), format!("{org}/{key}").into(), now)?;
         let answers = answers.unwrap_or_else(Json::empty);
         Ok(Some(Resume { call: opened.call, state: opened.resume.to_vec().into(), answers }))
     }
 
-    fn take(&self, nonce: [u8; NONCE], until: u64, now: u64) -> Result<(), Refused> {
+    /// A state may be taken once; `key` is the root key that it counts for.
+    fn take(
+        &self,
+        (nonce, until): ([u8; NONCE], u64),
+        key: Arc<str>,
+        now: u64,
+    ) -> Result<(), Refused> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some((_, old)) = taken.order.front().copied().filter(|(until, _)| *until < now) {
-            taken.order.pop_front();
-            taken.nonces.remove(&old);
-        }
+        taken.sweep(now);
         if taken.nonces.contains(&nonce) {
             return Err(wrong("was used before; call again without it"));
         }
-        if taken.order.len() >= TAKEN {
+        let own = taken.keys.get(&key).copied().unwrap_or_default();
+        if taken.order.len() >= TAKEN || own >= TAKEN_OF_KEY {
             return Err(wrong(
                 "cannot be taken: too many questions were answered lately; try later",
             ));
         }
         taken.nonces.insert(nonce);
-        taken.order.push_back((until, nonce));
+        *taken.keys.entry(Arc::clone(&key)).or_default() += 1;
+        taken.order.push_back((until, nonce, key));
         Ok(())
     }
 }
@@ -217,4 +242,27 @@ fn whose(principal: &Principal) -> [&str; 2] {
 
 fn wrong(what: &str) -> Refused {
     Refused::params(format!("the `requestState` {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tool::Secret;
+
+    use super::{TAKEN_OF_KEY, Waits};
+
+    #[test]
+    fn a_state_is_taken_once_and_no_key_takes_the_room_of_all() {
+        let waits = Waits::new(&Secret::new("s"));
+        let take = |number: usize, key: &str, now| {
+            let nonce = u128::try_from(number).unwrap().to_be_bytes();
+            waits.take((nonce, 1_000), Arc::from(key), now).is_ok()
+        };
+        assert!((0..TAKEN_OF_KEY).all(|number| take(number, "a", 0)));
+        assert!(!take(TAKEN_OF_KEY, "a", 0));
+        // The controls: another key has room, once, and what has expired is not remembered.
+        assert!(take(TAKEN_OF_KEY, "b", 0) && !take(TAKEN_OF_KEY, "b", 0));
+        assert!(take(TAKEN_OF_KEY + 1, "a", 1_001));
+    }
 }

@@ -152,7 +152,8 @@ impl Message<'_> {
     /// What cannot be read is refused by the pipeline, which leaves its record.
     fn args(&self, tool: &str, call: &RequestedCall) -> Bytes {
         let rendered = self.doors.lists.rendered(&self.view, self.format, Names::Safe);
-        let back = rendered.tool(tool).map(|tool| &tool.back).filter(|back| !back.is_empty());
+        let written = rendered.tool(tool);
+        let back = written.as_ref().map(|tool| &tool.back).filter(|back| !back.is_empty());
         let limits = self.view.find(tool).map(|(entry, _)| entry.tool.traits.limits());
         match (back, call.args_within(limits.unwrap_or(Limits::ARGUMENTS))) {
             (Some(back), Ok(args)) => back.restored(args.raw()).bytes().clone(),

@@ -202,7 +202,8 @@ async fn list(
         Ok(Parts { format, to, rendered: &rendered, tools, next, catalog, losses }.written())
     };
     if !asked.is_whole() {
-        return write().map(|kept| sheet::answer(&headers, &kept));
+        let written = lists::aside(asked.limit.unwrap_or(PAGE), write);
+        return written.map(|kept| sheet::answer(&headers, &kept));
     }
     // The whole list is the hot case: its bytes are kept. What one client picks of it is not.
     let key = Key { view: view.id, what: What::Whole(format, names), from: None };

@@ -377,19 +377,15 @@ impl Default for ApprovalsConfig {
 /// Limits on calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitsConfig {
-    /// Calls at once, of all keys.
-    pub calls: usize,
-    /// Calls at once, of one key.
-    pub calls_per_key: usize,
-    /// Calls at once, on one source.
-    pub calls_per_source: usize,
+    /// Calls at once.
+    pub bounds: gateway::Bounds,
     /// The largest result, in bytes.
     pub result_bytes: usize,
 }
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        Self { calls: 4_096, calls_per_key: 1_024, calls_per_source: 512, result_bytes: 4 << 20 }
+        Self { bounds: gateway::Bounds::default(), result_bytes: 4 << 20 }
     }
 }
 

@@ -186,10 +186,12 @@ pub(super) enum CageWord {
 pub(super) struct Limits {
     /// Calls at once, of all keys.
     pub(super) calls: Field<u64>,
-    /// Calls at once, of one key.
+    /// Calls at once, of one key and all keys that were delegated from it.
     pub(super) calls_per_key: Field<u64>,
     /// Calls at once, on one source.
     pub(super) calls_per_source: Field<u64>,
+    /// Calls at once, of one key on one source; a quarter of `calls_per_source` where absent.
+    pub(super) calls_per_key_and_source: Field<u64>,
     /// The largest result, such as `1MiB`.
     pub(super) result_bytes: Field<Size>,
 }

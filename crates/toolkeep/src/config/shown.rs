@@ -33,9 +33,10 @@ pub fn shown(config: &Config) -> Value {
             "cage": server.cage.as_str(),
         },
         "limits": {
-            "calls": limits.calls,
-            "calls_per_key": limits.calls_per_key,
-            "calls_per_source": limits.calls_per_source,
+            "calls": limits.bounds.calls,
+            "calls_per_key": limits.bounds.per_key,
+            "calls_per_source": limits.bounds.per_source,
+            "calls_per_key_and_source": limits.bounds.per_key_and_source,
             "result_bytes": limits.result_bytes,
         },
         "approvals": approvals(config),

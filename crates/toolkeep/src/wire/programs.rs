@@ -11,7 +11,7 @@ use serde_json::Value;
 use server::Keys;
 use store::Sealed;
 use tool::outcome::Failure;
-use tool::{Boxed, Caged, CallId, Clock, Json};
+use tool::{Boxed, Caged, CallId, Caller, Clock, Json};
 
 use crate::cli::failure;
 use crate::cli::wiring::Start;
@@ -25,8 +25,10 @@ const PARALLEL: &str = "ORCHESTRATOR_TOOL_CHAIN_PARALLEL_MUTATIONS";
 struct Worked(Arc<Workers>);
 
 impl Interpreter for Worked {
-    fn turn(&self) -> Boxed<'_, Result<Box<dyn Turn>, String>> {
-        Box::pin(async { Ok(Box::new(Lent(self.0.lease().await?)) as Box<dyn Turn>) })
+    fn turn<'a>(&'a self, whose: &'a Caller) -> Boxed<'a, Result<Box<dyn Turn>, String>> {
+        Box::pin(async {
+            Ok(Box::new(Lent(self.0.lease(whose.root_key()).await?)) as Box<dyn Turn>)
+        })
     }
 }
 

@@ -131,7 +131,7 @@ impl Workshop {
         };
         let configured = config.sources.iter().map(|source| self.source(source));
         let told = configuration::told(faults);
-        let plugins = self.plugged.sourced(config);
+        let plugins = self.plugged.sourced(config, &self.inside);
         // Nodes come last: what the operator wrote keeps its names.
         std::iter::once(builtins)
             .chain(configured)

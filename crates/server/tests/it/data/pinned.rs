@@ -138,7 +138,7 @@ async fn callable(client: &Client) -> usize {
 /// Each row as the second definition of a tool that was agreed to.
 #[tokio::test]
 async fn a_poisoned_change_is_never_callable() {
-    let Some(rows) = rows("attacks/poisoned_descriptions.jsonl") else { return };
+    let rows = rows("attacks/poisoned_descriptions.jsonl");
     let mut families: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     let (mut placed_rows, mut left_out) = (Vec::new(), BTreeMap::<String, usize>::new());
     for row in &rows {
@@ -187,8 +187,8 @@ async fn a_poisoned_change_is_never_callable() {
 /// Under every trust, at every door: what is hidden is written out. And under `first_use` it waits.
 #[tokio::test]
 async fn what_is_hidden_in_a_definition_is_seen_in_every_list() {
-    let Some(rows) = rows("attacks/poisoned_descriptions.jsonl") else { return };
-    let Some(naughty) = testkit::data::rows("attacks/naughty_strings.jsonl") else { return };
+    let rows = rows("attacks/poisoned_descriptions.jsonl");
+    let naughty = testkit::data::rows("attacks/naughty_strings.jsonl");
     let mut definitions: Vec<(Value, bool)> = Vec::new();
     for row in &rows {
         let hides = matches!(
@@ -252,7 +252,7 @@ async fn what_is_hidden_in_a_definition_is_seen_in_every_list() {
 /// Names of others: refused, or kept apart under the source's own name.
 #[tokio::test]
 async fn a_name_cannot_be_taken() {
-    let Some(rows) = rows("attacks/poisoned_descriptions.jsonl") else { return };
+    let rows = rows("attacks/poisoned_descriptions.jsonl");
     let taken = ["run_shell", "file_read", "read_file", "code_executor.run_shell", "server1.tool"];
     let (mut refused, mut apart) = (0, 0);
     for row in rows.iter().filter(|row| row["family"] == "own-name") {
@@ -293,7 +293,7 @@ async fn a_name_cannot_be_taken() {
 /// The written scenarios of a change behind a name.
 #[tokio::test]
 async fn a_rug_pull_stops_the_tool() {
-    let Some(rows) = rows("attacks/poisoned_descriptions.jsonl") else { return };
+    let rows = rows("attacks/poisoned_descriptions.jsonl");
     let base = json!({"description": "Adds.", "inputSchema": {"type": "object", "properties":
         {"a": {"type": "number", "maximum": 1}}}, "annotations": {"readOnlyHint": false},
         "side_effects": ["modifies_files"], "destructive": true, "safety": "dangerous",

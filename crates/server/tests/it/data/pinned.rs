@@ -120,7 +120,7 @@ async fn all_lists(client: &Client) -> Vec<(String, Value)> {
             client.get(&format!("/v1/tools{query}")).await.good(),
         ));
     }
-    for path in ["/tools", "/v1/sources", "/v1/pins"] {
+    for path in ["/tools", "/v1/sources", "/v1/pins", "/v1/programs/tools"] {
         lists.push((path.to_owned(), client.get(path).await.good()));
     }
     let modern = client.modern("tools/list", json!({})).await;
@@ -128,6 +128,10 @@ async fn all_lists(client: &Client) -> Vec<(String, Value)> {
     let session = client.session(json!({})).await;
     let legacy = session.legacy(&crate::support::client::message("tools/list", json!({}))).await;
     lists.push(("mcp 2025-11-25".to_owned(), legacy.messages().remove(0)));
+    for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
+        let own = client.at("/mcp/s").modern(method, json!({})).await;
+        lists.push((format!("/mcp/s {method}"), own.messages().remove(0)));
+    }
     lists
 }
 

@@ -126,7 +126,7 @@ async fn children_that_hang_flood_or_crash_leave_the_others_untouched() {
     let bad: Vec<_> = bad.iter().map(|mode| source(mode, spec(&[mode], &mark))).collect();
     let good = source("good", spec(&["echo"], &mark));
     let trouble = futures_util::future::join_all(bad.iter().map(|source| async {
-        let Ok(listing) = source.list().await else { return };
+        let Ok(listing) = source.list().await else { return (source.name().as_str(), "no list") };
         let name = format!("{}.echo", source.name());
         let tool = super::runs::pick(&listing, &name);
         let watch = Watch::default();
@@ -136,10 +136,14 @@ async fn children_that_hang_flood_or_crash_leave_the_others_untouched() {
             cancel.cancel();
             std::future::pending::<()>().await;
         };
-        tokio::select! {
-            _ = tool.watched("{}", &watch) => {}
-            () = late => {}
-        }
+        let ended = tokio::select! {
+            outcome = tool.watched("{}", &watch) => match outcome {
+                Ok(outcome) if !outcome.is_error => "answered",
+                _ => "failed",
+            },
+            () = late => "hangs",
+        };
+        (source.name().as_str(), ended)
     }));
     let untouched = async {
         let echo = runner(&good, "good.echo").await;
@@ -149,7 +153,10 @@ async fn children_that_hang_flood_or_crash_leave_the_others_untouched() {
             assert_eq!(said(&outcome), args);
         }
     };
-    tokio::join!(trouble, untouched);
+    let (troubles, ()) = tokio::join!(trouble, untouched);
+    // The control: they did what they are named for.
+    let expected = [("hang-start", "no list")];
+    assert_eq!(troubles, expected);
     let closing = bad.iter().chain([&good]).map(|source| timeout(SOON, source.close()));
     futures_util::future::join_all(closing).await.into_iter().for_each(|closed| closed.unwrap());
     assert_eq!(carriers(&mark), 0);

@@ -6,8 +6,10 @@ use crate::{bench, generate, provision, release, test, tidy};
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test [--hermetic] [--deep]   everything that must hold; --hermetic installs nothing,
-                               --deep runs the full counts
+  test [--hermetic] [--deep] [--without data|root]
+                               everything that must hold; --hermetic installs nothing,
+                               --deep runs the full counts; --without leaves out tests that
+                               need what this machine has not, which else count as failed
   tidy                         what no compiler checks: arrows, sizes, forgotten files
   generate [--check]           the documents that tests write; --check only compares
   provision                    installs the real programs that tests need, and says where

@@ -16,28 +16,55 @@ const REAL: &str = "(kind(test) & test(/^(real|conformance|clients)::/))";
 const DATA: &str = "(kind(test) & test(/^data::/))";
 const ROOT: &str = "(kind(test) & test(/^root::/))";
 
+/// What `--without` may leave out: what the tests need, and this machine may not have.
+const EXCLUSIONS: &[&str] = &["data", "root"];
+
+/// What blesses golden documents when it is set. A test run only ever compares.
+const BLESSINGS: &[&str] = &[
+    "TOOLKEEP_BLESS",
+    "INSTA_UPDATE",
+    "INSTA_FORCE_PASS",
+    "INSTA_FORCE_UPDATE",
+    "INSTA_FORCE_UPDATE_SNAPSHOTS",
+];
+
 /// How to run.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     /// Install nothing for the tests, leave out those that need installs.
     hermetic: bool,
     /// Full counts.
     deep: bool,
+    /// What is left out on purpose. What is missing and not named here counts as failed.
+    without: Vec<String>,
 }
 
 impl Options {
     /// From the command line.
     pub(crate) fn parse(flags: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
-        for flag in flags {
+        let mut flags = flags.iter();
+        while let Some(flag) = flags.next() {
             match *flag {
                 "--hermetic" => options.hermetic = true,
                 "--deep" => options.deep = true,
-                _ => return Err(format!("`{flag}` is no flag of test; use --hermetic or --deep")),
+                "--without" => options.without.push(exclusion(flags.next())?),
+                _ => {
+                    return Err(format!(
+                        "`{flag}` is no flag of test; use --hermetic, --deep or --without NAME"
+                    ));
+                }
             }
         }
         Ok(options)
     }
+}
+
+fn exclusion(name: Option<&&str>) -> Result<String, String> {
+    let known = name.filter(|name| EXCLUSIONS.contains(*name));
+    known.map(|name| (*name).to_owned()).ok_or_else(|| {
+        format!("--without needs one of {}; say it once for each", EXCLUSIONS.join(", "))
+    })
 }
 
 /// Runs it all.
@@ -48,13 +75,13 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<(), String>
     children::adopt_orphans()?;
     let mut run = Run::new(workspace, options);
     // Minutes of another compiler's work, beside our own.
-    run.kubernetes = (!options.hermetic).then(|| kubernetes::begin(workspace));
+    run.kubernetes = (!run.options.hermetic).then(|| kubernetes::begin(workspace));
     run.step("tidy", |_| tidy::run(workspace));
     run.step("fmt", |run| run.cargo(&["fmt", "--all", "--check"]));
     run.step("clippy", |run| run.cargo(CLIPPY));
     run.step("tests", Run::plain);
     run.step("doctests", Run::doctests);
-    if !options.hermetic {
+    if !run.options.hermetic {
         run.step("real tests", Run::real);
     }
     run.step("leftovers", Run::leftovers);
@@ -117,6 +144,11 @@ impl<'a> Run<'a> {
     fn command(&self) -> Command {
         let mut command = Command::new(cargo());
         command.current_dir(&self.workspace.root);
+        for variable in BLESSINGS {
+            command.env_remove(variable);
+        }
+        // Absent snapshots fail as changed ones do.
+        command.env("INSTA_UPDATE", "no");
         command
     }
 
@@ -129,17 +161,16 @@ impl<'a> Run<'a> {
         let folder = data_folder(self.workspace);
         let mut filter = format!("not {REAL}");
         let mut expected = plain;
-        if folder.is_dir() {
-            expected += data;
-        } else {
-            filter = format!("{filter} & not {DATA}");
-            self.leave_out(data, "data::", "no folder TOOLKEEP_DATA, nor a default one");
-        }
-        match can_mount(&self.workspace.target) {
-            Ok(()) => expected += root,
-            Err(why) => {
-                filter = format!("{filter} & not {ROOT}");
-                self.leave_out(root, "root::", &format!("they mount a small disk: {why}"));
+        let missing = || "no folder TOOLKEEP_DATA, nor a default one".to_owned();
+        let data_there = folder.is_dir().then_some(()).ok_or_else(missing);
+        let mount = can_mount(&self.workspace.target).map_err(|why| format!("cannot mount: {why}"));
+        for (name, part, count, there) in
+            [("data", DATA, data, data_there), ("root", ROOT, root, mount)]
+        {
+            if self.is_run(name, count, there) {
+                expected += count;
+            } else {
+                filter = format!("{filter} & not {part}");
             }
         }
         if self.options.hermetic {
@@ -238,6 +269,22 @@ impl<'a> Run<'a> {
         if ended.status.success() { Ok(()) } else { Err("doctests failed".to_owned()) }
     }
 
+    /// Whether the `count` tests that need `name` run. Where it is missing they have failed, unless
+    /// `--without` leaves them out.
+    fn is_run(&mut self, name: &str, count: u64, there: Result<(), String>) -> bool {
+        if self.options.without.iter().any(|left_out| left_out == name) {
+            self.leave_out(count, &format!("{name}::"), &format!("--without {name}"));
+            return false;
+        }
+        let Err(why) = there else { return true };
+        self.tally.failed += count;
+        self.notes.push(format!(
+            "failed: {count} tests in {name}:: could not run ({why}); provide it, or leave them out \
+             with --without {name}"
+        ));
+        false
+    }
+
     fn leave_out(&mut self, count: u64, module: &str, why: &str) {
         if count > 0 {
             self.tally.skipped += count;
@@ -308,12 +355,9 @@ fn can_mount(folder: &Path) -> Result<(), String> {
     Err(told.replace(&folder.display().to_string(), "the folder"))
 }
 
-/// Names the data, and where it is there, forbids tests to do without.
+/// Names the data.
 fn with_data(command: &mut Command, folder: &Path) {
     command.env("TOOLKEEP_DATA", folder);
-    if folder.is_dir() {
-        command.env("TOOLKEEP_REQUIRE_DATA", "1");
-    }
 }
 
 /// Where shared data is: `TOOLKEEP_DATA`, or `shared/data` beside the checkout.
@@ -326,13 +370,51 @@ fn data_folder(workspace: &Workspace) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::{Options, Tally, verdict};
+    use super::{Options, Run, Tally, verdict};
+    use crate::workspace::Workspace;
 
     #[test]
     fn flags_are_known_or_refused() {
-        assert_eq!(Options::parse(&["--deep"]).unwrap(), Options { hermetic: false, deep: true });
+        let deep = Options { deep: true, ..Options::default() };
+        assert_eq!(Options::parse(&["--deep"]).unwrap(), deep);
+        let without = Options { without: vec!["data".to_owned()], ..Options::default() };
+        assert_eq!(Options::parse(&["--without", "data"]).unwrap(), without);
         let error = Options::parse(&["--hermtic"]).unwrap_err();
-        assert_eq!(error, "`--hermtic` is no flag of test; use --hermetic or --deep");
+        assert_eq!(
+            error,
+            "`--hermtic` is no flag of test; use --hermetic, --deep or --without NAME"
+        );
+        for wrong in [&["--without"][..], &["--without", "real"], &["--without", "--deep"]] {
+            let error = Options::parse(wrong).unwrap_err();
+            assert_eq!(error, "--without needs one of data, root; say it once for each");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_has_failed_unless_it_is_left_out() {
+        let workspace = Workspace::open().unwrap();
+        let missing = || Err("not there".to_owned());
+        let mut run = Run::new(&workspace, Options::default());
+        assert!(run.is_run("data", 3, Ok(())));
+        assert_eq!(run.tally, Tally::default());
+        assert!(!run.is_run("data", 3, missing()));
+        assert_eq!(run.tally, Tally { failed: 3, ..Tally::default() });
+        let options = Options::parse(&["--without", "data"]).unwrap();
+        let mut run = Run::new(&workspace, options);
+        assert!(!run.is_run("data", 3, missing()) && !run.is_run("data", 2, Ok(())));
+        assert_eq!(run.tally, Tally { skipped: 5, ..Tally::default() });
+    }
+
+    #[test]
+    fn nothing_of_the_environment_blesses_what_tests_compare() {
+        let workspace = Workspace::open().unwrap();
+        let run = Run::new(&workspace, Options::default());
+        let command = run.command();
+        for variable in super::BLESSINGS {
+            let set: Vec<_> = command.get_envs().filter(|(name, _)| name == variable).collect();
+            let expected = (*variable == "INSTA_UPDATE").then_some("no".as_ref());
+            assert_eq!(set, [(variable.as_ref(), expected)]);
+        }
     }
 
     #[test]
@@ -343,6 +425,16 @@ mod tests {
         assert!(!missing.is_empty() && !missing.contains('\n'), "{missing}");
         let can = super::can_mount(folder);
         assert!(folder.join("Cargo.toml").exists(), "something stayed mounted: {can:?}");
+        // By another way: the system call itself, in a namespace of its own.
+        let user =
+            if rustix::process::geteuid().is_root() { &[][..] } else { &["--map-root-user"] };
+        let other = std::process::Command::new("unshare")
+            .args(user)
+            .args(["--mount", "mount", "--bind"])
+            .args([folder, folder])
+            .output()
+            .unwrap();
+        assert_eq!(can.is_ok(), other.status.success(), "{can:?} {other:?}");
     }
 
     #[test]

@@ -100,10 +100,9 @@ def embedded():
     for _ in range(30):
         seconds, (status, said) = timed(lambda: called("embed_text", body, connection))
         if status != 200:
-            return {"what": "embed_text", "bytes": len(body), "refused": "no model: name one with --model", "good": True}
+            return {"what": "embed_text", "bytes": len(body), "refused": "no model: name one with --model", "good": False}
         took.append(seconds)
-    return {"what": "embed_text, 25 words, warm, beside 15 ms", "ours": sorted(took)[15], "theirs": 0.015, "ratio": sorted(took)[15] / 0.015,
-            "allowed": 1.0, "good": sorted(took)[15] <= 0.015}
+    return {"what": "embed_text, 25 words, warm; alone, at most 15 ms", "ours": sorted(took)[15], "good": sorted(took)[15] <= 0.015}
 
 
 def main():

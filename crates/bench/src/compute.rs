@@ -45,8 +45,11 @@ pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
     if let Some(path) = write {
         fs::write(path, &report).map_err(|error| format!("`{}`: {error}", path.display()))?;
     }
-    let poor = rows.iter().filter(|row| row.get("good") != Some(&Value::Bool(true))).count();
-    if poor == 0 { Ok(()) } else { Err(format!("{poor} figures are not what they are to be")) }
+    let is_good = |row: &&Value| row.get("good") == Some(&Value::Bool(true));
+    match rows.len() - rows.iter().filter(is_good).count() {
+        0 => Ok(()),
+        poor => Err(format!("{poor} figures miss their targets or were not measured")),
+    }
 }
 
 async fn measure(
@@ -95,7 +98,10 @@ fn table(rows: &[Value]) -> String {
             )
         };
         let (ours, theirs) = (told(number("ours"), 1e3), told(number("theirs"), 1e3));
-        let (ratio, allowed) = (told(number("ratio"), 1.0), told(number("allowed"), 1.0));
+        let (ratio, mut allowed) = (told(number("ratio"), 1.0), told(number("allowed"), 1.0));
+        if row.get("good") != Some(&Value::Bool(true)) {
+            allowed += ", **missed**";
+        }
         match row.get("refused").and_then(Value::as_str) {
             Some(why) => {
                 let why = why.replace('|', "/");

@@ -20,7 +20,13 @@ pub(crate) fn describe() -> String {
 /// How Toolkeep was built, where the task says so.
 pub(crate) fn built() -> String {
     let by = std::env::var("TOOLKEEP_BUILT_BY");
-    by.map_or_else(|_| String::new(), |by| format!("; Toolkeep of `{by}`"))
+    let guided =
+        "compiled with a profile of these calls; the programs beside it are plain release builds";
+    match by.as_deref() {
+        Ok("cargo xtask release") => format!("; Toolkeep of `cargo xtask release`, {guided}"),
+        Ok(by) => format!("; Toolkeep of `{by}`"),
+        Err(_) => String::new(),
+    }
 }
 
 /// Major and minor: what stands behind them is whose kernel it is.

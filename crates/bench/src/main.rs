@@ -12,6 +12,7 @@ mod catalog;
 mod compute;
 mod emulated;
 mod formats;
+mod goal;
 mod histogram;
 mod lists;
 mod load;

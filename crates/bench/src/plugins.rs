@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::goal;
 use crate::machine;
 use crate::options::Flags;
 use crate::toolkeep::Toolkeep;
@@ -39,11 +40,7 @@ pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
     let measured = measured(Path::new(binary), &folder).await;
     drop(fs::remove_dir_all(&folder));
     let text = Report { rows: measured?, machine: machine::describe() }.to_string();
-    println!("{text}");
-    match file {
-        Some(file) => fs::write(file, text).map_err(|error| format!("`{file}`: {error}")),
-        None => Ok(()),
-    }
+    goal::publish(&text, file)
 }
 
 async fn measured(binary: &Path, folder: &Path) -> Result<Vec<Row>, String> {
@@ -105,7 +102,7 @@ async fn first(client: &Client) -> Result<Row, String> {
         times.push(called(client, body(&format!("first_{plugin}.work"), 0)).await?.0);
     }
     let what = format!("the first call of a plugin, of {PLUGINS}");
-    Ok(Row::new(what, times, "< 150 ms"))
+    Ok(Row::new(what, times, Some(Duration::from_millis(150))))
 }
 
 async fn warm(
@@ -123,7 +120,7 @@ async fn warm(
         above.push(all.saturating_sub(took));
         function.push(took);
     }
-    Ok(Row::new(what, above, if judged { "< 1 ms" } else { "–" }).of(function))
+    Ok(Row::new(what, above, judged.then_some(Duration::from_millis(1))).of(function))
 }
 
 /// The call after the one in which the process died: it waits for another one.
@@ -138,7 +135,7 @@ async fn deaths(client: &Client) -> Result<Row, String> {
         }
         times.push(called(client, body("python.work", 0)).await?.0);
     }
-    Ok(Row::new("the call after its process died", times, "< 150 ms"))
+    Ok(Row::new("the call after its process died", times, Some(Duration::from_millis(150))))
 }
 
 /// From a change of the code, found by watching, to the first answer of the new one.
@@ -159,5 +156,9 @@ async fn changes(client: &Client, plugins: &Path) -> Result<Row, String> {
         }
         times.push(begun.elapsed());
     }
-    Ok(Row::new("from an edit of the code to its first answer, by watching", times, "< 2 s"))
+    Ok(Row::new(
+        "from an edit of the code to its first answer, by watching",
+        times,
+        Some(Duration::from_secs(2)),
+    ))
 }

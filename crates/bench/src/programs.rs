@@ -15,6 +15,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::SendRequest;
 use serde_json::{Value, json};
 
+use crate::goal;
 use crate::machine;
 use crate::message::connect;
 use crate::options::Flags;
@@ -39,11 +40,7 @@ pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
     let measured = measured(Path::new(binary), &folder).await;
     drop(fs::remove_dir_all(&folder));
     let text = measured?.to_string();
-    println!("{text}");
-    match file {
-        Some(file) => fs::write(file, text).map_err(|error| format!("`{file}`: {error}")),
-        None => Ok(()),
-    }
+    goal::publish(&text, file)
 }
 
 async fn measured(binary: &Path, folder: &Path) -> Result<Report, String> {

@@ -143,7 +143,7 @@ fn configuration(upstream: SocketAddr) -> String {
          \x20 - name: {SOURCE}\n\
          \x20   mcp: {{ url: \"http://{upstream}/mcp\" }}\n\
          \x20   read_only: [echo]\n\
-         limits: {{ calls: 1024, calls_per_key: 1024 }}\n"
+         limits: {{ calls: 1024, calls_per_key: 1024, calls_per_key_and_source: 1024 }}\n"
     )
 }
 

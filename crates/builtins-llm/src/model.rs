@@ -61,13 +61,6 @@ impl Installed {
 pub fn install(from: &Path, models: &Path) -> Result<PathBuf, String> {
     let weights = weights(from)?;
     let words = weights.with_file_name(WORDS);
-    for file in [&weights, &words] {
-        let told = |error| format!("{}: {error}", file.display());
-        let length = std::fs::metadata(file).map_err(told)?.len();
-        if length > MOST {
-            return Err(format!("{} is larger than 512 MiB", file.display()));
-        }
-    }
     tried(&Sentences::read(&weights, &words)?)?;
     let (folder, fresh) = (models.join(NAME), models.join(format!(".{NAME}.new")));
     let told = |error: std::io::Error| format!("{}: {error}", models.display());
@@ -77,7 +70,7 @@ pub fn install(from: &Path, models: &Path) -> Result<PathBuf, String> {
     std::fs::create_dir_all(&fresh).map_err(told)?;
     for (from, name) in [(&weights, WEIGHTS), (&words, WORDS)] {
         // Read and written, not copied: what is protected where it comes from need not be here.
-        let bytes = std::fs::read(from).map_err(|error| format!("{}: {error}", from.display()))?;
+        let bytes = content(from)?;
         std::fs::write(fresh.join(name), bytes).map_err(told)?;
     }
     if folder.exists() {
@@ -85,6 +78,11 @@ pub fn install(from: &Path, models: &Path) -> Result<PathBuf, String> {
     }
     std::fs::rename(&fresh, &folder).map_err(told)?;
     Ok(folder)
+}
+
+/// All of a regular file.
+fn content(path: &Path) -> Result<Vec<u8>, String> {
+    guard::files::read(path, MOST).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The one file of weights that is meant.
@@ -147,9 +145,9 @@ impl Sentences {
     /// What is wrong with the files.
     pub fn read(weights: &Path, words: &Path) -> Result<Self, String> {
         let told = |path: &Path, why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-        let text = std::fs::read(words).map_err(|error| told(words, &error))?;
-        let cut = Words::read(&text).map_err(|why| told(words, &why))?;
-        let model = Model::load_file(weights).map_err(|error| told(weights, &error))?;
+        let cut = Words::read(&content(words)?).map_err(|why| told(words, &why))?;
+        // From its bytes: a model that is loaded by its path may name other files to read.
+        let model = Model::load(content(weights)?).map_err(|error| told(weights, &error))?;
         let node = |name: &str| {
             model
                 .node_id(name)

@@ -27,7 +27,7 @@ pub use registry::{Declared, Narrowing, Registry};
 pub use source::BuiltinSource;
 pub use system::files::Files;
 pub use web::{Endpoint, Endpoints, Engine};
-pub use worker::{Extra, Job, Lease, WORK, Workers, work};
+pub use worker::{Extra, Job, Lease, READ_FOLDER, WORK, Workers, read_folder, work};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,7 +82,13 @@ pub struct Means {
 fn caged(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<Builtin> {
     let Some(cages) = &means.cages else { return Vec::new() };
     let workers = Arc::new(worker::Workers::new(Arc::clone(cages)));
+    let files = means.files.as_ref();
+    let git = files.and_then(|files| {
+        let readers = Arc::new(worker::FolderReaders::new(Arc::clone(cages)));
+        code::git_status::builtin(registry, files, &readers)
+    });
     let made = [
+        git,
         data::sql_query::builtin(registry, &workers),
         code::python_eval::builtin(registry, &workers),
         cages.work().and_then(|_| code::run_shell::builtin(registry, cages, clock)),
@@ -98,7 +104,6 @@ fn reaching(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<B
             system::read_file::builtin(registry, Arc::clone(files)),
             system::write_file::builtin(registry, Arc::clone(files)),
             system::list_directory::builtin(registry, Arc::clone(files)),
-            code::git_status::builtin(registry, Arc::clone(files)),
             archive::archive_open::builtin(registry, Arc::clone(&archives)),
             archive::archive_extract::builtin(registry, Arc::clone(&archives)),
             archive::archive_file::builtin(registry, Arc::clone(&archives)),

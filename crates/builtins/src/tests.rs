@@ -266,6 +266,12 @@ async fn hazard_s11_an_expression_is_never_code() {
         let told = failure("json_query", &json!({ "data": {}, "query": code }).to_string()).await;
         assert!(told.starts_with("query: "), "{code}: {told}");
     }
-    // The control: what is no code is computed.
+    // What is no code is computed.
     assert_eq!(answer("calculator", r#"{"expression":"pi - pi"}"#).await["result"], 0);
+    // Positive control: an evaluator that takes an expression for code runs it.
+    let naive = std::process::Command::new("python3")
+        .args(["-c", "print(eval(\"().__class__.__bases__[0].__subclasses__()\"))"])
+        .output()
+        .expect("python3");
+    assert!(String::from_utf8_lossy(&naive.stdout).contains("class"), "{naive:?}");
 }

@@ -3,14 +3,17 @@
 //! One is started when a tool first needs it, and kept. A call has it alone; one that is given up, takes
 //! too long or kills it takes it along, and the next call gets another.
 
+mod folder;
 mod frame;
 mod lease;
 mod program;
 mod python;
+mod read;
+mod room;
 mod serve;
 mod sql;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,16 +22,16 @@ use guard::process::{Child, Exit, Spec};
 use guard::sandbox::{Cage, TOO_MUCH, Tier};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tool::{Code, Context, ExecuteError, Json, Limits, Outcome, Step};
 
 use crate::cages::{Cages, caged, caged_child};
+pub(crate) use folder::FolderReaders;
 use frame::{Head, Status, Told};
 pub use lease::Lease;
+pub use read::{READ_FOLDER, read_folder};
+use room::Rooms;
 pub use serve::{Extra, WORK, work};
 
-/// Workers at once.
-const MOST: usize = 4;
 /// Workers that are kept while there is nothing to do.
 const IDLE: usize = 2;
 /// A worker that was given more than this is not kept: memory is not given back well.
@@ -44,6 +47,8 @@ const PIPE: usize = 1 << 20;
 const GONE: &str = "the workers are gone; call again";
 /// A request of fewer bytes is copied, to be written at once.
 const SMALL: usize = 64 << 10;
+/// How a worker ends that is in another folder than it should be.
+const CHANGED: u8 = 66;
 /// What a worker may take longer than it was told, before it is killed.
 const LATE: Duration = Duration::from_millis(250);
 
@@ -58,6 +63,7 @@ pub struct Job {
 impl Job {
     pub(crate) const PYTHON: Self = Self::new(b'P', Duration::from_secs(5));
     pub(crate) const SQL: Self = Self::new(b'S', Duration::from_secs(10));
+    pub(crate) const GIT_STATUS: Self = Self::new(b'T', Duration::from_secs(20));
     /// A step of a program: from its beginning, or from a kept state and an answer, to its next call.
     pub const PROGRAM: Self = Self::new(b'G', Duration::from_secs(10));
 
@@ -73,9 +79,7 @@ impl Job {
 pub struct Workers {
     cages: Arc<Cages>,
     idle: Mutex<Vec<Worker>>,
-    room: Arc<Semaphore>,
-    /// Those that wait for room.
-    waiting: AtomicUsize,
+    rooms: Rooms,
 }
 
 #[derive(Debug)]
@@ -99,8 +103,7 @@ enum Trouble {
 impl Workers {
     /// None yet; they will run in `cages`.
     pub fn new(cages: Arc<Cages>) -> Self {
-        let room = Arc::new(Semaphore::new(MOST));
-        Self { cages, idle: Mutex::default(), room, waiting: AtomicUsize::new(0) }
+        Self { cages, idle: Mutex::default(), rooms: Rooms::default() }
     }
 
     /// Computes `job` from its arguments. A caller that goes away ends it.
@@ -127,8 +130,8 @@ impl Workers {
         args: &Bytes,
         ctx: &Context<'_>,
     ) -> Result<Step, ExecuteError> {
-        let busy = || ExecuteError::before(Code::Busy, GONE);
-        let _room = self.room().await.ok_or_else(busy)?;
+        let room = self.rooms.enter(ctx.caller.root_key()).await;
+        let _room = room.map_err(|why| ExecuteError::before(Code::Busy, why))?;
         let worker = self.taken().await.map_err(|why| ExecuteError::before(Code::Blocked, why))?;
         let ran = |took| ctx.ran_caged(took);
         Ok(Step::Done(match worker.answers(job, args, &ran).await {
@@ -138,15 +141,6 @@ impl Workers {
             }
             Err(trouble) => Outcome::failed(&trouble.told(job, &ran).await),
         }))
-    }
-
-    /// For one worker, as soon as there is some.
-    async fn room(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(room) = Arc::clone(&self.room).try_acquire_owned() {
-            return Some(room);
-        }
-        let _waits = Waits::new(&self.waiting);
-        Arc::clone(&self.room).acquire_owned().await.ok()
     }
 
     async fn taken(&self) -> Result<Worker, String> {
@@ -177,15 +171,30 @@ impl Workers {
         cage.share.cpu = PROCESSOR;
         cage.share.file = 0;
         cage.share.processes = 4;
+        Worker::start(&self.cages, cage, (vec![WORK.to_owned()], "/".into())).await
+    }
+}
+
+/// Hears what a request took, for the record of the call that it was for.
+type Ran<'a> = &'a (dyn Fn(tool::Caged) + Send + Sync);
+
+impl Worker {
+    /// Starts this binary with `args` in `cwd`, in `cage`.
+    async fn start(
+        cages: &Cages,
+        cage: Cage,
+        (args, cwd): (Vec<String>, PathBuf),
+    ) -> Result<Self, String> {
+        let tier = cage.tier;
         let spec = Spec {
             command: "toolkeep".to_owned(),
-            args: vec![WORK.to_owned()],
+            args,
             clear_env: true,
-            cwd: Some("/".into()),
+            cwd: Some(cwd),
             cage: Some(cage),
             ..Spec::default()
         };
-        let mut child = self.cages.launcher().spawn(&spec).map_err(|error| error.to_string())?;
+        let mut child = cages.launcher().spawn(&spec).map_err(|error| error.to_string())?;
         child.started().await.map_err(|error| error.to_string())?;
         let (stdin, stdout) = (child.stdin(), child.stdout());
         // What a worker says when it dies is for nobody: nothing waits for it to be read.
@@ -196,12 +205,9 @@ impl Workers {
         let _as_it_is = rustix::pipe::fcntl_setpipe_size(&stdin, PIPE);
         let _as_it_is = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE);
         let stdout = BufReader::new(stdout);
-        Ok(Worker { child, stdin, stdout, given: 0, calls: 0, tier })
+        Ok(Self { child, stdin, stdout, given: 0, calls: 0, tier })
     }
 }
-
-/// Hears what a request took, for the record of the call that it was for.
-type Ran<'a> = &'a (dyn Fn(tool::Caged) + Send + Sync);
 
 impl Trouble {
     /// In words, for the caller.
@@ -213,22 +219,6 @@ impl Trouble {
             }
             Self::Died(worker) => worker.why(ran).await,
         }
-    }
-}
-
-/// Somebody waits as long as this is there.
-struct Waits<'a>(&'a AtomicUsize);
-
-impl<'a> Waits<'a> {
-    fn new(waiting: &'a AtomicUsize) -> Self {
-        waiting.fetch_add(1, Ordering::Relaxed);
-        Self(waiting)
-    }
-}
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -282,6 +272,9 @@ impl Worker {
         ran(caged_child(self.tier, &self.child));
         match ended {
             Ok(Exit::Code(TOO_MUCH)) => "it took more memory than it may".to_owned(),
+            Ok(Exit::Code(code)) if code == i32::from(CHANGED) => {
+                "the folder was replaced while it was opened; call again".to_owned()
+            }
             Ok(Exit::Signal(11)) => "it nests too deeply".to_owned(),
             Ok(Exit::NotStarted(why)) => why,
             _ => "it was more than a worker can do; ask for less".to_owned(),

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use tool::{Executor, Hashing, Map, Problem};
 
 use crate::entry::Entry;
-use crate::looks::{look, looks};
 use crate::part::Outcome;
 use crate::shelf::Shelf;
+use tool::confusables::{look, looks};
 
 /// What is claimed. The order is that in which a source's problems are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

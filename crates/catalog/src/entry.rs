@@ -65,6 +65,15 @@ impl Entry {
         }
     }
 
+    /// Whether this is the same definition, run by the very same executor.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.executor), Arc::as_ptr(&other.executor))
+            && self.key == other.key
+            && self.definition == other.definition
+            && self.durability == other.durability
+            && self.tool == other.tool
+    }
+
     /// How sure the records of its calls must be: as the operator says, or synced where a call may
     /// change something by itself.
     pub fn need(&self) -> Durability {

@@ -11,7 +11,6 @@ mod claim;
 pub mod current;
 pub mod diff;
 pub mod entry;
-pub mod looks;
 pub mod merge;
 mod part;
 pub mod pin;

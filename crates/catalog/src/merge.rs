@@ -8,10 +8,10 @@ use tool::{Hashing, Map, Problem, SourceName};
 
 use crate::claim::{Claim, Taken, alone, claims, class, settle};
 use crate::entry::Entry;
-use crate::looks::look;
 use crate::part::{Outcome, Part};
 use crate::shards::Shards;
 use crate::shelf::Shelf;
+use tool::confusables::look;
 
 /// All items now. Immutable and numbered; a call holds on to the one it began with. What did not change
 /// it shares with the catalog before it.

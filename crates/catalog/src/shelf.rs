@@ -180,6 +180,33 @@ impl Shelf {
         }
     }
 
+    /// Whether this offers what `other` does, run by the same executors, and stands as it does. Nobody who sees
+    /// the one instead of the other could tell, but for the revision.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let entries = |one: &[Arc<Entry>], two: &[Arc<Entry>]| {
+            one.len() == two.len() && one.iter().zip(two).all(|(one, two)| one.is_same(two))
+        };
+        let held =
+            |(one, two): (&Held, &Held)| one.method == two.method && one.entry.is_same(&two.entry);
+        let beside = |(one, two): (&Arc<Beside>, &Arc<Beside>)| {
+            one.pin == two.pin && one.definition == two.definition
+        };
+        let stands = |it: &Self| (it.trust, it.durability, it.state, it.stale_since);
+        let says = |it: &Self| (it.about.clone(), it.said.clone());
+        self.source == other.source
+            && self.kind == other.kind
+            && stands(self) == stands(other)
+            && entries(&self.tools, &other.tools)
+            && entries(&self.methods, &other.methods)
+            && self.held.len() == other.held.len()
+            && self.held.iter().zip(&other.held).all(held)
+            && self.beside.len() == other.beside.len()
+            && self.beside.iter().zip(&other.beside).all(beside)
+            && (&self.prompts, &self.resources) == (&other.prompts, &other.resources)
+            && (&self.problems, &self.aliases) == (&other.problems, &other.aliases)
+            && says(self) == says(other)
+    }
+
     /// Divides all that is offered into what is to be had and what is held back.
     pub fn divide(&mut self, callable: impl Fn(&ToolName, Digest) -> bool) {
         self.divide_beside(&callable);

@@ -1,7 +1,7 @@
 //! What a model asks for and what came of it, whatever its provider's words.
 
 use bytes::Bytes;
-use tool::{Args, Json, JsonError, Outcome};
+use tool::{Args, Json, JsonError, Limits, Outcome};
 
 /// Calls in one message; more are refused. OpenAI takes 128 tools in a request.
 pub const MAX_CALLS: usize = 128;
@@ -23,8 +23,16 @@ impl RequestedCall {
     /// # Errors
     /// Why they cannot be read, for the model to try again.
     pub fn args(&self) -> Result<Args, String> {
+        self.args_within(Limits::ARGUMENTS)
+    }
+
+    /// The arguments of a tool that takes so many.
+    ///
+    /// # Errors
+    /// As [`args`](Self::args).
+    pub fn args_within(&self, limits: Limits) -> Result<Args, String> {
         let name = &self.name;
-        Args::check(self.text.clone()).map_err(|error| match error {
+        Args::check_within(self.text.clone(), limits).map_err(|error| match error {
             JsonError::Kind { .. } => {
                 format!("the arguments of `{name}` are no JSON object: {error}")
             }

@@ -31,6 +31,18 @@ impl Gateway {
         policy::decide(residual, &asking(who, entry, (args, taint), now.wall))
     }
 
+    /// The same of a call that is only thought of: nothing is noted of whoever would make it.
+    pub(crate) fn consider(
+        &self,
+        who: (&Principal, CallerType),
+        (entry, residual): (&Entry, &Residual),
+        args: &Args,
+    ) -> Decision {
+        let now = self.now();
+        let taint = self.taints.look(who.0, now.mono);
+        policy::decide(residual, &asking(who, entry, (args, taint), now.wall))
+    }
+
     /// Everything that holds a call.
     pub(crate) fn holds(
         &self,

@@ -12,6 +12,7 @@ mod ids;
 mod limits;
 mod mac;
 mod pipeline;
+mod plugins;
 mod request;
 mod run;
 mod shape;

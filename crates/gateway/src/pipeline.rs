@@ -154,8 +154,9 @@ impl Gateway {
         looked: Looked,
     ) -> Result<Box<Ready>, Failure> {
         let Looked { entry, view, args, .. } = looked;
-        let permit =
-            self.limits.enter((principal.key(), entry.key.source.as_str()), self.tasks.token())?;
+        let permit = self
+            .limits
+            .enter((principal.root_key(), entry.key.source.as_str()), self.tasks.token())?;
         let call = Call {
             id,
             parent: request.parent,
@@ -185,7 +186,7 @@ impl Gateway {
             continues: call.continues.as_ref().map(|resume| resume.call),
             at,
             caller: principal.caller().clone(),
-            door: request.door.into(),
+            door: request.door,
             caller_type: request.caller_type,
             tool: call.key.clone(),
             definition: entry.definition,
@@ -248,7 +249,7 @@ impl Gateway {
             call,
             at: self.parts.clock.wall(),
             caller: principal.caller().clone(),
-            door: request.door.to_owned(),
+            door: request.door,
             tool: request.target.name().chars().take(tool::name::MAX).collect(),
             code: failure.code,
             reason: reason.map(|reason| reason.as_str().to_owned()),

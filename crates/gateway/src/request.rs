@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use tool::call::Resume;
 use tool::executor::{Ask, ClientCan, Progress, Task};
-use tool::{Args, CallId, CallerType, Json, JsonError, Limits};
+use tool::{Args, CallId, CallerType, Interface, Json, JsonError, Limits};
 
 /// What a request is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,8 +92,8 @@ pub struct Request {
     pub target: Target,
     /// The arguments.
     pub args: Given,
-    /// Which door: `rest`, `mcp`, `library`.
-    pub door: &'static str,
+    /// By which interface it comes.
+    pub door: Interface,
     /// Directly or in a chain.
     pub caller_type: CallerType,
     /// The call that makes this one.
@@ -120,12 +120,12 @@ pub struct Request {
 
 impl Request {
     /// A plain call.
-    pub fn new(tool: impl Into<String>, args: impl Into<Given>, door: &'static str) -> Self {
+    pub fn new(tool: impl Into<String>, args: impl Into<Given>, door: Interface) -> Self {
         Self::to(Target::Tool(tool.into()), args, door)
     }
 
     /// A plain call of anything.
-    pub fn to(target: Target, args: impl Into<Given>, door: &'static str) -> Self {
+    pub fn to(target: Target, args: impl Into<Given>, door: Interface) -> Self {
         Self {
             id: None,
             target,

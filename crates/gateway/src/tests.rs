@@ -11,8 +11,8 @@ use testkit::ledger::MemoryLedger;
 use tool::ledger::Kind;
 use tool::outcome::{Answer, Body, Status};
 use tool::{
-    Code, Durability, Effects, Executor, Item, Json, Level, Listing, Offer, Org, Outcome, Safety,
-    Secret, SourceName, Step, Tool, Trust, Wall,
+    Code, Durability, Effects, Executor, Interface, Item, Json, Level, Listing, Offer, Org,
+    Outcome, Safety, Secret, SourceName, Step, Tool, Trust, Wall,
 };
 
 use super::{Bounds, Gateway, Options, Parts, Request};
@@ -77,7 +77,7 @@ impl Bench {
     }
 
     async fn call(&self, name: &str, args: &str) -> Answer {
-        let request = Request::new(name, args.to_owned(), "test");
+        let request = Request::new(name, args.to_owned(), Interface::Library);
         self.gateway.call(&principal(Level::User), request).await
     }
 }
@@ -95,9 +95,44 @@ async fn a_call_has_one_intent_and_one_outcome_and_its_arguments_are_not_on_reco
     let Body::Value(body) = outcome.body else { panic!("a value") };
     assert_eq!(body.as_str(), r#"{"n": 5, "secret": "hunter2"}"#);
     assert_eq!(bench.ledger.kinds(answer.call), [Kind::Intent, Kind::Outcome]);
-    let shown =
-        format!("{:?}", bench.ledger.frames().iter().map(|f| f.body.as_str()).collect::<Vec<_>>());
-    assert!(!shown.contains("hunter2"));
+    assert!(!on_record(&bench, "hunter2"));
+    // Positive control: what is on record is found so.
+    assert!(on_record(&bench, &answer.call.to_string()) || on_record(&bench, r#""a""#));
+}
+
+/// Whether a record holds this text.
+fn on_record(bench: &Bench, text: &str) -> bool {
+    bench.ledger.frames().iter().any(|frame| frame.body.as_str().contains(text))
+}
+
+/// However a call ends.
+#[tokio::test(start_paused = true)]
+async fn each_end_of_a_call_has_its_records_and_none_holds_its_arguments() {
+    let fails = |_| Err(tool::ExecuteError::during(Code::UpstreamFailed, "no"));
+    let bench = bench(vec![
+        offer(tool("runs"), echo()),
+        offer(tool("fails"), Arc::new(Scripted::new(fails))),
+        offer(tool("panics"), Arc::new(Scripted::new(|_| panic!("boom")))),
+        offer(with("hidden", |t| t.traits.level = Level::Admin), echo()),
+        offer(with("dangerous", |t| t.traits.safety = Safety::Dangerous), echo()),
+    ]);
+    let ran = [Kind::Intent, Kind::Outcome];
+    let refused = [Kind::Refused];
+    let args = r#"{"n": 5, "secret": "hunter2"}"#;
+    for (name, args, kinds) in [
+        ("runs", args, &ran[..]),
+        ("fails", args, &ran),
+        ("panics", args, &ran),
+        ("hidden", args, &refused),
+        ("absent", args, &refused),
+        ("dangerous", args, &refused),
+        ("runs", r#"{"n": "hunter2"}"#, &refused),
+        ("runs", r#"{"n": 5, "secret": "hunter2"#, &refused),
+    ] {
+        let answer = bench.call(name, args).await;
+        assert_eq!(bench.ledger.kinds(answer.call), kinds, "{name} {args}");
+    }
+    assert!(!on_record(&bench, "hunter2"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,7 +145,7 @@ async fn hidden_and_unknown_get_the_same_answer() {
     assert_eq!(text(&a).replace("hidden", "absent"), text(&b));
     assert_eq!(bench.ledger.kinds(a.call), [Kind::Refused]);
     // Positive control: who may see it can call it.
-    let request = Request::new("hidden", "{}", "test");
+    let request = Request::new("hidden", "{}", Interface::Library);
     let seen = bench.gateway.call(&principal(Level::Admin), request).await;
     assert_eq!(seen.status, Status::Succeeded);
 }
@@ -202,20 +237,72 @@ async fn a_panic_is_one_failed_call() {
 
 #[tokio::test(start_paused = true)]
 async fn too_much_at_once_is_told_at_once_and_one_source_leaves_room() {
-    let bounds = Bounds { calls: 10, per_key: 3, per_source: 8 };
+    let bounds = Bounds { calls: 10, per_key: 3, per_source: 8, per_key_and_source: 8 };
     let options = Options { bounds, ..Options::default() };
     let bench =
         bench_with(options, vec![offer(tool("hangs"), Arc::new(Hanging { listens: true }))]);
     let calls: Vec<_> = (0..5)
         .map(|_| {
             let (gateway, who) = (Arc::clone(&bench.gateway), principal(Level::User));
-            async move { gateway.call(&who, Request::new("hangs", "{}", "test")).await }
+            async move { gateway.call(&who, Request::new("hangs", "{}", Interface::Library)).await }
         })
         .collect();
     let answers = futures_util::future::join_all(calls).await;
     let busy = answers.iter().filter(|a| code(a) == Some(Code::Busy)).count();
     assert_eq!(busy, 2);
     assert_eq!(bench.gateway.running(), 0);
+}
+
+/// A key, and three that were delegated from it, one from the other.
+fn delegated() -> Vec<Principal> {
+    let (secret, record) =
+        NewKey::user(KeyId::new("root").unwrap(), "ann").issue([7; 32], Wall(0)).unwrap();
+    let (mut records, mut secrets) = (vec![record], vec![secret]);
+    for number in 0..3_u8 {
+        let ring = KeyRing::new(records.clone());
+        let (own, maker) = (&records[usize::from(number)], &secrets[usize::from(number)]);
+        let maker = ring.verify(Some(maker.open()), Wall(1)).unwrap();
+        let id = KeyId::new(format!("k{number}")).unwrap();
+        let new = NewKey::delegated(id, (own, &maker), identity::Hand::default(), Wall(1));
+        let (secret, record) = new.unwrap().issue([number; 32], Wall(1)).unwrap();
+        records.push(record);
+        secrets.push(secret);
+    }
+    let ring = KeyRing::new(records);
+    secrets.iter().map(|it| ring.verify(Some(it.open()), Wall(1)).unwrap()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_and_those_delegated_from_it_take_no_source_from_others() {
+    let hangs = offer(tool("hangs"), Arc::new(Hanging { listens: true }));
+    let bench = bench(vec![hangs, offer(tool("quick"), echo())]);
+    let call = |who: Principal, tool: &'static str| {
+        let gateway = Arc::clone(&bench.gateway);
+        async move { gateway.call(&who, Request::new(tool, "{}", "test")).await }
+    };
+    // As many as the source takes at once, and some more.
+    let keys = delegated();
+    let mut calls: Vec<_> =
+        keys.iter().cycle().take(520).map(|who| call(who.clone(), "hangs")).collect();
+    // They are polled in order: this one comes when the others have their places.
+    calls.push(call(principal(Level::User), "quick"));
+    let mut answers = futures_util::future::join_all(calls).await;
+    assert_eq!(answers.pop().unwrap().status, Status::Succeeded);
+    let busy = |answers: &[Answer]| {
+        let busy = answers.iter().filter(|answer| code(answer) == Some(Code::Busy));
+        busy.map(|answer| answer.result.clone().unwrap_err().message).collect::<Vec<_>>()
+    };
+    let told = busy(&answers);
+    assert_eq!(told.len(), 520 - 128);
+    assert!(told[0].starts_with("this key on source `s` has 128 calls running"), "{}", told[0]);
+    // The control: keys that stand for themselves have a share each.
+    let own = |number: u8| {
+        let key = NewKey::user(KeyId::random([number; 6]), "ann").issue([7; 32], Wall(0)).unwrap();
+        KeyRing::new([key.1]).verify(Some(key.0.open()), Wall(1)).unwrap()
+    };
+    let calls = (0..4).flat_map(|number| vec![own(number); 128]);
+    let answers = futures_util::future::join_all(calls.map(|who| call(who, "hangs"))).await;
+    assert_eq!(busy(&answers), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -252,8 +339,10 @@ async fn what_is_listed_is_what_can_be_called() {
         let who = principal(*level);
         let view = bench.gateway.view(&who, tool::CallerType::Direct);
         let listed: Vec<_> = view.tools().map(|e| e.key.name.to_string()).collect();
+        // Not nothing on both sides: its own level and all below.
+        assert_eq!(listed.len(), Level::ALL.iter().filter(|other| *other <= level).count());
         for other in Level::ALL {
-            let request = Request::new(other.as_str(), "{}", "test");
+            let request = Request::new(other.as_str(), "{}", Interface::Library);
             let ran = bench.gateway.call(&who, request).await.status == Status::Succeeded;
             assert_eq!(ran, listed.iter().any(|name| name == other.as_str()));
         }
@@ -338,7 +427,7 @@ async fn a_call_that_became_a_task_has_the_time_of_a_task() {
         ("a", Some(true), "3600s"),
         ("own", Some(true), "7s"),
     ] {
-        let mut request = Request::new(name, "{}", "test");
+        let mut request = Request::new(name, "{}", Interface::Library);
         request.task = task.map(|held| {
             let task: Arc<dyn tool::executor::Task> = Arc::new(Hour(held));
             Box::new(super::Detached { task, cancel: tokio_util::sync::CancellationToken::new() })
@@ -359,7 +448,7 @@ async fn a_call_that_is_given_up_by_its_token_is_cancelled_even_without_effects(
     let reads = with("reads", |t| t.traits.effects = Effects::read_only());
     let bench = bench(vec![offer(reads, Arc::new(Endless))]);
     let cancel = tokio_util::sync::CancellationToken::new();
-    let mut request = Request::new("reads", "{}", "test");
+    let mut request = Request::new("reads", "{}", Interface::Library);
     request.task =
         Some(Box::new(super::Detached { task: Arc::new(Hour(true)), cancel: cancel.clone() }));
     let ann = principal(Level::User);

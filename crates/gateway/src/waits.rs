@@ -3,6 +3,7 @@
 //! What waits costs a row in the store and a line in an index: no task, no timer, no connection. This
 //! module decides nothing about tools, and runs nothing that the pipeline did not look at anew.
 
+mod authority;
 mod decide;
 mod hold;
 mod index;
@@ -47,13 +48,13 @@ pub struct Holding {
 pub struct Patience {
     /// How long a decision is waited for.
     pub expires: Duration,
-    /// Calls of one key that wait at once.
+    /// Calls of one root key that wait at once.
     pub pending: usize,
-    /// Calls that one key may have held within a minute.
+    /// Calls that one root key may have held within a minute.
     pub per_minute: usize,
-    /// Calls that are kept at once, decided and ended ones among them.
+    /// Calls that are kept at once, decided and ended ones among them; of one root key a quarter.
     pub total: usize,
-    /// Bytes of their arguments.
+    /// Bytes of their arguments; of one root key a quarter.
     pub bytes: usize,
     /// How long what came of one is kept for its caller.
     pub kept: Duration,
@@ -63,6 +64,9 @@ pub struct Patience {
 
 /// No call waits longer, whatever is configured.
 pub const LONGEST: Duration = Duration::from_hours(1);
+
+/// Why a call does not go on whose caller's credential ended.
+pub(crate) const GONE: &str = "the key that made the call does not hold any more";
 
 impl Default for Patience {
     /// 10 min; 32 of one key and 60 a minute; 20,000 and 256 MiB in all; kept for an hour.

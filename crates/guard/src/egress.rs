@@ -47,7 +47,7 @@ pub use received::{Received, Said};
 pub use resolve::{MOST_ANSWERS, Resolve, SystemResolver};
 pub use rustls::pki_types::CertificateDer;
 pub use settings::{EgressSettings, HttpLimits};
-pub use target::{Origin, Rules};
+pub use target::{Origin, PlaintextKey, Rules};
 pub use tls::Roots;
 
 use body::Open;

@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use crate::descriptors::{CHILD, Claim};
 pub use child::{Child, Exit, Used};
 pub use spec::{EnvValue, PASSED_ON, Spec};
 pub use supervise::supervise;
@@ -86,6 +87,7 @@ impl Launcher {
     }
 
     fn launch(&self, spec: &Spec, sealed: &OwnedFd) -> io::Result<Child> {
+        let claim = Claim::take(CHILD)?;
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         let (stdin_far, stdin) = io::pipe()?;
         let (stdout, stdout_far) = io::pipe()?;
@@ -106,7 +108,7 @@ impl Launcher {
             .stderr(Stdio::null());
         let supervisor = tokio::process::Command::from(command).spawn()?;
         Child::new(
-            spec.command.clone(),
+            (spec.command.clone(), claim),
             control,
             supervisor,
             [stdin.into(), stdout.into(), stderr.into()],

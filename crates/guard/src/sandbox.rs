@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-pub use filter::narrow;
+pub use filter::{narrow, narrow_to_reading};
 pub use probe::{Found, PROBE, Standing, Trial, probe, standing, try_out};
 pub use ration::{Rationed, TOO_MUCH, ration};
 

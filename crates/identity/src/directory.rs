@@ -213,6 +213,17 @@ impl Directory {
         self.users.get(&User::store_key(org, subject))?.as_ref()
     }
 
+    /// Whether there is a user of this name, also where its record cannot be read.
+    pub(crate) fn has_user(&self, org: &Org, subject: &str) -> bool {
+        self.users.contains_key(&User::store_key(org, subject))
+    }
+
+    /// The names of all users of an organisation, of those too whose record cannot be read.
+    pub(crate) fn subjects<'a>(&'a self, org: &Org) -> impl Iterator<Item = &'a str> {
+        let prefix = User::store_key(org, "");
+        self.users.keys().filter_map(move |key| key.strip_prefix(&prefix))
+    }
+
     /// All users that can be read, by organisation and name.
     pub fn users(&self) -> impl Iterator<Item = &User> {
         self.users.values().flatten()

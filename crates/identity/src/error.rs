@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use tool::identifier::IdentifierFault;
 use tool::{Level, Org};
 
 use crate::Right;
@@ -109,14 +110,37 @@ pub enum KeyFault {
     /// An id that cannot stand in a key.
     #[error("`{}` is no key id; use 1 to 32 lower-case letters and digits", .0.escape_debug())]
     Id(String),
-    /// A text that is empty, too long or holds control characters.
-    #[error("the {what} must have 1 to {limit} bytes and no control characters")]
+    /// A text that is empty, too long, or holds what a reader does not see or takes for something else.
+    #[error("the {what} {fault}")]
     Text {
         /// Which text.
         what: &'static str,
-        /// The most bytes.
-        limit: usize,
+        /// What is wrong with it.
+        fault: IdentifierFault,
     },
+    /// A new subject that a reader takes for another one.
+    #[error("`{}` looks like the subject `{}`", .asked.escape_debug(), .there.escape_debug())]
+    Confusable {
+        /// The new one.
+        asked: String,
+        /// The one that is there.
+        there: String,
+    },
+    /// A key for a subject that exists, by somebody who may not act for it.
+    #[error(
+        "the subject `{}` exists already; a key for it needs the right `act_as` or an owner's key",
+        .0.escape_debug()
+    )]
+    Foreign(String),
+    /// A delegated key for a subject that has keys and is no user.
+    #[error("there is no user `{}` to act for", .0.escape_debug())]
+    NoUser(String),
+    /// Level `owner`, by a key that is not an owner's own.
+    #[error("only an owner's own key creates a key of the level `owner`")]
+    Owner,
+    /// What a delegated key never does.
+    #[error("a delegated key cannot {0}; use the key that it was delegated from")]
+    Delegated(&'static str),
     /// A list that is too long.
     #[error("{found} {what} are too many; {limit} are allowed")]
     TooMany {
@@ -170,10 +194,28 @@ pub enum KeyFault {
     /// Acting on behalf of another, without the right.
     #[error("your key lacks the right `act_as`, so it cannot act on behalf of `{}`", .0.escape_debug())]
     ActAs(String),
+    /// An invitation of a node, made of another key or by hand.
+    #[error("an invitation of a node cannot be handed on or made by hand; use `toolkeep node invite ID`")]
+    Invitation,
     /// It would end after the key it is delegated from.
     #[error("your own key ends before the one it would make; ask for less time")]
     Outlives,
     /// It would expire before it is made.
     #[error("the key would have expired already")]
     Expired,
+}
+
+impl KeyFault {
+    /// Whether the key is refused whoever asks for it, rather than for what its maker lacks.
+    pub const fn is_malformed(&self) -> bool {
+        matches!(
+            self,
+            Self::Id(_)
+                | Self::Text { .. }
+                | Self::TooMany { .. }
+                | Self::AgentRight(_)
+                | Self::Pattern(_)
+                | Self::Expired
+        )
+    }
 }

@@ -115,13 +115,17 @@ impl Issuer {
         if directory.disables(&org, &named) {
             return Err(Reason::Disabled.into());
         }
-        let level = directory.capped(&roles, level);
+        // Whatever the configuration grants: no token makes an owner.
+        let level = directory.capped(&roles, level.min(Level::Admin));
+        let barred_by_role = directory.bars(&roles);
+        let level = if barred_by_role { Level::Guest } else { level };
+        let rights = directory.rights_of(&roles).into_iter().filter(|_| !barred_by_role);
         let persona = standing::barred(directory.personas.of_none(level), &roles, directory);
-        let rights = RightsClass::new(Facts {
+        let class = RightsClass::new(Facts {
             org_tools: directory.org_tools(&org).cloned(),
             org,
             level,
-            rights: directory.rights_of(&roles),
+            rights: rights.collect(),
             roles,
             persona,
             faces: BTreeSet::new(),
@@ -134,7 +138,7 @@ impl Issuer {
         let (actors, root, creator) = (Vec::new(), None, None);
         let until = Some(until);
         let who = Who { subject: &named, key: &key, actors, root, creator, until };
-        Ok(Principal::new(who, rights))
+        Ok(Principal::new(who, class))
     }
 
     /// The same for all tokens of one user, so that sessions outlive a token.

@@ -10,6 +10,7 @@ use tool::{Digest, Level, Org, Problem, Secret, Wall};
 
 use crate::{Delegation, Directory, KeyFault, Persona, Principal, Right};
 
+mod creation;
 mod hand;
 
 pub use hand::Hand;
@@ -100,6 +101,9 @@ pub struct KeyRecord {
     pub subject: String,
     /// Permission level.
     pub level: Level,
+    /// Whether the level was chosen below its user's: another level of the user does not raise it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub level_fixed: bool,
     /// Roles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
@@ -144,6 +148,29 @@ impl KeyRecord {
         format!("{}{}", Self::STORE_PREFIX, self.id)
     }
 
+    /// Its level, and whether that is fixed, after its user's level goes from `former` to `new`. A key that
+    /// was below its user stays where it is, unless the user is to have less.
+    pub fn level_after(&self, former: Level, new: Level) -> (Level, bool) {
+        let fixed = self.level_fixed || self.level < former;
+        let level = if fixed { self.level.min(new) } else { new };
+        (level, fixed)
+    }
+
+    /// What is wrong with its subject, where an older program created it with a name that is refused now.
+    /// The key holds all the same.
+    pub fn name_problem(&self) -> Option<Problem> {
+        let fault = check_name(&self.subject, TEXT_LEN).err()?;
+        let told = format!("the subject `{}` {fault}", self.subject.escape_debug());
+        let fix = "the key still holds; create another one with a plain subject and revoke it";
+        Some(Problem::new(self.store_key(), told).fix(fix))
+    }
+
+    /// Whether it is an invitation: good for the one join of the node that its subject names, and for
+    /// nothing else. A key that came of another one never is.
+    pub fn is_invitation(&self) -> bool {
+        self.delegations.is_empty() && invites(&self.rights)
+    }
+
     /// The record that the store has by this name.
     ///
     /// # Errors
@@ -160,6 +187,11 @@ impl KeyRecord {
     }
 }
 
+/// Whether these rights are an invitation's.
+fn invites(rights: &BTreeSet<Right>) -> bool {
+    rights.iter().eq([&Right::NodesJoin])
+}
+
 /// A key to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewKey {
@@ -171,6 +203,8 @@ pub struct NewKey {
     pub subject: String,
     /// Permission level.
     pub level: Level,
+    /// Whether another level of its user leaves this one as it is.
+    pub level_fixed: bool,
     /// Roles.
     pub roles: Vec<String>,
     /// The persona it is bound to.
@@ -197,6 +231,7 @@ impl NewKey {
             org: Org::default(),
             subject: subject.into(),
             level: Level::User,
+            level_fixed: false,
             roles: Vec::new(),
             persona: None,
             rights: BTreeSet::new(),
@@ -228,9 +263,12 @@ impl NewKey {
     ///
     /// # Errors
     /// [`KeyFault`] with the first thing it lacks.
-    pub fn within(&self, maker: &Principal, directory: &Directory) -> Result<(), KeyFault> {
+    pub(crate) fn within(&self, maker: &Principal, directory: &Directory) -> Result<(), KeyFault> {
         if self.org != *maker.org() {
             return Err(KeyFault::Org { own: maker.org().clone(), asked: self.org.clone() });
+        }
+        if invites(&self.rights) {
+            return Err(KeyFault::Invitation);
         }
         if self.level > maker.level() {
             return Err(KeyFault::Level { own: maker.level(), asked: self.level });
@@ -251,8 +289,7 @@ impl NewKey {
         let Some(own) = maker.persona().and_then(|persona| persona.allowed_modules.as_ref()) else {
             return Ok(());
         };
-        let asked = self.persona.as_ref().and_then(|persona| persona.allowed_modules.as_ref());
-        let asked = asked.ok_or(KeyFault::Unlimited)?;
+        let asked = self.modules(directory).ok_or(KeyFault::Unlimited)?;
         asked.difference(own).next().map_or(Ok(()), |module| Err(KeyFault::Module(module.clone())))
     }
 
@@ -271,6 +308,7 @@ impl NewKey {
             org: self.org,
             subject: self.subject,
             level: self.level,
+            level_fixed: self.level_fixed,
             roles: self.roles,
             persona: self.persona,
             rights: self.rights,
@@ -286,17 +324,17 @@ impl NewKey {
     }
 
     fn check(&self, now: Wall) -> Result<(), KeyFault> {
-        text("subject", &self.subject)?;
+        name("subject", &self.subject)?;
         if !self.label.is_empty() {
-            text("label", &self.label)?;
+            line("label", &self.label)?;
         }
         count("roles", self.roles.len(), ROLES)?;
-        self.roles.iter().try_for_each(|role| text("role", role))?;
+        self.roles.iter().try_for_each(|role| name("role", role))?;
         if let Some(persona) = &self.persona {
-            text("persona's name", &persona.name)?;
+            name("persona's name", &persona.name)?;
             let modules = persona.allowed_modules.iter().flatten();
             count("modules", modules.clone().count(), MODULES)?;
-            modules.into_iter().try_for_each(|module| text("module", module))?;
+            modules.into_iter().try_for_each(|module| name("module", module))?;
         }
         if let Some(right) = self.rights.iter().find(|right| self.agent && !right.fits_agent()) {
             return Err(KeyFault::AgentRight(*right));
@@ -308,9 +346,14 @@ impl NewKey {
     }
 }
 
-fn text(what: &'static str, text: &str) -> Result<(), KeyFault> {
-    let fits = (1..=TEXT_LEN).contains(&text.len()) && !text.chars().any(char::is_control);
-    if fits { Ok(()) } else { Err(KeyFault::Text { what, limit: TEXT_LEN }) }
+/// What names something.
+fn name(what: &'static str, text: &str) -> Result<(), KeyFault> {
+    check_name(text, TEXT_LEN).map_err(|fault| KeyFault::Text { what, fault })
+}
+
+/// A line for people.
+fn line(what: &'static str, text: &str) -> Result<(), KeyFault> {
+    check_line(text, TEXT_LEN).map_err(|fault| KeyFault::Text { what, fault })
 }
 
 fn count(what: &'static str, found: usize, limit: usize) -> Result<(), KeyFault> {

@@ -4,6 +4,7 @@
 //! never from a body, a header or an argument that a caller can choose. This crate is pure: the time,
 //! the randomness and the table come in as arguments, and it keeps no secret, only hashes.
 
+mod changes;
 mod directory;
 mod error;
 mod jwt;
@@ -16,6 +17,7 @@ mod ring;
 mod shards;
 mod standing;
 
+pub use changes::ChangeFault;
 pub use directory::{Directory, OrgRecord, Role, ToolList, User};
 pub use error::{CredentialError, KeyFault, Reason};
 pub use jwt::{Algorithm, Grant, Issuer, Jws, KeySet, KeySetError, Token, TokenFault};

@@ -17,6 +17,10 @@ pub struct Delegation {
     pub read_only: bool,
     /// Whether tools that reach the network were taken away.
     pub no_web: bool,
+    /// Whether the key was created, with a subject, roles and a persona of its own, rather than delegated.
+    /// It is bound to its creator all the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub created: bool,
 }
 
 /// What a caller takes from itself for one request; it only narrows.

@@ -125,6 +125,17 @@ impl Principal {
         &self.0.caller.key
     }
 
+    /// Whether its key was delegated, created by a delegated key, or acts for another: the key has less than a
+    /// key of its own, and ends with the one before it.
+    pub fn is_delegated(&self) -> bool {
+        !self.0.rights.delegations().is_empty() || !self.0.caller.actors.is_empty()
+    }
+
+    /// Whether its key is an owner's own: of level `owner`, and not delegated.
+    pub fn is_owner(&self) -> bool {
+        self.level() == Level::Owner && !self.is_delegated()
+    }
+
     /// Id of the key that limits count by: the first of the delegation chain.
     pub fn root_key(&self) -> &str {
         self.0.caller.root_key()

@@ -205,7 +205,10 @@ impl KeyRing {
         let (mut records, mut problems) = (Vec::new(), Vec::new());
         for (name, text) in stored {
             match KeyRecord::read(name, text) {
-                Ok(record) => records.push(record),
+                Ok(record) => {
+                    problems.extend(record.name_problem());
+                    records.push(record);
+                }
                 Err(problem) => problems.push(problem),
             }
         }
@@ -333,13 +336,18 @@ impl KeyRing {
     }
 
     /// The principal that the key of a caller makes at `now`, without its secret: for what its holder
-    /// began while it held. `None`: the key is not one of these; `Some(None)`: it holds no more.
+    /// began while it held. `None`: the key is not one of these; `Some(None)`: it holds no more, or is a
+    /// token of a user or an organisation that was disabled.
     pub fn standing(&self, caller: &Caller, now: Wall) -> Option<Option<&Principal>> {
         if let Some(held) = self.held.get(&caller.key) {
             let own = held.principal.caller();
             let same = own.subject == caller.subject && own.org == caller.org;
             let holds = same && own.actors == caller.actors && held.over(now).is_none();
             return Some(holds.then_some(&held.principal));
+        }
+        let is_token = caller.key.contains(':');
+        if is_token && self.directory.disables(&caller.org, &caller.subject) {
+            return Some(None);
         }
         let open = self.anonymous.as_ref()?;
         (open.key() == caller.key).then_some(Some(open))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tool::{Actor, Wall};
+use tool::{Actor, Level, Wall};
 
 use crate::error::Reason;
 use crate::key::KeyRecord;
@@ -40,7 +40,7 @@ pub(crate) fn of(record: &KeyRecord, all: &dyn Records, directory: &Directory) -
     });
     let Some(parent) = parent else { return Standing { ended: Some(Reason::Orphaned), ..own } };
     let above = of(parent, all, directory);
-    if parent.subject == record.subject {
+    if parent.subject == record.subject || hand.created {
         return below(own, above);
     }
     on_behalf((record, own), (parent, above), directory)
@@ -48,9 +48,13 @@ pub(crate) fn of(record: &KeyRecord, all: &dyn Records, directory: &Directory) -
 
 /// By its own record alone.
 fn first(record: &KeyRecord, directory: &Directory) -> Standing {
-    let delegated = !record.delegations.is_empty();
-    let persona = if delegated { record.persona.clone() } else { directory.personas.of(record) };
-    let given = if delegated { BTreeSet::new() } else { directory.rights_of(&record.roles) };
+    // A key that was created has a persona and roles of its own, whoever created it.
+    let created = record.delegations.last().is_none_or(|hand| hand.created);
+    let persona = if created { directory.personas.of(record) } else { record.persona.clone() };
+    let given = if created { directory.rights_of(&record.roles) } else { BTreeSet::new() };
+    let barred_by_role = directory.bars(&record.roles);
+    let level = if barred_by_role { Level::Guest } else { record.level };
+    let rights = record.rights.union(&given).copied().filter(|_| !barred_by_role);
     let ended = if record.revoked.is_some() {
         Some(Reason::Revoked)
     } else {
@@ -58,12 +62,12 @@ fn first(record: &KeyRecord, directory: &Directory) -> Standing {
     };
     let facts = Facts {
         org: record.org.clone(),
-        level: directory.capped(&record.roles, record.level),
+        level: directory.capped(&record.roles, level),
         roles: record.roles.clone(),
         persona: barred(persona, &record.roles, directory),
         faces: BTreeSet::new(),
         agent: record.agent,
-        rights: record.rights.union(&given).copied().collect(),
+        rights: rights.collect(),
         delegations: record.delegations.clone(),
         narrowing: Narrowing::default(),
         actor: None,

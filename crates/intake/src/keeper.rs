@@ -7,13 +7,13 @@ use std::time::Duration;
 use catalog::{Current, Shelf, State};
 use policy::Policy;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tool::{Org, Source, SourceName};
 
 use crate::{Pins, Sourced};
 
-/// How long shelves are gathered while others are still to come for the first time: a catalog of many
-/// files would be merged once for each of them.
+/// How long shelves are gathered while others are still to come for the first time, or where the last catalog is
+/// no older: a catalog of many sources would be merged once for each of them.
 const GATHER: Duration = Duration::from_millis(20);
 
 /// What a supervising task listens to and tells.
@@ -38,6 +38,16 @@ struct Running {
 struct Sources {
     order: Vec<SourceName>,
     running: HashMap<SourceName, Running>,
+    /// When the catalog was swapped last.
+    published: Option<Instant>,
+}
+
+impl Sources {
+    /// Whether more than one shelf may come just now.
+    fn gathers(&self) -> bool {
+        self.published.is_some_and(|at| at.elapsed() < GATHER)
+            || self.running.values().any(|running| running.shelf.state == State::Starting)
+    }
 }
 
 /// The one writer of the catalog.
@@ -89,7 +99,7 @@ impl Keeper {
             sources.order.push(name.clone());
             sources.running.insert(name, running);
         }
-        self.publish_with(&sources, rules);
+        self.publish_with(&mut sources, rules);
         start
     }
 
@@ -106,7 +116,7 @@ impl Keeper {
         }
         let (running, wires) = begin(&sourced);
         sources.running.insert(name, running);
-        self.publish(&sources);
+        self.publish(&mut sources);
         Some((sourced, wires))
     }
 
@@ -115,19 +125,20 @@ impl Keeper {
         let mut sources = self.lock();
         if sources.running.remove(name).is_some() {
             sources.order.retain(|other| other != name);
-            self.publish(&sources);
+            self.publish(&mut sources);
         }
     }
 
     /// Puts a shelf in its place, unless its source was taken away or started anew meanwhile. Resolves
-    /// when the catalog has it: at once, or with the others that come for the first time just then.
+    /// when the catalog has it: at once, or with the others that come just then. One that says the same as the
+    /// last makes no catalog.
     pub(crate) async fn put(&self, shelf: Shelf, of: &watch::Sender<u64>) {
         let Some(before) = self.place(shelf, of) else { return };
         let mut numbers = self.numbers.subscribe();
         if timeout(GATHER, numbers.wait_for(|_| self.merged() > before)).await.is_err() {
-            let sources = self.lock();
+            let mut sources = self.lock();
             if self.merged() == before {
-                self.publish(&sources);
+                self.publish(&mut sources);
             }
         }
     }
@@ -141,11 +152,14 @@ impl Keeper {
         if !running.done.same_channel(&of.subscribe()) {
             return None;
         }
+        if running.shelf.is_same(&shelf) {
+            return None;
+        }
         running.shelf = Arc::new(shelf);
-        if sources.running.values().any(|running| running.shelf.state == State::Starting) {
+        if sources.gathers() {
             return Some(self.merged());
         }
-        self.publish(&sources);
+        self.publish(&mut sources);
         None
     }
 
@@ -162,7 +176,7 @@ impl Keeper {
         let mut shelf = Shelf::clone(&running.shelf);
         self.divide(&mut shelf);
         running.shelf = Arc::new(shelf);
-        self.publish(&sources);
+        self.publish(&mut sources);
     }
 
     /// Takes new rules; the catalog stays.
@@ -177,11 +191,12 @@ impl Keeper {
         self.current.load().catalog.number
     }
 
-    fn publish(&self, sources: &Sources) {
+    fn publish(&self, sources: &mut Sources) {
         self.publish_with(sources, None);
     }
 
-    fn publish_with(&self, sources: &Sources, rules: Option<&Policy>) {
+    fn publish_with(&self, sources: &mut Sources, rules: Option<&Policy>) {
+        sources.published = Some(Instant::now());
         let shelf = |name| sources.running.get(name).map(|running| Arc::clone(&running.shelf));
         let shelves = sources.order.iter().filter_map(shelf).collect();
         let before = self.current.catalog();

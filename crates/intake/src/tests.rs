@@ -212,7 +212,8 @@ impl tool::Source for Broken {
             }
             _ => Err(SourceError {
                 kind: SourceFault::Malformed,
-                problem: Problem::new("tools.yaml:1", "broken"),
+                // Broken in another way each time: the same fault twice makes no new catalog.
+                problem: Problem::new("tools.yaml:1", format!("broken {revision}")),
             }),
         };
         Box::pin(async { answer })
@@ -308,4 +309,34 @@ async fn what_comes_together_at_the_start_is_merged_together_and_in_order() {
     intake.refresh(Some(&"s7".parse().unwrap())).await.unwrap();
     assert!(names(&intake).contains(&"u".to_owned()));
     assert!(intake.catalog().number > before);
+}
+
+/// By count: a catalog for each listing has every view and every list made anew.
+#[tokio::test(start_paused = true)]
+async fn a_listing_that_says_the_same_makes_no_catalog_and_what_comes_together_makes_few() {
+    let name = |number: usize| format!("s{number}");
+    let all: Vec<_> = (0..100)
+        .map(|number| Arc::new(Scripted::new(&name(number), listing(&[&format!("t{number}")]))))
+        .collect();
+    let intake = start(&all.iter().collect::<Vec<_>>());
+    intake.settled().await;
+    let catalogs = || intake.catalog().number;
+    let before = catalogs();
+    for _ in 0..5 {
+        intake.refresh(None).await.unwrap();
+    }
+    assert_eq!(catalogs(), before, "each says what it said before");
+    // The control: each that says something else is heard, all of them in few catalogs.
+    for (number, source) in all.iter().enumerate() {
+        source.set(listing(&[&format!("u{number}")]));
+    }
+    intake.refresh(None).await.unwrap();
+    assert!(names(&intake).iter().all(|name| name.starts_with('u')), "{:?}", names(&intake));
+    let made = catalogs() - before;
+    assert!((1..=5).contains(&made), "{made} catalogs");
+    // One whose tool is the same and is run by another executor is another.
+    let before = catalogs();
+    all[3].set(listing(&["u3"]));
+    intake.refresh(Some(&name(3).parse().unwrap())).await.unwrap();
+    assert_eq!(catalogs(), before + 1);
 }

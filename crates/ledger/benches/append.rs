@@ -14,8 +14,8 @@ use std::time::{Duration, Instant, SystemTime};
 use ledger::{FileLedger, Options, RealDisk, verify};
 use tool::outcome::Status;
 use tool::{
-    CallId, Caller, CallerType, Clock, Digest, Durability, End, Intent, Ledger as _, Level, Mono,
-    Org, SourceName, ToolKey, ToolName, Wall,
+    CallId, Caller, CallerType, Clock, Digest, Durability, End, Intent, Interface, Ledger as _,
+    Level, Mono, Org, SourceName, ToolKey, ToolName, Wall,
 };
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ fn intent() -> Intent {
             actors: Vec::new(),
             root: None,
         },
-        door: "mcp".into(),
+        door: Interface::Mcp,
         caller_type: CallerType::Direct,
         tool: ToolKey {
             org: Org::default(),

@@ -5,7 +5,6 @@
 //! [`DiskFile::sync`] came back, a name after [`Disk::sync_dir`] did.
 
 mod real;
-mod shared;
 
 use std::fmt;
 use std::io;
@@ -21,9 +20,14 @@ pub enum Open {
     Read,
     /// To write behind its end; it must be there.
     Append,
+    /// To write at places in it; it must be there.
+    Update,
     /// To write from nothing; what was there is gone.
     New,
 }
+
+/// Names the time since the system was started last. While it is the same, all that was written is there.
+pub type BootId = [u8; 16];
 
 /// What is held until it is dropped.
 pub type Held = Box<dyn fmt::Debug + Send + Sync>;
@@ -67,25 +71,15 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// The system's.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Makes a file of `bytes` zeros, and shares it with this process as memory. `None` where the file system
-    /// may run out of room under a file that has its room already.
-    ///
-    /// # Errors
-    /// The system's; also where a file has that name.
-    fn share(&self, path: &Path, bytes: usize) -> io::Result<Option<Box<dyn Shared>>>;
-
     /// Takes `path` for this process alone, until what is returned is dropped.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] where another process has it; else the system's.
     fn lock(&self, path: &Path) -> io::Result<Held>;
-}
 
-/// Memory that is a file. What is put into it is the system's at once, in the order in which it was put,
-/// and stays when the process is killed. A loss of power may take any part of it.
-pub trait Shared: Send + Sync + fmt::Debug {
-    /// Puts `bytes` at `at`. `false` where they do not fit.
-    fn put(&self, at: usize, bytes: &[u8]) -> bool;
+    /// Names the time since the system was started last; `None` where the system does not say. A file keeps all that
+    /// was written to it as long as this stays the same, also where the process that wrote it was killed.
+    fn boot(&self) -> Option<BootId>;
 }
 
 /// An open file. Every method may be called while another one runs.
@@ -95,6 +89,13 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// # Errors
     /// The system's; nothing was taken then.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Replaces the bytes at `offset`, all of which lie in one sector and are there already. All of them are
+    /// replaced or none, also where the process is killed or the power goes.
+    ///
+    /// # Errors
+    /// The system's; nothing was replaced then.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Reads at `offset`. Returns how many bytes were there; 0 at the end.
     ///
@@ -158,16 +159,4 @@ pub(crate) fn read_all(file: &dyn DiskFile, at: u64, into: &mut [u8]) -> io::Res
         }
     }
     Ok(have)
-}
-
-/// For tests: a directory whose files can be shared as memory. That for temporary files may
-/// be on another file system; that for shared memory is on none.
-#[cfg(test)]
-pub(crate) fn sharing_dir() -> tempfile::TempDir {
-    let shares = |dir: &tempfile::TempDir| {
-        let probe = tempfile::tempfile_in(dir.path()).unwrap();
-        shared::is_in_place(&probe)
-    };
-    let places = [std::env::temp_dir(), "/dev/shm".into()].into_iter();
-    places.filter_map(|place| tempfile::tempdir_in(place).ok()).find(shares).unwrap()
 }

@@ -29,6 +29,12 @@ pub enum Fault {
     Kept,
     /// A call has an intent too many, an outcome too many, or an outcome without an intent.
     Call,
+    /// The file that says how far the record goes is missing or was changed.
+    Progress,
+    /// The signed checkpoint beside the segments is missing, was changed, or does not fit.
+    Checkpoint,
+    /// The newest records of an older version, in a file of their own, cannot be read as a whole.
+    Tail,
     /// A tombstone is missing, was changed, is not signed, or does not go on from the one before.
     Tombstone,
     /// The file cannot be read.

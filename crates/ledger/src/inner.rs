@@ -1,4 +1,4 @@
-//! Writing: intents, outcomes, refusals. One lock, one store or write, in the caller's own thread.
+//! Writing: intents, outcomes, refusals. One lock and one write, in the caller's own thread.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -19,6 +19,7 @@ use crate::failure::{behind, slow};
 use crate::frame::Draft;
 use crate::index::{Entry, Index, Label, Place};
 use crate::options::Options;
+use crate::progress::Progress;
 use crate::segment::Site;
 use crate::state::{Confirmed, Live, Mode, State};
 
@@ -216,6 +217,13 @@ impl Inner {
     fn nudge(&self, state: &State) {
         if state.wants_turn(&self.options) {
             self.wake.notify_one();
+        }
+    }
+
+    /// A signed checkpoint up to this number stands beside the segments.
+    pub(crate) fn signed(&self, through: u64) {
+        if let Some(progress) = &mut self.lock().progress {
+            progress.replace(Progress { signed: through, ..progress.now() });
         }
     }
 

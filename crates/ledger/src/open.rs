@@ -14,17 +14,17 @@ use tool::{CallId, Clock, LedgerError};
 use crate::chain::Chain;
 use crate::disk::Open;
 use crate::failure::failed;
-use crate::finding::{Cut, Finding};
+use crate::finding::{Cut, Fault, Finding};
 use crate::frame::Frame;
 use crate::index::{Entry, Label, Place};
 use crate::inner::Inner;
 use crate::mend::Mend;
 use crate::names::names;
+use crate::old_tail;
 use crate::options::Options;
 use crate::segment::Site;
 use crate::survey::{Part, Survey};
 use crate::sync::{Dirty, Syncer};
-use crate::tail;
 
 /// A last segment below this, and below half of a full one, is written anew at the start, so that many short lives do not leave
 /// many small files.
@@ -44,6 +44,8 @@ pub struct Recovery {
     pub records: u64,
     /// What was cut off: a write that was under way when the process before ended.
     pub cuts: Vec<Cut>,
+    /// Records that were written, and lost because they were not synced when the power went.
+    pub lost: u64,
     /// Damage. The ledger works on, behind it.
     pub findings: Vec<Finding>,
     /// How many more findings there are.
@@ -65,10 +67,7 @@ pub(crate) fn open(
     site.disk.make_dir(&site.dir).map_err(|error| told(&error))?;
     let lock = site.dir.join(format!("{}.lock", site.writer));
     let held = site.disk.lock(&lock).map_err(|error| told(&error))?;
-    let survey = Survey::of(&site)?;
-    if let Some(error) = &survey.unreadable {
-        return Err(error.clone());
-    }
+    let survey = survey(&site, clock.as_ref())?;
 
     let mend = Mend::of(&survey);
     let last = survey.last.max(survey.claim);
@@ -92,6 +91,7 @@ pub(crate) fn open(
         records: reading.since_checkpoint,
         sealed_at: now,
         rotation_failed: false,
+        progress_at: now,
         waiters: Vec::new(),
         held: Some(held),
         mend: Some(mend),
@@ -99,6 +99,29 @@ pub(crate) fn open(
     // A disk that is full or failing now is tried again by the thread; until then calls are refused.
     syncer.resume().ok();
     Ok((inner, syncer, recovery))
+}
+
+/// Reads all there is. What an older version left beside the segments is brought to them first.
+fn survey(site: &Site, clock: &dyn Clock) -> Result<Survey, LedgerError> {
+    let mut survey = Survey::of(site)?;
+    if survey.old_tail.is_there {
+        if let Some(error) = &survey.unreadable {
+            return Err(error.clone());
+        }
+        old_tail::migrate(site, &survey.old_tail, clock.wall()).map_err(|error| {
+            let what = "the newest records of an older version cannot be brought to their segment";
+            failed(what, &site.dir, &error)
+        })?;
+        let found = std::mem::take(&mut survey.findings.list);
+        survey = Survey::of(site)?;
+        for finding in found.into_iter().filter(|finding| finding.fault == Fault::Tail) {
+            survey.findings.push(finding);
+        }
+    }
+    match &survey.unreadable {
+        Some(error) => Err(error.clone()),
+        None => Ok(survey),
+    }
 }
 
 /// Where to go on.
@@ -112,7 +135,7 @@ struct Plan {
 impl Plan {
     fn of(survey: &Survey, options: &Options) -> Self {
         let small = SMALL.min(options.segment_bytes / 2);
-        let unconfirmed = survey.claim + 1;
+        let unconfirmed = survey.durable + 1;
         match survey.parts.last() {
             None => {
                 let gone = survey.gone.as_ref().map_or(0, |tomb| tomb.number);
@@ -231,7 +254,6 @@ impl<'a> Reading<'a> {
         for (&number, &from) in self.carried.iter().filter(|(at, _)| **at != self.plan.number) {
             let file = self.inner.site.open(number, Open::Append)?;
             if self.overflow {
-                tail::complete(&self.inner.site, number, file.as_ref())?;
                 file.sync()?;
             } else {
                 dirty.push(Dirty { file, number, from });
@@ -247,6 +269,7 @@ impl<'a> Reading<'a> {
         let recovery = Recovery {
             segments: survey.parts.len(),
             records: self.records,
+            lost: survey.lost,
             cuts: survey.cuts,
             findings: survey.findings.list,
             more_findings: survey.findings.more,

@@ -8,6 +8,7 @@ use tool::ledger::Kind;
 use crate::chain::Checkpoint;
 use crate::disk::Open;
 use crate::frame::{Bad, Frame, MAX_SEQ};
+use crate::old_tail::OldTail;
 use crate::segment::{BadHeader, HEADER, Header, Site, name};
 use crate::walk::{Step, Walk};
 
@@ -21,6 +22,8 @@ pub(crate) struct Scan {
     pub(crate) name: String,
     pub(crate) size: u64,
     pub(crate) session: u64,
+    /// Whether its header says that a file beside it tells how far the writer has come.
+    pub(crate) has_progress: bool,
     pub(crate) first: Option<u64>,
     pub(crate) last: Option<u64>,
     /// Behind the last frame.
@@ -66,19 +69,21 @@ pub(crate) struct Mark {
 }
 
 impl Scan {
-    /// Reads the whole segment.
-    pub(crate) fn of(site: &Site, number: u32) -> io::Result<Self> {
+    /// Reads the whole segment, and what an older version left behind it.
+    pub(crate) fn of(site: &Site, number: u32, tail: Option<&OldTail>) -> io::Result<Self> {
         let file = site.open(number, Open::Read)?;
         let mut scan = Self::empty(site, number);
         scan.header(&site.writer, Header::read(file.as_ref())?);
-        let mut walk = Walk::new(file.as_ref(), HEADER as u64, u64::MAX)?;
+        let tail = tail.filter(|tail| tail.number == number);
+        let mut walk = Walk::followed(file.as_ref(), (HEADER as u64, u64::MAX), tail)?;
         loop {
             match walk.next()? {
                 Step::Frame(at, frame) => scan.frame(&site.writer, at, &frame),
                 Step::Garbage { at, why } => scan.fault(at, What::Garbage(why)),
                 Step::End(size) => {
                     // A file that is cut inside its header ends before the walk begins.
-                    scan.size = size.min(file.size()?);
+                    let own = file.size()?;
+                    scan.size = size.min(tail.and_then(|tail| tail.end(own)).unwrap_or(own));
                     return Ok(scan);
                 }
             }
@@ -91,6 +96,7 @@ impl Scan {
             name: name(&site.writer, number),
             size: 0,
             session: 0,
+            has_progress: false,
             first: None,
             last: None,
             end: HEADER as u64,
@@ -108,6 +114,7 @@ impl Scan {
             }
             Ok(header) => {
                 self.session = header.session;
+                self.has_progress = header.has_progress;
                 self.claim = Some(header.synced).filter(|seq| *seq < MAX_SEQ).unwrap_or(0);
             }
             Err(bad) => self.fault(0, What::Header(bad)),
@@ -156,9 +163,15 @@ impl Scan {
 
     /// Forgets everything from the first frame with the number `limit` or more on, which the next
     /// segments hold again. Returns how many frames that were.
-    pub(crate) fn forget_from(&mut self, site: &Site, limit: u64) -> io::Result<u64> {
+    pub(crate) fn forget_from(
+        &mut self,
+        site: &Site,
+        limit: u64,
+        tail: Option<&OldTail>,
+    ) -> io::Result<u64> {
         let file = site.open(self.number, Open::Read)?;
-        let mut walk = Walk::new(file.as_ref(), HEADER as u64, self.end)?;
+        let tail = tail.filter(|tail| tail.number == self.number);
+        let mut walk = Walk::followed(file.as_ref(), (HEADER as u64, self.end), tail)?;
         let mut last = None;
         // What lies between the last frame that stays and the first that goes was one that goes.
         let mut cut = HEADER as u64;

@@ -213,11 +213,7 @@ impl<'a> Search<'a> {
     }
 
     fn open(&self, number: u32) -> io::Result<std::sync::Arc<dyn DiskFile>> {
-        let site = &self.inner.site;
-        if self.inner.bring(number) {
-            return site.disk.open(&site.path(number), Open::Read);
-        }
-        site.open(number, Open::Read)
+        self.inner.site.open(number, Open::Read)
     }
 
     /// Reads one record. One that cannot be read does not keep the others from being shown.

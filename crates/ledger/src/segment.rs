@@ -11,7 +11,8 @@
 //!  40  u8    length of the writer's name
 //!  41  [64]  the writer's name, filled with zeros
 //! 105  u64   a nonce, by which no two segments have the same checksum; zeros in older ones
-//! 113  [11]  zeros
+//! 113  u8    1 where `WRITER.progress` stands beside it, 0 in older ones
+//! 114  [10]  zeros
 //! 124  u32   CRC-32 of bytes 0..124
 //! ```
 //!
@@ -28,10 +29,11 @@ use tool::Wall;
 use crate::disk::{Disk, DiskFile, Open, append_all, is_full, read_all};
 use crate::frame::{array, put};
 use crate::options::Options;
-use crate::tail::followed;
 
 /// Bytes before the first frame.
 pub(crate) const HEADER: usize = 128;
+/// Bytes that are copied at a time.
+const PIECE: usize = 256 << 10;
 /// Where in them their checksum is, the last of them.
 const SUM: usize = 124;
 const MAGIC: [u8; 8] = *b"tkledger";
@@ -40,6 +42,9 @@ const MAGIC: [u8; 8] = *b"tkledger";
 const FORMAT: u16 = 2;
 const SUFFIX: &str = ".seg";
 const TOMB: &str = ".tomb";
+const PROGRESS: &str = "progress";
+const CHECKPOINT: &str = "checkpoint";
+const OLD_TAIL: &str = "tail";
 
 /// Where one writer writes.
 #[derive(Debug, Clone)]
@@ -65,16 +70,35 @@ impl Site {
         (self.dir.join(tomb_name(&self.writer, number)), unnamed)
     }
 
-    /// Where the newest records stand on their way to a segment.
-    pub(crate) fn tail(&self) -> PathBuf {
-        self.dir.join(format!("{}.tail", self.writer))
+    /// Where it stands how far the writer has come, and where that is written before it has its name.
+    pub(crate) fn progress(&self) -> (PathBuf, PathBuf) {
+        let at = |ending: &str| self.dir.join(format!("{}.{ending}", self.writer));
+        (at(PROGRESS), at("progress.tmp"))
     }
 
-    /// Opens a segment. Who reads it reads also what only the tail has of it.
-    pub(crate) fn open(&self, number: u32, how: Open) -> io::Result<Arc<dyn DiskFile>> {
-        let file = self.disk.open(&self.path(number), how)?;
-        if how == Open::Read { followed(self, file) } else { Ok(file) }
+    /// Where an older version left the newest records.
+    pub(crate) fn old_tail(&self) -> PathBuf {
+        self.dir.join(format!("{}.{OLD_TAIL}", self.writer))
     }
+
+    /// Where the newest signed checkpoint stands.
+    pub(crate) fn checkpoint(&self) -> PathBuf {
+        self.dir.join(format!("{}.{CHECKPOINT}", self.writer))
+    }
+
+    pub(crate) fn open(&self, number: u32, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.open(&self.path(number), how)
+    }
+}
+
+/// The writer in the name of any file that says something of a record; `None` where it is none.
+pub(crate) fn writer_of(file: &str) -> Option<&str> {
+    let beside = || {
+        let (writer, ending) = file.rsplit_once('.')?;
+        [PROGRESS, CHECKPOINT, OLD_TAIL].contains(&ending).then_some(writer)
+    };
+    let of = parse_name(file).or_else(|| parse_tomb(file)).map(|(writer, _)| writer);
+    of.or_else(beside)
 }
 
 /// The name of a segment's file.
@@ -114,6 +138,8 @@ pub(crate) struct Header {
     pub(crate) synced: u64,
     pub(crate) at: Wall,
     pub(crate) nonce: u64,
+    /// Whether a file beside it says how far the writer has come.
+    pub(crate) has_progress: bool,
 }
 
 /// Why a header is none.
@@ -155,6 +181,7 @@ impl Header {
             place.copy_from_slice(writer);
         }
         put(&mut bytes, 105, self.nonce.to_le_bytes());
+        put(&mut bytes, 113, [u8::from(self.has_progress)]);
         let sum = crc32fast::hash(bytes.get(..SUM).unwrap_or_default());
         put(&mut bytes, SUM, sum.to_le_bytes());
         bytes
@@ -183,6 +210,7 @@ impl Header {
             synced: u64_at(24),
             at: Wall(u64_at(32)),
             nonce: u64_at(105),
+            has_progress: bytes.get(113) == Some(&1),
         })
     }
 
@@ -201,13 +229,6 @@ pub(crate) struct Room {
     pub(crate) needed: bool,
 }
 
-/// The checksum in a segment's header, if it is so long.
-pub(crate) fn header_sum(file: &dyn DiskFile) -> io::Result<Option<u32>> {
-    let mut sum = [0; HEADER - SUM];
-    let read = read_all(file, SUM as u64, &mut sum)?;
-    Ok((read == sum.len()).then_some(u32::from_le_bytes(sum)))
-}
-
 /// Cuts a file to `size` where it is longer, and gives back what is set aside behind it.
 pub(crate) fn cut(file: &dyn DiskFile, size: u64) -> io::Result<()> {
     file.truncate(file.size()?.min(size))
@@ -217,8 +238,6 @@ pub(crate) fn cut(file: &dyn DiskFile, size: u64) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct Made {
     pub(crate) file: Arc<dyn DiskFile>,
-    /// The checksum of its header.
-    pub(crate) sum: u32,
     pub(crate) size: u64,
     /// Room is set aside up to here; `None` where the file system cannot.
     pub(crate) reserved_to: Option<u64>,
@@ -243,8 +262,7 @@ pub(crate) fn create(site: &Site, header: &Header, frames: &[u8], room: Room) ->
         });
     let (size, reserved_to, full) = made?;
     site.disk.sync_dir(&site.dir)?;
-    let sum = array(&header.encode(), SUM).map_or(0, u32::from_le_bytes);
-    Ok(Made { file, sum, size, reserved_to, full })
+    Ok(Made { file, size, reserved_to, full })
 }
 
 type Filled = (u64, Option<u64>, Option<io::Error>);
@@ -293,12 +311,33 @@ pub(crate) fn free(site: &Site, bytes: u64) -> u64 {
 /// Puts a segment that is no part of the record aside, under a name that says so.
 pub(crate) fn set_aside(site: &Site, number: u32, now: Wall) -> io::Result<()> {
     let path = site.path(number);
-    site.disk.rename(&path, &aside(&path, now))?;
+    site.disk.rename(&path, &aside(&path, now, "void"))?;
     site.disk.sync_dir(&site.dir)
 }
 
-fn aside(path: &Path, now: Wall) -> PathBuf {
-    path.with_extension(format!("{}.void", now.0))
+/// Copies the bytes of a segment from `from` on into a file beside it, and waits until that is on the disk.
+pub(crate) fn copy_aside(site: &Site, number: u32, from: u64, now: Wall) -> io::Result<PathBuf> {
+    let path = aside(&site.path(number), now, "damaged");
+    let (file, copy) = (site.open(number, Open::Read)?, site.disk.open(&path, Open::New)?);
+    let (mut at, mut piece) = (from, vec![0; PIECE]);
+    loop {
+        let read = read_all(file.as_ref(), at, &mut piece)?;
+        if read == 0 {
+            break;
+        }
+        append_all(copy.as_ref(), piece.get(..read).unwrap_or_default())?;
+        at += read as u64;
+    }
+    copy.sync()?;
+    site.disk.sync_dir(&site.dir)?;
+    Ok(path)
+}
+
+/// The name under which something stays that is no part of the record any more.
+pub(crate) fn aside(path: &Path, now: Wall, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.{ending}", now.0));
+    path.with_file_name(name)
 }
 
 #[cfg(test)]
@@ -324,6 +363,7 @@ mod tests {
             synced: 17,
             at: Wall(1_700_000_000_000),
             nonce: 1 << 63,
+            has_progress: true,
         };
         let good = header.encode();
         assert_eq!(Header::decode(&good), Ok(header.clone()));

@@ -27,7 +27,7 @@ pub use kept::Seals;
 pub use key::{BadKey, RecordKey, VerifyKey};
 
 /// The largest note that is read, in bytes.
-const NOTE: u64 = 4 << 10;
+pub(crate) const NOTE: u64 = 4 << 10;
 /// What stands before a signature.
 const DASH: &str = "\u{2014} ";
 

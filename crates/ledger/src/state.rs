@@ -13,8 +13,8 @@ use crate::failure::{Short, closed};
 use crate::frame::Draft;
 use crate::index::Label;
 use crate::options::Options;
+use crate::progress::ProgressFile;
 use crate::refusals::Refusals;
-use crate::tail::{Head, Tail};
 
 /// Room that is kept in the reserve for the outcome of each running call; an outcome has less.
 const OUTCOME_ROOM: u64 = 512;
@@ -39,22 +39,13 @@ pub(crate) enum Mode {
 pub(crate) struct Active {
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) number: u32,
-    /// The checksum of its header.
-    pub(crate) sum: u32,
     /// Behind its last whole frame.
     pub(crate) size: u64,
-    /// So much of that is in the file; the tail has the rest.
-    pub(crate) written: u64,
     /// Room is set aside up to here; `None` where the file system cannot.
     pub(crate) reserved_to: Option<u64>,
 }
 
 impl Active {
-    /// What a frame that is next, with the number `first`, follows in the tail.
-    pub(crate) fn head(&self, first: u64) -> Head {
-        Head { segment: self.sum, from: self.size, first }
-    }
-
     pub(crate) fn reserve_left(&self) -> u64 {
         self.reserved_to.map_or(0, |to| to.saturating_sub(self.size))
     }
@@ -76,7 +67,8 @@ pub(crate) type Confirmed = oneshot::Receiver<Result<(), LedgerError>>;
 pub(crate) struct State {
     pub(crate) mode: Mode,
     pub(crate) active: Option<Active>,
-    pub(crate) tail: Option<Tail>,
+    /// Says beside the segments how far the writer has come.
+    pub(crate) progress: Option<ProgressFile>,
     pub(crate) next_seq: u64,
     /// Frames that were written and not taken by the sync thread yet.
     pub(crate) pending: Vec<u8>,
@@ -94,7 +86,7 @@ impl State {
         Self {
             mode,
             active: None,
-            tail: None,
+            progress: None,
             next_seq,
             pending: Vec::new(),
             pending_records: 0,

@@ -1,10 +1,13 @@
 //! All segments of one writer read together: what belongs to the record, what is a torn end, and
 //! what was damaged.
 //!
-//! A crash and a hand can leave the same bytes. What tells them apart: checkpoints and headers say
-//! up to which number every frame was on the disk. A frame that is missing or broken below such a
+//! A crash and a hand can leave the same bytes. What tells them apart: checkpoints, headers and `WRITER.progress` say
+//! up to which number every frame must be there. A frame that is missing or broken below such a
 //! claim was there once, and something else than a crash took it. Above the claims, the first
-//! broken frame ends the record: the disk may keep any part of what was not synced.
+//! broken frame ends the record: after a loss of power the disk may keep any part of what was not synced. While the
+//! system runs nothing of it is lost: there, only the beginning of one frame may stand at the end.
+
+mod judge;
 
 use std::io;
 
@@ -14,10 +17,13 @@ use crate::disk::Open;
 use crate::failure::failed;
 use crate::finding::{Cut, CutWhy, Fault, Finding, Findings};
 use crate::frame::Frame;
-use crate::scan::{self, Mark, Scan, What};
-use crate::segment::{BadHeader, HEADER, Site, name, parse_name, tomb_name};
+use crate::old_tail::{self, OldTail, Reading};
+use crate::progress::{self, Found};
+use crate::scan::{Mark, Scan};
+use crate::segment::{HEADER, Site, name, parse_name, tomb_name};
 use crate::tomb::{self, Tombstone};
 use crate::walk::{Step, Walk};
+use judge::Judge;
 
 /// The record of one writer, as it stands on the disk.
 #[derive(Debug, Default)]
@@ -28,8 +34,18 @@ pub(crate) struct Survey {
     pub(crate) dropped: Vec<u32>,
     pub(crate) cuts: Vec<Cut>,
     pub(crate) findings: Findings,
-    /// Every frame up to this number was on the disk.
+    /// Every frame up to this number must be there.
     pub(crate) claim: u64,
+    /// Every frame up to this number is known to be on the disk.
+    pub(crate) durable: u64,
+    /// Whether all that was written must be there: no crash explains that anything is missing.
+    pub(crate) complete: bool,
+    /// What says beside the segments how far the record goes.
+    pub(crate) found: Found,
+    /// So many records were written and are not there: they were not synced when the power went.
+    pub(crate) lost: u64,
+    /// What an older version left beside the segments.
+    pub(crate) old_tail: Reading,
     /// The highest number on record.
     pub(crate) last: u64,
     /// Why nothing may be written: something is there that cannot be understood.
@@ -48,6 +64,8 @@ pub(crate) struct Part {
     /// Where its file does, with what the tail has of it.
     pub(crate) size: u64,
     pub(crate) first: Option<u64>,
+    /// The number that the record had reached behind it.
+    pub(crate) last: u64,
     /// The first number of the process that made it.
     pub(crate) session: u64,
     /// Whether something in it was damaged: it is evidence then, and not written anew.
@@ -66,45 +84,115 @@ pub(crate) fn numbers(names: &[String], writer: &str) -> Vec<u32> {
     numbers
 }
 
+/// How far the record goes. It is read first: a server that writes goes on meanwhile, and then more is there than this says.
+pub(crate) fn found(site: &Site) -> Result<Found, LedgerError> {
+    let told = |error: io::Error| failed("the record cannot be read", &site.dir, &error);
+    progress::read(site).map_err(told)
+}
+
 impl Survey {
     /// Reads all there is of `site`'s writer.
     pub(crate) fn of(site: &Site) -> Result<Self, LedgerError> {
-        let names = site
-            .disk
-            .list(&site.dir)
-            .map_err(|error| failed("the record cannot be read", &site.dir, &error))?;
-        let mut survey = Self::default();
+        Self::behind(site, found(site)?)
+    }
+
+    /// The same, where it was read before how far the record goes.
+    pub(crate) fn behind(site: &Site, found: Found) -> Result<Self, LedgerError> {
+        let told = |error: &io::Error| failed("the record cannot be read", &site.dir, error);
+        let mut survey = Self { found, ..Self::default() };
+        let names = site.disk.list(&site.dir).map_err(|error| told(&error))?;
         survey.take_tomb(site, &tomb::numbers(&names, &site.writer));
         let gone = survey.gone.as_ref().map_or(0, |tomb| tomb.number);
-        let mut scans = Vec::new();
         // A crash may have left the file of a segment beside its tombstone.
-        for number in numbers(&names, &site.writer).into_iter().filter(|number| *number > gone) {
-            match Scan::of(site, number) {
+        let mut numbers = numbers(&names, &site.writer);
+        numbers.retain(|number| *number > gone);
+        survey.old_tail = old_tail::read(site, &numbers).map_err(|error| told(&error))?;
+        let mut scans = Vec::new();
+        for &number in &numbers {
+            match Scan::of(site, number, survey.old_tail.tail.as_ref()) {
                 Ok(scan) => scans.push(scan),
                 Err(error) => survey.not_read(site, number, &error),
             }
         }
         let claim = scans.iter().map(|scan| scan.claim).max().unwrap_or(0);
         survey.claim = claim.max(survey.claim);
+        survey.durable = survey.claim;
+        survey.take_progress(site, scans.iter().any(|scan| scan.has_progress));
         survey.supersede(site, &mut scans);
         let (expected, number) = (survey.last + 1, gone.saturating_add(1));
-        let mut judge = Judge { survey: &mut survey, site, expected, number };
-        let mut torn = false;
-        for (index, scan) in scans.iter().enumerate() {
-            let next = scans.get(index + 1..).unwrap_or_default().iter().find_map(|s| s.first);
-            if torn {
-                judge.drop_segment(scan);
-            } else {
-                torn = judge.segment(scan, next) == Goes::No;
-            }
-        }
-        match scans.last() {
-            Some(scan) if !torn => judge.end(&scan.name, scan.end),
-            None if gone > 0 => judge.end(&name(&site.writer, number), 0),
-            _ => {}
-        }
+        Judge { survey: &mut survey, site, expected, number }.all(&scans);
+        survey.newest_segment(site, numbers.last().copied().unwrap_or(gone));
+        survey.judge_tail(site);
         survey.take_marks(scans);
         Ok(survey)
+    }
+
+    /// Takes over what is claimed beside the segments.
+    fn take_progress(&mut self, site: &Site, expected: bool) {
+        let boot = site.disk.boot();
+        let text = match &self.found {
+            Found::Whole(progress) => {
+                self.claim = self.claim.max(progress.claim(boot));
+                self.durable = self.durable.max(progress.durable());
+                self.complete = progress.is_complete(boot);
+                return;
+            }
+            Found::Absent if !expected => return,
+            Found::Absent => "is missing".to_owned(),
+            Found::Damaged(why) => format!("is damaged: {why}"),
+        };
+        let text = format!("{text}; whether records are missing at the end cannot be told");
+        self.find_beside(site, &site.progress().0, (Fault::Progress, text));
+    }
+
+    /// A finding in a file that is no segment.
+    fn find_beside(&mut self, site: &Site, path: &std::path::Path, what: (Fault, String)) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.find(site, &name, (0, None), what);
+    }
+
+    /// Whether the newest segment is there, `newest` being the highest number that is, and what was lost with the power.
+    fn newest_segment(&mut self, site: &Site, newest: u32) {
+        let Found::Whole(progress) = self.found else { return };
+        if !self.complete {
+            self.lost = progress.written.saturating_sub(self.last.max(self.claim));
+        }
+        if newest < progress.segment {
+            let (first, last) = (newest.saturating_add(1), progress.segment);
+            let text = format!("segments {first} to {last} are missing: the newest ones");
+            self.find(site, &name(&site.writer, last), (0, None), (Fault::Segment, text));
+        }
+    }
+
+    /// What is wrong with what an older version left beside the segments.
+    fn judge_tail(&mut self, site: &Site) {
+        let path = site.old_tail();
+        if let Some(damage) = self.old_tail.damage.take() {
+            let text = format!(
+                "is the tail of an older version, and {damage}: what can be read of it counts; the next start of the server puts it aside, keep that file"
+            );
+            self.find_beside(site, &path, (Fault::Tail, text));
+            self.old_tail.damage = Some(damage);
+        }
+        // They may have been carried to another segment since.
+        self.old_tail.without_segment =
+            self.old_tail.without_segment.filter(|last| *last > self.last);
+        if let Some(last) = self.old_tail.without_segment {
+            let text = format!(
+                "has records up to {last} that go on from a segment that is not there; the next start of the server puts it aside, keep that file"
+            );
+            self.find_beside(site, &path, (Fault::Tail, text));
+        }
+    }
+
+    /// Segments of which a start cuts off what a loss of power or damage left, each with the place from where on.
+    pub(crate) fn worth_a_copy(&self) -> Vec<(u32, u64)> {
+        let damaged = self.parts.iter().filter(|part| part.damaged && part.last > self.durable);
+        let damaged = damaged.map(|part| (part.number, 0));
+        let torn = self.cuts.iter().filter(|cut| !self.complete && cut.why == CutWhy::Torn);
+        let torn = torn.filter(|cut| cut.offset > 0 && cut.bytes > 0);
+        let torn = torn.filter_map(|cut| Some((parse_name(&cut.segment)?.1, cut.offset)));
+        damaged.chain(torn).collect()
     }
 
     /// The record goes on behind the last tombstone that can be read.
@@ -156,7 +244,7 @@ impl Survey {
         let mut limit = u64::MAX;
         for (scan, begins) in scans.iter_mut().zip(begins).rev() {
             if scan.last.is_some_and(|last| last >= limit) {
-                match scan.forget_from(site, limit) {
+                match scan.forget_from(site, limit, self.old_tail.tail.as_ref()) {
                     Ok(records) => self.cut(scan, scan.end, (CutWhy::Carried, records)),
                     Err(error) => self.not_read(site, scan.number, &error),
                 }
@@ -184,7 +272,7 @@ impl Survey {
         visit: &mut dyn FnMut(&Part, u64, &Frame<'_>),
     ) -> Result<(), LedgerError> {
         for part in &self.parts {
-            read_part(site, part, visit).map_err(|error| {
+            read_part(site, (part, self.old_tail.tail.as_ref()), visit).map_err(|error| {
                 failed(&format!("the segment `{}` cannot be read", part.name), &site.dir, &error)
             })?;
         }
@@ -199,153 +287,17 @@ impl Survey {
 
 fn read_part(
     site: &Site,
-    part: &Part,
+    (part, tail): (&Part, Option<&OldTail>),
     visit: &mut dyn FnMut(&Part, u64, &Frame<'_>),
 ) -> io::Result<()> {
     let file = site.open(part.number, Open::Read)?;
-    let mut walk = Walk::new(file.as_ref(), HEADER as u64, part.end)?;
+    let tail = tail.filter(|tail| tail.number == part.number);
+    let mut walk = Walk::followed(file.as_ref(), (HEADER as u64, part.end), tail)?;
     loop {
         match walk.next()? {
             Step::Frame(at, frame) => visit(part, at, &frame),
             Step::Garbage { .. } => {}
             Step::End(_) => return Ok(()),
         }
-    }
-}
-
-#[derive(PartialEq, Eq)]
-enum Goes {
-    On,
-    No,
-}
-
-/// Goes through the segments in order, and knows which number comes next.
-struct Judge<'a> {
-    survey: &'a mut Survey,
-    site: &'a Site,
-    expected: u64,
-    number: u32,
-}
-
-impl Judge<'_> {
-    fn find(&mut self, scan: &Scan, at: u64, seq: Option<u64>, what: (Fault, String)) {
-        self.survey.find(self.site, &scan.name, (at, seq), what);
-    }
-
-    /// `next`: the first number in the segments that follow.
-    fn segment(&mut self, scan: &Scan, next: Option<u64>) -> Goes {
-        let found = self.survey.findings.total();
-        if self.enter(scan) == Goes::No {
-            self.drop_segment(scan);
-            return Goes::No;
-        }
-        let mut end = scan.end;
-        let mut goes = Goes::On;
-        for fault in &scan.faults {
-            if self.fault(scan, fault, next) == Goes::No {
-                end = fault.at;
-                goes = Goes::No;
-                break;
-            }
-        }
-        if goes == Goes::On {
-            self.survey.findings.more += scan.more_faults;
-            self.expected = scan.last.map_or(self.expected, |last| last + 1);
-        }
-        self.survey.last = self.survey.last.max(self.expected - 1);
-        let damaged = self.survey.findings.total() > found;
-        self.survey.parts.push(Part {
-            number: scan.number,
-            name: scan.name.clone(),
-            end,
-            size: scan.size,
-            first: scan.first.filter(|_| end > HEADER as u64),
-            session: scan.session,
-            damaged,
-            checkpoints: Vec::new(),
-        });
-        goes
-    }
-
-    fn enter(&mut self, scan: &Scan) -> Goes {
-        let garbage = |fault: &scan::Fault| matches!(fault.what, What::Garbage(_));
-        let broken = scan.faults.iter().any(|fault| fault.before.is_none() && garbage(fault));
-        if !broken && let Some(first) = scan.first.filter(|first| *first != self.expected) {
-            let expected = self.expected;
-            if first < expected {
-                let text = format!("begins with record {first} again, {expected} comes next");
-                self.find(scan, HEADER as u64, Some(first), (Fault::Order, text));
-            } else if expected <= self.survey.claim {
-                let text = format!("records {expected} to {} are missing before it", first - 1);
-                self.find(scan, HEADER as u64, Some(expected), (Fault::Missing, text));
-            } else {
-                return Goes::No;
-            }
-            self.expected = first;
-        }
-        if scan.number != self.number {
-            let last = scan.number.saturating_sub(1);
-            let text = format!("segments {} to {last} before it are missing", self.number);
-            self.find(scan, 0, None, (Fault::Segment, text));
-        }
-        self.number = scan.number.saturating_add(1);
-        Goes::On
-    }
-
-    fn fault(&mut self, scan: &Scan, fault: &scan::Fault, next: Option<u64>) -> Goes {
-        let expected = fault.before.map_or(self.expected, |before| before + 1);
-        self.expected = expected;
-        let found = match (&fault.what, fault.after) {
-            (What::Header(bad), _) => {
-                if let BadHeader::Version(_) = bad {
-                    let text = format!("`{}`: {bad}", scan.name);
-                    self.survey.unreadable = Some(LedgerError::new(text));
-                }
-                (Fault::Header, bad.to_string())
-            }
-            (What::Foreign(header), _) => {
-                let text = format!("is segment {} of writer `{}`", header.number, header.writer);
-                (Fault::Header, text)
-            }
-            (What::Checkpoint, _) => {
-                (Fault::Chain, "a checkpoint does not say what one says".to_owned())
-            }
-            (What::Order, after) => {
-                let after = after.unwrap_or(0);
-                let kind = if after > expected { Fault::Missing } else { Fault::Order };
-                (kind, format!("record {after} follows record {}", expected - 1))
-            }
-            (What::Garbage(bad), Some(after)) if after <= expected => {
-                (Fault::Inserted, format!("{bad}, where no record was"))
-            }
-            (What::Garbage(_), None) if next == Some(expected) => {
-                self.survey.cut(scan, fault.at, (CutWhy::Carried, 0));
-                return Goes::On;
-            }
-            (What::Garbage(bad), _) if expected <= self.survey.claim => {
-                (Fault::Damaged, format!("{bad}, and record {expected} was on the disk"))
-            }
-            (What::Garbage(_), after) => {
-                let records = after.zip(scan.last).map_or(0, |(a, z)| z.saturating_sub(a) + 1);
-                self.survey.cut(scan, fault.at, (CutWhy::Torn, records));
-                return Goes::No;
-            }
-        };
-        self.find(scan, fault.at, Some(expected), found);
-        Goes::On
-    }
-
-    fn end(&mut self, name: &str, at: u64) {
-        let (expected, claim) = (self.expected, self.survey.claim);
-        if expected <= claim {
-            let text = format!("records {expected} to {claim} are missing at the end");
-            self.survey.find(self.site, name, (at, Some(expected)), (Fault::Missing, text));
-        }
-    }
-
-    fn drop_segment(&mut self, scan: &Scan) {
-        let records = scan.first.zip(scan.last).map_or(0, |(a, z)| z.saturating_sub(a) + 1);
-        self.survey.cut(scan, 0, (CutWhy::Torn, records));
-        self.survey.dropped.push(scan.number);
     }
 }

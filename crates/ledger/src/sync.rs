@@ -22,9 +22,9 @@ use crate::frame::{Draft, frames};
 use crate::index::Place;
 use crate::inner::Inner;
 use crate::mend::Mend;
+use crate::progress::{Progress, ProgressFile};
 use crate::segment::{HEADER, Header, Made, Room, create, cut};
 use crate::state::{Active, Mode, State, Waiter};
-use crate::tail::Tail;
 
 /// A file with frames that are not known to be on the disk.
 #[derive(Debug)]
@@ -56,6 +56,8 @@ pub(crate) struct Syncer {
     pub(crate) records: u64,
     pub(crate) sealed_at: Mono,
     pub(crate) rotation_failed: bool,
+    /// When what stands beside the segments was synced last.
+    pub(crate) progress_at: Mono,
     pub(crate) waiters: Vec<Waiter>,
     /// What the process before left to be done.
     pub(crate) mend: Option<Mend>,
@@ -96,11 +98,11 @@ impl Syncer {
         self.seal(idle);
         self.keep_reserve();
         self.rotate(idle);
+        self.sync_progress(idle);
     }
 
     /// Takes over what was written.
     fn take(&mut self, state: &mut State) {
-        self.inner.flush(state);
         let new = state.pending.len() as u64;
         if new > 0
             && let Some(active) = &state.active
@@ -133,6 +135,24 @@ impl Syncer {
         self.hashed = 0;
         self.dirty.clear();
         self.inner.unsynced.store(0, Ordering::Relaxed);
+        if let Some(progress) = &mut self.inner.lock().progress {
+            progress.replace(Progress { synced: self.synced, ..progress.now() });
+        }
+    }
+
+    /// Brings what stands beside the segments to the disk: once a second is enough, since what it said before is true
+    /// as well.
+    fn sync_progress(&mut self, idle: bool) {
+        let now = self.inner.clock.mono();
+        if !idle && now.since(self.progress_at) < self.inner.options.idle {
+            return;
+        }
+        let file = self.inner.lock().progress.as_mut().and_then(ProgressFile::take_unsynced);
+        let Some(file) = file else { return };
+        self.progress_at = now;
+        if let Err(error) = file.sync() {
+            tracing::warn!(%error, "how far the record has come is not on the disk");
+        }
     }
 
     fn sync(&mut self) {
@@ -191,6 +211,11 @@ impl Syncer {
     fn make(&mut self) -> io::Result<Made> {
         let site = &self.inner.site;
         if let Some(mend) = &mut self.mend {
+            // First, so that what is taken away is not missed by who looks at the files in between.
+            if self.inner.lock().progress.is_none() {
+                let progress = mend.progress(site, self.inner.clock.wall(), self.taken)?;
+                self.inner.lock().progress = Some(progress);
+            }
             mend.apply(site, self.inner.clock.wall())?;
         }
         self.mend = None;
@@ -206,6 +231,7 @@ impl Syncer {
             synced,
             at: self.inner.clock.wall(),
             nonce: self.inner.nonce(self.next_number),
+            has_progress: true,
         }
     }
 
@@ -216,11 +242,13 @@ impl Syncer {
         if let Some(short) = &short {
             tracing::error!(error = %short.effects, "the record is short of room");
         }
-        let shares = self.inner.lock().tail.is_some();
-        let tail = if shares { None } else { Tail::new(&self.inner.site) };
         {
             let mut state = self.inner.lock();
-            state.tail = state.tail.take().or(tail);
+            if let Some(progress) = &mut state.progress {
+                let (written, synced) = (self.taken, self.taken);
+                let (boot, now) = (self.inner.site.disk.boot(), progress.now());
+                progress.replace(Progress { boot, segment: number, written, synced, ..now });
+            }
             let to = Place { number, offset: HEADER as u64 };
             self.inner.index().relocate(to, frames(&self.carry));
             state.mode = short.map_or(Mode::Open, Mode::Low);
@@ -304,6 +332,9 @@ impl Syncer {
             if !matches!(state.mode, Mode::Open) {
                 return;
             }
+            if let Some(progress) = &mut state.progress {
+                progress.replace(Progress { segment: self.next_number, ..progress.now() });
+            }
             state.active.replace(active(made, self.next_number))
         };
         self.next_number = self.next_number.saturating_add(1);
@@ -320,13 +351,19 @@ impl Syncer {
         self.turn(true);
         self.turn(true);
         let mut state = self.inner.lock();
-        self.inner.flush(&mut state);
         if let (Some(active), Mode::Open | Mode::Low(_)) = (&state.active, &state.mode) {
             active.file.truncate(active.size).ok();
-            // Nothing is in it that is not in the segment.
-            self.inner.site.disk.remove(&self.inner.site.tail()).ok();
+            let closed = self.synced == state.next_seq - 1;
+            if let Some(mut progress) = state.progress.take() {
+                progress.replace(Progress { closed, ..progress.now() });
+                if let Some(file) = progress.take_unsynced()
+                    && let Err(error) = file.sync()
+                {
+                    tracing::warn!(%error, "how far the record has come is not on the disk");
+                }
+            }
         }
-        state.tail = None;
+        state.progress = None;
         state.mode = Mode::Closed;
         state.active = None;
         for waiter in state.waiters.drain(..).chain(self.waiters.drain(..)) {
@@ -338,8 +375,8 @@ impl Syncer {
 }
 
 fn active(made: Made, number: u32) -> Active {
-    let Made { file, sum, size, reserved_to, full: _ } = made;
-    Active { file, number, sum, size, written: size, reserved_to }
+    let Made { file, size, reserved_to, full: _ } = made;
+    Active { file, number, size, reserved_to }
 }
 
 /// Stops the ledger where its thread dies: without it nothing would be synced or sealed.

@@ -2,12 +2,13 @@
 
 mod calls;
 mod crash;
+mod damage;
 mod events;
 pub(crate) mod fixture;
 mod full;
 mod outage;
 mod reading;
 mod retain;
-mod sim_disk;
-mod tamper;
+pub(crate) mod sim_disk;
+pub(crate) mod tamper;
 mod tamper_gone;

@@ -4,6 +4,7 @@ use std::io;
 
 use crate::disk::DiskFile;
 use crate::frame::{Bad, Frame, HEAD, decode, length};
+use crate::old_tail::OldTail;
 
 const CHUNK: usize = 256 << 10;
 
@@ -22,10 +23,34 @@ pub(crate) enum Step<'b> {
     End(u64),
 }
 
+/// A file, and what an older version left behind it, or in the place of its end.
+#[derive(Debug, Clone, Copy)]
+struct Content<'f> {
+    file: &'f dyn DiskFile,
+    tail: Option<&'f OldTail>,
+}
+
+impl Content<'_> {
+    fn read_at(self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        let Some(tail) = self.tail else { return self.file.read_at(offset, into) };
+        let Some(at) = offset.checked_sub(tail.from) else {
+            let most = usize::try_from(tail.from - offset).unwrap_or(usize::MAX).min(into.len());
+            return self.file.read_at(offset, into.get_mut(..most).unwrap_or_default());
+        };
+        let held = usize::try_from(at).ok().and_then(|at| tail.frames.get(at..));
+        let held = held.filter(|held| !held.is_empty());
+        let Some(held) = held else { return self.file.read_at(offset, into) };
+        for (into, byte) in into.iter_mut().zip(held) {
+            *into = *byte;
+        }
+        Ok(held.len().min(into.len()))
+    }
+}
+
 /// A place in a file, and what was read ahead of it.
 #[derive(Debug)]
 pub(crate) struct Walk<'f> {
-    file: &'f dyn DiskFile,
+    content: Content<'f>,
     buffer: Vec<u8>,
     /// Where in the file the buffer begins.
     base: u64,
@@ -39,8 +64,21 @@ pub(crate) struct Walk<'f> {
 impl<'f> Walk<'f> {
     /// From `from` to `end`, or to where the file ends now.
     pub(crate) fn new(file: &'f dyn DiskFile, from: u64, end: u64) -> io::Result<Self> {
-        let end = end.min(file.size()?);
-        Ok(Self { file, buffer: Vec::new(), base: from, place: 0, end, search: SEARCH })
+        Self::followed(file, (from, end), None)
+    }
+
+    /// The same through a segment that is followed by `tail`.
+    pub(crate) fn followed(
+        file: &'f dyn DiskFile,
+        (from, end): (u64, u64),
+        tail: Option<&'f OldTail>,
+    ) -> io::Result<Self> {
+        let size = file.size()?;
+        // A loss of power took something from the segment: the tail does not follow it.
+        let tail = tail.filter(|tail| tail.end(size).is_some());
+        let end = end.min(tail.and_then(|tail| tail.end(size)).unwrap_or(size));
+        let content = Content { file, tail };
+        Ok(Self { content, buffer: Vec::new(), base: from, place: 0, end, search: SEARCH })
     }
 
     fn at(&self) -> u64 {
@@ -62,7 +100,7 @@ impl<'f> Walk<'f> {
             let room = usize::try_from(left).unwrap_or(usize::MAX).min(CHUNK);
             self.buffer.resize(old + room, 0);
             let into = self.buffer.get_mut(old..).unwrap_or_default();
-            let read = self.file.read_at(self.base + old as u64, into)?;
+            let read = self.content.read_at(self.base + old as u64, into)?;
             self.buffer.truncate(old + read);
             if read == 0 {
                 break;

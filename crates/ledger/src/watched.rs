@@ -8,13 +8,15 @@ use std::sync::Arc;
 
 use tool::ledger::{Hear, Watch};
 use tool::outcome::Status;
-use tool::{Boxed, Durability, End, Intent, Ledger, LedgerError, Refusal, Ticket, Waited};
+use tool::{
+    Boxed, Durability, End, Intent, Interface, Ledger, LedgerError, Refusal, Ticket, Waited,
+};
 
 /// The same ledger, with `hear` told how each call ended: refused, by its outcome, abandoned, or unknown
 /// where its outcome could not be written.
 pub fn watched(
     ledger: Arc<dyn Ledger>,
-    hear: impl Fn(&str, Status) + Send + Sync + 'static,
+    hear: impl Fn(Interface, Status) + Send + Sync + 'static,
 ) -> Arc<dyn Ledger> {
     Arc::new(Watched { ledger, hear: Arc::new(hear) })
 }
@@ -28,7 +30,7 @@ impl Ledger for Watched {
     fn begin(&self, intent: Intent, need: Durability) -> Boxed<'_, Result<Ticket, LedgerError>> {
         Box::pin(async move {
             // Dropped with the future or the ticket: the ledger notes the call as abandoned then.
-            let (hear, door) = (Arc::clone(&self.hear), intent.door.clone());
+            let (hear, door) = (Arc::clone(&self.hear), intent.door);
             let mut watch = Watch { hear, door, status: Some(Status::Abandoned) };
             let begun = self.ledger.begin(intent, need).await;
             let ticket = begun.inspect_err(|_| watch.status = Some(Status::Refused))?;
@@ -60,7 +62,7 @@ impl Ledger for Watched {
     }
 
     fn refuse(&self, refusal: Refusal) {
-        (self.hear)(&refusal.door, Status::Refused);
+        (self.hear)(refusal.door, Status::Refused);
         self.ledger.refuse(refusal);
     }
 

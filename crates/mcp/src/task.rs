@@ -90,6 +90,12 @@ impl Task {
     }
 }
 
+/// The id of the task that a message belongs to, where its params name one (2025-11-25).
+pub fn related(params: &Json) -> Option<String> {
+    let id = crate::meta::of(params)?.get(RELATED)?.get("taskId")?.read::<String>().ok()?;
+    (1..=ID).contains(&id.len()).then_some(id)
+}
+
 /// Whether capabilities, of either side, have the extension.
 pub fn declared(extensions: Option<&Json>) -> bool {
     let found = extensions.and_then(|extensions| extensions.get(EXTENSION));

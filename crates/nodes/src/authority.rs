@@ -4,10 +4,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use proto::tls::{self, Identity, TlsError};
+use proto::tls::{self, Acceptance, Identity, TlsError};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType,
+    Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber,
     SignatureAlgorithm,
 };
 use rustls::ClientConfig;
@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 use tool::Wall;
 use tool::node::Certified;
+
+use crate::certificates::fingerprint;
 
 /// How long a node's certificate holds; it asks for another one before.
 const HOLDS: Duration = Duration::days(90);
@@ -95,6 +97,17 @@ impl Authority {
         Ok(Self { issuer, certificate: kept.certificate.clone() })
     }
 
+    /// Whether who asks has the private key of `public`, a P-256 point without compression.
+    ///
+    /// # Errors
+    /// [`AuthorityError::Unfit`].
+    pub fn check(node_id: &str, (public, proof): (&[u8], &[u8])) -> Result<(), AuthorityError> {
+        let told = "the proof does not fit: sign the node's id and the public key with the \
+                    private key, P-256 and SHA-256";
+        let proved = tls::proved(node_id, public, proof);
+        if proved { Ok(()) } else { Err(AuthorityError::Unfit(told)) }
+    }
+
     /// Signs that the key of `public`, a P-256 point without compression, is the node's.
     ///
     /// # Errors
@@ -105,33 +118,41 @@ impl Authority {
         (public, proof): (&[u8], &[u8]),
         now: Wall,
     ) -> Result<Certified, AuthorityError> {
-        if !tls::proved(node_id, public, proof) {
-            let told = "the proof does not fit: sign the node's id and the public key with the \
-                        private key, P-256 and SHA-256";
-            return Err(AuthorityError::Unfit(told));
-        }
+        Self::check(node_id, (public, proof))?;
         let name = tls::node_name(node_id);
         let ends = at(now)? + HOLDS;
         let mut params = leaf(&name, ExtendedKeyUsagePurpose::ServerAuth, now, ends)?;
         params.distinguished_name.push(DnType::CommonName, shown(node_id));
-        let certificate = params.signed_by(&Point(public.to_vec()), &self.issuer)?.pem();
+        let serial = *uuid::Uuid::new_v4().as_bytes();
+        params.serial_number = Some(SerialNumber::from_slice(&serial));
+        let certificate = params.signed_by(&Point(public.to_vec()), &self.issuer)?;
+        let fingerprint = fingerprint(certificate.der());
+        let (certificate, serial) = (certificate.pem(), hexadecimal(&serial));
         let until = u64::try_from(ends.unix_timestamp()).unwrap_or_default();
         let (authority, until) = (self.certificate.clone(), Wall(until.saturating_mul(1_000)));
-        Ok(Certified { certificate, authority, name, until })
+        Ok(Certified { certificate, authority, name, until, serial, fingerprint })
     }
 
-    /// What this server shows to nodes: a key of its own, made now and kept nowhere.
+    /// What this server shows to nodes: a key of its own, made now and kept nowhere. Of the certificates
+    /// that the authority signed those count that `acceptance` lets count; all without one.
     ///
     /// # Errors
     /// [`AuthorityError::Unusable`].
-    pub fn caller(&self, now: Wall) -> Result<Arc<ClientConfig>, AuthorityError> {
+    pub fn caller(
+        &self,
+        now: Wall,
+        acceptance: Option<Arc<dyn Acceptance>>,
+    ) -> Result<Arc<ClientConfig>, AuthorityError> {
         let key = KeyPair::generate()?;
         // As long as the authority: a server may run for years.
         let ends = at(now)? + FOR_LONG;
         let params = leaf(tls::SERVER, ExtendedKeyUsagePurpose::ClientAuth, now, ends)?;
         let certificate = params.signed_by(&key, &self.issuer)?.pem();
         let identity = Identity::of_pem(&certificate, &key.serialize_pem(), &self.certificate)?;
-        Ok(identity.client()?)
+        Ok(match acceptance {
+            Some(acceptance) => identity.client_of(acceptance)?,
+            None => identity.client()?,
+        })
     }
 }
 
@@ -166,6 +187,14 @@ fn leaf(
     params.use_authority_key_identifier_extension = true;
     (params.not_before, params.not_after) = (at(now)? - SKEW, ends);
     Ok(params)
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _infallible = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// An id as people see it in a certificate. It says nothing: the name does.

@@ -6,6 +6,7 @@
 mod addresses;
 mod answer;
 mod authority;
+mod certificates;
 mod dialled;
 mod execute;
 mod input_spec;
@@ -16,6 +17,7 @@ mod mongo;
 mod news;
 mod placed;
 mod registry;
+mod revocable;
 mod source;
 
 pub use addresses::{Addresses, NODE_ID};
@@ -24,5 +26,5 @@ pub use input_spec::{Read, schema};
 pub use keep::{Alone, Change, Heard, Keep, Nowhere};
 pub use kubernetes::{Kubernetes, KubernetesSettings};
 pub use mongo::MongoKeep;
-pub use registry::{MOST_NODES, MOST_TOOLS, Registry};
+pub use registry::{MOST_NODES, MOST_TOOLS, Registry, Sharing};
 pub use source::{NodeSource, ReadOnly};

@@ -10,10 +10,12 @@ use proto::connect::{Duplex, Line};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::runtime::Handle;
-use tool::Map;
 use tool::node::Unresolved;
+use tool::{Clock, Map};
 
+use crate::certificates::Certificates;
 use crate::dialled::Dialled;
+use crate::revocable::{RevocableStream, Revocation};
 use crate::{Addresses, Kubernetes};
 
 /// Time for one connection.
@@ -27,6 +29,7 @@ pub(crate) struct Lines {
     pub(crate) found: OnceLock<Arc<Kubernetes>>,
     /// Nodes that dial.
     pub(crate) dialled: Arc<Dialled>,
+    certificates: Arc<Certificates>,
     egress: Egress,
     /// What is shown to nodes over TLS, and whom to believe; `None` where there is no authority.
     tls: OnceLock<Arc<ClientConfig>>,
@@ -42,15 +45,30 @@ struct Open {
     written: Option<Arc<Addresses>>,
     origin: Origin,
     line: Line,
+    revocation: Revocation,
 }
 
 impl Lines {
     /// Must be called on a runtime that outlives all calls.
-    pub(crate) fn new(egress: Egress) -> Self {
+    pub(crate) fn new(
+        egress: Egress,
+        certificates: Arc<Certificates>,
+        clock: &Arc<dyn Clock>,
+    ) -> Self {
         let (addresses, open) = (ArcSwap::default(), Mutex::default());
         let (found, tls) = (OnceLock::new(), OnceLock::new());
-        let (dialled, runtime) = (Arc::default(), Handle::current());
-        Self { addresses, found, dialled, egress, tls, open, runtime }
+        let dialled = Arc::new(Dialled::new(Arc::clone(&certificates), Arc::clone(clock)));
+        let runtime = Handle::current();
+        Self { addresses, found, dialled, certificates, egress, tls, open, runtime }
+    }
+
+    /// Cuts the connections to a node and of it, calls and all.
+    pub(crate) fn cut(&self, node: &str) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(node);
+        if let Some(open) = open {
+            open.revocation.revoke();
+        }
+        self.dialled.cut(node);
     }
 
     /// Where a node is: the operator's word first, then Kubernetes'.
@@ -103,21 +121,32 @@ impl Lines {
             found.written = written;
             return Ok(found.line.clone());
         }
-        let line = self.line(node, &origin)?;
-        open.insert(node.to_owned(), Open { written, origin, line: line.clone() });
+        // Under the lock: who revokes it after this cuts the line.
+        let unusable = |why: String| Unresolved::Unusable { node: node.to_owned(), why };
+        self.certificates.check_node(node).map_err(unusable)?;
+        // Calls may still run at the address before: they are cut with those of this one.
+        let revocation = open.get(node).map(|old| old.revocation.clone()).unwrap_or_default();
+        let line = self.line(node, &origin, &revocation)?;
+        open.insert(node.to_owned(), Open { written, origin, line: line.clone(), revocation });
         Ok(line)
     }
 
-    fn line(&self, node: &str, origin: &Origin) -> Result<Line, Unresolved> {
+    fn line(
+        &self,
+        node: &str,
+        origin: &Origin,
+        revocation: &Revocation,
+    ) -> Result<Line, Unresolved> {
+        let revocation = revocation.clone();
         let (egress, origin) = (self.egress.clone(), Arc::new(origin.clone()));
         let tls = origin.is_https().then(|| self.shown(node)).transpose()?;
         let node: Arc<str> = node.into();
         let _on = self.runtime.enter();
         Ok(Line::spread(move || {
             let (egress, origin, tls) = (egress.clone(), Arc::clone(&origin), tls.clone());
-            let node = Arc::clone(&node);
+            let (node, revocation) = (Arc::clone(&node), revocation.clone());
             Box::pin(async move {
-                let dialled = dial(&egress, &origin, tls).await;
+                let dialled = dial(&egress, &origin, tls, &revocation).await;
                 // A caller is told no more than that it cannot be reached.
                 let told = |error: &EgressError| tracing::warn!(%node, %error, "node not reached");
                 dialled.inspect_err(told).map_err(io::Error::other)
@@ -139,9 +168,13 @@ async fn dial(
     egress: &Egress,
     origin: &Origin,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    revocation: &Revocation,
 ) -> Result<Box<dyn Duplex>, EgressError> {
     Ok(match tls {
-        Some(tls) => Box::new(egress.stream_of(origin, tls, CONNECT).await?),
-        None => Box::new(egress.stream(origin, CONNECT).await?),
+        Some(tls) => {
+            let stream = egress.stream_of(origin, tls, CONNECT).await?;
+            Box::new(RevocableStream::new(stream, revocation))
+        }
+        None => Box::new(RevocableStream::new(egress.stream(origin, CONNECT).await?, revocation)),
     })
 }

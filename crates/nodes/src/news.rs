@@ -153,7 +153,7 @@ impl Registry {
     async fn take_word(&self, word: Word) {
         match word {
             Word::Written(key) => {
-                if crate::registry::tool_of(&key).is_some() {
+                if crate::registry::is_news(&key) {
                     let read: Result<(), NodeFault> = self.shared.read_again(&key).await;
                     drop(read);
                 }

@@ -4,6 +4,7 @@
 //! name's owner before the tool: a crash in between leaves a name that its node has taken, and no tool
 //! that nobody owns.
 
+mod certificates;
 mod follow;
 mod kept;
 mod owner;
@@ -17,7 +18,8 @@ use guard::egress::Egress;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tool::node::{
-    Beat, Certified, NodeFault, NodeState, NodeTool, Nodes, Speaks, Stale, Unresolved,
+    Beat, Certified, NodeCertificate, NodeFault, NodeState, NodeTool, Nodes, Speaks, Stale,
+    Unresolved,
 };
 use tool::store::Expect;
 use tool::{Boxed, Bus, Clock, Json, Limits, Store, StoreError, ToolName};
@@ -27,8 +29,9 @@ use crate::keep::{Alone, Keep};
 use crate::news::{News, Word};
 use crate::source::{definition, source_name};
 use crate::{Addresses, Authority, AuthorityError, Kubernetes, NodeSource, ReadOnly};
-pub(crate) use kept::{Document, PREFIXES, tool_key, tool_of};
+pub(crate) use kept::{Document, PREFIXES, is_news, tool_key, tool_of};
 use kept::{Kept, NODE, NodeRecord};
+pub use owner::Sharing;
 pub(crate) use state::Shared;
 
 /// Nodes that may be known.
@@ -44,6 +47,8 @@ pub struct Registry {
     pub(crate) shared: Arc<Shared>,
     sources: Mutex<HashMap<String, Arc<NodeSource>>>,
     authority: OnceLock<Authority>,
+    /// Whether other servers write it too.
+    is_shared: bool,
 }
 
 impl Registry {
@@ -57,7 +62,7 @@ impl Registry {
         egress: Egress,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
-        let registry = Self::new(Arc::new(Alone(store)), egress, clock);
+        let registry = Self::new((Arc::new(Alone(store)), false), egress, clock);
         registry.shared.refresh().await?;
         Ok(registry)
     }
@@ -66,16 +71,20 @@ impl Registry {
     /// then nothing is known, which is said, and [`Registry::follow`] must run. Must be called on a
     /// runtime that outlives all calls.
     pub async fn shared(keep: Arc<dyn Keep>, egress: Egress, clock: Arc<dyn Clock>) -> Self {
-        let registry = Self::new(keep, egress, clock);
+        let registry = Self::new((keep, true), egress, clock);
         if let Err(error) = registry.shared.refresh().await {
             registry.shared.set_stale(Some(error.to_string()));
         }
         registry
     }
 
-    fn new(keep: Arc<dyn Keep>, egress: Egress, clock: Arc<dyn Clock>) -> Self {
+    fn new(
+        (keep, is_shared): (Arc<dyn Keep>, bool),
+        egress: Egress,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let shared = Arc::new(Shared::new(keep, egress, clock));
-        Self { shared, sources: Mutex::default(), authority: OnceLock::new() }
+        Self { shared, sources: Mutex::default(), authority: OnceLock::new(), is_shared }
     }
 
     /// Nodes get certificates from this one, and are called over TLS; the first time alone.
@@ -83,7 +92,8 @@ impl Registry {
     /// # Errors
     /// [`AuthorityError`].
     pub fn set_authority(&self, authority: Authority) -> Result<(), AuthorityError> {
-        self.shared.lines.over_tls(authority.caller(self.shared.clock.wall())?);
+        let accepted = Arc::clone(&self.shared.certificates) as Arc<dyn proto::tls::Acceptance>;
+        self.shared.lines.over_tls(authority.caller(self.shared.clock.wall(), Some(accepted))?);
         drop(self.authority.set(authority));
         Ok(())
     }
@@ -97,6 +107,12 @@ impl Registry {
     /// anew.
     pub fn set_read_only(&self, tools: ReadOnly) {
         self.shared.read_only.store(Arc::new(tools));
+    }
+
+    /// Which names nodes may share, by the operator's word. Nodes that are listed already are to be listed
+    /// anew.
+    pub fn set_sharing(&self, sharing: Sharing) {
+        self.shared.sharing.store(Arc::new(sharing));
     }
 
     /// Asks this one for the nodes that the operator did not write down; the first time alone. Somebody
@@ -147,6 +163,11 @@ impl Registry {
             Some(source)
         };
         known.into_iter().filter_map(of).collect()
+    }
+
+    fn authority(&self) -> Result<&Authority, NodeFault> {
+        let none = || NodeFault::Unavailable("this server signs for no nodes".to_owned());
+        self.authority.get().ok_or_else(none)
     }
 
     async fn put(&self, by: &Speaks, tool: NodeTool) -> Result<String, NodeFault> {
@@ -230,6 +251,13 @@ fn busy(key: &str) -> NodeFault {
     NodeFault::Unavailable(format!("`{key}` is changed by others all the time"))
 }
 
+fn unsigned(error: AuthorityError) -> NodeFault {
+    match error {
+        AuthorityError::Unfit(told) => NodeFault::Unfit(told.to_owned()),
+        AuthorityError::Unusable(told) => NodeFault::Unavailable(told),
+    }
+}
+
 /// What a document must be.
 fn check(tool: &NodeTool) -> Result<(), NodeFault> {
     let unfit = |field: &str, why: String| NodeFault::Unfit(format!("`{field}`: {why}"));
@@ -294,25 +322,36 @@ impl Nodes for Registry {
         Ok(())
     }
 
-    fn certify(
+    fn may_certify(
         &self,
         by: &Speaks,
         node: &str,
         public: &[u8],
         proof: &[u8],
-    ) -> Result<Certified, NodeFault> {
+    ) -> Result<(), NodeFault> {
         if !by.is_for(node) {
             return Err(NodeFault::Foreign(node.to_owned()));
         }
-        let none = || NodeFault::Unavailable("this server signs for no nodes".to_owned());
-        let authority = self.authority.get().ok_or_else(none)?;
-        let signed = authority.certify(node, (public, proof), self.shared.clock.wall());
-        let signed = signed.map_err(|error| match error {
-            AuthorityError::Unfit(told) => NodeFault::Unfit(told.to_owned()),
-            AuthorityError::Unusable(told) => NodeFault::Unavailable(told),
-        })?;
-        tracing::info!(node, until = %signed.until, "node certified");
-        Ok(signed)
+        self.authority()?;
+        Authority::check(node, (public, proof)).map_err(unsigned)
+    }
+
+    fn certify<'a>(
+        &'a self,
+        by: &'a Speaks,
+        node: &'a str,
+        proved: (&'a [u8], &'a [u8]),
+        issued_with: Option<&'a str>,
+    ) -> Boxed<'a, Result<Certified, NodeFault>> {
+        Box::pin(self.issue((by, node), proved, issued_with))
+    }
+
+    fn revoke<'a>(&'a self, by: &'a Speaks, node: &'a str) -> Boxed<'a, Result<(), NodeFault>> {
+        Box::pin(self.revoke_by(by, node))
+    }
+
+    fn certificates(&self, node: &str) -> Vec<NodeCertificate> {
+        self.shared.certificates.of(node)
     }
 
     fn stale(&self) -> Option<Stale> {
@@ -320,7 +359,13 @@ impl Nodes for Registry {
     }
 
     fn nodes(&self) -> Vec<NodeState> {
-        let known = self.shared.known().into_iter();
+        let mut known = self.shared.known();
+        // Those that joined and have registered nothing yet come last.
+        let mut joined: Vec<_> = self.shared.certificates.versions();
+        joined.retain(|(node, _)| !self.shared.is_known(node));
+        joined.sort_unstable();
+        known.extend(joined.into_iter().map(|(node, _)| node));
+        let known = known.into_iter();
         known.map(|node| self.shared.state_of(node, |node| self.endpoint(node))).collect()
     }
 }

@@ -14,12 +14,14 @@ use crate::input_spec;
 use crate::registry::Shared;
 
 /// The tools that change nothing, by the operator's word: a node's own about its tools counts for
-/// nothing. By the tools' names, on whichever node they are, since one of several nodes runs a call.
+/// nothing. A name is meant as the tool of the node that owns it, which is shared with others at most by
+/// that node's own word.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ReadOnly {
     /// All.
     All,
-    /// These.
+    /// These: `TOOL` of whichever node owns the name, `NODE/TOOL` if that node does, or all that a node
+    /// owns: `NODE/*`.
     Named(BTreeSet<String>),
 }
 
@@ -31,10 +33,13 @@ impl Default for ReadOnly {
 }
 
 impl ReadOnly {
-    fn holds(&self, tool: &str) -> bool {
+    fn holds(&self, owner: &str, tool: &str) -> bool {
         match self {
             Self::All => true,
-            Self::Named(names) => names.contains(tool),
+            Self::Named(names) => {
+                let of_owner = |tool: &str| names.contains(&format!("{owner}/{tool}"));
+                !names.is_empty() && (names.contains(tool) || of_owner(tool) || of_owner("*"))
+            }
         }
     }
 }
@@ -65,7 +70,13 @@ impl NodeSource {
             );
         }
         for tool in &tools {
-            let (item, told) = match item(tool, read_only.holds(&tool.name)) {
+            if let Err(fault) = self.shared.may_have(tool) {
+                let fix = "have the node register the tool under another name, or share it";
+                listing.problems.push(Problem::new(tool.name.clone(), fault.to_string()).fix(fix));
+                continue;
+            }
+            let owner = self.shared.owner_of(tool);
+            let (item, told) = match item(tool, read_only.holds(&owner, &tool.name)) {
                 Ok(read) => read,
                 // It was checked when it was registered; a newer Toolkeep may have written it.
                 Err(error) => {

@@ -12,6 +12,7 @@ use tool::catalogue::{Catalogue, CatalogueFault, Catalogued};
 use tool::store::Expect;
 use tool::{Json, Limits, Org, Store, StoreError, Version, Versioned};
 
+use crate::disk_usage::{Claim, DiskUsage, PackageLimits, measure};
 use crate::entry;
 use crate::package::{self, Unpacked};
 
@@ -30,6 +31,9 @@ struct Kept {
     /// The folder of its package.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     package: Option<String>,
+    /// What its package takes on the disk; older versions did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
 }
 
 /// The catalogue.
@@ -38,6 +42,8 @@ pub struct Packages {
     store: Arc<dyn Store>,
     home: PathBuf,
     turns: Arc<Semaphore>,
+    limits: PackageLimits,
+    usage: Arc<DiskUsage>,
 }
 
 impl Packages {
@@ -47,15 +53,31 @@ impl Packages {
     /// # Errors
     /// [`StoreError`].
     pub async fn open(store: Arc<dyn Store>, home: &Path) -> Result<Self, StoreError> {
-        let packages =
-            Self { store, home: home.to_owned(), turns: Arc::new(Semaphore::new(AT_ONCE)) };
+        let packages = Self {
+            store,
+            home: home.to_owned(),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            limits: PackageLimits::default(),
+            usage: Arc::default(),
+        };
         let rows = packages.rows(PREFIX, usize::MAX).await?;
-        let named: HashSet<String> =
-            rows.iter().filter_map(|row| read(row).ok()?.package).collect();
-        let home = packages.home.clone();
-        let tidied = tokio::task::spawn_blocking(move || tidy(&home, &named)).await;
-        drop(tidied);
+        let placed: Vec<StoredPackage> = rows.iter().filter_map(StoredPackage::of).collect();
+        let (home, usage) = (packages.home.clone(), Arc::clone(&packages.usage));
+        let tidied = tokio::task::spawn_blocking(move || {
+            for it in &placed {
+                usage.add(&it.org, it.measured(&home));
+            }
+            tidy(&home, &placed.into_iter().map(|it| it.name).collect());
+        });
+        drop(tidied.await);
         Ok(packages)
+    }
+
+    /// The same with other limits than the usual ones.
+    #[must_use]
+    pub fn with_limits(mut self, limits: PackageLimits) -> Self {
+        self.limits = limits;
+        self
     }
 
     async fn rows(&self, prefix: &str, most: usize) -> Result<Vec<Versioned>, StoreError> {
@@ -86,7 +108,7 @@ impl Packages {
         &self,
         org: &Org,
         said: Map<String, Value>,
-        package: Option<String>,
+        package: Option<(String, &Claim)>,
     ) -> Result<String, CatalogueFault> {
         let (id, entry) = entry::whole(said)?;
         let there =
@@ -94,7 +116,8 @@ impl Packages {
         if there >= MOST_ENTRIES {
             return Err(CatalogueFault::Full(format!("there are {MOST_ENTRIES} entries already")));
         }
-        let bytes = Json::of(&Kept { entry, package }).bytes().clone();
+        let (package, bytes) = package.map(|(name, claim)| (name, claim.bytes())).unzip();
+        let bytes = Json::of(&Kept { entry, package, bytes }).bytes().clone();
         match self.store.put(&key(org, &id), Expect::Absent, Some(bytes)).await {
             Ok(_) => Ok(id),
             Err(StoreError::Conflict { .. }) => Err(CatalogueFault::Exists(id)),
@@ -115,8 +138,11 @@ impl Packages {
             Err(CatalogueFault::Unavailable("the package was given up".to_owned()))
         });
         let unpacked = unpacked?;
-        let id = self.put_in(org, unpacked.said.clone(), Some(unpacked.name.clone())).await?;
+        let claim = self.usage.claim(self.limits, org, unpacked.bytes)?;
+        let package = Some((unpacked.name.clone(), &claim));
+        let id = self.put_in(org, unpacked.said.clone(), package).await?;
         unpacked.keep();
+        claim.keep();
         tracing::info!(tool = id, "a package came into the catalogue");
         Ok(id)
     }
@@ -128,10 +154,10 @@ impl Packages {
             return Err(CatalogueFault::Unfit(told.to_owned()));
         }
         for _ in 0..TRIES {
-            let (Kept { entry: mut new, package }, version) = self.one(org, id).await?;
+            let (Kept { entry: mut new, package, bytes }, version) = self.one(org, id).await?;
             new.extend(changes.clone());
             let (_, entry) = entry::whole(new)?;
-            let bytes = Json::of(&Kept { entry, package }).bytes().clone();
+            let bytes = Json::of(&Kept { entry, package, bytes }).bytes().clone();
             match self.store.put(&key(org, id), Expect::Version(version), Some(bytes)).await {
                 Ok(_) => return Ok(()),
                 Err(StoreError::Conflict { .. }) => {}
@@ -143,12 +169,18 @@ impl Packages {
 
     async fn take_out(&self, org: &Org, id: &str) -> Result<(), CatalogueFault> {
         for _ in 0..TRIES {
-            let (Kept { package, .. }, version) = self.one(org, id).await?;
+            let (Kept { package, bytes, .. }, version) = self.one(org, id).await?;
             match self.store.put(&key(org, id), Expect::Version(version), None).await {
                 Ok(_) => {
                     if let Some(name) = package.filter(|name| is_name(name)) {
-                        let path = self.home.join(name);
-                        drop(tokio::task::spawn_blocking(move || package::remove(&path)).await);
+                        let gone = StoredPackage { org: org.to_string(), name, bytes };
+                        let (home, usage) = (self.home.clone(), Arc::clone(&self.usage));
+                        let removed = tokio::task::spawn_blocking(move || {
+                            let bytes = gone.measured(&home);
+                            package::remove(&home.join(&gone.name));
+                            usage.release(&gone.org, bytes);
+                        });
+                        drop(removed.await);
                     }
                     return Ok(());
                 }
@@ -157,6 +189,29 @@ impl Packages {
             }
         }
         Err(busy())
+    }
+}
+
+/// The package of an entry.
+#[derive(Debug)]
+struct StoredPackage {
+    org: String,
+    /// The name of its folder.
+    name: String,
+    bytes: Option<u64>,
+}
+
+impl StoredPackage {
+    fn of(row: &Versioned) -> Option<Self> {
+        let Kept { package, bytes, .. } = read(row).ok()?;
+        let (org, _) = row.key.strip_prefix(PREFIX)?.split_once('/')?;
+        Some(Self { org: org.to_owned(), name: package?, bytes })
+    }
+
+    /// What it takes on the disk, as it was written down or as it is. Blocks.
+    fn measured(&self, home: &Path) -> u64 {
+        let measured = || measure(&home.join(&self.name)).unwrap_or(0);
+        self.bytes.unwrap_or_else(|| if is_name(&self.name) { measured() } else { 0 })
     }
 }
 

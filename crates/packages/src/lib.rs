@@ -3,8 +3,10 @@
 //!
 //! An entry tells of a tool; it is none, and nothing of a package is run here.
 
+mod disk_usage;
 mod entry;
 mod kept;
 mod package;
 
+pub use disk_usage::PackageLimits;
 pub use kept::{MOST_ENTRIES, Packages};

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use tool::catalogue::CatalogueFault;
 use tool::{Json, Limits};
 
+use crate::disk_usage;
 use crate::entry::{self, MANUAL, RUNTIME};
 
 /// Bytes of all that comes out of a package.
@@ -27,6 +28,8 @@ pub(crate) struct Unpacked {
     /// Where it stands, below the home of all.
     pub(crate) name: String,
     pub(crate) said: Map<String, Value>,
+    /// What it takes on the disk.
+    pub(crate) bytes: u64,
     path: PathBuf,
     kept: bool,
 }
@@ -62,9 +65,10 @@ pub(crate) fn unpack(home: &Path, package: &Bytes) -> Result<Unpacked, Catalogue
     let path = home.join(&name);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(unavailable)?;
     fs::DirBuilder::new().mode(0o700).create(&path).map_err(unavailable)?;
-    let mut unpacked = Unpacked { name, said: Map::new(), path, kept: false };
+    let mut unpacked = Unpacked { name, said: Map::new(), bytes: 0, path, kept: false };
     let unfit = CatalogueFault::Unfit;
     unpacked.said = parts(&unpacked.path, package).map_err(unfit)?;
+    unpacked.bytes = disk_usage::measure(&unpacked.path).map_err(unavailable)?;
     Ok(unpacked)
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -36,16 +36,10 @@ fn place(folder: &Path, plugin: &str) -> PathBuf {
 }
 
 fn text(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let file = match fs::File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file?,
-    };
-    let mut text = Vec::new();
-    file.take(MOST + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > MOST {
-        return Err(io::Error::other(format!("it is longer than {MOST} bytes")));
+    match guard::files::read(path, MOST) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
     }
-    Ok(Some(text))
 }
 
 /// The text of the file as it is now. Blocks.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use tool::plugin::Plugins;
+use tool::outcome::Failure;
+use tool::plugin::{CallerPlugins, PluginState};
 use tool::{
     Boxed, Context, Effect, Effects, ExecuteError, Executor, Granted, Item, Json, Level, Listing,
     Offer, Outcome, Revision, Source, SourceError, SourceName, Step, Tool, ToolName, Traits,
@@ -13,7 +14,7 @@ use tool::{
 #[derive(Debug)]
 pub struct PluginTools {
     name: SourceName,
-    plugins: Arc<dyn Plugins>,
+    plugins: Arc<dyn CallerPlugins>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -24,13 +25,13 @@ enum Does {
 
 #[derive(Debug)]
 struct Execute {
-    plugins: Arc<dyn Plugins>,
+    plugins: Arc<dyn CallerPlugins>,
     does: Does,
 }
 
 impl PluginTools {
-    /// The source `plugins`, of the plugins behind `plugins`.
-    pub fn new(plugins: Arc<dyn Plugins>) -> Self {
+    /// The source `plugins`: each call has the plugins of its caller behind `plugins`.
+    pub fn new(plugins: Arc<dyn CallerPlugins>) -> Self {
         Self { name: name(), plugins }
     }
 
@@ -68,14 +69,14 @@ fn said(does: Does) -> (&'static str, &'static str, Value, Traits) {
     match does {
         Does::List => (
             "list_plugins",
-            "List the plugins of this server: their tools, and whether each is enabled.",
+            "Lists the plugins that you can use: their tools, and whether each is enabled.",
             object(json!({"enabled_only": {"type": "boolean", "default": true,
                 "description": "Leave out plugins and tools that are switched off"}})),
             traits(Effect::ReadOnly),
         ),
         Does::Reload => (
             "reload_plugins",
-            "Look at the folders of all plugins now, and take what changed. A broken change is not taken.",
+            "Scans the folders of all plugins now and loads what changed. A broken change is not loaded. Needs the right `sources:refresh`.",
             object(json!({})),
             traits(Effect::SystemState),
         ),
@@ -83,43 +84,36 @@ fn said(does: Does) -> (&'static str, &'static str, Value, Traits) {
 }
 
 impl Execute {
-    async fn run(&self, call: Granted<'_>) -> Outcome {
+    async fn run(&self, call: Granted<'_>) -> Result<Outcome, Failure> {
         match self.does {
             Does::List => {
                 let asked = call.call().args.value().get("enabled_only").and_then(Value::as_bool);
-                Outcome::value(Json::of(&listed(&*self.plugins, asked.unwrap_or(true))))
+                let all = self.plugins.visible()?;
+                Ok(Outcome::value(Json::of(&listed(all, asked.unwrap_or(true)))))
             }
             Does::Reload => self.reload().await,
         }
     }
 
-    async fn reload(&self) -> Outcome {
-        match self.plugins.reload(None).await {
-            Ok(done) => {
-                let count = done.reloaded.len();
-                let many = if count == 1 { "" } else { "s" };
-                let failed = match done.failed.as_slice() {
-                    [] => String::new(),
-                    names => format!("; not taken: {}", names.join(", ")),
-                };
-                let message = format!("Reloaded {count} plugin{many}{failed}");
-                Outcome::value(Json::of(
-                    &json!({"status": "success", "reloaded": count, "message": message}),
-                ))
-            }
-            Err(error) => {
-                let body = json!({"status": "error", "message": error.to_string()});
-                Outcome { is_error: true, ..Outcome::value(Json::of(&body)) }
-            }
-        }
+    async fn reload(&self) -> Result<Outcome, Failure> {
+        let done = self.plugins.reload().await?;
+        let count = done.reloaded.len();
+        let many = if count == 1 { "" } else { "s" };
+        let failed = match done.failed.as_slice() {
+            [] => String::new(),
+            names => format!("; not taken: {}", names.join(", ")),
+        };
+        let message = format!("Reloaded {count} plugin{many}{failed}");
+        let body = json!({"status": "success", "reloaded": count, "message": message});
+        Ok(Outcome::value(Json::of(&body)))
     }
 }
 
 /// Spec 3's answer.
-fn listed(plugins: &dyn Plugins, enabled_only: bool) -> Value {
+fn listed(plugins: Vec<PluginState>, enabled_only: bool) -> Value {
     let mut all = Map::new();
     let mut count = 0;
-    for plugin in plugins.plugins() {
+    for plugin in plugins {
         if enabled_only && !plugin.enabled {
             continue;
         }
@@ -137,7 +131,10 @@ impl Executor for Execute {
         call: Granted<'a>,
         _: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        Box::pin(async move { Ok(Step::Done(self.run(call).await)) })
+        Box::pin(async move {
+            let ran = self.run(call).await;
+            ran.map(Step::Done).map_err(|it| ExecuteError::before(it.code, it.message))
+        })
     }
 }
 

@@ -2,21 +2,27 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use tool::METHODS;
+
 use crate::at::shown;
 use crate::groups::{self, Marks};
 use crate::pattern::{Of, glob};
 use crate::{Facts, Group, Pattern, Slip};
 
 /// What policy looks at in a tool, worked out once for all layers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Seen<'a> {
     pub(crate) tool: Facts<'a>,
     pub(crate) marks: Marks,
+    /// The name of a method among the tools of its source: `SOURCE.mcp.resources.read`.
+    qualified: Option<Box<str>>,
 }
 
 impl<'a> Seen<'a> {
     pub(crate) fn of(tool: Facts<'a>) -> Self {
-        Self { tool, marks: groups::marks(tool.name, tool.traits) }
+        let is_method = METHODS.iter().any(|(name, _)| *name == tool.name);
+        let qualified = is_method.then(|| format!("{}.{}", tool.source, tool.name).into());
+        Self { tool, marks: groups::marks(tool.name, tool.traits), qualified }
     }
 }
 
@@ -38,12 +44,17 @@ impl Select {
 
     /// Whether a pattern speaks of the tool.
     pub(crate) fn fits(&self, seen: &Seen<'_>) -> bool {
-        let (name, source) = (seen.tool.name, seen.tool.source);
+        let source = seen.tool.source;
         self.marks & seen.marks != 0
-            || (!self.names.is_empty() && self.names.contains(name))
+            || self.fits_name(seen.tool.name)
+            || seen.qualified.as_deref().is_some_and(|name| self.fits_name(name))
             || (!self.sources.is_empty() && self.sources.contains(source))
-            || self.globs.iter().any(|pattern| glob(pattern, name))
             || self.source_globs.iter().any(|pattern| glob(pattern, source))
+    }
+
+    fn fits_name(&self, name: &str) -> bool {
+        (!self.names.is_empty() && self.names.contains(name))
+            || self.globs.iter().any(|pattern| glob(pattern, name))
     }
 
     fn add(&mut self, pattern: &Pattern) {

@@ -7,8 +7,9 @@ use gateway::{Event, Heard, Holder, Unheard};
 use identity::{Narrowing, Principal};
 use tokio::task::JoinHandle;
 use tool::outcome::Failure;
-use tool::{CallId, Wall};
+use tool::{CallId, Caller};
 
+use crate::head::{Head, Heads};
 use crate::here::Here;
 use crate::keep::{Kept, Row};
 use crate::program::State;
@@ -20,8 +21,9 @@ pub(crate) const LEG: Duration = Duration::from_mins(10);
 const LOOK: Duration = Duration::from_mins(2);
 /// Between two looks at what ended long ago.
 const TIDY: Duration = Duration::from_hours(1);
-/// Milliseconds from its beginning in which a program must have ended.
-const LIFE: u64 = 7 * 24 * 60 * 60 * 1_000;
+/// Why a program ends whose caller can make no more calls.
+pub(crate) const CREDENTIAL_GONE: &str =
+    "the caller's credential was revoked or has expired: the program makes no more calls";
 
 impl Programs {
     /// Something happened to a held call: where a program waits for it, it goes on soon.
@@ -37,24 +39,27 @@ impl Programs {
         self.news.0.try_send(call).ok();
     }
 
-    /// Takes up what the process before left; gives back how many are not at their end.
+    /// Takes up what the process before left; gives back how many are not at their end. Reads heads alone.
     ///
     /// # Errors
     /// Where the store does not answer.
     pub async fn restore(&self) -> Result<usize, Failure> {
-        let mut standing = 0;
-        for mut kept in keep::all(self.parts.store.as_ref(), None).await? {
-            if kept.program.has_ended() {
-                continue;
+        let store = self.parts.store.as_ref();
+        keep::split_rows(store).await?;
+        let (mut standing, mut heads) = (0, Heads::of(store, None));
+        while let Some(page) = heads.next().await? {
+            for head in page {
+                if head.first && !keep::has_state(store, &head.row()).await? {
+                    // Its process ended before anything of it was written, and so of it nothing ran.
+                    keep::forget(store, &head.row()).await?;
+                    continue;
+                }
+                self.quota().set(&head);
+                if !head.state.has_ended() {
+                    standing += 1;
+                    self.index().stands(head.row(), head.state, &head.waits_for());
+                }
             }
-            if kept.program.at.is_none() {
-                let told = "the server ended while the program ran, and where it stood is not kept";
-                kept.program.ends(self.parts.clock.wall(), State::Unknown, Err(told.to_owned()));
-                kept.write(self.parts.store.as_ref()).await?;
-                continue;
-            }
-            standing += 1;
-            self.index().stands(&kept);
         }
         Ok(standing)
     }
@@ -88,19 +93,6 @@ impl Programs {
         }
     }
 
-    /// Ends those whose time is over, and forgets those that ended long ago.
-    async fn tidy(self: &Arc<Self>) -> Result<(), Failure> {
-        let (store, now) = (self.parts.store.as_ref(), self.parts.clock.wall());
-        for kept in keep::all(store, None).await? {
-            if kept.ended_long_ago(now) {
-                kept.forget(store).await;
-            } else if is_over(&kept, now) {
-                drop(self.go_on_soon(kept.row(), None, false));
-            }
-        }
-        Ok(())
-    }
-
     /// Resolves when nothing goes on any more. Nothing begins to from here on.
     pub async fn drain(&self) {
         self.tasks.close();
@@ -130,43 +122,72 @@ impl Programs {
     async fn go_on(&self, row: &Row, who: Option<Principal>, asked: bool) -> Result<(), Failure> {
         // Another goes on with it, or looks as this one would.
         let Some(here) = self.looks(row, asked) else { return Ok(()) };
-        let Some(kept) = Kept::read(self.parts.store.as_ref(), row).await? else { return Ok(()) };
-        if kept.program.has_ended() {
+        let head = Head::read(self.parts.store.as_ref(), row).await?;
+        let Some(head) = head.filter(|head| !head.state.has_ended()) else { return Ok(()) };
+        if head.is_over(self.parts.clock.wall()) {
+            return self.ended(row, &here, (State::Expired, "it did not end within 7 days")).await;
+        }
+        if head.state == State::Paused && !asked {
             return Ok(());
         }
-        let now = self.parts.clock.wall();
-        if is_over(&kept, now) {
-            let why = "it did not end within 7 days";
-            return self.ended((kept, &here), State::Expired, why).await;
-        }
-        if kept.program.state == State::Paused && !asked {
-            return Ok(());
-        }
-        let caller = &kept.program.caller;
-        let now = match self.parts.holders.holder(caller, now) {
-            Holder::Holds(now) => now,
+        match self.current_caller((&head.caller, &head.narrowing()), who.as_ref()) {
+            Holder::Holds(who) => self.leg(&head, &who, (&here, asked)).await,
             // Without its credential it waits for its caller to come back.
-            Holder::Elsewhere => match who {
-                Some(who) => who,
-                None => return Ok(()),
-            },
-            Holder::Gone => {
-                let why = "its caller's credential is no longer good";
-                return self.ended((kept, &here), State::Failed, why).await;
-            }
-        };
-        let narrowing: Narrowing = kept.program.narrowed.clone().into();
-        let who = now.lowered(caller.level).narrowed(&narrowing);
-        self.leg(kept, &who, &here).await
+            Holder::Elsewhere => Ok(()),
+            Holder::Gone => self.ended(row, &here, (State::Failed, CREDENTIAL_GONE)).await,
+        }
     }
 
-    /// Runs it, where what it waited for is settled.
-    async fn leg(&self, mut kept: Kept, who: &Principal, here: &Here<'_>) -> Result<(), Failure> {
-        let (row, waited) = (kept.row(), kept.program.waits_for());
+    /// The caller of a program as its credential stands now, with no more than it had before. A
+    /// credential that is not kept here is the one that was `presented`, until its time is over.
+    pub(crate) fn current_caller(
+        &self,
+        (caller, narrowing): (&Caller, &Narrowing),
+        presented: Option<&Principal>,
+    ) -> Holder {
+        let now = self.parts.clock.wall();
+        let current = match (self.parts.holders.holder(caller, now), presented) {
+            (Holder::Holds(current), _) => current,
+            (Holder::Elsewhere, Some(presented)) => {
+                if presented.until().is_some_and(|until| until <= now) {
+                    return Holder::Gone;
+                }
+                presented.clone()
+            }
+            (other, _) => return other,
+        };
+        Holder::Holds(current.lowered(caller.level).narrowed(narrowing))
+    }
+
+    /// Runs it, where what it waited for is settled. Until then its state is not read.
+    async fn leg(
+        &self,
+        head: &Head,
+        who: &Principal,
+        (here, asked): (&Here<'_>, bool),
+    ) -> Result<(), Failure> {
+        let row = head.row();
         let context = Running { cancel: &run::Never, progress: &Unheard, caged: &|_| {} };
-        let gateway = self.gateway()?;
-        let leg = run::Leg::new(self, (gateway, who), context, here.own());
-        let Some(settled) = leg.decided(&kept).await? else { return Ok(()) };
+        let leg = run::Leg::new(self, (self.gateway()?, who), context, here.own());
+        let Some(settled) = leg.decided(&head.waits_for()).await? else { return Ok(()) };
+        let Some(mut kept) = self.read(&row).await? else { return self.has_none(head).await };
+        if kept.program.has_ended() || kept.program.state == State::Paused && !asked {
+            return self.repair_head(kept, (head, here)).await;
+        }
+        let waited = kept.program.waits_for();
+        let settled = if waited == head.waits_for() {
+            settled
+        } else {
+            // The process before ended between the head and the state.
+            match leg.decided(&waited).await? {
+                Some(settled) => settled,
+                None => return self.repair_head(kept, (head, here)).await,
+            }
+        };
+        if kept.program.at.is_none() {
+            let told = "the server ended while the program ran, and where it stood is not kept";
+            return self.ended(&row, here, (State::Unknown, told)).await;
+        }
         kept.program.goes_on();
         if !here.runs(&kept.program) {
             return Ok(());
@@ -175,37 +196,52 @@ impl Programs {
             here.came(&went?, &waited);
             return Ok(());
         }
-        match Kept::read(self.parts.store.as_ref(), &row).await? {
-            Some(kept) => {
-                self.ended((kept, here), State::Failed, "it took longer than 10 min and was ended")
-                    .await
-            }
-            None => Ok(()),
-        }
+        let told = "it took longer than 10 min and was ended";
+        self.ended(&row, here, (State::Failed, told)).await
     }
 
-    /// Ends it, unless another has taken over.
+    /// The process before ended between the first head and the first state of a program: nothing of it ran.
+    async fn has_none(&self, head: &Head) -> Result<(), Failure> {
+        keep::forget(self.parts.store.as_ref(), &head.row()).await?;
+        self.quota().remove(&head.caller, head.id);
+        self.index().leaves_off(&head.row(), &head.waits_for());
+        Ok(())
+    }
+
+    /// The process before ended between the two rows of a program: the head says what the state does.
+    async fn repair_head(
+        &self,
+        mut kept: Kept,
+        (head, here): (&Head, &Here<'_>),
+    ) -> Result<(), Failure> {
+        let right = Head::of(&kept.program, kept.bytes().len());
+        kept.settle_head(self.parts.store.as_ref(), &right).await?;
+        self.quota().set(&right);
+        here.came(&kept, &head.waits_for());
+        Ok(())
+    }
+
+    /// Ends it, unless another has taken over, or it has ended.
     async fn ended(
         &self,
-        (mut kept, here): (Kept, &Here<'_>),
-        state: State,
-        why: &str,
+        row: &Row,
+        here: &Here<'_>,
+        (state, why): (State, &str),
     ) -> Result<(), Failure> {
         if !here.stays() {
             return Ok(());
         }
+        let Some(mut kept) = self.read(row).await? else { return Ok(()) };
+        if kept.program.has_ended() {
+            return Ok(());
+        }
         let waited: Vec<CallId> = kept.program.waits_for();
         kept.program.ends(self.parts.clock.wall(), state, Err(why.to_owned()));
-        kept.write(self.parts.store.as_ref()).await?;
+        self.write(&mut kept).await?;
         here.came(&kept, &waited);
         Ok(())
     }
 }
 
-/// Whether it should have ended by now.
-fn is_over(kept: &Kept, now: Wall) -> bool {
-    !kept.program.has_ended() && now.0.saturating_sub(kept.program.created.0) > LIFE
-}
-
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,7 +1,7 @@
 //! What is known of programs without the store: which wait, which run here or are looked at, and who
 //! watches them.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tool::{CallId, Caller};
 
 use crate::keep::{Kept, Row};
+use crate::lately::Lately;
 use crate::program::{Program, State};
 use crate::shown;
 
@@ -98,20 +99,18 @@ pub(crate) struct Index {
     times: u64,
     watched: HashMap<CallId, watch::Sender<Option<Arc<Told>>>>,
     /// The last few that ended and have no row.
-    lately: VecDeque<Kept>,
-    most: usize,
+    lately: Lately,
 }
 
 impl Index {
-    pub(crate) fn new(most: usize) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             held: HashMap::new(),
             stopped: BTreeSet::new(),
             claimed: HashMap::new(),
             times: 0,
             watched: HashMap::new(),
-            lately: VecDeque::new(),
-            most,
+            lately: Lately::default(),
         }
     }
 
@@ -121,15 +120,22 @@ impl Index {
     }
 
     /// It waits from here on, or can go on.
-    pub(crate) fn stands(&mut self, kept: &Kept) {
-        let row = kept.row();
-        if kept.program.state == State::Running {
+    pub(crate) fn stands(&mut self, row: Row, state: State, waits_for: &[CallId]) {
+        if state == State::Running {
             self.stopped.insert(row);
             return;
         }
-        for call in kept.program.waits_for() {
-            self.held.insert(call, row.clone());
+        for call in waits_for {
+            self.held.insert(*call, row.clone());
         }
+    }
+
+    /// It does not stand any more, and waited for these calls.
+    pub(crate) fn leaves_off(&mut self, row: &Row, waited: &[CallId]) {
+        for call in waited {
+            self.held.remove(call);
+        }
+        self.stopped.remove(row);
     }
 
     /// The program that waits for this call.
@@ -233,25 +239,19 @@ impl Index {
     pub(crate) fn came(&mut self, kept: &Kept, waited: &[CallId]) {
         self.tells(&kept.program);
         if !kept.is_kept() {
-            if self.lately.len() == self.most {
-                self.lately.pop_front();
-            }
-            return self.lately.push_back(kept.clone());
+            return self.lately.push(kept);
         }
-        for call in waited {
-            self.held.remove(call);
-        }
-        self.stopped.remove(&kept.row());
+        self.leaves_off(&kept.row(), waited);
         if !kept.program.has_ended() {
-            self.stands(kept);
+            self.stands(kept.row(), kept.program.state, &kept.program.waits_for());
         }
     }
 
     pub(crate) fn ended_lately(&self, id: CallId) -> Option<Kept> {
-        self.lately.iter().rev().find(|kept| kept.program.id == id).cloned()
+        self.lately.find(id).cloned()
     }
 
     pub(crate) fn lately(&self) -> impl Iterator<Item = &Kept> {
-        self.lately.iter()
+        self.lately.all()
     }
 }

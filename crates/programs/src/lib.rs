@@ -7,19 +7,23 @@
 
 mod functions;
 mod going;
+mod head;
 mod here;
 mod index;
 mod keep;
+mod lately;
 mod program;
+mod quota;
 mod run;
 mod script;
 mod shown;
 mod steps;
+mod storage;
 mod tools;
 mod watching;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -27,26 +31,28 @@ use futures_util::stream::BoxStream;
 use gateway::{Gateway, Holders};
 use identity::Principal;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::ledger::Records;
 use tool::outcome::Failure;
-use tool::{CallId, Clock, Code, Store};
+use tool::{CallId, Clock, Code, Interface, Store};
 
 use functions::Cached;
+use head::{Head, Heads};
 use here::Here;
 use index::{Index, Told};
 use keep::{Kept, Row};
 pub use program::Begin;
 use program::{Program, State};
+use quota::{Bounds, Quota};
 pub use script::{Interpreter, Mode, Turn};
 pub use steps::Planned;
 pub use tools::{names, tools};
 use watching::Watching;
 
-/// Programs that ended and were never kept, for those who ask later.
-const LATELY: usize = 256;
+/// Programs whose state is read at once.
+const READS: usize = 8;
 /// News of held calls that are waited for; what is lost is found by the next look.
 const NEWS: usize = 1_024;
 /// How long what was cancelled may take to end.
@@ -77,6 +83,8 @@ pub struct Programs {
     over: OnceLock<(Weak<Gateway>, Arc<dyn Records>)>,
     functions: Cached,
     index: Mutex<Index>,
+    quota: Mutex<Quota>,
+    reads: Semaphore,
     tasks: TaskTracker,
     news: (mpsc::Sender<CallId>, Mutex<Option<mpsc::Receiver<CallId>>>),
 }
@@ -89,7 +97,9 @@ impl Programs {
             parts,
             over: OnceLock::new(),
             functions: Cached::default(),
-            index: Mutex::new(Index::new(LATELY)),
+            index: Mutex::new(Index::new()),
+            quota: Mutex::default(),
+            reads: Semaphore::new(READS),
             tasks: TaskTracker::new(),
             news: (tell, Mutex::new(Some(hear))),
         }
@@ -99,6 +109,12 @@ impl Programs {
     /// counts.
     pub fn over(&self, gateway: &Arc<Gateway>, records: &Arc<dyn Records>) {
         drop(self.over.set((Arc::downgrade(gateway), Arc::clone(records))));
+    }
+
+    /// So many calls of one root key may wait for an approval: as many of its programs may be stored that have
+    /// not ended, and no fewer than 64.
+    pub fn set_pending(&self, calls: usize) {
+        self.quota().bound(calls.max(Bounds::default().programs));
     }
 
     pub(crate) fn mode(&self) -> Mode {
@@ -115,7 +131,7 @@ impl Programs {
     /// Where what is asked for is no program, or there is no room to keep it.
     pub async fn begin(
         &self,
-        (who, id, door): (&Principal, CallId, &str),
+        (who, id, door): (&Principal, CallId, Interface),
         begin: Begin,
         context: Running<'_>,
     ) -> Result<Value, Failure> {
@@ -140,7 +156,7 @@ impl Programs {
     /// As [`Programs::begin`].
     pub async fn dry_run(
         &self,
-        (who, id, door): (&Principal, CallId, &str),
+        (who, id, door): (&Principal, CallId, Interface),
         begin: Begin,
         context: Running<'_>,
     ) -> Result<Value, Failure> {
@@ -262,17 +278,20 @@ impl Programs {
     /// Where the store does not answer.
     pub async fn list(&self, who: &Principal, limit: usize) -> Result<Vec<Value>, Failure> {
         let caller = who.caller();
-        let mut all = keep::all(self.parts.store.as_ref(), Some(caller)).await?;
         let mut own: BTreeMap<CallId, Value> = BTreeMap::new();
-        {
-            let index = self.index();
-            all.extend(index.lately().filter(|it| it.program.is_of(caller)).cloned());
-            let line = |told: &Told| shown::line_of(&told.value);
-            own.extend(index.running(caller).into_iter().map(|(id, told)| (id, line(&told))));
+        let mut heads = Heads::of(self.parts.store.as_ref(), Some(caller));
+        while let Some(page) = heads.next().await? {
+            own.extend(page.iter().map(|head| (head.id, shown::line(head))));
+            // The newest are those of the last pages.
+            while own.len() > limit {
+                own.pop_first();
+            }
         }
-        for kept in all {
-            own.insert(kept.program.id, shown::line(&kept.program));
-        }
+        let index = self.index();
+        let lately = index.lately().filter(|it| it.program.is_of(caller));
+        own.extend(lately.map(|it| (it.program.id, shown::line(&Head::of(&it.program, 0)))));
+        let running = index.running(caller).into_iter();
+        own.extend(running.map(|(id, told)| (id, shown::line_of(&told.value))));
         Ok(own.into_values().rev().take(limit).collect())
     }
 
@@ -292,7 +311,7 @@ impl Programs {
         let held = kept.program.waits_for();
         let why = "it was cancelled by its caller".to_owned();
         kept.program.ends(self.parts.clock.wall(), State::Cancelled, Err(why));
-        kept.write(self.parts.store.as_ref()).await?;
+        self.write(&mut kept).await?;
         here.came(&kept, &held);
         let gateway = self.gateway()?;
         for call in held {
@@ -322,7 +341,7 @@ impl Programs {
         let lately = self.index().ended_lately(id);
         let kept = match lately {
             Some(kept) => Some(kept),
-            None => Kept::read(self.parts.store.as_ref(), &Row::of(who.caller(), id)).await?,
+            None => self.read(&Row::of(who.caller(), id)).await?,
         };
         kept.filter(|kept| kept.program.is_of(who.caller())).ok_or_else(missing)
     }
@@ -336,8 +355,12 @@ impl Programs {
         self.over.get().map(|(_, records)| records)
     }
 
-    fn index(&self) -> std::sync::MutexGuard<'_, Index> {
+    fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn quota(&self) -> MutexGuard<'_, Quota> {
+        self.quota.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

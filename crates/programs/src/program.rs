@@ -3,13 +3,16 @@
 use identity::{Narrowing, Principal};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tool::{CallId, Caller, Wall};
+use tool::{CallId, Caller, Interface, Wall};
 
 use crate::script::{Came, Mode, Waves};
 use crate::steps::Planned;
 
 /// Text that a program prints, in bytes; what is more is left out.
 const PRINTED: usize = 256 << 10;
+
+/// Calls that a program may make, whatever it asks for. The tool's schema says the same.
+const MOST_CALLS: usize = 1_000;
 
 /// What is to run.
 #[derive(Debug, Clone)]
@@ -24,7 +27,7 @@ pub struct Begin {
     pub mode: Mode,
     /// Whether calls with effects may run beside each other, in waves.
     pub parallel_mutations: bool,
-    /// Calls that it may make.
+    /// Calls that it may make; 1,000 at most.
     pub most_calls: usize,
 }
 
@@ -49,6 +52,13 @@ pub(crate) enum State {
     Expired,
     /// The process ended while a call of it ran: whether that had its effect, nobody knows.
     Unknown,
+}
+
+impl State {
+    /// Whether nothing will come of it any more.
+    pub(crate) const fn has_ended(self) -> bool {
+        !matches!(self, Self::Running | Self::Waiting | Self::Paused)
+    }
 }
 
 /// Where a program stands, so that it goes on from there and repeats nothing.
@@ -124,7 +134,7 @@ pub(crate) struct Wave {
     pub(crate) parallel_mutations: bool,
 }
 
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Narrowed {
     read_only: bool,
     no_web: bool,
@@ -145,7 +155,7 @@ pub(crate) struct Program {
     pub(crate) caller: Caller,
     /// What the caller took from itself.
     pub(crate) narrowed: Narrowed,
-    pub(crate) door: String,
+    pub(crate) door: Interface,
     pub(crate) created: Wall,
     pub(crate) state: State,
     pub(crate) code: String,
@@ -169,7 +179,7 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn new(
-        (who, id, door): (&Principal, CallId, &str),
+        (who, id, door): (&Principal, CallId, Interface),
         begin: Begin,
         created: Wall,
     ) -> Self {
@@ -179,7 +189,7 @@ impl Program {
             id,
             caller: who.caller().clone(),
             narrowed: Narrowed { read_only, no_web, task_type },
-            door: door.to_owned(),
+            door,
             created,
             state: State::Running,
             code,
@@ -188,7 +198,7 @@ impl Program {
             used: mode,
             fallback: false,
             parallel_mutations,
-            most_calls,
+            most_calls: most_calls.min(MOST_CALLS),
             calls: Vec::new(),
             waves: Vec::new(),
             printed: String::new(),
@@ -209,7 +219,7 @@ impl Program {
 
     /// Whether nothing will come of it any more.
     pub(crate) fn has_ended(&self) -> bool {
-        !matches!(self.state, State::Running | State::Waiting | State::Paused)
+        self.state.has_ended()
     }
 
     /// The held calls that it waits for.
@@ -245,11 +255,24 @@ impl Program {
     pub(crate) fn ends(&mut self, now: Wall, state: State, came: Result<Value, String>) {
         self.state = state;
         self.ended = Some(now);
+        // What it would go on with is not needed any more, and may be large.
         self.at = None;
+        self.code = String::new();
+        self.inputs = Map::new();
         match came {
             Ok(value) => self.result = Some(value),
             Err(error) => self.error = Some(error),
         }
+    }
+
+    /// It came to more than can be stored.
+    pub(crate) fn loses_its_result(&mut self, bytes: usize) {
+        self.state = State::Failed;
+        self.result = None;
+        self.observation = None;
+        self.error = Some(format!(
+            "it came to its end, but to {bytes} bytes, which is too much to be stored"
+        ));
     }
 
     /// A call that was never made is none.

@@ -129,7 +129,7 @@ impl Leg<'_> {
         let Some(at) = kept.program.at.clone() else { return Ok(kept) };
         let functions = self.programs.functions.of(&self.gateway, self.who);
         // Whoever writes this first goes on with it.
-        kept.write(self.programs.parts.store.as_ref()).await?;
+        self.programs.write(&mut kept).await?;
         let started = self.programs.parts.clock.mono();
         let came = match at {
             At::Python { state, functions: names, call } => {
@@ -224,21 +224,34 @@ impl Leg<'_> {
             Err(Stop::Fault(failure)) => program.ends(now, State::Failed, Err(failure.message)),
         }
         // One that paused has waited, so it is kept.
-        if kept.program.state == State::Waiting || kept.is_kept() {
-            kept.write(self.programs.parts.store.as_ref()).await?;
+        if kept.program.state != State::Waiting && !kept.is_kept() {
+            return Ok(kept);
+        }
+        match self.programs.write(&mut kept).await {
+            Err(failure) if matches!(failure.code, Code::RateLimited | Code::TooLarge) => {
+                self.fail_waiting(&mut kept.program, failure.message).await;
+                if kept.is_kept() {
+                    self.programs.write(&mut kept).await?;
+                }
+            }
+            written => written?,
         }
         Ok(kept)
     }
 
-    /// Where too many programs wait already, this one does not: its calls are taken back.
+    /// Where too many programs wait already, this one does not.
     async fn crowded(&self, program: &mut Program) {
-        if self.programs.index().has_room() {
-            return;
+        if !self.programs.index().has_room() {
+            let why = "too many programs wait already; try later".to_owned();
+            self.fail_waiting(program, why).await;
         }
+    }
+
+    /// It cannot wait: its calls are taken back.
+    async fn fail_waiting(&self, program: &mut Program, why: String) {
         for call in program.waits_for() {
             drop(self.gateway.withdraw(self.who, call).await);
         }
-        let why = "too many programs wait already; try later".to_owned();
         program.ends(self.programs.parts.clock.wall(), State::Failed, Err(why));
     }
 
@@ -246,7 +259,7 @@ impl Leg<'_> {
     /// ends, it is known what was done and what was not.
     pub(crate) async fn keeps(&self, kept: &mut Kept, at: At) -> Result<(), Stop> {
         kept.program.at = Some(at);
-        Ok(kept.write(self.programs.parts.store.as_ref()).await?)
+        Ok(self.programs.write(kept).await?)
     }
 
     /// The functions by their names, for a call.
@@ -297,3 +310,6 @@ pub(crate) fn named(
     }
     Ok(kwargs)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,15 +5,15 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tool::{Boxed, Caged, Json};
+use tool::{Boxed, Caged, Caller, Json};
 
 /// Runs Python, for as many programs at once as it has places.
 pub trait Interpreter: Send + Sync + fmt::Debug {
-    /// A place, as soon as there is one.
+    /// A place for a program of this caller, as soon as there is one.
     ///
     /// # Errors
     /// In words, for the caller.
-    fn turn(&self) -> Boxed<'_, Result<Box<dyn Turn>, String>>;
+    fn turn<'a>(&'a self, whose: &'a Caller) -> Boxed<'a, Result<Box<dyn Turn>, String>>;
 }
 
 /// A place at the interpreter, where a program stays between its steps. It is given up where this is dropped.

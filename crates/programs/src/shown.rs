@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
+use crate::head::Head;
 use crate::program::{Program, State};
 
 /// All of it.
 pub(crate) fn shown(program: &Program) -> Value {
-    let mut all = line(program);
+    let mut all = line(&Head::of(program, 0));
     let more = json!({
         "result": program.result,
         "error": program.error,
@@ -55,19 +56,15 @@ pub(crate) fn line_of(shown: &Value) -> Value {
 }
 
 /// One line of a list.
-pub(crate) fn line(program: &Program) -> Value {
-    let pending: Vec<Value> = program
-        .waits_for()
-        .into_iter()
-        .map(|call| {
-            let tool = program.calls.iter().find(|it| it.call == call).map(|it| it.tool.as_str());
-            json!({ "call": call, "approval": call, "tool": tool })
-        })
+pub(crate) fn line(head: &Head) -> Value {
+    let pending = head.pending.iter();
+    let pending: Vec<Value> = pending
+        .map(|it| json!({ "call": it.call, "approval": it.call, "tool": it.tool }))
         .collect();
     json!({
-        "program": program.id,
-        "status": word(program.state),
-        "created": program.created.to_string(),
+        "program": head.id,
+        "status": word(head.state),
+        "created": head.created.to_string(),
         "pending": pending,
     })
 }

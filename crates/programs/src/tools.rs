@@ -7,7 +7,9 @@ use builtins::{Builtin, Registry};
 use gateway::Gateway;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tool::{Boxed, CallId, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
+use tool::{
+    Boxed, CallId, Code, Context, ExecuteError, Executor, Granted, Interface, Json, Outcome, Step,
+};
 
 use crate::shown;
 use crate::{Begin, Mode, Planned, Programs, Running};
@@ -107,9 +109,12 @@ impl Doing {
                 let caged = |took| ctx.ran_caged(took);
                 let running = Running { cancel: ctx.cancel, progress: ctx.progress, caged: &caged };
                 if dry {
-                    self.programs.dry_run((&who, id, "tool"), begin, running).await
+                    self.programs.dry_run((&who, id, Interface::Tool), begin, running).await
                 } else {
-                    self.programs.begin((&who, id, "tool"), begin, running).await.map(shown::told)
+                    self.programs
+                        .begin((&who, id, Interface::Tool), begin, running)
+                        .await
+                        .map(shown::told)
                 }
             }
             Does::Show => {

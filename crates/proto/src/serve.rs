@@ -40,6 +40,9 @@ const ALIVE: Duration = Duration::from_secs(10);
 /// Progress that waits to be sent; more is dropped, for nobody waits to tell it.
 const PROGRESS: usize = 16;
 
+/// Bytes of a question about health or reflection, which need no credential.
+const ASKED: usize = 16 << 10;
+
 /// What is told to be healthy; the first is the server as a whole.
 const SERVICES: [&str; 3] = ["", "toolrpc.ToolExecutor", "toolkeep.node.v1.Node"];
 
@@ -114,6 +117,19 @@ pub trait Tools: Send + Sync + 'static {
     /// A connection begins; its calls have what this gives back.
     fn connected(&self) -> Option<Connection> {
         None
+    }
+
+    /// Whether who sends these headers may send a message at all. Asked before a message is waited for
+    /// that has not arrived with its headers.
+    ///
+    /// # Errors
+    /// Where the credential is no good.
+    fn admit(
+        &self,
+        _headers: MetadataMap,
+        _connection: Option<Connection>,
+    ) -> Boxed<Result<(), Status>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     /// In whose name a request comes: what one cancels, another cannot.
@@ -240,6 +256,9 @@ async fn services(tools: Arc<dyn Tools>) -> io::Result<(Door, Routes, HealthRepo
     let broken = |error| io::Error::other(format!("the descriptors: {error}"));
     let v1 = told().build_v1().map_err(broken)?;
     let v1alpha = told().build_v1alpha().map_err(broken)?;
+    let (v1, v1alpha) =
+        (v1.max_decoding_message_size(ASKED), v1alpha.max_decoding_message_size(ASKED));
+    let health_service = health_service.max_decoding_message_size(ASKED);
     let door = Door { tools, running: Running::default() };
     let executor = ToolExecutorServer::new(door.clone())
         .max_decoding_message_size(MAX_MESSAGE)

@@ -4,6 +4,8 @@
 //! A certificate says what its owner is in its use: a node's is for servers of TLS alone, so that a node
 //! cannot call another one with it.
 
+mod acceptance;
+
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -14,12 +16,16 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _,
     UnparsedPublicKey,
 };
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio_rustls::TlsConnector;
+
+pub use acceptance::Acceptance;
+use acceptance::CheckedVerifier;
 
 /// The name in the server's own certificate.
 pub const SERVER: &str = "server.toolkeep.internal";
@@ -109,6 +115,16 @@ pub fn node_server_name(node_id: &str) -> Result<ServerName<'static>, TlsError> 
     ServerName::try_from(node_name(node_id)).map_err(|error| TlsError::of("a node's name", error))
 }
 
+/// The authority's word is enough.
+#[derive(Debug)]
+struct EverySigned;
+
+impl Acceptance for EverySigned {
+    fn check(&self, _: &str, _: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+}
+
 /// What one side shows, and whom it believes.
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
@@ -149,14 +165,32 @@ impl Identity {
     /// # Errors
     /// Where key and certificate do not belong together.
     pub fn client(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        self.client_of(Arc::new(EverySigned))
+    }
+
+    /// The same, where of the certificates that the authority signed only those count that `acceptance`
+    /// lets count. Each connection is checked: none is resumed.
+    ///
+    /// # Errors
+    /// Where key and certificate do not belong together.
+    pub fn client_of(
+        &self,
+        acceptance: Arc<dyn Acceptance>,
+    ) -> Result<Arc<ClientConfig>, TlsError> {
         let wrong = |error| TlsError::of("the certificate cannot be shown", error);
+        let authority = Arc::clone(&self.authority);
+        let signed = WebPkiServerVerifier::builder_with_provider(authority, provider())
+            .build()
+            .map_err(|error| TlsError::of("the authority", error))?;
         let mut config = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(wrong)?
-            .with_root_certificates(Arc::clone(&self.authority))
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(CheckedVerifier { signed, acceptance }))
             .with_client_auth_cert(self.chain.clone(), self.key.clone_key())
             .map_err(wrong)?;
         config.alpn_protocols = vec![ALPN.to_vec()];
+        config.resumption = Resumption::disabled();
         Ok(Arc::new(config))
     }
 

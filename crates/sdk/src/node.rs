@@ -45,16 +45,24 @@ pub enum StartError {
     /// The socket's file cannot be made.
     #[error("the socket `{0}`: {1}")]
     Socket(PathBuf, io::Error),
+    /// The key would be sent in plaintext beyond this machine.
+    #[error(
+        "the registry: {0}; use `https`, or `Options::insecure_registry` where the network is trusted"
+    )]
+    PlaintextKey(#[from] guard::egress::PlaintextKey),
     /// The registry's address cannot be used.
     #[error("the registry: {0}")]
     Registry(String),
 }
 
+/// The longest certificate or key that is read, in bytes.
+const PEM_BYTES: u64 = 1 << 20;
+
 /// What a folder of `toolkeep node join` holds, as a server shows it.
 fn shown(folder: &Path) -> Result<Arc<ServerConfig>, StartError> {
     let read = |name: &str| {
         let path = folder.join(name);
-        let text = std::fs::read_to_string(&path);
+        let text = guard::files::read_text(&path, PEM_BYTES);
         text.map_err(|error| StartError::Tls(format!("`{}`: {error}", path.display())))
     };
     let (certificate, key) = (read(tls::CERTIFICATE)?, read(tls::KEY)?);
@@ -99,8 +107,13 @@ impl Node {
     ) -> Result<Self, StartError> {
         let node_id = options.node_id.clone().unwrap_or_default();
         let registration = if let Some(url) = &options.registry {
+            let origin = Origin::parse(url);
+            let origin = origin.map_err(|error| StartError::Registry(error.to_string()))?;
             let key = options.key.clone();
-            let made = Registration::new(url, key, &node_id, tools, options.beat);
+            if key.is_some() {
+                origin.check_key(options.insecure_registry)?;
+            }
+            let made = Registration::new((url, origin), key, &node_id, tools, options.beat);
             Some(Arc::new(made.map_err(StartError::Registry)?))
         } else {
             tracing::warn!("no registry is named: no tool is registered");

@@ -18,6 +18,7 @@ pub struct Options {
     pub(crate) node_id: Option<String>,
     pub(crate) registry: Option<String>,
     pub(crate) key: Option<Secret>,
+    pub(crate) insecure_registry: bool,
     pub(crate) beat: Duration,
     pub(crate) grace: Duration,
 }
@@ -35,6 +36,7 @@ impl Default for Options {
             node_id: None,
             registry: None,
             key: None,
+            insecure_registry: false,
             beat: Duration::from_secs(5),
             grace: Duration::from_secs(10),
         }
@@ -42,7 +44,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads `ORG_SYSTEM_TOOLS_REGISTRY_URL`, `TOOLKEEP_KEY`, `TOOLKEEP_NODE_ID` and `TOOLKEEP_NODE_TLS`.
+    /// Reads `ORG_SYSTEM_TOOLS_REGISTRY_URL`, `TOOLKEEP_KEY`, `TOOLKEEP_NODE_ID`, `TOOLKEEP_NODE_TLS` and
+    /// `TOOLKEEP_INSECURE` (`1`; see [`Options::insecure_registry`]).
     #[expect(clippy::disallowed_methods, reason = "a node is a program of its own")]
     pub fn from_env() -> Self {
         let read = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -51,6 +54,7 @@ impl Options {
             key: read("TOOLKEEP_KEY").map(Secret::new),
             node_id: read("TOOLKEEP_NODE_ID"),
             tls: read("TOOLKEEP_NODE_TLS").map(PathBuf::from),
+            insecure_registry: read("TOOLKEEP_INSECURE").is_some_and(|value| value == "1"),
             ..Self::default()
         }
     }
@@ -100,10 +104,19 @@ impl Options {
         self
     }
 
-    /// Where to register, and with which key.
+    /// Where to register, and with which key. A node with a key registers over `https` or on this
+    /// machine; see [`Options::insecure_registry`].
     #[must_use]
     pub fn registry(mut self, url: impl Into<String>, key: Option<Secret>) -> Self {
         (self.registry, self.key) = (Some(url.into()), key);
+        self
+    }
+
+    /// Sends the key over plain http beyond this machine as well, for a network that is trusted:
+    /// everyone on the way can read it.
+    #[must_use]
+    pub fn insecure_registry(mut self, insecure: bool) -> Self {
+        self.insecure_registry = insecure;
         self
     }
 

@@ -36,13 +36,12 @@ impl std::fmt::Debug for Registration {
 
 impl Registration {
     pub(crate) fn new(
-        url: &str,
+        (url, origin): (&str, Origin),
         key: Option<Secret>,
         node_id: &str,
         tools: Vec<Described>,
         every: Duration,
     ) -> Result<Self, String> {
-        let origin = Origin::parse(url).map_err(|error| error.to_string())?;
         let egress = Egress::new(EgressSettings::default()).map_err(|error| error.to_string())?;
         let bearer = |key: Secret| {
             let mut value = HeaderValue::from_str(&format!("Bearer {}", key.open()))

@@ -13,7 +13,7 @@ use tool::{Code, Wall};
 use crate::context;
 use crate::error::ApiError;
 use crate::state::{Doors, Parts};
-use crate::{facades, front};
+use crate::{facades, front, listen};
 pub(crate) use holder::Holder;
 
 pub(crate) async fn host_and_origin(
@@ -62,9 +62,11 @@ pub(crate) async fn principal(
     let ring = keys.ring();
     if let Some(token) = presented.filter(|presented| Token::is_one(presented)) {
         // Few come with one, and all would carry about what it takes.
-        return Box::pin(issuers.verify(token, source, (&ring, clock))).await;
+        let verified = Box::pin(issuers.verify(token, source, (&ring, clock))).await;
+        return verified.inspect(|_| listen::mark_authenticated());
     }
-    ring.verify(presented, clock.wall()).map_err(|error| {
+    let verified = ring.verify(presented, clock.wall()).inspect(|_| listen::mark_authenticated());
+    verified.map_err(|error| {
         tracing::info!(reason = error.reason().as_str(), "credential refused");
         let fault = presented.map(|_| "invalid_token");
         let error = ApiError::new(Code::Unauthenticated, error.to_string())

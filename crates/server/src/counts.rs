@@ -8,14 +8,14 @@ use std::sync::{Arc, OnceLock};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use tool::Ledger;
 use tool::outcome::Status;
+use tool::{Interface, Ledger};
 
 pub(crate) use known::ByDoor;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Ended {
-    door: String,
+    door: &'static str,
     status: &'static str,
 }
 
@@ -40,8 +40,8 @@ impl Counts {
         self.family.clone()
     }
 
-    fn add(&self, door: &str, status: Status) {
-        let labels = || Ended { door: door.to_owned(), status: status.as_str() };
+    fn add(&self, door: Interface, status: Status) {
+        let labels = || Ended { door: door.as_str(), status: status.as_str() };
         let known = self.known.of(door, Default::default);
         match known.and_then(|of| of.get(status as usize)) {
             Some(counter) => {

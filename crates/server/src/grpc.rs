@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tool::executor::{Progress, Wait};
 use tool::outcome::{Answer, Failure};
-use tool::{CallerType, Code, Json, Secret, Step};
+use tool::{CallerType, Code, Interface, Json, Secret, Step};
 
 use crate::error::ApiError;
 use crate::rest::calls::shown;
@@ -88,6 +88,18 @@ impl Tools for Door {
         Some(Arc::<Known>::default())
     }
 
+    fn admit(
+        &self,
+        headers: MetadataMap,
+        connection: Option<Connection>,
+    ) -> Boxed<Result<(), Status>> {
+        let (doors, headers) = (self.doors.clone(), self.headers(headers));
+        Box::pin(async move {
+            let known = connection.as_ref().and_then(|kept| kept.downcast_ref::<Known>());
+            known::principal(&doors, headers, known).await.map(drop)
+        })
+    }
+
     fn who(&self, headers: MetadataMap) -> Boxed<Result<String, Status>> {
         let (doors, headers) = (self.doors.clone(), self.headers(headers));
         Box::pin(async move {
@@ -121,7 +133,7 @@ impl Tools for Door {
             let known = connection.as_ref().and_then(|kept| kept.downcast_ref::<Known>());
             let principal = known::principal(&doors, headers, known).await?;
             let args = if input.is_empty() { Json::empty().bytes().clone() } else { input };
-            let mut request = Request::new(tool_name.clone(), args, "grpc");
+            let mut request = Request::new(tool_name.clone(), args, Interface::Grpc);
             request.timeout = within;
             if progress.wanted() {
                 request.progress = Some(Arc::new(Teller(progress)));
@@ -131,7 +143,7 @@ impl Tools for Door {
                 let error = "the call was cancelled".to_owned();
                 return Ok(Said { error, ..Said::default() });
             };
-            doors.metrics.ended("grpc", &answer);
+            doors.metrics.ended(Interface::Grpc, &answer);
             said(&tool_name, answer)
         })
     }

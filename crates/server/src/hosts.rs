@@ -24,7 +24,11 @@ impl Hosts {
         let host = one(headers, &HOST)?.ok_or_else(|| {
             ApiError::new(Code::ForbiddenOrigin, "the request has no Host header")
         })?;
-        let (name, _) = port_of(host);
+        let Some((name, _)) = split_authority(host) else {
+            let told = format!("the Host header `{}` is no host and port", host.escape_debug());
+            let fix = "send `HOST` or `HOST:PORT`, the port in digits, without a user part";
+            return Err(ApiError::new(Code::ForbiddenOrigin, told).fix(fix));
+        };
         let known = |own: &String| own.eq_ignore_ascii_case(name);
         if !is_loopback(name) && !self.names.iter().any(known) {
             let told = format!("this server does not answer to the host `{}`", host.escape_debug());
@@ -63,18 +67,31 @@ fn one<'a>(
     }
 }
 
-fn port_of(host: &str) -> (&str, &str) {
-    match host.rsplit_once(':') {
-        Some((name, port)) if !port.contains(']') => (name, port),
-        _ => (host, ""),
-    }
+/// Name and port of `HOST` or `HOST:PORT`, as `Host` and `Origin` have them (RFC 9110, 7.2; RFC 6454,
+/// 6.1). `None` where there is a user part, or a port that is no number.
+fn split_authority(authority: &str) -> Option<(&str, Option<u16>)> {
+    let (name, port) = match authority.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, Some(port)),
+        _ => (authority, None),
+    };
+    let number = |port: &str| {
+        let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| port.parse().ok()).flatten()
+    };
+    let port = match port {
+        Some(port) => Some(number(port)?),
+        None => None,
+    };
+    (!name.contains(['@', '/', '?', '#', '\\'])).then_some((name, port))
 }
 
 /// Whether two lower-case authorities are one server: the names of the loopback are one name, as a
 /// person may open the page by either and the page ask by the other.
 fn is_same(origin: &str, host: &str) -> bool {
-    let (a, b) = (port_of(origin), port_of(host));
-    origin == host || (a.1 == b.1 && is_loopback(a.0) && is_loopback(b.0))
+    match (split_authority(origin), split_authority(host)) {
+        (Some(a), Some(b)) => a == b || (a.1 == b.1 && is_loopback(a.0) && is_loopback(b.0)),
+        _ => false,
+    }
 }
 
 fn is_loopback(name: &str) -> bool {
@@ -111,6 +128,22 @@ mod tests {
         {
             assert!(!check(&[("host", bad)]), "{bad}");
         }
+        for bad in [
+            "localhost:18431@evil.com",
+            "localhost@evil.com",
+            "user@localhost",
+            "user:1@localhost:8080",
+            "localhost:port",
+            "localhost:",
+            "localhost:+80",
+            "localhost:65536",
+            "localhost:80:80",
+            "[::1]:8080@evil.com",
+            "tools.example.com:80/../",
+            "tools.example.com/@evil.com",
+        ] {
+            assert!(!check(&[("host", bad)]), "{bad}");
+        }
         assert!(!check(&[]));
         assert!(!check(&[("host", "localhost"), ("host", "localhost")]));
     }
@@ -135,6 +168,9 @@ mod tests {
             "http://localhost",
             "http://127.0.0.1:8080.evil.com",
             "http://tools.example.com:8080",
+            "http://127.0.0.1:8080@evil.com",
+            "http://user@127.0.0.1:8080",
+            "http://127.0.0.1:8080/",
             "",
         ] {
             assert!(!check(&[host, ("origin", bad)]), "{bad}");

@@ -1,6 +1,7 @@
 //! The keys in the store with all that stands beside them, and the ring that is verified against.
 
 mod change;
+mod creation;
 mod directory;
 mod look;
 mod purge;
@@ -18,6 +19,7 @@ use tool::store::Expect;
 use tool::{Code, Json, Level, Problem, Secret, Store, StoreError, Wall};
 
 use crate::error::ApiError;
+pub(crate) use creation::refused;
 
 /// Keys that hold; an installation with more needs another store.
 const KEYS: usize = 100_000;
@@ -135,19 +137,9 @@ impl Keys {
             let told = format!("no user `{}`", subject.escape_debug());
             return Err(ApiError::new(Code::NotFound, told).fix("see `toolkeep user list`"));
         }
-        let first = own.delegations.first().map_or(own.id.as_str(), |hand| hand.by.as_str());
-        let (over, hold): (Vec<_>, Vec<_>) =
-            ring.handed_on(first).partition(|record| ring.over(record.id.as_str(), now).is_some());
-        if hold.len() >= HANDED_ON {
-            let told = format!("{HANDED_ON} keys came of this one already");
-            return Err(ApiError::new(Code::TooLarge, told)
-                .fix("revoke some of them, or wait until they end"));
-        }
-        for record in over.into_iter().take(FORGOTTEN) {
-            self.forget(record.id.as_str()).await?;
-        }
+        self.make_room(maker, now).await?;
         let new = NewKey::delegated(Self::fresh_id()?, (own, maker), hand, now)
-            .map_err(|fault| ApiError::new(Code::Forbidden, fault.to_string()))?;
+            .map_err(|fault| refused(&fault))?;
         self.create(new, now).await
     }
 
@@ -179,12 +171,15 @@ impl Keys {
         }
     }
 
-    /// Gives a key another level.
+    /// Gives a key the level that it has after its user's goes from `former` to `new`.
     ///
     /// # Errors
     /// Where there is no such key, or the store does not answer.
-    pub async fn set_level(&self, id: &str, level: Level) -> Result<(), ApiError> {
-        self.change(id, |record| record.level = level).await.map(drop)
+    pub async fn relevel(&self, id: &str, former: Level, new: Level) -> Result<(), ApiError> {
+        let change = |record: &mut KeyRecord| {
+            (record.level, record.level_fixed) = record.level_after(former, new);
+        };
+        self.change(id, change).await.map(drop)
     }
 
     /// Gives the installation's owner the rights that came since its key was made. Only for who holds the
@@ -258,6 +253,13 @@ impl Keys {
         text.map(Secret::new).ok_or_else(|| {
             ApiError::new(Code::StoreUnavailable, format!("`{name}` cannot be read"))
         })
+    }
+}
+
+/// Certificates of nodes count for as long as the keys that they were issued with.
+impl tool::node::KeyState for Keys {
+    fn has_ended(&self, key: &str, now: Wall) -> bool {
+        self.ring().over(key, now).is_some()
     }
 }
 

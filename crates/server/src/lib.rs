@@ -25,6 +25,8 @@ mod room;
 mod seal;
 mod state;
 mod status;
+mod steady_clock;
+mod streams;
 mod workers;
 
 pub use counts::Counts;
@@ -40,6 +42,7 @@ pub use rest::openapi::document as openapi;
 pub use rest::programs::Programs;
 pub use state::{Doors, MAX_BODY, Notices, Parts};
 pub use status::status;
+pub use steady_clock::SteadyClock;
 pub use workers::Workers;
 
 use axum::Router;

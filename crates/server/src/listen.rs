@@ -3,6 +3,7 @@
 mod lane;
 mod patient;
 mod rewound;
+mod unauthenticated;
 
 use std::convert::Infallible;
 use std::io;
@@ -14,7 +15,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -26,9 +26,8 @@ use patient::Patient;
 use rewound::Rewound;
 
 pub(crate) use lane::Head;
+pub(crate) use unauthenticated::{PendingConnections, mark_authenticated};
 
-/// Connections at once; past that, new ones wait in the kernel.
-const CONNECTIONS: usize = 10_000;
 /// The longest the head of a request may take.
 const HEADERS: Duration = Duration::from_secs(10);
 /// The longest connections may take to end once the server stops.
@@ -43,10 +42,10 @@ pub async fn listen(
 ) {
     let front = front.into();
     let connections = TaskTracker::new();
-    let places = std::sync::Arc::new(Semaphore::new(CONNECTIONS));
     loop {
+        // Past the most there may be, new ones wait in the kernel.
         let place = tokio::select! {
-            place = std::sync::Arc::clone(&places).acquire_owned() => place,
+            place = workers.connection_permit() => place,
             () = stop.cancelled() => break,
         };
         let accepted = tokio::select! {
@@ -57,9 +56,16 @@ pub async fn listen(
             Ok((stream, _)) => {
                 let (front, stop, seat) = (front.clone(), stop.clone(), workers.seat());
                 let on = seat.on.clone();
+                let connection = workers.pending().enter();
                 let serving = async move {
+                    let evicted = connection.evicted();
                     match moved(stream) {
-                        Ok(stream) => serve(stream, front, stop).await,
+                        Ok(stream) => tokio::select! {
+                            () = connection.scope(serve(stream, front, stop)) => {}
+                            () = evicted.cancelled() => {
+                                tracing::debug!("a connection without a credential made room");
+                            }
+                        },
                         Err(error) => tracing::warn!(%error, "a connection was not taken over"),
                     }
                     drop((place, seat));

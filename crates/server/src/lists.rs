@@ -1,5 +1,7 @@
-//! Lists of tools as bytes. Each tool is rendered once per catalog and format; each list is joined
-//! once per view; whole lists are kept in a cache with a cap in bytes.
+//! Lists of tools as bytes. Each tool is rendered when it is first asked for, once per catalog and format;
+//! each list is joined once per view. Rendered tools and whole lists are kept in caches with caps in bytes.
+
+mod rendered;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -12,6 +14,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tool::Json;
 
 use crate::packed::{self, Packed};
+pub(crate) use rendered::Rendered;
 
 /// Bytes of whole lists that are kept; past that the cache starts anew.
 const CAP: usize = 64 << 20;
@@ -19,6 +22,9 @@ const CAP: usize = 64 << 20;
 const MANY: usize = 500;
 /// Views whose names are kept apart; past that they are made anew.
 const APART: usize = 64;
+/// Bytes of rendered tools that are kept of one format, and of one of such a view; past that they begin anew.
+/// There are eight formats with their ways of names: 128 MiB and 64 MiB in all.
+const RENDERED: (usize, usize) = (16 << 20, 1 << 20);
 /// The most tools of one page, at every door.
 pub(crate) const PAGE: usize = 1_000;
 
@@ -60,60 +66,6 @@ pub(crate) enum Names {
     Native,
 }
 
-/// Tools in one format: a catalog's, or a view's where those would have other names.
-#[derive(Debug)]
-pub(crate) struct Rendered {
-    pub(crate) names: AliasMap,
-    tools: HashMap<String, Written>,
-}
-
-/// A tool, and how it was written.
-#[derive(Debug)]
-struct Written {
-    entry: Arc<Entry>,
-    rendered: Arc<formats::Rendered>,
-}
-
-impl Rendered {
-    /// What the catalog before had too, and under the same name, is not written again.
-    fn new<'a>(
-        tools: impl Iterator<Item = &'a Arc<Entry>> + Clone,
-        format: Format,
-        names: Names,
-        before: Option<&Self>,
-    ) -> Self {
-        let all = tools.clone().map(|entry| entry.key.name.as_str());
-        let names = match names {
-            Names::Safe => AliasMap::safe(all),
-            Names::Native => AliasMap::native(all),
-        };
-        let same = |entry: &Arc<Entry>, alias: &str| {
-            let name = entry.key.name.as_str();
-            let old = before?.tools.get(name).filter(|old| Arc::ptr_eq(&old.entry, entry))?;
-            (before?.names.alias(name) == Some(alias)).then(|| Arc::clone(&old.rendered))
-        };
-        let render = |entry: &Arc<Entry>| {
-            let name = entry.key.name.as_str();
-            let alias = names.alias(name).unwrap_or(name);
-            let rendered = same(entry, alias)
-                .unwrap_or_else(|| Arc::new(formats::render(format, &entry.tool, alias)));
-            (name.to_owned(), Written { entry: Arc::clone(entry), rendered })
-        };
-        let tools = tools.map(render).collect();
-        Self { names, tools }
-    }
-
-    /// One tool with what its format does not say.
-    pub(crate) fn tool(&self, name: &str) -> Option<&formats::Rendered> {
-        self.tools.get(name).map(|written| written.rendered.as_ref())
-    }
-
-    /// One tool; `None` where there is none, or the format cannot say it.
-    pub(crate) fn fragment(&self, name: &str) -> Option<&Json> {
-        self.tool(name)?.json.as_ref()
-    }
-}
-
 /// Does what takes long for so many tools where no other call waits for it.
 pub(crate) fn aside<T>(tools: usize, work: impl FnOnce() -> T) -> T {
     let many = tools > MANY;
@@ -125,7 +77,7 @@ pub(crate) fn aside<T>(tools: usize, work: impl FnOnce() -> T) -> T {
 }
 
 /// With the number of the catalog it was made of.
-type OfCatalog = (u64, Arc<Rendered>);
+type OfCatalog<T> = (u64, Arc<T>);
 
 /// A list that is kept: of a view, of what, and from where on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -210,10 +162,17 @@ impl Kept {
 
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
-    rendered: Mutex<HashMap<(Format, Names), OfCatalog>>,
+    names: Mutex<HashMap<Names, OfCatalog<AliasMap>>>,
+    rendered: Mutex<HashMap<(Format, Names), OfCatalog<Rendered>>>,
     /// Of views whose names are others, by their ids.
-    apart: Mutex<HashMap<(u64, Format), Arc<Rendered>>>,
+    apart: Mutex<Apart>,
     whole: Mutex<Whole>,
+}
+
+#[derive(Debug, Default)]
+struct Apart {
+    names: HashMap<u64, Arc<AliasMap>>,
+    rendered: HashMap<(u64, Format), Arc<Rendered>>,
 }
 
 #[derive(Debug, Default)]
@@ -225,27 +184,59 @@ struct Whole {
 impl Lists {
     /// The view's tools in this format, and maybe more than those: no name tells of what is hidden.
     pub(crate) fn rendered(&self, view: &View, format: Format, names: Names) -> Arc<Rendered> {
-        let all = self.of_catalog(view.catalog(), format, names);
-        let same =
-            names == Names::Native || !all.names.differs_among(|name| view.find(name).is_some());
-        if same {
-            return all;
-        }
-        let key = (view.id, format);
+        let Some(own) = self.own_names(view, names) else {
+            return self.of_catalog(view.catalog(), format, names);
+        };
         let lock = || self.apart.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = lock().get(&key) {
+        let key = (view.id, format);
+        if let Some(found) = lock().rendered.get(&key) {
             return Arc::clone(found);
         }
-        let tools: Vec<_> = view.tools().collect();
-        let apart = aside(tools.len(), || {
-            Arc::new(Rendered::new(tools.iter().copied(), format, names, Some(&all)))
-        });
+        let apart = Arc::new(Rendered::new(view.catalog(), (format, own), RENDERED.1, None));
         let mut kept = lock();
-        if kept.len() >= APART {
-            kept.clear();
+        if kept.rendered.len() >= APART {
+            kept.rendered.clear();
         }
-        kept.insert(key, Arc::clone(&apart));
+        kept.rendered.insert(key, Arc::clone(&apart));
         apart
+    }
+
+    /// The names of the view's tools, where they are others than in the catalog.
+    fn own_names(&self, view: &View, names: Names) -> Option<Arc<AliasMap>> {
+        let has = |name: &str| view.find(name).is_some();
+        if names == Names::Native || !self.names_of(view.catalog(), names).differs_among(has) {
+            return None;
+        }
+        let lock = || self.apart.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = lock().names.get(&view.id) {
+            return Some(Arc::clone(found));
+        }
+        let tools: Vec<_> = view.tools().map(|entry| entry.key.name.as_str()).collect();
+        let own = aside(tools.len(), || Arc::new(AliasMap::safe(&tools)));
+        let mut kept = lock();
+        if kept.names.len() >= APART {
+            kept.names.clear();
+        }
+        kept.names.insert(view.id, Arc::clone(&own));
+        Some(own)
+    }
+
+    /// The names of the catalog's tools. Only the newest catalog's are kept.
+    fn names_of(&self, catalog: &Arc<Catalog>, names: Names) -> Arc<AliasMap> {
+        let lock = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = lock().get(&names).filter(|(of, _)| *of == catalog.number) {
+            return Arc::clone(found);
+        }
+        let all = catalog.tools().map(|entry| entry.key.name.as_str());
+        let made = aside(catalog.len(), || {
+            Arc::new(match names {
+                Names::Safe => AliasMap::safe(all),
+                Names::Native => AliasMap::native(all),
+            })
+        });
+        let gone = lock().insert(names, (catalog.number, Arc::clone(&made)));
+        gateway::away(catalog.len() > MANY, gone);
+        made
     }
 
     /// The catalog's tools in this format. Only the newest catalog's are kept.
@@ -258,14 +249,16 @@ impl Lists {
                 other => other.map(|(_, before)| Arc::clone(before)),
             }
         };
-        // Rendered outside the lock: two callers may do it at once after a change, and agree.
-        let rendered = aside(catalog.len(), || {
-            Arc::new(Rendered::new(catalog.tools(), format, names, before.as_deref()))
+        let aliases = self.names_of(catalog, names);
+        let tools = before.as_ref().map_or(0, |before| before.len());
+        // Made outside the lock: two callers may do it at once after a change, and agree.
+        let rendered = aside(tools, || {
+            let of = (format, aliases);
+            Arc::new(Rendered::new(catalog, of, RENDERED.0, before.as_deref()))
         });
         let mut cached = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = cached.insert(key, (catalog.number, Arc::clone(&rendered)));
         drop(cached);
-        let tools = before.as_ref().map_or(0, |before| before.tools.len());
         gateway::away(tools > MANY, (gone, before));
         rendered
     }
@@ -277,7 +270,8 @@ impl Lists {
         {
             return Some(found.clone());
         }
-        let kept = join()?;
+        // It may render a thousand tools.
+        let kept = aside(PAGE, join)?;
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
         if whole.bytes + kept.size() > CAP {
             gateway::away(true, std::mem::take(&mut *whole));
@@ -295,8 +289,13 @@ impl Lists {
         if view.find(name).is_some() {
             return name.to_owned();
         }
-        let rendered = self.rendered(view, Format::OpenaiChat, Names::Safe);
-        let found = rendered.names.name(name).filter(|found| view.find(found).is_some());
+        // The names alone: nothing is rendered for a name that somebody mistyped.
+        let own = self.own_names(view, Names::Safe);
+        let names = own.unwrap_or_else(|| self.names_of(view.catalog(), Names::Safe));
+        let found = names.name(name).filter(|found| view.find(found).is_some());
         found.unwrap_or(name).to_owned()
     }
 }
+
+#[cfg(test)]
+mod tests;

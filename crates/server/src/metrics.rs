@@ -8,6 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use tool::Interface;
 use tool::outcome::Answer;
 
 use crate::counts::{ByDoor, Counts};
@@ -63,9 +64,9 @@ pub(crate) struct Now {
 
 impl Metrics {
     /// A call was answered. How calls end is counted where they are recorded.
-    pub(crate) fn ended(&self, door: &'static str, answer: &Answer) {
+    pub(crate) fn ended(&self, door: Interface, answer: &Answer) {
         let seconds = std::time::Duration::from_millis(answer.elapsed_ms).as_secs_f64();
-        let of = || self.seconds.get_or_create_owned(&By { door });
+        let of = || self.seconds.get_or_create_owned(&By { door: door.as_str() });
         match self.known.of(door, of) {
             Some(known) => known.observe(seconds),
             None => of().observe(seconds),

@@ -18,6 +18,7 @@ use crate::lists::Lists;
 use crate::mcp::Shared as Mcp;
 use crate::metrics::Metrics;
 use crate::room::Room;
+use crate::streams::Streams;
 
 /// Bytes of a request's body where nothing else is said: arguments of 1 MiB and what stands around them.
 pub const MAX_BODY: usize = 2 << 20;
@@ -91,6 +92,7 @@ pub struct Inner {
     pub(crate) metrics: Metrics,
     pub(crate) mcp: Mcp,
     pub(crate) room: Room,
+    pub(crate) streams: Streams,
     /// The page for approvals, as it is now.
     page: ArcSwapOption<String>,
 }
@@ -101,7 +103,8 @@ impl Doors {
         let (lists, metrics) = (Lists::default(), Metrics::new(&parts.counts));
         let mcp = Mcp::new(&parts.secret);
         let page = ArcSwapOption::from(parts.notices.page.clone().map(Arc::new));
-        Self(Arc::new(Inner { parts, lists, metrics, mcp, room: Room::default(), page }))
+        let (room, streams) = (Room::default(), Streams::default());
+        Self(Arc::new(Inner { parts, lists, metrics, mcp, room, streams, page }))
     }
 
     /// Ends what clients listen to and what would otherwise last as long as they do. For the end of the

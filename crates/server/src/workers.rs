@@ -10,10 +10,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::listen::PendingConnections;
+
+/// Connections at once, where nobody says otherwise.
+const CONNECTIONS: usize = 10_000;
 
 /// The threads. Dropped, they end with all that runs on them: so after the sources are closed.
 #[derive(Debug)]
-pub struct Workers(Vec<Worker>);
+pub struct Workers {
+    threads: Vec<Worker>,
+    places: Arc<Semaphore>,
+    pending: Arc<PendingConnections>,
+}
 
 #[derive(Debug)]
 struct Worker {
@@ -41,17 +51,40 @@ impl Workers {
     }
 
     fn of(count: usize) -> io::Result<Self> {
-        (0..count).map(Worker::start).collect::<io::Result<_>>().map(Self)
+        (0..count).map(Worker::start).collect::<io::Result<_>>().map(Self::on)
+    }
+
+    fn on(threads: Vec<Worker>) -> Self {
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        Self { threads, places, pending: PendingConnections::new(CONNECTIONS / 2) }
+    }
+
+    /// The same with `most` connections at once, of which half may be without an accepted credential.
+    #[must_use]
+    pub fn with_connections(mut self, most: usize) -> Self {
+        self.places = Arc::new(Semaphore::new(most.clamp(2, Semaphore::MAX_PERMITS)));
+        self.pending = PendingConnections::new(most / 2);
+        self
+    }
+
+    /// A place for a connection, once there is one. Never closed.
+    pub(crate) async fn connection_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).acquire_owned().await.ok()
+    }
+
+    /// The connections that have not authenticated.
+    pub(crate) fn pending(&self) -> &Arc<PendingConnections> {
+        &self.pending
     }
 
     /// No threads: connections run where they are listened for.
     pub fn here() -> Self {
-        Self(Vec::new())
+        Self::on(Vec::new())
     }
 
     /// On the thread that has the fewest connections; without threads, on the caller's own runtime.
     pub(crate) fn seat(&self) -> Seat {
-        let fewest = self.0.iter().min_by_key(|worker| worker.has.load(Ordering::Relaxed));
+        let fewest = self.threads.iter().min_by_key(|worker| worker.has.load(Ordering::Relaxed));
         let (on, has) = fewest
             .and_then(|worker| Some((worker.runtime.as_ref()?.handle().clone(), &worker.has)))
             .map_or_else(|| (Handle::current(), Arc::default()), |(on, has)| (on, Arc::clone(has)));

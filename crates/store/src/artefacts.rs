@@ -23,13 +23,23 @@ pub struct ArtefactBounds {
     pub bytes: u64,
     /// Artefacts. Default 10,000.
     pub count: usize,
+    /// Bytes of one root key, past which its own oldest make room. Default 64 MiB.
+    pub bytes_of_key: u64,
+    /// Artefacts of one root key. Default 2,500.
+    pub count_of_key: usize,
     /// How long each is kept. Default an hour.
     pub life: Duration,
 }
 
 impl Default for ArtefactBounds {
     fn default() -> Self {
-        Self { bytes: 256 << 20, count: 10_000, life: Duration::from_hours(1) }
+        Self {
+            bytes: 256 << 20,
+            count: 10_000,
+            bytes_of_key: 64 << 20,
+            count_of_key: 2_500,
+            life: Duration::from_hours(1),
+        }
     }
 }
 
@@ -54,6 +64,8 @@ struct Index {
 struct Entry {
     org: String,
     subject: String,
+    /// The root key that it counts for.
+    root: String,
     bytes: u64,
     since: Mono,
 }
@@ -89,13 +101,32 @@ impl FileArtefacts {
                 return;
             }
             let Some(id) = index.order.pop_front() else { return };
-            if let Some(entry) = index.by_id.remove(&id) {
-                index.bytes -= entry.bytes;
-            }
-            if let Err(error) = fs::remove_file(self.dir.join(&id)) {
-                tracing::warn!(%error, "an artefact that is over cannot be removed");
-            }
+            self.forget(index, &id);
         }
+    }
+
+    /// Forgets the oldest of this root key until it has no more than it may with one of so many bytes.
+    fn make_room_of_key(&self, index: &mut Index, root: &str, wanted: u64) {
+        let own = |entry: &&Entry| entry.root == root;
+        let mut bytes: u64 = index.by_id.values().filter(own).map(|entry| entry.bytes).sum();
+        let mut count = index.by_id.values().filter(own).count();
+        while bytes + wanted > self.bounds.bytes_of_key || count >= self.bounds.count_of_key {
+            let oldest =
+                index.order.iter().position(|id| index.by_id.get(id).is_some_and(|it| own(&it)));
+            let Some(id) = oldest.and_then(|place| index.order.remove(place)) else { return };
+            bytes -= self.forget(index, &id);
+            count -= 1;
+        }
+    }
+
+    /// Takes one away with its file; gives back its bytes.
+    fn forget(&self, index: &mut Index, id: &str) -> u64 {
+        let bytes = index.by_id.remove(id).map_or(0, |entry| entry.bytes);
+        index.bytes -= bytes;
+        if let Err(error) = fs::remove_file(self.dir.join(id)) {
+            tracing::warn!(%error, "an artefact that is over cannot be removed");
+        }
+        bytes
     }
 
     fn keep_now(&self, owner: &Caller, body: &[u8]) -> Result<Kept, ArtefactError> {
@@ -107,7 +138,9 @@ impl FileArtefacts {
         let mut random = [0; 16];
         rand::fill(&mut random).map_err(|_| told("the system gives no random numbers".into()))?;
         let id = format!("art_{:032x}", u128::from_be_bytes(random));
+        let root = format!("{}/{}", owner.org.as_str(), owner.root_key());
         let mut index = self.lock();
+        self.make_room_of_key(&mut index, &root, bytes);
         self.make_room(&mut index, bytes);
         let path = self.dir.join(&id);
         let written = OpenOptions::new()
@@ -121,7 +154,7 @@ impl FileArtefacts {
             return Err(told(format!("the answer cannot be kept: {error}")));
         }
         let (org, subject) = (owner.org.to_string(), owner.subject.clone());
-        let entry = Entry { org, subject, bytes, since: self.clock.mono() };
+        let entry = Entry { org, subject, root, bytes, since: self.clock.mono() };
         index.bytes += bytes;
         index.order.push_back(id.clone());
         index.by_id.insert(id.clone(), entry);
@@ -207,7 +240,7 @@ mod tests {
     }
 
     fn bounds(bytes: u64) -> ArtefactBounds {
-        ArtefactBounds { bytes, ..ArtefactBounds::default() }
+        ArtefactBounds { bytes, bytes_of_key: bytes, ..ArtefactBounds::default() }
     }
 
     #[tokio::test]
@@ -244,5 +277,31 @@ mod tests {
         std::fs::write(dir.path().join("other"), "not ours").unwrap();
         drop(FileArtefacts::open(dir.path(), bounds(100), clock).unwrap());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+    /// A key, and one that was delegated from it for another subject, count together.
+    #[tokio::test]
+    async fn one_key_makes_room_among_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let bounds = ArtefactBounds { bytes_of_key: 80, ..bounds(200) };
+        let kept = FileArtefacts::open(dir.path(), bounds, Arc::<FakeClock>::default()).unwrap();
+        let key = |subject: &str, key: &str, root: Option<&str>| Caller {
+            key: key.to_owned(),
+            root: root.map(str::to_owned),
+            ..caller(subject)
+        };
+        let keep = async |who: &Caller| kept.keep(who, vec![7; 40].into()).await.unwrap().id;
+        let there = async |who: &Caller, id: &str| kept.read(who, id, (0, 1)).await.is_ok();
+        let (ann, bob) = (key("ann", "a", None), key("bob", "b", None));
+        let delegated = key("eve", "c", Some("a"));
+        let theirs = keep(&bob).await;
+        let first = keep(&ann).await;
+        let mut last = String::new();
+        for _ in 0..6 {
+            last = keep(&delegated).await;
+        }
+        assert!(!there(&ann, &first).await && there(&delegated, &last).await);
+        // The control: what is another's stays.
+        assert!(there(&bob, &theirs).await);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
     }
 }

@@ -15,11 +15,9 @@ pub fn folder() -> PathBuf {
 
 /// The rows of a file there: JSON, one on each line, packed where its name ends with `.gz`.
 ///
-/// Nothing where the file is not there, which is told: then nothing is proven.
-///
 /// # Panics
-/// Where the file is not there and `TOOLKEEP_REQUIRE_DATA=1` asks for it, or a line is no row.
-pub fn rows(file: &str) -> Option<Vec<Value>> {
+/// Where the file is not there, has no row, or a line is no row: a test that judged nothing proves nothing.
+pub fn rows(file: &str) -> Vec<Value> {
     rows_as(file)
 }
 
@@ -27,18 +25,19 @@ pub fn rows(file: &str) -> Option<Vec<Value>> {
 ///
 /// # Panics
 /// As [`rows`].
-pub fn rows_as<T: DeserializeOwned>(file: &str) -> Option<Vec<T>> {
+pub fn rows_as<T: DeserializeOwned>(file: &str) -> Vec<T> {
     let path = folder().join(file);
-    if !path.exists() {
-        let required = std::env::var_os("TOOLKEEP_REQUIRE_DATA").is_some_and(|word| word == "1");
-        assert!(!required, "{}: not there; set TOOLKEEP_DATA", path.display());
-        println!("not run: no {file} in the data folder; TOOLKEEP_DATA names it");
-        return None;
-    }
+    assert!(
+        path.exists(),
+        "{} does not exist; set TOOLKEEP_DATA, or run `cargo xtask test --without data`",
+        path.display()
+    );
     let row = |line: &str| {
         serde_json::from_str(line).unwrap_or_else(|error| panic!("{file}: {error}: {line}"))
     };
-    Some(text(&path).lines().map(row).collect())
+    let rows: Vec<T> = text(&path).lines().map(row).collect();
+    assert!(!rows.is_empty(), "{file} has no rows");
+    rows
 }
 
 fn text(path: &Path) -> String {

@@ -8,7 +8,10 @@ pub mod call;
 pub mod catalogue;
 pub mod clock;
 pub mod code;
+pub mod confusables;
 pub mod executor;
+pub mod identifier;
+pub mod interface;
 pub mod item;
 pub mod json;
 pub mod ledger;
@@ -26,6 +29,7 @@ pub use call::{Actor, Args, Call, CallId, Caller, CallerType};
 pub use clock::{Clock, Mono, Wall};
 pub use code::Code;
 pub use executor::{Context, ExecuteError, Executor, Granted, Step, Wait};
+pub use interface::Interface;
 pub use item::{Digest, Item, METHODS, Prompt, Resource, Tool};
 pub use json::{Json, JsonError, Limits};
 pub use ledger::{

@@ -57,6 +57,27 @@ pub enum NodeFault {
         /// Whose it is.
         owner: String,
     },
+    /// The name begins with another node's id, and is that node's alone.
+    #[error(
+        "the name `{name}` is kept for the node `{owner}`, with whose id it begins; use another prefix"
+    )]
+    Reserved {
+        /// The name.
+        name: String,
+        /// Whose it is.
+        owner: String,
+    },
+    /// The name is another node's, which does not share it.
+    #[error(
+        "the name `{name}` belongs to the node `{owner}`, which does not share it; set `shared: true` in \
+         the metadata of the tool on both nodes, or list the name under `nodes.shared`"
+    )]
+    Unshared {
+        /// The name.
+        name: String,
+        /// Whose it is.
+        owner: String,
+    },
     /// The document cannot be taken as it is.
     #[error("{0}")]
     Unfit(String),
@@ -108,6 +129,8 @@ pub struct NodeState {
     pub beat: Option<(Beat, Wall)>,
     /// Where it is, or why nobody knows.
     pub endpoint: Result<String, Unresolved>,
+    /// When a connection that it made last took the place of one that was still open.
+    pub replaced: Option<Wall>,
 }
 
 /// A node's certificate, and what belongs to it.
@@ -121,6 +144,45 @@ pub struct Certified {
     pub name: String,
     /// Until when it holds.
     pub until: Wall,
+    /// Its serial number, in hexadecimal digits.
+    pub serial: String,
+    /// SHA-256 of the certificate, in hexadecimal digits.
+    pub fingerprint: String,
+}
+
+/// A certificate that was issued to a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeCertificate {
+    /// Its serial number, in hexadecimal digits.
+    pub serial: String,
+    /// SHA-256 of the public key, in hexadecimal digits.
+    pub public_key: String,
+    /// When it was issued.
+    pub issued: Wall,
+    /// Until when it holds.
+    pub expires: Wall,
+    /// Whether it counts.
+    pub state: CertificateState,
+}
+
+/// Whether a certificate counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CertificateState {
+    /// It is the newest of its node, and the only one that is accepted.
+    Current,
+    /// The node has a newer one.
+    Replaced,
+    /// It was revoked, or the key that it was issued with was.
+    Revoked,
+    /// Its time is over.
+    Expired,
+}
+
+/// What is known of the keys that nodes register with.
+pub trait KeyState: Send + Sync + fmt::Debug {
+    /// Whether this installation knows the key and it holds no more.
+    fn has_ended(&self, key: &str, now: Wall) -> bool;
 }
 
 /// Why what a registry serves is only remembered.
@@ -174,19 +236,44 @@ pub trait Nodes: Send + Sync + fmt::Debug {
     /// [`NodeFault::Foreign`], and [`NodeFault::Missing`] where the node has no tools here.
     fn beat(&self, by: &Speaks, node: &str, beat: Beat) -> Result<(), NodeFault>;
 
-    /// Signs that a key is the node's: `public` is a P-256 point without compression, `proof` a signature
-    /// with the private key.
+    /// Whether [`Nodes::certify`] would sign this, as far as that can be known before.
     ///
     /// # Errors
-    /// [`NodeFault::Foreign`], [`NodeFault::Unfit`] where the proof does not fit, and
-    /// [`NodeFault::Unavailable`] where nobody signs here.
-    fn certify(
+    /// As [`Nodes::certify`].
+    fn may_certify(
         &self,
         by: &Speaks,
         node: &str,
         public: &[u8],
         proof: &[u8],
-    ) -> Result<Certified, NodeFault>;
+    ) -> Result<(), NodeFault>;
+
+    /// Signs that a key is the node's: `proved` is a P-256 point without compression, and a signature
+    /// with the private key.
+    ///
+    /// # Errors
+    /// [`NodeFault::Foreign`], [`NodeFault::Unfit`] where the proof does not fit, and
+    /// [`NodeFault::Unavailable`] where nobody signs here.
+    /// The node's other certificates do not count from then on; this one does for as long as the key
+    /// `issued_with` holds, where one is named.
+    fn certify<'a>(
+        &'a self,
+        by: &'a Speaks,
+        node: &'a str,
+        proved: (&'a [u8], &'a [u8]),
+        issued_with: Option<&'a str>,
+    ) -> Boxed<'a, Result<Certified, NodeFault>>;
+
+    /// Revokes all certificates of a node and cuts its connections. It is not called again until it has
+    /// another one.
+    ///
+    /// # Errors
+    /// [`NodeFault::Foreign`] for anyone but a person who looks after nodes, and
+    /// [`NodeFault::Missing`] where nothing is known of the node.
+    fn revoke<'a>(&'a self, by: &'a Speaks, node: &'a str) -> Boxed<'a, Result<(), NodeFault>>;
+
+    /// The certificates of a node that are remembered, the newest first.
+    fn certificates(&self, node: &str) -> Vec<NodeCertificate>;
 
     /// Whether what is served is only remembered, because what keeps the registry does not answer.
     fn stale(&self) -> Option<Stale> {

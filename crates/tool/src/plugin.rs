@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::outcome::Failure;
 use crate::{Boxed, Digest, Json, Problem};
 
 /// What the names of plugins' sources begin with; the folder's name follows.
@@ -105,4 +106,19 @@ pub trait Plugins: Send + Sync + fmt::Debug {
         name: &'a str,
         changes: &'a Json,
     ) -> Boxed<'a, Result<Json, PluginFault>>;
+}
+
+/// The plugins as the caller of the running call may see and change them.
+pub trait CallerPlugins: Send + Sync + fmt::Debug {
+    /// Those that the caller may know of, with the tools that it may call.
+    ///
+    /// # Errors
+    /// Where no call runs, or the server is starting.
+    fn visible(&self) -> Result<Vec<PluginState>, Failure>;
+
+    /// Scans all plugins now, where the caller has the right to.
+    ///
+    /// # Errors
+    /// [`crate::Code::Forbidden`] where it has not, and as [`CallerPlugins::visible`].
+    fn reload(&self) -> Boxed<'_, Result<Reloaded, Failure>>;
 }

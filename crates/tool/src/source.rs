@@ -60,11 +60,13 @@ pub trait Consent: Send + Sync {
     /// [`Problem`] where nobody can be sent anywhere.
     fn begin<'a>(&'a self, redirect: &'a str) -> Boxed<'a, Result<String, Problem>>;
 
-    /// Ends it, with the query that the browser brought to `redirect`. Each answer is taken once.
+    /// Ends it, with the path and the query that the browser brought: `/callback/…?code=…`. The address
+    /// that it was sent back to lies below `redirect`, one for each authorization server. Each answer is
+    /// taken once.
     ///
     /// # Errors
     /// [`Problem`] where the answer is none that is expected, or was no consent.
-    fn finish<'a>(&'a self, query: &'a str) -> Boxed<'a, Result<(), Problem>>;
+    fn finish<'a>(&'a self, answer: &'a str) -> Boxed<'a, Result<(), Problem>>;
 
     /// Forgets what was given; answers whether there was anything.
     ///

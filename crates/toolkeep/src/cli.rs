@@ -143,6 +143,9 @@ pub fn main(wiring: &dyn Wiring) -> ExitCode {
     if rest.next_if(|word| word == builtins::WORK).is_some() {
         return builtins::work(&[builtins_symbolic::EXTRA]);
     }
+    if rest.next_if(|word| word == builtins::READ_FOLDER).is_some() {
+        return builtins::read_folder(rest);
+    }
     // A server waits most of its time, with many threads that hold little.
     let _as_ever = guard::memory::huge_pages(false);
     // The first to be installed counts, and this is the first.

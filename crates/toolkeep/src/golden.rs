@@ -1,9 +1,9 @@
 //! Documents that are written by the code they describe: the test that holds them to it.
 
-/// Compares the document with what the code says; with `TOOLKEEP_BLESS` set, writes it.
+/// Compares the document with what the code says; with `TOOLKEEP_BLESS=1`, writes it.
 pub(crate) fn agrees(document: &str, written: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
-    if std::env::var_os("TOOLKEEP_BLESS").is_some() {
+    if std::env::var_os("TOOLKEEP_BLESS").is_some_and(|word| word == "1") {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, written).unwrap();
     }

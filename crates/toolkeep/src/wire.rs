@@ -1,6 +1,7 @@
 //! Puts the program together: the only place that names concrete types.
 
 mod checkpoints;
+mod clocks;
 mod cluster;
 mod configuration;
 mod credentials;
@@ -24,14 +25,14 @@ mod webhook;
 use std::sync::Arc;
 
 use builtins::Cages;
-use gateway::{Bounds, Gateway, Options};
+use gateway::{Gateway, Options};
 use guard::egress::Egress;
 use guard::process::Launcher;
 use intake::{Intake, Pins, Sourced, Times};
 use ledger::FileLedger;
 use ledger::signed::RecordKey;
 use policy::Policy;
-use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts, Workers};
+use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts};
 use store::Sealed;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -42,15 +43,15 @@ use tool::{Boxed, Clock, Org, Secret, Store};
 use crate::cli::LAUNCH;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::wiring::{Running, Start, Wiring};
-use crate::clock::SystemClock;
 use crate::config::{self, Config, Fault, Faults, Latest, Place, ServerConfig};
 use checkpoints::Sealing;
+use clocks::Clocks;
 use cluster::Cluster;
 use credentials::Configured;
 use door::RouterDoor;
 use early::Early;
 use internals::Inside;
-use listen::{Beside, bind, offers, settled};
+use listen::{Beside, bind, offers, settled, workers};
 use manifests::Kept;
 pub(crate) use plugged::Caged;
 use plugged::Plugged;
@@ -88,20 +89,19 @@ fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure 
 }
 
 async fn run(start: Start) -> Result<Running, Failure> {
+    let workers = workers(start.listen)?;
     let early = Early::begin();
     let listener = bind(start.listen.then_some(start.config.listen), "--listen").await?;
     let beside = Beside::bind(&start.beside).await?;
     let listening = beside.addresses();
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
-    let workers = if start.listen { Workers::start() } else { Ok(Workers::here()) };
-    let workers = workers.map_err(fault("the threads for connections"))?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let (store, record_key) = places::store(&start).await?;
     let rejected = store.rejected();
     let store: Arc<dyn Store> = store;
+    let clocks = Clocks::open(store.as_ref(), start.accept_clock).await?;
     let keys = read_keys(Arc::clone(&store), &start).await?;
-    let made = start.held.first_keys(&keys, clock.wall(), start.make_keys).await?;
-    let app = assemble(&start, early, (keys, store, record_key), clock).await?;
+    let made = start.held.first_keys(&keys, clocks.steady.wall(), start.make_keys).await?;
+    let app = assemble(&start, early, (keys, store, record_key), &clocks).await?;
     app.intake.add(reports::of_store(&rejected.borrow()));
     drop(app.workshop.rejected.set(rejected.clone()));
     restored(&app).await?;
@@ -137,6 +137,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = follow(&app, news, &mut said) => {}
             () = app.manifests.manifests.tend() => {}
             () = app.gateway.tend() => {}
+            () = clocks.steady.tend(app.keys.store()) => {}
             () = app.hooks.run() => {}
             () = app.seals.tend() => {}
             () = app.workshop.cluster.follow(&app.intake) => {}
@@ -206,15 +207,15 @@ async fn assemble(
     start: &Start,
     early: Early,
     (keys, store, record_key): (Keys, Arc<dyn Store>, RecordKey),
-    clock: Arc<dyn Clock>,
+    clocks: &Clocks,
 ) -> Result<App, Failure> {
-    let config = &start.config;
+    let (config, clock) = (&start.config, Arc::clone(&clocks.machine));
     keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
     let mac_key = once(&keys, "secret/records", "the records' key").await?;
     let ledger = places::ledger((start.held.data().records(), config.record_file), &clock).await?;
     let egress = early.done().await?;
     let keys = Arc::new(keys);
-    let (ways, manifests, sealed) = ways(start, (&keys, &store), egress, &clock).await?;
+    let (ways, manifests, sealed) = ways(start, (&keys, &store), egress, clocks).await?;
     let (holding, hooks) = held::holding(config, &keys, (sealed, &ways), &clock)?;
     let artefacts = places::artefacts(start, &clock);
     let environment = Arc::clone(&start.setting.environment);
@@ -228,7 +229,7 @@ async fn assemble(
     let gateway = Gateway::new(gateway::Parts {
         current: intake.current(),
         ledger: counts.over(Arc::clone(&ledger) as Arc<dyn tool::Ledger>),
-        clock: Arc::clone(&clock),
+        clock: clocks.steady(),
         credentials: Arc::clone(&credentials) as Arc<dyn tool::executor::Credentials>,
         mac_key: mac_key.clone(),
         holding: Some(holding),
@@ -248,7 +249,7 @@ async fn assemble(
         issuers: tokens,
         records,
         counts,
-        clock,
+        clock: clocks.steady(),
         hosts: hosts(config),
         max_body: config.server.max_body,
         notices: held::notices(config),
@@ -265,14 +266,15 @@ async fn ways(
     start: &Start,
     (keys, store): (&Arc<Keys>, &Arc<dyn Store>),
     egress: Egress,
-    clock: &Arc<dyn Clock>,
+    clocks: &Clocks,
 ) -> Result<(Ways, Kept, Sealed), Failure> {
+    let clock = &clocks.machine;
     let tokens = once(keys, "secret/tokens", "the tokens' key").await?;
     let sealed = Sealed::new(Arc::clone(store), &tokens, "held calls");
     let kept_programs = Sealed::new(Arc::clone(store), &tokens, "programs");
     let tokens = Arc::new(Sealed::new(Arc::clone(store), &tokens, "upstream tokens"));
     let (store, clock) = (Arc::clone(store), Arc::clone(clock));
-    let at = (Arc::clone(&store), Arc::clone(&clock));
+    let at = (keys, Arc::clone(&store), Arc::clone(&clock));
     let authority =
         cluster::authority(keys, start.config.nodes.authority_file.as_deref(), &clock).await;
     let said = (&start.config.nodes, start.config.redis.as_ref());
@@ -284,7 +286,7 @@ async fn ways(
     let files = files::Own { data: data.path().to_owned(), work: data.work() };
     let cages = Arc::new(Cages::new(launcher(), files::place(&files), start.config.server.cage));
     let manifests = Arc::clone(&kept.manifests);
-    let programs = programs::programs(start, (keys, kept_programs), &cages);
+    let programs = programs::programs(start, (keys, kept_programs), &cages, clocks.steady());
     let ways = Ways { egress, files, cages, manifests, tokens, cluster, programs, plugged };
     Ok((ways, kept, sealed))
 }
@@ -360,7 +362,8 @@ fn policy_is_gone(config: &Config) -> Fault {
 /// Tools come and go, so a rule that names one which is not there is no fault; but it may be a slip.
 fn unmet(app: &App) {
     let (catalog, policy) = (app.intake.catalog(), app.intake.rules());
-    let has = |name: &str| catalog.find(name).is_some();
+    let is_method = |name: &str| tool::METHODS.iter().any(|(method, _)| name.ends_with(method));
+    let has = |name: &str| catalog.find(name).is_some() || is_method(name);
     for pattern in policy.unmet(has).take(UNMET) {
         let place = pattern.place();
         tracing::warn!(
@@ -389,10 +392,6 @@ fn hosts(config: &Config) -> Hosts {
 }
 
 fn options(config: &Config) -> Options {
-    let bounds = Bounds {
-        calls: config.limits.calls,
-        per_key: config.limits.calls_per_key,
-        per_source: config.limits.calls_per_source,
-    };
+    let bounds = config.limits.bounds;
     Options { result_bytes: config.limits.result_bytes, bounds, ..Options::default() }
 }

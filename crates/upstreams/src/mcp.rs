@@ -3,6 +3,7 @@
 //! The bytes of definitions, arguments and results pass untouched. Nothing here decides who may call
 //! what, and nothing here dials or spawns by itself: that is guard's.
 
+mod audience;
 mod call;
 mod callers;
 mod definition;
@@ -27,6 +28,7 @@ mod parked;
 mod patience;
 mod pipe;
 mod question;
+mod redaction;
 mod request;
 mod run;
 mod session;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use guard::egress::{Egress, EgressError};
 use tool::source::{Probe, SourceFault};
-use tool::{Boxed, Listing, Problem, Revision, Secret, Source, SourceError, SourceName};
+use tool::{Boxed, Executor, Listing, Problem, Revision, Secret, Source, SourceError, SourceName};
 
 use crate::mcp::Marked;
 use execute::Execute;
@@ -88,6 +88,8 @@ impl ModuleOptions {
 #[derive(Debug)]
 pub struct Module {
     line: Arc<Line>,
+    /// Runs the tools of every listing, so that one that says the same as the last is the same.
+    execute: Arc<dyn Executor>,
     kept: Option<Arc<Manifests>>,
     last: Mutex<Last>,
 }
@@ -116,7 +118,8 @@ impl Module {
     /// [`EgressError`] where the URL cannot be used.
     pub fn new(options: ModuleOptions, egress: Egress) -> Result<Self, EgressError> {
         let line = Arc::new(Line::new(options, egress)?);
-        Ok(Self { line, kept: None, last: Mutex::default() })
+        let execute = Arc::new(Execute::new(Arc::clone(&line)));
+        Ok(Self { line, execute, kept: None, last: Mutex::default() })
     }
 
     /// The same, with its manifest kept: it is listed from there while the module is away.
@@ -230,7 +233,7 @@ impl Module {
 
     fn listing(&self, body: &Bytes) -> Result<Listing, String> {
         let line = &self.line;
-        let execute = Arc::new(Execute::new(Arc::clone(line)));
+        let execute = Arc::clone(&self.execute);
         let (offers, problems) = manifest::read(body, &line.options, execute)?;
         let place = |problem: Problem| Problem {
             place: format!("{} {}", line.manifest, problem.place).trim_end().to_owned(),
@@ -278,7 +281,9 @@ impl Source for Module {
 
     fn probe(&self) -> Boxed<'_, Option<Probe>> {
         Box::pin(async {
-            let url = self.line.options.url.trim_end_matches('/').to_owned();
+            // Without a query, where a secret may stand.
+            let url = self.line.options.url.split('?').next().unwrap_or_default();
+            let url = url.trim_end_matches('/').to_owned();
             Some(Probe { url, health: self.line.health().await })
         })
     }

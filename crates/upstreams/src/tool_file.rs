@@ -17,8 +17,7 @@ mod traits;
 mod watch;
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::Read as _;
+use std::io::ErrorKind;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -181,20 +180,17 @@ fn read(path: &Path, place: &str) -> Result<Bytes, SourceError> {
         let fix = "check the path and the rights of the file, or take it out of the configuration";
         fault(SourceFault::Unreachable, format!("the tool file cannot be read: {error}"), fix)
     };
-    // A pipe or a device would hold the reader for ever; opening one already may.
-    let kind = std::fs::metadata(path).map_err(|error| unreadable(&error))?;
-    if !kind.is_file() {
-        let message = "the tool file is no regular file".to_owned();
-        return Err(fault(SourceFault::Unreachable, message, "name a regular file"));
-    }
-    let mut text = Vec::new();
-    let file = File::open(path).map_err(|error| unreadable(&error))?;
-    file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(|error| unreadable(&error))?;
-    if text.len() as u64 > MAX_BYTES {
-        let message = format!("the tool file is longer than {MAX_BYTES} bytes");
-        return Err(fault(SourceFault::Malformed, message, "split it into several tool files"));
-    }
-    Ok(text.into())
+    guard::files::read(path, MAX_BYTES).map(Bytes::from).map_err(|error| match error.kind() {
+        ErrorKind::IsADirectory | ErrorKind::InvalidInput => {
+            let message = "the tool file is no regular file".to_owned();
+            fault(SourceFault::Unreachable, message, "name a regular file")
+        }
+        ErrorKind::FileTooLarge => {
+            let message = format!("the tool file is longer than {MAX_BYTES} bytes");
+            fault(SourceFault::Malformed, message, "split it into several tool files")
+        }
+        _ => unreadable(&error),
+    })
 }
 
 /// Takes tools in one after the other, as spec 2 registers them.

@@ -7,6 +7,7 @@ from typing import Any, Dict, Optional
 
 import grpc
 
+from .plaintext import allowed, check_key_host
 from .proto import rpc_service_pb2, rpc_service_pb2_grpc
 
 
@@ -18,11 +19,16 @@ def call_tool(
     *,
     timeout: Optional[float] = None,
     key: Optional[str] = None,
+    insecure: Optional[bool] = None,
 ) -> Dict[str, Any]:
     """Answers `success`, `output`, `error` and `metadata`; raises nothing for what went wrong on the way.
 
-    `key` goes along as a bearer token, for a server that asks for one. `timeout` is in seconds.
+    `key` goes along as a bearer token, for a server that asks for one. The call has no TLS: with a key
+    for a host beyond this machine it raises `ValueError`, unless `insecure` (TOOLKEEP_INSECURE=1) says
+    that the network is trusted. `timeout` is in seconds.
     """
+    if key:
+        check_key_host(host, allowed(insecure, "TOOLKEEP_INSECURE"))
     credential = [("authorization", f"Bearer {key}")] if key else None
     request = rpc_service_pb2.CallFunctionRequest(
         tool_name=tool_name, input=json.dumps(input_data).encode("utf-8")

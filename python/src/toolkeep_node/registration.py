@@ -10,6 +10,7 @@ import urllib.parse
 import urllib.request
 from typing import Any, Dict, Optional, Tuple
 
+from .plaintext import allowed, check_key_url
 from .tools import ToolSet
 
 log = logging.getLogger("toolkeep_node")
@@ -22,7 +23,17 @@ BEAT = 5.0
 class Registration:
     """Registers at the start, and again whenever the registry does not know this node."""
 
-    def __init__(self, url: str, key: Optional[str], node_id: str, tools: ToolSet) -> None:
+    def __init__(
+        self,
+        url: str,
+        key: Optional[str],
+        node_id: str,
+        tools: ToolSet,
+        insecure: Optional[bool] = None,
+    ) -> None:
+        """`insecure` sends the key over plain http beyond this machine as well (TOOLKEEP_INSECURE=1)."""
+        if key:
+            check_key_url(url, allowed(insecure, "TOOLKEEP_INSECURE"))
         self._url, self._key = url.rstrip("/"), key
         self._node_id, self._tools = node_id, tools
         # Whatever the environment names as a proxy has no business with the key.

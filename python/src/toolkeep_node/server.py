@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import logging
 import os
@@ -18,6 +17,7 @@ import grpc
 from . import calls
 from .dial import Dialled
 from .proto import node_pb2, node_pb2_grpc, rpc_service_pb2, rpc_service_pb2_grpc
+from .plaintext import allowed, is_loopback
 from .registration import Registration
 from .tools import ToolSet, registry
 
@@ -139,11 +139,12 @@ class Node:
         tls: Optional[str] = None,
         socket: Optional[str] = None,
         connect: Optional[str] = None,
+        insecure_registry: Optional[bool] = None,
     ) -> None:
         tools = registry if tools is None else tools
         setting = os.environ.get
         host = host or setting("TOOLKEEP_NODE_HOST") or "127.0.0.1"
-        insecure = setting("TOOLKEEP_NODE_INSECURE") == "1" if insecure is None else insecure
+        insecure = allowed(insecure, "TOOLKEEP_NODE_INSECURE")
         tls = tls or setting("TOOLKEEP_NODE_TLS")
         socket = socket or setting("TOOLKEEP_NODE_SOCKET")
         connect = connect or setting("TOOLKEEP_NODE_CONNECT")
@@ -192,7 +193,7 @@ class Node:
         self.registration = None
         if url:
             key = key or setting("TOOLKEEP_KEY")
-            self.registration = Registration(url, key, self.node_id, tools)
+            self.registration = Registration(url, key, self.node_id, tools, insecure_registry)
         self._stopped = threading.Event()
 
     def start(self) -> "Node":
@@ -246,11 +247,7 @@ def serve(port: int = 50051, **options: Any) -> None:
 
 
 def _check_host(host: str, insecure: bool) -> None:
-    try:
-        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback and not insecure:
+    if not is_loopback(host) and not insecure:
         raise ValueError(
             f"listening on {host} in plaintext lets anyone who reaches it call the tools; "
             "listen on 127.0.0.1, or say insecure=True (TOOLKEEP_NODE_INSECURE=1)"

@@ -25,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("builtins", &["tool", "guard"]),
     ("builtins-math", &["tool", "builtins"]),
     ("builtins-symbolic", &["tool", "guard", "builtins"]),
-    ("builtins-llm", &["tool", "builtins"]),
+    ("builtins-llm", &["tool", "guard", "builtins"]),
     ("proto", &[]),
     ("nodes", &["tool", "guard", "proto"]),
     ("sdk", &["tool", "guard", "proto", "sdk-macros"]),

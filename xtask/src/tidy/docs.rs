@@ -91,9 +91,17 @@ const PROMISES: &[&str] = &["SECURITY.md", "docs/reference/specs.md"];
 fn promises(texts: &[Text], sources: &[Source<'_>]) -> Vec<Finding> {
     let files = texts.iter().filter(|text| PROMISES.contains(&text.path.as_str()));
     let python: HashSet<&str> = texts.iter().flat_map(python_tests).collect();
-    let proven =
-        |test: &str| python.contains(test) || sources.iter().any(|source| source.has_test(test));
+    let tests: Vec<String> = sources.iter().flat_map(Source::tests).collect();
+    let proven = |test: &str| {
+        let found = tests.iter().filter(|path| is_end_of(test, path)).count();
+        found + usize::from(python.contains(test))
+    };
     files.flat_map(|file| promised(file, &proven)).collect()
+}
+
+/// Whether `name` is the whole `path` or its last segments.
+fn is_end_of(name: &str, path: &str) -> bool {
+    path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with("::"))
 }
 
 /// The tests of a Python file, without what makes them tests: `def test_NAME(`.
@@ -103,12 +111,23 @@ fn python_tests(file: &Text) -> impl Iterator<Item = &str> {
     lines.filter_map(|line| line.strip_prefix("def test_")?.split('(').next())
 }
 
-fn promised(file: &Text, proven: &dyn Fn(&str) -> bool) -> Vec<Finding> {
+fn promised(file: &Text, proven: &dyn Fn(&str) -> usize) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in file.lines().filter(|(_, line)| line.starts_with('|')) {
         let proof = line.trim_end_matches(['|', ' ']).rsplit('|').next().unwrap_or_default().trim();
-        if proof.chars().all(|c| "-: ".contains(c)) || proof == "proof" || proof.starts_with("open")
-        {
+        if proof.chars().all(|c| "-: ".contains(c)) || proof == "proof" {
+            continue;
+        }
+        if let Some(rest) = proof.strip_prefix("open") {
+            if rest.strip_prefix(':').is_none_or(|reason| reason.trim().is_empty()) {
+                let what = "an open proof without a reason";
+                findings.push(Finding::new(
+                    &file.path,
+                    number,
+                    what,
+                    "write `open: what is missing`",
+                ));
+            }
             continue;
         }
         let names: Vec<&str> = proof.split('`').skip(1).step_by(2).collect();
@@ -118,16 +137,12 @@ fn promised(file: &Text, proven: &dyn Fn(&str) -> bool) -> Vec<Finding> {
             findings.push(Finding::new(&file.path, number, what, fix));
         }
         for name in names {
-            let function = name.rsplit("::").next().unwrap_or(name);
-            if !proven(function) {
-                let what = format!("there is no test `{function}`");
-                findings.push(Finding::new(
-                    &file.path,
-                    number,
-                    what,
-                    "name the test that proves it",
-                ));
-            }
+            let (what, fix) = match proven(name) {
+                1 => continue,
+                0 => (format!("there is no test `{name}`"), "name the test that proves it"),
+                found => (format!("{found} tests are named `{name}`"), "write more of its path"),
+            };
+            findings.push(Finding::new(&file.path, number, what, fix));
         }
     }
     findings
@@ -223,8 +238,11 @@ mod tests {
         let table =
             |proof: &str| format!("| promise | proof |\n| --- | --- |\n| kept | {proof} |\n");
         let test = ("crates/a/tests/it/b.rs", "#[test]\nfn survives() {}");
-        assert_eq!(findings(&[("SECURITY.md", &table("`a::it b::survives`")), test]), [""; 0]);
+        assert_eq!(findings(&[("SECURITY.md", &table("`a::it::b::survives`")), test]), [""; 0]);
+        assert_eq!(findings(&[("SECURITY.md", &table("`b::survives`")), test]), [""; 0]);
         assert_eq!(findings(&[("SECURITY.md", &table("open: needs a disk"))]), [""; 0]);
+        assert_eq!(findings(&[("SECURITY.md", &table("open"))]).len(), 1);
+        assert_eq!(findings(&[("SECURITY.md", &table("opens_nothing"))]).len(), 1);
         assert_eq!(findings(&[("SECURITY.md", &table("believe us")), test]).len(), 1);
         assert_eq!(findings(&[("SECURITY.md", &table("`b::dies`")), test]).len(), 1);
         let specs =
@@ -238,6 +256,20 @@ mod tests {
         assert_eq!(found("`lives`", "python/tests/test_a.py"), 0);
         assert_eq!(found("`helps`", "python/tests/test_a.py"), 1);
         assert_eq!(found("`lives`", "python/src/a.py"), 1);
+    }
+
+    #[test]
+    fn each_segment_of_a_proof_counts_and_one_test_is_meant() {
+        let table =
+            |proof: &str| format!("| promise | proof |\n| --- | --- |\n| kept | {proof} |\n");
+        let test = ("crates/a/tests/it/b.rs", "#[test]\nfn survives() {}");
+        assert_eq!(findings(&[("SECURITY.md", &table("`c::survives`")), test]).len(), 1);
+        let other = ("crates/a/src/c/tests.rs", "#[tokio::test]\nasync fn survives() {}");
+        let both = |proof: &str| findings(&[("SECURITY.md", &table(proof)), test, other]);
+        assert_eq!(both("`survives`").len(), 1);
+        assert_eq!((both("`it::b::survives`"), both("`c::tests::survives`")), (vec![], vec![]));
+        let plain = ("crates/a/tests/it/b.rs", "fn survives() {}");
+        assert_eq!(findings(&[("SECURITY.md", &table("`b::survives`")), plain]).len(), 1);
     }
 
     #[test]

@@ -65,11 +65,46 @@ impl<'a> Source<'a> {
         numbered(&self.masked.code).take_while(move |(number, _)| *number < end)
     }
 
-    /// Whether a test, or a fake for tests, defines `function`.
-    pub(crate) fn has_test(&self, function: &str) -> bool {
-        let wanted = format!("fn {function}(");
-        self.tests_from.is_some() && self.masked.code.contains(&wanted)
+    /// The tests of this file by their whole paths, such as `gateway::waits::tests::it_waits` or
+    /// `toolkeep::it::data::no_row_gets_out`.
+    pub(crate) fn tests(&self) -> Vec<String> {
+        // A file without a module of tests may be one as a whole, as its parent declares.
+        let from = self.tests_from.unwrap_or(1);
+        let inline = if from > 1 { "tests::" } else { "" };
+        let module = module_path(self.path);
+        // A macro that makes tests of functions names one on each line.
+        let named = |name: &str| {
+            let mut lines = self.masked.code.lines().map(|line| line.trim().trim_end_matches(','));
+            lines.any(|line| line == name)
+        };
+        let mut is_test = false;
+        let mut tests = Vec::new();
+        for (_, line) in numbered(&self.masked.code).filter(|(number, _)| *number >= from) {
+            let line = line.trim();
+            if line.starts_with("#[") {
+                is_test |= line.starts_with("#[test]") || line.contains("::test");
+            } else if let Some((_, rest)) = line.split_once("fn ") {
+                let name = rest.split(['(', '<']).next().unwrap_or(rest);
+                if !is_test && !named(name) {
+                    continue;
+                }
+                tests.push(format!("{module}{inline}{name}"));
+                is_test = false;
+            } else if line.ends_with(';') || line.ends_with('}') {
+                is_test = false;
+            }
+        }
+        tests
     }
+}
+
+/// The module that a file is, with its crate before it and `::` behind it.
+fn module_path(path: &str) -> String {
+    let inside = path.strip_prefix("crates/").unwrap_or(path).trim_end_matches(".rs");
+    let parts = inside.split('/').enumerate();
+    // The folder `src` or `tests` of a crate is no module; a folder `tests` within `src` is one.
+    let modules = parts.filter(|(at, part)| *at != 1 && !matches!(*part, "lib" | "main"));
+    modules.map(|(_, part)| part.replace('-', "_") + "::").collect()
 }
 
 fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {

@@ -82,7 +82,7 @@ async fn through(
     let grpc = free().map_err(|error| error.to_string())?;
     let configuration = format!(
         "version: 1\nnodes: {{ addresses: {{ bench: 'http://{}' }}, read_only: [looked] }}\n\
-         limits: {{ calls: 1024, calls_per_key: 1024 }}\n",
+         limits: {{ calls: 1024, calls_per_key: 1024, calls_per_key_and_source: 1024 }}\n",
         node.address
     );
     let mut command = Command::new(binary);

@@ -3,12 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::goal;
+
 /// One line.
 pub(super) struct Row {
     what: String,
     times: Vec<Duration>,
     function: Option<Duration>,
-    goal: &'static str,
+    goal: String,
 }
 
 fn ms(time: Duration) -> String {
@@ -27,8 +29,15 @@ fn sorted(mut times: Vec<Duration>) -> Vec<Duration> {
 }
 
 impl Row {
-    pub(super) fn new(what: impl Into<String>, times: Vec<Duration>, goal: &'static str) -> Self {
-        Self { what: what.into(), times: sorted(times), function: None, goal }
+    pub(super) fn new(
+        what: impl Into<String>,
+        times: Vec<Duration>,
+        limit: Option<Duration>,
+    ) -> Self {
+        let times = sorted(times);
+        let judged = |limit| goal::within(at(&times, 50), limit);
+        let goal = limit.map_or_else(|| goal::OPEN.to_owned(), judged);
+        Self { what: what.into(), times, function: None, goal }
     }
 
     /// With what the function took itself, which is not in the times.

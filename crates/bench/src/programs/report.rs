@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::goal;
+
 /// One thing that is done, many times.
 pub(super) struct Row {
     what: &'static str,
@@ -70,14 +72,16 @@ impl fmt::Display for Report {
         let (start, most) = (self.start.at(50), self.start.at(99));
         writeln!(
             f,
-            "\n{}: {start:.2} ms, 99 of 100 within {most:.2} ms (to be: 5 ms).",
-            self.start.what
+            "\n{}: {start:.2} ms, 99 of 100 within {most:.2} ms (to be: {}).",
+            self.start.what,
+            goal::below(start, 5.0, "ms")
         )?;
         let (count, before, after) = self.waiting;
         writeln!(
             f,
-            "\n{count} programs that wait for an approval: the server has {after:.0} MiB, {:.0} more than before (to be: 50).",
-            after - before
+            "\n{count} programs that wait for an approval: the server has {after:.0} MiB, {:.0} more than before (to be: {}).",
+            after - before,
+            goal::below(after - before, 50.0, "MiB")
         )
     }
 }

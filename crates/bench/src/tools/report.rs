@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::goal;
+
 /// One line.
 pub(super) struct Row {
     what: String,
@@ -18,34 +20,34 @@ fn ms(time: Duration) -> String {
 }
 
 impl Row {
-    fn new(what: impl Into<String>, ours: String, goal: &str) -> Self {
+    fn new(what: impl Into<String>, ours: String, goal: String) -> Self {
         let none = || "–".to_owned();
-        Self { what: what.into(), ours, python: none(), ratio: none(), goal: goal.to_owned() }
+        Self { what: what.into(), ours, python: none(), ratio: none(), goal }
     }
 
-    pub(super) fn beside(what: String, ours: Duration, theirs: Duration, goal: &str) -> Self {
+    pub(super) fn beside(what: String, ours: Duration, theirs: Duration, goal: f64) -> Self {
         let ratio = theirs.as_secs_f64() / ours.as_secs_f64().max(1e-9);
         Self {
             python: ms(theirs),
             ratio: format!("{ratio:.1} ×"),
-            ..Self::new(what, ms(ours), &format!("≥ {goal}"))
+            ..Self::new(what, ms(ours), goal::at_least(ratio, goal, " ×"))
         }
     }
 
-    pub(super) fn alone(what: &str, ours: Duration, goal: &str) -> Self {
-        Self::new(what, ms(ours), goal)
+    pub(super) fn alone(what: &str, ours: Duration, limit: Duration) -> Self {
+        Self::new(what, ms(ours), goal::within(ours, limit))
     }
 
     pub(super) fn memory(tools: usize, idle: f64) -> Self {
         let what = format!("memory with {tools} tools offered, at rest before the first call");
-        Self::new(what, format!("{idle:.0} MiB"), "< 40 MiB")
+        Self::new(what, format!("{idle:.0} MiB"), goal::below(idle, 40.0, "MiB"))
     }
 
     pub(super) fn after(now: f64, most: f64) -> Self {
         Self::new(
             "memory after all this, and the most it was",
             format!("{now:.0}, {most:.0} MiB"),
-            "–",
+            goal::OPEN.to_owned(),
         )
     }
 }

@@ -14,6 +14,7 @@ fn main() -> ExitCode {
         Some(word) if word == "__launch" => guard::process::supervise(args),
         Some(word) if word == guard::sandbox::PROBE => guard::sandbox::probe(args),
         Some(word) if word == builtins::WORK => builtins::work(&[]),
+        Some(word) if word == builtins::READ_FOLDER => builtins::read_folder(args),
         _ => ExitCode::from(64),
     }
 }

@@ -1,11 +1,10 @@
 //! A worker that somebody has for more than one request.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::OwnedSemaphorePermit;
 use tool::{Caged, Json};
 
+use super::room::Room;
 use super::{GONE, Job, Worker, Workers};
 
 /// A worker of one's own until this goes, and then the worker goes too: give it back with [`Lease::rest`].
@@ -14,17 +13,17 @@ pub struct Lease {
     workers: Arc<Workers>,
     /// None while it is asked, and where it is gone.
     worker: Option<Worker>,
-    room: OwnedSemaphorePermit,
+    room: Room,
     took: Mutex<Option<Caged>>,
 }
 
 impl Workers {
-    /// A worker for a while, as soon as there is one.
+    /// A worker for a while, as soon as there is one for this root key.
     ///
     /// # Errors
-    /// In words, for the caller, where none can be started.
-    pub async fn lease(self: &Arc<Self>) -> Result<Lease, String> {
-        let room = self.room().await.ok_or(GONE)?;
+    /// In words, for the caller, where none can be started, or too many of this key wait already.
+    pub async fn lease(self: &Arc<Self>, key: &str) -> Result<Lease, String> {
+        let room = self.rooms.enter(key).await?;
         let worker = Some(self.taken().await?);
         Ok(Lease { workers: Arc::clone(self), worker, room, took: Mutex::default() })
     }
@@ -49,7 +48,7 @@ impl Lease {
 
     /// Whether others wait for a worker.
     pub fn is_wanted(&self) -> bool {
-        self.workers.waiting.load(Ordering::Relaxed) > 0
+        self.workers.rooms.is_wanted()
     }
 
     fn ran(&self, took: Caged) {

@@ -1,5 +1,5 @@
-//! Attack inputs that are kept outside of this repository, row by row. Where they are absent nothing is
-//! proven: the test says so, and fails where `TOOLKEEP_REQUIRE_DATA` asks for them.
+//! Attack inputs that are kept outside of this repository, row by row. Where they are absent the test
+//! fails.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

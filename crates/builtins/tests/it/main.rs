@@ -7,6 +7,8 @@ mod calls;
 #[expect(clippy::disallowed_methods, reason = "controls start programs, and tests time what ends")]
 mod data;
 #[cfg(test)]
+mod git_status;
+#[cfg(test)]
 mod page;
 #[cfg(test)]
 mod python;

@@ -77,7 +77,8 @@ fn call(round: usize) -> (&'static str, Value) {
     match round % 512 {
         // A write waits for the disk, so there are fewer.
         0 => ("write_file", json!({ "path": written, "content": "inside!" })),
-        7 | 135 | 263 | 391 => ("git_status", json!({ "repo_path": "repo" })),
+        // Each starts a worker.
+        7 => ("git_status", json!({ "repo_path": "repo" })),
         it if it % 16 == 3 => ("list_directory", json!({ "path": "d" })),
         _ => ("read_file", json!({ "path": path })),
     }
@@ -85,7 +86,7 @@ fn call(round: usize) -> (&'static str, Value) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_tool_gets_outside_while_paths_are_swapped() {
-    let stage = Stage::new().await;
+    let stage = Stage::with(Some(crate::git_status::launcher()), None).await;
     let (work, outside) = (stage.work(), stage.home.path().join("outside"));
     let swappers = Swappers::start(scene(&work, &outside));
     let (mut inside, mut refused) = (0, 0);

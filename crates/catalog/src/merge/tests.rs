@@ -7,8 +7,8 @@ use tool::source::SourceFault;
 use tool::{Item, Listing, Offer, Org, Problem, SourceError, SourceName, Trust, Wall};
 
 use super::Catalog;
-use crate::looks::look;
 use crate::{Diff, Shelf, State};
+use tool::confusables::look;
 
 fn offer(name: &str, description: &str) -> Offer {
     let schema = json!({"type": "object"});

@@ -9,12 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use identity::Principal;
 use tool::outcome::{Answer, Failure};
-use tool::{Boxed, CallId, Json};
+use tool::{Boxed, CallId, Interface, Json};
 
 use crate::{Gateway, LONGEST, Shown};
-
-/// By which door it decides, in records.
-const DOOR: &str = "callback";
 
 /// What the function says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +87,7 @@ impl Approver {
 
     async fn told(&self, gateway: &Arc<Gateway>, call: CallId) -> Result<bool, Failure> {
         let held = gateway.approval(&self.who, call).await?;
-        let by = (&self.who, DOOR);
+        let by = (&self.who, Interface::Callback);
         let shown = match self.ask.ask(&held).await {
             Verdict::Approved => held,
             Verdict::Denied(reason) => {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use identity::Principal;
 use serde::Serialize;
 use tool::outcome::{Answer, Failure};
-use tool::{CallId, CallerType, Code, Safety, Step, Wait};
+use tool::{CallId, CallerType, Code, Interface, Safety, Step, Wait};
 
 use super::approver::{Approver, Ask};
 use super::{text, value};
@@ -74,7 +74,7 @@ impl Runner {
     pub async fn execute(&self, asked: Asked) -> ToolResult {
         let view = self.gateway.view(&self.principal, CallerType::Direct);
         let safety = view.find(&asked.name).map(|(entry, _)| entry.tool.traits.safety);
-        let request = Request::new(asked.name.clone(), asked.args.clone(), "library");
+        let request = Request::new(asked.name.clone(), asked.args.clone(), Interface::Library);
         let answer = self.gateway.call(&self.principal, request).await;
         let approver = self.approver.as_ref().filter(|_| is_held(&answer));
         let Some(approver) = approver else { return result(&asked, (safety, false), answer) };

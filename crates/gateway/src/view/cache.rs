@@ -11,7 +11,7 @@ use tool::{CallerType, Map, Wall};
 use super::View;
 use super::residuals::Shared;
 use crate::Parts;
-use crate::aside::away;
+use crate::aside::{aside, away};
 
 /// Views at once.
 const CLASSES: usize = 1_024;
@@ -21,6 +21,9 @@ const TOOLS: usize = 16 << 20;
 const LEAST: usize = 64;
 /// Tools of a catalog of which a view takes about a millisecond: then it is made before it is asked for.
 const MANY: usize = 5_000;
+/// What a tool of a new view counts for as bytes. With a thousand rules some tens of tools take a
+/// millisecond, and a view is made once.
+const TOOL: usize = 1 << 14;
 /// Tools that are looked at for that at each change: some hundred milliseconds. What the snapshot before
 /// had too is not looked at again.
 const AHEAD: usize = 2 << 20;
@@ -29,6 +32,9 @@ const IDLE: u32 = 64;
 
 /// Whose view, and for which way of calling.
 type Key = (RightsClass, CallerType);
+
+/// A view that is to be made again: for how many snapshots nobody asked for it, and the newest there is.
+type Wanted = (u32, Key, Option<Arc<View>>);
 
 /// A view that is there, or that is being made by who asks first, outside of the lock: a class that is new
 /// holds up no other.
@@ -67,6 +73,9 @@ pub(crate) struct Views {
     /// Those of the snapshot that is about to be in force.
     next: Mutex<Option<Cached>>,
     ids: AtomicU64,
+    /// Tools that were looked at to prepare views.
+    #[cfg(test)]
+    looked: std::sync::atomic::AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -136,7 +145,7 @@ impl Cached {
     }
 
     /// What is to be made again for the next snapshot: what was asked for last first.
-    fn wanted(&mut self, at: Option<Wall>) -> Vec<(u32, Key, Option<Arc<View>>)> {
+    fn wanted(&mut self, at: Option<Wall>) -> Vec<Wanted> {
         let lasts = self.lasts(at);
         let made = |slot| match slot {
             Slot::Made(view) => Some(view),
@@ -150,6 +159,28 @@ impl Cached {
             wanted.filter(|(idle, _, view)| *idle == 0 || view.is_some()).collect();
         wanted.sort_by_key(|(idle, ..)| *idle);
         wanted
+    }
+
+    /// The views that were prepared, where nobody has asked for this snapshot yet.
+    fn prepared(&self, at: Option<Wall>) -> Map<Key, (u32, Option<Arc<View>>)> {
+        let lasts = self.lasts(at);
+        let made = |slot: &Slot| match slot {
+            Slot::Made(view) => Some(Arc::clone(view)).filter(|_| lasts),
+            Slot::Making(_) => None,
+        };
+        let places = self.places.iter();
+        places.map(|(key, place)| (key.clone(), (place.idle, made(&place.slot)))).collect()
+    }
+
+    /// These are not made again until somebody asks, unless somebody has asked for another snapshot meanwhile.
+    fn give_up(&mut self, of: Option<u64>, idle: &[Key]) {
+        if self.of == of {
+            for key in idle {
+                if let Some(place) = self.places.get_mut(key) {
+                    place.idle = IDLE;
+                }
+            }
+        }
     }
 
     fn roll(&mut self) -> usize {
@@ -180,7 +211,15 @@ impl Views {
     /// last before it.
     fn prepare(&self, next: &Snapshot<Policy>, at: Option<Wall>) {
         let mut fresh = Cached::begun(next, at);
-        let wanted = self.cached.lock().unwrap_or_else(PoisonError::into_inner).wanted(at);
+        let lock = || self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let (of, wanted) = {
+            let mut cached = lock();
+            (cached.of, cached.wanted(at))
+        };
+        let (wanted, idle) = self.newest(wanted, at);
+        if !idle.is_empty() {
+            lock().give_up(of, &idle);
+        }
         let mut looked = 0;
         for (idle, key, before) in wanted.into_iter().take(fresh.most) {
             let id = self.ids.fetch_add(1, Ordering::Relaxed);
@@ -192,7 +231,32 @@ impl Views {
                 break;
             }
         }
+        #[cfg(test)]
+        self.looked.fetch_add(looked, Ordering::Relaxed);
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
+    }
+
+    /// The same from the views that were prepared last. Nobody has asked for those yet: without them each
+    /// change would look at what all changes before it had changed, and no view would ever be idle.
+    /// Beside them those that are idle now.
+    fn newest(&self, wanted: Vec<Wanted>, at: Option<Wall>) -> (Vec<Wanted>, Vec<Key>) {
+        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(prepared) = next.as_ref().map(|next| next.prepared(at)) else {
+            return (wanted, Vec::new());
+        };
+        drop(next);
+        let mut gone = Vec::new();
+        let newest = wanted.into_iter().filter_map(|(idle, key, before)| {
+            let Some((longer, view)) = prepared.get(&key) else { return Some((idle, key, before)) };
+            if *longer >= IDLE {
+                gone.push(key);
+                return None;
+            }
+            Some((*longer, key, view.clone().or(before)))
+        });
+        let mut newest: Vec<_> = newest.collect();
+        newest.sort_by_key(|(idle, ..)| *idle);
+        (newest, gone)
     }
 
     /// What was prepared of this snapshot, or nothing yet.
@@ -213,10 +277,11 @@ impl Views {
     ) -> Arc<View> {
         match self.slot(now, at, key) {
             Ok(view) => view,
-            Err((slot, shared)) => {
+            // Who makes it, or waits for it, holds up no other connection of its thread.
+            Err((slot, shared)) => aside(now.catalog.len().saturating_mul(TOOL), || {
                 let id = || self.ids.fetch_add(1, Ordering::Relaxed);
                 Arc::clone(slot.get_or_init(|| Arc::new(make(id(), &shared))))
-            }
+            }),
         }
     }
 
@@ -244,6 +309,12 @@ impl Views {
             away(tools > MANY, (gone, evicted));
         }
         found
+    }
+
+    /// How many tools were looked at to prepare views, since this was asked last.
+    #[cfg(test)]
+    pub(super) fn looked(&self) -> usize {
+        self.looked.swap(0, Ordering::Relaxed)
     }
 
     /// How many are there of a snapshot that was not asked for yet.

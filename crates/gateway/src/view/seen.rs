@@ -38,7 +38,10 @@ impl Seen {
             }
             residuals.push(seen.map(|(_, residual)| residual));
         }
-        let methods = part.shelf().methods.iter().map(admit).collect();
+        // Whoever may use no tool of a source that has some gets nothing else of it either.
+        let closed = count == 0 && !part.shelf().tools.is_empty();
+        let methods = part.shelf().methods.iter();
+        let methods = methods.map(|entry| admit(entry).filter(|_| !closed)).collect();
         let (part, print) = (Arc::clone(part), OnceLock::new());
         let tools = shared.settle(residuals);
         shared.one(Arc::new(Self { part, tools, methods, count, arguments, print }))

@@ -93,6 +93,77 @@ fn views_of_a_large_catalog_are_there_before_it_is_in_force() {
     assert!(has(&ann, "t7_3") && has(&bob, "t7_3") && !has(&bob, "t7_2"));
 }
 
+/// Shelves of 300 tools each, all with the same names but for those that changed.
+fn shelves(changed: usize) -> Vec<Arc<Shelf>> {
+    let shelf = |number: usize| {
+        let kind = if number < changed { "new" } else { "t" };
+        let name = |tool: usize| format!("s{number}.{kind}{tool}");
+        let offer = |tool: usize| Offer {
+            item: Item::Tool(Arc::new(testkit::tool(
+                &name(tool),
+                "d",
+                &json!({ "type": "object" }),
+            ))),
+            executor: testkit::executor::echo(),
+        };
+        let listing = Listing { offers: (0..300).map(offer).collect(), ..Listing::default() };
+        let source = SourceName::new(format!("s{number}")).unwrap();
+        Arc::new(Shelf::starting(source, "test", Trust::Full).listed(&Org::default(), listing))
+    };
+    (0..20).map(shelf).collect()
+}
+
+/// Sources change and nobody calls: each change costs what changed, and views that nobody asks for are not
+/// made for ever.
+#[test]
+fn views_of_a_quiet_server_cost_what_changed_and_go_when_nobody_asks() {
+    let gateway = gateway(Policy::default(), &Arc::default());
+    let ann = principal(|_| {});
+    let (first, last) = (shelves(0), shelves(20));
+    let mut now = first;
+    let mut catalog = Arc::new(Catalog::merge(2, now.clone()));
+    gateway.parts.current.swap(Some(&catalog), None);
+    assert_eq!(gateway.view(&ann, CallerType::Direct).tools().count(), 6_000);
+    gateway.views.looked();
+    for (number, shelf) in last.iter().enumerate() {
+        now[number] = Arc::clone(shelf);
+        catalog = Arc::new(catalog.next(catalog.number + 1, now.clone()));
+        gateway.parts.current.swap(Some(&catalog), None);
+        assert_eq!(gateway.views.looked(), 300, "after {number} changes that nobody looked at");
+    }
+    // The control: who asks has what changed, of all of them.
+    let view = gateway.view(&ann, CallerType::Direct);
+    assert!(view.find("s7.new0").is_some() && view.find("s7.t0").is_none());
+    for _ in 0..100 {
+        now[0] = Arc::new(Shelf::clone(&last[0]));
+        catalog = Arc::new(catalog.next(catalog.number + 1, now.clone()));
+        gateway.parts.current.swap(Some(&catalog), None);
+    }
+    assert_eq!(gateway.views.ready(), 0, "nobody has asked for a hundred changes");
+    assert_eq!(gateway.view(&ann, CallerType::Direct).tools().count(), 6_000);
+}
+
+/// With one thread for tasks, those go on while a view is made.
+#[test]
+fn who_makes_a_view_holds_up_no_other_task_of_its_thread() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let gateway = Arc::new(gateway(Policy::default(), &Arc::default()));
+    gateway.parts.current.swap(Some(&Arc::new(Catalog::merge(2, shelves(0)))), None);
+    let made = runtime.spawn(async move {
+        let went_on = Arc::new(AtomicBool::new(false));
+        let beside = Arc::clone(&went_on);
+        let here = tokio::runtime::Handle::current();
+        drop(here.spawn(async move { beside.store(true, Ordering::SeqCst) }));
+        // Without a wait in between: what is beside this runs only where this makes way for it.
+        (0..200).find(|role| {
+            let who = principal(|key| key.roles = vec![format!("r{role}")]);
+            let view = gateway.view(&who, CallerType::Direct);
+            view.tools().count() == 6_000 && went_on.load(Ordering::SeqCst)
+        })
+    });
+    assert!(runtime.block_on(made).unwrap().is_some());
+}
+
 #[test]
 fn a_page_begins_behind_a_tool_of_the_view() {
     let gateway = gateway(Policy::default(), &Arc::default());
@@ -156,4 +227,61 @@ fn no_view_is_of_one_moments_catalog_and_anothers_policy() {
     gateway.parts.current.swap(Some(&Arc::new(catalog(1, "old"))), None);
     gateway.parts.current.swap(None, Some(&moments[1].1));
     assert_eq!(gateway.view(&ann, CallerType::Direct).tools().count(), 0);
+}
+
+/// Prompts and resources of a source lie under its name, as its tools do.
+#[test]
+fn what_covers_the_tools_of_a_source_covers_its_prompts_and_resources() {
+    let read = |name: &str| Pattern::new(name).unwrap();
+    let deny = |names: &[&str]| Layer {
+        deny: names.iter().map(|name| read(name)).collect(),
+        ..Layer::default()
+    };
+    let allow = |names: &[&str]| Layer {
+        allow: Some(names.iter().map(|name| read(name)).collect()),
+        ..Layer::default()
+    };
+    // What is left of `s` (a tool, prompts, resources) and of `bare`, which has no tools (resources).
+    for (layer, left) in [
+        (Layer::default(), [true, true, true, true]),
+        (deny(&["s.*"]), [false, false, false, true]),
+        (deny(&["s.a"]), [false, false, false, true]),
+        (deny(&["s.mcp.resources.*"]), [true, true, false, true]),
+        (deny(&["mcp.resources.read"]), [true, true, false, false]),
+        (deny(&["bare.*"]), [true, true, true, false]),
+        (allow(&["s.*"]), [true, true, true, false]),
+        (allow(&["s.a"]), [true, false, false, false]),
+        (allow(&["bare.mcp.*"]), [false, false, false, true]),
+    ] {
+        let told = format!("{layer:?}");
+        let policy = Policy::new(Rules { global: layer, ..Rules::default() }).unwrap();
+        let gateway = gateway(policy, &Arc::default());
+        let parts = [("s", true), ("bare", false)]
+            .map(|(source, tools)| Arc::new(with_methods(source, tools)));
+        gateway.parts.current.swap(Some(&Arc::new(Catalog::merge(2, parts.to_vec()))), None);
+        let view = gateway.view(&principal(|_| {}), CallerType::Direct);
+        let has = |source, method| view.method(source, method).is_some();
+        let now = [
+            view.find("s.a").is_some(),
+            has("s", "mcp.prompts.get"),
+            has("s", "mcp.resources.read"),
+            has("bare", "mcp.resources.read"),
+        ];
+        assert_eq!(now, left, "{told}");
+        let any = now.iter().take(3).any(|there| *there);
+        assert_eq!(view.shelf("s").is_some(), any, "{told}");
+    }
+}
+
+fn with_methods(source: &str, tools: bool) -> Shelf {
+    let tool = |name: &str| Arc::new(testkit::tool(name, "d", &json!({ "type": "object" })));
+    let offer = |item| Offer { item, executor: testkit::executor::echo() };
+    let mut offers = vec![offer(Item::Method(tool("mcp.resources.read")))];
+    if tools {
+        offers.push(offer(Item::Method(tool("mcp.prompts.get"))));
+        offers.push(offer(Item::Tool(tool(&format!("{source}.a")))));
+    }
+    let listing = Listing { offers, ..Listing::default() };
+    Shelf::starting(SourceName::new(source).unwrap(), "test", Trust::Full)
+        .listed(&Org::default(), listing)
 }

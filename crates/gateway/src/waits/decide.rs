@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use identity::{Principal, Right};
+use identity::Principal;
 use tool::ledger::WaitStep;
 use tool::outcome::Failure;
-use tool::{Args, CallId, Caller, Code, Digest, Json, StoreError};
+use tool::{
+    Args, CallId, Caller, CallerType, Code, Digest, Interface, Json, Org, StoreError, ToolKey,
+};
 
 use super::index::Phase;
 use super::kept::{Decision, Kept};
-use super::shown::same;
 use super::{Event, Heard, Holder, Page, Read, Shown, State, Waits, unavailable};
 use crate::{Gateway, shape};
 
@@ -19,8 +20,8 @@ const REASON: usize = 1_000;
 const PAGE: usize = 200;
 
 impl Gateway {
-    /// Held calls that this principal may see: those of its organisation, with the right to approve,
-    /// and else its own. The newest first, after `before`.
+    /// Pending calls that this principal may see: its own, and with the right to approve those of its
+    /// organisation whose tool is in its view. The newest first, after `before`.
     ///
     /// # Errors
     /// Where the store does not answer.
@@ -33,8 +34,9 @@ impl Gateway {
         let Some(waits) = &self.waits else {
             return Ok(Page { approvals: Vec::new(), next: None });
         };
-        let own = (!who.may(Right::Approve)).then(|| who.caller());
-        let ids = waits.index.list((who.org(), own), pending, before);
+        let sight = self.sight(who);
+        let sees = |org: &Org, (tool, by): &(ToolKey, CallerType)| sight.sees(org, tool, *by);
+        let ids = waits.index.list((who.caller(), sees), pending, before);
         let (mut approvals, mut last, limit) = (Vec::new(), None, limit.clamp(1, PAGE));
         for id in ids {
             if approvals.len() >= limit {
@@ -42,29 +44,41 @@ impl Gateway {
             }
             last = Some(id);
             // It may have been forgotten meanwhile.
-            if let Some(read) = waits.read(id).await? {
+            let Some(read) = waits.read(id).await? else { continue };
+            let Some(read) = self.expired_by_now(waits, read).await? else { continue };
+            if !pending || read.kept.state == State::Pending {
                 approvals.push(Shown::of(&read.kept));
             }
         }
         Ok(Page { approvals, next: None })
     }
 
+    /// The same call, expired where its time is over by the wall's clock: the sweep goes by the other one.
+    async fn expired_by_now(&self, waits: &Waits, read: Read) -> Result<Option<Read>, Failure> {
+        let open = matches!(read.kept.state, State::Pending | State::Approved);
+        if !open || !self.is_over(waits, &read.kept) {
+            return Ok(Some(read));
+        }
+        let id = read.kept.id;
+        self.expire(waits, read).await;
+        waits.read(id).await
+    }
+
     /// One held call, as this principal may see it.
     ///
     /// # Errors
-    /// [`Code::NotFound`] for what is not there and for what is another's alike.
+    /// [`Code::NotFound`] for what is not there and for what it may not see alike.
     pub async fn approval(&self, who: &Principal, id: CallId) -> Result<Shown, Failure> {
-        let read = self.seen(who, id).await?.1;
-        Ok(Shown::of(&read.kept))
+        let (waits, read) = self.seen(who, id).await?;
+        let read = self.expired_by_now(waits, read).await?;
+        read.map(|read| Shown::of(&read.kept)).ok_or_else(|| missing(id))
     }
 
     async fn seen(&self, who: &Principal, id: CallId) -> Result<(&Waits, Read), Failure> {
-        let missing = || Failure::new(Code::NotFound, format!("no approval `{id}`"));
+        let missing = || missing(id);
         let waits = self.waits.as_ref().ok_or_else(missing)?;
         let read = waits.read(id).await?.ok_or_else(missing)?;
-        let caller = &read.kept.caller;
-        let sees = caller.org == *who.org() && who.may(Right::Approve);
-        if sees || read.kept.is_of(who.caller()) { Ok((waits, read)) } else { Err(missing()) }
+        if self.sees(who, &read.kept) { Ok((waits, read)) } else { Err(missing()) }
     }
 
     /// What a person may decide about now.
@@ -75,19 +89,7 @@ impl Gateway {
         seen: Option<Digest>,
     ) -> Result<(&Waits, Read), Failure> {
         let (waits, read) = self.seen(who, id).await?;
-        if !who.may(Right::Approve) {
-            let told = "the key lacks the right `approve`; an agent's key never has it";
-            return Err(Failure::new(Code::Forbidden, told));
-        }
-        let kept = &read.kept;
-        if who.level() < kept.level {
-            let told = format!(
-                "the tool is for the level `{}` and above, and the key has `{}`",
-                kept.level,
-                who.level()
-            );
-            return Err(Failure::new(Code::Forbidden, told));
-        }
+        Self::may_decide(who, &read.kept)?;
         let read = self.undecided(waits, read).await?;
         if seen.is_some_and(|seen| seen != read.kept.hash) {
             let told = "the arguments were changed meanwhile; look at them again";
@@ -113,20 +115,16 @@ impl Gateway {
     /// `seen` is the hash of the arguments that were looked at, where the approver says.
     ///
     /// # Errors
-    /// [`Code::NotFound`], [`Code::Forbidden`] without the right or for an own call by the same door,
-    /// [`Code::Conflict`] where it is decided, expired or changed.
+    /// [`Code::NotFound`] where it cannot see the call, [`Code::Forbidden`] without the right or for an own
+    /// call, [`Code::Conflict`] where it is decided, expired or changed.
     pub async fn approve(
         self: &Arc<Self>,
-        (who, door): (&Principal, &str),
+        (who, door): (&Principal, Interface),
         id: CallId,
         seen: Option<Digest>,
     ) -> Result<Shown, Failure> {
         let (waits, read) = self.open(who, id, seen).await?;
-        if same(who.caller(), &read.kept.caller) && read.kept.door == door {
-            let told = "it is your own call, and came by this same door; let another person approve \
-                        it, or make the call with your agent's key";
-            return Err(Failure::new(Code::Forbidden, told));
-        }
+        self.not_own(waits, who, &read.kept)?;
         self.approved(waits, read, (who.caller(), door)).await
     }
 
@@ -136,7 +134,7 @@ impl Gateway {
     /// [`Code::Forbidden`] where not, and as [`Gateway::approve`].
     pub async fn confirm(
         self: &Arc<Self>,
-        (who, door): (&Principal, &str),
+        (who, door): (&Principal, Interface),
         id: CallId,
         agrees: bool,
     ) -> Result<Shown, Failure> {
@@ -163,7 +161,7 @@ impl Gateway {
         self: &Arc<Self>,
         waits: &Waits,
         mut read: Read,
-        by: (&Caller, &str),
+        by: (&Caller, Interface),
     ) -> Result<Shown, Failure> {
         let id = read.kept.id;
         read.kept.state = State::Approved;
@@ -183,8 +181,7 @@ impl Gateway {
                 self.go_on_soon(principal, id);
             }
             Holder::Gone => {
-                let told = "the key that made the call does not hold any more";
-                self.void(waits, read, Failure::new(Code::ApprovalVoid, told)).await;
+                self.void(waits, read, Failure::new(Code::ApprovalVoid, super::GONE)).await;
                 if let Some(read) = waits.read(id).await? {
                     shown = Shown::of(&read.kept);
                 }
@@ -200,7 +197,7 @@ impl Gateway {
     /// As [`Gateway::approve`].
     pub async fn deny(
         &self,
-        (who, door): (&Principal, &str),
+        (who, door): (&Principal, Interface),
         id: CallId,
         reason: Option<&str>,
     ) -> Result<Shown, Failure> {
@@ -221,11 +218,11 @@ impl Gateway {
         }
         let mut read = self.undecided(waits, read).await?;
         let told = "its caller took the call back";
-        let (by, door) = (who.caller().clone(), read.kept.door.clone());
-        read.kept.decision = Some(self.decision((&by, &door), Some(told.to_owned())));
+        let (by, door) = (who.caller().clone(), read.kept.door);
+        read.kept.decision = Some(self.decision((&by, door), Some(told.to_owned())));
         let failure = Failure::new(Code::ApprovalDenied, told);
         let read = self.close(waits, read, (State::Denied, failure)).await.map_err(late)?;
-        self.note(&read.kept, WaitStep::Denied, Some((&by, &door)), Some(told))?;
+        self.note(&read.kept, WaitStep::Denied, Some((&by, door)), Some(told))?;
         Ok(changed(waits, &read.kept))
     }
 
@@ -233,7 +230,7 @@ impl Gateway {
         &self,
         waits: &Waits,
         mut read: Read,
-        (by, reason): ((&Caller, &str), &str),
+        (by, reason): ((&Caller, Interface), &str),
     ) -> Result<Shown, Failure> {
         let told = Some(reason).filter(|reason| !reason.is_empty());
         let message = match told {
@@ -250,16 +247,17 @@ impl Gateway {
     /// Changes the arguments of a call, which still waits: it is bound to the new ones from here on.
     ///
     /// # Errors
-    /// [`Code::InvalidArguments`] where they do not fit, and as [`Gateway::approve`].
+    /// [`Code::InvalidArguments`] where they do not fit, [`Code::Forbidden`] where the approver or the caller
+    /// may not call with them, and as [`Gateway::approve`].
     pub async fn edit(
         &self,
-        (who, door): (&Principal, &str),
+        (who, door): (&Principal, Interface),
         id: CallId,
         args: Json,
     ) -> Result<Shown, Failure> {
         let (waits, mut read) = self.open(who, id, None).await?;
-        let catalog = self.parts.current.catalog();
-        let found = catalog.find(read.kept.tool.name.as_str()).map(|(_, entry)| entry);
+        let view = self.view(who, read.kept.caller_type);
+        let found = view.find(read.kept.tool.name.as_str()).map(|(entry, _)| entry);
         let entry = found.filter(|entry| {
             entry.key == read.kept.tool && entry.definition == read.kept.definition
         });
@@ -271,6 +269,7 @@ impl Gateway {
             Failure::new(Code::InvalidArguments, format!("the arguments: {error}"))
         })?;
         crate::pipeline::fits(entry, &args)?;
+        self.may_edit(waits, who, (&read.kept, &args))?;
         let kept = &mut read.kept;
         kept.hash = catalog::arguments::digest(args.raw());
         kept.args = args.raw().clone();
@@ -280,8 +279,8 @@ impl Gateway {
         Ok(changed(waits, &read.kept))
     }
 
-    fn decision(&self, (by, door): (&Caller, &str), told: Option<String>) -> Decision {
-        Decision { by: by.clone(), door: door.to_owned(), at: self.parts.clock.wall(), told }
+    fn decision(&self, (by, door): (&Caller, Interface), told: Option<String>) -> Decision {
+        Decision { by: by.clone(), door, at: self.parts.clock.wall(), told }
     }
 }
 
@@ -290,6 +289,10 @@ pub(crate) fn changed(waits: &Waits, kept: &Kept) -> Shown {
     let shown = Shown::of(kept);
     waits.holding.herald.tell(&Event { heard: Heard::Changed, shown: shown.clone() });
     shown
+}
+
+fn missing(id: CallId) -> Failure {
+    Failure::new(Code::NotFound, format!("no approval `{id}`"))
 }
 
 /// Why a decision comes too late.

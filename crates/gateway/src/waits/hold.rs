@@ -4,7 +4,7 @@ use policy::Reason;
 use tool::ledger::{WaitStep, Waited};
 use tool::outcome::Failure;
 use tool::store::Expect;
-use tool::{CallId, Caller, Code, Limits, Step};
+use tool::{CallId, Caller, Code, Interface, Limits, Step};
 
 use super::index::{New, Phase};
 use super::kept::{Kept, key};
@@ -59,7 +59,7 @@ impl Gateway {
             caller: principal.caller().clone(),
             narrowed: Kept::narrowing(principal),
             caller_type: request.caller_type,
-            door: request.door.to_owned(),
+            door: request.door,
             parent: request.parent,
             timeout_ms: request.timeout.map(ms),
             tool: entry.key.clone(),
@@ -84,7 +84,7 @@ impl Gateway {
         &self,
         kept: &Kept,
         step: WaitStep,
-        by: Option<(&Caller, &str)>,
+        by: Option<(&Caller, Interface)>,
         told: Option<&str>,
     ) -> Result<(), Failure> {
         let waited = Waited {
@@ -92,14 +92,14 @@ impl Gateway {
             step,
             at: self.parts.clock.wall(),
             caller: kept.caller.clone(),
-            door: kept.door.clone(),
+            door: kept.door,
             tool: kept.tool.clone(),
             definition: kept.definition,
             policy: kept.policy,
             reason: kept.reason.0.clone(),
             args: self.mac.of(kept.args.bytes()),
             expires: kept.expires,
-            by: by.map(|(caller, door)| (caller.clone(), door.to_owned())),
+            by: by.map(|(caller, door)| (caller.clone(), door)),
             told: told.map(str::to_owned),
         };
         self.parts.ledger.wait(&waited).map_err(|error| {
@@ -115,10 +115,8 @@ impl Waits {
     async fn keep(&self, gateway: &Gateway, kept: &Kept) -> Result<(), Failure> {
         let now = gateway.parts.clock.mono();
         let wait = std::time::Duration::from_millis(kept.expires.0.saturating_sub(kept.created.0));
-        let bytes = kept.args.bytes().len();
-        let (id, caller, due) = (kept.id, &kept.caller, now.after(wait));
-        let (phase, mark) = (Phase::Pending, kept.mark());
-        self.index.admit(&New { id, caller, bytes, due, phase, mark }, now)?;
+        let id = kept.id;
+        self.index.admit(&New::of(kept, Phase::Pending, now.after(wait)), now)?;
         let put = self.holding.store.put(&key(id), Expect::Absent, Some(kept.bytes())).await;
         if let Err(error) = put {
             self.index.forget(id);

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tool::outcome::{Answer, Failure};
-use tool::{CallId, Caller, Code, Digest, Map, Mono, Org};
+use tool::{CallId, Caller, CallerType, Code, Digest, Map, Mono, Org, ToolKey};
 
 use super::Patience;
+use super::kept::Kept;
 
 /// The time in which asks are counted.
 const MINUTE: Duration = Duration::from_mins(1);
@@ -33,6 +34,17 @@ struct Bounds {
     bytes: usize,
 }
 
+impl Bounds {
+    /// The part of the total and of the bytes that one root key may take.
+    const SHARE: usize = 4;
+
+    /// Calls and bytes of one root key. As many calls as may wait are kept in any case.
+    fn of_key(self) -> (usize, usize) {
+        let calls = (self.total / Self::SHARE).max(self.pending).min(self.total);
+        (calls, self.bytes / Self::SHARE)
+    }
+}
+
 impl From<&Patience> for Bounds {
     fn from(patience: &Patience) -> Self {
         let Patience { pending, per_minute, total, bytes, .. } = *patience;
@@ -46,20 +58,28 @@ struct Inner {
     slots: Map<CallId, Slot>,
     /// What is to be done next, and when.
     due: BTreeSet<(Mono, CallId)>,
+    /// By root key, so that delegating keys gives nobody more.
     keys: Map<Arc<str>, Counts>,
     bytes: usize,
 }
 
+/// What one root key has.
 #[derive(Debug, Default)]
 struct Counts {
     pending: usize,
     asks: VecDeque<Mono>,
+    /// Calls that are kept, decided and ended ones among them, and the bytes of their arguments.
+    slots: usize,
+    bytes: usize,
 }
 
 #[derive(Debug)]
 struct Slot {
     whose: Arc<str>,
+    /// The root key that it counts for.
+    root: Arc<str>,
     org: Org,
+    what: (ToolKey, CallerType),
     bytes: usize,
     due: Mono,
     phase: Phase,
@@ -84,11 +104,27 @@ pub(crate) enum Phase {
 pub(crate) struct New<'a> {
     pub(crate) id: CallId,
     pub(crate) caller: &'a Caller,
+    /// The tool, and how it is called.
+    pub(crate) what: (&'a ToolKey, CallerType),
     pub(crate) bytes: usize,
     pub(crate) due: Mono,
     pub(crate) phase: Phase,
     /// Tool and arguments.
     pub(crate) mark: Digest,
+}
+
+impl<'a> New<'a> {
+    pub(crate) fn of(kept: &'a Kept, phase: Phase, due: Mono) -> Self {
+        Self {
+            id: kept.id,
+            caller: &kept.caller,
+            what: (&kept.tool, kept.caller_type),
+            bytes: kept.args.bytes().len(),
+            due,
+            phase,
+            mark: kept.mark(),
+        }
+    }
 }
 
 impl Index {
@@ -115,7 +151,13 @@ impl Index {
             let told = "too many calls wait for an approval; have some decided, and try again";
             return Err(Failure::new(Code::Busy, told));
         }
+        let (most, most_bytes) = inner.bounds.of_key();
         let counts = inner.counts(new.caller);
+        if counts.slots >= most || counts.bytes + new.bytes > most_bytes {
+            let told =
+                "this key has had too many calls held, and they are kept for a while; try later";
+            return Err(Failure::new(Code::RateLimited, told));
+        }
         while counts.asks.front().is_some_and(|at| now.since(*at) >= MINUTE) {
             counts.asks.pop_front();
         }
@@ -147,7 +189,7 @@ impl Index {
     pub(crate) fn move_to(&self, id: CallId, phase: Phase, due: Option<Mono>) {
         let mut inner = self.lock();
         let Some(slot) = inner.slots.get_mut(&id) else { return };
-        let (before, whose) = (slot.phase, Arc::clone(&slot.whose));
+        let (before, root) = (slot.phase, Arc::clone(&slot.root));
         let old = slot.due;
         slot.phase = phase;
         slot.due = due.unwrap_or(old);
@@ -155,7 +197,7 @@ impl Index {
         inner.due.remove(&(old, id));
         inner.due.insert((new, id));
         if before == Phase::Pending && phase != Phase::Pending {
-            inner.decided(&whose);
+            inner.decided(&root);
         }
     }
 
@@ -175,7 +217,11 @@ impl Index {
         inner.due.remove(&(slot.due, id));
         inner.bytes = inner.bytes.saturating_sub(slot.bytes);
         if slot.phase == Phase::Pending {
-            inner.decided(&slot.whose);
+            inner.decided(&slot.root);
+        }
+        if let Some(counts) = inner.keys.get_mut(&slot.root) {
+            counts.slots = counts.slots.saturating_sub(1);
+            counts.bytes = counts.bytes.saturating_sub(slot.bytes);
         }
     }
 
@@ -202,23 +248,23 @@ impl Index {
         }
     }
 
-    /// Ids of one organisation, or of one caller there, the newest first; `pending` alone or all.
+    /// Ids of this caller's own, and of those that it sees beside them, the newest first; `pending` alone or
+    /// all.
     pub(crate) fn list(
         &self,
-        (org, caller): (&Org, Option<&Caller>),
+        (caller, sees): (&Caller, impl Fn(&Org, &(ToolKey, CallerType)) -> bool),
         pending: bool,
         before: Option<CallId>,
     ) -> Vec<CallId> {
-        let whose = caller.map(whose);
+        let whose = whose(caller);
         let inner = self.lock();
         let mut ids: Vec<_> = inner
             .slots
             .iter()
             .filter(|(id, slot)| {
-                slot.org == *org
-                    && whose.as_deref().is_none_or(|whose| *slot.whose == *whose)
-                    && (!pending || slot.phase == Phase::Pending)
+                (!pending || slot.phase == Phase::Pending)
                     && before.is_none_or(|before| **id < before)
+                    && (*slot.whose == *whose || sees(&slot.org, &slot.what))
             })
             .map(|(id, _)| *id)
             .collect();
@@ -233,7 +279,7 @@ impl Index {
             return false;
         }
         let whose = whose(caller);
-        inner.keys.contains_key(whose.as_str())
+        inner.keys.contains_key(root(caller).as_str())
             && inner.slots.values().any(|slot| slot.mark.is_some() && *slot.whose == *whose)
     }
 
@@ -261,20 +307,25 @@ impl Index {
 impl Inner {
     fn counts(&mut self, caller: &Caller) -> &mut Counts {
         if self.keys.len() >= KEYS {
-            self.keys.retain(|_, counts| counts.pending > 0);
+            self.keys.retain(|_, counts| counts.slots > 0);
         }
-        self.keys.entry(whose(caller).into()).or_default()
+        self.keys.entry(root(caller).into()).or_default()
     }
 
     fn insert(&mut self, new: &New<'_>) {
-        let whose: Arc<str> = whose(new.caller).into();
-        let counts = self.keys.entry(Arc::clone(&whose)).or_default();
+        let (whose, root): (Arc<str>, Arc<str>) =
+            (whose(new.caller).into(), root(new.caller).into());
+        let counts = self.keys.entry(Arc::clone(&root)).or_default();
         counts.pending += usize::from(new.phase == Phase::Pending);
+        counts.slots += 1;
+        counts.bytes += new.bytes;
         self.bytes += new.bytes;
         self.due.insert((new.due, new.id));
         let slot = Slot {
             whose,
+            root,
             org: new.caller.org.clone(),
+            what: (new.what.0.clone(), new.what.1),
             bytes: new.bytes,
             due: new.due,
             phase: new.phase,
@@ -285,8 +336,8 @@ impl Inner {
         self.slots.insert(new.id, slot);
     }
 
-    fn decided(&mut self, whose: &str) {
-        if let Some(counts) = self.keys.get_mut(whose) {
+    fn decided(&mut self, root: &str) {
+        if let Some(counts) = self.keys.get_mut(root) {
             counts.pending = counts.pending.saturating_sub(1);
         }
     }
@@ -295,4 +346,9 @@ impl Inner {
 /// A caller as one word. Keys have no `/`.
 fn whose(caller: &Caller) -> String {
     format!("{}/{}/{}", caller.org.as_str(), caller.key, caller.subject)
+}
+
+/// The root key of a caller as one word.
+fn root(caller: &Caller) -> String {
+    format!("{}/{}", caller.org.as_str(), caller.root_key())
 }

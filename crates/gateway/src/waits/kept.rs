@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tool::outcome::{Answer, Body, Failure, Outcome, Status};
 use tool::{
-    CallId, Caller, CallerType, Code, Digest, Json, Level, Step, ToolKey, Wall, executor::Approval,
-    executor::Wait,
+    CallId, Caller, CallerType, Code, Digest, Interface, Json, Level, Step, ToolKey, Wall,
+    executor::Approval, executor::Wait,
 };
 
 use super::State;
@@ -33,7 +33,7 @@ pub(crate) struct Kept {
     /// What the caller took from itself.
     pub(crate) narrowed: Narrowed,
     pub(crate) caller_type: CallerType,
-    pub(crate) door: String,
+    pub(crate) door: Interface,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) parent: Option<CallId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ pub(crate) struct Narrowed {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Decision {
     pub(crate) by: Caller,
-    pub(crate) door: String,
+    pub(crate) door: Interface,
     pub(crate) at: Wall,
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,8 +145,9 @@ impl Kept {
     }
 
     /// The stored call, to be looked at anew.
-    pub(crate) fn request(&self, door: &'static str) -> Request {
-        let mut request = Request::new(self.tool.name.as_str(), self.args.bytes().clone(), door);
+    pub(crate) fn request(&self) -> Request {
+        let (name, args) = (self.tool.name.as_str(), self.args.bytes().clone());
+        let mut request = Request::new(name, args, self.door);
         request.caller_type = self.caller_type;
         request.parent = self.parent;
         request.timeout = self.timeout_ms.map(std::time::Duration::from_millis);

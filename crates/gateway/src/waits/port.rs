@@ -11,6 +11,23 @@ use super::Shown;
 pub trait Holders: Send + Sync + fmt::Debug {
     /// The principal that this caller's credential makes at `now`.
     fn holder(&self, caller: &Caller, now: Wall) -> Holder;
+
+    /// The principal for whom stored work of this caller goes on at `now`, with no more than `before`, which
+    /// was verified earlier; nothing where the credential does not hold any more. To be asked again each time
+    /// that work has waited.
+    fn renewed(&self, caller: &Caller, before: &Principal, now: Wall) -> Option<Principal> {
+        match self.holder(caller, now) {
+            Holder::Holds(principal) => {
+                let narrowing = before.rights().narrowing();
+                Some(principal.lowered(before.level()).narrowed(narrowing))
+            }
+            Holder::Gone => None,
+            // Only its end is known here.
+            Holder::Elsewhere => {
+                before.until().is_none_or(|until| now < until).then(|| before.clone())
+            }
+        }
+    }
 }
 
 /// A caller's credential, as it stands.

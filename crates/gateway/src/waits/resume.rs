@@ -71,7 +71,7 @@ impl Gateway {
                 {
                     // Whoever agreed stands on record before the intent, even where the process ended
                     // in between.
-                    let by = read.kept.decision.as_ref().map(|it| (&it.by, it.door.as_str()));
+                    let by = read.kept.decision.as_ref().map(|it| (&it.by, it.door));
                     self.note(&read.kept, WaitStep::Approved, by, Some("its caller came back"))?;
                     waits.index.move_to(id, Phase::Approved(true), None);
                     self.go_on_soon(who.clone(), id);
@@ -173,8 +173,13 @@ impl Gateway {
         if self.is_over(waits, &read.kept) {
             return Ok(Went::To(self.expire(waits, read).await));
         }
-        let who = read.kept.as_called(who);
-        let request = Box::new(read.kept.request(door(&read.kept)));
+        let now = self.parts.clock.wall();
+        let Some(who) = waits.holding.holders.renewed(&read.kept.caller, who, now) else {
+            let failure = Failure::new(Code::ApprovalVoid, super::GONE);
+            return Ok(Went::To(self.void(waits, read, failure).await));
+        };
+        let who = read.kept.as_called(&who);
+        let request = Box::new(read.kept.request());
         let ready = match self.again(&who, &request, &read.kept) {
             Ok(ready) => ready,
             Err(again) if again.passes => return Ok(Went::Busy(again.failure)),
@@ -299,7 +304,7 @@ impl Gateway {
             call: kept.id,
             at: self.parts.clock.wall(),
             caller: kept.caller.clone(),
-            door: kept.door.clone(),
+            door: kept.door,
             tool: kept.tool.name.to_string(),
             code,
             reason: Some(kept.reason.0.clone()),
@@ -344,12 +349,6 @@ impl Gateway {
             }
         }
     }
-}
-
-/// The door's word as a constant, which a call's is.
-fn door(kept: &Kept) -> &'static str {
-    const DOORS: &[&str] = &["rest", "mcp", "modules", "cli", "library", "program"];
-    DOORS.iter().find(|door| **door == kept.door).copied().unwrap_or("library")
 }
 
 /// Why an approved call does not go on.

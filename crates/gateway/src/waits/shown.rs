@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tool::outcome::Status;
-use tool::{CallId, Code, Digest, Json, Level, Wall};
+use tool::{CallId, Code, Digest, Interface, Json, Level, Wall};
 
 use super::kept::Kept;
 use crate::shape;
@@ -61,8 +61,8 @@ pub struct Shown {
     pub holds: Vec<String>,
     /// Who asks.
     pub asked_by: Asker,
-    /// By which door it came.
-    pub door: String,
+    /// By which interface it came.
+    pub door: Interface,
     /// What will run.
     pub arguments: Json,
     /// SHA-256 of the arguments in the form of RFC 8785.
@@ -111,8 +111,8 @@ pub struct Decided {
     pub subject: String,
     /// Id of the key.
     pub key: String,
-    /// By which door.
-    pub door: String,
+    /// By which interface.
+    pub door: Interface,
     /// When.
     #[serde(serialize_with = "time")]
     pub at: Wall,
@@ -156,7 +156,7 @@ impl Shown {
         let decided = kept.decision.as_ref().map(|decision| Decided {
             subject: decision.by.subject.clone(),
             key: decision.by.key.clone(),
-            door: decision.door.clone(),
+            door: decision.door,
             at: decision.at,
             reason: decision.told.clone(),
             own: same(&decision.by, caller),
@@ -180,7 +180,7 @@ impl Shown {
                 level: caller.level,
                 agent: caller.agent,
             },
-            door: kept.door.clone(),
+            door: kept.door,
             arguments: shape::visible(&kept.args),
             arguments_sha256: kept.hash,
             edits: kept.edits,
@@ -199,14 +199,12 @@ impl Shown {
 /// Whether one person is behind both, as far as can be told: by the same key or the same subject, or
 /// because one of them acts for the other.
 pub(crate) fn same(a: &tool::Caller, b: &tool::Caller) -> bool {
-    let behind = |caller: &tool::Caller| {
-        let own = (caller.key.clone(), caller.subject.clone());
-        let actors = caller.actors.iter().map(|it| (it.key.clone(), it.subject.clone()));
-        std::iter::once(own).chain(actors).collect::<Vec<_>>()
-    };
-    let (a_all, b_all) = (behind(a), behind(b));
-    let meets = |(key, subject): &(String, String)| {
-        b_all.iter().any(|(other, who)| other == key || who == subject)
-    };
-    a.org == b.org && a_all.iter().any(meets)
+    let meets = |(key, subject)| behind(b).any(|(other, who)| other == key || who == subject);
+    a.org == b.org && behind(a).any(meets)
+}
+
+/// Key and subject of a caller, and of all who act through it.
+pub(crate) fn behind(caller: &tool::Caller) -> impl Iterator<Item = (&str, &str)> {
+    let actors = caller.actors.iter().map(|actor| (actor.key.as_str(), actor.subject.as_str()));
+    std::iter::once((caller.key.as_str(), caller.subject.as_str())).chain(actors)
 }

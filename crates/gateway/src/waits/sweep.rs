@@ -60,10 +60,8 @@ impl Gateway {
             Phase::Pending | Phase::Approved(_) => Duration::from_millis(wait).min(super::LONGEST),
             Phase::Ended => over(kept.end.as_ref().map_or(kept.expires.0, |end| end.at.0)),
         };
-        let bytes = kept.args.bytes().len();
         let due = mono.after(wait.min(super::LONGEST));
-        let (id, caller, mark) = (kept.id, &kept.caller, kept.mark());
-        waits.index.restore(&New { id, caller, bytes, due, phase, mark });
+        waits.index.restore(&New::of(kept, phase, due));
         matches!(phase, Phase::Pending | Phase::Approved(_))
     }
 

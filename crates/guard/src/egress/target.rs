@@ -37,6 +37,13 @@ const PRIVATE_ENDS: [&str; 16] = [
     "example",
 ];
 
+/// A key would be sent in plaintext beyond this machine.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`http://{0}` is beyond this machine: over plain http everyone on the way could read the key"
+)]
+pub struct PlaintextKey(String);
+
 /// Scheme, host and port: what a connection belongs to.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Origin(Arc<Parts>);
@@ -104,6 +111,20 @@ impl Origin {
                 let name = name.strip_suffix('.').unwrap_or(name);
                 name == "localhost" || name.ends_with(".localhost")
             }
+        }
+    }
+
+    /// Whether a key may be sent there: over https, to this machine, or where `insecure` says that
+    /// plaintext is meant. Nothing is dialled to find out.
+    ///
+    /// # Errors
+    /// [`PlaintextKey`].
+    pub fn check_key(&self, insecure: bool) -> Result<(), PlaintextKey> {
+        let confidential = self.is_https() || self.is_loopback();
+        if confidential || insecure {
+            Ok(())
+        } else {
+            Err(PlaintextKey(self.authority().to_owned()))
         }
     }
 

@@ -11,6 +11,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
 use super::SpawnError;
 use super::wire::{self, Report};
+use crate::descriptors::Claim;
 
 /// How a child ended, told once its whole tree is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +41,7 @@ pub struct Used {
 #[derive(Debug)]
 pub struct Child {
     command: String,
+    _claim: Claim,
     control: UnixStream,
     supervisor: tokio::process::Child,
     inbox: Vec<u8>,
@@ -55,7 +57,7 @@ pub struct Child {
 
 impl Child {
     pub(super) fn new(
-        command: String,
+        (command, claim): (String, Claim),
         control: UnixStream,
         supervisor: tokio::process::Child,
         streams: [OwnedFd; 3],
@@ -63,6 +65,7 @@ impl Child {
         let [stdin, stdout, stderr] = streams;
         Ok(Self {
             command,
+            _claim: claim,
             control,
             supervisor,
             inbox: Vec::new(),

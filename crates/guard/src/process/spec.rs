@@ -14,6 +14,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use tool::Secret;
 
 use super::{SpawnError, wire};
+use crate::descriptors;
 use crate::sandbox::Cage;
 
 /// Names of Toolkeep's own environment that a child gets unless the spec clears it: those a program
@@ -108,6 +109,7 @@ impl Spec {
             args: self.args.iter().map(OsString::from).collect(),
             env: self.environment(),
             cage: self.cage.as_ref().map(Cage::words).unwrap_or_default(),
+            descriptors: descriptors::original_soft_limit(),
         };
         let bytes = order.encode();
         if bytes.len() > MOST_BYTES {

@@ -124,6 +124,10 @@ fn execute(start: Start) -> Result<Running, String> {
         return Err(format!("its working directory `{}` is not there", cwd.display()));
     }
     let mut order = order;
+    if let Some(soft) = order.descriptors {
+        // Programs that use select(2) break where a descriptor has a higher number.
+        crate::descriptors::set_soft_limit(soft).map_err(|error| error.to_string())?;
+    }
     if !order.cage.is_empty() {
         let cage = Cage::of_words(std::mem::take(&mut order.cage));
         let cage = cage.ok_or("the order of its cage cannot be read")?;

@@ -40,6 +40,8 @@ pub(crate) struct Order {
     pub(crate) env: Vec<(OsString, OsString)>,
     /// The words of its cage; none where it has none.
     pub(crate) cage: Vec<OsString>,
+    /// The soft limit of descriptors, where Toolkeep has another one.
+    pub(crate) descriptors: Option<u64>,
 }
 
 /// What a supervisor tells.
@@ -178,6 +180,14 @@ impl Order {
         list(&mut self.env.iter().map(|(name, _)| name));
         list(&mut self.env.iter().map(|(_, value)| value));
         list(&mut self.cage.iter());
+        list(
+            &mut self
+                .descriptors
+                .iter()
+                .map(|soft| soft.to_string().into())
+                .collect::<Vec<_>>()
+                .iter(),
+        );
         out
     }
 
@@ -188,12 +198,14 @@ impl Order {
         let names = list(&mut bytes)?;
         let values = list(&mut bytes)?;
         let cage = list(&mut bytes)?;
+        let descriptors = list(&mut bytes)?.pop().and_then(|soft| soft.to_str()?.parse().ok());
         (bytes.is_empty() && names.len() == values.len()).then(|| Self {
             command,
             cwd,
             args,
             env: names.into_iter().zip(values).collect(),
             cage,
+            descriptors,
         })
     }
 }
@@ -232,6 +244,7 @@ mod tests {
             args: vec!["".into(), OsString::from_vec(vec![0xff, b'a'])],
             env: vec![("A".into(), "=".into()), ("B".into(), "".into())],
             cage: vec!["1".into()],
+            descriptors: Some(1_024),
         };
         let bytes = order.encode();
         assert_eq!(Order::decode(&bytes), Some(order));

@@ -10,6 +10,8 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
+use super::Tier;
+
 /// Refused with EPERM, whatever the arguments.
 const REFUSED: &[libc::c_long] = &[
     // Queues of calls that no filter sees.
@@ -114,6 +116,18 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
 
+/// Calls that change how a process runs: the argument that names the process, and what the argument
+/// before it must be where it says whether one process is meant (`PRIO_PROCESS`, `IOPRIO_WHO_PROCESS`).
+const OF_PROCESSES: [(libc::c_long, u8, Option<u64>); 7] = [
+    (libc::SYS_prlimit64, 0, None),
+    (libc::SYS_sched_setaffinity, 0, None),
+    (libc::SYS_sched_setattr, 0, None),
+    (libc::SYS_sched_setparam, 0, None),
+    (libc::SYS_sched_setscheduler, 0, None),
+    (libc::SYS_setpriority, 1, Some(0)),
+    (libc::SYS_ioprio_set, 1, Some(1)),
+];
+
 /// Types into a terminal as if someone had, TTY_IOCTL(4).
 const INPUT: [libc::c_ulong; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
@@ -154,6 +168,41 @@ const WORKER: &[libc::c_long] = &[
     libc::SYS_exit_group,
 ];
 
+/// What a worker may do beside that which reads the folder it sees: look up, open and list, and begin
+/// threads. What it may open is the fence's to say, which lets nothing be written.
+const READER: &[libc::c_long] = &[
+    libc::SYS_openat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_getdents64,
+    libc::SYS_readlinkat,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_getcwd,
+    libc::SYS_pread64,
+    libc::SYS_fcntl,
+    libc::SYS_dup,
+    libc::SYS_getuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_uname,
+    libc::SYS_sysinfo,
+    libc::SYS_clone,
+    // Answered with ENOSYS by the filter before, which counts only where this one lets it pass.
+    libc::SYS_clone3,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_prctl,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_membarrier,
+];
+
+#[cfg(target_arch = "x86_64")]
+const READER_HERE: &[libc::c_long] =
+    &[libc::SYS_open, libc::SYS_stat, libc::SYS_lstat, libc::SYS_readlink, libc::SYS_access];
+#[cfg(not(target_arch = "x86_64"))]
+const READER_HERE: &[libc::c_long] = &[];
+
 fn errno(number: libc::c_int) -> SeccompAction {
     SeccompAction::Errno(u32::try_from(number).unwrap_or(1))
 }
@@ -178,13 +227,33 @@ fn always(numbers: &[libc::c_long]) -> Rules {
 }
 
 fn where_argument(index: u8, test: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
-    SeccompCondition::new(index, SeccompCmpArgLen::Dword, test, value)
-        .and_then(|condition| SeccompRule::new(vec![condition]))
-        .map_err(|error| format!("{error}"))
+    where_arguments(vec![(index, test, value)])
 }
 
-/// The programs that refuse by number, in the order they are put in.
-fn refusing() -> Result<Vec<BpfProgram>, String> {
+/// Matches where every test does.
+fn where_arguments(tests: Vec<(u8, SeccompCmpOp, u64)>) -> Result<SeccompRule, String> {
+    let condition =
+        |(index, test, value)| SeccompCondition::new(index, SeccompCmpArgLen::Dword, test, value);
+    let conditions: Result<Vec<_>, _> = tests.into_iter().map(condition).collect();
+    conditions.and_then(SeccompRule::new).map_err(|error| format!("{error}"))
+}
+
+/// Refuses the calls of [`OF_PROCESSES`] on others than the caller and the process `own`.
+fn refuse_other_processes(own: u64) -> Result<Rules, String> {
+    let rules = |(number, index, kind): (libc::c_long, u8, Option<u64>)| {
+        let other = [0, own].map(|pid| (index, SeccompCmpOp::Ne, pid));
+        let mut rules = vec![where_arguments(other.into())?];
+        if let Some(process) = kind {
+            rules.push(where_argument(0, SeccompCmpOp::Ne, process)?);
+        }
+        Ok((number, rules))
+    };
+    OF_PROCESSES.into_iter().map(rules).collect()
+}
+
+/// The programs that refuse by number, in the order they are put in. `own` is the process that they are
+/// for, where it has no process namespace to itself.
+fn refusing(own: Option<u64>) -> Result<Vec<BpfProgram>, String> {
     let mut rules = always(REFUSED);
     rules.extend(always(REFUSED_HERE));
     let mut kinds = Vec::new();
@@ -196,6 +265,9 @@ fn refusing() -> Result<Vec<BpfProgram>, String> {
     let typing: Result<Vec<_>, _> =
         INPUT.iter().map(|&number| where_argument(1, SeccompCmpOp::Eq, number)).collect();
     rules.insert(libc::SYS_ioctl, typing?);
+    if let Some(own) = own {
+        rules.extend(refuse_other_processes(own)?);
+    }
     let mut programs = foreign();
     programs.push(compiled(always(UNKNOWN), SeccompAction::Allow, errno(libc::ENOSYS))?);
     programs.push(compiled(rules, SeccompAction::Allow, errno(libc::EPERM))?);
@@ -217,9 +289,11 @@ fn foreign() -> Vec<BpfProgram> {
     Vec::new()
 }
 
-/// Puts the refusing filter on this thread, and on all it becomes.
-pub(super) fn refuse() -> Result<(), String> {
-    for program in refusing()? {
+/// Puts the refusing filter on this thread, and on all it becomes. In a fenced cage, where other processes
+/// of the same user can be named, it also refuses to change their limits, priority and scheduling.
+pub(super) fn refuse(tier: Tier) -> Result<(), String> {
+    let own = (tier == Tier::Fenced).then(|| u64::from(std::process::id()));
+    for program in refusing(own)? {
         seccompiler::apply_filter(&program).map_err(|error| format!("{error}"))?;
     }
     Ok(())
@@ -231,7 +305,23 @@ pub(super) fn refuse() -> Result<(), String> {
 /// # Errors
 /// Where the kernel refuses, in words.
 pub fn narrow() -> Result<(), String> {
-    let program = compiled(always(WORKER), errno(libc::EPERM), SeccompAction::Allow)?;
+    apply_allow_list(always(WORKER))
+}
+
+/// Leaves this process the calls of [`narrow`], and those that reading files takes: no program is started
+/// after this. For a worker that reads a folder, before it reads anything there.
+///
+/// # Errors
+/// Where the kernel refuses, in words.
+pub fn narrow_to_reading() -> Result<(), String> {
+    let mut rules = always(WORKER);
+    rules.extend(always(READER));
+    rules.extend(always(READER_HERE));
+    apply_allow_list(rules)
+}
+
+fn apply_allow_list(rules: Rules) -> Result<(), String> {
+    let program = compiled(rules, errno(libc::EPERM), SeccompAction::Allow)?;
     seccompiler::apply_filter_all_threads(&program).map_err(|error| format!("{error}"))
 }
 
@@ -241,13 +331,16 @@ mod tests {
 
     #[test]
     fn the_programs_can_be_made_and_are_of_a_size_the_kernel_takes() {
-        for program in refusing().unwrap() {
-            assert!((4..4096).contains(&program.len()), "{}", program.len());
+        for own in [None, Some(7)] {
+            for program in refusing(own).unwrap() {
+                assert!((4..4096).contains(&program.len()), "{}", program.len());
+            }
         }
     }
 
     #[test]
     fn nothing_is_both_refused_and_a_worker_s() {
-        assert!(WORKER.iter().all(|number| !REFUSED.contains(number)));
+        let mut allowed = WORKER.iter().chain(READER).chain(READER_HERE);
+        assert!(allowed.all(|number| !REFUSED.contains(number)));
     }
 }

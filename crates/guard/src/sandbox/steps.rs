@@ -58,7 +58,7 @@ fn steps(act: &Act) -> Result<std::io::Error, String> {
         fence::fence(&fence::Places { cage: &act.cage, scratch: &act.scratch, binary }),
     )?;
     let (path, args, env) = texts(act)?;
-    told("seccomp", filter::refuse())?;
+    told("seccomp", filter::refuse(act.cage.tier))?;
     // Last: this process may be larger than the program will be.
     let memory = Some(act.cage.share.memory);
     let limit = Rlimit { current: memory, maximum: memory };

@@ -250,6 +250,7 @@ pub(super) fn answer(number: libc::c_long, args: [libc::c_long; 5]) -> Option<li
 
 fn answered(number: libc::c_long, args: [libc::c_long; 5]) -> io::Result<libc::c_long> {
     let [first, second, third, fourth, fifth] = args;
-    // SAFETY: called by the probe only, with null pointers, sizes of 0 and invalid descriptors.
+    // SAFETY: called by the probe only, with null pointers, sizes of 0, invalid descriptors, and one
+    // address of a static that the kernel reads.
     checked(unsafe { libc::syscall(number, first, second, third, fourth, fifth) })
 }

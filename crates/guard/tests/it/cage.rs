@@ -1,6 +1,7 @@
 //! The cage: what runs in it gets at nothing, and nothing of it stays.
 
 mod ends;
+mod neighbours;
 mod root;
 mod scenarios;
 
@@ -112,6 +113,11 @@ async fn without_a_cage_the_attempts_succeed() {
         "read another's environment",
         "signal another process",
         "trace another process",
+        "change another's limits",
+        "change another's priority",
+        "change another's scheduling",
+        "change another's processors",
+        "change another's disk priority",
         "make a user namespace",
         "use io_uring",
         "gain rights by a program",

@@ -99,9 +99,12 @@ fn no_link_is_followed() {
     for path in
         ["file", "all/etc/passwd", "up/secret", "up/up/etc/passwd", "magic/etc/passwd", "inner"]
     {
+        // Positive control: whoever joins the path to the folder follows the link.
+        assert!(fs::metadata(within(path)).unwrap().is_file(), "{path}");
         assert!(no_such(&root.read(path, 1 << 20).unwrap_err()), "{path}");
         assert!(no_such(&root.write(path, b"x", Put::Replace).unwrap_err()), "{path}");
     }
+    assert_eq!(fs::read(within("up/secret")).unwrap(), b"OUTSIDE");
     assert_eq!(root.stat("file").unwrap().kind, Kind::Link);
     assert_eq!(fs::read(folder.path().join("secret")).unwrap(), b"OUTSIDE");
 }

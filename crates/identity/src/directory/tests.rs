@@ -58,6 +58,17 @@ fn handed(
     NewKey::delegated(id(name), (own, principal), hand, NOW)?.issue([3; 32], NOW)
 }
 
+/// A key created by the one of `maker`.
+fn created(
+    ring: &KeyRing,
+    maker: &str,
+    name: &str,
+    new: NewKey,
+) -> Result<(Secret, KeyRecord), KeyFault> {
+    let new = NewKey { id: id(name), ..new };
+    new.created_by(ring.principal(maker).unwrap(), ring)?.issue([3; 32], NOW)
+}
+
 fn modules(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|&name| name.to_owned()).collect()
 }
@@ -83,8 +94,8 @@ fn a_role_gives_its_rights_and_takes_its_levels() {
 
 #[test]
 fn a_key_of_a_role_that_was_revoked_or_cannot_be_read_may_use_nothing() {
-    let new = NewKey { roles: vec!["ops".to_owned()], ..NewKey::user(id("k"), "ann") };
-    let (secret, record) = issue(new);
+    let (roles, rights) = (vec!["ops".to_owned()], [Right::ActAs].into());
+    let (secret, record) = issue(NewKey { roles, rights, ..NewKey::user(id("k"), "ann") });
     let with = |text: String| {
         let stored = directory(&[(Role::store_key("ops"), text)]);
         verify(&KeyRing::with([record.clone()], stored), &secret).unwrap()
@@ -93,8 +104,12 @@ fn a_key_of_a_role_that_was_revoked_or_cannot_be_read_may_use_nothing() {
     let revoked = Role { revoked: Some(NOW), ..good.clone() };
     let text = |role: &Role| serde_json::to_string(role).unwrap();
     assert!(with(text(&good)).rights().allows_source("web"));
-    assert!(!with(text(&revoked)).rights().allows_source("web"));
-    assert!(!with("{".to_owned()).rights().allows_source("web"));
+    assert!(with(text(&good)).may(Right::ActAs) && with(text(&good)).level() == Level::User);
+    for gone in [text(&revoked), "{".to_owned()] {
+        let ann = with(gone);
+        assert!(!ann.rights().allows_source("web"));
+        assert_eq!((ann.rights().rights().count(), ann.level()), (0, Level::Guest));
+    }
 }
 
 #[test]
@@ -116,6 +131,34 @@ fn keys_of_a_disabled_user_or_organisation_do_not_hold() {
     assert!(verdict(entry(key(), &org(None))).is_ok());
     assert_eq!(verdict(entry(key(), &org(Some(NOW)))), Err(Reason::Disabled));
     assert_eq!(verdict((key(), "x".to_owned())), Err(Reason::Disabled));
+}
+
+/// Its credential is not kept here, but who it stands for is known.
+#[test]
+fn what_a_token_began_ends_where_its_user_is_disabled() {
+    let of = |key: &str| tool::Caller {
+        org: Org::default(),
+        subject: "ann".to_owned(),
+        key: key.to_owned(),
+        level: Level::User,
+        agent: true,
+        actors: Vec::new(),
+        root: None,
+    };
+    let holds = |user: &User, key: &str| {
+        let ring = KeyRing::with([], directory(&[stored_user(user)]));
+        ring.standing(&of(key), NOW).map(|standing| standing.is_some())
+    };
+    let ann = user("ann", Level::User);
+    let gone = User { disabled: Some(NOW), ..ann.clone() };
+    assert_eq!(holds(&gone, "issuer:ann"), Some(false));
+    // The controls: one that is not disabled, another user, and what is no token.
+    assert_eq!(holds(&ann, "issuer:ann"), None);
+    assert_eq!(
+        holds(&User { disabled: Some(NOW), ..user("bob", Level::User) }, "issuer:ann"),
+        None
+    );
+    assert_eq!(holds(&gone, "k"), None);
 }
 
 #[test]
@@ -277,6 +320,90 @@ fn rights() -> impl Strategy<Value = BTreeSet<Right>> {
     prop::collection::btree_set(prop::sample::select(Right::ALL.to_vec()), 0..4)
 }
 
+#[test]
+fn what_a_delegated_key_creates_is_bound_to_it_whatever_subject_it_names() {
+    let rights = [Right::KeysWrite].into();
+    let root = issue(NewKey { agent: false, rights, ..NewKey::user(id("root"), "ann") }).1;
+    let ring = KeyRing::new([root.clone()]);
+    let hand = Hand {
+        rights: [Right::KeysWrite].into(),
+        person: true,
+        allow: Some(vec!["web.*".to_owned()]),
+        ..Hand::default()
+    };
+    let mid = handed(&ring, "root", "mid", hand).unwrap().1;
+    let coder = r#"{"name":"coder","allowed_modules":["web"]}"#;
+    let personas = Personas::read([("persona/coder", coder.as_bytes())]).0;
+    let ops = role("ops", Some(Level::Guest), &[]);
+    let (key, text) = entry(Role::store_key("ops"), &ops);
+    let stored = Directory::read(personas, [(key.as_str(), text.as_bytes())]).0;
+    let ring = KeyRing::with([root.clone(), mid.clone()], stored.clone());
+    let new = NewKey {
+        roles: vec!["ops".to_owned()],
+        persona: Some(Persona { name: "coder".to_owned(), allowed_modules: None }),
+        ..NewKey::user(id("x"), "mallory")
+    };
+    // The role is one that its maker has not.
+    let lacks = created(&ring, "mid", "leaf", new.clone()).unwrap_err();
+    assert_eq!(lacks, KeyFault::Role("ops".to_owned()));
+    let new = NewKey { roles: Vec::new(), ..new };
+    let (secret, leaf) = created(&ring, "mid", "leaf", new).unwrap();
+    assert_eq!((leaf.expires, leaf.creator.as_deref()), (mid.expires, Some("ann")));
+    let verdict =
+        |records: Vec<KeyRecord>| verify(&KeyRing::with(records, stored.clone()), &secret);
+    let mallory = verdict(vec![root.clone(), mid.clone(), leaf.clone()]).unwrap();
+    assert_eq!((mallory.subject(), mallory.root_key()), ("mallory", "root"));
+    // Its persona counts by its name, and what its maker lost is lost to it.
+    assert!(mallory.rights().allows_source("web") && !mallory.rights().allows_source("shell"));
+    assert_eq!(mallory.rights().delegations().len(), 2);
+    assert_eq!(
+        mallory.rights().delegations()[0].allow.as_deref(),
+        Some(["web.*".to_owned()].as_slice())
+    );
+    let revoked = KeyRecord { revoked: Some(NOW), ..mid };
+    assert_eq!(verdict(vec![root.clone(), revoked, leaf.clone()]), Err(Reason::Revoked));
+    assert_eq!(verdict(vec![root, leaf]), Err(Reason::Orphaned));
+}
+
+#[test]
+fn a_level_follows_the_users_unless_it_was_chosen_lower() {
+    let key =
+        |level, level_fixed| issue(NewKey { level, level_fixed, ..NewKey::user(id("k"), "ann") }).1;
+    let (guest, user, admin) = (Level::Guest, Level::User, Level::Admin);
+    for (record, former, new, after) in [
+        (key(user, false), user, admin, (admin, false)),
+        (key(user, false), user, guest, (guest, false)),
+        (key(guest, false), user, admin, (guest, true)),
+        (key(guest, true), guest, admin, (guest, true)),
+        (key(user, true), admin, guest, (guest, true)),
+        // Above its user: it comes down with it.
+        (key(admin, false), guest, user, (user, false)),
+    ] {
+        assert_eq!(record.level_after(former, new), after, "{record:?}");
+    }
+}
+
+#[test]
+fn a_key_of_an_odd_name_holds_and_is_reported() {
+    let (secret, mut record) = issue(NewKey::user(id("k"), "ann"));
+    for (subject, problems) in [("ann", 0), ("ann\u{202e}", 1), ("\u{430}nn", 1), ("ann ", 1)] {
+        subject.clone_into(&mut record.subject);
+        let text = serde_json::to_string(&record).unwrap();
+        let (ring, told) = KeyRing::read([("key/k", text.as_bytes())], Personas::default());
+        assert_eq!(told.len(), problems, "{subject:?}");
+        assert!(verify(&ring, &secret).is_ok());
+    }
+}
+
+prop_compose! {
+    fn new_key()(level in level(), rights in rights(), modules in list(), agent: bool, other: bool,
+        expires in prop::option::of(1_001..9_000_u64)) -> NewKey {
+        let persona = modules.map(|all| Persona { name: "p".to_owned(), allowed_modules: Some(all) });
+        let (subject, expires) = (if other { "mallory" } else { "ann" }, expires.map(Wall));
+        NewKey { level, persona, rights, agent, expires, ..NewKey::user(id("x"), subject) }
+    }
+}
+
 prop_compose! {
     fn hand()(level in prop::option::of(level()), rights in rights(), modules in list(),
         (person, read_only, no_web) in any::<(bool, bool, bool)>(),
@@ -290,18 +417,25 @@ proptest! {
     /// Whatever is asked for: what comes of it is refused, or no wider than what it came from.
     #[test]
     fn no_key_is_wider_than_the_one_before_it(
-        level in level(), own in rights(), list in list(), agent: bool, hands in prop::collection::vec(hand(), 1..4),
+        level in level(), own in rights(), list in list(), agent: bool, first in hand(),
+        steps in prop::collection::vec(prop_oneof![hand().prop_map(Ok), new_key().prop_map(Err)], 0..5),
         later in level(),
     ) {
         let persona = list.map(|all| Persona { name: "p".to_owned(), allowed_modules: Some(all) });
         let own = own.into_iter().filter(|right| !agent || right.fits_agent()).collect();
         let new = NewKey { level, rights: own, persona, agent, expires: Some(Wall(8_000)), ..NewKey::user(id("k0"), "ann") };
         let mut records = vec![issue(new).1];
-        for (number, hand) in hands.into_iter().enumerate() {
+        for step in std::iter::once(Ok(first)).chain(steps) {
             let ring = KeyRing::new(records.clone());
-            let (from, to) = (format!("k{number}"), format!("k{}", number + 1));
-            let Ok((_, record)) = handed(&ring, &from, &to, hand) else { break };
-            records.push(record);
+            let (from, to) = (format!("k{}", records.len() - 1), format!("k{}", records.len()));
+            let made = match step {
+                Ok(hand) => handed(&ring, &from, &to, hand),
+                // What a key of its own creates is free of it.
+                Err(_) if records.len() == 1 => continue,
+                Err(new) => created(&ring, &from, &to, new),
+            };
+            // Whether delegated or created, the next is made by the newest that there is.
+            records.extend(made.into_iter().map(|(_, record)| record));
         }
         // The first is lowered after the fact: all that came of it are.
         records[0].level = records[0].level.min(later);

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 use tool::Wall;
+use tool::identifier::check_foreign_name;
 
 use super::LEEWAY;
 use crate::error::Reason;
@@ -63,8 +64,8 @@ pub(super) fn for_one_of(claims: &Claims, audiences: &[&str]) -> bool {
 /// The user.
 pub(super) fn subject<'a>(claims: &'a Claims, claim: &str) -> Option<&'a str> {
     let subject = at(claims, claim)?.as_str()?;
-    let fits = (1..=SUBJECT).contains(&subject.len()) && !subject.chars().any(char::is_control);
-    fits.then_some(subject)
+    // Its issuer chose it, in letters of its own; but people read it in approvals and records.
+    check_foreign_name(subject, SUBJECT).is_ok().then_some(subject)
 }
 
 /// The claim of this name, or else at the end of this way.

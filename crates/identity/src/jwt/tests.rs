@@ -102,6 +102,33 @@ fn judged(issuer: &Issuer, keys: &KeySet, token: &str) -> Result<Principal, Toke
 }
 
 #[test]
+fn no_grant_makes_an_owner() {
+    let signer = Signer::new();
+    let level = |granted| {
+        let mut issuer = issuer();
+        issuer.grants[0].level = granted;
+        judged(&issuer, &signer.keys(), &signer.token(&claims())).unwrap().level()
+    };
+    assert_eq!((level(Level::Owner), level(Level::Admin)), (Level::Admin, Level::Admin));
+    assert_eq!(level(Level::User), Level::User, "what is granted counts");
+}
+
+#[test]
+fn a_subject_that_a_reader_does_not_see_is_refused() {
+    let signer = Signer::new();
+    let named = |subject: &str| {
+        judged(&issuer(), &signer.keys(), &signer.token(&with("sub", json!(subject))))
+    };
+    for odd in ["ann\u{202e}", "a\u{200b}nn", "ann ", "\u{ff41}nn", "a\nb"] {
+        assert_eq!(named(odd), Err(TokenFault::Refused(Reason::Subject)), "{odd:?}");
+    }
+    // Its issuer's letters are its own.
+    for good in ["auth0|5f7c", "анна", "анна@corp"] {
+        assert_eq!(named(good).unwrap().subject(), format!("corp:{good}"));
+    }
+}
+
+#[test]
 fn a_token_gives_what_is_granted_for_its_claims() {
     let signer = Signer::new();
     let ann = judged(&issuer(), &signer.keys(), &signer.token(&claims())).unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tool::{Level, Wall};
 
-use super::{KeyId, KeyRecord, NewKey, count, text};
+use super::{KeyId, KeyRecord, NewKey, count, line};
 use crate::standing::HANDS;
 use crate::{Delegation, KeyFault, Persona, Principal, Right};
 
@@ -51,6 +51,9 @@ impl NewKey {
         hand: Hand,
         now: Wall,
     ) -> Result<Self, KeyFault> {
+        if own.is_invitation() || hand.rights.contains(&Right::NodesJoin) {
+            return Err(KeyFault::Invitation);
+        }
         if own.delegations.len() >= HANDS {
             return Err(KeyFault::Hands(own.delegations.len()));
         }
@@ -81,6 +84,7 @@ impl NewKey {
             deny: patterns(hand.deny)?,
             read_only: hand.read_only,
             no_web: hand.no_web,
+            created: false,
         };
         let delegations = own.delegations.iter().cloned().chain([hand_of]).collect();
         let persona =
@@ -88,6 +92,7 @@ impl NewKey {
         Ok(Self {
             org: own.org.clone(),
             level,
+            level_fixed: level < own.level,
             roles: own.roles.clone(),
             persona,
             rights: hand.rights,
@@ -112,7 +117,7 @@ fn ends(own: Option<Wall>, asked: Option<Wall>, now: Wall) -> Result<Wall, KeyFa
 
 fn patterns(all: Vec<String>) -> Result<Vec<String>, KeyFault> {
     count("patterns", all.len(), PATTERNS)?;
-    let unfit = |pattern: &&String| text("pattern", pattern).is_err();
+    let unfit = |pattern: &&String| line("pattern", pattern).is_err();
     match all.iter().find(unfit) {
         Some(pattern) => Err(KeyFault::Pattern(pattern.escape_debug().take(64).collect())),
         None => Ok(all),

@@ -54,7 +54,7 @@ fn ids_and_texts_are_bounded() {
         assert!(matches!(KeyId::new(bad), Err(KeyFault::Id(_))), "{bad}");
     }
     assert_eq!(KeyId::random([0, 1, 2, 253, 254, 255]).as_str(), "000102fdfeff");
-    for bad in [String::new(), "a\nb".to_owned(), "x".repeat(257)] {
+    for bad in [String::new(), "a\nb".to_owned(), "a\u{200b}b".to_owned(), "x".repeat(257)] {
         let new = NewKey { subject: bad.clone(), ..NewKey::user(id("a"), "s") };
         assert!(matches!(new.issue([0; 32], NOW), Err(KeyFault::Text { .. })), "{bad:?}");
     }

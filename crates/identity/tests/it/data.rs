@@ -36,7 +36,7 @@ fn is_for_another(row: &Value, algorithm: Algorithm) -> bool {
 
 #[test]
 fn no_wrong_signature_holds_and_every_right_one_does() {
-    let Some(rows) = rows("attacks/jws_vectors.jsonl") else { return };
+    let rows = rows("attacks/jws_vectors.jsonl");
     let mut counts = BTreeMap::<(&str, &str), usize>::new();
     let mut wrong = Vec::new();
     for row in &rows {
@@ -61,7 +61,7 @@ fn no_wrong_signature_holds_and_every_right_one_does() {
 /// Positive control: a check that lets padding be and believes the header's algorithm takes some of them.
 #[test]
 fn a_naive_check_is_fooled() {
-    let Some(rows) = rows("attacks/jws_vectors.jsonl") else { return };
+    let rows = rows("attacks/jws_vectors.jsonl");
     let naive = |row: &Value| {
         let mut parts = row["jws"].as_str()?.split('.');
         let (head, body, signature) = (parts.next()?, parts.next()?, parts.next()?);

@@ -6,12 +6,14 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 
-use super::shared::{Mapped, is_in_place, set_aside};
-use super::{Disk, DiskFile, Held, Open, Shared};
+use super::{BootId, Disk, DiskFile, Held, Open};
 
 const MAX_NAMES: usize = 100_000;
+/// Where Linux names the time since it was started.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The file system of this machine. New files can be read by their owner only.
 #[derive(Debug, Clone, Copy, Default)]
@@ -54,6 +56,9 @@ impl Disk for RealDisk {
             Open::Append => {
                 options.append(true);
             }
+            Open::Update => {
+                options.write(true);
+            }
             Open::New => {
                 options.append(true).create(true);
             }
@@ -77,19 +82,6 @@ impl Disk for RealDisk {
         File::open(dir)?.sync_all()
     }
 
-    fn share(&self, path: &Path, bytes: usize) -> io::Result<Option<Box<dyn Shared>>> {
-        if !path.parent().is_some_and(|dir| File::open(dir).is_ok_and(|dir| is_in_place(&dir))) {
-            return Ok(None);
-        }
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(0o600);
-        let mapped = Mapped::of(options.open(path)?, bytes);
-        if !matches!(mapped, Ok(Some(_))) {
-            fs::remove_file(path)?;
-        }
-        Ok(mapped?.map(|mapped| Box::new(mapped) as Box<dyn Shared>))
-    }
-
     fn lock(&self, path: &Path) -> io::Result<Held> {
         let file =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
@@ -99,11 +91,20 @@ impl Disk for RealDisk {
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
+
+    fn boot(&self) -> Option<BootId> {
+        let text = fs::read_to_string(BOOT_ID).ok()?;
+        uuid::Uuid::try_parse(text.trim()).ok().map(uuid::Uuid::into_bytes)
+    }
 }
 
 impl DiskFile for RealFile {
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         io::Write::write(&mut &self.0, bytes)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
@@ -123,7 +124,17 @@ impl DiskFile for RealFile {
     }
 
     fn reserve(&self, from: u64, to: u64) -> io::Result<bool> {
-        set_aside(&self.0, FallocateFlags::KEEP_SIZE, (from, to))
+        let Some(length) = to.checked_sub(from).filter(|length| *length > 0) else {
+            return Ok(true);
+        };
+        loop {
+            match fallocate(&self.0, FallocateFlags::KEEP_SIZE, from, length) {
+                Ok(()) => return Ok(true),
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 use tool::outcome::Status;
 use tool::{
-    Actor, Caged, Caller, CallerType, Code, Digest, Level, Org, SourceName, ToolKey, ToolName, Wall,
+    Actor, Caged, Caller, CallerType, Code, Digest, Interface, Level, Org, SourceName, ToolKey,
+    ToolName, Wall,
 };
 
 use super::{
@@ -76,7 +77,7 @@ prop_compose! {
         (call, parent, continues) in (call(), prop::option::of(call()), prop::option::of(call())),
         (at, catalog, args_bytes) in any::<(u64, u64, usize)>(),
         caller in caller(),
-        (door, reason) in ("[a-z]{1,7}", ".{0,9}"),
+        (door, reason) in (prop::sample::select(Interface::ALL.to_vec()), ".{0,9}"),
         (chain, effects) in any::<(bool, bool)>(),
         (definition, policy, args) in (digest(), digest(), digest()),
     ) -> Intent {
@@ -86,7 +87,7 @@ prop_compose! {
             name: ToolName::new("files.read").unwrap(),
         };
         let caller_type = if chain { CallerType::Chain } else { CallerType::Direct };
-        Intent { call, parent, continues, at: Wall(at), caller, door: door.into(), caller_type, tool, definition, catalog, policy, reason: reason.into(), args, args_bytes, effects }
+        Intent { call, parent, continues, at: Wall(at), caller, door, caller_type, tool, definition, catalog, policy, reason: reason.into(), args, args_bytes, effects }
     }
 }
 

@@ -100,7 +100,7 @@ impl Sealed {
         later: &[u32],
         chain: &Chain,
     ) -> io::Result<Result<Self, Stays>> {
-        let mut scan = Scan::of(site, number)?;
+        let mut scan = Scan::of(site, number, None)?;
         // What later segments begin with again was carried over to them.
         let mut next = None;
         for at in later {
@@ -109,7 +109,7 @@ impl Sealed {
         }
         let Some(next) = next else { return Ok(stays("nothing is on record behind it yet")) };
         if scan.last.is_some_and(|last| last >= next) {
-            scan.forget_from(site, next)?;
+            scan.forget_from(site, next, None)?;
         }
         let expected = chain.through + 1;
         let whole = scan.faults.is_empty()
@@ -127,7 +127,9 @@ impl Sealed {
             if marks.last().is_some_and(|mark| mark.through >= last) {
                 break;
             }
-            marks.extend(Scan::of(site, *at)?.checkpoints.into_iter().map(|mark| mark.checkpoint));
+            marks.extend(
+                Scan::of(site, *at, None)?.checkpoints.into_iter().map(|mark| mark.checkpoint),
+            );
         }
         marks.retain(|mark| mark.through > chain.through);
         let Some(closing) = marks.iter().position(|mark| mark.through >= last) else {

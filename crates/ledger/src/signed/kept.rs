@@ -58,17 +58,21 @@ impl Seals {
         }
     }
 
-    /// Writes a checkpoint down where it is news. `last`: none comes behind it, so that the second place
-    /// gets it whatever the time.
+    /// Writes the last checkpoint of a ledger down where it is news, and has the ledger say that it is there. `last`: none
+    /// comes behind it, so that the second place gets it whatever the time.
     ///
     /// # Errors
     /// One of the places cannot be written; the other one is, all the same.
-    pub fn keep(
-        &mut self,
-        checkpoint: &Checkpoint,
-        now: Mono,
-        last: bool,
-    ) -> Result<(), LedgerError> {
+    pub fn seal(&mut self, ledger: &FileLedger, now: Mono, last: bool) -> Result<(), LedgerError> {
+        let Some(checkpoint) = ledger.checkpoint() else { return Ok(()) };
+        let kept = self.keep(&checkpoint, now, last);
+        if self.last.as_ref() == Some(&checkpoint) {
+            ledger.inner.signed(checkpoint.through);
+        }
+        kept
+    }
+
+    fn keep(&mut self, checkpoint: &Checkpoint, now: Mono, last: bool) -> Result<(), LedgerError> {
         let note = self.key.note(checkpoint);
         let mut told = Ok(());
         if self.last.as_ref() != Some(checkpoint) {
@@ -93,13 +97,14 @@ impl Seals {
     }
 }
 
-/// Whole or not at all.
+/// Atomically, and on the disk when it comes back.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let unnamed = path.with_extension("checkpoint.tmp");
     let mut file = File::create(&unnamed)?;
     file.write_all(bytes)?;
     file.sync_data()?;
-    std::fs::rename(&unnamed, path)
+    std::fs::rename(&unnamed, path)?;
+    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }
 
 fn add(path: &Path, note: &str) -> io::Result<()> {

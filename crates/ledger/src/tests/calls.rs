@@ -9,7 +9,7 @@ use tool::outcome::Status;
 use tool::{Durability, End, Ledger as _, Ticket};
 
 use super::fixture::{Hand, end, id, intent, refusal};
-use crate::disk::{Disk, RealDisk, sharing_dir};
+use crate::disk::{Disk, RealDisk};
 use crate::file_ledger::FileLedger;
 use crate::open::Recovery;
 use crate::options::Options;
@@ -215,38 +215,35 @@ async fn many_short_lives_leave_few_files() {
     assert_eq!((report.writers[0].segments, report.writers[0].intents), (1, 10));
 }
 
-/// What a process that was killed had not brought to the segment is read with it, and is there after the
-/// next start; an orderly end leaves no tail.
+/// What a process that was killed had written and not synced is on record, at once and after the next start.
 #[tokio::test]
-async fn records_in_the_tail_are_on_record() {
-    let dir = sharing_dir();
-    let left = tempfile::tempdir().unwrap();
+async fn records_that_were_not_synced_are_on_record() {
+    let (dir, left) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (ledger, _, _) =
         open(dir.path(), Options { idle: Duration::from_secs(4), ..Options::default() });
     for number in 0..20 {
         let ticket = ledger.begin(intent(number), Durability::Written).await.unwrap();
         ledger.finish(ticket, end(number), Durability::Written).await.unwrap();
     }
-    let names = ["main-0000000001.seg", "main.tail"];
-    // What the next process finds, while this one has it open. The tail first: what goes from there to the
-    // segment meanwhile is then in both.
-    for name in names.iter().rev() {
+    // What the next process finds, while this one has it open. What says how far it goes comes first: what is
+    // written meanwhile is then more than that.
+    for name in ["main.progress", "main-0000000001.seg"] {
         std::fs::copy(dir.path().join(name), left.path().join(name)).unwrap();
     }
     for dir in [dir.path(), left.path()] {
         let report = check(dir);
         assert_eq!((report.writers[0].outcomes, &*report.writers[0].cuts), (20, &[][..]));
     }
+    // The control: without the end of the segment they are missing, and that is found.
+    let segment = left.path().join("main-0000000001.seg");
+    let whole = std::fs::read(&segment).unwrap();
+    std::fs::write(&segment, &whole[..whole.len() / 2]).unwrap();
+    let report = verify(left.path(), &disk(), &[]).unwrap();
+    assert!(!report.is_sound() && report.writers[0].outcomes < 20, "{report:?}");
+    std::fs::write(&segment, &whole).unwrap();
     let (again, recovery, _) = open(left.path(), Options::default());
     assert_eq!((recovery.cuts.len(), recovery.findings.len(), recovery.open_total), (0, 0, 0));
     assert!(recovery.records >= 40, "{recovery:?}");
     again.close();
-    assert!(!left.path().join(names[1]).exists());
     assert_eq!(check(left.path()).writers[0].outcomes, 20);
-    // The control: the segment alone does not have them.
-    std::fs::remove_file(dir.path().join(names[1])).unwrap();
-    assert_eq!(check(dir.path()).writers[0].outcomes, 0);
-    // The ledger itself has, and brings them there.
-    ledger.close();
-    assert_eq!(check(dir.path()).writers[0].outcomes, 20);
 }

@@ -307,8 +307,8 @@ fn nothing_confirmed_is_lost_by_dying_twice_while_starting() {
         disk.crash(Crash::Kill);
     };
     let (mut runs, mut deaths) = (0, 0);
-    for first in 1..14 {
-        for second in 1..14 {
+    for first in 1..20 {
+        for second in 1..20 {
             for seed in 0..3 {
                 let disk = SimDisk::new(seed);
                 confirmed(&disk);

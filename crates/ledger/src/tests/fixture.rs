@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tool::outcome::Status;
 use tool::{
-    CallId, Caller, CallerType, Clock, Code, Digest, Durability, End, Intent, Level, Mono, Org,
-    Refusal, SourceName, Ticket, ToolKey, ToolName, Wall,
+    CallId, Caller, CallerType, Clock, Code, Digest, Durability, End, Intent, Interface, Level,
+    Mono, Org, Refusal, SourceName, Ticket, ToolKey, ToolName, Wall,
 };
 use uuid::Uuid;
 
@@ -32,7 +32,7 @@ impl Random {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -40,7 +40,7 @@ impl Random {
     }
 
     /// Below `end`, which is not 0.
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
@@ -48,17 +48,17 @@ impl Random {
         usize::try_from(self.below(end as u64)).unwrap()
     }
 
-    pub(super) fn percent(&mut self, percent: u64) -> bool {
+    pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 }
 
 /// A clock that goes on when told.
 #[derive(Debug, Default)]
-pub(super) struct Hand(AtomicU64);
+pub(crate) struct Hand(AtomicU64);
 
 impl Hand {
-    pub(super) fn go(&self, ms: u64) {
+    pub(crate) fn go(&self, ms: u64) {
         self.0.fetch_add(ms, Ordering::Relaxed);
     }
 }
@@ -72,10 +72,10 @@ impl Clock for Hand {
     }
 }
 
-pub(super) const DIR: &str = "/record";
+pub(crate) const DIR: &str = "/record";
 
 /// Small enough that everything happens often.
-pub(super) fn small() -> Options {
+pub(crate) fn small() -> Options {
     Options {
         segment_bytes: 4 << 10,
         reserve_bytes: 4 << 10,
@@ -85,15 +85,15 @@ pub(super) fn small() -> Options {
 }
 
 /// A ledger without its thread: the test takes the turns.
-pub(super) struct Driven {
-    pub(super) inner: Arc<Inner>,
-    pub(super) syncer: Syncer,
-    pub(super) recovery: Recovery,
-    pub(super) clock: Arc<Hand>,
+pub(crate) struct Driven {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) syncer: Syncer,
+    pub(crate) recovery: Recovery,
+    pub(crate) clock: Arc<Hand>,
 }
 
 impl Driven {
-    pub(super) fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Self, tool::LedgerError> {
+    pub(crate) fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Self, tool::LedgerError> {
         let clock = Arc::new(Hand::default());
         let writer = options.writer.clone();
         let site = Site { disk, dir: Path::new(DIR).to_owned(), writer };
@@ -101,7 +101,7 @@ impl Driven {
         Ok(Self { inner, syncer, recovery, clock })
     }
 
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &self,
         intent: &Intent,
         need: Durability,
@@ -110,40 +110,40 @@ impl Driven {
     }
 
     /// An intent that needs no sync and its outcome.
-    pub(super) fn call(&self, number: u64) {
+    pub(crate) fn call(&self, number: u64) {
         let (ticket, _) = self.begin(&intent(number), Durability::Written).unwrap();
         self.inner.outcome(ticket.redeem(), &end(number), Durability::Written).unwrap();
     }
 
     /// As closing does it.
-    pub(super) fn close(mut self) {
+    pub(crate) fn close(mut self) {
         self.syncer.close();
     }
 }
 
 /// A disk, and a ledger on it without its thread.
-pub(super) fn driven(options: Options) -> (SimDisk, Driven) {
+pub(crate) fn driven(options: Options) -> (SimDisk, Driven) {
     let disk = SimDisk::new(1);
     let driven = Driven::open(disk.shared(), options).unwrap();
     (disk, driven)
 }
 
 /// A ledger with its thread, and its clock.
-pub(super) fn threaded(disk: &SimDisk, options: Options) -> (FileLedger, Arc<Hand>) {
+pub(crate) fn threaded(disk: &SimDisk, options: Options) -> (FileLedger, Arc<Hand>) {
     let clock = Arc::new(Hand::default());
     let opened = FileLedger::open(Path::new(DIR), disk.shared(), clock.clone(), options);
     (opened.unwrap().0, clock)
 }
 
 /// Fails where a call does not have one intent and one outcome.
-pub(super) fn check(disk: &SimDisk, calls: u64) {
+pub(crate) fn check(disk: &SimDisk, calls: u64) {
     let report = verify(Path::new(DIR), &disk.shared(), &[]).unwrap();
     assert!(report.is_sound(), "{report:?}");
     let numbers = &report.writers[0];
     assert_eq!((numbers.intents, numbers.outcomes, numbers.open), (calls, calls, 0), "{numbers:?}");
 }
 
-pub(super) fn id(number: u64) -> CallId {
+pub(crate) fn id(number: u64) -> CallId {
     CallId(Uuid::from_u128(u128::from(number) + 1))
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn intent(number: u64) -> Intent {
         continues: None,
         at: Wall(number),
         caller: caller(number),
-        door: "rest".into(),
+        door: Interface::Rest,
         caller_type: CallerType::Direct,
         tool: ToolKey {
             org: Org::default(),
@@ -172,7 +172,7 @@ pub(crate) fn intent(number: u64) -> Intent {
     }
 }
 
-pub(super) fn caller(number: u64) -> Caller {
+pub(crate) fn caller(number: u64) -> Caller {
     Caller {
         org: Org::new(if number.is_multiple_of(2) { "even" } else { "odd" }).unwrap(),
         subject: "ada".repeat(1 + usize::try_from(number % 40).unwrap()),
@@ -184,7 +184,7 @@ pub(super) fn caller(number: u64) -> Caller {
     }
 }
 
-pub(super) fn end(number: u64) -> End {
+pub(crate) fn end(number: u64) -> End {
     End {
         at: Wall(number),
         status: Status::Succeeded,
@@ -196,12 +196,12 @@ pub(super) fn end(number: u64) -> End {
     }
 }
 
-pub(super) fn refusal(number: u64) -> Refusal {
+pub(crate) fn refusal(number: u64) -> Refusal {
     Refusal {
         call: id(number),
         at: Wall(number),
         caller: caller(number),
-        door: "mcp".to_owned(),
+        door: Interface::Mcp,
         tool: format!("notes.tool_{}", number % 5),
         code: Code::Denied,
         reason: None,
@@ -210,6 +210,6 @@ pub(super) fn refusal(number: u64) -> Refusal {
 
 /// 1,000, or 10,000 where `TOOLKEEP_DEEP=1` asks for it.
 #[expect(clippy::disallowed_methods, reason = "how deep tests go is the caller's choice")]
-pub(super) fn seeds() -> u64 {
+pub(crate) fn seeds() -> u64 {
     if std::env::var("TOOLKEEP_DEEP").is_ok_and(|deep| deep == "1") { 10_000 } else { 1_000 }
 }

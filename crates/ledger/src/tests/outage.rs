@@ -182,52 +182,6 @@ fn after_a_fault_while_writing_the_ledger_goes_on_with_what_is_whole() {
     check(&disk, 3);
 }
 
-/// Records that were taken into the tail, and that the segment does not take: they are on record where the
-/// process is killed then, and where the disk works again.
-#[test]
-fn what_the_tail_has_is_kept_where_the_segment_cannot_be_written() {
-    for killed in [true, false] {
-        let (disk, mut driven) = driven(small());
-        (0..5).for_each(|number| driven.call(number));
-        disk.world().failing_writes = Some(io::ErrorKind::PermissionDenied);
-        driven.syncer.turn(false);
-        let why = driven.inner.health().unwrap_err().message;
-        assert!(why.contains("/record"), "{why}");
-        driven.begin(&intent(5), Durability::Written).unwrap_err();
-        driven.syncer.turn(true);
-        if killed {
-            disk.crash(Crash::Kill);
-            disk.world().failing_writes = None;
-            driven = Driven::open(disk.shared(), small()).unwrap();
-            assert_eq!((driven.recovery.findings.len(), driven.recovery.open_total), (0, 0));
-        } else {
-            disk.world().failing_writes = None;
-            driven.syncer.turn(true);
-        }
-        driven.inner.health().unwrap();
-        driven.call(5);
-        driven.close();
-        check(&disk, 6);
-    }
-}
-
-/// More than the tail holds, before its thread comes to it.
-#[test]
-fn a_full_tail_goes_to_the_segment_at_once() {
-    let (disk, driven) = driven(Options::default());
-    let calls = 1_500;
-    (0..calls).for_each(|number| driven.call(number));
-    let files = disk.files();
-    let (segment, tail) = (files["main-0000000001.seg"].len(), files["main.tail"].len());
-    assert!(segment >= tail / 2 && segment > 100_000, "{segment} {tail}");
-    disk.crash(Crash::Kill);
-    check(&disk, calls);
-    let driven = Driven::open(disk.shared(), Options::default()).unwrap();
-    driven.close();
-    check(&disk, calls);
-    assert!(!disk.files().contains_key("main.tail"));
-}
-
 /// What was set aside for a file that is written no more is given back.
 #[test]
 fn room_of_a_segment_that_is_left_is_given_back() {

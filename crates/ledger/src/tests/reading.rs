@@ -57,7 +57,8 @@ async fn check(ledger: &FileLedger) {
     let seqs = all.iter().map(|(seq, ..)| *seq).collect::<Vec<_>>();
     assert_eq!(seqs, (1..=last).rev().collect::<Vec<_>>());
     // Page by page it is the same.
-    let (mut pages, mut before) = (Vec::new(), None);
+    // Up to there: its thread may write a checkpoint meanwhile.
+    let (mut pages, mut before) = (Vec::new(), Some(last + 1));
     loop {
         let page = list(ledger, Query { limit: 33, before, ..Query::default() }).await;
         let Some((seq, ..)) = page.last() else { break };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tool::ledger::{Query, WaitStep, Waited};
-use tool::{Digest, Durability, LedgerError, SourceName, ToolKey, ToolName, Wall};
+use tool::{Digest, Durability, Interface, LedgerError, SourceName, ToolKey, ToolName, Wall};
 
 use super::fixture::{
     DIR, Driven, Random, caller, driven, end, id, intent, seeds, small, threaded,
@@ -169,7 +169,7 @@ fn step(number: u64, step: WaitStep, at: Wall) -> Waited {
         step,
         at,
         caller: caller(number),
-        door: "rest".to_owned(),
+        door: Interface::Rest,
         tool: ToolKey {
             org: tool::Org::default(),
             source: SourceName::new("notes").unwrap(),

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use super::fixture::Random;
-use crate::disk::{Disk, DiskFile, Held, Open, Shared};
+use crate::disk::{BootId, Disk, DiskFile, Held, Open};
 
 const SECTOR: usize = 512;
 
 /// How a life ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Crash {
+pub(crate) enum Crash {
     /// The process dies; what the system took stays.
     Kill,
     /// The power goes; any part of what was not synced is lost.
@@ -21,11 +21,11 @@ pub(super) enum Crash {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct SimDisk(Arc<Mutex<World>>);
+pub(crate) struct SimDisk(Arc<Mutex<World>>);
 
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch that one test throws")]
-pub(super) struct World {
+pub(crate) struct World {
     random: Random,
     files: Vec<File>,
     names: BTreeMap<String, usize>,
@@ -34,24 +34,26 @@ pub(super) struct World {
     /// Handles of earlier lives are dead.
     life: u64,
     locked: bool,
+    /// Changes with each loss of power.
+    pub(crate) boot: Option<BootId>,
     /// Changes until the machine stops; none: it does not.
-    pub(super) fuse: Option<u64>,
+    pub(crate) fuse: Option<u64>,
     /// Of a hundred syncs, so many fail.
-    pub(super) failing_syncs: u64,
+    pub(crate) failing_syncs: u64,
     /// Whether the next sync fails, and no other.
-    pub(super) fail_syncs_once: bool,
+    pub(crate) fail_syncs_once: bool,
     /// Whether a sync is the end of the thread that asks for it.
-    pub(super) deadly_syncs: bool,
+    pub(crate) deadly_syncs: bool,
     /// Whether every sync waits.
     hang: Arc<(Mutex<bool>, Condvar)>,
     /// Whether syncs do nothing and say they did.
-    pub(super) lying_syncs: bool,
+    pub(crate) lying_syncs: bool,
     /// What every write and every new file fails with.
-    pub(super) failing_writes: Option<io::ErrorKind>,
+    pub(crate) failing_writes: Option<io::ErrorKind>,
     /// Bytes in all; none: without end.
-    pub(super) capacity: Option<u64>,
-    pub(super) can_reserve: bool,
-    pub(super) synced: u64,
+    pub(crate) capacity: Option<u64>,
+    pub(crate) can_reserve: bool,
+    pub(crate) synced: u64,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -63,8 +65,6 @@ struct File {
     /// What the file was after each change that is not synced, with the sectors each one touched.
     changes: Vec<(Vec<u8>, std::ops::Range<usize>)>,
     reserved_to: u64,
-    /// What was put into it as memory, in order; what `now` has and `disk` has not.
-    puts: Vec<(usize, Vec<u8>)>,
 }
 
 #[derive(Debug)]
@@ -91,7 +91,7 @@ fn off() -> io::Error {
 }
 
 impl SimDisk {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(World {
             random: Random::new(seed),
             files: Vec::new(),
@@ -100,6 +100,7 @@ impl SimDisk {
             name_changes: Vec::new(),
             life: 0,
             locked: false,
+            boot: Some([1; 16]),
             fuse: None,
             failing_syncs: 0,
             fail_syncs_once: false,
@@ -114,7 +115,7 @@ impl SimDisk {
     }
 
     /// A disk that holds `files`, all synced.
-    pub(super) fn holding(files: &BTreeMap<String, Vec<u8>>) -> Self {
+    pub(crate) fn holding(files: &BTreeMap<String, Vec<u8>>) -> Self {
         let disk = Self::new(0);
         let mut world = disk.world();
         for (name, bytes) in files {
@@ -127,30 +128,30 @@ impl SimDisk {
         disk
     }
 
-    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
         self.0.lock().unwrap()
     }
 
-    pub(super) fn shared(&self) -> Arc<dyn Disk> {
+    pub(crate) fn shared(&self) -> Arc<dyn Disk> {
         Arc::new(self.clone())
     }
 
     /// Keeps every sync waiting, or lets them go on.
-    pub(super) fn hang(&self, hangs: bool) {
+    pub(crate) fn hang(&self, hangs: bool) {
         let hang = Arc::clone(&self.world().hang);
         *hang.0.lock().unwrap() = hangs;
         hang.1.notify_all();
     }
 
     /// What the system shows.
-    pub(super) fn files(&self) -> BTreeMap<String, Vec<u8>> {
+    pub(crate) fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let world = self.world();
         let file = |at: &usize| world.files[*at].now.clone();
         world.names.iter().map(|(name, at)| (name.clone(), file(at))).collect()
     }
 
     /// Ends this life; the next one finds what is left.
-    pub(super) fn crash(&self, how: Crash) {
+    pub(crate) fn crash(&self, how: Crash) {
         let mut guard = self.world();
         let world = &mut *guard;
         world.life += 1;
@@ -158,6 +159,7 @@ impl SimDisk {
         if how == Crash::Kill {
             return;
         }
+        world.boot = Some(world.random.next().to_le_bytes().repeat(2).try_into().unwrap());
         let names = world.random.index(world.name_changes.len() + 1);
         world.names = match names.checked_sub(1) {
             None => world.durable_names.clone(),
@@ -170,7 +172,6 @@ impl SimDisk {
             file.now = file.left(luck, &mut world.random);
             file.disk = file.now.clone();
             file.changes.clear();
-            file.puts.clear();
         }
     }
 }
@@ -188,7 +189,7 @@ impl World {
         }
     }
 
-    pub(super) fn used(&self) -> u64 {
+    pub(crate) fn used(&self) -> u64 {
         let file = |at: &usize| (self.files[*at].now.len() as u64).max(self.files[*at].reserved_to);
         self.names.values().map(file).sum()
     }
@@ -214,30 +215,11 @@ impl File {
         self.changes.push((new, from / SECTOR..to.div_ceil(SECTOR)));
     }
 
-    fn put(&mut self, at: usize, bytes: &[u8]) {
+    fn replace(&mut self, at: usize, bytes: &[u8]) {
         self.now[at..at + bytes.len()].copy_from_slice(bytes);
-        self.puts.push((at, bytes.to_vec()));
-    }
-
-    /// What a loss of power leaves of memory: of every sector any state it had.
-    fn left_of_memory(&self, left: &mut [u8], luck: u64, random: &mut Random) {
-        for (sector, bytes) in left.chunks_mut(SECTOR).enumerate() {
-            let (from, to) = (sector * SECTOR, sector * SECTOR + bytes.len());
-            let mine = self.puts.iter().filter(|(at, put)| *at < to && from < at + put.len());
-            let mine = mine.collect::<Vec<_>>();
-            let many = if mine.is_empty() || random.percent(luck) {
-                mine.len()
-            } else {
-                random.index(mine.len() + 1)
-            };
-            for (at, put) in &mine[..many] {
-                for (place, byte) in
-                    (*at..).zip(put).filter(|(place, _)| (from..to).contains(place))
-                {
-                    bytes[place - from] = *byte;
-                }
-            }
-        }
+        let sectors = at / SECTOR..(at + bytes.len()).div_ceil(SECTOR);
+        assert_eq!(sectors.len(), 1, "what is replaced lies in one sector");
+        self.changes.push((self.now.clone(), sectors));
     }
 
     /// What a loss of power leaves: of every sector and of the length, any state since the sync.
@@ -259,7 +241,6 @@ impl File {
             let many = from.len().min(bytes.len());
             bytes[..many].copy_from_slice(&from[..many]);
         }
-        self.left_of_memory(&mut left, luck, random);
         left
     }
 
@@ -291,8 +272,10 @@ impl Disk for SimDisk {
         let mut world = self.world();
         let there = world.names.get(&name(path)).copied();
         let file = match (there, how) {
-            (Some(file), Open::Read | Open::Append) => file,
-            (None, Open::Read | Open::Append) => return Err(io::ErrorKind::NotFound.into()),
+            (Some(file), Open::Read | Open::Append | Open::Update) => file,
+            (None, Open::Read | Open::Append | Open::Update) => {
+                return Err(io::ErrorKind::NotFound.into());
+            }
             (_, Open::New) => {
                 world.burn()?;
                 world.check_writes()?;
@@ -337,30 +320,6 @@ impl Disk for SimDisk {
         Ok(())
     }
 
-    fn share(&self, path: &Path, bytes: usize) -> io::Result<Option<Box<dyn Shared>>> {
-        let mut world = self.world();
-        world.burn()?;
-        world.check_writes()?;
-        if world.names.contains_key(&name(path)) {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        if !world.can_reserve {
-            return Ok(None);
-        }
-        if bytes as u64 > world.room() {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        drop(world);
-        self.open(path, Open::New)?;
-        let mut world = self.world();
-        let file = world.names[&name(path)];
-        // Its room is there for good, as after a sync.
-        world.files[file].now.resize(bytes, 0);
-        world.files[file].disk.resize(bytes, 0);
-        world.files[file].changes.clear();
-        Ok(Some(Box::new(Handle { disk: self.clone(), file, life: world.life })))
-    }
-
     fn lock(&self, _: &Path) -> io::Result<Held> {
         let mut world = self.world();
         if std::mem::replace(&mut world.locked, true) {
@@ -368,26 +327,16 @@ impl Disk for SimDisk {
         }
         Ok(Box::new(Lock(self.clone(), world.life)))
     }
+
+    fn boot(&self) -> Option<BootId> {
+        self.world().boot
+    }
 }
 
 impl Handle {
     fn world(&self) -> io::Result<MutexGuard<'_, World>> {
         let world = self.disk.world();
         if world.life == self.life { Ok(world) } else { Err(off()) }
-    }
-}
-
-impl Shared for Handle {
-    fn put(&self, at: usize, bytes: &[u8]) -> bool {
-        let Ok(mut world) = self.world() else { return false };
-        let Ok(last) = world.burn() else { return false };
-        if at + bytes.len() > world.files[self.file].now.len() {
-            return false;
-        }
-        let many = if last { world.random.index(bytes.len() + 1) } else { bytes.len() };
-        world.files[self.file].put(at, &bytes[..many]);
-        // Where the process died meanwhile, nobody is told that it was put.
-        !last
     }
 }
 
@@ -410,6 +359,16 @@ impl DiskFile for Handle {
         let new = [&file.now, &bytes[..many]].concat();
         file.change(new);
         if last { Err(off()) } else { Ok(many) }
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut world = self.world()?;
+        let last = world.burn()?;
+        world.check_writes()?;
+        if !last || world.random.percent(50) {
+            world.files[self.file].replace(usize::try_from(offset).unwrap(), bytes);
+        }
+        if last { Err(off()) } else { Ok(()) }
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {

@@ -11,10 +11,11 @@ use super::sim_disk::SimDisk;
 use crate::chain::{Chain, Checkpoint};
 use crate::finding::Fault;
 use crate::frame::{decode, frames, put};
-use crate::segment::{HEADER, name};
+use crate::progress::Progress;
+use crate::segment::{HEADER, name, parse_name};
 use crate::verify::{Report, verify};
 
-pub(super) type Files = BTreeMap<String, Vec<u8>>;
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 /// A record that was closed in order: 300 calls in many segments.
 fn record() -> (Files, Checkpoint) {
@@ -54,7 +55,7 @@ impl Lies {
 
 fn all_frames(files: &Files) -> Vec<Lies> {
     let mut all = Vec::new();
-    for (file, bytes) in files {
+    for (file, bytes) in files.iter().filter(|(file, _)| parse_name(file).is_some()) {
         let mut at = HEADER;
         for frame in frames(&bytes[HEADER..]) {
             let length = frame.whole.len();
@@ -90,8 +91,30 @@ pub(super) const KINDS: [&str; 12] = [
     "delete a segment",
 ];
 
+/// What a hand writes that knows what it does: that the record goes as far as it does.
+pub(super) fn fit_progress(files: &mut Files) {
+    let segments = files.iter().filter_map(|(file, bytes)| Some((parse_name(file)?.1, bytes)));
+    let (mut written, mut segment) = (0, 0);
+    for (number, bytes) in segments {
+        segment = number;
+        let own = bytes.get(HEADER..).unwrap_or_default();
+        written = frames(own).last().map_or(written, |frame| frame.seq);
+    }
+    let progress =
+        Progress { written, synced: written, segment, closed: true, ..Progress::default() };
+    files.insert("main.progress".to_owned(), progress.encode().to_vec());
+}
+
 /// Does one of [`KINDS`] to anything but the last frame, which no checkpoint covers.
 pub(super) fn edit(kind: usize, files: &mut Files, random: &mut Random) {
+    let mut segments = files.clone();
+    segments.retain(|name, _| parse_name(name).is_some());
+    files.retain(|name, _| parse_name(name).is_none());
+    edit_segments(kind, &mut segments, random);
+    files.extend(segments);
+}
+
+fn edit_segments(kind: usize, files: &mut Files, random: &mut Random) {
     let all = all_frames(files);
     let sealed = &all[..all.len() - 1];
     let pick = random.index(sealed.len());
@@ -242,11 +265,17 @@ fn tamper(kind: usize, good: &Files, forged: &Files, random: &mut Random) -> Fil
                 let first = all.iter().find(|lies| lies.file == end.file).unwrap();
                 end = first.clone();
             }
-            files.retain(|name, _| *name <= end.file);
-            files.get_mut(&end.file).unwrap().truncate(end.at);
+            cut_at(&mut files, &end);
+            fit_progress(&mut files);
         }
     }
     files
+}
+
+/// Takes a frame away, and all behind it.
+fn cut_at(files: &mut Files, end: &Lies) {
+    files.retain(|name, _| *name <= end.file || parse_name(name).is_none());
+    files.get_mut(&end.file).unwrap().truncate(end.at);
 }
 
 /// With a checkpoint that was kept elsewhere everything is found; without one, what is not found is
@@ -289,7 +318,8 @@ fn with_a_kept_checkpoint_every_edit_is_found_and_without_one_what_is_told_is_mi
 fn any_two_checkpoints_fit_together_or_it_is_told() {
     let sealed = |files: &Files| {
         let frames = files.values().flat_map(|bytes| {
-            let of_kind = frames(&bytes[HEADER..]).filter(|f| f.kind == Kind::Checkpoint);
+            let of_kind = frames(bytes.get(HEADER..).unwrap_or_default())
+                .filter(|f| f.kind == Kind::Checkpoint);
             let bodies = of_kind.map(|f| serde_json::from_slice::<Checkpoint>(f.body).unwrap());
             bodies.collect::<Vec<_>>()
         });
@@ -334,18 +364,51 @@ fn a_finding_names_the_place() {
     assert!(report.findings[0].text.starts_with("the records "), "{report:?}");
 }
 
+/// Says that the writer was killed, with the last record not synced, during the boot that goes on.
+fn killed(files: &mut Files) {
+    let progress = files.get_mut("main.progress").unwrap();
+    let closed = Progress::decode(progress).unwrap();
+    assert!(closed.closed && closed.synced == closed.written, "{closed:?}");
+    // The boot of a simulated disk.
+    let boot = Some([1; 16]);
+    let synced = closed.synced - 1;
+    *progress = Progress { boot, synced, closed: false, ..closed }.encode().to_vec();
+}
+
 #[test]
-fn a_torn_end_is_told_and_is_no_tampering() {
+fn a_torn_end_is_told_and_is_no_tampering_after_a_loss_of_power_only() {
     let (good, _) = record();
-    let (last, bytes) = good.last_key_value().unwrap();
+    let (last, bytes) = good.iter().rfind(|(name, _)| parse_name(name).is_some()).unwrap();
     for cut in 1..60 {
         let mut files = good.clone();
         files.insert(last.clone(), bytes[..bytes.len() - cut].to_vec());
+        assert!(
+            !check(&files, &[]).is_sound(),
+            "a record that was closed in order has no torn end"
+        );
+        killed(&mut files);
+        assert!(!check(&files, &[]).is_sound(), "what was written is there while the system runs");
+        killed_elsewhere(&mut files);
         let report = check(&files, &[]);
         assert!(report.is_sound(), "{report:?}");
         assert_eq!(report.writers[0].cuts.len(), 1, "{report:?}");
         assert!(report.writers[0].unsealed > 1, "{report:?}");
+        assert_eq!(report.writers[0].lost, 1, "{report:?}");
     }
+    // A write that was under way when the process was killed, and which nobody was told of.
+    let mut files = good.clone();
+    killed(&mut files);
+    for (added, sound) in [(&bytes[HEADER..HEADER + 40], true), (&[7; 40][..], false)] {
+        files.insert(last.clone(), [bytes.as_slice(), added].concat());
+        let report = check(&files, &[]);
+        assert_eq!(report.is_sound(), sound, "{report:?}");
+    }
+}
+
+fn killed_elsewhere(files: &mut Files) {
+    let progress = files.get_mut("main.progress").unwrap();
+    let there = Progress::decode(progress).unwrap();
+    *progress = Progress { boot: Some([2; 16]), ..there }.encode().to_vec();
 }
 
 #[test]
@@ -356,8 +419,10 @@ fn an_end_that_was_cut_off_is_found_against_a_kept_checkpoint_only() {
     for keep in (1..all.len()).step_by(7) {
         let mut files = good.clone();
         let end = &all[keep];
-        files.retain(|name, _| *name <= end.file);
-        files.get_mut(&end.file).unwrap().truncate(end.at);
+        cut_at(&mut files, end);
+        let report = check(&files, &[]);
+        assert!(!report.is_sound(), "{keep}: what stands beside the segments goes further");
+        fit_progress(&mut files);
         let report = check(&files, &[]);
         tried += 1;
         alone += usize::from(!report.is_sound());
@@ -401,6 +466,7 @@ fn a_second_intent_or_outcome_is_found() {
         chain.push(seq, &frame);
         bytes.extend(frame);
     }
+    fit_progress(&mut files);
     let report = check(&files, &[chain.checkpoint("main", Wall(0))]);
     let faults = report.findings.iter().map(|f| (f.fault, f.seq.unwrap())).collect::<Vec<_>>();
     assert_eq!(faults, [(Fault::Call, 3), (Fault::Call, 4), (Fault::Call, 5)], "{report:?}");

@@ -3,7 +3,7 @@
 use super::fixture::{Random, driven, seeds, small};
 use super::retain::look;
 use super::sim_disk::SimDisk;
-use super::tamper::{Files, KINDS, edit};
+use super::tamper::{Files, KINDS, edit, fit_progress};
 use crate::chain::Checkpoint;
 use crate::retain::Keep;
 use crate::verify::Report;
@@ -94,10 +94,7 @@ fn bury(how: usize, files: &mut Files, random: &mut Random) {
 fn tamper(kind: usize, gone: &Gone, random: &mut Random) -> Files {
     let mut files = gone.good.clone();
     if kind < KINDS.len() {
-        let mut segments = only(&files, ".seg");
-        edit(kind, &mut segments, random);
-        files.retain(|name, _| name.strip_suffix(".tomb").is_some());
-        files.extend(segments);
+        edit(kind, &mut files, random);
         return files;
     }
     match kind - KINDS.len() {
@@ -113,6 +110,7 @@ fn tamper(kind: usize, gone: &Gone, random: &mut Random) -> Files {
                 files.iter_mut().rfind(|(name, _)| name.strip_suffix(".seg").is_some()).unwrap();
             let half = last.len() / 2;
             last.truncate(half + random.index(half));
+            fit_progress(&mut files);
         }
         how if how == TOMBS.len() + 1 => files.clone_from(&gone.older),
         _ => files.clone_from(&gone.anew),

@@ -1,6 +1,5 @@
 //! Listing and watching: two requests, of which the second lasts.
 
-use std::io;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
@@ -126,12 +125,8 @@ impl Kubernetes {
     async fn token(&self) -> Result<Option<String>, String> {
         let Some(path) = self.settings.token_file.clone() else { return Ok(None) };
         let shown = path.display().to_string();
-        let read = tokio::task::spawn_blocking(move || -> io::Result<String> {
-            if std::fs::metadata(&path)?.len() > TOKEN_BYTES {
-                return Err(io::Error::other(format!("it is over {TOKEN_BYTES} bytes")));
-            }
-            std::fs::read_to_string(&path)
-        });
+        let read = move || guard::files::read_text(&path, TOKEN_BYTES);
+        let read = tokio::task::spawn_blocking(read);
         let read = read.await.map_err(|error| error.to_string())?;
         let token = read.map_err(|error| format!("the token in `{shown}`: {error}"))?;
         Ok(Some(token.trim().to_owned()))

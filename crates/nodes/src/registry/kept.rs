@@ -15,8 +15,16 @@ pub(super) const OWNER: &str = "cluster_owner/";
 /// Nodes: `cluster_node/NODE`.
 pub(super) const NODE: &str = "cluster_node/";
 
+/// Certificates of nodes: `cluster_certificate/NODE`.
+pub(super) const CERTIFICATES: &str = "cluster_certificate/";
+
 /// What all keys begin with, in the order in which they are read.
-pub(crate) const PREFIXES: [&str; 3] = [NODE, OWNER, TOOL];
+pub(crate) const PREFIXES: [&str; 4] = [CERTIFICATES, NODE, OWNER, TOOL];
+
+/// Whether a key's record is read anew where another server says that it was written.
+pub(crate) fn is_news(key: &str) -> bool {
+    tool_of(key).is_some() || key.starts_with(CERTIFICATES)
+}
 
 /// Node and name of a tool's key.
 pub(crate) fn tool_of(key: &str) -> Option<(&str, &str)> {

@@ -1,33 +1,111 @@
-//! Whose a name is: the first node's that took it, until a person frees it.
+//! Whose a name is: the node's whose id it begins with, else the first node's that took it, until a person
+//! frees it. Other nodes have a tool of that name only where it is shared.
+
+use std::collections::BTreeSet;
 
 use tool::node::{NodeFault, NodeTool};
 use tool::store::Expect;
 use tool::{Json, StoreError};
 
 use super::kept::{OWNER, OwnerRecord, print};
+use super::state::Shared;
 use super::{Registry, TRIES, busy};
 
+/// In a tool's metadata: with `true` its owner lets other nodes have the same tool.
+const SHARED: &str = "shared";
+
+/// Names that the operator lets nodes share, whatever their owners say: whole names, or a beginning and
+/// `*`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Sharing(pub BTreeSet<String>);
+
+impl Sharing {
+    /// Whether a pattern can be used.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(pattern: &str) -> Result<(), String> {
+        let begins = pattern.strip_suffix('*').unwrap_or(pattern);
+        let fits = !pattern.is_empty() && !begins.contains('*');
+        let told = || format!("`{}` is no name, nor a beginning and `*`", pattern.escape_debug());
+        if fits { Ok(()) } else { Err(told()) }
+    }
+
+    fn allows(&self, name: &str) -> bool {
+        self.0.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(begins) => name.starts_with(begins),
+            None => pattern == name,
+        })
+    }
+}
+
+/// Whether its owner says that other nodes may have the same tool. Who has the same definition says the
+/// same.
+fn is_declared_shared(tool: &NodeTool) -> bool {
+    tool.metadata.get(SHARED).is_some_and(|said| said.as_str() == "true")
+}
+
+impl Shared {
+    /// Whether a node may have this tool, as far as is known: asked when it is registered, and again
+    /// whenever the node's tools are listed.
+    ///
+    /// # Errors
+    /// [`NodeFault::Reserved`], [`NodeFault::Taken`] and [`NodeFault::Unshared`].
+    pub(crate) fn may_have(&self, tool: &NodeTool) -> Result<(), NodeFault> {
+        let name = tool.name.clone();
+        let by_prefix = self.owner_by_prefix(&tool.name);
+        if let Some(owner) = by_prefix {
+            let own = owner == tool.node_id;
+            return if own { Ok(()) } else { Err(NodeFault::Reserved { name, owner }) };
+        }
+        match self.owner(&tool.name) {
+            Some((owner, _)) if owner.node != tool.node_id => {
+                if owner.print != print(tool) {
+                    return Err(NodeFault::Taken { name, owner: owner.node });
+                }
+                let shared = is_declared_shared(tool) || self.sharing.load().allows(&tool.name);
+                if shared { Ok(()) } else { Err(NodeFault::Unshared { name, owner: owner.node }) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The node whose word counts for a name.
+    pub(crate) fn owner_of(&self, tool: &NodeTool) -> String {
+        let taken = || Some(self.owner(&tool.name)?.0.node);
+        let owner = self.owner_by_prefix(&tool.name).or_else(taken);
+        owner.unwrap_or_else(|| tool.node_id.clone())
+    }
+}
+
 impl Registry {
-    /// Takes the name where nobody has it. Its owner may change the definition, others have the owner's
-    /// or nothing.
+    /// Takes the name where nobody has it. Its owner may change the definition; others have the owner's
+    /// where it is shared, or nothing. Who has a name by its prefix takes it from whoever has it.
     pub(super) async fn claim(&self, tool: &NodeTool) -> Result<(), NodeFault> {
         let (key, print) = (format!("{OWNER}{}", tool.name), print(tool));
+        let by_prefix = self.shared.owner_by_prefix(&tool.name).is_some();
         let mut fresh = false;
         for _ in 0..TRIES {
-            let expect = match self.shared.owner(&tool.name) {
-                None => Expect::Absent,
-                Some((owner, _)) if owner.print == print => return Ok(()),
-                Some((owner, version)) if owner.node == tool.node_id => Expect::Version(version),
+            let may = self.shared.may_have(tool);
+            let expect = match (self.shared.owner(&tool.name), may) {
+                (None, Ok(())) => Expect::Absent,
+                (Some((owner, version)), Ok(())) => {
+                    let own = owner.node == tool.node_id;
+                    if owner.print == print && (own || !by_prefix) {
+                        return Ok(());
+                    }
+                    Expect::Version(version)
+                }
                 // Another server may have freed it.
-                Some(_) if !fresh => {
+                (Some(_), Err(NodeFault::Taken { .. } | NodeFault::Unshared { .. })) if !fresh => {
                     self.shared.read_again(&key).await?;
                     fresh = true;
                     continue;
                 }
-                Some((owner, _)) => {
-                    let name = tool.name.clone();
-                    tracing::warn!(name, owner = owner.node, node = tool.node_id, "name refused");
-                    return Err(NodeFault::Taken { name, owner: owner.node });
+                (_, Err(fault)) => {
+                    let (name, node) = (&tool.name, &tool.node_id);
+                    tracing::warn!(name, node, why = %fault, "name refused");
+                    return Err(fault);
                 }
             };
             let owner = OwnerRecord { node: tool.node_id.clone(), print: print.clone() };

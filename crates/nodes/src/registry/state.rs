@@ -1,5 +1,7 @@
 //! What is known, in memory, with the store behind it.
 
+mod rows;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,14 +10,16 @@ use arc_swap::ArcSwap;
 use guard::egress::Egress;
 use tokio::sync::watch;
 use tool::node::{Beat, NodeFault, NodeState, NodeTool, Stale, Unresolved};
-use tool::{Clock, Json, Limits, Map, Mono, Revision, Version, Versioned, Wall};
+use tool::{Clock, Map, Mono, Revision, Version, Wall};
 
 use super::follow::Reading;
-use super::kept::{Document, Kept, NODE, NodeRecord, OWNER, OwnerRecord, tool_of};
+use super::kept::{Kept, OwnerRecord};
+use super::owner::Sharing;
 use super::{MOST_NODES, MOST_TOOLS};
+use crate::certificates::Certificates;
 use crate::keep::Keep;
 use crate::line::Lines;
-use crate::news::{self, News, Outbox};
+use crate::news::{News, Outbox};
 use crate::source::ReadOnly;
 
 /// A node that says every five seconds that it lives is late after so long.
@@ -28,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) lines: Lines,
     pub(crate) read_only: ArcSwap<ReadOnly>,
+    pub(crate) sharing: ArcSwap<Sharing>,
+    pub(crate) certificates: Arc<Certificates>,
     state: Mutex<State>,
     pub(super) reading: Reading,
     /// What other servers are told.
@@ -48,13 +54,6 @@ struct State {
     stale: Option<Stale>,
 }
 
-/// What a key has in the store.
-enum Read {
-    Node(u64),
-    Owner(OwnerRecord),
-    Tool(Kept),
-}
-
 #[derive(Debug)]
 struct Node {
     created: u64,
@@ -69,74 +68,36 @@ struct Node {
 impl Shared {
     pub(super) fn new(keep: Arc<dyn Keep>, egress: Egress, clock: Arc<dyn Clock>) -> Self {
         let (state, set) = (Mutex::default(), watch::Sender::new(0));
-        let (lines, reading) = (Lines::new(egress), Reading::default());
+        let certificates = Arc::new(Certificates::new(Arc::clone(&clock)));
+        let lines = Lines::new(egress, Arc::clone(&certificates), &clock);
+        let reading = Reading::default();
         let (outbox, news) = (Outbox::default(), tokio::sync::Mutex::default());
-        let read_only = ArcSwap::default();
-        Self { keep, clock, lines, read_only, state, reading, outbox, news, set }
+        let (read_only, sharing) = (ArcSwap::default(), ArcSwap::default());
+        Self {
+            keep,
+            clock,
+            lines,
+            read_only,
+            sharing,
+            certificates,
+            state,
+            reading,
+            outbox,
+            news,
+            set,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts what stands in the store under a key in the place of what is remembered, where `holds` of
-    /// the version that is remembered. What cannot be read is told and left alone: a newer Toolkeep may
-    /// have written it.
-    pub(super) fn settle(
-        &self,
-        key: &str,
-        row: Option<&Versioned>,
-        holds: impl Fn(Option<Version>) -> bool,
-    ) {
-        if key == news::KEY {
-            return;
+    /// Cuts the connections of a node that is not to be called any more.
+    pub(super) fn cut_if_revoked(&self, node: &str) {
+        if let Err(why) = self.certificates.check_node(node) {
+            tracing::info!(node, why, "connections of the node are cut");
+            self.lines.cut(node);
         }
-        let read = row.map(|row| read(row).ok_or(&row.key)).transpose();
-        let read = match read {
-            Ok(read) => read,
-            Err(key) => {
-                tracing::warn!(key, "a record of the nodes' registry cannot be read");
-                return;
-            }
-        };
-        if let (Some(node), Some(Read::Node(created))) = (key.strip_prefix(NODE), &read) {
-            self.entered(node, *created);
-        } else if let Some(name) = key.strip_prefix(OWNER) {
-            let mut state = self.lock();
-            if holds(state.owners.get(name).map(|(_, version)| *version)) {
-                match (read, row) {
-                    (Some(Read::Owner(owner)), Some(row)) => {
-                        state.owners.insert(name.to_owned(), (owner, row.version));
-                    }
-                    _ => drop(state.owners.remove(name)),
-                }
-            }
-        } else if let Some((node, name)) = tool_of(key) {
-            match read {
-                Some(Read::Tool(kept)) => self.took_where(kept, holds),
-                _ => self.lost_where(node, name, holds),
-            }
-        }
-    }
-
-    /// The version that is remembered under a key.
-    pub(super) fn version_of(&self, key: &str) -> Option<Version> {
-        let state = self.lock();
-        if let Some(name) = key.strip_prefix(OWNER) {
-            return state.owners.get(name).map(|(_, version)| *version);
-        }
-        let (node, name) = tool_of(key)?;
-        Some(state.nodes.get(node)?.tools.get(name)?.version)
-    }
-
-    /// All keys of tools and owners with their versions.
-    pub(super) fn versions(&self) -> Vec<(String, Version)> {
-        let state = self.lock();
-        let owners = state.owners.iter().map(|(name, (_, v))| (format!("{OWNER}{name}"), *v));
-        let tools = state.nodes.values().flat_map(|node| node.tools.values());
-        let tools = tools
-            .map(|kept| (super::kept::tool_key(&kept.tool.node_id, &kept.tool.name), kept.version));
-        owners.chain(tools).collect()
     }
 
     /// Since when, and why, what is served is only remembered.
@@ -179,6 +140,14 @@ impl Shared {
         let new = !state.nodes.contains_key(node);
         state.nodes.entry(node.to_owned()).or_insert_with(|| Node::since(created)).created =
             created;
+        if new {
+            // Names that begin with its id are its own from here on.
+            let prefix = format!("{node}.");
+            state.relist(|other, tools| {
+                let mut after = tools.range(prefix.clone()..);
+                other != node && after.next().is_some_and(|(name, _)| name.starts_with(&prefix))
+            });
+        }
         drop(state);
         if new {
             self.set.send_modify(|count| *count += 1);
@@ -231,12 +200,19 @@ impl Shared {
         let mut state = self.lock();
         let newer = state.owners.get(name).is_none_or(|(_, old)| *old < version);
         if newer {
-            state.owners.insert(name.to_owned(), (owner, version));
+            state.set_owner(name, Some((owner, version)));
         }
     }
 
     pub(super) fn disowned(&self, name: &str) {
-        self.lock().owners.remove(name);
+        self.lock().set_owner(name, None);
+    }
+
+    /// The known node with whose id and a dot a name begins; the longest such id, where ids have dots.
+    pub(super) fn owner_by_prefix(&self, name: &str) -> Option<String> {
+        let state = self.lock();
+        let mut ids = name.rmatch_indices('.').filter_map(|(at, _)| name.get(..at));
+        ids.find(|id| state.nodes.contains_key(*id)).map(str::to_owned)
     }
 
     pub(super) fn kept(&self, node: &str, name: &str) -> Option<Kept> {
@@ -331,7 +307,29 @@ impl Shared {
         let node = state.nodes.get(&node_id);
         let (tools, beat) = node.map_or((0, None), |node| (node.tools.len(), node.beat));
         let beat = beat.map(|(beat, wall, _)| (beat, wall));
-        NodeState { node_id, tools, beat, endpoint }
+        let replaced = self.lines.dialled.replaced(&node_id);
+        NodeState { node_id, tools, beat, endpoint, replaced }
+    }
+}
+
+impl State {
+    /// Puts the owner of a name in; who else has a tool of that name is listed anew.
+    fn set_owner(&mut self, name: &str, owner: Option<(OwnerRecord, Version)>) {
+        let now = owner.as_ref().map(|(owner, _)| owner.clone());
+        let before = match owner {
+            Some(owner) => self.owners.insert(name.to_owned(), owner),
+            None => self.owners.remove(name),
+        };
+        if before.map(|(before, _)| before) != now {
+            let own = now.map(|owner| owner.node);
+            self.relist(|node, tools| own.as_deref() != Some(node) && tools.contains_key(name));
+        }
+    }
+
+    fn relist(&self, concerns: impl Fn(&str, &BTreeMap<String, Kept>) -> bool) {
+        for (_, node) in self.nodes.iter().filter(|(id, node)| concerns(id, &node.tools)) {
+            node.revision.send_modify(|count| *count += 1);
+        }
     }
 }
 
@@ -339,21 +337,5 @@ impl Node {
     fn since(created: u64) -> Self {
         let (tools, revision) = (BTreeMap::new(), watch::Sender::new(1));
         Self { created, tools, revision, beat: None, plain: false }
-    }
-}
-
-fn read(row: &Versioned) -> Option<Read> {
-    let json = Json::check(row.bytes.clone(), Limits::DOCUMENT).ok()?;
-    if row.key.starts_with(NODE) {
-        let NodeRecord { created } = json.read().ok()?;
-        Some(Read::Node(created))
-    } else if row.key.starts_with(OWNER) {
-        Some(Read::Owner(json.read().ok()?))
-    } else {
-        let Document { id, created, tool } = json.read().ok()?;
-        let kept = Kept { id, created, version: row.version, tool };
-        // What stands under another key than its own is nobody's.
-        (super::kept::tool_key(&kept.tool.node_id, &kept.tool.name) == row.key)
-            .then_some(Read::Tool(kept))
     }
 }

@@ -7,7 +7,7 @@ use testkit::clock::FakeClock;
 use tool::node::{Beat, NodeFault, NodeTool, Nodes as _, Speaks};
 use tool::{Json, Store};
 
-use super::Registry;
+use super::{Registry, Sharing};
 
 async fn over(store: &Arc<dyn Store>) -> Registry {
     let egress = Egress::new(EgressSettings::default()).unwrap();
@@ -63,21 +63,130 @@ async fn a_key_speaks_for_its_own_node_and_no_other() {
     registry.remove(&Speaks::All, "n1", "say").await.unwrap();
 }
 
+/// A tool that its node shares.
+fn shared(node: &str, name: &str) -> NodeTool {
+    let metadata = Json::of(&json!({ "version": "1", "node_id": node, "shared": true }));
+    NodeTool { metadata, ..tool(node, name) }
+}
+
+async fn offered(registry: &Registry, node: usize) -> (Vec<String>, usize) {
+    use tool::Source as _;
+    let listing = registry.sources()[node].list().await.unwrap();
+    let names = listing.offers.iter().map(|offer| match &offer.item {
+        tool::Item::Tool(tool) => tool.name.to_string(),
+        _ => String::new(),
+    });
+    (names.collect(), listing.problems.len())
+}
+
 #[tokio::test]
 async fn a_name_is_its_first_nodes_and_others_may_have_the_same_definition_alone() {
     let registry = fresh().await;
-    registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    registry.register(&own("n1"), shared("n1", "say")).await.unwrap();
     // The same tool on another node: only where it runs is different.
-    registry.register(&own("n2"), tool("n2", "say")).await.unwrap();
-    let mut other = tool("n3", "say");
+    registry.register(&own("n2"), shared("n2", "say")).await.unwrap();
+    let mut other = shared("n3", "say");
     other.description = "Says something else.".to_owned();
     let taken = NodeFault::Taken { name: "say".to_owned(), owner: "n1".to_owned() };
     assert_eq!(registry.register(&own("n3"), other.clone()).await, Err(taken.clone()));
     // A second node does not change it under the first one's name either.
     other.node_id = "n2".to_owned();
-    other.metadata = tool("n2", "say").metadata;
+    other.metadata = shared("n2", "say").metadata;
     assert_eq!(registry.register(&own("n2"), other).await, Err(taken));
-    assert_eq!(registry.tools("n2"), [tool("n2", "say")]);
+    assert_eq!(registry.tools("n2"), [shared("n2", "say")]);
+    // The owner changes it: until the others have the new one, the calls are its own.
+    assert_eq!(offered(&registry, 1).await, (vec!["say".to_owned()], 0));
+    let louder = NodeTool { description: "Louder.".to_owned(), ..shared("n1", "say") };
+    registry.register(&own("n1"), louder.clone()).await.unwrap();
+    assert_eq!(offered(&registry, 1).await, (vec![], 1));
+    let louder =
+        NodeTool { node_id: "n2".to_owned(), metadata: shared("n2", "say").metadata, ..louder };
+    registry.register(&own("n2"), louder).await.unwrap();
+    assert_eq!(offered(&registry, 1).await, (vec!["say".to_owned()], 0));
+}
+
+#[tokio::test]
+async fn a_tool_is_shared_where_its_owner_or_the_operator_says_so_and_nowhere_else() {
+    let registry = fresh().await;
+    registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    let unshared = NodeFault::Unshared { name: "say".to_owned(), owner: "n1".to_owned() };
+    let by = own("n2");
+    let copy = || registry.register(&by, tool("n2", "say"));
+    assert_eq!(copy().await, Err(unshared.clone()));
+    assert!(registry.tools("n2").is_empty());
+    // That the copy alone says so does not make it the owner's word: it is another definition.
+    let claimed = registry.register(&own("n2"), shared("n2", "say")).await;
+    assert!(matches!(claimed, Err(NodeFault::Taken { .. })), "{claimed:?}");
+    // The controls: the operator's word, for as long as it holds, and the owner's.
+    let patterns = |all: &[&str]| Sharing(all.iter().map(|one| (*one).to_owned()).collect());
+    registry.set_sharing(patterns(&["other", "s*"]));
+    copy().await.unwrap();
+    assert_eq!(offered(&registry, 1).await, (vec!["say".to_owned()], 0));
+    registry.set_sharing(patterns(&["other"]));
+    assert_eq!(offered(&registry, 1).await, (vec![], 1), "it was registered before");
+    assert_eq!(copy().await, Err(unshared));
+    assert_eq!(offered(&registry, 0).await, (vec!["say".to_owned()], 0), "the owner's stays");
+    registry.register(&own("n1"), shared("n1", "hear")).await.unwrap();
+    registry.register(&own("n2"), shared("n2", "hear")).await.unwrap();
+    assert_eq!(offered(&registry, 1).await, (vec!["hear".to_owned()], 1));
+    assert!(Sharing::check("a*b").is_err() && Sharing::check("").is_err());
+    assert!(["*", "fleet.*", "say"].iter().all(|pattern| Sharing::check(pattern).is_ok()));
+}
+
+#[tokio::test]
+async fn a_name_that_begins_with_a_nodes_id_is_that_nodes_whoever_came_first() {
+    let registry = fresh().await;
+    registry.set_sharing(Sharing(["*".to_owned()].into()));
+    // Nobody knows the node yet: what begins with its id is a name like any other.
+    registry.register(&own("n2"), tool("n2", "n1.say")).await.unwrap();
+    assert_eq!(offered(&registry, 0).await, (vec!["n1.say".to_owned()], 0));
+    let source = &registry.sources()[0];
+    let before = tool::Source::list(source.as_ref()).await.unwrap().revision;
+    let mine = NodeTool { description: "Mine.".to_owned(), ..tool("n1", "n1.say") };
+    registry.register(&own("n1"), mine.clone()).await.unwrap();
+    // The other one is listed anew, without it.
+    assert_ne!(tool::Source::changed(source.as_ref(), before).await, before);
+    assert_eq!(offered(&registry, 0).await, (vec![], 1));
+    assert_eq!(offered(&registry, 1).await, (vec!["n1.say".to_owned()], 0));
+    // Nor does the same definition, or the operator's key on the other node's behalf, change that.
+    let copy = NodeTool { node_id: "n2".to_owned(), metadata: tool("n2", "").metadata, ..mine };
+    let reserved = NodeFault::Reserved { name: "n1.say".to_owned(), owner: "n1".to_owned() };
+    for by in [own("n2"), Speaks::All] {
+        assert_eq!(registry.register(&by, copy.clone()).await, Err(reserved.clone()));
+    }
+    // An id with a dot is meant where it is the longer one.
+    registry.register(&own("n1.a"), tool("n1.a", "n1.a.say")).await.unwrap();
+    assert!(registry.register(&own("n1"), tool("n1", "n1.a.other")).await.is_err());
+    // The controls: its own prefix, and a word that is no node's.
+    registry.register(&own("n2"), tool("n2", "n2.say")).await.unwrap();
+    registry.register(&own("n2"), tool("n2", "n1x.say")).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_changes_nothing_is_said_of_the_node_that_owns_the_name() {
+    use tool::{Item, Source as _};
+    let registry = fresh().await;
+    for (node, name) in [("n1", "say"), ("n2", "hear"), ("n2", "look")] {
+        registry.register(&own(node), tool(node, name)).await.unwrap();
+    }
+    let reads = async |words: &[&str]| {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        registry.set_read_only(crate::ReadOnly::Named(words));
+        let mut found = Vec::new();
+        for source in registry.sources() {
+            for offer in source.list().await.unwrap().offers {
+                let Item::Tool(tool) = offer.item else { panic!("no tool") };
+                if !tool.traits.effects.any() {
+                    found.push(tool.name.to_string());
+                }
+            }
+        }
+        found
+    };
+    assert_eq!(reads(&[]).await, [""; 0]);
+    assert_eq!(reads(&["say", "look"]).await, ["say", "look"]);
+    assert_eq!(reads(&["n1/hear", "n2/say", "n1/look"]).await, [""; 0], "of the owner alone");
+    assert_eq!(reads(&["n2/hear", "n1/*"]).await, ["say", "hear"]);
 }
 
 #[tokio::test]

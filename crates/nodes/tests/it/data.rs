@@ -56,7 +56,7 @@ const NOT_HERE: &str = "npx/uvx \"latest\" resolves to other code";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_takes_a_name_replaces_a_tool_or_is_called_in_a_nodes_place() {
-    let Some(mut rows) = rows("attacks/authz_cases.jsonl") else { return };
+    let mut rows = rows("attacks/authz_cases.jsonl");
     rows.retain(|row| row["family"] == "registry-spoofing");
     assert_eq!(rows.len(), 18);
     let mut played = 0;

@@ -2,6 +2,8 @@
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
+mod certificates;
+#[cfg(test)]
 mod data;
 #[cfg(test)]
 mod faults;

@@ -8,8 +8,9 @@ use guard::egress::{Egress, EgressSettings};
 use nodes::{Addresses, Registry};
 use proto::MetadataMap;
 use proto::Status;
+use proto::connect::{Dialled, Duplex};
 use proto::node::Tool as Listed;
-use proto::serve::{Asked, Boxed, Said, Tools, serve};
+use proto::serve::{Asked, Boxed, On, Said, Tools, serve, serve_on};
 use store::MemoryStore;
 use testkit::clock::FakeClock;
 use tokio::net::TcpListener;
@@ -128,6 +129,23 @@ impl Node {
         Self { address, heard, runtime: Some(runtime) }
     }
 
+    /// Connects to a server that waits for nodes there, again and again.
+    #[expect(clippy::disallowed_methods, reason = "a test is the node, too")]
+    pub(crate) fn dialling(server: SocketAddr, id: &str, tls: Arc<proto::ServerConfig>) -> Self {
+        let (sender, heard) = mpsc::channel(64);
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let dial = move || -> Dialled {
+            Box::pin(async move {
+                let stream = tokio::net::TcpStream::connect(server).await?;
+                Ok(Box::new(stream) as Box<dyn Duplex>)
+            })
+        };
+        let on = On::Dialled { dial: Arc::new(dial), node_id: id.to_owned(), tls };
+        let serving = serve_on(Arc::new(Does(sender)), on, CancellationToken::new());
+        drop(TaskTracker::new().spawn_on(serving, runtime.handle()));
+        Self { address: server, heard, runtime: Some(runtime) }
+    }
+
     /// The next call that it heard of.
     pub(crate) async fn next(&mut self) -> Heard {
         tokio::time::timeout(Duration::from_secs(20), self.heard.recv()).await.unwrap().unwrap()
@@ -179,7 +197,7 @@ pub(crate) async fn has(registry: &Registry, node: &str, tools: &[&str]) {
             name: (*tool).to_owned(),
             node_id: node.to_owned(),
             input_spec: Json::empty(),
-            metadata: Json::empty(),
+            metadata: Json::of(&serde_json::json!({ "shared": true })),
             description: String::new(),
         };
         registry.register(&Speaks::All, tool).await.unwrap();

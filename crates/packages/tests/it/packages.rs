@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use packages::{MOST_ENTRIES, Packages};
+use packages::{MOST_ENTRIES, PackageLimits, Packages};
 use serde_json::{Value, json};
 use store::MemoryStore;
 use tool::catalogue::{Catalogue as _, CatalogueFault};
@@ -249,4 +249,62 @@ async fn what_an_earlier_process_left_half_unpacked_is_removed() {
     assert!(!left.exists() && other.exists());
     assert!(again.entry(&world.org, "t").await.is_ok());
     assert!(world.files().contains(&PathBuf::from("tool/code/function.py")));
+}
+
+/// A package that takes so many KiB and a little more.
+fn sized(id: &str, kib: usize) -> Bytes {
+    let mut state = 7_u32;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    })
+    .take(kib << 10)
+    .collect();
+    package(&spec(id), &[CODE, ("code/noise", &noise, 0o644)], &[])
+}
+
+#[tokio::test]
+async fn packages_of_an_organisation_and_of_all_have_a_limit_in_bytes() {
+    let mut world = World::new().await;
+    let limits = PackageLimits { total: 3 << 20, per_organisation: 2 << 20 };
+    world.packages = world.packages.with_limits(limits);
+    let full = |answer: Result<String, CatalogueFault>| match answer {
+        Err(CatalogueFault::Full(told)) => told,
+        other => panic!("{other:?}"),
+    };
+    let (other, third) = (Org::new("other").unwrap(), Org::new("third").unwrap());
+    // Twice its size while it is unpacked, and counted once.
+    world.packages.upload(&world.org, sized("a", 1_500)).await.unwrap();
+    let there = world.files();
+    let told = full(world.packages.upload(&world.org, sized("b", 1_500)).await);
+    assert!(told.contains("tool_packages.bytes_per_organisation"), "{told}");
+    assert_eq!(world.files(), there);
+    world.packages.upload(&other, sized("b", 1_000)).await.unwrap();
+    let told = full(world.packages.upload(&third, sized("c", 1_000)).await);
+    assert!(told.contains("`tool_packages.bytes`") && told.contains("3145728"), "{told}");
+
+    // What has no entry counts for nothing: an id that is there, and a package that does not fit.
+    let again = world.packages.upload(&other, sized("b", 100)).await;
+    assert_eq!(again, Err(CatalogueFault::Exists("b".to_owned())));
+    assert!(world.packages.upload(&other, Bytes::from_static(b"no zip")).await.is_err());
+    // What is removed is given back, also after a restart.
+    let store = Arc::clone(&world.store) as Arc<dyn Store>;
+    let home = world.home.path().join("catalogue");
+    let packages = Packages::open(store, &home).await.unwrap().with_limits(limits);
+    full(packages.upload(&third, sized("c", 1_000)).await);
+    packages.remove(&world.org, "a").await.unwrap();
+    packages.upload(&third, sized("c", 1_900)).await.unwrap();
+}
+
+#[tokio::test]
+async fn many_small_files_count_by_their_blocks() {
+    let mut world = World::new().await;
+    let limits = PackageLimits { total: 1 << 20, per_organisation: 1 << 20 };
+    world.packages = world.packages.with_limits(limits);
+    let names: Vec<_> = (0..300).map(|n| format!("code/{n}")).collect();
+    let mut files: Vec<File<'_>> = names.iter().map(|name| (&**name, &b"x"[..], 0o644)).collect();
+    files.push(CODE);
+    let answer = world.packages.upload(&world.org, package(&spec("t"), &files, &[])).await;
+    assert!(matches!(answer, Err(CatalogueFault::Full(_))), "{answer:?}");
+    assert_eq!(world.files(), [] as [PathBuf; 0]);
 }

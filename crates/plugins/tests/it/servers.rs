@@ -25,7 +25,7 @@ impl Servers for Caged {
         (launcher, spec): (Launcher, Spec),
         _: Duration,
     ) -> Arc<dyn Server> {
-        let dial = Arc::new(Stdio::new(launcher, spec));
+        let dial = Arc::new(Stdio::new(launcher, spec).with_plain_arguments());
         Arc::new(One(McpSource::pipes(name, Options::default(), dial)))
     }
 }

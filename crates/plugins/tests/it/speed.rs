@@ -1,29 +1,29 @@
-//! What a call costs above its function. The figures are printed; what is asserted is far above them, as
-//! machines are shared: `cargo nextest run -p plugins speed --no-capture --release` shows them.
+//! What a call costs above its function. Times are printed, since machines are shared; processes are judged:
+//! `cargo nextest run -p plugins speed --no-capture --release` shows both.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::json;
 
 use crate::stage::{Stage, called};
 
 #[tokio::test]
-async fn a_warm_call_and_a_first_one_are_cheap() {
+async fn warm_calls_share_one_process_and_a_dead_one_is_replaced() {
     let stage = Stage::new().await;
     stage.python(
         "p",
-        "def echo(a): return a\n",
+        "import os\ndef echo(a): return os.getpid()\n",
         &[("echo", json!({"a": {"type": "string", "required": true}}))],
     );
     stage.reload().await;
     let echo = stage.offer("p", "echo").await;
     let began = Instant::now();
-    called(&echo, json!({"a": "x"})).await.unwrap();
+    let process = called(&echo, json!({"a": "x"})).await.unwrap();
     let first = began.elapsed();
     let mut all = Vec::new();
     for _ in 0..500 {
         let began = Instant::now();
-        called(&echo, json!({"a": "x"})).await.unwrap();
+        assert_eq!(called(&echo, json!({"a": "x"})).await.unwrap(), process);
         all.push(began.elapsed());
     }
     all.sort_unstable();
@@ -43,6 +43,5 @@ async fn a_warm_call_and_a_first_one_are_cheap() {
         "first {first:?}, warm median {median:?}, p99 {p99:?}, after a death {:?}",
         began.elapsed()
     );
-    assert!(first < Duration::from_secs(2) && median < Duration::from_millis(50));
     stage.registry.close().await;
 }

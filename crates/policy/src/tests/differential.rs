@@ -115,6 +115,7 @@ fn principal(q: &Q) -> Principal {
         deny: deny.clone(),
         read_only: *read_only,
         no_web: *no_web,
+        created: false,
     });
     let who = enter(NewKey {
         org: Org::new(&q.org).unwrap(),

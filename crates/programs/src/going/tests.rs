@@ -21,12 +21,12 @@ impl Holders for Nobody {
 }
 
 impl Interpreter for Nobody {
-    fn turn(&self) -> Boxed<'_, Result<Box<dyn Turn>, String>> {
+    fn turn<'a>(&'a self, _: &'a Caller) -> Boxed<'a, Result<Box<dyn Turn>, String>> {
         Box::pin(async { Err("no program runs here".to_owned()) })
     }
 }
 
-fn paused(created: Wall) -> Program {
+pub(crate) fn paused(created: Wall) -> Program {
     let (id, call) =
         ("01a204dd-6638-777c-9479-183fa4e4fcaf", "01a204dd-66ae-7298-b9ac-a7de07aff763");
     serde_json::from_value(json!({
@@ -42,7 +42,7 @@ fn paused(created: Wall) -> Program {
     .unwrap()
 }
 
-fn none(store: &Arc<MemoryStore>, clock: &Arc<FakeClock>) -> Arc<Programs> {
+pub(crate) fn none(store: &Arc<impl Store + 'static>, clock: &Arc<FakeClock>) -> Arc<Programs> {
     Arc::new(Programs::new(Parts {
         store: Arc::clone(store) as _,
         holders: Arc::new(Nobody),
@@ -90,7 +90,7 @@ async fn what_begins_to_wait_is_looked_at_once() {
     let programs = none(&store, &clock);
     let mut news = programs.news.1.lock().unwrap().take().unwrap();
     let mut kept = Kept::new(paused(clock.wall()));
-    kept.write(store.as_ref()).await.unwrap();
+    programs.write(&mut kept).await.unwrap();
     // The control: one that waits for its caller waits for no call.
     programs.looks(&kept.row(), true).unwrap().came(&kept, &[]);
     assert!(news.try_recv().is_err());
@@ -111,7 +111,7 @@ async fn a_program_has_seven_days_and_is_forgotten_a_day_later() {
     let programs = none(&store, &clock);
     let mut kept = Kept::new(paused(clock.wall()));
     let row = kept.row();
-    kept.write(store.as_ref()).await.unwrap();
+    programs.write(&mut kept).await.unwrap();
     assert_eq!(programs.restore().await.unwrap(), 1);
     let hour = Duration::from_hours(1);
     let state = async || {

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use gateway::Request;
+use gateway::{Holder, Request};
+use identity::Principal;
 use serde_json::{Map, Value};
 use tool::executor::Wait;
 use tool::outcome::{Answer, Body, Failure, Outcome, Status};
-use tool::{CallId, CallerType, Code, Json, Step};
+use tool::{CallId, CallerType, Code, Interface, Json, Step};
 
 use super::{Leg, Stop};
 use crate::functions::Function;
-use crate::going::LEG;
-use crate::keep::Kept;
+use crate::going::{CREDENTIAL_GONE, LEG};
 use crate::program::Program;
 use crate::script::{Came, Kind};
 
@@ -28,7 +28,7 @@ impl Leg<'_> {
         self.gateway.new_call()
     }
 
-    /// Makes one call; gives up where the program is.
+    /// Makes one call as the caller is now; gives up where the program is.
     pub(crate) async fn call(
         &self,
         (program, call): (CallId, CallId),
@@ -39,15 +39,27 @@ impl Leg<'_> {
             id: Some(call),
             caller_type: CallerType::Chain,
             parent: Some(program),
-            ..Request::new(function.tool(), Json::of(args).bytes().clone(), "program")
+            ..Request::new(function.tool(), Json::of(args).bytes().clone(), Interface::Program)
         };
-        let calling = Box::pin(self.gateway.call(self.who, request));
+        let who = self.current_caller()?;
+        let calling = Box::pin(self.gateway.call(&who, request));
         let answer = self.unless_given_up(calling).await?;
         let called = match &answer.result {
             Ok(Step::Wait(Wait::Approval(_))) => Called::Held(answer.call),
             _ => Called::To(came(&answer)),
         };
         Ok((answer, called))
+    }
+
+    /// The caller as its credential stands at this moment, with no more than the program has.
+    fn current_caller(&self) -> Result<Principal, Stop> {
+        let has = (self.who.caller(), self.who.rights().narrowing());
+        match self.programs.current_caller(has, Some(self.who)) {
+            Holder::Holds(now) => Ok(now),
+            Holder::Gone | Holder::Elsewhere => {
+                Err(Failure::new(Code::Unauthenticated, CREDENTIAL_GONE).into())
+            }
+        }
     }
 
     /// Whether a program may make so many more.
@@ -59,11 +71,11 @@ impl Leg<'_> {
         Err(format!("a program may make {most} calls, and this one wants more"))
     }
 
-    /// What the held calls of a program came to; nothing while one is not settled.
-    pub(crate) async fn decided(&self, kept: &Kept) -> Result<Option<Vec<Settled>>, Failure> {
+    /// What these held calls came to; nothing while one is not settled.
+    pub(crate) async fn decided(&self, held: &[CallId]) -> Result<Option<Vec<Settled>>, Failure> {
         let mut all = Vec::new();
-        for call in kept.program.waits_for() {
-            match self.outcome_of(call).await? {
+        for call in held {
+            match self.outcome_of(*call).await? {
                 Some(settled) => all.push(settled),
                 None => return Ok(None),
             }

@@ -97,6 +97,6 @@ impl Place {
 }
 
 async fn turn(leg: &Leg<'_>) -> Result<Box<dyn Turn>, Stop> {
-    let turn = leg.unless_given_up(leg.programs.parts.interpreter.turn()).await?;
+    let turn = leg.unless_given_up(leg.programs.parts.interpreter.turn(leg.who.caller())).await?;
     Ok(turn.map_err(|why| Failure::new(Code::Busy, why))?)
 }

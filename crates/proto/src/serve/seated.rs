@@ -4,6 +4,7 @@ mod bell;
 pub(super) mod carried;
 mod date;
 mod long;
+mod message_budget;
 mod short;
 
 use std::io;

@@ -142,3 +142,26 @@ async fn plaintext_beyond_this_machine_is_no_accident() {
     assert!(matches!(refused, Err(StartError::Plaintext(_))));
     Node::start(Tools::default(), quick().host(everywhere, true)).await.unwrap().stop().await;
 }
+
+#[tokio::test]
+async fn a_key_is_not_sent_in_plaintext_beyond_this_machine() {
+    let registry = Registry::start().await;
+    // This machine's own address, written so that it does not read as the loopback's.
+    let url = registry.url.replace("127.0.0.1", "[::ffff:127.0.0.1]");
+    let with = |url: &str, key: Option<&str>| {
+        quick().node_id("node-001").registry(url, key.map(Secret::new))
+    };
+    for url in [url.as_str(), "http://192.0.2.1:8080", "http://tools.example"] {
+        let refused = Node::start(tools([reverse()]), with(url, Some("k-1"))).await;
+        let told = refused.unwrap_err();
+        assert!(matches!(told, StartError::PlaintextKey(_)), "{told}");
+        assert!(told.to_string().contains("insecure_registry"), "{told}");
+    }
+    assert!(registry.all().is_empty(), "nobody was dialled");
+    // The controls: the same address where it is meant, and a node without a key.
+    let meant = with(&url, Some("k-1")).insecure_registry(true);
+    Node::start(tools([reverse()]), meant).await.unwrap().stop().await;
+    assert!(!registry.all().is_empty() && registry.all().iter().all(|one| one.3 == "Bearer k-1"));
+    Node::start(tools([reverse()]), with(&url, None)).await.unwrap().stop().await;
+    assert!(registry.bodies("POST", "/tools").len() == 2);
+}

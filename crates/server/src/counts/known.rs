@@ -2,24 +2,23 @@
 
 use std::sync::OnceLock;
 
-/// Doors that calls come by. One that is not here is counted too, a little slower.
-const DOORS: [&str; 6] = ["mcp", "rest", "grpc", "cluster", "modules", "program"];
+use tool::Interface;
 
-/// One of something for each door that is known; made when it is first asked for, so that a page of metrics
-/// shows what there was.
+/// One of something for each interface; made when it is first asked for, so that a page of metrics shows
+/// what there was.
 #[derive(Debug)]
-pub(crate) struct ByDoor<T>([OnceLock<T>; DOORS.len()]);
+pub(crate) struct ByDoor<T>([OnceLock<T>; Interface::ALL.len()]);
 
 impl<T> Default for ByDoor<T> {
     fn default() -> Self {
-        Self([const { OnceLock::new() }; DOORS.len()])
+        Self([const { OnceLock::new() }; Interface::ALL.len()])
     }
 }
 
 impl<T> ByDoor<T> {
-    /// That of this door; nothing for one that is not known.
-    pub(crate) fn of(&self, door: &str, make: impl FnOnce() -> T) -> Option<&T> {
-        let place = DOORS.iter().position(|known| *known == door)?;
-        Some(self.0.get(place)?.get_or_init(make))
+    /// That of this interface.
+    pub(crate) fn of(&self, door: Interface, make: impl FnOnce() -> T) -> Option<&T> {
+        // Interfaces stand in `ALL` as they are declared.
+        Some(self.0.get(door as usize)?.get_or_init(make))
     }
 }

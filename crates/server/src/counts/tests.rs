@@ -4,8 +4,8 @@ use futures_util::FutureExt as _;
 use testkit::ledger::MemoryLedger;
 use tool::outcome::Status;
 use tool::{
-    Boxed, CallId, CallerType, Digest, Durability, End, Intent, Ledger, LedgerError, Org, Refusal,
-    SourceName, Ticket, ToolKey, ToolName, Waited, Wall,
+    Boxed, CallId, CallerType, Digest, Durability, End, Intent, Interface, Ledger, LedgerError,
+    Org, Refusal, SourceName, Ticket, ToolKey, ToolName, Waited, Wall,
 };
 use uuid::Uuid;
 
@@ -78,7 +78,7 @@ fn intent(number: u128) -> Intent {
         continues: None,
         at: Wall(0),
         caller: testkit::context::caller(),
-        door: "rest".into(),
+        door: Interface::Rest,
         caller_type: CallerType::Direct,
         tool: ToolKey {
             org: Org::default(),
@@ -101,7 +101,7 @@ fn end(status: Status) -> End {
 
 fn all(counts: &Counts) -> [u64; 5] {
     ["succeeded", "failed", "abandoned", "refused", "unknown"].map(|status| {
-        let of = Ended { door: "rest".to_owned(), status };
+        let of = Ended { door: "rest", status };
         counts.family.get_or_create(&of).get()
     })
 }

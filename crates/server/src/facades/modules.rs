@@ -13,15 +13,15 @@ use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
 use catalog::{Shelf, State as Standing};
 use futures_util::future::join_all;
-use gateway::Request;
+use gateway::{Given, Request};
 use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::source::Health;
-use tool::{CallerType, Code, Json, Level};
+use tool::{CallerType, Code, Interface, Json, Level, Limits};
 
 use crate::error::ApiError;
-use crate::rest::body::{Body, Params};
+use crate::rest::body::{Large, Params};
 use crate::rest::route::{Param, Route};
 use crate::state::Doors;
 use definition::Definition;
@@ -208,6 +208,7 @@ struct ToolCall {
     /// Its arguments; none where absent.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     #[serde(default)]
+    #[expect(dead_code, reason = "it was taken out of the body before, as it stands")]
     arguments: Option<Json>,
     /// A level to call as; it can only lower the key's own.
     #[serde(default)]
@@ -217,21 +218,23 @@ struct ToolCall {
 async fn execute(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
-    Body(call): Body<ToolCall>,
-) -> Reply<ToolResult> {
-    Reply(run(&doors, &principal, call).await)
+    large: Large,
+) -> Result<Reply<ToolResult>, ApiError> {
+    let (call, arguments, limits) = large.read()?;
+    Ok(Reply(run(&doors, &principal, (call, arguments, limits)).await))
 }
 
 async fn of_module(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
     Path(module): Path<String>,
-    Body(call): Body<ToolCall>,
-) -> Reply<ToolResult> {
+    large: Large,
+) -> Result<Reply<ToolResult>, ApiError> {
+    let (call, arguments, limits) = large.read::<ToolCall>()?;
     let own =
         call.tool_name.strip_prefix(module.as_str()).is_some_and(|rest| rest.starts_with('.'));
     if own {
-        return Reply(run(&doors, &principal, call).await);
+        return Ok(Reply(run(&doors, &principal, (call, arguments, limits)).await));
     }
     // The tool of another module is none of this one's.
     let view = doors.parts.gateway.view(&principal, CallerType::Direct);
@@ -241,17 +244,21 @@ async fn of_module(
     } else {
         result::unknown(&view, &name)
     };
-    Reply(ToolResult::failed(call.tool_name, error))
+    Ok(Reply(ToolResult::failed(call.tool_name, error)))
 }
 
-async fn run(doors: &Doors, principal: &Principal, call: ToolCall) -> ToolResult {
-    let ToolCall { tool_name, arguments, user_permission } = call;
+/// A call, its arguments, and what these were held against.
+async fn run(
+    doors: &Doors,
+    principal: &Principal,
+    (call, arguments, limits): (ToolCall, Json, Limits),
+) -> ToolResult {
+    let ToolCall { tool_name, user_permission, .. } = call;
     let caller = lowered(principal, user_permission.as_deref());
-    let arguments = arguments.filter(|arguments| arguments.kind() != "null");
-    let arguments = arguments.unwrap_or_else(Json::empty);
-    let request = Request::new(tool_name.clone(), arguments.bytes().clone(), "modules");
+    let given = Given::Checked(arguments.clone(), limits);
+    let request = Request::new(tool_name.clone(), given, Interface::Modules);
     let answer = doors.parts.gateway.call(&caller, request).await;
-    doors.metrics.ended("modules", &answer);
+    doors.metrics.ended(Interface::Modules, &answer);
     let asked = ToolAsked { doors, principal, caller: &caller, tool_name, arguments };
     asked.told(answer)
 }

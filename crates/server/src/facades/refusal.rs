@@ -49,7 +49,9 @@ impl From<NodeFault> for Refusal {
         let status = match &fault {
             NodeFault::Missing => return Self::no_tool(),
             NodeFault::Foreign(_) => StatusCode::FORBIDDEN,
-            NodeFault::Taken { .. } => StatusCode::CONFLICT,
+            NodeFault::Taken { .. } | NodeFault::Reserved { .. } | NodeFault::Unshared { .. } => {
+                StatusCode::CONFLICT
+            }
             NodeFault::Unfit(_) => StatusCode::BAD_REQUEST,
             NodeFault::Full(_) => StatusCode::INSUFFICIENT_STORAGE,
             // As spec 4's program answers where its database fails.

@@ -204,7 +204,7 @@ impl Keys {
     }
 
     /// Tells of each reading.
-    pub(crate) fn readings(&self) -> watch::Receiver<u64> {
+    pub fn readings(&self) -> watch::Receiver<u64> {
         self.read.subscribe()
     }
 }

@@ -10,7 +10,7 @@ use identity::Principal;
 use serde_json::{Value, json};
 use tool::executor::{Approval, Ask, ClientCan};
 use tool::outcome::{Answer, Status};
-use tool::{CallId, CallerType, Json, Step, Wait};
+use tool::{CallId, CallerType, Interface, Json, Step, Wait};
 
 use super::asked::Asked;
 use super::client;
@@ -20,8 +20,6 @@ use crate::state::Doors;
 /// The key of our one question.
 const KEY: &str = "approval";
 const METHOD: &str = "elicitation/create";
-/// This door, as records name it.
-const DOOR: &str = "mcp";
 
 /// What a request has to do with approvals.
 #[derive(Debug)]
@@ -104,7 +102,7 @@ pub(super) async fn again(
     let word = answers.and_then(|answers| agrees(&answers.get(KEY)?));
     if let Some(agrees) = word.filter(|_| gateway.client_confirms(principal)) {
         // Where a person was sooner, that counts.
-        gateway.confirm((principal, DOOR), call, agrees).await.ok();
+        gateway.confirm((principal, Interface::Mcp), call, agrees).await.ok();
     }
     let wait = doors.parts.notices.poll;
     settled(doors, principal, (call, wait)).await
@@ -152,7 +150,7 @@ pub(super) async fn patiently(
         let answered = Ask::ask(ask.as_ref(), METHOD, question).await;
         let word = answered.ok().and_then(|answer| agrees(&answer)).filter(|_| confirms);
         if let Some(agrees) = word {
-            gateway.confirm((principal, DOOR), call, agrees).await.ok();
+            gateway.confirm((principal, Interface::Mcp), call, agrees).await.ok();
         }
     };
     tokio::pin!(waiting);

@@ -7,7 +7,7 @@ use gateway::{Given, Request, View};
 use http::HeaderName;
 use mcp::header::{Mirror, Mismatch};
 use mcp::{Era, code};
-use tool::{Json, Limits, Map};
+use tool::{Interface, Json, Limits, Map};
 
 use super::asked::{Asked, text};
 use super::body::Reply;
@@ -30,7 +30,7 @@ pub(super) async fn tool(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let continues = finish.continues(asked).await?;
     // What the message was held against; how much it may hold depends on its size.
     let by = Limits { bytes: usize::MAX, nodes: usize::MAX, ..Limits::DOCUMENT };
-    let mut request = Box::new(Request::new(native, Given::Checked(args, by), "mcp"));
+    let mut request = Box::new(Request::new(native, Given::Checked(args, by), Interface::Mcp));
     request.unasked = continues.is_none().then(|| asked.unasked()).flatten();
     request.continues = continues;
     Ok(run(asked, finish, request).await)

@@ -8,7 +8,7 @@ use mcp::{Id, meta, sse, write};
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 use tool::executor::Progress;
-use tool::{Json, Limits};
+use tool::{Interface, Json, Limits};
 
 use super::asked::Asked;
 use super::body::Reply;
@@ -126,7 +126,7 @@ pub(super) async fn begin(
     let target = of_source(asked, METHOD)?;
     let args = Json::fields([("uri", &Json::of(uri))]);
     let (begun, begins) = oneshot::channel();
-    let mut request = Request::to(target, args.bytes().clone(), "mcp");
+    let mut request = Request::to(target, args.bytes().clone(), Interface::Mcp);
     request.lasting = true;
     request.meta.clone_from(&asked.beside);
     request.client = asked.client();
@@ -135,7 +135,7 @@ pub(super) async fn begin(
     let (end, mut ended) = oneshot::channel();
     let task = asked.who.doors.mcp.tasks.spawn(async move {
         let answer = doors.parts.gateway.call(&principal, request).await;
-        doors.metrics.ended("mcp", &answer);
+        doors.metrics.ended(Interface::Mcp, &answer);
         // Nobody waits for it once the subscription has begun.
         drop(end.send(answer));
     });

@@ -41,12 +41,16 @@ pub(crate) fn get(
     if let Err(refused) = heads.accepts(&["text/event-stream"]).and_then(|()| who.there()) {
         return refused.reply(None);
     }
+    let stream = match doors.streams.open(principal) {
+        Ok(stream) => stream,
+        Err(told) => return Refused::busy(told).reply(None),
+    };
     let outlet = Arc::new(Outlet::default());
     session.live.listen(Arc::clone(&outlet));
     let kinds = Kinds { tools: true, prompts: true, resources: true };
     let listener = Listener::new(who, Arc::clone(&outlet), kinds);
     let held = doors.mcp.watch.add(doors, listener);
-    body::events(Events::new(outlet, None, held))
+    body::events(Events::new(outlet, None, (held, stream)))
 }
 
 /// A DELETE: the end of a session.
@@ -85,6 +89,7 @@ pub(crate) fn only_post() -> Reply {
 
 /// `subscriptions/listen`: what is heard is told first, and then nothing else.
 pub(super) async fn subscribed(asked: &Asked<'_>) -> Result<Reply, Refused> {
+    let stream = asked.who.doors.streams.open(asked.who.principal).map_err(Refused::busy)?;
     let [wanted] = asked.pick(["notifications"]);
     let wanted = wanted.filter(|wanted| wanted.kind() == "object").ok_or_else(|| {
         Refused::params("`params.notifications` must be an object of what is to be heard")
@@ -136,7 +141,7 @@ pub(super) async fn subscribed(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let last = asked.words().result(&last).event();
     let listener = Listener::new(asked.who, Arc::clone(&outlet), kinds).tagged(id, last);
     let watched = asked.who.doors.mcp.watch.add(asked.who.doors, listener);
-    Ok(body::events(Events::new(outlet, None, (watched, tasks))))
+    Ok(body::events(Events::new(outlet, None, (watched, tasks, stream))))
 }
 
 fn uris(wanted: &Json) -> Result<Vec<String>, Refused> {

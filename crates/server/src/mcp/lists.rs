@@ -34,8 +34,7 @@ pub(super) fn tools(asked: &Asked<'_>) -> Result<Reply, Refused> {
             let written = |entry: &Entry| {
                 let name = entry.key.name.as_str();
                 let alias = rendered.names.alias(name).unwrap_or(name);
-                described(to, entry, (Format::Mcp, alias))
-                    .or_else(|| rendered.fragment(name).cloned())
+                described(to, entry, (Format::Mcp, alias)).or_else(|| rendered.fragment(name))
             };
             let all = behind(&view, from)?;
             Kept::page(all.filter_map(|it| Some((it.key.name.as_str(), written(it)?))), None)

@@ -1,7 +1,7 @@
 //! Methods of a source beside its tools: asked for in the caller's words, answered in the source's.
 
 use gateway::Request;
-use tool::Json;
+use tool::{Interface, Json};
 
 use super::asked::Asked;
 use super::body::Reply;
@@ -21,7 +21,7 @@ async fn with(asked: &Asked<'_>, name: &'static str, args: Json) -> Result<Reply
     let target = of_source(asked, name)?;
     let mut finish = Finish::method(asked, &args);
     let continues = finish.continues(asked).await?;
-    let mut request = Box::new(Request::to(target, args.bytes().clone(), "mcp"));
+    let mut request = Box::new(Request::to(target, args.bytes().clone(), Interface::Mcp));
     request.unasked = continues.is_none().then(|| asked.unasked()).flatten();
     request.continues = continues;
     Ok(run(asked, finish, request).await)

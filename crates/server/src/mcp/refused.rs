@@ -32,6 +32,11 @@ impl Refused {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, code::INTERNAL_ERROR, message)
     }
 
+    /// This caller has too many of something.
+    pub(super) fn busy(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, code::INVALID_REQUEST, message)
+    }
+
     pub(super) fn reply(&self, id: Option<&Id>) -> Reply {
         body::json(self.status, mcp::write::error(id, &self.error))
     }

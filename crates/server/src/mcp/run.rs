@@ -14,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tool::call::Resume;
 use tool::executor::{Approval, ClientCan};
 use tool::outcome::{Answer, Failure, Status};
-use tool::{CallId, Code, Json, Step, Wait};
+use tool::{CallId, Code, Interface, Json, Step, Wait};
 
 use super::approval::{self, Held};
 use super::ask::Questions;
@@ -126,7 +126,7 @@ impl Finish {
             Box::pin(approval::settled(doors, principal, (call, now))).await
         } else {
             let answer = gateway.call(principal, request).await;
-            doors.metrics.ended("mcp", &answer);
+            doors.metrics.ended(Interface::Mcp, &answer);
             answer
         };
         match patient {

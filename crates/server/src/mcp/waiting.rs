@@ -1,8 +1,8 @@
 //! Calls that wait for answers of a stateless client: our `requestState`, sealed, bound and taken once.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,6 +24,8 @@ const RESUME: usize = 64 << 10;
 /// States that were taken and are remembered until they would expire anyway. Past that, new ones are
 /// refused rather than old ones forgotten.
 const TAKEN: usize = 100_000;
+/// Those of one root key among them.
+const TAKEN_OF_KEY: usize = TAKEN / 10;
 
 /// Where the store has those that were taken.
 const PREFIX: &str = "request_state/";
@@ -80,7 +82,42 @@ pub(super) struct Waits {
 #[derive(Debug, Default)]
 struct Taken {
     nonces: HashSet<[u8; NONCE]>,
-    order: VecDeque<(u64, [u8; NONCE])>,
+    /// With the root keys that they count for.
+    order: VecDeque<(u64, [u8; NONCE], Arc<str>)>,
+    keys: HashMap<Arc<str>, usize>,
+}
+
+impl Taken {
+    /// Those that would have expired by now need not be remembered, nor their rows kept: at most `most`.
+    fn sweep(&mut self, now: u64, most: usize) -> Vec<[u8; NONCE]> {
+        let mut over = Vec::new();
+        while over.len() < most
+            && let Some((_, nonce, key)) = self.order.pop_front_if(|(until, ..)| *until < now)
+        {
+            self.nonces.remove(&nonce);
+            self.release(&key);
+            over.push(nonce);
+        }
+        over
+    }
+
+    fn release(&mut self, key: &Arc<str>) {
+        if let Some(count) = self.keys.get_mut(key) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.keys.remove(key);
+            }
+        }
+    }
+
+    /// Takes back what could not be stored.
+    fn forget(&mut self, nonce: &[u8; NONCE]) {
+        self.nonces.remove(nonce);
+        let at = self.order.iter().position(|(_, one, _)| one == nonce);
+        if let Some((.., key)) = at.and_then(|at| self.order.remove(at)) {
+            self.release(&key);
+        }
+    }
 }
 
 impl Waits {
@@ -176,16 +213,18 @@ impl Waits {
             return Err(wrong("has expired; call again without it"));
         }
         let store = who.doors.parts.keys.store();
-        self.take(store, (opened.nonce, opened.until), now).await?;
+        let (org, key) = (who.principal.org().as_str(), who.principal.root_key());
+        self.take(store, (opened.nonce, opened.until), format!("{org}/{key}").into(), now).await?;
         let answers = answers.unwrap_or_else(Json::empty);
         Ok(Some(Resume { call: opened.call, state: opened.resume.to_vec().into(), answers }))
     }
 
-    /// Takes a state, once: a row of the store says so, so that it is taken too for who comes after a restart.
+    /// Takes a state, once, for this root key: a row of the store says so, so that it is taken too for who comes after a restart.
     async fn take(
         &self,
         store: &dyn Store,
         (nonce, until): ([u8; NONCE], u64),
+        key: Arc<str>,
         now: u64,
     ) -> Result<(), Refused> {
         let unkept = |error: &StoreError| {
@@ -195,13 +234,13 @@ impl Waits {
         if !self.knows.load(Ordering::Acquire) {
             self.recall(store).await.map_err(|error| unkept(&error))?;
         }
-        for over in self.mark((nonce, until), now)? {
+        for over in self.mark((nonce, until), Arc::clone(&key), now)? {
             // Where it cannot be removed now, the next process does it.
             if let Ok(Some(row)) = store.get(&row(&over)).await {
                 drop(store.put(&row.key, Expect::Version(row.version), None).await);
             }
         }
-        let bytes = Bytes::copy_from_slice(&until.to_be_bytes());
+        let bytes = Bytes::from([&until.to_be_bytes()[..], key.as_bytes()].concat());
         match store.put(&row(&nonce), Expect::Absent, Some(bytes)).await {
             Ok(_) => Ok(()),
             Err(StoreError::Conflict { .. }) => Err(used()),
@@ -216,27 +255,23 @@ impl Waits {
     fn mark(
         &self,
         (nonce, until): ([u8; NONCE], u64),
+        key: Arc<str>,
         now: u64,
     ) -> Result<Vec<[u8; NONCE]>, Refused> {
         let mut taken = self.lock();
         if taken.nonces.contains(&nonce) {
             return Err(used());
         }
-        let mut over = Vec::new();
-        while let Some((_, old)) = taken.order.front().copied().filter(|(until, _)| *until < now)
-            && over.len() < REMOVED
-        {
-            taken.order.pop_front();
-            taken.nonces.remove(&old);
-            over.push(old);
-        }
-        if taken.order.len() >= TAKEN {
+        let over = taken.sweep(now, REMOVED);
+        let own = taken.keys.get(&key).copied().unwrap_or_default();
+        if taken.order.len() >= TAKEN || own >= TAKEN_OF_KEY {
             return Err(wrong(
                 "cannot be taken: too many questions were answered lately; try later",
             ));
         }
         taken.nonces.insert(nonce);
-        taken.order.push_back((until, nonce));
+        *taken.keys.entry(Arc::clone(&key)).or_default() += 1;
+        taken.order.push_back((until, nonce, key));
         Ok(over)
     }
 
@@ -249,17 +284,19 @@ impl Waits {
             after = Some(last.key.clone());
             for row in &page {
                 let nonce = row.key.strip_prefix(PREFIX).map(|hex| u128::from_str_radix(hex, 16));
-                let until = row.bytes.as_ref().try_into().map(u64::from_be_bytes);
-                if let (Some(Ok(nonce)), Ok(until)) = (nonce, until) {
-                    all.push((until, nonce.to_be_bytes()));
+                let Some((until, key)) = row.bytes.split_first_chunk::<UNTIL>() else { continue };
+                if let Some(Ok(nonce)) = nonce {
+                    let key = Arc::from(String::from_utf8_lossy(key));
+                    all.push((u64::from_be_bytes(*until), nonce.to_be_bytes(), key));
                 }
             }
         }
         all.sort_unstable();
         let mut taken = self.lock();
         if !self.knows.swap(true, Ordering::AcqRel) {
-            all.retain(|(_, nonce)| taken.nonces.insert(*nonce));
+            all.retain(|(_, nonce, _)| taken.nonces.insert(*nonce));
             for one in all.into_iter().rev() {
+                *taken.keys.entry(Arc::clone(&one.2)).or_default() += 1;
                 taken.order.push_front(one);
             }
         }
@@ -268,13 +305,6 @@ impl Waits {
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Taken {
-    fn forget(&mut self, nonce: &[u8; NONCE]) {
-        self.nonces.remove(nonce);
-        self.order.retain(|(_, one)| one != nonce);
     }
 }
 
@@ -320,17 +350,33 @@ fn wrong(what: &str) -> Refused {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use store::MemoryStore;
     use tool::{Secret, Store as _};
 
-    use super::{PREFIX, Waits};
+    use super::{PREFIX, TAKEN_OF_KEY, Waits};
 
     fn process() -> Waits {
         Waits::new(&Secret::new("s"))
     }
 
     async fn takes(waits: &Waits, store: &MemoryStore, nonce: u8, now: u64) -> bool {
-        waits.take(store, ([nonce; 16], 1_000), now).await.is_ok()
+        waits.take(store, ([nonce; 16], 1_000), Arc::from("a"), now).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn no_root_key_takes_the_room_of_all() {
+        let waits = process();
+        let take = |number: usize, key: &'static str, now| {
+            let nonce = u128::try_from(number).unwrap().to_be_bytes();
+            waits.mark((nonce, 1_000), Arc::from(key), now).is_ok()
+        };
+        assert!((0..TAKEN_OF_KEY).all(|number| take(number, "a", 0)));
+        assert!(!take(TAKEN_OF_KEY, "a", 0));
+        // The controls: another key has room, once, and what has expired is not remembered.
+        assert!(take(TAKEN_OF_KEY, "b", 0) && !take(TAKEN_OF_KEY, "b", 0));
+        assert!(take(TAKEN_OF_KEY + 1, "a", 1_001));
     }
 
     #[tokio::test]
@@ -355,7 +401,7 @@ mod tests {
         }
         let later = process();
         for nonce in [100, 101] {
-            later.take(&store, ([nonce; 16], 9_000), 2_000).await.unwrap();
+            later.take(&store, ([nonce; 16], 9_000), Arc::from("a"), 2_000).await.unwrap();
         }
         let rows = store.scan(PREFIX, None, 100).await.unwrap();
         assert_eq!(rows.len(), 2, "{rows:?}");

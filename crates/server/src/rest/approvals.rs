@@ -9,7 +9,7 @@ use identity::Principal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::outcome::Failure;
-use tool::{CallId, Code, Digest, Json};
+use tool::{CallId, Code, Digest, Interface, Json};
 use uuid::Uuid;
 
 use super::body::{Body, Params};
@@ -20,8 +20,6 @@ use crate::state::Doors;
 /// Held calls of one page, where no limit is given, and at most.
 const USUAL: usize = 50;
 const PAGE: usize = 200;
-/// This door, as records name it.
-const DOOR: &str = "rest";
 
 const QUERY: &[Param] = &[
     Param {
@@ -185,7 +183,7 @@ async fn approve(
     Path(id): Path<String>,
     Body(body): Body<Approve>,
 ) -> Result<Reply<Shown>, ApiError> {
-    let by = (&principal, DOOR);
+    let by = (&principal, Interface::Rest);
     let shown = doors.parts.gateway.approve(by, read(&id)?, body.arguments_sha256).await;
     shown.map(Reply).map_err(told)
 }
@@ -196,7 +194,7 @@ async fn deny(
     Path(id): Path<String>,
     Body(body): Body<Deny>,
 ) -> Result<Reply<Shown>, ApiError> {
-    let by = (&principal, DOOR);
+    let by = (&principal, Interface::Rest);
     let shown = doors.parts.gateway.deny(by, read(&id)?, body.reason.as_deref()).await;
     shown.map(Reply).map_err(told)
 }
@@ -207,7 +205,7 @@ async fn edit(
     Path(id): Path<String>,
     Body(body): Body<Edit>,
 ) -> Result<Reply<Shown>, ApiError> {
-    let (by, id) = ((&principal, DOOR), read(&id)?);
+    let (by, id) = ((&principal, Interface::Rest), read(&id)?);
     let gateway = &doors.parts.gateway;
     let edited = gateway.edit(by, id, body.arguments).await.map_err(told)?;
     if !body.approve {
@@ -228,7 +226,9 @@ fn read(id: &str) -> Result<CallId, ApiError> {
 fn told(failure: Failure) -> ApiError {
     let fix = match failure.code {
         Code::NotFound => "`toolkeep approval list` shows those that you may see",
-        Code::Forbidden => "use the owner's key, or a person's with `--right approve`",
+        Code::Forbidden => {
+            "use the key of a person who has `--right approve` and did not make the call"
+        }
         Code::Conflict => "look again: `toolkeep approval show ID`",
         _ => return ApiError::new(failure.code, failure.message),
     };

@@ -17,7 +17,7 @@ use identity::Principal;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tool::outcome::{Answer, Failure, Status};
-use tool::{Body, CallId, CallerType, Code, Json, Limits, Outcome, Step, Wait};
+use tool::{Body, CallId, CallerType, Code, Interface, Json, Limits, Outcome, Step, Wait};
 
 use crate::error::ApiError;
 use crate::held;
@@ -130,10 +130,10 @@ impl Message<'_> {
         let Self { doors, principal, view, .. } = self;
         let tool = doors.lists.native(view, &call.name);
         let args = self.args(&tool, call);
-        let mut request = Request::new(tool.clone(), args.clone(), "rest");
+        let mut request = Request::new(tool.clone(), args.clone(), Interface::Rest);
         request.timeout = self.timeout;
         let answer = doors.parts.gateway.call(principal, request).await;
-        doors.metrics.ended("rest", &answer);
+        doors.metrics.ended(Interface::Rest, &answer);
         let Answer { call: call_id, status, result, elapsed_ms } = answer;
         let (outcome, code) = match result {
             Ok(Step::Wait(Wait::Approval(approval))) => {
@@ -152,8 +152,10 @@ impl Message<'_> {
     /// What cannot be read is refused by the pipeline, which leaves its record.
     fn args(&self, tool: &str, call: &RequestedCall) -> Bytes {
         let rendered = self.doors.lists.rendered(&self.view, self.format, Names::Safe);
-        let back = rendered.tool(tool).map(|tool| &tool.back).filter(|back| !back.is_empty());
-        match (back, call.args()) {
+        let written = rendered.tool(tool);
+        let back = written.as_ref().map(|tool| &tool.back).filter(|back| !back.is_empty());
+        let limits = self.view.find(tool).map(|(entry, _)| entry.tool.traits.limits());
+        match (back, call.args_within(limits.unwrap_or(Limits::ARGUMENTS))) {
             (Some(back), Ok(args)) => back.restored(args.raw()).bytes().clone(),
             _ => call.text.clone(),
         }

@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use http_body_util::LengthLimitError;
 use identity::Principal;
 use serde::de::DeserializeOwned;
-use tool::{Code, Json, Limits};
+use tool::{Code, Json, JsonError, Limits};
 
 use crate::context;
 use crate::error::ApiError;
@@ -85,12 +85,37 @@ impl FromRequest<Doors> for Checked {
 }
 
 /// The same, of a caller who has tools that take more, with one member taken out of it in the same pass.
-pub(super) struct Large {
+pub(crate) struct Large {
     pub(super) body: Checked,
     /// Its member `arguments`.
-    pub(super) arguments: Option<Json>,
+    arguments: Option<Json>,
     /// What it was held against.
-    pub(super) limits: Limits,
+    limits: Limits,
+}
+
+impl Large {
+    fn check(bytes: Bytes) -> Result<Self, JsonError> {
+        let text = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
+        let limits = limits(text.len());
+        let keys = ["arguments"];
+        let checked = gateway::aside(text.len(), || Json::check_and_pick(text, limits, keys));
+        let (body, [arguments]) = checked?;
+        Ok(Self { body: Checked(body), arguments, limits })
+    }
+
+    /// Reads it into `T`, without its arguments, and these as they were given: they may be large, and are
+    /// neither copied nor checked again. They are `{}` where there are none, or null.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<(T, Json, Limits), ApiError> {
+        let rest = match &self.arguments {
+            Some(arguments) => Checked(self.body.0.replaced(arguments, &Json::of(&()))).read()?,
+            None => self.body.read()?,
+        };
+        let given = self.arguments.clone().filter(|args| args.kind() != "null");
+        Ok((rest, given.unwrap_or_else(Json::empty), self.limits))
+    }
 }
 
 impl FromRequest<Doors> for Large {
@@ -102,12 +127,7 @@ impl FromRequest<Doors> for Large {
             Some(principal) => read_large(doors, &principal, request.into_body()).await?,
             None => read(request.into_body(), doors.parts.max_body).await?,
         };
-        let text = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
-        let limits = limits(text.len());
-        let keys = ["arguments"];
-        let checked = gateway::aside(text.len(), || Json::check_and_pick(text, limits, keys));
-        let (body, [arguments]) = checked.map_err(|error| bad_body(&error.to_string()))?;
-        Ok(Self { body: Checked(body), arguments, limits })
+        Self::check(bytes).map_err(|error| bad_body(&error.to_string()))
     }
 }
 

@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tool::executor::{Approval, Wait};
 use tool::outcome::{Answer, Body as Answered, Failure, Status};
-use tool::{CallId, CallerType, Code, Json, Outcome, Step};
+use tool::{CallId, CallerType, Code, Interface, Json, Outcome, Step};
 use uuid::Uuid;
 
 use super::asked_for;
-use super::body::{Checked, Large, Params};
+use super::body::{Large, Params};
 use super::route::{Param, Route};
 use crate::context;
 use crate::error::ApiError;
@@ -141,15 +141,9 @@ struct CallBody {
 }
 
 impl CallBody {
-    /// The arguments are taken as they stand: they may be large, and are neither copied nor checked again.
     fn of(large: &Large) -> Result<(Self, Given), ApiError> {
-        let Large { body, arguments, limits } = large;
-        let body: Self = match arguments {
-            Some(arguments) => Checked(body.0.replaced(arguments, &Json::of(&()))).read()?,
-            None => body.read()?,
-        };
-        let given = arguments.clone().filter(|args| args.kind() != "null");
-        Ok((body, Given::Checked(given.unwrap_or_else(Json::empty), *limits)))
+        let (body, arguments, limits) = large.read()?;
+        Ok((body, Given::Checked(arguments, limits)))
     }
 }
 
@@ -261,10 +255,10 @@ async fn one_call(
     let principal = &context::apply(doors, principal, &narrowing)?;
     let view = doors.parts.gateway.view(principal, CallerType::Direct);
     let tool = doors.lists.native(&view, &body.tool);
-    let mut request = Request::new(tool.clone(), args.clone(), "rest");
+    let mut request = Request::new(tool.clone(), args.clone(), Interface::Rest);
     request.timeout = body.timeout_ms.map(std::time::Duration::from_millis);
     let mut answer = doors.parts.gateway.call(principal, request).await;
-    doors.metrics.ended("rest", &answer);
+    doors.metrics.ended(Interface::Rest, &answer);
     if let (Some(wait), Ok(Step::Wait(Wait::Approval(_)))) = (wait, &answer.result) {
         answer = settled(doors, principal, (answer.call, wait)).await?;
     }

@@ -8,7 +8,7 @@ use axum::routing::post;
 use axum::{Extension, Json as Reply};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use identity::{NewKey, Principal, Right};
+use identity::{KeyFault, KeyRecord, NewKey, Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::node::{NodeFault, Speaks};
@@ -19,7 +19,7 @@ use super::nodes::registry;
 use super::route::Route;
 use crate::error::ApiError;
 use crate::facades::speaks;
-use crate::keys::Keys;
+use crate::keys::{Keys, refused as refused_key};
 use crate::state::Doors;
 
 /// Milliseconds that an invitation holds.
@@ -88,9 +88,13 @@ async fn invite(
         return Err(ApiError::new(Code::Forbidden, "the key lacks the right `nodes:write`")
             .fix("use the owner's key"));
     }
+    if principal.is_delegated() {
+        return Err(refused_key(&KeyFault::Delegated("invite a node")));
+    }
     let now = doors.parts.clock.wall();
     let expires = Wall(now.0.saturating_add(INVITED));
-    let new = key(&node_id, Right::NodesJoin, "an invitation", Some(expires))?;
+    let mut new = key(&node_id, Right::NodesJoin, "an invitation", Some(expires))?;
+    new.creator = Some(principal.subject().to_owned());
     let (secret, record) = doors.parts.keys.create(new, now).await?;
     tracing::info!(node = node_id, key = %record.id, by = principal.key(), "node invited");
     let (key, expires) = (secret.open().to_owned(), expires.to_string());
@@ -110,6 +114,13 @@ fn key(
     Ok(new)
 }
 
+/// The key that an invited node registers with, created by whoever invited it.
+fn own_key(node_id: &str, invited: &Principal) -> Result<NewKey, ApiError> {
+    let mut new = key(node_id, Right::NodesRegister, "the key", None)?;
+    new.creator = invited.creator().map(str::to_owned);
+    Ok(new)
+}
+
 /// With an invitation, or with the node's own key where its certificate is to be another one.
 async fn join(
     State(doors): State<Doors>,
@@ -120,8 +131,23 @@ async fn join(
     let invited = is_invitation(&doors, &principal);
     let by = if invited { Speaks::For(principal.subject().to_owned()) } else { speaks(&principal) };
     let (public, proof) = (bytes("public_key", &public_key)?, bytes("proof", &proof)?);
-    let signed = registry(&doors)?.certify(&by, &node_id, &public, &proof).map_err(refused)?;
-    let key = if invited { Some(own_key(&doors, &principal, &node_id).await?) } else { None };
+    let nodes = registry(&doors)?;
+    // A request that fails by its own fault leaves the invitation as it is. Whoever passes uses it up
+    // before anything is signed, so that of two at once, here or at another server, one gets in.
+    nodes.may_certify(&by, &node_id, &public, &proof).map_err(refused)?;
+    if invited {
+        doors.parts.keys.use_up(principal.key(), doors.parts.clock.wall()).await?;
+    }
+    let own = if invited { Some(own_key(&node_id, &principal)?) } else { None };
+    // Whoever looks after all nodes lends this one no key: its own may go while the node stays.
+    let presented = Some(principal.key()).filter(|_| matches!(by, Speaks::For(_)));
+    let issued_with = own.as_ref().map(|own| own.id.as_str()).or(presented);
+    let signed = nodes.certify(&by, &node_id, (&public, &proof), issued_with).await;
+    let signed = signed.map_err(refused)?;
+    let key = match own {
+        Some(own) => Some(registration_key(&doors, &node_id, own).await?),
+        None => None,
+    };
     let (certificate, authority, name) = (signed.certificate, signed.authority, signed.name);
     let until = signed.until.to_string();
     Ok(Reply(Joined { node_id, certificate, authority, name, until, key }))
@@ -129,16 +155,13 @@ async fn join(
 
 /// A key that is good for joining and nothing else; any other is not used up by it.
 fn is_invitation(doors: &Doors, principal: &Principal) -> bool {
-    let ring = doors.parts.keys.ring();
-    let record = ring.get(principal.key());
-    record.is_some_and(|record| record.rights.iter().eq([&Right::NodesJoin]))
+    doors.parts.keys.ring().get(principal.key()).is_some_and(KeyRecord::is_invitation)
 }
 
-/// Uses the invitation up, then makes the key: a crash in between leaves a node without one, never two.
-async fn own_key(doors: &Doors, invited: &Principal, node_id: &str) -> Result<String, ApiError> {
+/// The key that a node registers with. Its invitation is used up by then: a crash in between leaves a
+/// node without a key, never two.
+async fn registration_key(doors: &Doors, node_id: &str, new: NewKey) -> Result<String, ApiError> {
     let now = doors.parts.clock.wall();
-    doors.parts.keys.use_up(invited.key(), now).await?;
-    let new = key(node_id, Right::NodesRegister, "the key", None)?;
     let (secret, record) = doors.parts.keys.create(new, now).await?;
     tracing::info!(node = node_id, key = %record.id, "node joined");
     Ok(secret.open().to_owned())

@@ -39,7 +39,8 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// A key to make. It can carry no more than the key that makes it.
+/// A key to make. It can carry no more than the key that makes it, and is bound to that one where it was
+/// delegated. A subject that exists and is another one needs the right `act_as`, or an owner's key.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct KeyBody {
@@ -149,10 +150,7 @@ async fn create(
         .persona_modules
         .map(|modules| Persona { name: "key".to_owned(), allowed_modules: Some(modules) });
     new.expires = body.expires_in.map(|s| Wall(now.0.saturating_add(s.saturating_mul(1_000))));
-    let ring = doors.parts.keys.ring();
-    new.within(&principal, ring.directory())
-        .map_err(|fault| ApiError::new(Code::Forbidden, fault.to_string()))?;
-    let (secret, record) = doors.parts.keys.create(new, now).await?;
+    let (secret, record) = doors.parts.keys.create_by(&principal, new, now).await?;
     let id = record.id.to_string();
     tracing::info!(key = %id, subject = record.subject, by = principal.key(), "key made");
     Ok(Reply(NewKeyReply { key: secret.open().to_owned(), id }))

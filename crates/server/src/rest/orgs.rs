@@ -6,21 +6,20 @@ use axum::{Extension, Json as Reply};
 use identity::{NewKey, OrgRecord, Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tool::{Code, Level, Org};
+use tool::identifier::check_line;
+use tool::{Code, Org};
 
 use super::body::Body;
 use super::route::Route;
-use super::standing::has;
+use super::standing::{described, has};
 use crate::error::ApiError;
-use crate::keys::Keys;
+use crate::keys::{Keys, refused};
 use crate::state::Doors;
 
 /// Patterns of one organisation.
 const PATTERNS: usize = 10_000;
 /// Bytes of one pattern, or of a description.
 const TEXT: usize = 1_000;
-/// What the first key of an organisation may do in it, as far as its maker may.
-const OWN: [Right; 4] = [Right::Approve, Right::KeysWrite, Right::RecordsRead, Right::ActAs];
 
 pub(super) fn routes() -> Vec<Route> {
     let tools = "/v1/orgs/{org}/tools";
@@ -124,16 +123,10 @@ async fn create(
         let told = format!("there is an organisation `{name}` already");
         return Err(ApiError::new(Code::Conflict, told).fix("give it another name"));
     }
-    if description.len() > TEXT {
-        return Err(ApiError::new(
-            Code::InvalidRequest,
-            format!("the description has over {TEXT} bytes"),
-        ));
-    }
+    described(&description, TEXT)?;
+    let new = NewKey::first_of(name.clone(), Keys::fresh_id()?, &principal);
+    let new = new.map_err(|fault| refused(&fault))?;
     keys.keep_org(&OrgRecord { name: name.clone(), description, disabled: None }).await?;
-    let mut new = NewKey::user(Keys::fresh_id()?, "owner");
-    (new.org, new.level, new.agent) = (name.clone(), principal.level().min(Level::Owner), false);
-    new.rights = OWN.into_iter().filter(|right| principal.may(*right)).collect();
     let (secret, record) = keys.create(new, doors.parts.clock.wall()).await?;
     tracing::info!(%name, by = principal.key(), "organisation made");
     let (key, id) = (secret.open().to_owned(), record.id.to_string());
@@ -196,9 +189,12 @@ async fn set_tools(
 ) -> Result<Reply<ToolsReply>, ApiError> {
     has(&principal, Right::OrgsWrite)?;
     let org = known(&doors, &org)?.name;
-    let unfit =
-        |text: &&String| !(1..=TEXT).contains(&text.len()) || text.chars().any(char::is_control);
-    if body.tools.len() > PATTERNS || body.tools.iter().any(|text| unfit(&text)) {
+    if org == *principal.org() && !principal.is_owner() {
+        let told = "that is your own organisation, whose tools only an owner sets";
+        return Err(ApiError::new(Code::Forbidden, told));
+    }
+    let unfit = |text: &String| check_line(text, TEXT).is_err();
+    if body.tools.len() > PATTERNS || body.tools.iter().any(unfit) {
         let told = format!("a list has at most {PATTERNS} patterns of 1 to {TEXT} printable bytes");
         return Err(ApiError::new(Code::InvalidRequest, told));
     }

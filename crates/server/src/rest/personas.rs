@@ -12,7 +12,7 @@ use tool::{Code, SourceName};
 
 use super::body::Body;
 use super::route::Route;
-use super::standing::of_installation;
+use super::standing::{forbidden, of_installation};
 use crate::error::ApiError;
 use crate::state::Doors;
 
@@ -114,6 +114,7 @@ async fn change(
     };
     let keys = &doors.parts.keys;
     let mut persona = keys.ring().personas().get(&name).cloned().ok_or_else(missing)?;
+    keys.ring().may_change_persona(&name, &principal).map_err(|fault| forbidden(&fault))?;
     if let Some(modules) = change.allowed_modules {
         persona.allowed_modules = Some(checked(modules)?);
         keys.keep_persona(&persona, false).await?;

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tool::plugin::{PluginFault, PluginState, PluginTool, Plugins};
-use tool::{CallerType, Code, Json, Problem, SourceName};
+use tool::{Code, Json, Problem};
 
 use super::body::Body;
 use super::route::Route;
@@ -138,6 +138,17 @@ fn told(fault: &PluginFault) -> ApiError {
     }
 }
 
+/// A plugin whose source the caller's persona hides is told as one that is not there.
+fn visible(doors: &Doors, principal: &Principal, name: &str) -> Result<(), ApiError> {
+    let states = plugins(doors)?.plugins();
+    let found = states.iter().find(|state| state.name == name);
+    let seen = |state: &PluginState| principal.rights().allows_source(&state.source);
+    if found.is_some_and(seen) {
+        return Ok(());
+    }
+    Err(told(&PluginFault::Missing(name.to_owned())))
+}
+
 async fn list(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
@@ -152,9 +163,9 @@ async fn reload(
     Extension(principal): Extension<Principal>,
     Body(body): Body<ReloadBody>,
 ) -> Result<Reply<ReloadReply>, ApiError> {
-    may(&principal)?;
-    let done =
-        plugins(&doors)?.reload(body.plugin.as_deref()).await.map_err(|fault| told(&fault))?;
+    let (gateway, only) = (&doors.parts.gateway, body.plugin.as_deref());
+    let done = gateway.reload_plugins(&principal, plugins(&doors)?, only).await;
+    let done = done.map_err(|failure| ApiError::new(failure.code, failure.message))?;
     let plugins = seen(&doors, &principal)?;
     Ok(Reply(ReloadReply { reloaded: done.reloaded, failed: done.failed, plugins }))
 }
@@ -165,6 +176,7 @@ async fn settings(
     Path(name): Path<String>,
 ) -> Result<Reply<SettingsReply>, ApiError> {
     person(&principal)?;
+    visible(&doors, &principal, &name)?;
     let settings = plugins(&doors)?.settings(&name).map_err(|fault| told(&fault))?;
     Ok(Reply(SettingsReply { plugin: name, settings }))
 }
@@ -176,6 +188,7 @@ async fn set_settings(
     Body(SettingsBody(body)): Body<SettingsBody>,
 ) -> Result<Reply<SettingsReply>, ApiError> {
     person(&principal)?;
+    visible(&doors, &principal, &name)?;
     let settings = plugins(&doors)?
         .set_settings(&name, &Json::of(&body))
         .await
@@ -183,31 +196,21 @@ async fn set_settings(
     Ok(Reply(SettingsReply { plugin: name, settings }))
 }
 
-/// Who may not have a plugin's tools does not see it; what is wrong is for those who may mend it.
+/// What is wrong, and where a plugin is, is for those who may repair it.
 fn seen(doors: &Doors, principal: &Principal) -> Result<Vec<PluginReply>, ApiError> {
     let all = principal.may(Right::SourcesRefresh);
-    let view = doors.parts.gateway.view(principal, CallerType::Direct);
-    let there = |state: &PluginState| {
-        let name = SourceName::new(&state.source);
-        name.is_ok_and(|name| principal.rights().allows_source(name.as_str()))
+    let states = doors.parts.gateway.visible_plugins(principal, plugins(doors)?);
+    let reply = |state: PluginState| PluginReply {
+        tools: state.tools,
+        source: state.source,
+        folder: all.then_some(state.folder),
+        kind: state.kind,
+        version: state.version,
+        description: state.description,
+        enabled: state.enabled,
+        content: state.content.map(|content| content.to_string()),
+        problems: state.problems,
+        name: state.name,
     };
-    let states = plugins(doors)?.plugins().into_iter().filter(there);
-    let reply = |state: PluginState| {
-        let named =
-            |tool: &PluginTool| view.find(&format!("{}.{}", state.name, tool.name)).is_some();
-        let tools = state.tools.iter().filter(|tool| all || named(tool)).cloned().collect();
-        PluginReply {
-            tools,
-            source: state.source,
-            folder: all.then_some(state.folder),
-            kind: state.kind,
-            version: state.version,
-            description: state.description,
-            enabled: state.enabled,
-            content: state.content.map(|content| content.to_string()),
-            problems: if all { state.problems } else { Vec::new() },
-            name: state.name,
-        }
-    };
-    Ok(states.map(reply).collect())
+    Ok(states.into_iter().map(reply).collect())
 }

@@ -23,7 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tool::outcome::{Body as Answered, Failure};
-use tool::{Boxed, CallId, Code, Json, Step, Tool};
+use tool::{Boxed, CallId, Code, Interface, Json, Step, Tool};
 use uuid::Uuid;
 
 use super::body::{Body, Params};
@@ -31,6 +31,7 @@ use super::route::{Param, Route};
 use crate::error::ApiError;
 use crate::held;
 use crate::state::Doors;
+use crate::streams::OpenStream;
 
 /// What is asked of programs that have begun.
 pub trait Programs: Send + Sync + fmt::Debug {
@@ -236,9 +237,9 @@ async fn begin(
     Body(begin): Body<Begin>,
 ) -> Result<Response, ApiError> {
     let wait = asked.wait.as_deref().map(held::patience).transpose()?;
-    let request = Request::new(RUN, Json::of(&begin).bytes().clone(), "rest");
+    let request = Request::new(RUN, Json::of(&begin).bytes().clone(), Interface::Rest);
     let answer = doors.parts.gateway.call(&principal, request).await;
-    doors.metrics.ended("rest", &answer);
+    doors.metrics.ended(Interface::Rest, &answer);
     let failed = |failure| ApiError::of(answer.call, failure);
     let Step::Done(outcome) = answer.result.map_err(failed)? else {
         let told =
@@ -285,15 +286,20 @@ async fn one(
     let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
     // Who takes either gets the plain answer.
     if accept.contains("text/event-stream") && !accept.contains("application/json") {
-        return of(&doors)?.follow(&principal, named(&id)?).await.map(events).map_err(refused);
+        let stream = doors.streams.open(&principal);
+        let stream = stream.map_err(|told| ApiError::new(Code::RateLimited, told))?;
+        let states = of(&doors)?.follow(&principal, named(&id)?).await.map_err(refused)?;
+        return Ok(events(states, stream));
     }
     let wait = asked.wait.as_deref().map(held::patience).transpose()?.unwrap_or_default();
     of(&doors)?.show(&principal, named(&id)?, wait).await.map(told).map_err(refused)
 }
 
 /// Each state of a program as an event; the last is its end.
-fn events(states: BoxStream<'static, Value>) -> Response {
-    let events = states.map(|state| {
+fn events(states: BoxStream<'static, Value>, stream: OpenStream) -> Response {
+    let events = states.map(move |state| {
+        // Open as long as this is asked.
+        let _open = &stream;
         Ok::<_, std::convert::Infallible>(Event::default().event("program").data(state.to_string()))
     });
     Sse::new(events).keep_alive(KeepAlive::default()).into_response()

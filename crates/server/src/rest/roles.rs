@@ -12,7 +12,7 @@ use tool::{Code, Level};
 
 use super::body::Body;
 use super::route::Route;
-use super::standing::of_installation;
+use super::standing::{described, forbidden, of_installation};
 use crate::error::ApiError;
 use crate::state::Doors;
 
@@ -91,20 +91,10 @@ async fn keep(
         return Err(ApiError::new(Code::InvalidRequest, told)
             .fix("use 1 to 64 letters, digits, `_`, `.` and `-`"));
     }
-    if body.description.len() > DESCRIPTION {
-        let told = format!("the description has over {DESCRIPTION} bytes");
-        return Err(ApiError::new(Code::InvalidRequest, told));
-    }
-    // Both what it gave and what it is to give: who takes a cap off gives as well.
-    let before = doors.parts.keys.ring().directory().role(&name).cloned();
-    let rights = before.iter().flat_map(|role| &role.rights).chain(&body.rights);
-    if let Some(right) = rights.into_iter().find(|right| !principal.may(**right)) {
-        let told =
-            format!("your own key lacks the right `{right}`, so no role of yours can give it");
-        return Err(ApiError::new(Code::Forbidden, told));
-    }
+    described(&body.description, DESCRIPTION)?;
     let RoleBody { description, level, rights } = body;
     let role = Role { name, description, level, rights, revoked: None };
+    doors.parts.keys.ring().may_set_role(&role, &principal).map_err(|fault| forbidden(&fault))?;
     doors.parts.keys.keep_role(&role).await?;
     tracing::info!(role = role.name, by = principal.key(), "role kept");
     Ok(Reply(reply(&doors, &role)))
@@ -120,7 +110,13 @@ async fn revoke(
         ApiError::new(Code::NotFound, format!("no role `{}`", name.escape_debug()))
             .fix("see `toolkeep role list`")
     };
-    let role = doors.parts.keys.ring().directory().role(&name).cloned().ok_or_else(missing)?;
+    let ring = doors.parts.keys.ring();
+    let role = ring.directory().role(&name).cloned().ok_or_else(missing)?;
+    ring.may_revoke_role(&name, &principal).map_err(|fault| forbidden(&fault))?;
+    if principal.roles().contains(&name) {
+        let told = "that is a role of your own key, which could do nothing either";
+        return Err(ApiError::new(Code::Conflict, told));
+    }
     let revoked = role.revoked.or_else(|| Some(doors.parts.clock.wall()));
     let role = Role { revoked, ..role };
     doors.parts.keys.keep_role(&role).await?;

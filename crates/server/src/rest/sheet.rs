@@ -77,9 +77,11 @@ impl Parts<'_> {
             described(self.to, entry, (self.format, alias))
         };
         let own: Vec<Option<Json>> = self.tools.iter().map(own).collect();
-        for (entry, own) in self.tools.iter().zip(&own) {
+        let rendered = |entry: &&Arc<Entry>| self.rendered.tool(entry.key.name.as_str());
+        let rendered: Vec<_> = self.tools.iter().map(rendered).collect();
+        for ((entry, own), tool) in self.tools.iter().zip(&own).zip(&rendered) {
             let name = entry.key.name.as_str();
-            let Some(tool) = self.rendered.tool(name) else { continue };
+            let Some(tool) = tool else { continue };
             if self.losses && !tool.losses.is_empty() {
                 let told = serde_json::to_value(&tool.losses).unwrap_or_default();
                 losses.insert(name.to_owned(), told);

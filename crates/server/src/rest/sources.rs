@@ -2,13 +2,17 @@
 
 mod login;
 
+use std::collections::HashMap;
+
 use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
 use catalog::Shelf;
+use gateway::View;
 use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tool::node::PREFIX;
 use tool::source::SourceFault;
 use tool::{CallerType, Code, Problem, SourceName, Trust};
 
@@ -46,6 +50,9 @@ struct SourceReply {
     #[schemars(with = "Option<String>")]
     fault: Option<SourceFault>,
     tools: usize,
+    /// Tools of other nodes that this node may run as well, because they are shared.
+    #[serde(skip_serializing_if = "is_zero")]
+    shared: usize,
     /// Tools whose definition waits for someone to look at it: `/v1/pins`.
     #[serde(skip_serializing_if = "is_zero")]
     waiting: usize,
@@ -83,15 +90,21 @@ async fn refresh(
     if !principal.may(Right::SourcesRefresh) {
         return Err(ApiError::new(Code::Forbidden, "the key lacks the right `sources:refresh`"));
     }
-    let missing =
-        |name: &str| ApiError::new(Code::NotFound, format!("no source `{}`", name.escape_debug()));
-    let only = match body.source.as_deref() {
-        Some(name) => Some(SourceName::new(name).map_err(|_| missing(name))?),
-        None => None,
-    };
+    let only = body.source.as_deref().map(|name| visible(&principal, name)).transpose()?;
     let done = doors.parts.intake.refresh(only.as_ref()).await;
     done.map_err(|name| missing(name.as_str()))?;
     Ok(Reply(reply(&doors, &principal)))
+}
+
+/// The name of a source, where the caller's persona has it. What it hides is told as what is not there.
+fn visible(principal: &Principal, name: &str) -> Result<SourceName, ApiError> {
+    let source = SourceName::new(name).map_err(|_| missing(name))?;
+    let seen = principal.rights().allows_source(source.as_str());
+    if seen { Ok(source) } else { Err(missing(name)) }
+}
+
+fn missing(name: &str) -> ApiError {
+    ApiError::new(Code::NotFound, format!("no source `{}`", name.escape_debug()))
 }
 
 /// Who may not have a source's tools, because its persona lacks it, does not see the source either.
@@ -102,6 +115,7 @@ fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
     let catalog = view.catalog();
     let all = principal.may(Right::SourcesRefresh);
     let tools = view.count_by_source();
+    let shared = shared_by_source(&view);
     let seen =
         |shelf: &&std::sync::Arc<Shelf>| principal.rights().allows_source(shelf.source.as_str());
     let sources = catalog.shelves().filter(seen).map(|shelf| SourceReply {
@@ -110,6 +124,7 @@ fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
         state: shelf.state.as_str(),
         fault: shelf.state.fault(),
         tools: tools.get(&shelf.source).copied().unwrap_or_default(),
+        shared: shared.get(shelf.source.as_str()).copied().unwrap_or_default(),
         waiting: if all { doors.parts.intake.waiting(&shelf.source) } else { 0 },
         prompts: shelf.prompts.len(),
         resources: shelf.resources.len(),
@@ -118,6 +133,18 @@ fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
         problems: if all { catalog.problems(&shelf.source).cloned().collect() } else { Vec::new() },
     });
     SourcesReply { sources: sources.collect() }
+}
+
+/// How many tools of others each node's source may run.
+fn shared_by_source(view: &View) -> HashMap<String, usize> {
+    let mut counts = HashMap::new();
+    for entry in view.tools() {
+        let nodes = entry.executor.places().into_iter().map(|node| format!("{PREFIX}{node}"));
+        for source in nodes.filter(|source| source != entry.key.source.as_str()) {
+            *counts.entry(source).or_default() += 1;
+        }
+    }
+    counts
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]

@@ -1,6 +1,7 @@
 //! Who may change who is who.
 
-use identity::{Principal, Right};
+use identity::{ChangeFault, Principal, Right};
+use tool::identifier::check_line;
 use tool::{Code, Org};
 
 use crate::error::ApiError;
@@ -28,4 +29,21 @@ pub(super) fn of_installation(principal: &Principal) -> Result<(), ApiError> {
     }
     let told = "roles and personas belong to the installation, not to an organisation";
     Err(ApiError::new(Code::Forbidden, told).fix("use a key of the organisation `default`"))
+}
+
+/// A change that is not for this caller to make.
+pub(super) fn forbidden(fault: &ChangeFault) -> ApiError {
+    ApiError::new(Code::Forbidden, fault.to_string())
+}
+
+/// Checks a description, which may be empty.
+///
+/// # Errors
+/// [`Code::InvalidRequest`] where it is longer than `limit` bytes, or holds what a reader does not see.
+pub(super) fn described(text: &str, limit: usize) -> Result<(), ApiError> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    check_line(text, limit)
+        .map_err(|fault| ApiError::new(Code::InvalidRequest, format!("the description {fault}")))
 }

@@ -130,6 +130,9 @@ struct ToolReply {
     alias: String,
     /// Its source.
     source: String,
+    /// The nodes that may run it, the first one first; absent for what runs on none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nodes: Vec<String>,
     /// A title for people.
     title: Option<String>,
     /// What it does.
@@ -199,7 +202,8 @@ async fn list(
         Ok(Parts { format, to, rendered: &rendered, tools, next, catalog, losses }.written())
     };
     if !asked.is_whole() {
-        return write().map(|kept| sheet::answer(&headers, &kept));
+        let written = lists::aside(asked.limit.unwrap_or(PAGE), write);
+        return written.map(|kept| sheet::answer(&headers, &kept));
     }
     // The whole list is the hot case: its bytes are kept. What one client picks of it is not.
     let key = Key { view: view.id, what: What::Whole(format, names), from: None };
@@ -334,6 +338,7 @@ fn reply(entry: &Entry, rendered: &Rendered) -> ToolReply {
         alias: rendered.names.alias(&name).unwrap_or(&name).to_owned(),
         name,
         source: entry.key.source.to_string(),
+        nodes: entry.executor.places(),
         title: tool.title.clone(),
         description: tool.description.clone(),
         input_schema: tool.input.clone(),

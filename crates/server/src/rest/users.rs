@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::extract::{Path, State};
 use axum::routing::{delete, get, post};
 use axum::{Extension, Json as Reply};
-use identity::{KeyFault, KeyRecord, KeyRing, NewKey, Persona, Principal, Right, User};
+use identity::{KeyRecord, KeyRing, NewKey, Persona, Principal, Right, User};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{Code, Level, Org};
@@ -191,25 +191,22 @@ async fn create(
     new.roles = body.roles;
     let ring = keys.ring();
     if let Some(name) = body.persona {
-        let missing =
-            || ApiError::new(Code::NotFound, format!("no persona `{}`", name.escape_debug()));
-        let named = ring.personas().get(&name).cloned().ok_or_else(missing)?;
-        // Judged by what it allows, kept by its name.
-        new.persona = Some(named);
+        if ring.personas().get(&name).is_none() {
+            let told = format!("no persona `{}`", name.escape_debug());
+            return Err(ApiError::new(Code::NotFound, told));
+        }
+        // Stored by its name: what that allows counts, now and later.
+        new.persona = Some(Persona { name, allowed_modules: None });
     }
-    let forbidden = |fault: KeyFault| ApiError::new(Code::Forbidden, fault.to_string());
-    new.within(&principal, ring.directory()).map_err(forbidden)?;
-    let named = new.persona.map(|persona| Persona { allowed_modules: None, ..persona });
     let user = User {
         org: new.org.clone(),
         subject: new.subject.clone(),
         level,
         roles: new.roles.clone(),
-        persona: named.as_ref().map(|persona| persona.name.clone()),
+        persona: new.persona.as_ref().map(|persona| persona.name.clone()),
         disabled: None,
     };
-    let new = NewKey { persona: named, ..new };
-    let (secret, record) = keys.create(new, doors.parts.clock.wall()).await?;
+    let (secret, record) = keys.create_by(&principal, new, doors.parts.clock.wall()).await?;
     // After the key, which is checked more strictly: no user without a key that fits.
     keys.keep_user(&user).await?;
     let id = record.id.to_string();
@@ -302,12 +299,14 @@ async fn promote(
         let told = "the owner's level stays; revoke the key, or use another subject";
         return Err(ApiError::new(Code::Forbidden, told));
     }
-    for key in &keys {
-        doors.parts.keys.set_level(key.id.as_str(), body.level).await?;
+    let mut user = user_of(&doors, &principal, &subject, &keys)?;
+    let moves =
+        |key: &&KeyRecord| key.level_after(user.level, body.level) != (key.level, key.level_fixed);
+    for key in keys.iter().filter(moves) {
+        doors.parts.keys.relevel(key.id.as_str(), user.level, body.level).await?;
     }
     let (level, by) = (body.level, principal.key());
     tracing::info!(subject, %level, by, keys = keys.len(), "user promoted");
-    let mut user = user_of(&doors, &principal, &subject, &keys)?;
     user.level = body.level;
     doors.parts.keys.keep_user(&user).await?;
     let keys = keys_of(&doors, &principal, &subject);

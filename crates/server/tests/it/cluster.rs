@@ -1,5 +1,7 @@
 //! Spec 4's routes: bodies, texts and statuses, and that they give nobody more than its key does.
 
+mod joining;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
@@ -398,7 +400,9 @@ async fn a_tool_on_two_nodes_is_seen_once_and_run_where_the_caller_says() {
     let cluster = Cluster::new().await;
     for id in ["n1", "n2"] {
         let node = cluster.node(id).await;
-        assert_eq!(node.post("/tools", &document(id, "reverse_text")).await.status, 201);
+        let mut tool = document(id, "reverse_text");
+        tool["metadata"]["shared"] = true.into();
+        assert_eq!(node.post("/tools", &tool).await.status, 201);
     }
     cluster.at(&["n1", "n2"]);
     cluster.shelved(1).await;
@@ -426,4 +430,56 @@ async fn a_tool_on_two_nodes_is_seen_once_and_run_where_the_caller_says() {
     let source = tool::SourceName::new("node.n2").unwrap();
     let catalog = cluster.server.intake.catalog();
     assert_eq!(catalog.problems(&source).count(), 0, "it is no name that is taken");
+    // Which nodes may run it is shown, and how many tools of others a node runs.
+    let shown = ann.get("/v1/tools/reverse_text").await.good();
+    assert_eq!((&shown["source"], &shown["nodes"]), (&json!("node.n1"), &json!(["n1", "n2"])));
+    let sources = cluster.server.owner().await.get("/v1/sources").await.good();
+    let of = |name: &str| {
+        let all = sources["sources"].as_array().unwrap();
+        let one = all.iter().find(|source| source["name"] == name).unwrap();
+        (one["tools"].clone(), one["shared"].clone())
+    };
+    assert_eq!(of("node.n1"), (json!(1), Value::Null));
+    assert_eq!(of("node.n2"), (json!(0), json!(1)));
+}
+
+/// Its own key is all that a node needs to register: what it registers gets no call of another node's.
+#[tokio::test]
+async fn a_node_that_repeats_another_ones_definitions_gets_none_of_its_calls() {
+    let cluster = Cluster::new().await;
+    let (one, other) = (cluster.node("n1").await, cluster.node("n2").await);
+    for name in ["n1.calculator", "say"] {
+        assert_eq!(one.post("/tools", &document("n1", name)).await.status, 201);
+        let (status, told) = status_and(&other.post("/tools", &document("n2", name)).await);
+        assert_eq!(status, 409, "{told}");
+        assert!(told["error"].as_str().unwrap().contains("node `n1`"), "{told}");
+    }
+    assert_eq!(other.get("/tools/n2").await.good(), json!([]));
+    cluster.at(&["n1", "n2"]);
+    cluster.shelved(2).await;
+    let ann = cluster.server.agent("ann", Level::User).await;
+    let shown = ann.get("/v1/tools/n1.calculator").await.good();
+    assert_eq!(shown["nodes"], json!(["n1"]));
+    // The control: a name of its own is its own.
+    assert_eq!(other.post("/tools", &document("n2", "n2.calculator")).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_delegated_key_invites_no_node_and_an_invitation_names_who_made_it() {
+    let cluster = Cluster::new().await;
+    let owner = cluster.server.owner().await;
+    let body = json!({"rights": ["nodes:write"], "person": true});
+    let made = owner.post("/v1/keys/delegate", &body).await.good();
+    let word = |field: &str| made[field].as_str().unwrap().to_owned();
+    let delegated = cluster.server.anyone().key(&word("key"), &word("id"));
+    let path = "/v1/nodes/n1/invite";
+    let told = "a delegated key cannot invite a node; use the key that it was delegated from";
+    let refused = delegated.post(path, &json!({})).await.error();
+    assert_eq!(refused, (403, "forbidden".to_owned(), told.to_owned()));
+    // Positive control: the key that it was delegated from may.
+    owner.post(path, &json!({})).await.good();
+    let ring = cluster.server.keys.ring();
+    let invitations = ring.records().into_iter().filter(|record| record.subject == "n1");
+    let creators: Vec<_> = invitations.map(|record| record.creator.clone()).collect();
+    assert_eq!(creators, [Some("owner".to_owned())]);
 }

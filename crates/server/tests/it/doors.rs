@@ -157,7 +157,7 @@ async fn each_call_has_one_intent_and_one_outcome() {
         assert_eq!(server.ledger.kinds(intent.call), [Kind::Intent, Kind::Outcome]);
         assert_eq!((intent.caller.subject.as_str(), &intent.caller.key), ("ann", &ann.key_id));
     }
-    let doors: Vec<_> = intents.iter().map(|intent| &*intent.door).collect();
+    let doors: Vec<_> = intents.iter().map(|intent| intent.door.as_str()).collect();
     assert_eq!(doors, ["rest", "mcp", "mcp"].repeat(4));
     let ids: BTreeSet<_> = intents.iter().map(|intent| intent.call).collect();
     assert_eq!(ids.len(), 12);

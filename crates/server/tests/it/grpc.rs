@@ -78,7 +78,7 @@ impl Door {
     }
 }
 
-fn with_key<T>(message: T, key: &str) -> tonic::Request<T> {
+pub(crate) fn with_key<T>(message: T, key: &str) -> tonic::Request<T> {
     let mut request = tonic::Request::new(message);
     request.metadata_mut().insert("authorization", key.parse().unwrap());
     request
@@ -146,6 +146,53 @@ async fn a_key_is_known_again_and_gone_when_it_is_taken_back() {
     let gone = door.line.executor().call_function(with_key(call, &ann)).await.unwrap_err();
     assert_eq!(gone.code(), tonic::Code::Unauthenticated);
     assert!(door.call(&root, "secret", json!({})).await.success);
+}
+
+/// The status that comes with the first answer to a call's headers, and its message where one is sent.
+#[expect(clippy::disallowed_methods, reason = "a test is the client, too")]
+async fn first_status(
+    address: std::net::SocketAddr,
+    key: Option<&str>,
+    message: Option<&'static [u8]>,
+) -> Option<tonic::Code> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (send, connection) = h2::client::handshake(stream).await.unwrap();
+    drop(TaskTracker::new().spawn(connection));
+    let mut call = axum::http::Request::post("http://d/toolrpc.ToolExecutor/CallFunction")
+        .header("content-type", "application/grpc");
+    if let Some(key) = key {
+        call = call.header("authorization", key);
+    }
+    let mut send = send.ready().await.unwrap();
+    let (answer, mut body) = send.send_request(call.body(()).unwrap(), false).unwrap();
+    if let Some(message) = message {
+        body.send_data(Bytes::from_static(message), true).unwrap();
+    }
+    let head = soon(answer).await.unwrap();
+    let status = head.headers().get("grpc-status")?;
+    Some(tonic::Code::from_bytes(status.as_bytes()))
+}
+
+#[tokio::test]
+async fn who_has_no_key_is_answered_before_a_message_comes() {
+    let server = Server::of(offers()).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, stop) = (listener.local_addr().unwrap(), server.stop.child_token());
+    let doors = server.doors.clone();
+    drop(TaskTracker::new().spawn(async move {
+        listen_grpc(&doors, listener, None, (&Workers::here(), stop)).await.unwrap();
+    }));
+    let refused = Some(tonic::Code::Unauthenticated);
+    for key in [None, Some("Bearer nothing")] {
+        assert_eq!(first_status(address, key, None).await, refused, "{key:?}");
+    }
+    // The control: with a key the call is made, and its status comes after its answer.
+    let key = NewKey::user(Keys::fresh_id().unwrap(), "ann");
+    let (secret, _) = server.keys.create(key, server.clock.wall()).await.unwrap();
+    let key = format!("Bearer {}", secret.open());
+    let say = b"\0\0\0\0\x05\x0a\x03say";
+    assert_eq!(first_status(address, Some(&key), Some(say)).await, None);
+    assert_eq!(server.intents().len(), 1);
 }
 
 #[tokio::test]

@@ -9,6 +9,8 @@ mod claims;
 #[cfg(test)]
 mod cluster;
 #[cfg(test)]
+mod connection_limits;
+#[cfg(test)]
 mod connections;
 #[cfg(test)]
 mod data;
@@ -20,6 +22,10 @@ mod facades;
 mod files;
 #[cfg(test)]
 mod grpc;
+#[cfg(test)]
+mod limits;
+#[cfg(test)]
+mod matrix;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use identity::{Delegation, Narrowing, NewKey, Persona, Principal, Right};
 use policy::{At, Effect, Layer, Pattern, Policy, Rule, Rules, Word};
 use serde_json::{Value, json};
 use testkit::executor::echo;
-use tool::{Effects, Level, Offer, Safety, Scope};
+use tool::{Effects, Interface, Level, Offer, Safety, Scope};
 
 use crate::doors::{calls, lists};
 use crate::support::client::message;
@@ -90,8 +90,14 @@ impl Dice {
         if self.once_in(4) {
             let allow = self.once_in(2).then(|| self.texts(6));
             let (deny, read_only, no_web) = (self.texts(1), self.once_in(6), self.once_in(6));
-            key.delegations =
-                vec![Delegation { by: "k".to_owned(), allow, deny, read_only, no_web }];
+            key.delegations = vec![Delegation {
+                by: "k".to_owned(),
+                allow,
+                deny,
+                read_only,
+                no_web,
+                created: false,
+            }];
         }
         key
     }
@@ -112,7 +118,7 @@ impl Dice {
 
 /// The code of a call that goes straight to the gateway.
 async fn code(server: &Server, who: &Principal, tool: &str) -> String {
-    let request = gateway::Request::new(tool, "{}", "library");
+    let request = gateway::Request::new(tool, "{}", Interface::Library);
     let answer = server.gateway.call(who, request).await;
     answer.result.err().map_or_else(|| "ran".to_owned(), |failure| failure.code.to_string())
 }

@@ -1,5 +1,6 @@
 //! Who asks: keys that are handed on, roles, users, organisations, tokens, and how each ends.
 
+mod creation;
 mod directory;
 mod handed;
 mod hazards;

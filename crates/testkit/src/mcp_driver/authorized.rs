@@ -46,6 +46,10 @@ pub(super) fn configured(context: &Value, folder: &Path) -> Result<Option<Value>
     if matches!(scenario, "auth/basic-cimd" | "auth/offline-access-scope") {
         oauth["client_metadata"] = json!(DOCUMENT);
     }
+    if scenario.starts_with("auth/") {
+        // The suite's authorization servers get free ports.
+        oauth["any_loopback_port"] = json!(true);
+    }
     Ok(oauth.as_object().filter(|members| !members.is_empty()).map(|_| oauth.clone()))
 }
 

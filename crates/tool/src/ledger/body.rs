@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Caged;
 use crate::outcome::Status;
-use crate::{CallId, Caller, CallerType, Code, Digest, Org, SourceName, ToolKey, ToolName, Wall};
+use crate::{
+    CallId, Caller, CallerType, Code, Digest, Interface, Org, SourceName, ToolKey, ToolName, Wall,
+};
 
 /// What is about to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,8 +25,8 @@ pub struct Intent {
     pub at: Wall,
     /// Who.
     pub caller: Caller,
-    /// By which door: `rest`, `mcp`, `cli`, `library`.
-    pub door: Cow<'static, str>,
+    /// By which interface.
+    pub door: Interface,
     /// Directly or in a chain.
     pub caller_type: CallerType,
     /// What.
@@ -77,8 +79,8 @@ pub struct Refusal {
     pub at: Wall,
     /// Who.
     pub caller: Caller,
-    /// By which door.
-    pub door: String,
+    /// By which interface.
+    pub door: Interface,
     /// The tool, as it was asked for, cut to a name's length.
     pub tool: String,
     /// Why.
@@ -99,8 +101,8 @@ pub struct Waited {
     pub at: Wall,
     /// Whose call it is.
     pub caller: Caller,
-    /// By which door it came.
-    pub door: String,
+    /// By which interface it came.
+    pub door: Interface,
     /// What would run.
     pub tool: ToolKey,
     /// In which definition.
@@ -113,9 +115,9 @@ pub struct Waited {
     pub args: Digest,
     /// When the wait ends by itself.
     pub expires: Wall,
-    /// Who took the step, where a person did, and by which door.
+    /// Who took the step, where a person did, and by which interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<(Caller, String)>,
+    pub by: Option<(Caller, Interface)>,
     /// In words: why it was denied, or what had changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<String>,

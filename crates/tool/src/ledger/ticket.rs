@@ -1,11 +1,10 @@
 //! Proof of an intent.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::CallId;
 use crate::outcome::Status;
+use crate::{CallId, Interface};
 
 /// Proof that a call's intent is on record. One is made for each intent, by the ledger; it ends in
 /// [`Ledger::finish`](super::Ledger::finish), or is noted as abandoned where it is dropped.
@@ -17,21 +16,21 @@ pub struct Ticket {
 
 /// Tells how a call ended when it is dropped: a caller may go away at any time.
 pub struct Watch {
-    /// Is told the call's door and its end, on the path of the call: it must not wait.
+    /// Is told the call's interface and its end, on the path of the call: it must not wait.
     pub hear: Hear,
     /// The call's.
-    pub door: Cow<'static, str>,
+    pub door: Interface,
     /// What it tells; nothing where it is not to.
     pub status: Option<Status>,
 }
 
 /// See [`Watch::hear`].
-pub type Hear = Arc<dyn Fn(&str, Status) + Send + Sync>;
+pub type Hear = Arc<dyn Fn(Interface, Status) + Send + Sync>;
 
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(status) = self.status {
-            (self.hear)(&self.door, status);
+            (self.hear)(self.door, status);
         }
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::FalseyValueParser;
+use guard::egress::PlaintextKey;
 use tokio_util::sync::CancellationToken;
 use tool::Secret;
 
@@ -43,6 +45,9 @@ pub(super) struct Common {
     /// be seen by other users.
     #[arg(long, global = true, env = "TOOLKEEP_KEY", value_name = "KEY", hide_env_values = true)]
     key: Option<String>,
+    /// Send the key over plain http beyond this machine as well. Everyone on the way can read it.
+    #[arg(long, global = true, env = "TOOLKEEP_INSECURE", value_parser = FalseyValueParser::new())]
+    insecure: bool,
 }
 
 /// The flags, and where the process stands.
@@ -106,6 +111,11 @@ impl<'a> Context<'a> {
         (self.common.url.clone(), self.common.key.clone().map(Secret::new))
     }
 
+    /// Whether keys may be sent over plain http beyond this machine.
+    pub(super) fn is_insecure(&self) -> bool {
+        self.common.insecure
+    }
+
     /// A path as it was written, from the folder that the process stands in.
     pub(super) fn path(&self, path: &Path) -> PathBuf {
         self.folder.join(path)
@@ -122,19 +132,35 @@ impl<'a> Context<'a> {
         let given = self.common.key.clone().map(Secret::new);
         match &self.common.url {
             Some(url) => {
-                let key = given.or_else(|| self.own_key(url, first));
-                let client = Client::new(door(url)?, key);
-                Ok(Session { client, own: None })
+                let own = self.own_server();
+                let is_own = own.as_ref().is_some_and(|(_, own)| url.trim_end_matches('/') == own);
+                let own_key = || own.filter(|_| is_own).and_then(|(data, _)| data.key(first).ok());
+                let key = given.or_else(own_key);
+                let door = self.door(url, key.is_some() && !is_own)?;
+                Ok(Session { client: Client::new(door, key), own: None })
             }
             None => self.local(given, first).await,
         }
     }
 
-    /// A first key, where `url` is the server of the data directory: it is sent nowhere else.
-    fn own_key(&self, url: &str, first: FirstKey) -> Option<Secret> {
+    /// The data directory and the address of the server that holds it, where one does. Its first keys
+    /// are sent nowhere else.
+    fn own_server(&self) -> Option<(DataDir, String)> {
         let data = DataDir::at(config::read(&self.setting(None)).config?.data);
-        let server = data.server()?.url();
-        (url.trim_end_matches('/') == server).then(|| data.key(first).ok()).flatten()
+        let url = data.server()?.url();
+        Some((data, url))
+    }
+
+    /// The door to the server at `url`. Every command that speaks to a server opens it here. A key goes
+    /// `abroad` where that server is not the one of this machine's data directory.
+    fn door(&self, url: &str, abroad: bool) -> Result<Arc<dyn Door>, Failure> {
+        let door = HttpDoor::new(url).map_err(|error| {
+            Failure::new(Exit::Usage, error.to_string()).fix("write it as `http://HOST:PORT`")
+        })?;
+        if abroad {
+            door.origin().check_key(self.common.insecure).map_err(plaintext)?;
+        }
+        Ok(door)
     }
 
     async fn local(&self, given: Option<Secret>, first: FirstKey) -> Result<Session, Failure> {
@@ -146,7 +172,7 @@ impl<'a> Context<'a> {
         let data = DataDir::at(config.data.clone());
         let found = tokio::time::timeout(WAIT, find(&data)).await;
         let (door, own) = match found {
-            Ok(Found::Server(server)) => (door(&server.url())?, None),
+            Ok(Found::Server(server)) => (self.door(&server.url(), false)?, None),
             Ok(Found::Free(held)) => self.start(held?, setting, reading).await?,
             Err(_) => {
                 let path = data.path().display();
@@ -201,9 +227,9 @@ async fn find(data: &DataDir) -> Found {
     }
 }
 
-fn door(url: &str) -> Result<Arc<dyn Door>, Failure> {
-    let door = HttpDoor::new(url).map_err(|error| {
-        Failure::new(Exit::Usage, error.to_string()).fix("write it as `http://HOST:PORT`")
-    })?;
-    Ok(door)
+/// A key that is not sent.
+#[expect(clippy::needless_pass_by_value, reason = "maps an error into another")]
+pub(super) fn plaintext(error: PlaintextKey) -> Failure {
+    let fix = "use `https`, or `--insecure` (TOOLKEEP_INSECURE=1) where the network is trusted";
+    Failure::new(Exit::Usage, error.to_string()).fix(fix)
 }

@@ -1,7 +1,7 @@
 //! The data directory: who holds it, where its server listens, and the keys of the first start.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -246,9 +246,7 @@ impl DataDir {
 
 /// The key that a file holds.
 pub(super) fn key_in(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(KEY_FILE).read_to_string(&mut text)?;
-    Ok(text.trim().to_owned())
+    Ok(guard::files::read_text(path, KEY_FILE)?.trim().to_owned())
 }
 
 impl Held {

@@ -2,12 +2,14 @@
 
 mod cage;
 mod checks;
+mod descriptors;
 mod model;
 mod record;
 
 use std::path::Path;
 
 use clap::Args;
+use guard::descriptors::Shares;
 use serde::Serialize;
 
 use super::context::Context;
@@ -80,6 +82,7 @@ impl Doctor {
         if let Some(config) = &reading.config {
             findings.extend(of_data(config, context).await);
             findings.extend(cage::findings(config.server.cage).await);
+            findings.push(descriptors::finding(Shares::here(), config.sources.len()));
             findings.push(model::finding(&DataDir::at(config.data.clone())));
         }
         let wrong = findings.iter().any(|finding| finding.state == State::Wrong);

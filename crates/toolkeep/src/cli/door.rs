@@ -63,6 +63,11 @@ impl HttpDoor {
         Ok(Arc::new(Self { egress, origin }))
     }
 
+    /// The server that it leads to.
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
     async fn exchange(
         &self,
         mut request: Request<Bytes>,

@@ -5,6 +5,7 @@ mod called;
 mod forward;
 mod join;
 mod serve;
+mod show;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -15,11 +16,13 @@ use super::failure::{Exit, Failure};
 use super::ui::{Ui, table};
 use super::value;
 
-/// See the machines that run tools; let one join; be one.
+/// List, show, invite and revoke the machines that run tools; join as one, and serve tools as one.
 #[derive(Debug, Subcommand)]
 pub(super) enum Node {
     List(List),
+    Show(show::Show),
     Invite(Invite),
+    Revoke(show::Revoke),
     Join(join::Join),
     Authority(authority::Authority),
     Serve(serve::Serve),
@@ -30,6 +33,8 @@ impl Node {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         match self {
             Self::List(command) => command.run(context, ui).await,
+            Self::Show(command) => command.run(context, ui).await,
+            Self::Revoke(command) => command.run(context, ui).await,
             Self::Invite(command) => command.run(context, ui).await,
             Self::Join(command) => command.run(context, ui).await,
             Self::Authority(command) => command.run(context, ui),
@@ -44,7 +49,7 @@ impl Node {
     }
 }
 
-/// List the nodes: how many tools each has, how it said it is, where it is called.
+/// List the nodes: how many tools each has, its state, its certificate's end, where it is called.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -70,10 +75,12 @@ fn text(nodes: &[Value]) -> String {
         let line = |key, width| value::line(node, key, width);
         let place = line("endpoint", 60);
         let place = if place.is_empty() { line("problem", 120) } else { place };
-        [line("node_id", 60), line("tools", 8), line("state", 10), line("seen", 24), place]
+        let certificate = show::summary(value::list(node, "certificates"));
+        let (state, seen) = (line("state", 10), line("seen", 24));
+        [line("node_id", 60), line("tools", 8), state, seen, certificate, place]
     };
     let rows: Vec<_> = nodes.iter().map(row).collect();
-    table(["NODE", "TOOLS", "STATE", "SEEN", "WHERE"], &rows)
+    table(["NODE", "TOOLS", "STATE", "SEEN", "CERTIFICATE", "WHERE"], &rows)
 }
 
 /// Let a node join: prints a key that is good for that, once, within ten minutes. Needs the right

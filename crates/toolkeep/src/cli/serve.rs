@@ -73,6 +73,10 @@ pub(super) struct Serve {
     /// Make owner.key and agent.key anew where their files are missing.
     #[arg(long)]
     make_keys: bool,
+    /// Trust the machine's clock although it is behind the latest time on record. For a clock that was
+    /// ahead and is right now.
+    #[arg(long)]
+    accept_clock: bool,
 }
 
 /// When a start is over: the sources have been listed for the first time, or take long.
@@ -126,6 +130,7 @@ impl Serve {
             beside,
             open: self.open.then_some(Level::User),
             make_keys: self.make_keys,
+            accept_clock: self.accept_clock,
             ..start
         };
         let running = context.wiring.start(start).await?;

@@ -51,7 +51,7 @@ fn text(answer: &Value) -> String {
             value::line(source, "name", 40),
             value::line(source, "kind", 16),
             state,
-            value::line(source, "tools", 8),
+            tools(source),
             value::line(source, "prompts", 8),
             value::line(source, "resources", 8),
             value::line(source, "trust", 12),
@@ -71,6 +71,12 @@ fn text(answer: &Value) -> String {
         format!("\n\nwaiting to be looked at: {}; `toolkeep pin list`", waits.join(", "))
     };
     format!("{}{below}{look}", table(head, &rows))
+}
+
+/// How many tools it offers, and of how many others it runs a share.
+fn tools(source: &Value) -> String {
+    let (own, shared) = (value::line(source, "tools", 8), value::line(source, "shared", 8));
+    if shared.is_empty() { own } else { format!("{own} + {shared} shared") }
 }
 
 fn problems(source: &Value) -> String {

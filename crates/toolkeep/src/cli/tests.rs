@@ -1,5 +1,7 @@
 //! Whole commands, from the line to the output, against a server that is played.
 
+mod joining;
+mod plaintext;
 pub(super) mod played;
 
 use std::fs;

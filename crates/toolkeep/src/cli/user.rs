@@ -129,7 +129,7 @@ impl List {
     }
 }
 
-/// Give a user another level, with all its keys. Nobody is made an owner.
+/// Give a user another level, with its keys that are not lower. No user becomes an owner.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:

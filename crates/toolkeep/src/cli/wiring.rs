@@ -73,6 +73,8 @@ pub struct Start {
     pub open: Option<Level>,
     /// Whether to make keys anew that are missing.
     pub make_keys: bool,
+    /// Whether the machine's clock counts where it is behind the latest time that was seen.
+    pub accept_clock: bool,
     /// Ends it.
     pub stop: CancellationToken,
 }
@@ -92,8 +94,21 @@ impl Start {
             return Err(Failure::of_faults(reading.faults));
         };
         let faults = reading.faults.clone();
-        let (listen, beside, open, make_keys) = (false, Places::default(), None, false);
-        Ok(Self { config, faults, setting, reading, held, listen, beside, open, make_keys, stop })
+        let (beside, open) = (Places::default(), None);
+        let (listen, make_keys, accept_clock) = (false, false, false);
+        Ok(Self {
+            config,
+            faults,
+            setting,
+            reading,
+            held,
+            listen,
+            beside,
+            open,
+            make_keys,
+            accept_clock,
+            stop,
+        })
     }
 }
 

@@ -45,6 +45,8 @@ pub struct Config {
     pub keep: ledger::Keep,
     /// Bytes at which a file of the record is closed.
     pub record_file: u64,
+    /// Limits of the catalogue of tool packages.
+    pub tool_packages: packages::PackageLimits,
     /// Who may call what.
     pub policy: policy::Policy,
     /// Whether the file has a policy at all, be it an empty one.
@@ -83,6 +85,8 @@ pub struct NodesConfig {
     pub trust: Trust,
     /// Which of their tools change nothing.
     pub read_only: Tools,
+    /// Which names they may share.
+    pub shared: nodes::Sharing,
 }
 
 /// A Kubernetes that knows where nodes are.
@@ -219,6 +223,8 @@ pub struct OAuthConfig {
     pub issuer: Option<String>,
     /// Its token endpoint.
     pub token_endpoint: Option<String>,
+    /// Whether a server may name any port of this machine.
+    pub any_loopback_port: bool,
 }
 
 /// How a client proves who it is.
@@ -371,19 +377,15 @@ impl Default for ApprovalsConfig {
 /// Limits on calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitsConfig {
-    /// Calls at once, of all keys.
-    pub calls: usize,
-    /// Calls at once, of one key.
-    pub calls_per_key: usize,
-    /// Calls at once, on one source.
-    pub calls_per_source: usize,
+    /// Calls at once.
+    pub bounds: gateway::Bounds,
     /// The largest result, in bytes.
     pub result_bytes: usize,
 }
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        Self { calls: 4_096, calls_per_key: 1_024, calls_per_source: 512, result_bytes: 4 << 20 }
+        Self { bounds: gateway::Bounds::default(), result_bytes: 4 << 20 }
     }
 }
 

@@ -10,6 +10,7 @@ mod policy;
 mod records;
 mod text;
 mod tokens;
+mod tool_packages;
 mod which;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ pub(super) use builtins::{Builtins, Folder, Narrowing, Search};
 pub(super) use records::Records;
 pub(super) use text::Text;
 pub(super) use tokens::{Grant, Issuer, Tokens};
+pub(super) use tool_packages::ToolPackages;
 pub(super) use which::Which;
 
 /// Configuration of Toolkeep. `${VAR}` and `${VAR:-default}` may stand in every value; `$${` stands
@@ -62,6 +64,8 @@ pub(super) struct File {
     pub(super) builtins: Field<Builtins>,
     /// The record of all calls.
     pub(super) records: Field<Records>,
+    /// The tool packages under `/catalogue`.
+    pub(super) tool_packages: Field<ToolPackages>,
     /// Tools on other machines.
     pub(super) nodes: Field<Nodes>,
     /// Plugins: folders of tools that are read again when they change.
@@ -182,10 +186,12 @@ pub(super) enum CageWord {
 pub(super) struct Limits {
     /// Calls at once, of all keys.
     pub(super) calls: Field<u64>,
-    /// Calls at once, of one key.
+    /// Calls at once, of one key and all keys that were delegated from it.
     pub(super) calls_per_key: Field<u64>,
     /// Calls at once, on one source.
     pub(super) calls_per_source: Field<u64>,
+    /// Calls at once, of one key on one source; a quarter of `calls_per_source` where absent.
+    pub(super) calls_per_key_and_source: Field<u64>,
     /// The largest result, such as `1MiB`.
     pub(super) result_bytes: Field<Size>,
 }

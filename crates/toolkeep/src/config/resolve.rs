@@ -12,6 +12,7 @@ mod policy;
 mod records;
 mod source;
 mod tokens;
+mod tool_packages;
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -64,6 +65,7 @@ impl Resolver<'_> {
             checkpoints_also: self.checkpoints_also(low),
             keep: self.keep(low),
             record_file: self.record_file(low),
+            tool_packages: self.tool_packages(low),
             policy: self.policy(low.policy.get()),
             policy_said: !low.policy.is_absent(),
             redis: self.redis(low),
@@ -213,10 +215,16 @@ impl Resolver<'_> {
             }
             None => None,
         };
+        let per_source = calls(&low.calls_per_source).unwrap_or(default.bounds.per_source);
+        let bounds = gateway::Bounds {
+            calls: calls(&low.calls).unwrap_or(default.bounds.calls),
+            per_key: calls(&low.calls_per_key).unwrap_or(default.bounds.per_key),
+            per_source,
+            per_key_and_source: calls(&low.calls_per_key_and_source)
+                .unwrap_or_else(|| gateway::Bounds::share(per_source)),
+        };
         LimitsConfig {
-            calls: calls(&low.calls).unwrap_or(default.calls),
-            calls_per_key: calls(&low.calls_per_key).unwrap_or(default.calls_per_key),
-            calls_per_source: calls(&low.calls_per_source).unwrap_or(default.calls_per_source),
+            bounds,
             result_bytes: self.size(&low.result_bytes, RESULT).unwrap_or(default.result_bytes),
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tool::Trust;
+use url::Url;
 
 use super::high::{
     BuiltinsConfig, Config, KubernetesConfig, McpCommand, OAuthConfig, OAuthProof, PerCallerConfig,
@@ -32,9 +33,10 @@ pub fn shown(config: &Config) -> Value {
             "cage": server.cage.as_str(),
         },
         "limits": {
-            "calls": limits.calls,
-            "calls_per_key": limits.calls_per_key,
-            "calls_per_source": limits.calls_per_source,
+            "calls": limits.bounds.calls,
+            "calls_per_key": limits.bounds.per_key,
+            "calls_per_source": limits.bounds.per_source,
+            "calls_per_key_and_source": limits.bounds.per_key_and_source,
             "result_bytes": limits.result_bytes,
         },
         "approvals": approvals(config),
@@ -42,6 +44,10 @@ pub fn shown(config: &Config) -> Value {
             "checkpoints": {"also": config.checkpoints_also.as_deref().map(path)},
             "keep": {"age": config.keep.age.map(hours), "bytes": config.keep.bytes},
             "file": config.record_file,
+        },
+        "tool_packages": {
+            "bytes": config.tool_packages.total,
+            "bytes_per_organisation": config.tool_packages.per_organisation,
         },
         "builtins": builtins(&config.builtins),
         "nodes": {
@@ -53,6 +59,7 @@ pub fn shown(config: &Config) -> Value {
             "authority_file": nodes.authority_file,
             "trust": trust(nodes.trust),
             "read_only": which(&nodes.read_only),
+            "shared": nodes.shared.0,
         },
         "tokens": config.tokens.as_ref().map(tokens),
         "redis": config.redis.as_ref().map(|_| HIDDEN),
@@ -86,6 +93,15 @@ fn tidy(value: Value) -> Value {
         Value::Array(items) => Value::Array(items.into_iter().map(tidy).collect()),
         other => other,
     }
+}
+
+/// An address, without a query: a secret may stand there.
+fn address(url: &Url) -> String {
+    let mut shown = url.clone();
+    if shown.query().is_some() {
+        shown.set_query(Some(HIDDEN));
+    }
+    shown.into()
 }
 
 fn path(path: &Path) -> String {
@@ -197,12 +213,12 @@ fn source(source: &SourceConfig) -> Value {
     });
     let kind = match &source.kind {
         SourceKind::ToolFile(file) => Value::String(path(file)),
-        SourceKind::Module(url) => Value::String(url.to_string()),
+        SourceKind::Module(url) => Value::String(address(url)),
         SourceKind::McpCommand(command) => started(command),
         SourceKind::McpUrl { url, headers, oauth, per_caller } => {
             let headers = headers.iter().map(|(name, _)| (name.as_str(), HIDDEN));
             json!({
-                "url": url.to_string(),
+                "url": address(url),
                 "headers": headers.collect::<BTreeMap<_, _>>(),
                 "oauth": oauth.as_deref().map(authorization),
                 "per_caller": per_caller.as_deref().map(secrets),
@@ -243,6 +259,7 @@ fn authorization(oauth: &OAuthConfig) -> Value {
         "scopes": oauth.scopes,
         "issuer": oauth.issuer,
         "token_endpoint": oauth.token_endpoint,
+        "any_loopback_port": oauth.any_loopback_port.then_some(true),
     })
 }
 

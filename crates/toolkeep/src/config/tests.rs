@@ -152,7 +152,7 @@ sources:
     credential: { bearer: '${TOKEN}' }
 ";
     let config = good(text);
-    assert_eq!(config.limits.calls, 7);
+    assert_eq!(config.limits.bounds.calls, 7);
     assert!(config.redis.is_none(), "an empty variable is as no key at all");
     let source = &config.sources[0];
     assert!(source.slow);

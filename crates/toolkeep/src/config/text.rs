@@ -1,7 +1,6 @@
 //! Reads a file's text, with its bound.
 
-use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use super::yaml::FILE_BYTES;
@@ -10,16 +9,19 @@ use super::{Fault, Place};
 /// No line of the file is at fault.
 const WHOLE: Place = Place { line: 0, column: 0 };
 
-/// The text of a regular file.
+/// The text of a regular file. What is none is refused and never waited for.
 pub(super) fn read(path: &Path) -> Result<String, Fault> {
     let fail = |error: &std::io::Error| {
         let fault = Fault::new(path, WHOLE, format!("cannot be read: {error}"));
         fault.fix("check the path and its permissions")
     };
-    let file = File::open(path).map_err(|error| fail(&error))?;
-    if file.metadata().map_err(|error| fail(&error))?.is_dir() {
-        return Err(Fault::new(path, WHOLE, "is a folder").fix("name a file"));
-    }
+    let file = guard::files::open(path).map_err(|error| match error.kind() {
+        ErrorKind::IsADirectory => Fault::new(path, WHOLE, "is a folder").fix("name a file"),
+        ErrorKind::InvalidInput => {
+            Fault::new(path, WHOLE, "is no regular file").fix("name a regular file")
+        }
+        _ => fail(&error),
+    })?;
     let mut bytes = Vec::new();
     let bound = FILE_BYTES as u64 + 1;
     file.take(bound).read_to_end(&mut bytes).map_err(|error| fail(&error))?;

@@ -2,8 +2,6 @@
 //! take. One file, read whole or not at all.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -86,12 +84,8 @@ impl Registry {
     /// [`RegistryError`].
     pub fn read(path: &Path) -> Result<Self, RegistryError> {
         let named = |error: String| RegistryError(format!("`{}`: {error}", path.display()));
-        let mut text = String::new();
-        let read = File::open(path).and_then(|file| file.take(FILE + 1).read_to_string(&mut text));
-        read.map_err(|error| named(error.to_string()))?;
-        if text.len() as u64 > FILE {
-            return Err(named(format!("the file has over {FILE} bytes")));
-        }
+        let text = guard::files::read_text(path, FILE);
+        let text = text.map_err(|error| named(error.to_string()))?;
         Self::parse(&text).map_err(|RegistryError(error)| named(error))
     }
 

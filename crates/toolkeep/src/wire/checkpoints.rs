@@ -154,10 +154,9 @@ impl Work {
     }
 
     fn keep(&self, last: bool) {
-        let Some(checkpoint) = self.ledger.checkpoint() else { return };
         let mut seals = self.seals.lock().unwrap_or_else(PoisonError::into_inner);
         seals.set_also(self.also.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        let kept = seals.keep(&checkpoint, self.clock.mono(), last);
+        let kept = seals.seal(&self.ledger, self.clock.mono(), last);
         if let Err(error) = &kept {
             tracing::warn!(%error, "checkpoint not kept");
         }

@@ -1,7 +1,5 @@
 //! The registry of nodes' tools, and a source for each node that came.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +7,7 @@ use guard::egress::{CertificateDer, Egress, EgressSettings, Roots};
 use intake::{Intake, Sourced};
 use nodes::{
     Authority, Keep, KeptAuthority, Kubernetes, KubernetesSettings, MongoKeep, NodeSource, Nowhere,
-    ReadOnly, Registry,
+    ReadOnly, Registry, Sharing,
 };
 use rustls::pki_types::pem::PemObject as _;
 use server::Keys;
@@ -24,9 +22,11 @@ use crate::config::{KubernetesConfig, NodesConfig, Tools};
 /// The registry, and how far its nodes are trusted.
 pub(super) struct Cluster {
     registry: Arc<Registry>,
+    /// Those that certificates were issued with are among them.
+    keys: Arc<Keys>,
     kubernetes: Option<Arc<Kubernetes>>,
-    /// And which of their tools change nothing: a source begins anew where it says otherwise.
-    said: Mutex<(Trust, ReadOnly)>,
+    /// And which of their tools change nothing, or are shared: a source begins anew where it says otherwise.
+    said: Mutex<(Trust, ReadOnly, Sharing)>,
 }
 
 /// What of the configuration says where the registry is and who hears of it.
@@ -36,7 +36,7 @@ impl Cluster {
     /// Reads what is kept.
     pub(super) async fn open(
         (config, redis): Said<'_>,
-        (store, clock): (Arc<dyn Store>, Arc<dyn Clock>),
+        (keys, store, clock): (&Arc<Keys>, Arc<dyn Store>, Arc<dyn Clock>),
         (egress, authority): (&Egress, Option<Authority>),
     ) -> Result<Arc<Self>, Failure> {
         // A connection of nobody else's: nodes are reached by their own lines.
@@ -77,8 +77,10 @@ impl Cluster {
         if let Some(kubernetes) = &kubernetes {
             registry.find_by(Arc::clone(kubernetes));
         }
-        let cluster =
-            Self { registry, kubernetes, said: Mutex::new((config.trust, ReadOnly::default())) };
+        let said = Mutex::new((config.trust, ReadOnly::default(), Sharing::default()));
+        registry.set_keys(Arc::clone(keys) as _);
+        let keys = Arc::clone(keys);
+        let cluster = Self { registry, keys, kubernetes, said };
         cluster.take(config);
         Ok(Arc::new(cluster))
     }
@@ -101,13 +103,16 @@ impl Cluster {
             Tools::Named(names) => ReadOnly::Named(names.clone()),
         };
         self.registry.set_read_only(read_only.clone());
-        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = (config.trust, read_only);
+        self.registry.set_sharing(config.shared.clone());
+        let said = (config.trust, read_only, config.shared.clone());
+        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = said;
     }
 
     /// A source for each node.
     pub(super) fn sourced(&self) -> Vec<Sourced> {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (trust, fingerprint) = (said.0, super::sources::hashed(&(said.0 as u64, &said.1)));
+        let (trust, fingerprint) =
+            (said.0, super::sources::hashed(&(said.0 as u64, &said.1, &said.2)));
         let sourced = |source: Arc<NodeSource>| Sourced {
             source: source as Arc<dyn Source>,
             kind: "node",
@@ -127,7 +132,23 @@ impl Cluster {
             }
         };
         let registry = &self.registry;
-        tokio::join!(registry.follow(), registry.follow_news(), self.add_to(intake), finds);
+        let certificates = async {
+            tokio::join!(registry.follow_certificates(), self.follow_keys());
+        };
+        let news = registry.follow_news();
+        tokio::join!(registry.follow(), news, self.add_to(intake), finds, certificates);
+    }
+
+    /// Cuts the connections of nodes whose keys are revoked, for ever.
+    async fn follow_keys(&self) {
+        let mut readings = self.keys.readings();
+        loop {
+            readings.borrow_and_update();
+            self.registry.review_keys().await;
+            if readings.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
     }
 
     async fn add_to(&self, intake: &Intake) {
@@ -149,7 +170,8 @@ fn asked(config: &KubernetesConfig, clock: Arc<dyn Clock>) -> Result<Arc<Kuberne
     let mut settings = EgressSettings::default();
     if let Some(path) = &config.ca_file {
         let named = |error: String| format!("`{}`: {error}", path.display());
-        let pem = std::fs::read(path).map_err(|error| named(error.to_string()))?;
+        let pem = guard::files::read(path, CERTIFICATES_FILE);
+        let pem = pem.map_err(|error| named(error.to_string()))?;
         let extra = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
         let extra = extra.map_err(|error| named(error.to_string()))?;
         settings.roots = Roots { native: false, bundled: false, extra };
@@ -170,10 +192,8 @@ pub(super) async fn authority(
     let read = async || -> Result<Authority, String> {
         let kept: KeptAuthority = if let Some(path) = file {
             let named = |error: String| format!("`{}`: {error}", path.display());
-            let mut text = String::new();
-            let read = File::open(path);
-            let read = read.and_then(|file| file.take(AUTHORITY_FILE).read_to_string(&mut text));
-            read.map_err(|error| named(error.to_string()))?;
+            let text = guard::files::read_text(path, AUTHORITY_FILE);
+            let text = text.map_err(|error| named(error.to_string()))?;
             serde_json::from_str(&text).map_err(|error| named(error.to_string()))?
         } else {
             let fresh = Authority::make(clock.wall()).map_err(|error| error.to_string())?;
@@ -187,6 +207,8 @@ pub(super) async fn authority(
     read().await.map_err(|error| tracing::error!(error, "no node gets a certificate here")).ok()
 }
 
+/// The longest file of certificates that is read, in bytes.
+const CERTIFICATES_FILE: u64 = 4 << 20;
 /// The longest file of an authority that is read, in bytes.
 const AUTHORITY_FILE: u64 = 64 << 10;
 /// What is told of faults.

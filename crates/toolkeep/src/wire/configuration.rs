@@ -14,6 +14,7 @@ pub(super) fn told_of_restart(first: Option<&Config>, now: &Config) {
         ("nodes.mongodb", mongodb(first) == mongodb(now)),
         ("nodes.kubernetes", first.nodes.kubernetes == now.nodes.kubernetes),
         ("records.file", first.record_file == now.record_file),
+        ("tool_packages", first.tool_packages == now.tool_packages),
     ] {
         if !stays {
             tracing::warn!(key, "this change counts after a restart of the server");

@@ -64,6 +64,7 @@ fn settings(
         scopes: oauth.scopes.clone(),
         issuer: oauth.issuer.clone(),
         token_endpoint: oauth.token_endpoint.clone(),
+        any_loopback_port: oauth.any_loopback_port,
         said: true,
         ..settings
     })

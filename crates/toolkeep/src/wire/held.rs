@@ -116,6 +116,7 @@ fn patience(config: &Config) -> Patience {
 /// From here on calls are held as this configuration says; those that wait keep their time.
 pub(super) fn follow(config: &Config, gateway: &Gateway, (doors, hooks): (&Doors, &Hooks)) {
     gateway.set_patience(patience(config));
+    hooks.programs.set_pending(config.approvals.pending);
     doors.set_page(config.approvals.page.clone());
     if let Err(error) = hooks.set(config.approvals.webhook.as_ref()) {
         tracing::error!(%error, "the webhook of the configuration cannot be used; the old one stays");
@@ -139,6 +140,7 @@ pub(super) fn holding(
         changed: Notify::new(),
     });
     hooks.set(config.approvals.webhook.as_ref()).map_err(fault("the webhook"))?;
+    hooks.programs.set_pending(config.approvals.pending);
     let holding = Holding {
         store: Arc::new(store),
         holders: Arc::clone(keys) as _,

@@ -27,6 +27,27 @@ pub(super) fn offers(doors: &Doors, stop: &CancellationToken) -> Offers {
     })
 }
 
+/// The threads for connections, and as many connections as there are descriptors for. To be called before
+/// anything is dialled or started.
+pub(super) fn workers(listens: bool) -> Result<Workers, Failure> {
+    let shares = guard::descriptors::raise().unwrap_or_else(|(shares, error)| {
+        tracing::warn!(%error, limit = shares.limit, "the soft limit of file descriptors stays");
+        shares
+    });
+    if !listens {
+        return Ok(Workers::here());
+    }
+    tracing::info!(
+        limit = shares.limit,
+        clients = shares.clients,
+        http_sources = shares.http_sources(),
+        programs = shares.programs(),
+        "file descriptors, and what fits"
+    );
+    let threads = Workers::start().map_err(fault("the threads for connections"))?;
+    Ok(threads.with_connections(shares.clients))
+}
+
 /// Waits for the sources; where somebody may come meanwhile, not for long.
 pub(super) async fn settled(intake: &Intake, listens: bool) {
     if listens {

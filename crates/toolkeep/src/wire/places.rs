@@ -44,6 +44,10 @@ pub(super) async fn ledger(
     for finding in &recovery.findings {
         tracing::error!("the record is damaged: {finding:?}; `toolkeep record verify` tells all");
     }
+    if recovery.lost > 0 {
+        let records = recovery.lost;
+        tracing::warn!(records, "records that were not synced were lost with the power");
+    }
     if recovery.open_total > 0 {
         let calls = recovery.open_total;
         tracing::warn!(calls, "calls had begun and not ended when the process before did: unknown");
@@ -76,7 +80,8 @@ pub(super) async fn catalogue(
 ) -> Result<Arc<dyn Catalogue>, Failure> {
     let home = start.held.data().path().join("catalogue");
     let opened = Packages::open(Arc::clone(store), &home).await;
-    Ok(Arc::new(opened.map_err(fault("the catalogue of tools"))?))
+    let opened = opened.map_err(fault("the catalogue of tools"))?;
+    Ok(Arc::new(opened.with_limits(start.config.tool_packages)))
 }
 
 /// Without a place for them, answers that are too large fail, and all else goes on.

@@ -4,17 +4,22 @@ mod code;
 mod servers;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use gateway::Gateway;
 use guard::egress::Egress;
 use guard::process::Launcher;
+use identity::Principal;
 use intake::{Intake, Sourced};
 use plugins::{Means, PluginSource, PluginTools, Registry, SETTINGS};
-use tool::plugin::{PluginFault, PluginState, Plugins, Reloaded};
-use tool::{Boxed, Clock, Json, Source, SourceName, Trust};
+use tool::outcome::Failure as Failed;
+use tool::plugin::{CallerPlugins, PluginFault, PluginState, Plugins, Reloaded};
+use tool::{Boxed, Clock, Code, Json, Source, SourceName, Trust};
 
+use super::internals::Late;
 use crate::cli::failure::Failure;
 use crate::config::Config;
 use code::FileCode;
@@ -24,6 +29,43 @@ pub(crate) use servers::Caged;
 const READY: Duration = Duration::from_secs(10);
 /// Where versions are copied to, in the data directory.
 const COPIES: &str = "plugins";
+
+/// The plugins, as the caller of a call may see and change them.
+struct Callers {
+    plugins: Arc<Plugged>,
+    inside: Late,
+}
+
+impl Callers {
+    /// The gateway, and who calls.
+    fn calling(&self) -> Result<(Arc<Gateway>, Principal), Failed> {
+        let starting = || Failed::new(Code::Busy, "the server is starting; call again");
+        let inside = self.inside.get().ok_or_else(starting)?;
+        let gateway = inside.gateway.upgrade().ok_or_else(starting)?;
+        let none = || Failed::new(Code::Internal, "the call has no caller");
+        Ok((gateway, Gateway::asker().ok_or_else(none)?))
+    }
+}
+
+impl CallerPlugins for Callers {
+    fn visible(&self) -> Result<Vec<PluginState>, Failed> {
+        let (gateway, who) = self.calling()?;
+        Ok(gateway.visible_plugins(&who, &*self.plugins))
+    }
+
+    fn reload(&self) -> Boxed<'_, Result<Reloaded, Failed>> {
+        Box::pin(async {
+            let (gateway, who) = self.calling()?;
+            gateway.reload_plugins(&who, &*self.plugins, None).await
+        })
+    }
+}
+
+impl fmt::Debug for Callers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Callers").field("plugins", &self.plugins).finish_non_exhaustive()
+    }
+}
 
 /// The plugins of this server.
 #[derive(Debug)]
@@ -87,11 +129,12 @@ impl Plugged {
     }
 
     /// A source for each plugin, and one for the tools that tell of them where there are any folders.
-    pub(super) fn sourced(self: &Arc<Self>, config: &Config) -> Vec<Sourced> {
+    /// Its calls have what is `inside` say what their caller may.
+    pub(super) fn sourced(self: &Arc<Self>, config: &Config, inside: &Late) -> Vec<Sourced> {
         let tools = (!config.plugins.folders.is_empty()).then(|| {
-            let plugins = Arc::clone(self) as Arc<dyn Plugins>;
+            let (plugins, inside) = (Arc::clone(self), Arc::clone(inside));
             Sourced {
-                source: Arc::new(PluginTools::new(plugins)),
+                source: Arc::new(PluginTools::new(Arc::new(Callers { plugins, inside }))),
                 kind: "plugins",
                 trust: Trust::Full,
                 durability: None,

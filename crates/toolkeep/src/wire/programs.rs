@@ -11,11 +11,10 @@ use serde_json::Value;
 use server::Keys;
 use store::Sealed;
 use tool::outcome::Failure;
-use tool::{Boxed, Caged, CallId, Json};
+use tool::{Boxed, Caged, CallId, Caller, Clock, Json};
 
 use crate::cli::failure;
 use crate::cli::wiring::Start;
-use crate::clock::SystemClock;
 
 /// How calls follow each other where a program does not say, as spec 3 names it.
 const MODE: &str = "ORCHESTRATOR_TOOL_CHAIN_MODE";
@@ -26,8 +25,10 @@ const PARALLEL: &str = "ORCHESTRATOR_TOOL_CHAIN_PARALLEL_MUTATIONS";
 struct Worked(Arc<Workers>);
 
 impl Interpreter for Worked {
-    fn turn(&self) -> Boxed<'_, Result<Box<dyn Turn>, String>> {
-        Box::pin(async { Ok(Box::new(Lent(self.0.lease().await?)) as Box<dyn Turn>) })
+    fn turn<'a>(&'a self, whose: &'a Caller) -> Boxed<'a, Result<Box<dyn Turn>, String>> {
+        Box::pin(async {
+            Ok(Box::new(Lent(self.0.lease(whose.root_key()).await?)) as Box<dyn Turn>)
+        })
     }
 }
 
@@ -53,6 +54,7 @@ pub(super) fn programs(
     start: &Start,
     (keys, store): (&Arc<Keys>, Sealed),
     cages: &Arc<Cages>,
+    clock: Arc<dyn Clock>,
 ) -> Arc<Programs> {
     let said = |name: &str| start.setting.environment.get(name);
     let mode = match said(MODE) {
@@ -66,7 +68,7 @@ pub(super) fn programs(
         store: Arc::new(store),
         holders: Arc::clone(keys) as _,
         interpreter: Arc::new(Worked(Arc::new(Workers::new(Arc::clone(cages))))),
-        clock: Arc::new(SystemClock::default()),
+        clock,
         mode,
         parallel_mutations: said(PARALLEL).is_some_and(on),
     }))

@@ -137,7 +137,7 @@ impl Workshop {
         let configured = config.sources.iter().map(|source| self.source(source));
         let reported = reports::of_faults(faults);
         let rejected = self.rejected.get().and_then(|rows| reports::of_store(&rows.borrow()));
-        let plugins = self.plugged.sourced(config);
+        let plugins = self.plugged.sourced(config, &self.inside);
         // Nodes come last: what the operator wrote keeps its names.
         std::iter::once(builtins)
             .chain(configured)

@@ -74,7 +74,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 async fn a_person_logs_in_once_and_out_again() {
     let authority = Authority::start(Habits::default());
     let resource = Resource::start(&authority);
-    let home = home(&resource, &json!({}));
+    let home = home(&resource, &json!({ "any_loopback_port": true }));
     let server = serve(&home).await;
     let told = list(&server);
     assert!(told.contains("needs the consent of a person"), "{told}");
@@ -120,7 +120,7 @@ async fn a_callers_own_credential_is_never_passed_on() {
     let authority = Authority::start(Habits::default());
     let resource = Resource::start(&authority);
     let oauth = json!({ "grant": "client_credentials", "client_id": "known",
-        "client_secret_file": "./secret.txt" });
+        "issuer": authority.url(), "client_secret_file": "./secret.txt" });
     let home = home(&resource, &oauth);
     home.write("secret.txt", "s3cret\n");
     let server = serve(&home).await;

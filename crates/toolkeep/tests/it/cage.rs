@@ -9,8 +9,9 @@ use crate::program::Home;
 
 const TOOLKEEP: &str = env!("CARGO_BIN_EXE_toolkeep");
 /// The tools that need a cage, in the order of their names.
-const TOOLS: [&str; 7] = [
+const TOOLS: [&str; 8] = [
     "get_chainable_tools",
+    "git_status",
     "program_status",
     "python_eval",
     "run_program",

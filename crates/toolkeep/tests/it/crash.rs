@@ -12,7 +12,7 @@ mod tear;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Disk, RealDisk};
+use ledger::{Disk, Fault, RealDisk};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -50,7 +50,6 @@ async fn killed_at_any_point_it_keeps_all_that_it_acknowledged() {
     println!("crash: seed {seed}: {total}");
     assert_eq!(total.points, points);
     assert!(total.acknowledged >= points && total.unknown > 0, "hardly any load: {total}");
-    assert!(total.half > 0, "nothing was on its way: {total}");
     assert!(total.missing.is_empty(), "missing: {:#?}", total.missing);
     assert!(total.findings.is_empty(), "damage: {:#?}", total.findings);
     // A machine that others use may be slow for a moment, so a few may take longer.
@@ -86,10 +85,12 @@ async fn the_harness_sees_a_record_that_was_cut_off_or_changed() {
     assert_eq!(missing.last().map(|missing| &missing.id), acknowledged.last().map(|ack| &ack.id));
     assert!(server.stop().await.success());
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let sound = || ledger::verify(&home.records(), &disk, &[]).unwrap().is_sound();
-    assert!(sound());
+    let found = || ledger::verify(&home.records(), &disk, &[]).unwrap().findings;
+    // What is missing stays a finding, and what was changed is another one.
+    let cut = found();
+    assert!(cut.iter().any(|finding| finding.fault == Fault::Missing), "{cut:?}");
     tear::change(&home.records());
-    assert!(!sound());
+    assert!(found().len() > cut.len());
 }
 
 /// The first start makes keys and keeps them in files: however far it came, the next one ends it.

@@ -34,7 +34,7 @@ fn says_something(code: &str, folder: &Path) -> bool {
 /// Scripts that want out, from outside of this repository. In CPython some of them do.
 #[tokio::test]
 async fn scripts_that_want_out_stay_in() {
-    let Some(rows) = rows("attacks/python_escapes.jsonl") else { return };
+    let rows = rows("attacks/python_escapes.jsonl");
     let (_home, server) = served().await;
     let agent = server.agent();
     let folder = tempfile::tempdir().unwrap();

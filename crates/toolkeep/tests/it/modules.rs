@@ -101,7 +101,10 @@ async fn default_guest_modules_of_the_file_are_followed() {
     let limited = text.replacen('{', "{\"default_guest_modules\": \"builtin, other\", ", 1);
     home.write("toolkeep.yaml", &limited);
     let agent = server.agent();
+    let mut looks = 0;
     while !names(&agent).await.is_empty() {
+        looks += 1;
+        assert!(looks < 1_500, "the new default was not applied");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     assert_eq!(names(&server.owner()).await.len(), 2, "the owner is exempt");

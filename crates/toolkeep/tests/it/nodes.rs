@@ -139,7 +139,7 @@ async fn a_node_that_joined_is_called_over_tls_and_answers_only_the_server() {
     }
     // The control: what the server shows lets anyone in who has it.
     let kept = nodes::Authority::make(tool::Wall(1_800_000_000_000)).unwrap();
-    let own = nodes::Authority::open(&kept).unwrap().caller(now()).unwrap();
+    let own = nodes::Authority::open(&kept).unwrap().caller(now(), None).unwrap();
     let foreign = straight(a.address(), own, "node-a").await;
     assert!(foreign.is_err(), "another installation's server called node-a: {foreign:?}");
     server_of(&home, &server, a.address()).await;
@@ -172,7 +172,7 @@ async fn server_of(home: &Home, server: &Server, at: SocketAddr) {
     let store = store::SqliteStore::open(copy).unwrap();
     let kept = tool::Store::get(&store, "secret/nodes-authority").await.unwrap().unwrap();
     let kept: nodes::KeptAuthority = serde_json::from_slice(&kept.bytes).unwrap();
-    let shown = nodes::Authority::open(&kept).unwrap().caller(now()).unwrap();
+    let shown = nodes::Authority::open(&kept).unwrap().caller(now(), None).unwrap();
     assert_eq!(straight(at, shown, "node-a").await, Ok(true));
 }
 

@@ -108,10 +108,10 @@ async fn a_python_plugin_is_called_through_rest_and_reloads() {
 
 /// Contracts 3.9: what the tools answer.
 #[tokio::test]
-async fn agents_see_the_plugins_and_reload_them() {
+async fn agents_see_the_plugins_and_those_with_the_right_reload_them() {
     let home = home(CONFIG);
     let server = serve(&home).await;
-    let agent = server.agent();
+    let (agent, owner) = (server.agent(), server.owner());
     let listed = agent.call("list_plugins", &json!({})).await.body["result"].clone();
     assert_eq!(
         listed,
@@ -120,11 +120,14 @@ async fn agents_see_the_plugins_and_reload_them() {
             "plugins": {"p": {"tools": ["which", "add", "read_file"], "enabled": true}},
         })
     );
-    let none = agent.call("reload_plugins", &json!({})).await.body["result"].clone();
+    // As at the REST interface, reloading wants a right that an agent has only where it was given.
+    let refused = agent.call("reload_plugins", &json!({})).await;
+    assert_eq!(refused.code(), "forbidden", "{refused:?}");
+    let none = owner.call("reload_plugins", &json!({})).await.body["result"].clone();
     assert_eq!(none, json!({"status": "success", "reloaded": 0, "message": "Reloaded 0 plugins"}));
     write(&home, "tools.py", &code(5));
     // Watching may have been first.
-    let one = agent.call("reload_plugins", &json!({})).await.body["result"].clone();
+    let one = owner.call("reload_plugins", &json!({})).await.body["result"].clone();
     assert!(one["reloaded"].as_u64().unwrap() <= 1, "{one}");
     assert_eq!(agent.call("p.which", &json!({})).await.body["result"], 5);
     // Settings are no agent's.

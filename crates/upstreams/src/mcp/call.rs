@@ -62,7 +62,7 @@ impl ToolCall {
             bare: self.mirror.is_none(),
             support: self.support,
         };
-        let own = self.upstream.of_caller(ctx).await?;
+        let own = self.upstream.of_caller(call, ctx).await?;
         Run::new(own.as_ref().unwrap_or(&self.upstream), call, ctx).job(job).await
     }
 }

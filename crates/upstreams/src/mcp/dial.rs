@@ -12,8 +12,13 @@ use super::pipe::{Reader, Writer};
 
 /// Starts something that speaks MCP over a pair of pipes.
 pub trait Dial: Send + Sync + fmt::Debug {
-    /// What is started, for people: a command line.
+    /// What is started, for people: the command, without its arguments.
     fn place(&self) -> String;
+
+    /// `text` that came from what was started, without the secrets that this was given.
+    fn redact(&self, text: String) -> String {
+        text
+    }
 
     /// Starts one.
     ///

@@ -120,6 +120,11 @@ impl Ears {
         Some(Joined { updates: receiver, channel, first: true })
     }
 
+    /// Whether anybody listens to a resource.
+    pub(super) fn is_heard(&self) -> bool {
+        self.updates().values().any(|channel| channel.updates.receiver_count() > 0)
+    }
+
     /// Forgets a resource that nobody listens to; whether it did.
     pub(super) fn forget(&self, uri: &str) -> bool {
         let mut updates = self.updates();

@@ -15,8 +15,9 @@ use tool::source::SourceFault;
 use super::dial::Fault;
 use super::http::Http;
 use super::link::Link;
+use super::options::Dialect;
 use super::session::{Failed, Session};
-use super::upstream::Upstream;
+use super::upstream::{Target, Upstream, closed};
 
 /// How long a server may take to say that it speaks 2026-07-28. One of before may never answer.
 const PROBE: Duration = Duration::from_secs(5);
@@ -64,6 +65,12 @@ impl Other {
         link.inspect(|link| link.shared.end.end());
     }
 
+    /// Whether nothing uses it.
+    pub(super) fn is_idle(&self) -> bool {
+        let link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        link.as_ref().is_none_or(|link| link.is_idle())
+    }
+
     /// The connection, where it is of this era.
     fn of(&self, era: Era) -> Option<Arc<Link>> {
         let link = self.link.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -84,6 +91,47 @@ impl Drop for Kept<'_> {
 }
 
 impl Upstream {
+    /// One start, in each dialect that may do.
+    ///
+    /// Over pipes `initialize` goes first: every server of before 2026-07-28 needs it as its first message, some
+    /// end where anything else comes, and those of both eras answer it. A server that refuses it is
+    /// met with `server/discover`. What worked is tried first the next time.
+    pub(super) async fn begin(&self) -> Result<Begun, Fault> {
+        if let (Target::Http(http), Dialect::Probe) = (self.target(), self.setting().dialect) {
+            return self.meet(http).await;
+        }
+        let known = *self.era.lock().unwrap_or_else(PoisonError::into_inner);
+        let eras: &[Era] = match (self.setting().dialect, known) {
+            (Dialect::Initialize, _) => &[Era::Handshake],
+            (Dialect::Discover, _) => &[Era::Stateless],
+            (Dialect::Probe, Some(Era::Stateless)) => &[Era::Stateless, Era::Handshake],
+            (Dialect::Probe, _) => &[Era::Handshake, Era::Stateless],
+        };
+        let mut first = None;
+        for era in eras {
+            match self.attempt(*era).await {
+                Ok(session) => {
+                    *self.era.lock().unwrap_or_else(PoisonError::into_inner) = Some(*era);
+                    return Ok(Begun::alone(session));
+                }
+                Err(Failed { fault, dialect }) => {
+                    let fault = first.get_or_insert(fault);
+                    if !dialect {
+                        return Err(fault.clone());
+                    }
+                }
+            }
+        }
+        Err(first.unwrap_or_else(closed))
+    }
+
+    pub(super) async fn attempt(&self, era: Era) -> Result<Session, Failed> {
+        match self.target() {
+            Target::Pipes(dial) => self.setting().pipes(dial, era).await,
+            Target::Http(http) => self.setting().endpoint(http, era).await,
+        }
+    }
+
     /// The connection of this era, or else the one there is.
     pub(super) async fn link_of(&self, era: Era) -> Result<Arc<Link>, Fault> {
         match self.other.of(era) {

@@ -15,10 +15,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tool::{Boxed, Json};
+use tool::{Boxed, Caller, Json};
 
 use super::http::Answer;
 use super::link::{Link, Unanswered, Wire};
+use super::pipe::Role;
 use super::request::Outgoing;
 
 /// How long telling a server that a request is cancelled may take.
@@ -85,11 +86,22 @@ impl From<Spoiled> for RpcError {
 #[derive(Debug)]
 pub(super) enum Kind<'a> {
     /// Somebody's call: it may be asked, and hears log lines.
-    Call(OwnedSemaphorePermit, Option<(&'a Mirror, &'a Value)>),
+    Call(Calling<'a>),
     /// Nobody's.
     Own,
     /// The first of all.
     Greeting,
+}
+
+/// A call to be sent.
+#[derive(Debug)]
+pub(super) struct Calling<'a> {
+    pub(super) slot: OwnedSemaphorePermit,
+    /// The arguments that stand in headers too.
+    pub(super) mirror: Option<(&'a Mirror, &'a Value)>,
+    pub(super) caller: &'a Caller,
+    /// The task whose result it waits for.
+    pub(super) task: Option<&'a str>,
 }
 
 /// A request on its way. Dropped before its answer, it is cancelled at the server.
@@ -147,11 +159,14 @@ impl Exchange {
         if self.link.is_over() {
             return Err(Unanswered::Closed);
         }
-        let (call, greets) = (matches!(kind, Kind::Call(..)), matches!(kind, Kind::Greeting));
-        let mut mirror = None;
-        if let Kind::Call(slot, marked) = kind {
-            self.slot = Some(slot);
-            mirror = marked;
+        let greets = matches!(kind, Kind::Greeting);
+        let (mut mirror, mut role) = (None, Role::Own);
+        if let Kind::Call(calling) = kind {
+            // Before anything of the call can come back.
+            self.link.shared.audience.admit(calling.caller);
+            self.slot = Some(calling.slot);
+            mirror = calling.mirror;
+            role = Role::Call(calling.task.map(Arc::from));
         }
         let link = Arc::clone(&self.link);
         let text = request.write(self.id, link.era());
@@ -159,7 +174,7 @@ impl Exchange {
         self.owed = !greets;
         match &link.wire {
             Wire::Pipe(pipe) => {
-                let events = pipe.enter(self.id, call);
+                let events = pipe.enter(self.id, role);
                 self.way = Way::Pipe(events.ok_or(Unanswered::Closed)?);
                 pipe.send(text).await
             }
@@ -170,8 +185,9 @@ impl Exchange {
                 } else {
                     Vec::new()
                 };
-                if call && link.era() == Era::Handshake {
-                    link.shared.end.beside.enter(self.id);
+                let call = matches!(role, Role::Call(_));
+                if let (Role::Call(task), Era::Handshake) = (role, link.era()) {
+                    link.shared.end.beside.enter(self.id, task);
                 }
                 let (on, id) = (Arc::clone(&link), self.id);
                 self.way = Way::Sending(Sending(Box::pin(async move {
@@ -251,9 +267,10 @@ impl Drop for Exchange {
     }
 }
 
-/// The answer to a question that cannot be told to be of one call.
+/// The answer to a question that belongs to no running call.
 pub(super) fn nobodys() -> RpcError {
-    let why = "nobody can tell whose question this is: not exactly one call is in flight";
+    let why = "nobody can tell whose question this is: it names no running call, and this connection \
+               does not serve exactly one call of one caller";
     RpcError::new(code::INTERNAL_ERROR, why)
 }
 

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tool::{Boxed, Json};
 
+use super::audience::Audience;
 use super::ears::Ears;
 use super::exchange::{Event, Exchange, Kind, Spoiled};
 use super::fail::HttpFault;
@@ -50,6 +51,7 @@ pub(super) struct Shared {
     pub(super) ears: Arc<Ears>,
     pub(super) noise: Arc<Noise>,
     pub(super) end: Arc<End>,
+    pub(super) audience: Arc<Audience>,
     pub(super) tasks: TaskTracker,
 }
 
@@ -61,6 +63,8 @@ pub(super) struct Link {
     era: Era,
     greeted: Mutex<Arc<Greeted>>,
     slots: Arc<Semaphore>,
+    /// Calls in flight at most.
+    calls: usize,
     next: AtomicI64,
     /// Time for a greeting.
     start: Duration,
@@ -84,6 +88,7 @@ impl Link {
             era,
             greeted: Mutex::new(Arc::new(silent)),
             slots: Arc::new(Semaphore::new(bounds.calls)),
+            calls: bounds.calls,
             next: AtomicI64::new(1),
             start: bounds.start,
         })
@@ -117,6 +122,11 @@ impl Link {
     /// A number for a request.
     pub(super) fn number(&self) -> i64 {
         self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether no call is in flight on it and nobody listens to a resource.
+    pub(super) fn is_idle(&self) -> bool {
+        self.slots.available_permits() == self.calls && !self.shared.ears.is_heard()
     }
 
     /// Takes a place for a call.

@@ -86,7 +86,7 @@ impl Method {
         let params = Params::Whole(call.args.raw());
         let support = Support::None;
         let job = Job { method: self.method, params, mirror: None, bare: false, support };
-        let own = self.upstream.of_caller(ctx).await?;
+        let own = self.upstream.of_caller(call, ctx).await?;
         Run::new(own.as_ref().unwrap_or(&self.upstream), call, ctx).job(job).await
     }
 }

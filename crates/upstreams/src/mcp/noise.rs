@@ -3,10 +3,11 @@
 //! Many servers print a banner or a log line where only messages belong. One that does works on; one
 //! that does nothing else is ended.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tool::Problem;
 
+use super::dial::Dial;
 use super::wording::shown;
 
 /// Lines without one message between them.
@@ -29,6 +30,8 @@ pub(super) enum Verdict {
 #[derive(Debug, Default)]
 pub(super) struct Noise {
     heard: Mutex<Heard>,
+    /// What was started, where it is a child of ours.
+    dial: Option<Arc<dyn Dial>>,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +44,11 @@ struct Heard {
 }
 
 impl Noise {
+    /// Of what `dial` started.
+    pub(super) fn of(dial: &Arc<dyn Dial>) -> Self {
+        Self { dial: Some(Arc::clone(dial)), ..Self::default() }
+    }
+
     /// A message came.
     pub(super) fn quiet(&self) {
         let mut heard = self.heard();
@@ -51,7 +59,12 @@ impl Noise {
     /// A line that is no message.
     pub(super) fn line(&self, line: &[u8], reason: &str) -> Verdict {
         let sample = || {
-            let text = String::from_utf8_lossy(line);
+            let text = String::from_utf8_lossy(line).into_owned();
+            // Before it is cut: half a secret would not be found.
+            let text = match &self.dial {
+                Some(dial) => dial.redact(text),
+                None => text,
+            };
             format!("`{}` ({})", shown(&text, SAMPLE), shown(reason, SAMPLE))
         };
         self.add(line.len(), sample)

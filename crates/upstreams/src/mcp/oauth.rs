@@ -53,6 +53,8 @@ pub struct Settings {
     pub issuer: Option<String>,
     /// Its token endpoint, where its metadata are not to be asked for.
     pub token_endpoint: Option<String>,
+    /// Whether a server may name addresses on any port of this machine, and not on its own alone.
+    pub any_loopback_port: bool,
     /// Whether the operator said any of this.
     pub said: bool,
 }
@@ -69,6 +71,7 @@ impl Settings {
             scopes: Vec::new(),
             issuer: None,
             token_endpoint: None,
+            any_loopback_port: false,
             said: false,
         }
     }

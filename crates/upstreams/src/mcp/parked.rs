@@ -1,6 +1,5 @@
 //! Requests whose server waits for an answer of a client that can only be asked between two calls.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +14,8 @@ use super::exchange::Exchange;
 
 /// Requests of one source.
 pub(super) const MOST: usize = 64;
+/// Of these, those of one key and of all keys that were delegated from it.
+const SHARE: usize = 8;
 /// How long each is kept.
 pub(super) const KEPT: Duration = Duration::from_mins(10);
 
@@ -39,17 +40,27 @@ pub(super) struct Held {
     /// What it waits for.
     pub(super) question: Request,
     pub(super) owner: Owner,
+    /// The key that shares are counted by.
+    pub(super) root: String,
 }
 
-/// The requests that are kept.
+#[derive(Debug)]
+struct Entry {
+    name: Uuid,
+    held: Held,
+    taken: CancellationToken,
+}
+
+/// The requests that are kept, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
-    held: Mutex<HashMap<Uuid, (Held, CancellationToken)>>,
+    entries: Mutex<Vec<Entry>>,
 }
 
 impl Parked {
-    /// Keeps a request under a name that cannot be guessed; gives it back where there are too many.
-    /// Nobody came for it in time: it is dropped, which its server is told.
+    /// Keeps a request under a name that cannot be guessed. Where its key has its share already, the key's
+    /// oldest is dropped, which its server is told; it is given back where other keys have all places.
+    /// Nobody came for it in time: it is dropped too.
     pub(super) fn park(
         self: &Arc<Self>,
         held: Held,
@@ -58,13 +69,20 @@ impl Parked {
         let name = Uuid::new_v4();
         let taken = CancellationToken::new();
         let link = Arc::clone(held.exchange.link());
-        {
-            let mut all = self.all();
-            if all.len() >= MOST {
-                return Err(Box::new(held));
-            }
-            all.insert(name, (held, taken.clone()));
-        }
+        let displaced = {
+            let mut all = self.entries();
+            let own = all.iter().filter(|entry| entry.held.root == held.root).count();
+            let oldest = all.iter().position(|entry| entry.held.root == held.root);
+            let displaced = match oldest {
+                Some(oldest) if own >= SHARE || all.len() >= MOST => Some(all.remove(oldest)),
+                None if all.len() >= MOST => return Err(Box::new(held)),
+                Some(_) | None => None,
+            };
+            all.push(Entry { name, held, taken: taken.clone() });
+            displaced
+        };
+        // Outside of the lock: its server is told.
+        drop(displaced.inspect(|entry| entry.taken.cancel()));
         let (parked, closing) = (Arc::clone(self), closing.clone());
         drop(link.shared.tasks.clone().spawn(async move {
             tokio::select! {
@@ -73,7 +91,7 @@ impl Parked {
                 () = link.over() => {}
                 () = sleep(KEPT) => {}
             }
-            drop(parked.all().remove(&name));
+            drop(parked.remove(|entry| entry.name == name));
         }));
         Ok(Bytes::copy_from_slice(name.as_bytes()))
     }
@@ -81,14 +99,19 @@ impl Parked {
     /// Gives a request back, once, to whom it belongs.
     pub(super) fn take(&self, name: &[u8], owner: &Owner) -> Option<Held> {
         let name = Uuid::from_slice(name).ok()?;
-        let mut all = self.all();
-        all.get(&name).filter(|(held, _)| held.owner == *owner)?;
-        let (held, taken) = all.remove(&name)?;
+        let Entry { held, taken, .. } =
+            self.remove(|entry| entry.name == name && entry.held.owner == *owner)?;
         taken.cancel();
         Some(held)
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<Uuid, (Held, CancellationToken)>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn remove(&self, is: impl FnMut(&Entry) -> bool) -> Option<Entry> {
+        let mut all = self.entries();
+        let at = all.iter().position(is)?;
+        Some(all.remove(at))
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

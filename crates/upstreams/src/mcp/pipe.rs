@@ -14,7 +14,9 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufWriter};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tool::Json;
 
+use super::audience::{Audience, addressee};
 use super::exchange::Event;
 use super::http::Beside;
 use super::link::{Shared, Unanswered};
@@ -89,7 +91,11 @@ impl Pipe {
     /// Opens a pipe; its two tasks end with it. `longest` bounds a line, in bytes.
     pub(super) fn open((reader, writer): (Reader, Writer), longest: usize, shared: Shared) -> Self {
         let (out, queue) = mpsc::channel(WAITING);
-        let waiting = Arc::new(Waiting { end: Arc::clone(&shared.end), open: Mutex::default() });
+        let waiting = Arc::new(Waiting {
+            end: Arc::clone(&shared.end),
+            audience: Arc::clone(&shared.audience),
+            open: Mutex::default(),
+        });
         let end = Arc::clone(&shared.end);
         drop(shared.tasks.spawn(async move {
             if let Err(why) = write(writer, queue).await {
@@ -104,9 +110,9 @@ impl Pipe {
     }
 
     /// Makes room for what a request brings; nothing where the connection is over.
-    pub(super) fn enter(&self, id: i64, call: bool) -> Option<mpsc::Receiver<Event>> {
+    pub(super) fn enter(&self, id: i64, role: Role) -> Option<mpsc::Receiver<Event>> {
         let (events, received) = mpsc::channel(EVENTS);
-        self.waiting.open().insert(id, Waiter { events, call });
+        self.waiting.open().insert(id, Waiter { events, role });
         if self.waiting.end.over.is_cancelled() {
             self.leave(id);
             return None;
@@ -132,17 +138,27 @@ impl Pipe {
     }
 }
 
+/// Whether a request is somebody's call, which the server may ask something.
+#[derive(Debug, Clone)]
+pub(super) enum Role {
+    /// Our own.
+    Own,
+    /// A call, or the request for the result of a task of this id.
+    Call(Option<Arc<str>>),
+}
+
 /// The requests that wait for their answers.
 #[derive(Debug)]
 struct Waiting {
     end: Arc<End>,
+    audience: Arc<Audience>,
     open: Mutex<HashMap<i64, Waiter>>,
 }
 
 #[derive(Debug, Clone)]
 struct Waiter {
     events: mpsc::Sender<Event>,
-    call: bool,
+    role: Role,
 }
 
 impl Waiting {
@@ -166,16 +182,21 @@ impl Waiting {
         open.keys().next().copied().filter(|_| open.len() == 1)
     }
 
-    /// The only call in flight: with more than one, nobody could tell whose a message is.
-    fn only_call(&self) -> Option<Waiter> {
+    /// The call in flight that a message with these params belongs to.
+    fn addressee(&self, params: Option<&Json>) -> Option<Waiter> {
         let open = self.open();
-        let mut calls = open.values().filter(|waiter| waiter.call);
-        calls.next().filter(|_| calls.next().is_none()).cloned()
+        let calls = open.iter().filter_map(|(id, waiter)| match &waiter.role {
+            Role::Call(task) => Some((*id, task.as_deref())),
+            Role::Own => None,
+        });
+        let call = addressee(calls, params, &self.audience)?;
+        open.get(&call).cloned()
     }
 
     /// All calls in flight.
     fn calls(&self) -> Vec<Waiter> {
-        self.open().values().filter(|waiter| waiter.call).cloned().collect()
+        let open = self.open();
+        open.values().filter(|waiter| matches!(waiter.role, Role::Call(_))).cloned().collect()
     }
 
     fn of(&self, id: i64) -> Option<Waiter> {

@@ -16,7 +16,7 @@ use tool::executor::{Rpc, Sent};
 use tool::{Call, Code, Context, ExecuteError, Json, Step};
 
 use super::call::Support;
-use super::exchange::{Exchange, Kind};
+use super::exchange::{Calling, Exchange, Kind};
 use super::fail::refused;
 use super::link::{Link, Unanswered};
 use super::pipe::Broken;
@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
             let exchange = match resumed.take() {
                 Some(exchange) => exchange,
                 None => self
-                    .send(&link, &request, job.mirror)
+                    .send(&link, &request, (job.mirror, None))
                     .await
                     .map_err(|error| rounds.of(error))?,
             };
@@ -212,13 +212,13 @@ impl<'a> Run<'a> {
         &self,
         link: &Arc<Link>,
         request: &Outgoing<'_>,
-        mirror: Option<&Mirror>,
+        (mirror, task): (Option<&Mirror>, Option<&str>),
     ) -> Result<Exchange, ExecuteError> {
         let slot = link.slot().map_err(|why| self.unanswered(why))?;
         self.begun.store(true, Ordering::Relaxed);
-        let sent = link
-            .begin(request, Kind::Call(slot, mirror.map(|mirror| (mirror, self.call.args.value()))))
-            .await;
+        let mirror = mirror.map(|mirror| (mirror, self.call.args.value()));
+        let calling = Calling { slot, mirror, caller: self.ctx.caller, task };
+        let sent = link.begin(request, Kind::Call(calling)).await;
         sent.map_err(|why| self.unanswered(why))
     }
 

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::source::SourceFault;
 
+use super::audience::{Asking, Audience};
 use super::dial::{Dial, Dialed, Fault, Process};
 use super::ears::Ears;
 use super::fail::refused;
@@ -30,6 +31,7 @@ const WIDTH: usize = 200;
 pub(super) struct Setting {
     pub(super) bounds: Bounds,
     pub(super) dialect: Dialect,
+    pub(super) asking: Asking,
     pub(super) changed: Arc<Notify>,
     pub(super) closing: CancellationToken,
     pub(super) tasks: TaskTracker,
@@ -57,23 +59,24 @@ impl From<Fault> for Failed {
 }
 
 impl Setting {
-    fn shared(&self) -> Shared {
+    fn shared(&self, noise: Noise) -> Shared {
         Shared {
             ears: Arc::new(Ears::new(Arc::clone(&self.changed))),
-            noise: Arc::default(),
+            noise: Arc::new(noise),
             end: Arc::default(),
+            audience: Arc::new(Audience::new(self.asking.clone())),
             tasks: self.tasks.clone(),
         }
     }
 
     /// Starts a child and shakes hands with it. Where that fails, nothing of it is left.
-    pub(super) async fn pipes(&self, dial: &dyn Dial, era: Era) -> Result<Session, Failed> {
+    pub(super) async fn pipes(&self, dial: &Arc<dyn Dial>, era: Era) -> Result<Session, Failed> {
         let start = self.bounds.start;
         let dialed = timeout(start, dial.dial()).await.map_err(|_| {
             Fault::new(SourceFault::TimedOut, format!("did not start within {start:?}"))
         })??;
         let Dialed { reader, writer, mut process } = dialed;
-        let shared = self.shared();
+        let shared = self.shared(Noise::of(dial));
         let pipe = Pipe::open((reader, writer), self.bounds.message, shared.clone());
         let link = Link::new(Wire::Pipe(pipe), era, shared.clone(), &self.bounds);
         let Err(error) = self.greet(&link).await else {
@@ -99,7 +102,7 @@ impl Setting {
 
     /// Opens a session with an endpoint.
     pub(super) async fn endpoint(&self, http: &Arc<Http>, era: Era) -> Result<Session, Failed> {
-        let shared = self.shared();
+        let shared = self.shared(Noise::default());
         let endpoint = Endpoint::new(Arc::clone(http), era, self.bounds.message);
         let link = Link::new(Wire::Http(endpoint), era, shared.clone(), &self.bounds);
         let Err(error) = self.greet(&link).await else {

@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
-use guard::process::{Child, EnvValue, Exit, Launcher, SpawnError, Spec, Tail};
+use guard::process::{Child, Exit, Launcher, SpawnError, Spec, Tail};
 use tokio_util::task::TaskTracker;
+use tool::Boxed;
 use tool::source::SourceFault;
-use tool::{Boxed, Secret};
 
 use super::dial::{Dial, Dialed, Fault, Process};
+use super::redaction::Redaction;
 use super::wording::shown;
 
-/// Characters of the command line in a problem's place.
+/// Characters of the command in a problem's place.
 const PLACE: usize = 120;
-/// Secrets shorter than this are too common a text to be looked for.
-const SECRET: usize = 6;
 /// How long the rest of standard error may take to be read once the child is gone.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -22,12 +21,21 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 pub struct Stdio {
     launcher: Launcher,
     spec: Spec,
+    redaction: Redaction,
 }
 
 impl Stdio {
-    /// Runs `spec` with `launcher`.
+    /// Runs `spec` with `launcher`. Its arguments, and what of its environment is secret, are in nothing
+    /// that is reported of it.
     pub fn new(launcher: Launcher, spec: Spec) -> Self {
-        Self { launcher, spec }
+        let redaction = Redaction::of_environment(&spec).and_arguments(&spec);
+        Self { launcher, spec, redaction }
+    }
+
+    /// The same, with arguments that are no secrets: paths that whoever wrote the child has to read.
+    #[must_use]
+    pub fn with_plain_arguments(self) -> Self {
+        Self { redaction: Redaction::of_environment(&self.spec), ..self }
     }
 
     async fn begin(&self) -> Result<Dialed, Fault> {
@@ -41,17 +49,19 @@ impl Stdio {
         let reading = TaskTracker::new();
         drop(reading.spawn(tail.clone().drain(stderr)));
         reading.close();
-        let secrets = secrets(&self.spec);
-        let process = Box::new(Running { child, tail, reading, secrets });
+        let redaction = self.redaction.clone();
+        let process = Box::new(Running { child, tail, reading, redaction });
         Ok(Dialed { reader: Box::new(stdout), writer: Box::new(stdin), process })
     }
 }
 
 impl Dial for Stdio {
     fn place(&self) -> String {
-        let words = std::iter::once(&self.spec.command).chain(&self.spec.args);
-        let line: Vec<_> = words.map(String::as_str).collect();
-        format!("`{}`", shown(&line.join(" "), PLACE))
+        format!("`{}`", shown(&self.spec.command, PLACE))
+    }
+
+    fn redact(&self, text: String) -> String {
+        self.redaction.apply(text)
     }
 
     fn dial(&self) -> Boxed<'_, Result<Dialed, Fault>> {
@@ -69,7 +79,7 @@ struct Running {
     child: Child,
     tail: Tail,
     reading: TaskTracker,
-    secrets: Vec<Secret>,
+    redaction: Redaction,
 }
 
 impl Running {
@@ -95,18 +105,6 @@ impl Process for Running {
     }
 
     fn last_words(&self) -> String {
-        let mut text = self.tail.text();
-        for secret in &self.secrets {
-            text = text.replace(secret.open(), "[secret]");
-        }
-        text
+        self.redaction.apply(self.tail.text())
     }
-}
-
-fn secrets(spec: &Spec) -> Vec<Secret> {
-    let values = spec.env.iter().filter_map(|(_, value)| match value {
-        EnvValue::Secret(secret) if secret.open().len() >= SECRET => Some(secret.clone()),
-        EnvValue::Secret(_) | EnvValue::Plain(_) => None,
-    });
-    values.collect()
 }

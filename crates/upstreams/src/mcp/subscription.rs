@@ -73,7 +73,7 @@ impl Subscription {
     }
 
     async fn run(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
-        let own = self.upstream.of_caller(ctx).await?;
+        let own = self.upstream.of_caller(call.call(), ctx).await?;
         let run = Run::new(own.as_ref().unwrap_or(&self.upstream), call.call(), ctx);
         let uri = call.call().args.raw().get("uri").and_then(|uri| uri.read::<String>().ok());
         let uri = uri.ok_or_else(|| {
@@ -98,6 +98,8 @@ impl Subscription {
             Ok(link) => link,
             Err(error) => return error,
         };
+        // A server may ask and log on account of a subscription too.
+        link.shared.audience.admit(run.ctx.caller);
         let Some(mut listener) = join(&link, uri) else {
             let most = "too many resources of this source are listened to; try again later";
             return ExecuteError::before(Code::Busy, most);

@@ -15,16 +15,17 @@ use tokio_util::task::TaskTracker;
 use tool::source::SourceFault;
 use tool::{Revision, SourceName};
 
+use super::audience::Asking;
 use super::callers::Callers;
 use super::dial::{Dial, Fault};
 use super::eras::{Begun, Other};
 use super::follow::follow;
 use super::http::Http;
 use super::link::Link;
-use super::options::{Dialect, Options};
+use super::options::Options;
 use super::parked::{Held, Owner, Parked};
 use super::patience::{ENOUGH, LONGEST, Next, Patience, WINDOW};
-use super::session::{Failed, Session, Setting};
+use super::session::Setting;
 
 /// Changes of lists are told no more often than this.
 const CALM: Duration = Duration::from_millis(500);
@@ -67,14 +68,15 @@ pub(super) struct Upstream {
     revision: watch::Sender<Revision>,
     /// Why it last ended, while it is up again.
     scar: Mutex<Option<(Fault, usize)>>,
-    era: Mutex<Option<Era>>,
+    /// What worked last.
+    pub(super) era: Mutex<Option<Era>>,
     /// The connection beside the main one, for servers of both eras.
     pub(super) other: Other,
     refresh: Notify,
     started: AtomicBool,
     setting: Setting,
     parked: Arc<Parked>,
-    /// The same server for callers with secrets of their own.
+    /// The same server for callers with connections of their own.
     pub(super) callers: Callers,
     /// Whether this is it for one of them: it is not started again by itself.
     single: bool,
@@ -83,14 +85,20 @@ pub(super) struct Upstream {
 impl Upstream {
     /// Nothing is started yet.
     pub(super) fn new(name: SourceName, options: Options, target: Target) -> Arc<Self> {
-        Self::made(name, options, target, false)
+        let shared = (Asking::new(name.clone()), Arc::default());
+        Self::made((name, options), target, shared, false)
     }
 
-    /// `single`: for one caller.
-    pub(super) fn made(
-        name: SourceName,
-        options: Options,
+    /// The same server for one caller, reached by `target`.
+    pub(super) fn single(&self, target: Target) -> Arc<Self> {
+        let shared = (self.setting.asking.clone(), Arc::clone(&self.parked));
+        Self::made((self.name.clone(), self.options.clone()), target, shared, true)
+    }
+
+    fn made(
+        (name, options): (SourceName, Options),
         target: Target,
+        (asking, parked): (Asking, Arc<Parked>),
         single: bool,
     ) -> Arc<Self> {
         let place = match &target {
@@ -100,6 +108,7 @@ impl Upstream {
         let setting = Setting {
             bounds: options.bounds.clone(),
             dialect: options.dialect,
+            asking,
             changed: Arc::new(Notify::new()),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -117,7 +126,7 @@ impl Upstream {
             refresh: Notify::new(),
             started: AtomicBool::new(false),
             setting,
-            parked: Arc::default(),
+            parked,
             callers: Callers::default(),
             single,
         })
@@ -129,6 +138,11 @@ impl Upstream {
             drop(self.setting.tasks.spawn(Arc::clone(self).supervise()));
             drop(self.setting.tasks.spawn(Arc::clone(self).listen()));
         }
+    }
+
+    /// Whether it was started.
+    pub(super) fn is_started(&self) -> bool {
+        self.started.load(Ordering::Acquire)
     }
 
     /// The connection, once the server is up; or why it is not.
@@ -145,6 +159,19 @@ impl Upstream {
     /// Keeps a request that waits for its client; gives it back where too many do.
     pub(super) fn park(&self, held: Held) -> Result<Bytes, Box<Held>> {
         self.parked.park(held, &self.setting.closing)
+    }
+
+    /// How it is reached.
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// `text` that came from a child, without the secrets that this was given.
+    pub(super) fn redact(&self, text: String) -> String {
+        match &self.target {
+            Target::Pipes(dial) => dial.redact(text),
+            Target::Http(_) => text,
+        }
     }
 
     /// How it is reached over HTTP.
@@ -281,9 +308,10 @@ impl Upstream {
     async fn rest(
         &self,
         patience: &mut Patience,
-        (fault, up): (Fault, Duration),
+        (mut fault, up): (Fault, Duration),
         was_up: bool,
     ) -> bool {
+        fault.message = self.redact(fault.message);
         if self.single {
             self.state.send_replace(State::Down(fault));
             return false;
@@ -350,49 +378,9 @@ impl Upstream {
             }
         }
     }
-
-    /// One start, in each dialect that may do.
-    ///
-    /// Over pipes `initialize` goes first: every server of before 2026-07-28 needs it as its first message, some
-    /// end where anything else comes, and those of both eras answer it. A server that refuses it is
-    /// met with `server/discover`. What worked is tried first the next time.
-    async fn begin(&self) -> Result<Begun, Fault> {
-        if let (Target::Http(http), Dialect::Probe) = (&self.target, self.setting.dialect) {
-            return self.meet(http).await;
-        }
-        let known = *self.era.lock().unwrap_or_else(PoisonError::into_inner);
-        let eras: &[Era] = match (self.setting.dialect, known) {
-            (Dialect::Initialize, _) => &[Era::Handshake],
-            (Dialect::Discover, _) => &[Era::Stateless],
-            (Dialect::Probe, Some(Era::Stateless)) => &[Era::Stateless, Era::Handshake],
-            (Dialect::Probe, _) => &[Era::Handshake, Era::Stateless],
-        };
-        let mut first = None;
-        for era in eras {
-            match self.attempt(*era).await {
-                Ok(session) => {
-                    *self.era.lock().unwrap_or_else(PoisonError::into_inner) = Some(*era);
-                    return Ok(Begun::alone(session));
-                }
-                Err(Failed { fault, dialect }) => {
-                    let fault = first.get_or_insert(fault);
-                    if !dialect {
-                        return Err(fault.clone());
-                    }
-                }
-            }
-        }
-        Err(first.unwrap_or_else(closed))
-    }
-
-    pub(super) async fn attempt(&self, era: Era) -> Result<Session, Failed> {
-        match &self.target {
-            Target::Pipes(dial) => self.setting.pipes(dial.as_ref(), era).await,
-            Target::Http(http) => self.setting.endpoint(http, era).await,
-        }
-    }
 }
 
-fn closed() -> Fault {
+/// It is closed.
+pub(super) fn closed() -> Fault {
     Fault::new(SourceFault::Failed, "is closed")
 }

@@ -1,5 +1,6 @@
 //! MCP servers as sources.
 
+mod attribution;
 mod callers;
 mod calls;
 mod children;

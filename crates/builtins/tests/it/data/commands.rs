@@ -35,9 +35,8 @@ async fn said(argument: &str) -> Result<String, String> {
 
 #[tokio::test]
 async fn texts_reach_a_program_as_one_argument() {
-    let Some(rows) = rows("attacks/command_injection.jsonl") else { return };
+    let rows = rows("attacks/command_injection.jsonl");
     let payloads: Vec<_> = rows.iter().filter(|row| row.get("payload").is_some()).collect();
-    let folder = tempfile::tempdir().unwrap();
     let (mut refused, mut otherwise) = (0, 0);
     for (number, row) in payloads.iter().enumerate() {
         let payload = text(row, "payload");
@@ -59,7 +58,6 @@ async fn texts_reach_a_program_as_one_argument() {
     }
     assert_eq!(marks(), [] as [std::path::PathBuf; 0]);
     assert!(otherwise > 10, "the naive way is as good: {otherwise}");
-    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
     println!(
         "command_injection, one argument: {} rows, {refused} refused, 0 otherwise",
         payloads.len()
@@ -68,21 +66,23 @@ async fn texts_reach_a_program_as_one_argument() {
 
 #[tokio::test]
 async fn as_lines_of_a_shell_they_do_nothing_outside() {
-    let Some(rows) = rows("attacks/command_injection.jsonl") else { return };
+    let rows = rows("attacks/command_injection.jsonl");
     let stage = Stage::new().await;
-    let out = tempfile::tempdir().unwrap();
-    std::fs::write(out.path().join("secret"), "outside").unwrap();
-    let few = if std::env::var_os("TOOLKEEP_DEEP").is_some() { 1 } else { 4 };
-    let mut ran = 0;
+    let few = if std::env::var_os("TOOLKEEP_DEEP").is_some_and(|word| word == "1") { 1 } else { 4 };
+    let (mut ran, mut marked) = (0, 0);
     for row in rows.iter().filter(|row| row.get("payload").is_some()).step_by(few) {
         let payload = text(row, "payload").replace('\0', "");
-        let args = json!({"command": format!("{payload}\n"), "timeout": 1});
+        // Positive control: where the line leaves its mark, it is in the sandbox's own folder.
+        let line = format!("{payload}\nls /tmp\n");
+        let args = json!({"command": line, "timeout": 1});
         let told = stage.call("run_shell", &args).await;
-        let told = value(&told).to_string();
-        assert!(!told.contains("root:x:0:0"), "{}: {told}", row["id"]);
+        let told = value(&told);
+        assert!(!told.to_string().contains("root:x:0:0"), "{}: {told}", row["id"]);
+        let listed = told["stdout"].as_str().unwrap_or_default();
+        marked += usize::from(listed.lines().any(|name| name.starts_with("gw_pwned")));
         ran += 1;
     }
     assert_eq!(marks(), [] as [std::path::PathBuf; 0]);
-    assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 1);
-    println!("command_injection, as a line: {ran} rows, 0 outside");
+    assert!(marked > 0, "no line left its mark where it ran: nothing would be seen outside either");
+    println!("command_injection, as a line: {ran} rows, {marked} left marks inside, 0 outside");
 }

@@ -16,9 +16,9 @@ use crate::stage::Stage;
 const BAITS: [&str; 4] = ["etc/passwd", "WINDOWS/win.ini", "boot.ini", "winnt/win.ini"];
 const OUTSIDE: &str = "OUTSIDE-73";
 
-pub(super) async fn run() -> Option<Family> {
-    let rows = rows_as::<Row>("attacks/path_traversal.jsonl")?;
-    let stage = Stage::new().await;
+pub(super) async fn run() -> Family {
+    let rows = rows_as::<Row>("attacks/path_traversal.jsonl");
+    let stage = Stage::with(Some(crate::git_status::launcher()), None).await;
     let (home, work) = (stage.home.path().to_owned(), stage.work());
     for above in ["", "a", "a/b", "a/b/c"] {
         for bait in BAITS {
@@ -58,7 +58,15 @@ pub(super) async fn run() -> Option<Family> {
     assert!(tried > 5_000, "{tried}");
     escapes += usize::from(tree(&home, &work) != before);
     let tools = "read_file, write_file, list_directory, archive_open, archive_extract, archive_file, git_status";
-    Some(Family { name: "paths that lead out", tools, tried, refused, escapes, naive })
+    Family {
+        name: "paths that lead out",
+        tools,
+        control: "joining the path to the folder reads what lies outside",
+        tried,
+        refused,
+        escapes,
+        naive,
+    }
 }
 
 fn calls(path: &str) -> [(&'static str, Value); 7] {

@@ -10,7 +10,7 @@ use crate::calls::{Stage, value};
 
 #[tokio::test]
 async fn no_expression_gets_out() {
-    let Some(rows) = rows("attacks/python_escapes.jsonl") else { return };
+    let rows = rows("attacks/python_escapes.jsonl");
     let stage = Stage::new().await;
     let folder = tempfile::tempdir().unwrap();
     let (mut refused, mut naively) = (0, 0);

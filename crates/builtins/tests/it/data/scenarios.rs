@@ -168,7 +168,7 @@ async fn none_left(home: &Path) -> bool {
 
 #[tokio::test]
 async fn the_scenarios_of_a_shell_hold() {
-    let Some(rows) = rows("attacks/command_injection.jsonl") else { return };
+    let rows = rows("attacks/command_injection.jsonl");
     let mut ran = 0;
     for row in rows.iter().filter(|row| row.get("scenario").is_some()) {
         let (stage, outside) = (Stage::new().await, Outside::new());

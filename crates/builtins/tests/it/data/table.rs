@@ -20,6 +20,8 @@ pub(super) struct Family {
     pub(super) refused: usize,
     /// Files, folders, bytes or connections outside.
     pub(super) escapes: usize,
+    /// The naive way, which this run executed.
+    pub(super) control: &'static str,
     /// How often the naive way got out.
     pub(super) naive: usize,
 }
@@ -58,22 +60,16 @@ async fn golden_no_attack_gets_out() {
         patterns::run().await,
         torture::run().await,
     ];
-    let families: Vec<_> = families.into_iter().flatten().collect();
-    if families.len() < 5 {
-        return;
-    }
-    let mut table =
-        "| inputs | tools | calls | refused | got out | the naive way got out |\n".to_owned();
-    table += "|---|---|---:|---:|---:|---:|\n";
+    // No count of rows: the files of attack inputs may grow.
+    let mut table = "| inputs | tools | control: the naive way |\n|---|---|---|\n".to_owned();
     for it in &families {
+        println!(
+            "{}: {} calls, {} refused, the control got out {} times",
+            it.name, it.tried, it.refused, it.naive
+        );
         assert_eq!(it.escapes, 0, "{}", it.name);
-        assert!(it.naive > 0, "{}: the control must get out", it.name);
-        writeln!(
-            table,
-            "| {} | {} | {} | {} | {} | {} |",
-            it.name, it.tools, it.tried, it.refused, it.escapes, it.naive
-        )
-        .unwrap();
+        assert!(it.tried > 0 && it.naive > 0, "{}: the control must get out", it.name);
+        writeln!(table, "| {} | {} | {} |", it.name, it.tools, it.control).unwrap();
     }
     crate::page::part("attacks", &table);
 }

@@ -1,14 +1,17 @@
 //! URLs that try to get inside, as arguments of the tools that fetch.
 
+use std::net::{IpAddr, TcpListener, TcpStream};
+
 use serde_json::json;
 use testkit::data::rows_as;
 
 use super::table::{Family, Row, text};
 use crate::stage::Stage;
 
-pub(super) async fn run() -> Option<Family> {
-    let rows = rows_as::<Row>("attacks/ssrf_urls.jsonl")?;
+pub(super) async fn run() -> Family {
+    let rows = rows_as::<Row>("attacks/ssrf_urls.jsonl");
     let stage = Stage::new().await;
+    let inside = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let (mut tried, mut refused, mut naive) = (0, 0, 0);
     for row in &rows {
         let (Some(url), Some(expect)) = (text(row, "url"), text(row, "expect")) else { continue };
@@ -20,18 +23,43 @@ pub(super) async fn run() -> Option<Family> {
             tried += 1;
             refused += usize::from(answered.is_err());
         }
-        naive += usize::from(expect == "block_ip" && lets_through(url));
+        naive += usize::from(lets_through(url) && arrives(url, &inside));
     }
     assert_eq!(tried, refused);
-    Some(Family {
+    Family {
         name: "addresses inside",
         tools: "http_get, http_post",
+        control: "a list of forbidden beginnings lets the URL pass, and the connection arrives at a listener on loopback",
         tried,
         refused,
         // Nothing was even dialled: every name here leads inside.
         escapes: stage.dialled.count(),
         naive,
-    })
+    }
+}
+
+/// Whether a connection to the URL's host arrives at `inside`, the port replaced by the listener's. Only
+/// hosts that are an address of loopback are dialled, however they are written.
+fn arrives(url: &str, inside: &TcpListener) -> bool {
+    let host = url::Url::parse(url).ok().and_then(|url| url.host().map(|host| host.to_owned()));
+    let address = match host {
+        Some(url::Host::Ipv4(it)) => it,
+        Some(url::Host::Ipv6(it)) => match it.to_ipv4_mapped() {
+            Some(it) => it,
+            None => return false,
+        },
+        _ => return false,
+    };
+    // On Linux a connection to 0.0.0.0 reaches this machine as well.
+    if !address.is_loopback() && !address.is_unspecified() {
+        return false;
+    }
+    let port = inside.local_addr().unwrap().port();
+    if !address.is_unspecified() && address.octets() != [127, 0, 0, 1] {
+        return false;
+    }
+    let dialled = TcpStream::connect((IpAddr::V4(address), port)).unwrap();
+    inside.accept().unwrap().1 == dialled.local_addr().unwrap()
 }
 
 /// What is often written instead: the host must not begin with a known word.

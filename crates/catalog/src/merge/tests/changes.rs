@@ -12,8 +12,8 @@ use tool::{
 };
 
 use super::Catalog;
-use crate::looks::{look, looks};
 use crate::{Entry, Shelf};
+use tool::confusables::{look, looks};
 
 /// What can be asked of a catalog.
 #[derive(Debug, PartialEq, Eq)]

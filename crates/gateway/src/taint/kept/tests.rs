@@ -11,8 +11,8 @@ use testkit::clock::FakeClock;
 use tool::outcome::Answer;
 use tool::store::Expect;
 use tool::{
-    Boxed, Caller, Code, Item, Listing, Offer, Org, Scope, Secret, SourceName, Store, StoreError,
-    Trust, Version, Versioned, Wall,
+    Boxed, Caller, Code, Interface, Item, Listing, Offer, Org, Scope, Secret, SourceName, Store,
+    StoreError, Trust, Version, Versioned, Wall,
 };
 
 use super::PREFIX;
@@ -132,7 +132,7 @@ fn caller(id: &str) -> Principal {
 }
 
 async fn call(gateway: &Arc<Gateway>, who: &Principal, tool: &str) -> Answer {
-    gateway.call(who, Request::new(tool, "{}", "library")).await
+    gateway.call(who, Request::new(tool, "{}", Interface::Library)).await
 }
 
 fn code(answer: &Answer) -> Option<Code> {

@@ -11,12 +11,14 @@ use std::process::ExitCode;
 
 use rustix::process::Pid;
 
-use super::super::sys::attempt;
+use super::super::sys::{answer, attempt};
 
 /// Descriptors that are looked at.
 const DESCRIPTORS: i64 = 256;
 /// `LANDLOCK_CREATE_RULESET_VERSION`.
 const VERSION: libc::c_long = 1;
+/// `struct sched_attr` of sched_setattr(2): its size, and the flags to keep policy and parameters.
+static UNCHANGED: [u32; 12] = [48, 0, 0x18, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// Makes every attempt that the words after [`PROBE`](super::PROBE) ask for, and tells of each in a line
 /// on standard output: `held` or `broken`, its name, what happened. Answers failure where the words are
@@ -48,9 +50,13 @@ impl<W: io::Write> Tell<W> {
 
     /// Must fail with one of the errors of a filter.
     fn filtered(&mut self, name: &str, errno: i32) {
+        self.errno(name, errno, &[libc::EPERM, libc::EACCES, libc::ENOSYS]);
+    }
+
+    /// Must fail with one of `good`.
+    fn errno(&mut self, name: &str, errno: i32, good: &[i32]) {
         let error = io::Error::from_raw_os_error(errno);
-        let held = [libc::EPERM, libc::EACCES, libc::ENOSYS].contains(&errno);
-        self.line(held, name, &error.to_string());
+        self.line(good.contains(&errno), name, &error.to_string());
     }
 
     fn line(&mut self, held: bool, name: &str, detail: &str) {
@@ -102,6 +108,26 @@ fn others(tell: &mut Tell<impl io::Write>, pid: &str) {
     let number = pid.parse().unwrap_or(1);
     // PTRACE_SEIZE: where it is allowed it stops nothing.
     tell.filtered("trace another process", attempt(libc::SYS_ptrace, [0x4206, number, 0, 0, 0]));
+    change_process(tell, number);
+}
+
+/// Changes of another process that leave it as it is, where they are allowed.
+fn change_process(tell: &mut Tell<impl io::Write>, pid: libc::c_long) {
+    let now = answer(libc::SYS_getpriority, [0, pid, 0, 0, 0]).map_or(0, |raw| 20 - raw);
+    let unchanged = std::ptr::from_ref(&UNCHANGED).expose_provenance();
+    let unchanged = libc::c_long::try_from(unchanged).unwrap_or(0);
+    let calls = [
+        ("change another's limits", libc::SYS_prlimit64, [pid, 0, 0, 0, 0]),
+        ("change another's priority", libc::SYS_setpriority, [0, pid, now, 0, 0]),
+        ("change another's scheduling", libc::SYS_sched_setattr, [pid, unchanged, 0, 0, 0]),
+        ("change another's processors", libc::SYS_sched_setaffinity, [pid, 0, 0, 0, 0]),
+        ("change another's disk priority", libc::SYS_ioprio_set, [1, pid, 0, 0, 0]),
+    ];
+    for (name, number, args) in calls {
+        let errno = attempt(number, args);
+        // In a whole cage there is no process of that number.
+        tell.errno(name, errno, &[libc::EPERM, libc::EACCES, libc::ENOSYS, libc::ESRCH]);
+    }
 }
 
 fn kernel(tell: &mut Tell<impl io::Write>) {
@@ -138,7 +164,7 @@ fn own(tell: &mut Tell<impl io::Write>) {
 
 /// The version of landlock that the kernel has; 0 where it has none or refuses to tell.
 pub(super) fn landlock_version() -> u32 {
-    super::super::sys::answer(libc::SYS_landlock_create_ruleset, [0, 0, VERSION, 0, 0])
+    answer(libc::SYS_landlock_create_ruleset, [0, 0, VERSION, 0, 0])
         .and_then(|version| u32::try_from(version).ok())
         .unwrap_or(0)
 }

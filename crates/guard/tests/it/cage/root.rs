@@ -1,17 +1,19 @@
-//! The same again as a user without rights, where the tests run as the superuser.
+//! The same again as a user without rights: where the tests run as the superuser, as another user.
 
 use std::process::Command;
 
 #[test]
 fn all_of_it_holds_for_a_user_without_rights() {
-    if std::env::var_os("TK_UNPRIVILEGED").is_some() {
-        return;
-    }
     let again = std::env::current_exe().unwrap();
-    let output = Command::new("setpriv")
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
-        .arg(again)
-        .args(["cage::", "--test-threads", "2"])
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(again);
+        command
+    } else {
+        Command::new(again)
+    };
+    let output = command
+        .args(["cage::", "--skip", "all_of_it_holds", "--test-threads", "2"])
         .env("TK_UNPRIVILEGED", "1")
         .env("HOME", "/tmp")
         .env_remove("TOOLKEEP_DEEP")

@@ -66,7 +66,7 @@ fn attack(root: &Root, path: &str) -> usize {
 
 #[test]
 fn no_path_of_the_list_gets_out() {
-    let Some(rows) = rows_as::<Row>("attacks/path_traversal.jsonl") else { return };
+    let rows = rows_as::<Row>("attacks/path_traversal.jsonl");
     let folder = tempfile::tempdir().unwrap();
     let inside = folder.path().join("a/b/c/root");
     fs::create_dir_all(inside.join("sub")).unwrap();
@@ -103,7 +103,7 @@ fn no_path_of_the_list_gets_out() {
 /// Rows that need a file system of their own kind; those not here are in `roots`.
 #[test]
 fn rows_of_states_are_all_known() {
-    let Some(rows) = rows_as::<Row>("attacks/path_traversal.jsonl") else { return };
+    let rows = rows_as::<Row>("attacks/path_traversal.jsonl");
     let known = [
         "symlink-file",
         "symlink-dir",

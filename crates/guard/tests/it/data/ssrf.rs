@@ -12,7 +12,7 @@ const PRIVATE_NAMES: [&str; 2] = ["metadata.google.internal", "kubernetes.defaul
 
 #[tokio::test]
 async fn no_url_of_the_list_gets_inside() {
-    let Some(rows) = rows_as::<Row>("attacks/ssrf_urls.jsonl") else { return };
+    let rows = rows_as::<Row>("attacks/ssrf_urls.jsonl");
     let lead = Lead::to(&[]);
     let inside = Names::by(|_, _| vec!["10.0.0.1".parse().unwrap()]);
     let settings =
@@ -54,7 +54,7 @@ async fn no_url_of_the_list_gets_inside() {
 
 #[tokio::test]
 async fn what_is_public_can_be_called() {
-    let Some(rows) = rows_as::<Row>("attacks/ssrf_urls.jsonl") else { return };
+    let rows = rows_as::<Row>("attacks/ssrf_urls.jsonl");
     let outside = Names::by(|_, _| vec!["93.184.216.34".parse().unwrap()]);
     let mut public = 0;
     let urls =

@@ -1,19 +1,22 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use super::{Disk as _, Open, RealDisk};
-use crate::disk::sharing_dir;
 
 #[test]
 fn room_is_set_aside_without_changing_the_size_and_given_back() {
-    let dir = tempfile::tempdir().unwrap();
+    // The directory for temporary files may be on a file system that cannot; that for shared memory is on none.
+    let places = [std::env::temp_dir(), "/dev/shm".into()].into_iter();
+    let dirs = places.filter_map(|place| tempfile::tempdir_in(place).ok());
+    let (dir, file) = dirs
+        .map(|dir| {
+            let file = RealDisk.open(&dir.path().join("a"), Open::New).unwrap();
+            file.append(b"123").unwrap();
+            (dir, file)
+        })
+        .find(|(_, file)| file.reserve(3, 1 << 20).unwrap())
+        .expect("this test needs a file system with `fallocate`");
     let path = dir.path().join("a");
-    let file = RealDisk.open(&path, Open::New).unwrap();
-    file.append(b"123").unwrap();
     let used = || std::fs::metadata(&path).unwrap().blocks() * 512;
-    if !file.reserve(3, 1 << 20).unwrap() {
-        // A file system without it: the ledger then refuses everything as soon as the disk is full.
-        return;
-    }
     assert_eq!(file.size().unwrap(), 3);
     assert!(used() >= 1 << 20, "{} bytes are set aside", used());
     file.truncate(3).unwrap();
@@ -43,25 +46,15 @@ fn what_is_made_is_for_its_owner_only() {
 }
 
 #[test]
-fn memory_that_is_shared_is_a_new_file() {
-    let dir = sharing_dir();
+fn bytes_in_the_middle_are_replaced_and_the_boot_has_one_name() {
+    let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a");
-    let memory = RealDisk.share(&path, 100_000).unwrap().unwrap();
-    let about = std::fs::metadata(&path).unwrap();
-    assert_eq!((about.permissions().mode() & 0o077, about.len()), (0, 100_000));
-    assert!(about.blocks() * 512 >= 100_000);
-    assert!(memory.put(0, b"one") && memory.put(99_997, b"two"));
-    for (at, bytes) in [(99_998, b"two".as_slice()), (100_000, b"x"), (usize::MAX, b"x")] {
-        assert!(!memory.put(at, bytes), "{at}");
-    }
-    let read = || std::fs::read(&path).unwrap();
-    assert_eq!((&read()[..4], &read()[99_996..]), (b"one\0".as_slice(), b"\0two".as_slice()));
-    drop(memory);
-    assert!(read().starts_with(b"one\0"));
-    let there = RealDisk.share(&path, 100_000).unwrap_err();
-    assert_eq!(there.kind(), std::io::ErrorKind::AlreadyExists);
-    // What cannot have its room is not left behind.
-    std::fs::remove_file(&path).unwrap();
-    RealDisk.share(&path, 1 << 60).unwrap_err();
-    assert!(!path.exists());
+    RealDisk.open(&path, Open::New).unwrap().append(b"0123456789").unwrap();
+    let file = RealDisk.open(&path, Open::Update).unwrap();
+    file.write_at(3, b"abc").unwrap();
+    file.write_at(0, b"x").unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"x12abc6789");
+    assert!(RealDisk.open(&dir.path().join("b"), Open::Update).is_err());
+    assert_eq!(RealDisk.boot(), RealDisk.boot());
+    assert_ne!(RealDisk.boot(), Some([0; 16]));
 }

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::bell::{Bell, CALLS, LINE};
+use super::message_budget::MessageBudget;
 use super::{Ways, long, short};
 use crate::serve::{ALIVE, Boxed, STREAMS};
 
@@ -46,6 +47,8 @@ pub(super) struct Here {
     pub(super) connection: Option<crate::serve::Connection>,
     /// Whether the client has sent anything since somebody asked.
     pub(super) heard: AtomicBool,
+    /// Of messages that have not arrived in full.
+    pub(super) unfinished: MessageBudget,
 }
 
 impl Here {
@@ -77,7 +80,8 @@ pub(in crate::serve) async fn serve<T: AsyncRead + AsyncWrite + Unpin>(
     };
     let mut connection = shaken.map_err(|error| error.to_string())?;
     let (kept, heard) = (ways.door.tools.connected(), AtomicBool::new(false));
-    let here = Arc::new(Here { ways, connection: kept, heard });
+    let unfinished = MessageBudget::default();
+    let here = Arc::new(Here { ways, connection: kept, heard, unfinished });
     let (mut running, tasks) = (FuturesUnordered::new(), TaskTracker::new());
     let silence: Boxed<Event> = Box::pin(silent(connection.ping_pong(), Arc::clone(&here)));
     let stopping: Boxed<Event> = Box::pin(async move {

@@ -1,5 +1,6 @@
 //! What is no short call: tonic's services answer it, and its parts go back and forth one by one.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -10,12 +11,22 @@ use h2::{Reason, RecvStream, SendStream};
 use http::Request;
 use http::header::DATE;
 use http_body::{Body as HttpBody, Frame};
+use tokio::time::Sleep;
+use tonic::Status;
 use tonic::body::Body;
+use tonic::metadata::MetadataMap;
 use tower::Service as _;
 
 use super::carried::Here;
 use super::date::date;
+use super::message_budget::{MESSAGE_TIME, MessageBudget, Reservation, too_slow};
 use super::short::unless_gone;
+
+/// Any error of a body.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The services that ask for a credential: what their paths begin with.
+const KEYED: [&str; 2] = ["/toolrpc.ToolExecutor/", "/toolkeep.node.v1.Node/"];
 
 /// Answers one request.
 pub(super) async fn answer(
@@ -23,9 +34,7 @@ pub(super) async fn answer(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
 ) {
-    let mut routes = here.ways.routes.clone();
-    let request = request.map(|body| Body::new(Received { body, here, done: false }));
-    let answer = unless_gone(&mut respond, routes.call(request)).await;
+    let answer = unless_gone(&mut respond, answered(here, request)).await;
     let Some(Ok(answer)) = answer else { return };
     let (mut head, body) = answer.into_parts();
     head.headers.entry(DATE).or_insert_with(date);
@@ -41,6 +50,24 @@ pub(super) async fn answer(
     if let Err(error) = sent {
         tracing::debug!(%error, "an answer was not sent");
     }
+}
+
+/// The credential first, where the service asks for one; nothing is read before.
+async fn answered(
+    here: Arc<Here>,
+    request: Request<RecvStream>,
+) -> Result<http::Response<Body>, Infallible> {
+    let is_keyed = KEYED.iter().any(|service| request.uri().path().starts_with(service));
+    if is_keyed {
+        let headers = MetadataMap::from_headers(request.headers().clone());
+        let admitted = here.ways.door.tools.admit(headers, here.connection.clone()).await;
+        if let Err(status) = admitted {
+            return Ok(status.into_http());
+        }
+    }
+    let mut routes = here.ways.routes.clone();
+    let request = request.map(|body| Body::new(Received::new(body, here, is_keyed)));
+    routes.call(request).await
 }
 
 /// Sends a body. Its next part is asked for when the one before has begun to go out.
@@ -95,23 +122,58 @@ pub(super) async fn room(stream: &mut SendStream<Bytes>) -> Result<bool, h2::Err
 struct Received {
     body: RecvStream,
     here: Arc<Here>,
+    reserved: Reservation<Unfinished>,
+    /// Until when it must have come; nothing where it may go on, as with a stream of questions.
+    limited: bool,
+    until: Option<Pin<Box<Sleep>>>,
     /// No data come any more.
     done: bool,
 }
 
+/// The budget of a connection.
+struct Unfinished(Arc<Here>);
+
+impl std::ops::Deref for Unfinished {
+    type Target = MessageBudget;
+
+    fn deref(&self) -> &MessageBudget {
+        &self.0.unfinished
+    }
+}
+
+impl Received {
+    fn new(body: RecvStream, here: Arc<Here>, limited: bool) -> Self {
+        let reserved = Reservation::new(Unfinished(Arc::clone(&here)));
+        Self { body, here, reserved, limited, until: None, done: false }
+    }
+
+    /// Ready where more was waited for too long.
+    fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
+        if !self.limited {
+            return Poll::Pending;
+        }
+        let until = self.until.get_or_insert_with(|| Box::pin(tokio::time::sleep(MESSAGE_TIME)));
+        until.as_mut().poll(cx).map(|()| too_slow())
+    }
+}
+
 impl HttpBody for Received {
     type Data = Bytes;
-    type Error = h2::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let me = &mut *self;
         if !me.done {
-            match ready!(me.body.poll_data(cx)) {
+            let Poll::Ready(data) = me.body.poll_data(cx) else {
+                return me.poll_late(cx).map(|late| Some(Err(late.into())));
+            };
+            match data {
                 Some(Ok(data)) => {
                     me.here.hears();
+                    me.reserved.add(data.len())?;
                     me.body.flow_control().release_capacity(data.len())?;
                     return Poll::Ready(Some(Ok(Frame::data(data))));
                 }
@@ -131,6 +193,7 @@ impl HttpBody for Received {
 }
 
 /// A client that wants to hear no more has not failed.
-fn broken<T>(error: h2::Error) -> Option<Result<T, h2::Error>> {
-    Some(error).filter(|error| error.reason() != Some(Reason::NO_ERROR)).map(Err)
+fn broken<T>(error: h2::Error) -> Option<Result<T, BoxError>> {
+    let failed = Some(error).filter(|error| error.reason() != Some(Reason::NO_ERROR));
+    failed.map(|error| Err(error.into()))
 }

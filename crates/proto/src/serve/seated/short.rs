@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
+use futures_util::FutureExt as _;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http::header::{CONTENT_TYPE, DATE};
@@ -17,6 +18,7 @@ use tonic::{Code, Status};
 use super::carried::Here;
 use super::date::date;
 use super::long::room;
+use super::message_budget::{MESSAGE_TIME, Reservation, too_slow};
 use crate::message::{HEAD, Pieces};
 use crate::toolrpc::CallFunctionRequest;
 use crate::{CALL, MAX_MESSAGE};
@@ -75,8 +77,8 @@ pub(super) async fn unless_gone<T>(
 
 async fn called(here: &Here, request: Request<RecvStream>) -> Result<Bytes, Status> {
     let (parts, body) = request.into_parts();
-    let call: CallFunctionRequest = message(here, body).await?;
     let (headers, connection) = (MetadataMap::from_headers(parts.headers), here.connection.clone());
+    let call: CallFunctionRequest = message(here, &headers, body).await?;
     let said = here.ways.door.called(headers, call, connection).await?;
     let length = said.encoded_len();
     if length > MAX_MESSAGE {
@@ -89,13 +91,33 @@ async fn called(here: &Here, request: Request<RecvStream>) -> Result<Bytes, Stat
     Ok(bytes.freeze())
 }
 
-/// The one message of a body.
-async fn message<M: Message + Default>(here: &Here, mut body: RecvStream) -> Result<M, Status> {
-    let mut pieces = Pieces::default();
+/// The one message of a body. Where it has arrived with its headers, the call itself checks the
+/// credential. Where it has not, the credential comes first: nobody is waited for who may not call.
+async fn message<M: Message + Default>(
+    here: &Here,
+    headers: &MetadataMap,
+    body: RecvStream,
+) -> Result<M, Status> {
+    let mut arriving = pin!(whole(here, body));
+    let whole = match arriving.as_mut().now_or_never() {
+        Some(whole) => whole?,
+        None => {
+            here.ways.door.tools.admit(headers.clone(), here.connection.clone()).await?;
+            let arrived = tokio::time::timeout(MESSAGE_TIME, arriving).await;
+            arrived.map_err(|_| too_slow())??
+        }
+    };
+    M::decode(whole).map_err(|error| Status::new(Code::Internal, error.to_string()))
+}
+
+/// The bytes of the one message of a body.
+async fn whole(here: &Here, mut body: RecvStream) -> Result<Bytes, Status> {
+    let (mut pieces, mut reserved) = (Pieces::default(), Reservation::new(&here.unfinished));
     while let Some(data) = body.data().await {
         here.hears();
         let gone = |error: h2::Error| Status::cancelled(error.to_string());
         let data = data.map_err(gone)?;
+        reserved.add(data.len())?;
         body.flow_control().release_capacity(data.len()).map_err(gone)?;
         if pieces.add(data)? {
             return Err(Status::invalid_argument("there is more than one message"));
@@ -104,8 +126,7 @@ async fn message<M: Message + Default>(here: &Here, mut body: RecvStream) -> Res
             break;
         }
     }
-    let whole = pieces.whole()?.ok_or_else(|| Status::internal("the message is not whole"))?;
-    M::decode(whole).map_err(|error| Status::new(Code::Internal, error.to_string()))
+    pieces.whole()?.ok_or_else(|| Status::internal("the message is not whole"))
 }
 
 /// Head, message and trailers at once, which go out together where they are small. What is large waits

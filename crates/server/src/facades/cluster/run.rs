@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tool::node::{NodeTool, PIN, PREFIX, Unresolved};
 use tool::outcome::{Answer, Failure};
-use tool::{Code, Json, Limits, Step, Wait};
+use tool::{Code, Interface, Json, Limits, Step, Wait};
 
 use super::{Asked, object, text};
 use crate::facades::refusal::Refusal;
@@ -103,10 +103,10 @@ async fn execute(
         None => (asked.nodes.source(node.as_deref().unwrap_or_default()), None),
     };
     let target = Target::Of { source, name: name.clone() };
-    let mut request = Request::to(target, input.bytes().clone(), "cluster");
+    let mut request = Request::to(target, input.bytes().clone(), Interface::Cluster);
     request.meta = pin.map(|node| Json::fields([(PIN, &Json::of(node))]));
     let answer = doors.parts.gateway.call(&principal, request).await;
-    doors.metrics.ended("cluster", &answer);
+    doors.metrics.ended(Interface::Cluster, &answer);
     let found = found.as_ref().map(|(_, tool)| tool);
     let (status, executed) = told(answer, &name, node.as_deref(), found);
     Ok((status, Reply(executed)).into_response())

@@ -18,13 +18,13 @@ use crate::seal::Seal;
 pub(super) const LASTS: Duration = Duration::from_hours(1);
 /// How long a task can be asked for, from its beginning.
 pub(super) const KEPT: Duration = Duration::from_mins(70);
-/// Tasks of one key, those included that have ended and are kept.
+/// Tasks of one root key, those included that have ended and are kept.
 pub(super) const OF_KEY: usize = 64;
 /// Tasks that run at one source, which is to have room for other calls.
 pub(super) const OF_SOURCE: usize = 128;
 /// Tasks in all.
 pub(super) const MOST: usize = 1_024;
-/// Bytes of results kept for one key, and in all.
+/// Bytes of results kept for one root key, and in all.
 const BYTES: (usize, usize) = (16 << 20, 64 << 20);
 
 /// Organisation, key and endpoint.
@@ -47,6 +47,11 @@ fn owner(who: Who<'_>) -> Owner {
     [who.principal.org().as_str(), who.principal.key(), who.scope.word()].map(Into::into)
 }
 
+/// The key that its tasks count for.
+fn root(who: Who<'_>) -> Box<str> {
+    format!("{}/{}", who.principal.org().as_str(), who.principal.root_key()).into()
+}
+
 fn bound(owner: &Owner) -> [&str; 3] {
     owner.each_ref().map(|part| &**part)
 }
@@ -59,7 +64,7 @@ impl Kept {
     /// A place for a call that may become a task.
     pub(in crate::mcp) fn offer(&self, asked: &Asked<'_>) -> Arc<Task> {
         let clock = Arc::clone(&asked.who.doors.parts.clock);
-        Task::new(self.clone(), owner(asked.who), asked.client(), clock)
+        Task::new(self.clone(), (owner(asked.who), root(asked.who)), asked.client(), clock)
     }
 
     fn all(&self) -> MutexGuard<'_, All> {
@@ -131,12 +136,12 @@ impl All {
         });
     }
 
-    /// The tasks of the same key as this one.
+    /// The tasks that count for the same root key as this one.
     fn of<'a>(&'a self, mine: &'a Task) -> impl Iterator<Item = &'a Arc<Task>> {
         self.tasks.values().filter(|task| task.is_of(mine))
     }
 
-    /// Forgets what has ended and was fetched, the oldest first, until `enough` says so: of this key at
+    /// Forgets what has ended and was fetched, the oldest first, until `enough` says so: of this root key at
     /// first, and then of anyone. False where nothing of that kind is left.
     fn make_room(&mut self, mine: &Task, enough: impl Fn(&Self, &Task) -> bool) -> bool {
         while !enough(self, mine) {

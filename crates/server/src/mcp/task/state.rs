@@ -36,6 +36,8 @@ pub(in crate::mcp) struct Task {
     me: Weak<Self>,
     kept: Kept,
     owner: Owner,
+    /// The root key that it counts for.
+    root: Box<str>,
     client: ClientCan,
     clock: Arc<dyn Clock>,
     begun: Notify,
@@ -152,7 +154,7 @@ fn short(line: &str) -> String {
 impl Task {
     pub(super) fn new(
         kept: Kept,
-        owner: Owner,
+        (owner, root): (Owner, Box<str>),
         client: ClientCan,
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
@@ -160,6 +162,7 @@ impl Task {
             me: Weak::clone(me),
             kept,
             owner,
+            root,
             client,
             clock,
             begun: Notify::new(),
@@ -183,8 +186,9 @@ impl Task {
         changed
     }
 
+    /// Whether both count for one root key.
     pub(super) fn is_of(&self, other: &Self) -> bool {
-        self.owner.iter().zip(&other.owner).take(2).all(|(mine, theirs)| mine == theirs)
+        self.root == other.root
     }
 
     /// Whether it runs, and at the same source.

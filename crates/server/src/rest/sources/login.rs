@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tool::source::Consent;
 use tool::{Code, Problem, Source, SourceName};
 
-use super::Route;
+use super::{Route, missing, visible};
 use crate::error::ApiError;
 use crate::rest::body::Body;
 use crate::state::Doors;
@@ -36,7 +36,7 @@ pub(super) fn routes() -> Vec<Route> {
 struct BeginBody {
     /// The source.
     source: String,
-    /// Where the browser will be sent back to: `http://127.0.0.1:PORT/…`.
+    /// Where the browser will be sent back to, or below it: `http://127.0.0.1:PORT/…`.
     redirect_uri: String,
 }
 
@@ -52,6 +52,8 @@ struct BeginReply {
 struct FinishBody {
     /// The source.
     source: String,
+    /// The path that the browser came back to, such as `/callback/4rX…`: each authorization server has its own.
+    path: Option<String>,
     /// The query that the browser brought.
     query: String,
 }
@@ -87,11 +89,8 @@ impl Wanted {
             let message = "an agent's key cannot give a person's consent";
             return Err(ApiError::new(Code::Forbidden, message).fix("use a person's key"));
         }
-        let missing =
-            || ApiError::new(Code::NotFound, format!("no source `{}`", name.escape_debug()));
-        let name = SourceName::new(name).map_err(|_| missing())?;
-        let seen = principal.rights().allows_source(name.as_str());
-        let source = doors.parts.intake.source(&name).filter(|_| seen).ok_or_else(missing)?;
+        let name = visible(principal, name)?;
+        let source = doors.parts.intake.source(&name).ok_or_else(|| missing(name.as_str()))?;
         Ok(Self { name, source })
     }
 
@@ -130,7 +129,10 @@ async fn finish(
     Body(body): Body<FinishBody>,
 ) -> Result<Reply<LoginReply>, ApiError> {
     let wanted = Wanted::find(&doors, &principal, &body.source)?;
-    let ended = wanted.consent()?.finish(&body.query).await;
+    let path = body.path.filter(|path| path.starts_with('/'));
+    let answer = path.map(|path| format!("{path}?{}", body.query));
+    let answer = answer.unwrap_or(body.query);
+    let ended = wanted.consent()?.finish(&answer).await;
     ended.map_err(|problem| wanted.told(problem))?;
     anew(&doors, wanted, true).await
 }

@@ -116,7 +116,7 @@ async fn play(name: &str) -> Came {
             });
             let path = format!("/v1/approvals/{id}/approve");
             let refused = approver.await.post(&path, &json!({})).await.status;
-            assert_eq!(refused, if foreign { 404 } else { 403 });
+            assert_eq!(refused, 404, "the tool, and so the call, is not there for it");
         }
         "session changed" => {
             let ask = |args: Value| message("tools/call", json!({"name": "rm", "arguments": args}));
@@ -223,7 +223,7 @@ async fn play(name: &str) -> Came {
 
 #[tokio::test]
 async fn no_case_of_the_family_gets_by_an_approval() {
-    let Some(rows) = rows("attacks/authz_cases.jsonl") else { return };
+    let rows = rows("attacks/authz_cases.jsonl");
     let rows: Vec<_> = rows.iter().filter(|row| row["family"] == "approval").collect();
     let (mut played, mut once, mut elsewhere) = (0, 0, BTreeMap::new());
     for row in &rows {
@@ -253,7 +253,7 @@ async fn no_case_of_the_family_gets_by_an_approval() {
 /// A caller who says that its call is approved is held like any other.
 #[tokio::test]
 async fn what_a_caller_says_of_its_own_approval_changes_nothing() {
-    let Some(rows) = rows("attacks/authz_cases.jsonl") else { return };
+    let rows = rows("attacks/authz_cases.jsonl");
     let fields = ["approved", "approval", "approval_id", "requires_approval"];
     let about = |row: &&Value| {
         row["family"] == "caller-supplied-field"

@@ -12,13 +12,13 @@ use crate::support::{Client, Server, soon};
 const FILE: &str = "attacks/http_framing.jsonl";
 
 /// The rows of these families that are there as bytes.
-fn of(families: &[&str]) -> Option<Vec<Value>> {
-    let rows = rows(FILE)?;
+fn of(families: &[&str]) -> Vec<Value> {
+    let rows = rows(FILE);
     let belongs = |row: &Value| {
         let name = row["name"].as_str().unwrap();
         row["raw_b64"].is_string() && families.iter().any(|family| name.starts_with(family))
     };
-    Some(rows.into_iter().filter(belongs).collect())
+    rows.into_iter().filter(belongs).collect()
 }
 
 /// All that comes back until the other side closes.
@@ -38,6 +38,11 @@ fn statuses(answer: &str) -> Vec<&str> {
     lines.filter(|status| status.bytes().all(|byte| byte.is_ascii_digit())).collect()
 }
 
+/// What comes behind the head.
+fn body(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+}
+
 /// How many requests a reader sees that believes `Content-Length` alone.
 fn by_length(mut request: &[u8]) -> usize {
     let mut seen = 0;
@@ -53,7 +58,7 @@ fn by_length(mut request: &[u8]) -> usize {
 
 #[tokio::test]
 async fn one_request_is_never_two() {
-    let Some(rows) = of(&["cl-", "te-", "chunk-"]) else { return };
+    let rows = of(&["cl-", "te-", "chunk-"]);
     let server = Server::new().await;
     let ann = server.agent("ann", Level::User).await;
     let mut fooled = 0;
@@ -74,23 +79,34 @@ async fn one_request_is_never_two() {
 
 #[tokio::test]
 async fn odd_lines_and_headers_open_nothing() {
-    let Some(rows) = of(&["line-", "header-"]) else { return };
+    let rows = of(&["line-", "header-"]);
     let server = Server::new().await;
-    for row in &rows {
-        let answer = answered(&server, &bytes(row)).await;
-        let refused = statuses(&answer).iter().all(|status| status.starts_with('4'));
-        assert!(refused, "{}: {answer}", row["name"]);
-    }
-    assert!(rows.len() > 20, "{}", rows.len());
-    // Positive control: a plain line with a key finds what is there.
     let ann = server.agent("ann", Level::User).await;
-    let plain = format!("GET /v1/tools HTTP/1.1\r\nHost: localhost\r\n{}\r\n", ann.credential());
-    assert_eq!(statuses(&answered(&server, plain.as_bytes()).await), ["200"]);
+    let mut reached = 0;
+    for row in &rows {
+        let (name, request) = (row["name"].as_str().unwrap(), bytes(row));
+        let bare = answered(&server, &request).await;
+        let refused = statuses(&bare).iter().all(|status| status.starts_with('4'));
+        assert!(refused && !bare.is_empty(), "{name} without a key: {bare}");
+        // With a key the request is whatever its line says, and no header makes it somebody else's.
+        let keyed = answered(&server, &with_key(&request, &ann.credential())).await;
+        let statuses = statuses(&keyed);
+        assert!(!keyed.is_empty() && statuses.len() <= 1, "{name}: {keyed}");
+        assert!(!statuses.concat().starts_with('5'), "{name}: {keyed}");
+        if statuses == ["200"] {
+            let plain =
+                format!("GET /tools HTTP/1.1\r\nHost: localhost\r\n{}\r\n", ann.credential());
+            assert_eq!(body(&keyed), body(&answered(&server, plain.as_bytes()).await), "{name}");
+            reached += 1;
+        }
+    }
+    // Positive control: with a key some of them find what is there.
+    assert!(reached > 0 && reached < rows.len(), "{reached} of {}", rows.len());
 }
 
 #[tokio::test]
 async fn a_page_of_another_site_executes_nothing() {
-    let Some(rows) = of(&["csrf-ct-"]) else { return };
+    let rows = of(&["csrf-ct-"]);
     let server = Server::new().await;
     let ann = server.agent("ann", Level::User).await;
     for row in &rows {
@@ -126,7 +142,7 @@ fn whole(row: &Value, client: &Client) -> Vec<u8> {
 
 #[tokio::test]
 async fn headers_that_say_something_else_than_the_body_are_refused() {
-    let Some(rows) = of(&["mcp-header-"]) else { return };
+    let rows = of(&["mcp-header-"]);
     let server = Server::new().await;
     let ann = server.agent("ann", Level::User).await;
     let mut taken = 0;
@@ -146,19 +162,46 @@ async fn headers_that_say_something_else_than_the_body_are_refused() {
     assert!(server.intents().iter().all(|intent| intent.tool.name.as_str() == "region"));
 }
 
+/// Whether a line of the head is a `Set-Cookie` header.
+fn sets_cookie(answer: &str) -> bool {
+    let head = answer.split("\r\n\r\n").next().unwrap_or_default();
+    let mut lines = head.split(['\r', '\n']);
+    lines.any(|line| line.to_lowercase().starts_with("set-cookie"))
+}
+
+/// The path with its `%XX` as bytes.
+fn decoded(path: &str) -> String {
+    let mut parts = path.split('%');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at(2.min(part.len()));
+        match u8::from_str_radix(digits, 16) {
+            Ok(byte) => text.push(char::from(byte)),
+            Err(_) => text.push_str(digits),
+        }
+        text.push_str(rest);
+    }
+    text
+}
+
 #[tokio::test]
 async fn a_path_splits_no_answer() {
-    let Some(rows) = rows(FILE) else { return };
+    let rows = rows(FILE);
     let server = Server::new().await;
+    let ann = server.agent("ann", Level::User).await;
     let paths: Vec<_> = rows.iter().filter_map(|row| row["path"].as_str()).collect();
+    let mut fooled = 0;
     for path in &paths {
-        for path in [(*path).to_owned(), format!("/mcp{path}")] {
-            let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        // Positive control: a server that answers with the decoded path in a header splits its answer.
+        let naive = format!("HTTP/1.1 302 Found\r\nLocation: {}\r\n\r\n", decoded(path));
+        fooled += usize::from(sets_cookie(&naive));
+        for path in [(*path).to_owned(), format!("/mcp{path}"), format!("/v1/tools{path}")] {
+            let key = ann.credential();
+            let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{key}\r\n");
             let answer = answered(&server, request.as_bytes()).await;
-            let (head, _) = answer.split_once("\r\n\r\n").unwrap();
-            assert!(!head.to_lowercase().contains("set-cookie"), "{path}: {answer}");
+            assert!(!sets_cookie(&answer), "{path}: {answer}");
             assert_eq!(statuses(&answer).len(), 1, "{path}");
         }
     }
-    assert!(paths.len() > 5, "{}", paths.len());
+    assert!(fooled > 0, "none of {} paths would split a careless answer", paths.len());
 }

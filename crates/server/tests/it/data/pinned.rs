@@ -120,7 +120,7 @@ async fn all_lists(client: &Client) -> Vec<(String, Value)> {
             client.get(&format!("/v1/tools{query}")).await.good(),
         ));
     }
-    for path in ["/tools", "/v1/sources", "/v1/pins"] {
+    for path in ["/tools", "/v1/sources", "/v1/pins", "/v1/programs/tools"] {
         lists.push((path.to_owned(), client.get(path).await.good()));
     }
     let modern = client.modern("tools/list", json!({})).await;
@@ -128,6 +128,10 @@ async fn all_lists(client: &Client) -> Vec<(String, Value)> {
     let session = client.session(json!({})).await;
     let legacy = session.legacy(&crate::support::client::message("tools/list", json!({}))).await;
     lists.push(("mcp 2025-11-25".to_owned(), legacy.messages().remove(0)));
+    for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
+        let own = client.at("/mcp/s").modern(method, json!({})).await;
+        lists.push((format!("/mcp/s {method}"), own.messages().remove(0)));
+    }
     lists
 }
 
@@ -138,7 +142,7 @@ async fn callable(client: &Client) -> usize {
 /// Each row as the second definition of a tool that was agreed to.
 #[tokio::test]
 async fn a_poisoned_change_is_never_callable() {
-    let Some(rows) = rows("attacks/poisoned_descriptions.jsonl") else { return };
+    let rows = rows("attacks/poisoned_descriptions.jsonl");
     let mut families: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     let (mut placed_rows, mut left_out) = (Vec::new(), BTreeMap::<String, usize>::new());
     for row in &rows {
@@ -187,8 +191,8 @@ async fn a_poisoned_change_is_never_callable() {
 /// Under every trust, at every door: what is hidden is written out. And under `first_use` it waits.
 #[tokio::test]
 async fn what_is_hidden_in_a_definition_is_seen_in_every_list() {
-    let Some(rows) = rows("attacks/poisoned_descriptions.jsonl") else { return };
-    let Some(naughty) = testkit::data::rows("attacks/naughty_strings.jsonl") else { return };
+    let rows = rows("attacks/poisoned_descriptions.jsonl");
+    let naughty = testkit::data::rows("attacks/naughty_strings.jsonl");
     let mut definitions: Vec<(Value, bool)> = Vec::new();
     for row in &rows {
         let hides = matches!(
@@ -252,7 +256,7 @@ async fn what_is_hidden_in_a_definition_is_seen_in_every_list() {
 /// Names of others: refused, or kept apart under the source's own name.
 #[tokio::test]
 async fn a_name_cannot_be_taken() {
-    let Some(rows) = rows("attacks/poisoned_descriptions.jsonl") else { return };
+    let rows = rows("attacks/poisoned_descriptions.jsonl");
     let taken = ["run_shell", "file_read", "read_file", "code_executor.run_shell", "server1.tool"];
     let (mut refused, mut apart) = (0, 0);
     for row in rows.iter().filter(|row| row["family"] == "own-name") {
@@ -279,7 +283,7 @@ async fn a_name_cannot_be_taken() {
         let of_evil: Vec<_> =
             catalog.tools().skip(taken.len()).map(|e| e.key.name.as_str()).collect();
         let looks_taken = |name: &str| {
-            taken.iter().any(|t| catalog::looks::look(t) == catalog::looks::look(name))
+            taken.iter().any(|t| tool::confusables::look(t) == tool::confusables::look(name))
         };
         assert!(!of_evil.iter().any(|name| looks_taken(name)), "{of_evil:?}");
         if of_evil.is_empty() || under.is_err() { refused += 1 } else { apart += 1 }
@@ -293,7 +297,7 @@ async fn a_name_cannot_be_taken() {
 /// The written scenarios of a change behind a name.
 #[tokio::test]
 async fn a_rug_pull_stops_the_tool() {
-    let Some(rows) = rows("attacks/poisoned_descriptions.jsonl") else { return };
+    let rows = rows("attacks/poisoned_descriptions.jsonl");
     let base = json!({"description": "Adds.", "inputSchema": {"type": "object", "properties":
         {"a": {"type": "number", "maximum": 1}}}, "annotations": {"readOnlyHint": false},
         "side_effects": ["modifies_files"], "destructive": true, "safety": "dangerous",

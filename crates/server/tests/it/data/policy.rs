@@ -237,7 +237,7 @@ async fn lowers(bench: &Bench, word: &str) {
 
 #[tokio::test]
 async fn no_row_talks_the_policy_round() {
-    let Some(rows) = rows("attacks/authz_cases.jsonl") else { return };
+    let rows = rows("attacks/authz_cases.jsonl");
     let rows: Vec<_> = rows.iter().filter(|row| row["family"] == "policy").collect();
     let (mut here, mut elsewhere) = (0, 0);
     for row in &rows {

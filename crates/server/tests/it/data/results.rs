@@ -57,7 +57,7 @@ async fn through_every_door(client: &Client, text: &str) -> Vec<(String, Vec<Str
 
 #[tokio::test]
 async fn poisoned_results_are_only_data() {
-    let Some(rows) = rows("attacks/poisoned_results.jsonl") else { return };
+    let rows = rows("attacks/poisoned_results.jsonl");
     let dangerous = tools::with("dangerous", |t| t.traits.safety = Safety::Dangerous);
     let offers = vec![says(), tools::offer(dangerous, testkit::executor::echo())];
     let server = Server::of(offers).await;

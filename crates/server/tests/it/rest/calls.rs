@@ -175,7 +175,7 @@ async fn what_is_too_large_is_told_so() {
 #[tokio::test]
 async fn too_much_at_once_is_told_at_once() {
     let gate = Gate::new();
-    let bounds = Bounds { calls: 1, per_key: 1, per_source: 1 };
+    let bounds = Bounds { calls: 1, per_key: 1, per_source: 1, per_key_and_source: 1 };
     let options = Options { bounds, ..Options::default() };
     let offers = vec![tools::offer(tools::tool("waits"), gate.clone())];
     let server = Server::with(Setup { offers, options, ..Setup::default() }).await;

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Method;
 use serde_json::json;
 use tool::{Level, Wall};
 
 use crate::support::{Reply, Server, Setup, tools};
 
-const PATHS: [&str; 5] = ["/v1/tools", "/v1/keys", "/v1/records", "/v1/sources", "/metrics"];
+/// What answers without a key: health, the version, and where a client gets a token.
+const PUBLIC: [&str; 5] = ["/healthz", "/readyz", "/version", "/openapi.json", "/health"];
 
 fn unauthenticated(reply: &Reply) -> String {
     let (status, code, told) = reply.error();
@@ -20,10 +23,24 @@ fn unauthenticated(reply: &Reply) -> String {
 async fn without_a_key_there_is_nothing() {
     let server = Server::new().await;
     let anyone = server.anyone();
-    for path in PATHS {
-        let told = unauthenticated(&anyone.get(path).await);
-        assert_eq!(told, "no credential; send `Authorization: Bearer KEY`");
+    // Every route, as the server itself describes them.
+    let described = server.owner().await.get("/openapi.json").await.good();
+    let mut asked = 0;
+    for (path, methods) in described["paths"].as_object().unwrap() {
+        if PUBLIC.contains(&path.as_str()) || path.starts_with("/.well-known/") {
+            continue;
+        }
+        let path = path.replace(['{', '}'], "");
+        for method in methods.as_object().unwrap().keys() {
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            let reply = anyone.send(method.clone(), &path, Bytes::from_static(b"{}")).await;
+            assert_eq!(reply.status, 401, "{method} {path}: {}", reply.text());
+            asked += 1;
+        }
     }
+    assert!(asked > 50, "{asked}");
+    let told = unauthenticated(&anyone.get("/v1/tools").await);
+    assert_eq!(told, "no credential; send `Authorization: Bearer KEY`");
     unauthenticated(&anyone.call("notes.append", json!({})).await);
     unauthenticated(&anyone.legacy(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await);
     assert_eq!(server.ledger.frames(), []);
@@ -107,7 +124,7 @@ async fn an_agent_lacks_the_rights_of_a_person() {
     forbidden(agent.post("/v1/sources/refresh", &json!({})).await, "sources:refresh");
     // Positive control.
     let owner = server.owner().await;
-    for path in PATHS {
+    for path in ["/v1/tools", "/v1/keys", "/v1/records", "/v1/sources", "/metrics"] {
         assert_eq!(owner.get(path).await.status, 200, "{path}");
     }
 }

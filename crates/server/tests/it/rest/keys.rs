@@ -73,11 +73,7 @@ async fn nobody_gives_more_than_he_has() {
             403,
             "your own key lacks the right `approve`, so it cannot give it",
         ),
-        (
-            json!({"subject": ""}),
-            400,
-            "the subject must have 1 to 256 bytes and no control characters",
-        ),
+        (json!({"subject": ""}), 400, "the subject must have 1 to 256 bytes"),
         (json!({"subject": "x", "expires_in": 0}), 400, "the key would have expired already"),
         (
             json!({"subject": "x", "rights": ["keys:write"]}),

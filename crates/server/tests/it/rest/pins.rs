@@ -82,14 +82,13 @@ async fn who_decides_is_a_person_with_the_right() {
     assert_eq!(names(&reader.get("/v1/pins").await.good()), ["a pending"]);
     assert_eq!(server.anyone().get("/v1/pins").await.status, 401);
     // No agent's key is made with it.
-    let mut key = identity::NewKey::user(server::Keys::fresh_id().unwrap(), "ann");
-    key.rights.insert(identity::Right::PinsWrite);
-    let made = server
-        .owner()
-        .await
-        .post("/v1/keys", &json!({"subject": "x", "rights": ["pins:write"]}))
-        .await;
-    assert_ne!(made.status, 200, "{}", made.text());
+    let owner = server.owner().await;
+    let key = |agent: bool| json!({"subject": "x", "rights": ["pins:write"], "agent": agent});
+    let refused = owner.post("/v1/keys", &key(true)).await;
+    assert_eq!(refused.status, 400, "{}", refused.text());
+    assert!(refused.text().contains("pins:write"), "{}", refused.text());
+    // Positive control: a person's key is made with it.
+    owner.post("/v1/keys", &key(false)).await.good();
 }
 
 #[tokio::test]

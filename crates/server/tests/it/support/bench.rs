@@ -8,7 +8,7 @@ use gateway::{Gateway, Holding, Options, Patience};
 use identity::{NewKey, Principal, Right};
 use intake::{Intake, Pins, Sourced, Times};
 use ledger::FileLedger;
-use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts};
+use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts, SteadyClock};
 use store::MemoryStore;
 use testkit::clock::FakeClock;
 use testkit::ledger::MemoryLedger;
@@ -118,7 +118,7 @@ impl Server {
             issuers: Arc::clone(&issuers),
             records: kept.1,
             counts,
-            clock: Arc::clone(&clock) as _,
+            clock: Arc::new(SteadyClock::new(Arc::clone(&clock) as _)),
             max_body: server::MAX_BODY,
             notices: setup.notices,
             nodes: setup.nodes,

@@ -13,8 +13,8 @@ use crate::cli::value;
 
 /// Let a held call run, once, as it stands.
 ///
-/// It is decided anew before it runs: what has changed since is honoured. An own call has to be approved
-/// by another person, or through another door than it came by.
+/// It is decided anew before it runs: what has changed since is honoured. Nobody approves an own call: have
+/// another person approve it, or make it with an agent's key (`toolkeep tool call --agent`).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

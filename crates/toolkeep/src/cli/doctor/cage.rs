@@ -8,7 +8,7 @@ use super::Finding;
 use crate::cli::LAUNCH;
 
 /// The tools that need a cage.
-const TOOLS: &str = "run_shell, python_eval, sql_query and symbolic_solve";
+const TOOLS: &str = "run_shell, python_eval, sql_query, git_status and symbolic_solve";
 
 /// The layers, each with what it is for, and what comes of them. Where code must run in `floor` at least.
 pub(super) async fn findings(floor: Tier) -> Vec<Finding> {

@@ -10,7 +10,7 @@ use sdk::{Node, Options};
 use serde_json::{Value, json};
 use tool::Secret;
 
-use crate::cli::context::Context;
+use crate::cli::context::{Context, plaintext};
 use crate::cli::data::key_in;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
@@ -53,7 +53,7 @@ impl Called {
             let told = "nothing says at which server the tools are registered";
             Failure::new(Exit::Usage, told).fix("name it with `--url` or TOOLKEEP_URL")
         })?;
-        options = options.registry(url, given.or(own));
+        options = options.registry(url, given.or(own)).insecure_registry(context.is_insecure());
         if let Some(folder) = &self.tls {
             options = options.tls(context.path(folder));
         }
@@ -86,7 +86,9 @@ impl Called {
 }
 
 /// Why a node does not start.
-#[expect(clippy::needless_pass_by_value, reason = "maps an error into another")]
 pub(super) fn unstarted(error: sdk::StartError) -> Failure {
+    if let sdk::StartError::PlaintextKey(error) = error {
+        return plaintext(error);
+    }
     Failure::new(Exit::NoServer, error.to_string())
 }

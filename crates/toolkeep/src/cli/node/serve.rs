@@ -98,7 +98,9 @@ impl Serve {
         let calls = offers(&data.key(FirstKey::Agent)?)?;
         let id = &self.called.node_id;
         let prefix = self.prefix.clone().unwrap_or_else(|| format!("{id}{DOT}"));
-        let named = Arc::new(Named { calls, prefix, only: self.only.clone() });
+        // Its own prefix is nobody else's; under another one it has its tools in common with other nodes.
+        let shared = prefix != format!("{id}{DOT}");
+        let named = Arc::new(Named { calls, prefix, shared, only: self.only.clone() });
         let mut tools = named.described().await?;
         if tools.is_empty() {
             ui.note("there is no such tool here now; it is looked for each second");
@@ -148,6 +150,8 @@ async fn follow(named: &Named, node: &Node, tools: &mut Vec<Described>) -> Resul
 struct Named {
     calls: Arc<dyn Tools>,
     prefix: String,
+    /// Whether other nodes may have the same tools.
+    shared: bool,
     only: Vec<String>,
 }
 
@@ -180,7 +184,7 @@ impl Named {
             description: tool.description,
             input_spec: serde_json::from_slice(&tool.input_spec)
                 .unwrap_or_else(|_| Value::Object(serde_json::Map::new())),
-            metadata: json!({}),
+            metadata: if self.shared { json!({"shared": true}) } else { json!({}) },
         };
         Ok(listed.into_iter().map(described).collect())
     }

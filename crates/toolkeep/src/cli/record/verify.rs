@@ -136,7 +136,7 @@ fn text(answer: &Answer<'_>) -> String {
         parts.push(found.join("\n"));
     }
     parts.push(match total {
-        0 => "the record is whole".to_owned(),
+        0 => whole(report),
         1 => "the record is damaged: 1 finding".to_owned(),
         total => format!("the record is damaged: {total} findings"),
     });
@@ -147,6 +147,16 @@ fn text(answer: &Answer<'_>) -> String {
         }
     }
     parts.join("\n\n")
+}
+
+/// A record of which a loss of power took the end is not called whole.
+fn whole(report: &Report) -> String {
+    match report.writers.iter().map(|writer| writer.lost).sum() {
+        0_u64 => "the record is whole".to_owned(),
+        lost => format!(
+            "what is there of the record is whole; {lost} records at its end were not synced yet and were lost with the power"
+        ),
+    }
 }
 
 fn gone(writer: &WriterReport) -> Option<String> {

@@ -27,6 +27,8 @@ pub(super) struct Back {
 
 /// What a browser brought; it waits for a page.
 pub(super) struct Brought {
+    /// The path, as it came: the address or one below it.
+    pub(super) path: String,
     /// The query, as it came.
     pub(super) query: String,
     stream: TcpStream,
@@ -80,9 +82,11 @@ async fn read(mut stream: TcpStream) -> Option<Brought> {
     let head = String::from_utf8(head).ok()?;
     let line = head.lines().next()?;
     let target = line.strip_prefix("GET ").and_then(|rest| rest.split_once(' ')).map(|(it, _)| it);
-    let query = target.and_then(|target| target.strip_prefix(PATH)?.strip_prefix('?'));
-    if let Some(query) = query {
-        return Some(Brought { query: query.to_owned(), stream });
+    let parts = target.and_then(|target| target.split_once('?'));
+    let below =
+        |path: &str| path.strip_prefix(PATH).is_some_and(|it| it.is_empty() || it.starts_with('/'));
+    if let Some((path, query)) = parts.filter(|(path, _)| below(path)) {
+        return Some(Brought { path: path.to_owned(), query: query.to_owned(), stream });
     }
     answer(&mut stream, "404 Not Found", "There is nothing here.").await;
     None
@@ -130,9 +134,9 @@ mod tests {
         let _post = browser(&back, "POST /callback?code=no HTTP/1.1\r\n\r\n").await;
         let _longer = browser(&back, "GET /callbackx?code=no HTTP/1.1\r\n\r\n").await;
         let mut wanted =
-            browser(&back, "GET /callback?code=a%20b&state=c HTTP/1.1\r\nhost: x\r\n\r\n").await;
+            browser(&back, "GET /callback/x?code=a%20b&state=c HTTP/1.1\r\nhost: x\r\n\r\n").await;
         let brought = back.next().await.unwrap();
-        assert_eq!(brought.query, "code=a%20b&state=c");
+        assert_eq!((&*brought.path, &*brought.query), ("/callback/x", "code=a%20b&state=c"));
         brought.show(true, "Done.").await;
         let mut page = String::new();
         wanted.read_to_string(&mut page).await.unwrap();

@@ -67,7 +67,8 @@ impl Login {
         })?;
         let brought = brought
             .map_err(|error| Failure::new(Exit::Failed, format!("no answer can come: {error}")))?;
-        let body = json!({ "source": self.source, "query": brought.query });
+        let body = json!({
+            "source": self.source, "path": brought.path, "query": brought.query });
         let path = Path::new("/v1/sources/login/finish", &[]);
         let done = client.post::<Value>(&path, &body).await;
         let text = match &done {

@@ -52,6 +52,7 @@ fn text(tool: &Value) -> String {
     let traits = tool.get("traits").unwrap_or(&Value::Null);
     let mut facts =
         vec![("source", value::text(tool, "source")), ("alias", value::text(tool, "alias"))];
+    facts.push(("nodes", value::text(tool, "nodes")));
     for key in [
         "level",
         "safety",

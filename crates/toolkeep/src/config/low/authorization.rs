@@ -36,6 +36,9 @@ pub(in crate::config) struct OAuth {
     pub(in crate::config) issuer: Field<String>,
     /// Its token endpoint, where its metadata are not to be asked for.
     pub(in crate::config) token_endpoint: Field<String>,
+    /// Whether the server may name authorization servers on any port of this machine, for development.
+    /// Default: false; `issuer` and `token_endpoint` name one.
+    pub(in crate::config) any_loopback_port: Field<bool>,
 }
 
 /// On whose behalf tokens are asked for.

@@ -34,9 +34,13 @@ pub(in crate::config) struct Nodes {
     pub(in crate::config) authority_file: Field<String>,
     /// How far nodes are trusted not to change their tools. Default: `full`.
     pub(in crate::config) trust: Field<TrustWord>,
-    /// Tools of nodes that change nothing: their names, or `true` for all. A node's own word does not
-    /// count. Default: none; what a tool does is unknown, and counts as an effect.
+    /// Tools of nodes that change nothing: `TOOL`, `NODE/TOOL` or `NODE/*`, where the node is the one that
+    /// owns the name, or `true` for all. A node's own word does not count. Default: none; what a tool does
+    /// is unknown, and counts as an effect.
     pub(in crate::config) read_only: Field<Which>,
+    /// Names of tools that several nodes may have, each with the same definition: whole names, or a
+    /// beginning and `*`. A node shares its own tools by `shared: true` in their metadata. Default: none.
+    pub(in crate::config) shared: Field<Vec<Field<String>>>,
 }
 
 /// How Kubernetes is asked, and how the nodes that it finds are called.

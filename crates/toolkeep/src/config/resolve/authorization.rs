@@ -69,6 +69,7 @@ impl Resolver<'_> {
             scopes: scopes.filter_map(|scope| self.scope(scope)).collect(),
             issuer: self.place_of(&low.issuer, is_safe),
             token_endpoint: self.place_of(&low.token_endpoint, is_safe),
+            any_loopback_port: low.any_loopback_port.get() == Some(&true),
         }))
     }
 

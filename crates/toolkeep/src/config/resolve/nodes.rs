@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use guard::egress::Origin;
-use nodes::Addresses;
+use nodes::{Addresses, Sharing};
 use tool::{Secret, SourceName, Trust};
 
 use super::Resolver;
@@ -57,7 +57,20 @@ impl Resolver<'_> {
         let trust = low.trust.get().map_or(Trust::Full, |word| trust(*word));
         let authority_file = low.authority_file.get().map(|path| self.path(path));
         let read_only = which(&low.read_only);
-        NodesConfig { addresses, kubernetes, mongodb, authority_file, trust, read_only }
+        let shared = self.shared_names(low);
+        NodesConfig { addresses, kubernetes, mongodb, authority_file, trust, read_only, shared }
+    }
+
+    fn shared_names(&self, low: &low::Nodes) -> Sharing {
+        let given = low.shared.get().into_iter().flatten().filter_map(Field::given);
+        let fits = |(pattern, place): (&String, Place)| match Sharing::check(pattern) {
+            Ok(()) => Some(pattern.clone()),
+            Err(error) => {
+                self.sink.tell(place, error, "write a tool's name, or a beginning and `*`");
+                None
+            }
+        };
+        Sharing(given.filter_map(fits).collect())
     }
 
     fn kubernetes(&self, low: &low::Kubernetes, place: Place) -> Option<KubernetesConfig> {
@@ -102,8 +115,8 @@ impl Default for NodesConfig {
     fn default() -> Self {
         let addresses = Addresses::default();
         let (kubernetes, mongodb, authority_file) = (None, None, None);
-        let (trust, read_only) = (Trust::Full, Tools::NONE);
-        Self { addresses, kubernetes, mongodb, authority_file, trust, read_only }
+        let (trust, read_only, shared) = (Trust::Full, Tools::NONE, Sharing::default());
+        Self { addresses, kubernetes, mongodb, authority_file, trust, read_only, shared }
     }
 }
 

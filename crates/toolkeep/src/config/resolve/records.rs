@@ -59,7 +59,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn bytes(
+    pub(super) fn bytes(
         &self,
         field: &Field<low::Size>,
         fits: impl Fn(u64) -> bool,

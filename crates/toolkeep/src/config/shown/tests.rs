@@ -1,7 +1,8 @@
 use super::super::tests::good;
 use super::{HIDDEN, shown};
 
-const SECRETS: [&str; 11] = [
+const SECRETS: [&str; 12] = [
+    "in-the-query",
     "mongo-pass",
     "redis-pass",
     "s3cret",
@@ -23,7 +24,7 @@ data: /var/lib/t
 redis: redis://:redis-pass@127.0.0.1:6379/0
 default_guest_modules: b,a
 server: { allowed_hosts: [Tools.example], allowed_origins: ['https://c.example'], max_body: 1MiB, cage: fenced }
-limits: { calls: 7, calls_per_key: 6, calls_per_source: 5, result_bytes: 64KiB }
+limits: { calls: 7, calls_per_key: 6, calls_per_source: 5, calls_per_key_and_source: 2, result_bytes: 64KiB }
 approvals:
   expires: 90s
   pending: 3
@@ -31,6 +32,7 @@ approvals:
   page: 'https://c.example/approvals/{id}'
   webhook: { url: 'https://hook.example/secret-path', secret: hook-key-hook-key-hook-key-hook-key }
 records: { keep: { age: 90d, bytes: 2GiB }, file: 1MiB, checkpoints: { also: /mnt/c } }
+tool_packages: { bytes: 20GiB, bytes_per_organisation: 2GiB }
 builtins:
   roots: [{ path: /srv/w, write: true, protect: [.git] }]
   search: { searxng: 'http://127.0.0.1:8888' }
@@ -54,7 +56,7 @@ sources:
     idempotent: true
     timeout: 1500ms
     mcp:
-      url: https://u.example/mcp
+      url: https://u.example/mcp?key=in-the-query
       headers: { X-Key: of-header }
       oauth: { grant: client_credentials, client_id: me, client_secret: client-pass, scopes: [a] }
   - { name: e, mcp: { url: 'https://e.example/mcp', per_caller: { secrets: { ann: of-ann } } } }

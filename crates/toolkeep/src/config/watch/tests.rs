@@ -149,3 +149,24 @@ async fn a_changed_secret_is_a_change_although_nothing_shows_it() {
     drop(tokio::time::timeout(Duration::from_secs(20), seen).await.unwrap().unwrap());
     following.end().await;
 }
+
+#[tokio::test]
+async fn a_fifo_in_the_files_place_is_a_fault_and_holds_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, fifo) = (folder.path().join("t.yaml"), folder.path().join("fifo"));
+    fs::write(&file, ONE).unwrap();
+    let mut following = Following::of(folder.path());
+    following.until("one").await;
+    // Nobody writes to it: who opens it in the usual way waits for ever.
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, mode).unwrap();
+    fs::rename(&fifo, &file).unwrap();
+    following.until("is no regular file").await;
+    fs::write(folder.path().join("new"), TWO).unwrap();
+    fs::rename(folder.path().join("new"), &file).unwrap();
+    following.until("two").await;
+    // The end does not wait for one either.
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, mode).unwrap();
+    fs::rename(&fifo, &file).unwrap();
+    tokio::time::timeout(Duration::from_secs(20), following.end()).await.unwrap();
+}

@@ -24,7 +24,11 @@ impl Servers for Caged {
     ) -> Arc<dyn Server> {
         let bounds = Bounds { start: ready, list: ready, ..Bounds::default() };
         let options = Options { bounds, ..Options::default() };
-        Arc::new(One(McpSource::pipes(name, options, Arc::new(Stdio::new(launcher, spec)))))
+        Arc::new(One(McpSource::pipes(
+            name,
+            options,
+            Arc::new(Stdio::new(launcher, spec).with_plain_arguments()),
+        )))
     }
 }
 

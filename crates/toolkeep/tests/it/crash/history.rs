@@ -63,12 +63,6 @@ impl History {
             self.acks.extend(acks);
             self.verify();
             if self.random.below(TORN) == 0
-                && tear::half_written(&self.home.records(), &mut self.random)
-            {
-                self.tally.half += 1;
-                self.verify();
-            }
-            if self.random.below(TORN) == 0
                 && tear::torn_write(&self.home.records(), &mut self.random)
             {
                 self.tally.torn += 1;

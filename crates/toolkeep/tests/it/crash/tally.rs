@@ -15,8 +15,6 @@ pub(crate) struct Tally {
     pub(crate) points: usize,
     /// Kills on top of them while the server was starting.
     pub(crate) while_starting: usize,
-    /// Tails that were brought to their segment in part by hand after a kill.
-    pub(crate) half: usize,
     /// Writes torn by hand after a kill.
     pub(crate) torn: usize,
     pub(crate) acknowledged: usize,
@@ -35,7 +33,6 @@ impl Tally {
     pub(crate) fn add(&mut self, other: &Self) {
         self.points += other.points;
         self.while_starting += other.while_starting;
-        self.half += other.half;
         self.torn += other.torn;
         self.acknowledged += other.acknowledged;
         self.with_effects += other.with_effects;
@@ -67,12 +64,11 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} kills under load, {} more while starting, {} half written, {} torn writes; {} calls acknowledged \
+            "{} kills under load, {} more while starting, {} torn writes; {} calls acknowledged \
              ({} with effects), looked up {} times, {} missing; {} under way, all unknown; {} \
              findings of verify; {} restarts, ready after {} ms (median), {} ms (most), {} over 2 s",
             self.points,
             self.while_starting,
-            self.half,
             self.torn,
             self.acknowledged,
             self.with_effects,

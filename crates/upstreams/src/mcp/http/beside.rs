@@ -1,12 +1,14 @@
-//! What a server says on the stream of its session while exactly one call is in flight: many servers
-//! ask and log there, and not on the stream of the call that it is about. And the end of all of it.
+//! What a server says on the stream of its session, for calls in flight: many servers ask and log there,
+//! and not on the stream of the call that it is about. And the end of all of it.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use tool::Map;
+use ::mcp::Id;
+use tool::{Json, Map};
 
+use crate::mcp::audience::{Audience, addressee};
 use crate::mcp::exchange::Event;
 
 /// Events that may wait for their calls.
@@ -20,7 +22,8 @@ pub(in crate::mcp) struct Beside {
 
 #[derive(Debug, Default)]
 struct Inner {
-    calls: BTreeSet<i64>,
+    /// With the tasks whose results they wait for.
+    calls: BTreeMap<i64, Option<Arc<str>>>,
     events: VecDeque<(i64, Event)>,
     /// Who waits, by the numbers of their requests.
     wakers: Map<i64, Waker>,
@@ -29,15 +32,20 @@ struct Inner {
 
 impl Beside {
     /// A call is in flight.
-    pub(in crate::mcp) fn enter(&self, call: i64) {
-        self.inner().calls.insert(call);
+    pub(in crate::mcp) fn enter(&self, call: i64, task: Option<Arc<str>>) {
+        self.inner().calls.insert(call, task);
+    }
+
+    /// Whether any is.
+    pub(super) fn has_calls(&self) -> bool {
+        !self.inner().calls.is_empty()
     }
 
     /// A call is not any more.
     pub(in crate::mcp) fn leave(&self, call: i64) {
         let waker = {
             let mut inner = self.inner();
-            if inner.calls.remove(&call) && !inner.events.is_empty() {
+            if inner.calls.remove(&call).is_some() && !inner.events.is_empty() {
                 inner.events.retain(|(of, _)| *of != call);
             }
             inner.wakers.remove(&call)
@@ -45,15 +53,18 @@ impl Beside {
         drop(waker);
     }
 
-    /// For the only call in flight; given back where there is none, or more than one.
-    pub(super) fn tell(&self, event: Event) -> Result<(), Event> {
-        let only = {
-            let inner = self.inner();
-            inner.calls.first().copied().filter(|_| inner.calls.len() == 1)
-        };
-        match only {
-            Some(call) => self.tell_to(call, event),
-            None => Err(event),
+    /// The call in flight that a message with these params belongs to.
+    pub(super) fn addressee(&self, params: Option<&Json>, audience: &Audience) -> Option<i64> {
+        let inner = self.inner();
+        let calls = inner.calls.iter().map(|(call, task)| (*call, task.as_deref()));
+        addressee(calls, params, audience)
+    }
+
+    /// For all calls in flight: the server withdraws a question, which only the one that has it heeds.
+    pub(super) fn withdraw(&self, question: &Id) {
+        let calls: Vec<_> = self.inner().calls.keys().copied().collect();
+        for call in calls {
+            drop(self.tell_to(call, Event::Withdrawn(question.clone())));
         }
     }
 
@@ -61,7 +72,7 @@ impl Beside {
     pub(super) fn tell_to(&self, call: i64, event: Event) -> Result<(), Event> {
         let waker = {
             let mut inner = self.inner();
-            if !inner.calls.contains(&call) || inner.events.len() >= WAITING {
+            if !inner.calls.contains_key(&call) || inner.events.len() >= WAITING {
                 return Err(event);
             }
             inner.events.push_back((call, event));
@@ -106,8 +117,11 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use ::mcp::Notification;
+    use testkit::context::caller;
+    use tool::{Caller, SourceName};
 
     use super::{Beside, WAITING};
+    use crate::mcp::audience::{Asking, Audience};
     use crate::mcp::exchange::Event;
 
     fn event(word: &str) -> Event {
@@ -119,28 +133,37 @@ mod tests {
     }
 
     #[test]
-    fn only_the_only_call_is_told_and_not_one_that_came_later() {
+    fn a_message_is_of_the_only_call_of_an_only_caller_and_of_none_that_came_later() {
         let beside = Beside::default();
-        assert!(beside.tell(event("nobody")).is_err());
-        beside.enter(1);
-        beside.tell(event("one")).unwrap();
-        beside.enter(2);
-        assert!(beside.tell(event("both")).is_err());
+        let audience = Audience::new(Asking::new(SourceName::new("s").unwrap()));
+        audience.admit(&caller());
+        let of = || beside.addressee(None, &audience);
+        assert_eq!(of(), None);
+        beside.enter(1, None);
+        assert_eq!(of(), Some(1));
+        beside.tell_to(1, event("one")).unwrap();
+        beside.enter(2, None);
+        assert_eq!(of(), None);
+        beside.leave(2);
+        assert_eq!(of(), Some(1));
+        audience.admit(&Caller { key: "other".to_owned(), ..caller() });
+        assert_eq!(of(), None);
+        beside.enter(2, None);
         assert!(next(&beside, 2).is_pending());
         let mine = next(&beside, 1);
         assert!(matches!(mine, Poll::Ready(Some(Event::Noticed(n))) if n.method == "one"));
         beside.tell_to(2, event("two")).unwrap();
         beside.leave(2);
-        beside.enter(2);
+        beside.enter(2, None);
         assert!(next(&beside, 2).is_pending());
     }
 
     #[tokio::test]
     async fn who_waits_is_woken_by_an_event_and_by_the_end() {
         let beside = Beside::default();
-        beside.enter(1);
+        beside.enter(1, None);
         let waits = async |call| poll_fn(|cx| beside.poll(call, cx)).await;
-        let told = async { beside.tell(event("one")).unwrap() };
+        let told = async { beside.tell_to(1, event("one")).unwrap() };
         let (heard, ()) = tokio::join!(waits(1), told);
         assert!(heard.is_some());
         // Also those who are no calls.
@@ -152,8 +175,8 @@ mod tests {
     #[test]
     fn what_waits_is_bounded() {
         let beside = Beside::default();
-        beside.enter(1);
-        let taken = (0..100).filter(|_| beside.tell(event("x")).is_ok()).count();
+        beside.enter(1, None);
+        let taken = (0..100).filter(|_| beside.tell_to(1, event("x")).is_ok()).count();
         assert_eq!(taken, WAITING);
     }
 }

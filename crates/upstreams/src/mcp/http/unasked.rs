@@ -62,25 +62,35 @@ async fn listening(link: &Arc<Link>) {
     }
 }
 
-/// A question is of the only call in flight; with none or more, nobody can tell whom it asks.
+/// A question goes to the call it belongs to, or is refused.
 async fn question_of(link: &Link, question: Request) -> Result<(), Unanswered> {
     if !is_passed_on(&question.method) {
         return reply_to(&question, link).await;
     }
     let id = question.id.clone();
-    if link.shared.end.beside.tell(Event::Asked(question)).is_ok() {
+    let (beside, audience) = (&link.shared.end.beside, &link.shared.audience);
+    if beside.has_calls() {
+        audience.note_question();
+    }
+    let call = beside.addressee(question.params.as_ref(), audience);
+    if let Some(Ok(())) = call.map(|call| beside.tell_to(call, Event::Asked(question))) {
         return Ok(());
     }
     link.reply(&id, &Err(nobodys())).await
 }
 
 fn notice_of(link: &Link, notice: Notification) {
-    let beside = &link.shared.end.beside;
+    let (beside, audience) = (&link.shared.end.beside, &link.shared.audience);
     // Lossy on purpose, as everywhere.
     drop(match link.shared.ears.hear(notice) {
         Heard::Progressed(call, progress) => beside.tell_to(call, Event::Progressed(progress)),
-        Heard::Logged(notice) => beside.tell(Event::Noticed(notice)),
-        Heard::Withdrawn(id) => beside.tell(Event::Withdrawn(id)),
+        Heard::Logged(notice) => {
+            let Some(call) = beside.addressee(notice.params.as_ref(), audience) else {
+                return audience.log(&notice);
+            };
+            beside.tell_to(call, Event::Noticed(notice))
+        }
+        Heard::Withdrawn(id) => return beside.withdraw(&id),
         Heard::Acknowledged(..) | Heard::Quiet => Ok(()),
     });
 }

@@ -80,7 +80,10 @@ impl Account {
     /// A [`Problem`] where an address cannot be used.
     pub fn new(settings: Settings, means: Means) -> Result<Arc<Self>, Problem> {
         let (url, named) = settings.check()?;
-        let web = Web { egress: means.egress.apart(), places: Places::new(named) };
+        let web = Web {
+            egress: means.egress.apart(),
+            places: Places::new(named, settings.any_loopback_port),
+        };
         Ok(Arc::new(Self {
             settings,
             url,
@@ -251,6 +254,38 @@ impl Account {
             return Err(self.further(&wanted.join(" ")));
         }
         self.renewed(Some(used.unwrap_or_default())).await.map(drop)
+    }
+
+    /// Whether the operator named the authorization server.
+    pub(super) fn has_configured_issuer(&self) -> bool {
+        self.settings.issuer.is_some() || self.settings.token_endpoint.is_some()
+    }
+
+    /// Checks that the operator's own client may be shown to this authorization server: the configured
+    /// one, or the first that it was shown to.
+    pub(super) fn check_pin(&self, known: &Known) -> Result<(), Fault> {
+        let issuer = &known.server.issuer;
+        let pinned = self.state().kept.as_ref().map(|kept| kept.issuer.clone());
+        let other = pinned.filter(|pinned| pinned != issuer);
+        let other = other.filter(|_| self.settings.client.is_some());
+        let Some(pinned) = other.filter(|_| !self.has_configured_issuer()) else { return Ok(()) };
+        let message = format!(
+            "has the authorization server `{}` now, not `{}`: the client's credential is not sent there",
+            shown(issuer, 200),
+            shown(&pinned, 200)
+        );
+        let fix = "where that is right, write it as `issuer`, with the client that it knows";
+        Err(Fault::blocked(message).fix(fix))
+    }
+
+    /// The same, and stores it as the first: called before the client's credential is sent.
+    pub(super) async fn pin(&self, known: &Known) -> Result<(), Fault> {
+        self.check_pin(known)?;
+        let first = self.settings.client.is_some() && self.state().kept.is_none();
+        if first && !self.has_configured_issuer() {
+            self.keep(Kept::new(&self.settings.url, &known.server.issuer)).await;
+        }
+        Ok(())
     }
 
     /// The client of this authorization server, where one is known for it.

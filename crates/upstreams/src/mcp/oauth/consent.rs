@@ -31,6 +31,8 @@ use crate::mcp::wording::shown;
 const PENDING: (usize, Duration) = (8, Duration::from_mins(10));
 /// Bytes of the answer that a browser brings.
 const ANSWER: usize = 16 << 10;
+/// Bytes of the hash that stands for an issuer in the address that a browser comes back to.
+const ISSUER: usize = 16;
 /// How long an authorization server may take to forget.
 const REVOKING: Duration = Duration::from_secs(5);
 
@@ -44,6 +46,18 @@ pub(super) struct Pending {
     known: Arc<Known>,
     scopes: BTreeSet<String>,
     since: Instant,
+}
+
+impl Pending {
+    /// Whether an answer that came to this path is one to this login. Where the operator named the
+    /// issuer, whoever brings the answer need not say.
+    fn awaits(&self, path: Option<&str>, configured: bool) -> bool {
+        let own = Url::parse(&self.redirect);
+        match path {
+            Some(path) => own.is_ok_and(|own| own.path() == path),
+            None => configured,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -76,18 +90,9 @@ impl Account {
         let known = discover(&self.web, (&self.settings, &self.url), hint.as_deref()).await?;
         let known = Arc::new(known);
         self.state().known = Some(Arc::clone(&known));
-        if !known.server.has_pkce() {
-            let message =
-                "has an authorization server without PKCE (S256), so nobody is sent there";
-            return Err(Fault::blocked(message));
-        }
-        let Some(page) = known.server.authorization_endpoint.clone() else {
-            return Err(Fault::malformed("has an authorization server where nobody can log in")
-                .fix("use `grant: client_credentials`"));
-        };
-        self.web.places.check_shown(&page)?;
-        let mut page = Url::parse(&page)
-            .map_err(|_| Fault::malformed("has an authorization server with no usable address"))?;
+        let mut page = self.login_page(&known)?;
+        let redirect = self.redirect(redirect, &known)?;
+        let redirect = redirect.as_str();
         let scopes = self.lasting(&known);
         let (client, registered) = if let Some(client) = self.client(&known, Some(redirect)) {
             (client, None)
@@ -119,6 +124,48 @@ impl Account {
             since,
         });
         Ok(page.into())
+    }
+
+    /// The page that a person is sent to.
+    fn login_page(&self, known: &Known) -> Result<Url, Fault> {
+        if !known.server.has_pkce() {
+            let message =
+                "has an authorization server without PKCE (S256), so nobody is sent there";
+            return Err(Fault::blocked(message));
+        }
+        let Some(page) = known.server.authorization_endpoint.as_deref() else {
+            return Err(Fault::malformed("has an authorization server where nobody can log in")
+                .fix("use `grant: client_credentials`"));
+        };
+        self.web.places.check_shown(page)?;
+        self.check_pin(known)?;
+        if !known.server.has_one_origin() && !self.has_configured_issuer() {
+            let message = format!(
+                "has the authorization server `{}`, whose login page and token endpoint are of \
+                 different origins: nobody is sent there",
+                shown(&known.server.issuer, 200)
+            );
+            let fix = "where that is right, write the authorization server as `issuer`";
+            return Err(Fault::blocked(message).fix(fix));
+        }
+        Url::parse(page)
+            .map_err(|_| Fault::malformed("has an authorization server with no usable address"))
+    }
+
+    /// Where the browser comes back to from this authorization server. Each has an address of its own, so
+    /// that an answer of one is not taken for another's; a configured one is the only one.
+    fn redirect(&self, redirect: &str, known: &Known) -> Result<String, Fault> {
+        if self.has_configured_issuer() {
+            return Ok(redirect.to_owned());
+        }
+        let unfit = |_| Fault::refused("is given an address to come back to that is none");
+        let mut own = Url::parse(redirect).map_err(unfit)?;
+        let hash = digest::digest(&digest::SHA256, known.server.issuer.as_bytes());
+        let short = hash.as_ref().get(..ISSUER).unwrap_or_default();
+        let path =
+            format!("{}/{}", own.path().trim_end_matches('/'), URL_SAFE_NO_PAD.encode(short));
+        own.set_path(&path);
+        Ok(own.into())
     }
 
     /// The scopes to ask for, and the one that brings a refresh token where the server has it (SEP-2207).
@@ -184,7 +231,7 @@ impl Account {
         Ok(Registration { id: client_id, secret, method, redirect: redirect.to_owned() })
     }
 
-    async fn ended(&self, query: &str) -> Result<(), Fault> {
+    async fn ended(&self, answer: &str) -> Result<(), Fault> {
         let closed = || Fault::refused("asks for no token any more");
         let _turn = Arc::clone(&self.turn).acquire_owned().await.map_err(|_| closed())?;
         let nobodys = || {
@@ -193,7 +240,11 @@ impl Account {
             Fault::refused(message)
                 .fix(format!("run `toolkeep source login {}` anew", self.settings.source))
         };
-        let query = Some(query).filter(|query| query.len() <= ANSWER).ok_or_else(nobodys)?;
+        let answer = Some(answer).filter(|answer| answer.len() <= ANSWER).ok_or_else(nobodys)?;
+        let (path, query) = match answer.split_once('?') {
+            Some((path, query)) if path.starts_with('/') => (Some(path), query),
+            _ => (None, answer),
+        };
         let mut said = HashMap::new();
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
             if said.insert(name, value).is_some() {
@@ -206,7 +257,9 @@ impl Account {
         // Before anything else of the answer is looked at (RFC 9207 2.4): it may be another server's.
         let iss = said.get("iss");
         let required = server.authorization_response_iss_parameter_supported == Some(true);
-        if iss.is_some_and(|iss| **iss != *server.issuer) || iss.is_none() && required {
+        let elsewhere = !pending.awaits(path, self.has_configured_issuer());
+        if iss.is_some_and(|iss| **iss != *server.issuer) || iss.is_none() && required || elsewhere
+        {
             let message = format!(
                 "got an answer that does not say that it is of `{}`: it is not used",
                 shown(&server.issuer, 200)
@@ -225,6 +278,7 @@ impl Account {
             ("redirect_uri", pending.redirect.clone()),
             ("code_verifier", pending.verifier.clone()),
         ];
+        self.pin(&pending.known).await?;
         let now = self.means.clock.wall();
         let given = ask(&self.web, &pending.known, (&pending.client, now), grant).await?;
         self.settle(pending, &given, now).await
@@ -262,11 +316,16 @@ impl Account {
             let state = self.state();
             (state.kept.clone(), state.version)
         };
+        // Whom the operator's own client was shown to is no secret, and outlives what was given.
+        let pinned = kept.as_ref().filter(|_| self.settings.client.is_some());
+        let pinned = pinned.map(|kept| Kept::new(&kept.url, &kept.issuer));
+        let mut left = None;
         if let Some(store) = &self.means.store {
-            let removed = kept::write(store.as_ref(), &self.settings.source, (None, version)).await;
-            removed.map_err(|error| Fault::store(&error))?;
+            let (source, now) = (&self.settings.source, (pinned.as_ref(), version));
+            let written = kept::write(store.as_ref(), source, now).await;
+            left = written.map_err(|error| Fault::store(&error))?;
         }
-        *self.state() = State { loaded: true, ..State::default() };
+        *self.state() = State { loaded: true, kept: pinned, version: left, ..State::default() };
         let Some(kept) = kept.filter(|kept| kept.refresh.is_some() || kept.access.is_some()) else {
             return Ok(false);
         };
@@ -331,8 +390,8 @@ impl Consent for Account {
     fn begin<'a>(&'a self, redirect: &'a str) -> Boxed<'a, Result<String, Problem>> {
         Box::pin(async move { self.begun(redirect).await.map_err(|fault| self.told(fault)) })
     }
-    fn finish<'a>(&'a self, query: &'a str) -> Boxed<'a, Result<(), Problem>> {
-        Box::pin(async move { self.ended(query).await.map_err(|fault| self.told(fault)) })
+    fn finish<'a>(&'a self, answer: &'a str) -> Boxed<'a, Result<(), Problem>> {
+        Box::pin(async move { self.ended(answer).await.map_err(|fault| self.told(fault)) })
     }
     fn forget(&self) -> Boxed<'_, Result<bool, Problem>> {
         Box::pin(async move { self.forgotten().await.map_err(|fault| self.told(fault)) })

@@ -1,6 +1,7 @@
 //! What servers say of themselves: RFC 9728 for the protected resource, RFC 8414 or OpenID Connect
 //! Discovery for its authorization server. Only what is used is read.
 
+use guard::egress::Origin;
 use serde::Deserialize;
 
 /// A protected resource.
@@ -60,6 +61,14 @@ impl Server {
     pub(super) fn has_pkce(&self) -> bool {
         let methods = self.code_challenge_methods_supported.as_deref();
         self.assumed || methods.is_some_and(|methods| methods.iter().any(|it| it == "S256"))
+    }
+
+    /// Whether people log in where codes are exchanged: a server that names the page of another one would
+    /// receive the codes of that.
+    pub(super) fn has_one_origin(&self) -> bool {
+        let origin = |url: Option<&str>| Origin::parse(url?).ok();
+        let page = origin(self.authorization_endpoint.as_deref());
+        page.is_some() && page == origin(self.token_endpoint.as_deref())
     }
 
     /// Whether clients may be described by a document at their id.

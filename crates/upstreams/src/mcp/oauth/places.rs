@@ -10,15 +10,15 @@ use crate::mcp::wording::shown;
 #[derive(Debug)]
 pub(super) struct Places {
     named: Vec<Origin>,
-    /// Whether the source is on this machine, and so can reach it without us.
-    here: bool,
+    /// Whether every port of this machine is, too.
+    any_loopback_port: bool,
 }
 
 impl Places {
-    /// `named` begins with the source's own.
-    pub(super) fn new(named: Vec<Origin>) -> Self {
-        let here = named.first().is_some_and(Origin::is_loopback);
-        Self { named, here }
+    /// A source on loopback may run where it cannot reach other ports of this machine itself, such as in a
+    /// container: those are asked only where the operator says so.
+    pub(super) fn new(named: Vec<Origin>, any_loopback_port: bool) -> Self {
+        Self { named, any_loopback_port }
     }
 
     /// As what guard is to judge `url`, which `whose` named.
@@ -33,7 +33,7 @@ impl Places {
             ))
         };
         let origin = Origin::parse(url).map_err(|error| bad(error.to_string()))?;
-        if self.named.contains(&origin) || self.here && origin.is_loopback() {
+        if self.named.contains(&origin) || self.any_loopback_port && origin.is_loopback() {
             return Ok(Class::Operator { origin });
         }
         if !origin.is_https() {
@@ -174,7 +174,8 @@ mod tests {
     #[test]
     fn only_the_operators_word_opens_a_private_network() {
         let own = |url: &str| Origin::parse(url).unwrap();
-        let places = Places::new(vec![own("https://10.0.0.1/mcp"), own("https://auth.corp")]);
+        let named = vec![own("https://10.0.0.1/mcp"), own("https://auth.corp")];
+        let places = Places::new(named, false);
         let class = |url: &str| places.class(url, "it");
         for url in ["https://10.0.0.1/x", "https://auth.corp/token"] {
             assert_eq!(class(url).unwrap(), Class::Operator { origin: own(url) }, "{url}");
@@ -187,7 +188,10 @@ mod tests {
         {
             assert!(class(url).is_err(), "{url}");
         }
-        let here = Places::new(vec![own("http://127.0.0.1:1/mcp")]);
+        let here = |any| Places::new(vec![own("http://127.0.0.1:1/mcp")], any);
+        assert!(here(false).class("http://127.0.0.1:1/x", "it").is_ok());
+        assert!(here(false).class("http://localhost:2/", "it").is_err());
+        let here = here(true);
         assert_eq!(
             here.class("http://localhost:2/", "it").unwrap(),
             Class::Operator { origin: own("http://localhost:2") }

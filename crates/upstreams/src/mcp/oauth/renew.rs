@@ -15,7 +15,6 @@ use super::kept::{self, Kept};
 use super::metadata::Known;
 use super::token::{Denied, Given, ask};
 use super::{Fault, Grant, Token};
-use crate::mcp::wording::shown;
 
 impl Account {
     /// A token that is none of `refused`, made where need be; nothing where none is wanted yet.
@@ -114,19 +113,8 @@ impl Account {
     /// With the client's own credential.
     async fn by_itself(&self) -> Result<Arc<Token>, Fault> {
         let known = self.known().await?;
+        self.pin(&known).await?;
         let issuer = &known.server.issuer;
-        let pinned = self.state().kept.as_ref().map(|kept| kept.issuer.clone());
-        if let Some(pinned) =
-            pinned.filter(|pinned| pinned != issuer && self.settings.issuer.is_none())
-        {
-            let message = format!(
-                "has the authorization server `{}` now, not `{}`: the client's credential is not sent there",
-                shown(issuer, 200),
-                shown(&pinned, 200)
-            );
-            let fix = "where that is right, write it as `issuer`, with the client that it knows";
-            return Err(Fault::blocked(message).fix(fix));
-        }
         let Some(client) = self.client(&known, None) else {
             return Err(
                 Fault::refused("has no client to ask for tokens as").fix("write its `client_id`")

@@ -89,8 +89,10 @@ impl Sorting {
         match message {
             Message::Response(Response { id, result }) => {
                 let id = id.as_ref().and_then(Id::as_number);
-                // An error that names no request is the only one's that waits, if anyone's.
-                if let Some(id) = id.or_else(|| self.waiting.only()) {
+                // An error that names no request is the only one's that waits, where all that ever did
+                // were of one caller.
+                let only = || self.waiting.only().filter(|_| !self.shared.audience.is_shared());
+                if let Some(id) = id.or_else(only) {
                     self.settle(id, result);
                 }
                 Some(())
@@ -104,7 +106,13 @@ impl Sorting {
                     Heard::Acknowledged(id, notice) => {
                         (self.waiting.of(id), Event::Noticed(notice))
                     }
-                    Heard::Logged(notice) => (self.waiting.only_call(), Event::Noticed(notice)),
+                    Heard::Logged(notice) => {
+                        let call = self.waiting.addressee(notice.params.as_ref());
+                        if call.is_none() {
+                            self.shared.audience.log(&notice);
+                        }
+                        (call, Event::Noticed(notice))
+                    }
                     Heard::Withdrawn(id) => {
                         for waiter in self.waiting.calls() {
                             drop(waiter.tell(Event::Withdrawn(id.clone())));
@@ -129,7 +137,7 @@ impl Sorting {
         }
     }
 
-    /// A question goes to the one call it can belong to.
+    /// A question goes to the call it belongs to, or is refused.
     async fn asked(&self, request: Request) -> On {
         if request.method == "ping" {
             return self.reply(write::result(&request.id, &Json::empty())).await;
@@ -138,9 +146,13 @@ impl Sorting {
             let error = not_answered(&request.method);
             return self.reply(write::error(Some(&request.id), &error)).await;
         }
-        let id = request.id.clone();
-        let told = self.waiting.only_call().map(|waiter| waiter.tell(Event::Asked(request)));
-        if matches!(told, Some(Ok(()))) {
+        let (id, params) = (request.id.clone(), request.params.as_ref());
+        if !self.waiting.calls().is_empty() {
+            self.shared.audience.note_question();
+        }
+        let call = self.waiting.addressee(params);
+        let sent = call.map(|waiter| waiter.tell(Event::Asked(request)));
+        if matches!(sent, Some(Ok(()))) {
             return Some(());
         }
         self.reply(write::error(Some(&id), &nobodys())).await

@@ -2,16 +2,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use testkit::context::caller;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
-use tool::Json;
+use tool::{Caller, Json, SourceName};
 
-use super::{Broken, Event, Pipe};
+use super::{Broken, Event, Pipe, Role};
+use crate::mcp::audience::{Asking, Audience};
 use crate::mcp::ears::Ears;
 use crate::mcp::link::Shared;
 
 const SOON: Duration = Duration::from_secs(10);
+const CALL: Role = Role::Call(None);
 
 /// A pipe, and the server's ends of it.
 fn pipe(longest: usize) -> (Pipe, DuplexStream, DuplexStream, Shared) {
@@ -21,6 +24,7 @@ fn pipe(longest: usize) -> (Pipe, DuplexStream, DuplexStream, Shared) {
         ears: Arc::new(Ears::new(Arc::default())),
         noise: Arc::default(),
         end: Arc::default(),
+        audience: Arc::new(Audience::new(Asking::new(SourceName::new("s").unwrap()))),
         tasks: TaskTracker::new(),
     };
     let pipe = Pipe::open((Box::new(reader), Box::new(writer)), longest, shared.clone());
@@ -35,7 +39,7 @@ fn progress(of: i64, done: usize) -> String {
 #[tokio::test]
 async fn an_answer_has_its_place_however_much_is_told_before_it() {
     let (pipe, mut out, _in, _shared) = pipe(1000);
-    let mut events = pipe.enter(7, true).unwrap();
+    let mut events = pipe.enter(7, CALL).unwrap();
     for done in 0..200 {
         out.write_all(progress(7, done).as_bytes()).await.unwrap();
     }
@@ -73,34 +77,48 @@ async fn questions_are_answered_one_after_the_other() {
     timeout(SOON, async { tokio::join!(ask, hear) }).await.unwrap();
 }
 
-/// With two calls in flight nobody can tell whose a question is.
+/// With two calls in flight, or with one where another caller had calls before, nobody can tell whose a
+/// question is.
 #[tokio::test]
-async fn a_question_goes_to_the_only_call_or_to_nobody() {
-    let (pipe, mut out, theirs, _shared) = pipe(1000);
+async fn a_question_goes_to_the_only_call_of_an_only_caller_or_to_nobody() {
+    let (pipe, mut out, theirs, shared) = pipe(1000);
+    shared.audience.admit(&caller());
     let mut lines = BufReader::new(theirs).lines();
     let question = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"roots/list\"}\n";
-    let mut first = pipe.enter(1, true).unwrap();
-    let _list = pipe.enter(2, false).unwrap();
+    let mut first = pipe.enter(1, CALL).unwrap();
+    let _list = pipe.enter(2, Role::Own).unwrap();
     out.write_all(question).await.unwrap();
     let event = timeout(SOON, first.recv()).await.unwrap();
     assert!(matches!(event, Some(Event::Asked(_))));
 
-    let mut second = pipe.enter(3, true).unwrap();
+    let mut second = pipe.enter(3, CALL).unwrap();
     out.write_all(question).await.unwrap();
     let line = timeout(SOON, lines.next_line()).await.unwrap().unwrap().unwrap();
     assert!(line.contains("-32603") && line.contains("whose question"), "{line}");
     assert!(first.try_recv().is_err() && second.try_recv().is_err());
+
+    pipe.leave(2);
+    pipe.leave(3);
+    shared.audience.admit(&Caller { key: "other".to_owned(), ..caller() });
+    // Nor is an error that names no request.
+    out.write_all(b"{\"jsonrpc\":\"2.0\",\"error\":{\"code\":1,\"message\":\"\"}}\n")
+        .await
+        .unwrap();
+    out.write_all(question).await.unwrap();
+    let line = timeout(SOON, lines.next_line()).await.unwrap().unwrap().unwrap();
+    assert!(line.contains("whose question"), "{line}");
+    assert!(first.try_recv().is_err());
 }
 
 #[tokio::test]
 async fn the_end_of_the_output_is_the_end_of_the_connection() {
     let (pipe, out, _in, shared) = pipe(1000);
-    let mut events = pipe.enter(1, true).unwrap();
+    let mut events = pipe.enter(1, CALL).unwrap();
     drop(out);
     assert!(timeout(SOON, events.recv()).await.unwrap().is_none());
     assert!(shared.end.over.is_cancelled());
     assert_eq!(shared.end.why(), None);
-    assert!(pipe.enter(2, true).is_none());
+    assert!(pipe.enter(2, CALL).is_none());
 }
 
 #[tokio::test]

@@ -214,11 +214,12 @@ impl<'a> Run<'a> {
         let method = Json::of(&question.method);
         let asked = Json::fields([("method", &method), ("params", &params)]);
         let owner = Owner::new(&self.call.key, self.ctx.caller);
-        let held = Held { exchange, question, owner };
+        let root = self.ctx.caller.root_key().to_owned();
+        let held = Held { exchange, question, owner, root };
         let Ok(name) = self.upstream.park(held) else {
             let name = &self.upstream.name;
             let message = format!(
-                "{MOST} calls of the source `{name}` wait for answers of their clients; try again later"
+                "{MOST} calls of the source `{name}` wait for answers of other clients; try again later"
             );
             return Err(ExecuteError::during(Code::Busy, message));
         };

@@ -316,7 +316,8 @@ impl Run<'_> {
             progress: self.ctx.progress.wanted(),
             ..Outgoing::own("tasks/result", &remote.params)
         };
-        let exchange = self.send(&remote.link, &request, None).await.map_err(during)?;
+        let exchange =
+            self.send(&remote.link, &request, (None, Some(&remote.id))).await.map_err(during)?;
         let followed = self.follow(exchange, Way::Bare).await;
         let held = matches!(followed, Ok(Followed::Held(_)));
         let over = matches!(&followed, Ok(Followed::Answered(_)))

@@ -125,6 +125,9 @@ async fn reading_is_no_change() {
         }
         let waited = tokio::time::timeout(Duration::from_millis(200), watch.changed(listed));
         if waited.await.is_err() {
+            // Positive control: the same watch, as silent as it is, still sees a change.
+            fs::write(&path, "ccc").unwrap();
+            assert!(soon(watch.changed(listed)).await > listed);
             return;
         }
     }

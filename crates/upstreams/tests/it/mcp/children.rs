@@ -103,7 +103,7 @@ async fn a_crash_is_told_with_status_and_last_words_and_without_secrets() {
     let text = &error.problem.message;
     assert!(text.starts_with("ended: exit status 3; "), "{text}");
     assert!(text.ends_with("fake-mcp: mode crash | fake-mcp: fatal: out [secret]"), "{text}");
-    assert!(error.problem.place.ends_with("fake-mcp crash 1`"), "{}", error.problem.place);
+    assert!(error.problem.place.ends_with("fake-mcp`"), "{}", error.problem.place);
     assert!(error.problem.fix.unwrap().contains("run the command by hand"));
     timeout(SOON, source.close()).await.unwrap();
 }
@@ -126,7 +126,7 @@ async fn children_that_hang_flood_or_crash_leave_the_others_untouched() {
     let bad: Vec<_> = bad.iter().map(|mode| source(mode, spec(&[mode], &mark))).collect();
     let good = source("good", spec(&["echo"], &mark));
     let trouble = futures_util::future::join_all(bad.iter().map(|source| async {
-        let Ok(listing) = source.list().await else { return };
+        let Ok(listing) = source.list().await else { return (source.name().as_str(), "no list") };
         let name = format!("{}.echo", source.name());
         let tool = super::runs::pick(&listing, &name);
         let watch = Watch::default();
@@ -136,10 +136,14 @@ async fn children_that_hang_flood_or_crash_leave_the_others_untouched() {
             cancel.cancel();
             std::future::pending::<()>().await;
         };
-        tokio::select! {
-            _ = tool.watched("{}", &watch) => {}
-            () = late => {}
-        }
+        let ended = tokio::select! {
+            outcome = tool.watched("{}", &watch) => match outcome {
+                Ok(outcome) if !outcome.is_error => "answered",
+                _ => "failed",
+            },
+            () = late => "hangs",
+        };
+        (source.name().as_str(), ended)
     }));
     let untouched = async {
         let echo = runner(&good, "good.echo").await;
@@ -149,7 +153,10 @@ async fn children_that_hang_flood_or_crash_leave_the_others_untouched() {
             assert_eq!(said(&outcome), args);
         }
     };
-    tokio::join!(trouble, untouched);
+    let (troubles, ()) = tokio::join!(trouble, untouched);
+    // The control: they did what they are named for.
+    let expected = [("hang-start", "no list")];
+    assert_eq!(troubles, expected);
     let closing = bad.iter().chain([&good]).map(|source| timeout(SOON, source.close()));
     futures_util::future::join_all(closing).await.into_iter().for_each(|closed| closed.unwrap());
     assert_eq!(carriers(&mark), 0);
@@ -172,4 +179,25 @@ async fn a_dropped_source_leaves_no_child() {
     names(&source).await;
     drop(source);
     eventually("nobody", || carriers(&mark) == 0).await;
+}
+
+/// A child that fails and prints its arguments on both of its outputs.
+fn careless(secret: &str) -> Spec {
+    let script = "echo \"noise $2\"; echo \"bad option $1, bad value $2\" >&2; exit 3";
+    let option = format!("--api-token={secret}");
+    Spec { command: "/bin/sh".to_owned(), ..spec(&["-c", script, "sh", &option, secret], "args") }
+}
+
+#[tokio::test]
+async fn the_arguments_of_a_command_are_in_nothing_that_is_told_of_it() {
+    let secret = "SEKRET-12345";
+    let source = source("s", careless(secret));
+    let error = source.list().await.unwrap_err();
+    source.close().await;
+    let told = format!("{error} {:?}", error.problem);
+    assert_eq!(error.problem.place, "`/bin/sh`");
+    assert!(!told.contains(secret), "{told}");
+    // The control: the child did print them, and what stands in their place says which they are.
+    assert!(told.contains("bad option --api-token=[argument "), "{told}");
+    assert!(told.contains("noise [argument "), "{told}");
 }

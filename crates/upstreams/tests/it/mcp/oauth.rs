@@ -36,7 +36,8 @@ impl World {
 
     fn settings(&self) -> Settings {
         let name = SourceName::new("guarded").unwrap();
-        Settings { said: true, ..Settings::new(name, self.resource.url()) }
+        // Both have free ports of loopback.
+        Settings { said: true, any_loopback_port: true, ..Settings::new(name, self.resource.url()) }
     }
 
     /// With the client that the authorization server knows.

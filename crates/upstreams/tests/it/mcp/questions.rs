@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use tool::executor::Sent;
 use tool::{Caller, Code, Source as _};
-use upstreams::mcp::{Bounds, Options};
+use upstreams::mcp::Options;
 
 use super::peer::{Peer, Talk, definition, text};
 use super::runs::{
@@ -257,11 +257,10 @@ async fn a_call_nobody_goes_on_with_is_cancelled_after_ten_minutes() {
     source.close().await;
 }
 
-/// Over HTTP each call has its own stream, so many may wait at once.
-#[tokio::test]
-async fn no_more_than_sixty_four_calls_wait() {
+/// A server over HTTP that asks on the stream of each call, and never ends it.
+fn asks_on_each_stream() -> super::site::Site {
     use super::site::{Site, endless};
-    let site = Site::script(|asked| async move {
+    Site::script(|asked| async move {
         match asked.method() {
             "tools/call" => {
                 let question = json!({"jsonrpc": "2.0", "id": asked.message["id"], "method": "elicitation/create", "params": {}});
@@ -269,16 +268,90 @@ async fn no_more_than_sixty_four_calls_wait() {
             }
             _ => asked.usual(),
         }
-    });
-    let source = site.source(Options { bounds: Bounds::default(), ..Options::default() });
+    })
+}
+
+/// A caller whose key is `key`, delegated by the key `root`.
+fn delegated(key: String, root: usize) -> Caller {
+    Caller { key, root: Some(format!("root-{root}")), ..testkit::context::caller() }
+}
+
+/// Over HTTP each call has its own stream, so many may wait at once: eight of each key's chain.
+#[tokio::test]
+async fn no_more_than_sixty_four_calls_wait() {
+    let site = asks_on_each_stream();
+    let source = site.source(Options::default());
     let tool = runner(&source, "web.tool").await;
     let can = declares(ELICIT);
     let setup = Setup { client: Some(&can), ..Setup::default() };
-    let waits = join_all((0..64).map(|_| tool.step("{}", setup)));
+    let callers: Vec<_> = (0..64).map(|n| delegated(format!("key-{n}"), n % 8)).collect();
+    let waits = join_all(
+        callers.iter().map(|caller| tool.step("{}", Setup { caller: Some(caller), ..setup })),
+    );
     let waits = timeout(SOON, waits).await.unwrap();
     assert!(waits.iter().all(Result::is_ok), "{waits:?}");
     let error = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap_err();
     assert_eq!((error.code, error.sent), (Code::Busy, Sent::Maybe), "{error}");
+    source.close().await;
+}
+
+/// Whoever delegates keys has no more places by them, and takes nobody else's.
+#[tokio::test]
+async fn one_key_and_those_it_delegated_displace_their_own_oldest_question() {
+    let site = asks_on_each_stream();
+    let source = site.source(Options::default());
+    let tool = runner(&source, "web.tool").await;
+    let can = declares(ELICIT);
+    let setup = Setup { client: Some(&can), ..Setup::default() };
+    let other = delegated("other".to_owned(), 1);
+    let others = Setup { caller: Some(&other), ..setup };
+    let theirs = timeout(SOON, tool.step("{}", others)).await.unwrap().unwrap();
+    let mut own = Vec::new();
+    for n in 0..70 {
+        let caller = delegated(format!("key-{n}"), 0);
+        let setup = Setup { caller: Some(&caller), ..setup };
+        let step = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
+        own.push((resume(step, "{}"), caller));
+    }
+    // Which of them wait is seen by who may go on: without an answer it is asked again.
+    let mut waiting = Vec::new();
+    for (at, (resumed, caller)) in own.iter().enumerate() {
+        let again = Setup { resume: Some(resumed), caller: Some(caller), ..setup };
+        if timeout(SOON, tool.step("{}", again)).await.unwrap().is_ok() {
+            waiting.push(at);
+        }
+    }
+    assert_eq!(waiting, (62..70).collect::<Vec<_>>());
+    // The control: another key's is still there, and there is room for one more.
+    let resumed = resume(theirs, "{}");
+    let again = Setup { resume: Some(&resumed), ..others };
+    timeout(SOON, tool.step("{}", again)).await.unwrap().unwrap();
+    timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
+    source.close().await;
+}
+
+/// Over pipes too: a question of one caller that nobody answers silences that caller alone.
+#[tokio::test]
+async fn a_question_that_nobody_answers_silences_no_other_caller() {
+    let source = asking().source("s", Options::default());
+    let tool = runner(&source, "s.tool").await;
+    let can = declares(ELICIT);
+    let ann = delegated("ann".to_owned(), 0);
+    let waits = Setup { client: Some(&can), caller: Some(&ann), ..Setup::default() };
+    let first = timeout(SOON, tool.step("{}", waits)).await.unwrap().unwrap();
+    for n in 0..3 {
+        let bob = delegated("bob".to_owned(), 1);
+        let client = Client::default();
+        let setup = Setup { ask: Some(&client), caller: Some(&bob), ..Setup::default() };
+        let step = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
+        assert!(said(&done(step)).contains("accept"), "{n}");
+        assert_eq!(client.asked.lock().unwrap().len(), 1);
+    }
+    // The control: what waited is still there.
+    let resumed = resume(first, r#"{"q1":{"action":"decline"}}"#);
+    let again = Setup { resume: Some(&resumed), ..waits };
+    let step = timeout(SOON, tool.step("{}", again)).await.unwrap().unwrap();
+    assert_eq!(said(&done(step)), r#"{"action":"decline"}"#);
     source.close().await;
 }
 

@@ -60,7 +60,7 @@ fn of_writer(writer: &WriterReport, proved: &mut Vec<String>, not: &mut Vec<Stri
     if writer.unsealed > 0 {
         not.push(format!(
             "`{name}`: the last {} of {records} records are behind the last checkpoint: a change that keeps \
-             each whole, or cutting them off, is not seen",
+             each whole is not seen",
             writer.unsealed
         ));
     }

@@ -4,8 +4,11 @@ use serde_json::{Value, json};
 use testkit::oauth::{Authority, Habits};
 use tool::source::SourceFault;
 use tool::{Code, Source as _};
-use upstreams::mcp::oauth::Settings;
+use upstreams::mcp::McpSource;
+use upstreams::mcp::oauth::{Proof, Registered, Settings};
+use url::Url;
 
+use super::person::{REDIRECT, agreed, consent, get, log_in};
 use super::{World, refused};
 use crate::mcp::runs::runner;
 
@@ -122,7 +125,7 @@ async fn no_redirect_is_followed_with_or_without_a_secret() {
     source.close().await;
     assert!(trap.seen("/").is_empty());
     // The control: whoever follows gets there.
-    assert_eq!(super::person::get(&to).await.0, 200);
+    assert_eq!(get(&to).await.0, 200);
     assert_eq!(trap.seen("/").len(), 1);
 }
 
@@ -160,7 +163,7 @@ async fn garbage_is_an_error_and_takes_nothing_down() {
 async fn a_source_that_moved_takes_no_tokens_along() {
     let world = World::new();
     let source = world.source(world.settings());
-    super::person::log_in(&source).await;
+    log_in(&source).await;
     source.close().await;
     let thief = testkit::oauth::Resource::start(&world.authority);
     let source = world.source(Settings { url: thief.url().to_owned(), ..world.settings() });
@@ -189,11 +192,151 @@ async fn an_address_that_is_not_encrypted_is_no_place_for_tokens() {
 async fn a_call_without_consent_says_what_to_do() {
     let world = World::new();
     let source = world.source(world.settings());
-    super::person::log_in(&source).await;
+    log_in(&source).await;
     let tool = runner(&source, "guarded.read").await;
     source.consent().unwrap().forget().await.unwrap();
     let error = tool.call("{}").await.unwrap_err();
     assert_eq!(error.code, Code::CredentialMissing);
     assert!(error.message.ends_with("run `toolkeep source login guarded`"), "{error}");
     source.close().await;
+}
+
+/// A person logs in, with a client that the operator registered by hand and its secret.
+fn with_secret(world: &World) -> Settings {
+    let proof = Proof::Secret(tool::Secret::new("s3cret"));
+    let client = Some(Registered { id: "known".to_owned(), proof });
+    Settings { client, ..world.settings() }
+}
+
+/// Whether the secret of the client stands in anything that a server was sent.
+fn was_shown(authority: &Authority) -> bool {
+    let basic = |text: Option<&str>| text.is_some_and(|text| text.starts_with("Basic "));
+    authority.seen("/").iter().any(|seen| {
+        basic(seen.header("authorization")) || format!("{:?}", seen.fields()).contains("s3cret")
+    })
+}
+
+async fn begun(source: &McpSource) -> Result<String, tool::Problem> {
+    consent(source).begin(REDIRECT).await
+}
+
+/// The operator's secret is of the authorization server that the first login was at.
+#[tokio::test]
+async fn a_secret_of_a_person_s_login_goes_to_no_authorization_server_that_came_later() {
+    let world = World::new();
+    let source = world.source(with_secret(&world));
+    log_in(&source).await;
+    assert!(was_shown(&world.authority), "the control: it is seen where it goes");
+    let other = Authority::start(Habits::default());
+    world.resource.move_to(&other);
+    let refused_now = |problem: tool::Problem| {
+        assert!(problem.message.contains("is not sent there"), "{problem:?}");
+        assert!(problem.fix.unwrap().contains("`issuer`"));
+    };
+    refused_now(begun(&source).await.unwrap_err());
+    // Nor after a logout, nor in the next process.
+    assert!(consent(&source).forget().await.unwrap());
+    refused_now(begun(&source).await.unwrap_err());
+    source.close().await;
+    let source = world.source(with_secret(&world));
+    refused(&source).await;
+    refused_now(begun(&source).await.unwrap_err());
+    source.close().await;
+    assert!(!was_shown(&other));
+    // The control: the operator writes it down.
+    let issuer = Some(other.url().to_owned());
+    let source = world.source(Settings { issuer, ..with_secret(&world) });
+    log_in(&source).await;
+    assert!(was_shown(&other));
+    source.close().await;
+}
+
+/// The person sees the honest server's page, and the code would go to another.
+#[tokio::test]
+async fn a_login_page_of_another_origin_than_the_token_endpoint_is_not_shown() {
+    let (honest, world) = (Authority::start(Habits::default()), World::new());
+    let page = format!("{}/authorize", honest.url());
+    world.authority.change(|habits| {
+        habits.metadata = json!({"authorization_endpoint": page,
+            "authorization_response_iss_parameter_supported": null});
+    });
+    let source = world.source(with_secret(&world));
+    refused(&source).await;
+    let problem = begun(&source).await.unwrap_err();
+    assert!(problem.message.contains("different origins"), "{problem:?}");
+    source.close().await;
+    assert_eq!(world.tokens(), 0);
+    // The control: where the operator names the server, it may have its page elsewhere.
+    let issuer = Some(world.authority.url().to_owned());
+    let source = world.source(Settings { issuer, ..with_secret(&world) });
+    refused(&source).await;
+    assert!(begun(&source).await.unwrap().starts_with(&page));
+    source.close().await;
+}
+
+/// A hostile server sends the browser on to an honest one's page, which does not say whose its answer is.
+#[tokio::test]
+async fn each_authorization_server_has_an_address_of_its_own_to_come_back_to() {
+    let world = World::new();
+    let silent = || Habits {
+        metadata: json!({"authorization_response_iss_parameter_supported": null}),
+        iss: Some(None),
+        ..Habits::default()
+    };
+    world.authority.change(|habits| *habits = silent());
+    let honest = Authority::start(silent());
+    let back = |url: &str| {
+        let url = Url::parse(url).unwrap();
+        let found = url.query_pairs().find(|(name, _)| name == "redirect_uri").unwrap().1;
+        Url::parse(&found).unwrap()
+    };
+    let source = world.source(with_secret(&world));
+    refused(&source).await;
+    // What the honest one has: the address that a login there comes back to.
+    world.resource.move_to(&honest);
+    let at_honest = back(&begun(&source).await.unwrap());
+    world.resource.move_to(&world.authority);
+    let url = begun(&source).await.unwrap();
+    let hostile = back(&url);
+    assert_ne!(at_honest.path(), hostile.path());
+    assert_eq!(back(&begun(&source).await.unwrap()).path(), hostile.path(), "the same each time");
+    // The honest one takes only its own address, and so brings the code there; with our own `state`.
+    let forged = url.replace(world.authority.url(), honest.url()).replace(
+        hostile.path().rsplit('/').next().unwrap(),
+        at_honest.path().rsplit('/').next().unwrap(),
+    );
+    let answer = agreed(&forged).await;
+    assert!(answer.starts_with(at_honest.path()), "{answer}");
+    let problem = consent(&source).finish(&answer).await.unwrap_err();
+    assert!(problem.message.contains("it is not used"), "{problem:?}");
+    // Nor is one taken that does not say where it came.
+    let answer = agreed(&begun(&source).await.unwrap()).await;
+    let (_, query) = answer.split_once('?').unwrap();
+    assert!(consent(&source).finish(query).await.is_err());
+    assert_eq!(world.tokens(), 0);
+    // The control.
+    let answer = agreed(&begun(&source).await.unwrap()).await;
+    consent(&source).finish(&answer).await.unwrap();
+    assert_eq!(world.tokens(), 1);
+    source.close().await;
+}
+
+/// Who serves a source on loopback may have no way to its other ports, and none by us.
+#[tokio::test]
+async fn a_source_on_loopback_opens_no_other_port_of_it() {
+    let world = World::new();
+    let closed = |settings: Settings| Settings { any_loopback_port: false, ..settings };
+    let source = world.source(closed(world.alone()));
+    let error = refused(&source).await;
+    assert_eq!(error.kind, SourceFault::Blocked, "{error}");
+    source.close().await;
+    let source = world.source(closed(world.settings()));
+    refused(&source).await;
+    assert!(begun(&source).await.is_err());
+    source.close().await;
+    assert!(world.authority.seen("/").is_empty(), "nothing was asked there");
+    // The controls: the operator names it, or all of them.
+    let issuer = Some(world.authority.url().to_owned());
+    works(&world, closed(Settings { issuer, ..world.alone() })).await;
+    works(&world, world.alone()).await;
 }

@@ -14,7 +14,7 @@ use super::{World, refused};
 use crate::mcp::runs::runner;
 use crate::mcp::site::egress;
 
-const REDIRECT: &str = "http://127.0.0.1:7777/callback";
+pub(super) const REDIRECT: &str = "http://127.0.0.1:7777/callback";
 
 /// What a browser does first: the status, and where it is sent.
 pub(super) async fn get(url: &str) -> (u16, Option<String>) {
@@ -26,16 +26,16 @@ pub(super) async fn get(url: &str) -> (u16, Option<String>) {
     (response.status().as_u16(), to.map(|to| to.to_str().unwrap().to_owned()))
 }
 
-/// The person agrees: the query that comes back.
-async fn agreed(url: &str) -> String {
+/// The person agrees: the path and the query that come back.
+pub(super) async fn agreed(url: &str) -> String {
     let (status, to) = get(url).await;
     assert_eq!(status, 302, "{url}");
     let to = to.unwrap();
     assert!(to.starts_with(REDIRECT), "{to}");
-    Url::parse(&to).unwrap().query().unwrap().to_owned()
+    Url::parse(&to).unwrap()[url::Position::BeforePath..].to_owned()
 }
 
-fn consent(source: &McpSource) -> &dyn Consent {
+pub(super) fn consent(source: &McpSource) -> &dyn Consent {
     source.consent().unwrap()
 }
 
@@ -68,7 +68,7 @@ async fn a_source_without_consent_says_the_command_and_works_after_it() {
     assert_eq!(asked["scope"], "read");
     let token = world.authority.seen("/token")[0].fields();
     assert_eq!(token["resource"], world.resource.url());
-    assert_eq!(token["redirect_uri"], REDIRECT);
+    assert!(token["redirect_uri"].starts_with(REDIRECT), "{}", token["redirect_uri"]);
     source.close().await;
 }
 
@@ -267,7 +267,9 @@ async fn a_person_who_says_no_is_told_apart() {
     let url = consent(&source).begin(REDIRECT).await.unwrap();
     let url = Url::parse(&url).unwrap();
     let state = url.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
-    let answer = format!("error=access_denied&state={state}&iss={}", world.authority.url());
+    let back = url.query_pairs().find(|(name, _)| name == "redirect_uri").unwrap().1.into_owned();
+    let path = Url::parse(&back).unwrap().path().to_owned();
+    let answer = format!("{path}?error=access_denied&state={state}&iss={}", world.authority.url());
     let problem = consent(&source).finish(&answer).await.unwrap_err();
     assert_eq!(problem.message, "was not given consent: access_denied");
     assert_eq!(problem.place, format!("`{}`", place(&source).place));

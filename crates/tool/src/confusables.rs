@@ -7,7 +7,7 @@ use unicode_security::confusable_detection::skeleton;
 
 /// What `name` looks like: one text, or two where it holds a capital `I`, which looks like an `i` to
 /// who folds case and like an `l` to who reads. Names that look alike have one in common.
-pub(crate) fn looks(name: &str) -> impl Iterator<Item = String> {
+pub fn looks(name: &str) -> impl Iterator<Item = String> {
     let second = name.contains('I').then(|| look(&name.replace('I', "l")));
     std::iter::once(look(name)).chain(second)
 }

@@ -1,0 +1,245 @@
+//! What changed in the working copy that is this process's folder: read in a worker that sees nothing else.
+//!
+//! gix starts no program here and reads no configuration from outside. What would lead elsewhere is refused
+//! before the repository is opened, by gix's own reading of the configuration, so that no value has two
+//! readings. What gix opens is a regular file, since a FIFO would hold it until the worker is ended.
+
+use std::fs::{self, FileType};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use gix::config::file::Metadata;
+use gix::status::index_worktree::iter::Summary;
+use gix::status::{Item, Submodule, UntrackedFiles};
+use serde_json::{Value, json};
+
+/// Paths of each kind that are reported.
+const MOST: usize = 1_000;
+/// Bytes of the repository's own configuration.
+const CONFIG: u64 = 256 << 10;
+/// Folders below each other, in the repository and in the working copy.
+const DEPTH: usize = 256;
+/// Parts of a repository that lead elsewhere where they are.
+const ELSEWHERE: [&str; 4] =
+    ["commondir", "objects/info/alternates", "objects/info/http-alternates", "config.worktree"];
+/// Files in `.git` that are read.
+const FILES: [&str; 5] = ["HEAD", "config", "index", "packed-refs", "shallow"];
+/// Folders in `.git` that are read, with all in them.
+const FOLDERS: [&str; 3] = ["refs", "objects", "info"];
+/// Files anywhere in the working copy that are read as settings.
+const SETTINGS: [&str; 3] = [".gitattributes", ".gitignore", ".gitmodules"];
+/// Values of `core` that name a place outside or lead the working copy there.
+const LEADING: [&str; 3] = ["worktree", "excludesfile", "attributesfile"];
+/// Values of `core` that name programs, of which none is started here.
+const PROGRAMS: [&str; 2] = ["fsmonitor", "hookspath"];
+
+/// The branch, and the paths that are modified, staged and untracked, as JSON.
+///
+/// # Errors
+/// In words, for the model; `{}` stands for the folder.
+pub(crate) fn status() -> Result<Vec<u8>, String> {
+    check_layout(Path::new(".git"))?;
+    check_config(Path::new(".git/config"))?;
+    check_settings_files(Path::new("."), 0)?;
+    let options = gix::open::Options::isolated().open_path_as_is(true).strict_config(false);
+    let mut repository = gix::open_opts(".git", options).map_err(unreadable)?;
+    without_programs(&mut repository)?;
+    let same = |path: &Path| -> io::Result<bool> {
+        let (here, there) = (fs::metadata(".")?, fs::metadata(path)?);
+        Ok((here.dev(), here.ino()) == (there.dev(), there.ino()))
+    };
+    if !repository.workdir().is_some_and(|path| same(path).unwrap_or(false)) {
+        return Err("the working copy of `{}` is elsewhere, which is not read".to_owned());
+    }
+    let told = collect_changes(&repository)?;
+    serde_json::to_vec(&told).map_err(unreadable)
+}
+
+fn unreadable(error: impl std::fmt::Display) -> String {
+    let text: String = error.to_string().chars().take(300).flat_map(char::escape_debug).collect();
+    format!("the repository cannot be read: {text}")
+}
+
+/// What is at `path`, links not followed; nothing where nothing is.
+fn file_kind(path: &Path) -> Result<Option<FileType>, String> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) => Ok(Some(meta.file_type())),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(unreadable(error)),
+    }
+}
+
+/// That all of the repository which is read is in this folder, in regular files.
+fn check_layout(git: &Path) -> Result<(), String> {
+    match file_kind(git)? {
+        None => {
+            return Err(
+                "`{}` is no working copy of git; give the folder that has `.git`".to_owned()
+            );
+        }
+        Some(kind) if kind.is_dir() => {}
+        Some(_) => return Err("`{}` has its repository elsewhere, which is not read".to_owned()),
+    }
+    for part in ELSEWHERE {
+        if file_kind(&git.join(part))?.is_some() {
+            return Err("`{}` uses parts of other repositories, which are not read".to_owned());
+        }
+    }
+    for entry in list_folder(git)? {
+        let (name, kind) = entry?;
+        if FILES.contains(&&*name) || name.starts_with("sharedindex.") {
+            require_regular(kind, &git.join(&name))?;
+        } else if FOLDERS.contains(&&*name) {
+            if !kind.is_dir() {
+                return Err(not_regular(&git.join(&name)));
+            }
+            require_regular_below(&git.join(&name), 0)?;
+        }
+    }
+    Ok(())
+}
+
+type Named = Result<(String, FileType), String>;
+
+/// The entries of a folder, and what each is, links not followed.
+fn list_folder(folder: &Path) -> Result<impl Iterator<Item = Named>, String> {
+    let named = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry.map_err(unreadable)?;
+        let kind = entry.file_type().map_err(unreadable)?;
+        Ok((entry.file_name().to_string_lossy().into_owned(), kind))
+    };
+    Ok(fs::read_dir(folder).map_err(unreadable)?.map(named))
+}
+
+fn not_regular(path: &Path) -> String {
+    let path: String =
+        path.to_string_lossy().chars().take(200).flat_map(char::escape_debug).collect();
+    format!("`{{}}` has `{path}`, which is a link or no regular file, and is not read")
+}
+
+fn require_regular(kind: FileType, path: &Path) -> Result<(), String> {
+    if kind.is_file() { Ok(()) } else { Err(not_regular(path)) }
+}
+
+fn too_deep(depth: usize) -> Result<(), String> {
+    let told = "`{}` has folders that lie too deep in each other".to_owned();
+    if depth > DEPTH { Err(told) } else { Ok(()) }
+}
+
+/// That there are nothing but folders and regular files.
+fn require_regular_below(folder: &Path, depth: usize) -> Result<(), String> {
+    too_deep(depth)?;
+    for entry in list_folder(folder)? {
+        let (name, kind) = entry?;
+        let path = folder.join(name);
+        if kind.is_dir() {
+            require_regular_below(&path, depth + 1)?;
+        } else {
+            require_regular(kind, &path)?;
+        }
+    }
+    Ok(())
+}
+
+/// The same of the files of the working copy that are read as settings.
+fn check_settings_files(folder: &Path, depth: usize) -> Result<(), String> {
+    too_deep(depth)?;
+    for entry in list_folder(folder)? {
+        let (name, kind) = entry?;
+        if SETTINGS.contains(&&*name) {
+            require_regular(kind, &folder.join(name))?;
+        } else if kind.is_dir() && name != ".git" {
+            check_settings_files(&folder.join(name), depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// That the repository's own configuration leads nowhere.
+fn check_config(path: &Path) -> Result<(), String> {
+    let bytes = match guard::files::read(path, CONFIG) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        read => read.map_err(unreadable)?,
+    };
+    let meta = Metadata::from(gix::config::Source::Local);
+    let config = gix::config::File::from_bytes_no_includes(&bytes, meta, gix::config::file::init::Options::default());
+    for section in config.map_err(unreadable)?.sections() {
+        let name = section.header().name().to_string().to_ascii_lowercase();
+        let leads = |key: String| LEADING.iter().any(|leading| key.eq_ignore_ascii_case(leading));
+        if matches!(&*name, "include" | "includeif")
+            || (name == "core" && section.value_names().any(leads))
+        {
+            return Err("the configuration of `{}` leads elsewhere, which is not read".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Takes out of the configuration what would start something.
+fn without_programs(repository: &mut gix::Repository) -> Result<(), String> {
+    let mut config = repository.config_snapshot_mut();
+    for section in ["filter", "diff", "credential"] {
+        let found = config.sections_and_ids_by_name(section);
+        let ids: Vec<_> = found.into_iter().flatten().map(|(_, id)| id).collect();
+        for id in ids {
+            drop(config.remove_section_by_id(id));
+        }
+    }
+    let found = config.sections_and_ids_by_name("core");
+    let ids: Vec<_> = found.into_iter().flatten().map(|(_, id)| id).collect();
+    for id in ids {
+        let Some(mut core) = config.section_mut_by_id(id) else { continue };
+        for key in PROGRAMS {
+            while core.remove(key).is_some() {}
+        }
+    }
+    config.commit().map_err(unreadable).map(drop)
+}
+
+fn collect_changes(repository: &gix::Repository) -> Result<Value, String> {
+    let branch = repository.head_name().map_err(unreadable)?;
+    let branch = branch.map(|name| name.shorten().to_string());
+    let platform = repository.status(gix::progress::Discard).map_err(unreadable)?;
+    let items = platform
+        .untracked_files(UntrackedFiles::Files)
+        .index_worktree_submodules(Submodule::Given {
+            ignore: gix::submodule::config::Ignore::All,
+            check_dirty: false,
+        })
+        .index_worktree_rewrites(None)
+        .index_worktree_options_mut(|options| options.thread_limit = Some(1))
+        .tree_index_track_renames(gix::status::tree_index::TrackRenames::Disabled)
+        .into_iter(None)
+        .map_err(unreadable)?;
+    let (mut modified, mut staged, mut untracked) = (Vec::new(), Vec::new(), Vec::new());
+    for item in items {
+        let item = item.map_err(unreadable)?;
+        let path = item.location().to_string();
+        let to = match &item {
+            Item::TreeIndex(_) => &mut staged,
+            Item::IndexWorktree(change) => match change.summary() {
+                Some(Summary::Added) => &mut untracked,
+                Some(_) => &mut modified,
+                None => continue,
+            },
+        };
+        to.push(path);
+    }
+    let mut truncated = false;
+    for paths in [&mut modified, &mut staged, &mut untracked] {
+        paths.sort_unstable();
+        paths.dedup();
+        truncated |= paths.len() > MOST;
+        paths.truncate(MOST);
+    }
+    Ok(json!({
+        "branch": branch.unwrap_or_else(|| "HEAD (detached)".to_owned()),
+        "modified": modified,
+        "staged": staged,
+        "untracked": untracked,
+        "truncated": truncated,
+    }))
+}

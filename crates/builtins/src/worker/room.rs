@@ -1,0 +1,158 @@
+//! Room for workers: so many at once, and of one root key no more than half of them. Who waits does so in order;
+//! each key has no more places in the common queue than it may have workers, so that none waits for another's
+//! queue.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::GONE;
+
+/// Workers at once.
+const MOST: usize = 4;
+/// Workers that one root key has at once.
+const OF_KEY: usize = MOST / 2;
+/// Computations of one root key that wait at once.
+const WAITING: usize = 64;
+/// Keys that are remembered before those without a computation are forgotten.
+const KEYS: usize = 1_024;
+
+/// The room there is.
+#[derive(Debug)]
+pub(super) struct Rooms {
+    all: Arc<Semaphore>,
+    keys: Mutex<HashMap<String, Weak<Share>>>,
+    /// Those that wait.
+    waiting: AtomicUsize,
+}
+
+/// The room of one root key.
+#[derive(Debug)]
+struct Share {
+    room: Arc<Semaphore>,
+    waiting: AtomicUsize,
+}
+
+/// For one worker.
+#[derive(Debug)]
+pub(super) struct Room {
+    _both: [OwnedSemaphorePermit; 2],
+    _share: Arc<Share>,
+}
+
+impl Default for Rooms {
+    fn default() -> Self {
+        let all = Arc::new(Semaphore::new(MOST));
+        Self { all, keys: Mutex::default(), waiting: AtomicUsize::new(0) }
+    }
+}
+
+impl Rooms {
+    /// Room for one worker of this root key, as soon as there is some.
+    ///
+    /// # Errors
+    /// In words, where too many computations of the key wait already.
+    pub(super) async fn enter(&self, key: &str) -> Result<Room, String> {
+        let share = self.share(key);
+        let own = if let Ok(own) = Arc::clone(&share.room).try_acquire_owned() {
+            own
+        } else {
+            let waits = (Waits::new(&share.waiting), Waits::new(&self.waiting));
+            if waits.0.count > WAITING {
+                return Err(format!(
+                    "{WAITING} computations of this key wait for a worker, which is its limit; \
+                     try again soon"
+                ));
+            }
+            Arc::clone(&share.room).acquire_owned().await.map_err(|_| GONE)?
+        };
+        let any = if let Ok(any) = Arc::clone(&self.all).try_acquire_owned() {
+            any
+        } else {
+            let _waits = Waits::new(&self.waiting);
+            Arc::clone(&self.all).acquire_owned().await.map_err(|_| GONE)?
+        };
+        Ok(Room { _both: [own, any], _share: share })
+    }
+
+    fn share(&self, key: &str) -> Arc<Share> {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(share) = keys.get(key).and_then(Weak::upgrade) {
+            return share;
+        }
+        if keys.len() >= KEYS {
+            keys.retain(|_, share| share.strong_count() > 0);
+        }
+        let room = Arc::new(Semaphore::new(OF_KEY));
+        let share = Arc::new(Share { room, waiting: AtomicUsize::new(0) });
+        keys.insert(key.to_owned(), Arc::downgrade(&share));
+        share
+    }
+
+    /// Whether anybody waits.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// Somebody waits as long as this is there.
+struct Waits<'a> {
+    waiting: &'a AtomicUsize,
+    /// How many do, this one included.
+    count: usize,
+}
+
+impl<'a> Waits<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        let count = waiting.fetch_add(1, Ordering::Relaxed) + 1;
+        Self { waiting, count }
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::{MOST, OF_KEY, Room, Rooms, WAITING};
+
+    /// What comes of it without waiting.
+    fn now(rooms: &Rooms, key: &str) -> Option<Room> {
+        let entered = pin!(rooms.enter(key));
+        match entered.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(room) => room.ok(),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn one_key_has_half_of_the_workers_and_another_waits_for_none_of_its_queue() {
+        let rooms = Rooms::default();
+        let mut own: Vec<_> = (0..OF_KEY).map(|_| now(&rooms, "a").unwrap()).collect();
+        assert!(now(&rooms, "a").is_none());
+        // Its queue is full of computations that wait.
+        let mut waiting: Vec<_> = (0..WAITING).map(|_| Box::pin(rooms.enter("a"))).collect();
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(waiting.iter_mut().all(|it| it.as_mut().poll(&mut context).is_pending()));
+        assert!(rooms.is_wanted());
+        let refused = pin!(rooms.enter("a")).poll(&mut context);
+        assert!(matches!(refused, Poll::Ready(Err(why)) if why.contains("64 computations")));
+        // The control: the other half is others' at once.
+        let others: Vec<_> = (OF_KEY..MOST).map(|_| now(&rooms, "b").unwrap()).collect();
+        assert!(now(&rooms, "c").is_none());
+        // What is left goes to whoever waited first.
+        own.pop();
+        let first = waiting.remove(0).as_mut().poll(&mut context);
+        assert!(matches!(first, Poll::Ready(Ok(_))));
+        drop((others, waiting, own));
+        assert!(!rooms.is_wanted() && now(&rooms, "c").is_some());
+    }
+}

@@ -1,0 +1,102 @@
+use identity::{KeyId, KeyRing, NewKey, Persona, Principal, Right};
+use testkit::executor::echo;
+use tool::plugin::{PluginFault, PluginState, PluginTool, Plugins, Reloaded};
+use tool::{Boxed, Code, Json, Level, Problem, Wall};
+
+use crate::tests::{bench, offer};
+
+/// One plugin, with a tool for users and one for administrators.
+#[derive(Debug)]
+struct One;
+
+impl Plugins for One {
+    fn plugins(&self) -> Vec<PluginState> {
+        let tool = |name: &str| PluginTool {
+            name: name.to_owned(),
+            description: "d".to_owned(),
+            category: "data".to_owned(),
+            enabled: true,
+            parameters: Json::empty(),
+            why: None,
+        };
+        vec![PluginState {
+            name: "p".to_owned(),
+            source: "s".to_owned(),
+            folder: "/srv/p".to_owned(),
+            kind: None,
+            version: None,
+            description: "d".to_owned(),
+            enabled: true,
+            content: None,
+            tools: vec![tool("open"), tool("admins")],
+            problems: vec![Problem::new("/srv/p", "is odd")],
+        }]
+    }
+    fn changes(&self) -> Boxed<'_, Vec<String>> {
+        Box::pin(async { Vec::new() })
+    }
+    fn reload<'a>(&'a self, only: Option<&'a str>) -> Boxed<'a, Result<Reloaded, PluginFault>> {
+        let missing = only.map(|name| PluginFault::Missing(name.to_owned()));
+        Box::pin(async { missing.map_or(Ok(Reloaded::default()), Err) })
+    }
+    fn settings(&self, name: &str) -> Result<Json, PluginFault> {
+        Err(PluginFault::Missing(name.to_owned()))
+    }
+    fn set_settings<'a>(
+        &'a self,
+        name: &'a str,
+        _: &'a Json,
+    ) -> Boxed<'a, Result<Json, PluginFault>> {
+        Box::pin(async { self.settings(name) })
+    }
+}
+
+fn principal(change: impl FnOnce(&mut NewKey)) -> Principal {
+    let mut key = NewKey::user(KeyId::random([1; 6]), "ann");
+    change(&mut key);
+    let (secret, record) = key.issue([7; 32], Wall(0)).unwrap();
+    KeyRing::new([record]).verify(Some(secret.open()), Wall(1)).unwrap()
+}
+
+#[tokio::test]
+async fn who_may_not_have_a_plugin_or_a_tool_of_it_does_not_see_it() {
+    let tool = |name: &str, level: Level| {
+        let mut tool = testkit::tool(name, "d", &serde_json::json!({"type": "object"}));
+        tool.traits.level = level;
+        offer(tool, echo())
+    };
+    let bench = bench(vec![tool("p.open", Level::Guest), tool("p.admins", Level::Admin)]);
+    let seen = |who: &Principal| bench.gateway.visible_plugins(who, &One);
+    let names =
+        |state: &PluginState| state.tools.iter().map(|tool| tool.name.clone()).collect::<Vec<_>>();
+    let user = seen(&principal(|_| {}));
+    assert_eq!(
+        (names(&user[0]), user[0].folder.as_str(), user[0].problems.len()),
+        (vec!["open".to_owned()], "", 0)
+    );
+    // A key whose persona has none of its sources.
+    let none = |key: &mut NewKey| {
+        key.persona = Some(Persona { name: "none".to_owned(), allowed_modules: Some([].into()) });
+    };
+    assert_eq!(seen(&principal(none)), []);
+    // The control: who may reload sees all of it.
+    let all = seen(&principal(|key| key.rights = [Right::SourcesRefresh].into()));
+    assert_eq!(
+        (names(&all[0]).len(), all[0].folder.as_str(), all[0].problems.len()),
+        (2, "/srv/p", 1)
+    );
+}
+
+#[tokio::test]
+async fn reloading_wants_the_right() {
+    let bench = bench(Vec::new());
+    let reload = async |who: Principal, only| {
+        let done = bench.gateway.reload_plugins(&who, &One, only).await;
+        done.map(|_| ()).map_err(|failure| failure.code)
+    };
+    let may = || principal(|key| key.rights = [Right::SourcesRefresh].into());
+    assert_eq!(reload(principal(|_| {}), None).await, Err(Code::Forbidden));
+    assert_eq!(reload(principal(|_| {}), Some("x")).await, Err(Code::Forbidden));
+    assert_eq!(reload(may(), None).await, Ok(()));
+    assert_eq!(reload(may(), Some("x")).await, Err(Code::NotFound));
+}

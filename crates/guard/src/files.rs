@@ -1,0 +1,128 @@
+//! Regular files that the operator names: configuration, secrets, keys, tool files, models.
+//!
+//! Opening a FIFO waits for its other end, and a device may do anything. Here neither is opened for longer
+//! than it takes to see what it is, so that no task waits for a path. Links are followed: mounted secrets
+//! are links. For what a caller names there is [`roots`](crate::roots).
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags};
+
+/// How a file is opened: without waiting for a pipe's writer, and without taking a terminal.
+const READ: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+
+/// Opens the regular file at `path` for reading. Does not wait.
+///
+/// # Errors
+/// As the system answers; [`io::ErrorKind::IsADirectory`] for a folder, and
+/// [`io::ErrorKind::InvalidInput`] for what is neither folder nor regular file.
+pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
+    let file = rustix::fs::open(path.as_ref(), READ, Mode::empty())?;
+    match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+        FileType::RegularFile => Ok(file.into()),
+        FileType::Directory => {
+            Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name a file"))
+        }
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no regular file; a pipe, socket or device is not read",
+        )),
+    }
+}
+
+/// The content of the regular file at `path`.
+///
+/// # Errors
+/// As [`open`]; [`io::ErrorKind::FileTooLarge`] where there are more than `limit` bytes, by what is read
+/// and not by what the system says of it.
+pub fn read(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        let told = format!("it has more than {limit} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, told));
+    }
+    Ok(bytes)
+}
+
+/// The same of a text in UTF-8.
+///
+/// # Errors
+/// As [`read`]; [`io::ErrorKind::InvalidData`] where it is no UTF-8.
+pub fn read_text(path: impl AsRef<Path>, limit: u64) -> io::Result<String> {
+    String::from_utf8(read(path, limit)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use rustix::io::Errno;
+
+    use super::*;
+
+    fn fifo(folder: &Path) -> std::path::PathBuf {
+        let path = folder.join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::from_raw_mode(0o600)).unwrap();
+        path
+    }
+
+    /// What `open` answers on a thread of its own; nothing where it waits.
+    fn opened<T: Send + 'static>(
+        path: &Path,
+        open: impl FnOnce(&Path) -> T + Send + 'static,
+    ) -> (mpsc::Receiver<T>, std::thread::JoinHandle<()>) {
+        let (sender, receiver) = mpsc::channel();
+        let path = path.to_owned();
+        let thread = std::thread::spawn(move || sender.send(open(&path)).unwrap());
+        (receiver, thread)
+    }
+
+    #[test]
+    fn a_fifo_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = fifo(folder.path());
+        let (answer, thread) = opened(&path, |path| read(path, 10));
+        let error = answer.recv_timeout(Duration::from_secs(30)).unwrap().unwrap_err();
+        thread.join().unwrap();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("no regular file"), "{error}");
+
+        // The usual way waits: only then does a writer that waits for nobody find a reader.
+        let (answer, thread) = opened(&path, |path| File::open(path).is_ok());
+        let writer = || {
+            let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            rustix::fs::open(&path, flags, Mode::empty())
+        };
+        assert!(answer.try_recv().is_err());
+        let found = loop {
+            match writer() {
+                Err(Errno::NXIO) => std::thread::yield_now(),
+                found => break found,
+            }
+        };
+        assert!(found.is_ok() && answer.recv().unwrap());
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn regular_files_are_read_to_their_bound_also_by_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::fs::write(&file, "twelve bytes").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert_eq!(read_text(&link, 12).unwrap(), "twelve bytes");
+        assert_eq!(read(&file, 11).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        std::fs::write(&file, [0xff]).unwrap();
+        assert_eq!(read_text(&file, 12).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(read(folder.path(), 12).unwrap_err().kind(), ErrorKind::IsADirectory);
+        assert_eq!(read(folder.path().join("none"), 1).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(read("/dev/zero", 1).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,155 @@
+//! Invitations of nodes: each admits one node, once, within ten minutes, and nobody can pass one on.
+
+use std::time::Duration;
+
+use identity::{Delegation, NewKey, Right};
+use serde_json::{Value, json};
+use server::Keys;
+use tool::Level;
+use tool::node::Nodes as _;
+
+use super::{Cluster, joining};
+use crate::support::Client;
+
+async fn with_authority() -> Cluster {
+    let cluster = Cluster::new().await;
+    let authority = nodes::Authority::make(tool::Wall(0)).unwrap();
+    cluster.registry.set_authority(nodes::Authority::open(&authority).unwrap()).unwrap();
+    cluster
+}
+
+async fn invite(cluster: &Cluster, node: &str) -> Client {
+    let path = format!("/v1/nodes/{node}/invite");
+    let made = cluster.server.owner().await.post(&path, &json!({})).await.good();
+    let key = made["key"].as_str().unwrap();
+    cluster.server.anyone().key(key, key.split('_').nth(1).unwrap())
+}
+
+async fn join(client: &Client, node: &str) -> (u16, Value) {
+    super::status_and(&client.post(&format!("/v1/nodes/{node}/join"), &joining(node)).await)
+}
+
+#[tokio::test]
+async fn an_invitation_joins_once_and_cannot_be_handed_on() {
+    let cluster = with_authority().await;
+    let invited = invite(&cluster, "n1").await;
+    let body = json!({ "rights": ["nodes:join"] });
+    // The invitation itself, and the owner, whose key has the right among others.
+    for client in [&invited, &cluster.server.owner().await] {
+        let (status, code, told) = client.post("/v1/keys/delegate", &body).await.error();
+        assert_eq!((status, code.as_str()), (403, "forbidden"), "{told}");
+        assert!(told.contains("toolkeep node invite"), "{told}");
+    }
+    // Nor with less: what would come of it is nobody's.
+    assert_eq!(invited.post("/v1/keys/delegate", &json!({})).await.status, 403);
+    // One that was handed on before, as an older Toolkeep let it be, admits nobody.
+    let old = NewKey {
+        level: Level::Guest,
+        rights: [Right::NodesJoin].into(),
+        delegations: vec![Delegation::default()],
+        ..NewKey::user(Keys::fresh_id().unwrap(), "n1")
+    };
+    let (old, _) = cluster.server.known(old).await;
+    assert_eq!(join(&old, "n1").await.0, 403);
+    // Attempts that fail by their own fault leave the invitation as it is.
+    assert_eq!(join(&invited, "n2").await.0, 403);
+    let path = "/v1/nodes/n1/join";
+    assert_eq!(invited.post(path, &joining("n2")).await.status, 400, "the proof is for another");
+    // The control: it joins, once.
+    let (status, joined) = join(&invited, "n1").await;
+    assert_eq!(status, 200, "{joined}");
+    assert!(joined["certificate"].as_str().unwrap().contains("BEGIN CERTIFICATE"));
+    let node = cluster.server.anyone().key(joined["key"].as_str().unwrap(), "n1");
+    assert_eq!(node.post("/tools", &super::document("n1", "say")).await.status, 201);
+    assert_eq!(join(&invited, "n1").await.0, 401);
+}
+
+#[tokio::test]
+async fn nobody_makes_an_invitation_by_hand() {
+    let cluster = with_authority().await;
+    let owner = cluster.server.owner().await;
+    let body = json!({ "subject": "n1", "rights": ["nodes:join"] });
+    let (status, _, told) = owner.post("/v1/keys", &body).await.error();
+    assert!(status == 403 && told.contains("toolkeep node invite"), "{status} {told}");
+    // The control: a node's key to register with may be made by hand.
+    let body = json!({ "subject": "n1", "rights": ["nodes:register"] });
+    owner.post("/v1/keys", &body).await.good();
+}
+
+#[tokio::test]
+async fn of_many_that_join_at_once_with_one_invitation_one_gets_in() {
+    let cluster = with_authority().await;
+    let invited = invite(&cluster, "n1").await;
+    let tries: Vec<_> = (0..8).map(|_| join(&invited, "n1")).collect();
+    let ended = futures_util::future::join_all(tries).await;
+    let good = ended.iter().filter(|(status, _)| *status == 200).count();
+    let refused = ended.iter().filter(|(status, _)| matches!(status, 401 | 403)).count();
+    assert_eq!((good, refused), (1, 7), "{ended:?}");
+    // Nothing was signed for the others either.
+    assert_eq!(cluster.registry.certificates("n1").len(), 1);
+}
+
+#[tokio::test]
+async fn certificates_are_listed_replaced_and_revoked_with_the_nodes_keys() {
+    let cluster = with_authority().await;
+    let owner = cluster.server.owner().await;
+    let (_, joined) = join(&invite(&cluster, "n1").await, "n1").await;
+    let key = joined["key"].as_str().unwrap();
+    let node = cluster.server.anyone().key(key, key.split('_').nth(1).unwrap());
+    assert_eq!(node.post("/tools", &super::document("n1", "say")).await.status, 201);
+    // With its own key it gets another one, which takes the place of the first.
+    assert_eq!(join(&node, "n1").await.0, 200);
+    for client in [&owner, &node] {
+        let shown = client.get("/v1/nodes/n1").await.good();
+        let states = [&shown["certificates"][0]["state"], &shown["certificates"][1]["state"]];
+        assert_eq!(states, [&json!("current"), &json!("replaced")]);
+        let listed = client.get("/v1/nodes").await.good();
+        assert_eq!(listed["nodes"][0]["certificates"], shown["certificates"]);
+        assert_eq!(shown["certificates"][0]["serial"].as_str().unwrap().len(), 32);
+    }
+    let ann = cluster.server.agent("ann", Level::User).await;
+    assert_eq!(ann.get("/v1/nodes/n1").await.status, 404, "who may not see it");
+    assert_eq!(owner.get("/v1/nodes/n9").await.status, 404);
+    // Neither the node nor anyone else revokes it but a person with the right.
+    for client in [&node, &ann] {
+        assert_eq!(client.post("/v1/nodes/n1/revoke", &json!({})).await.status, 403);
+    }
+    assert_eq!(owner.post("/v1/nodes/n9/revoke", &json!({})).await.status, 404);
+    assert_eq!(node.get("/tools/n1").await.status, 200, "the control: it holds until then");
+    let invited = invite(&cluster, "n1").await;
+    let other = cluster.node("n2").await;
+    let revoked = owner.post("/v1/nodes/n1/revoke", &json!({})).await.good();
+    assert_eq!(revoked["keys"].as_array().unwrap().len(), 2, "{revoked}");
+    assert_eq!(node.get("/tools/n1").await.status, 401);
+    assert_eq!(join(&invited, "n1").await.0, 401, "an invitation is a key of the node too");
+    let shown = owner.get("/v1/nodes/n1").await.good();
+    assert_eq!(shown["certificates"][0]["state"], "revoked");
+    assert_eq!(other.get("/tools/n2").await.status, 200);
+    // Invited again it joins again.
+    assert_eq!(join(&invite(&cluster, "n1").await, "n1").await.0, 200);
+    let shown = owner.get("/v1/nodes/n1").await.good();
+    assert_eq!(shown["certificates"][0]["state"], "current");
+}
+
+#[tokio::test]
+async fn a_certificate_is_revoked_with_the_key_that_it_was_issued_with() {
+    let cluster = with_authority().await;
+    cluster.registry.set_keys(std::sync::Arc::clone(&cluster.server.keys) as _);
+    let (_, joined) = join(&invite(&cluster, "n1").await, "n1").await;
+    let id = joined["key"].as_str().unwrap().split('_').nth(1).unwrap();
+    let owner = cluster.server.owner().await;
+    let state = async || owner.get("/v1/nodes/n1").await.good()["certificates"][0]["state"].clone();
+    assert_eq!(state().await, "current");
+    owner.delete(&format!("/v1/keys/{id}")).await.good();
+    assert_eq!(state().await, "revoked");
+}
+
+#[tokio::test]
+async fn an_invitation_ends_after_ten_minutes() {
+    let cluster = with_authority().await;
+    let (one, other) = (invite(&cluster, "n1").await, invite(&cluster, "n2").await);
+    cluster.server.clock.advance(Duration::from_millis(10 * 60 * 1_000 - 1));
+    assert_eq!(join(&one, "n1").await.0, 200, "a moment before");
+    cluster.server.clock.advance(Duration::from_millis(1));
+    assert_eq!(join(&other, "n2").await.0, 401);
+}

@@ -1,0 +1,158 @@
+//! Rules for texts by which people tell subjects, roles and organisations apart.
+//!
+//! Such a text stands in approvals, records, logs and tables. Two that a reader cannot tell apart must not
+//! name two subjects, and none may hold what a reader does not see.
+
+use unicode_normalization::is_nfkc;
+use unicode_security::MixedScript as _;
+
+use crate::confusables::looks;
+use crate::json::made_visible;
+
+/// What is wrong with a text that names something.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdentifierFault {
+    /// Empty, or longer than the limit.
+    #[error("must have 1 to {0} bytes")]
+    Length(usize),
+    /// A character that a reader does not see: a control, a direction mark, a joiner without a letter.
+    #[error("must have visible characters only: `{}`", .0.escape_debug())]
+    Hidden(String),
+    /// A space at one end, or one that is not U+0020.
+    #[error("must not begin or end with a space, nor hold any but the plain one")]
+    Space,
+    /// Written with compatibility or decomposed characters (Unicode NFKC).
+    #[error("must be in the normal form NFKC")]
+    NotNormal,
+    /// Letters of several scripts, such as a Cyrillic one among Latin ones (UTS 39).
+    #[error("must not mix letters of several scripts")]
+    MixedScripts,
+}
+
+/// Checks a line for people, such as a label: visible characters, on one line.
+///
+/// # Errors
+/// [`IdentifierFault::Length`] and [`IdentifierFault::Hidden`].
+pub fn check_line(text: &str, limit: usize) -> Result<(), IdentifierFault> {
+    if !(1..=limit).contains(&text.len()) {
+        return Err(IdentifierFault::Length(limit));
+    }
+    let shown = made_visible(text);
+    if shown.is_some() || text.chars().any(char::is_control) {
+        let shown = shown.unwrap_or_else(|| text.to_owned());
+        return Err(IdentifierFault::Hidden(shown.chars().take(64).collect()));
+    }
+    Ok(())
+}
+
+/// Checks a name that somebody else gave, such as the subject of a token: a line in normal form, with plain
+/// spaces inside alone.
+///
+/// # Errors
+/// All of [`IdentifierFault`] but [`IdentifierFault::MixedScripts`].
+pub fn check_foreign_name(text: &str, limit: usize) -> Result<(), IdentifierFault> {
+    check_line(text, limit)?;
+    let odd_space = |c: char| c.is_whitespace() && c != ' ';
+    if text.trim() != text || text.contains(odd_space) {
+        return Err(IdentifierFault::Space);
+    }
+    if text.is_ascii() || is_nfkc(text) { Ok(()) } else { Err(IdentifierFault::NotNormal) }
+}
+
+/// Checks a name that is given here: as [`check_foreign_name`], with letters of one script. ASCII letters may
+/// stand beside Chinese, Japanese and Korean ones.
+///
+/// # Errors
+/// [`IdentifierFault`].
+pub fn check_name(text: &str, limit: usize) -> Result<(), IdentifierFault> {
+    check_foreign_name(text, limit)?;
+    if text.is_ascii() || text.is_single_script() {
+        return Ok(());
+    }
+    let beside: String = text.chars().filter(|c| !c.is_ascii()).collect();
+    let scripts = beside.as_str().resolve_script_set();
+    let east_asian = scripts.hanb || scripts.jpan || scripts.kore;
+    if east_asian { Ok(()) } else { Err(IdentifierFault::MixedScripts) }
+}
+
+/// Whether a reader takes two different names for one another. Two ASCII names are never taken so: people
+/// choose `ann1` beside `annl`, and tables show both.
+pub fn is_confusable(one: &str, other: &str) -> bool {
+    one != other
+        && !(one.is_ascii() && other.is_ascii())
+        && looks(one).any(|look| looks(other).any(|second| look == second))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{IdentifierFault, check_foreign_name, check_line, check_name, is_confusable};
+
+    #[test]
+    fn names_that_a_reader_sees_whole_are_good() {
+        for name in [
+            "ann",
+            "corp:ann@example.org",
+            "Ann Smith",
+            "Zoë",
+            "Анна",
+            "世界",
+            "チームA",
+            "team-世界",
+            "x",
+        ] {
+            assert_eq!(check_name(name, 256), Ok(()), "{name}");
+        }
+        assert_eq!(check_line("for tests: größe 🙂", 256), Ok(()));
+    }
+
+    #[test]
+    fn names_with_what_a_reader_does_not_see_are_refused() {
+        for hidden in [
+            "ann\u{202e}",
+            "a\u{200b}nn",
+            "\u{feff}ann",
+            "ann\u{ad}",
+            "a\nb",
+            "a\tb",
+            "a\u{7f}",
+            "ann\u{e0041}",
+            "ann\u{e000}",
+            "ann\u{2028}",
+            "ann\u{200d}",
+        ] {
+            for check in [check_name, check_foreign_name, check_line] {
+                assert!(
+                    matches!(check(hidden, 256), Err(IdentifierFault::Hidden(_))),
+                    "{hidden:?}"
+                );
+            }
+        }
+        for (name, fault) in [
+            ("", IdentifierFault::Length(8)),
+            ("123456789", IdentifierFault::Length(8)),
+            ("ann ", IdentifierFault::Space),
+            (" ann", IdentifierFault::Space),
+            ("a\u{a0}b", IdentifierFault::Space),
+            ("\u{ff41}nn", IdentifierFault::NotNormal),
+            ("Zoe\u{308}", IdentifierFault::NotNormal),
+        ] {
+            assert_eq!(check_name(name, 8), Err(fault), "{name:?}");
+        }
+        // Cyrillic among Latin, Greek among Latin: `аnn` is not `ann`.
+        for mixed in ["\u{430}nn", "ann\u{3bf}"] {
+            assert_eq!(check_name(mixed, 256), Err(IdentifierFault::MixedScripts));
+            assert_eq!(check_foreign_name(mixed, 256), Ok(()), "an issuer names its own users");
+        }
+    }
+
+    #[test]
+    fn names_of_one_script_may_still_look_like_those_of_another() {
+        // All Cyrillic.
+        assert_eq!(check_name("\u{441}\u{43e}\u{441}\u{43e}", 256), Ok(()));
+        assert!(is_confusable("\u{441}\u{43e}\u{441}\u{43e}", "coco"));
+        assert!(is_confusable("Zoë", "Zoe"));
+        for (one, other) in [("ann", "ann"), ("ann1", "annl"), ("Анна", "Anna Smith")] {
+            assert!(!is_confusable(one, other), "{one} {other}");
+        }
+    }
+}

@@ -278,7 +278,7 @@ async fn a_key_and_those_delegated_from_it_take_no_source_from_others() {
     let bench = bench(vec![hangs, offer(tool("quick"), echo())]);
     let call = |who: Principal, tool: &'static str| {
         let gateway = Arc::clone(&bench.gateway);
-        async move { gateway.call(&who, Request::new(tool, "{}", "test")).await }
+        async move { gateway.call(&who, Request::new(tool, "{}", Interface::Library)).await }
     };
     // As many as the source takes at once, and some more.
     let keys = delegated();

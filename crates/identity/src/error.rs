@@ -195,7 +195,9 @@ pub enum KeyFault {
     #[error("your key lacks the right `act_as`, so it cannot act on behalf of `{}`", .0.escape_debug())]
     ActAs(String),
     /// An invitation of a node, made of another key or by hand.
-    #[error("an invitation of a node cannot be handed on or made by hand; use `toolkeep node invite ID`")]
+    #[error(
+        "an invitation of a node cannot be handed on or made by hand; use `toolkeep node invite ID`"
+    )]
     Invitation,
     /// It would end after the key it is delegated from.
     #[error("your own key ends before the one it would make; ask for less time")]

@@ -152,7 +152,9 @@ impl Installation {
         };
         let running = Running { cancel: &Never, progress: &Unheard, caged: &|_| {} };
         let id = gateway.new_call();
-        let shown = Box::pin(programs.begin((who, id, "test"), begin, running)).await.unwrap();
+        let shown = Box::pin(programs.begin((who, id, tool::Interface::Library), begin, running))
+            .await
+            .unwrap();
         (calls.load(Ordering::SeqCst), shown)
     }
 

@@ -165,7 +165,11 @@ fn check_config(path: &Path) -> Result<(), String> {
         read => read.map_err(unreadable)?,
     };
     let meta = Metadata::from(gix::config::Source::Local);
-    let config = gix::config::File::from_bytes_no_includes(&bytes, meta, gix::config::file::init::Options::default());
+    let config = gix::config::File::from_bytes_no_includes(
+        &bytes,
+        meta,
+        gix::config::file::init::Options::default(),
+    );
     for section in config.map_err(unreadable)?.sections() {
         let name = section.header().name().to_string().to_ascii_lowercase();
         let leads = |key: String| LEADING.iter().any(|leading| key.eq_ignore_ascii_case(leading));

@@ -38,6 +38,7 @@ fn delegated(id: u8, change: impl FnOnce(&mut Delegation)) -> Principal {
         deny: Vec::new(),
         read_only: false,
         no_web: false,
+        created: false,
     };
     change(&mut delegation);
     let (_, first) = new(above.clone(), Vec::new());

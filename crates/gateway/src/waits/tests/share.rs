@@ -33,7 +33,7 @@ async fn a_key_and_those_delegated_from_it_hold_as_many_calls_as_one() {
         let bench = Bench::with(patience);
         let keys = delegated();
         let hold = async |who: &Principal| {
-            bench.gateway.call(who, Request::new("rm", args.to_owned(), "mcp")).await
+            bench.gateway.call(who, Request::new("rm", args.to_owned(), tool::Interface::Mcp)).await
         };
         for number in 0..most {
             assert_eq!(hold(&keys[number % 2]).await.status, Status::Waiting, "{number} of {most}");
@@ -50,7 +50,7 @@ async fn a_key_and_those_delegated_from_it_hold_as_many_calls_as_one() {
     let bench = Bench::with(patience);
     for _ in 0..10 {
         let id = bench.held().await;
-        bench.gateway.deny((&owner(), "rest"), id, None).await.unwrap();
+        bench.gateway.deny((&owner(), tool::Interface::Rest), id, None).await.unwrap();
     }
     assert_eq!(code(&bench.call("{}").await), Some(Code::RateLimited));
 }

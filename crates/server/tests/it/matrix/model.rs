@@ -155,6 +155,7 @@ fn delegation(dice: &mut Dice) -> Delegation {
         deny: some(dice, 3),
         read_only: dice.once_in(6),
         no_web: dice.once_in(6),
+        created: false,
     }
 }
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use tool::identifier::{check_line, check_name};
 use tool::{Digest, Level, Org, Problem, Secret, Wall};
 
 use crate::{Delegation, Directory, KeyFault, Persona, Principal, Right};

@@ -269,6 +269,7 @@ async fn hazard_s11_an_expression_is_never_code() {
     // What is no code is computed.
     assert_eq!(answer("calculator", r#"{"expression":"pi - pi"}"#).await["result"], 0);
     // Positive control: an evaluator that takes an expression for code runs it.
+    #[expect(clippy::disallowed_methods, reason = "the naive way, in plain Python")]
     let naive = std::process::Command::new("python3")
         .args(["-c", "print(eval(\"().__class__.__bases__[0].__subclasses__()\"))"])
         .output()

@@ -32,7 +32,7 @@ use intake::{Intake, Pins, Sourced, Times};
 use ledger::FileLedger;
 use ledger::signed::RecordKey;
 use policy::Policy;
-use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts};
+use server::{Counts, Doors, Hosts, Issuers, Keys, Parts};
 use store::Sealed;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -51,7 +51,7 @@ use credentials::Configured;
 use door::RouterDoor;
 use early::Early;
 use internals::Inside;
-use listen::{Beside, bind, offers, settled, workers};
+use listen::{Beside, bind, offers, serve, settled, workers};
 use manifests::Kept;
 pub(crate) use plugged::Caged;
 use plugged::Plugged;
@@ -116,24 +116,8 @@ async fn run(start: Start) -> Result<Running, Failure> {
     tend(&tasks, app.doors.clone(), stop.clone());
     let held = start.held;
     let ended = Box::pin(async move {
-        let serving = async {
-            match listener {
-                Some(listener) => {
-                    let front = Front::new(&app.doors);
-                    let streams = async {
-                        stop.cancelled().await;
-                        app.doors.close();
-                    };
-                    let serve = server::listen(listener, front, &workers, stop.clone());
-                    let beside =
-                        beside.serve(&app.doors, &app.workshop.cluster, (&workers, stop.clone()));
-                    tokio::join!(serve, streams, beside);
-                }
-                None => stop.cancelled().await,
-            }
-        };
         tokio::select! {
-            () = serving => {}
+            () = serve(&app, (listener, beside), &workers, stop) => {}
             () = follow(&app, news, &mut said) => {}
             () = app.manifests.manifests.tend() => {}
             () = app.gateway.tend() => {}

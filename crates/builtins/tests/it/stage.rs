@@ -162,7 +162,12 @@ impl Stage {
         };
         let ticket = Ticket::issue(id, drop);
         let step = offer.executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await;
-        let Step::Done(outcome) = step.unwrap() else { panic!("it waits") };
+        let step = match step {
+            Ok(step) => step,
+            // What stops a call before it runs, such as a folder that is gone.
+            Err(error) => return Err(Value::from(error.message)),
+        };
+        let Step::Done(outcome) = step else { panic!("it waits") };
         let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
         if outcome.is_error { Err(json.value()) } else { Ok(json.value()) }
     }

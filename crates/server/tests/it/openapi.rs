@@ -111,7 +111,11 @@ impl Things {
             _ if path.starts_with("/v1/keys") => &self.key,
             _ => &self.call,
         };
-        let name = if path.starts_with("/v1/personas") { "p" } else { "notes.append" };
+        let name = match path {
+            _ if path.starts_with("/v1/personas") => "p",
+            _ if path.starts_with("/v1/plugins") => "notes",
+            _ => "notes.append",
+        };
         let path = path.replace("{name}", name).replace("{id}", id.as_str().unwrap());
         let path = path.replace("{subject}", "bob").replace("{module}", "notes");
         let path = path.replace("{node_id}", "n1").replace("{tool_id}", "t");

@@ -37,6 +37,7 @@ impl Installation {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "what a store's `put` takes")]
 fn text(text: &str) -> Option<Bytes> {
     Some(Bytes::copy_from_slice(text.as_bytes()))
 }

@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use intake::Intake;
-use server::{Doors, Workers};
+use server::{Doors, Front, Workers};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tool::Secret;
 
 use super::cluster::Cluster;
-use super::fault;
+use super::{App, fault};
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::wiring::{Listening, Offers, Places};
 
@@ -141,4 +141,22 @@ fn told(ended: std::io::Result<()>) {
     if let Err(error) = ended {
         tracing::error!(%error, "the gRPC door ended");
     }
+}
+
+/// Serves the connections of all listeners until the server is stopped.
+pub(super) async fn serve(
+    app: &App,
+    (listener, beside): (Option<TcpListener>, Beside),
+    workers: &Workers,
+    stop: CancellationToken,
+) {
+    let Some(listener) = listener else { return stop.cancelled().await };
+    let front = Front::new(&app.doors);
+    let streams = async {
+        stop.cancelled().await;
+        app.doors.close();
+    };
+    let serve = server::listen(listener, front, workers, stop.clone());
+    let beside = beside.serve(&app.doors, &app.workshop.cluster, (workers, stop.clone()));
+    tokio::join!(serve, streams, beside);
 }

@@ -36,8 +36,7 @@ pub(in crate::mcp) struct Task {
     me: Weak<Self>,
     kept: Kept,
     owner: Owner,
-    /// The root key that it counts for.
-    root: Box<str>,
+    root_key: Box<str>,
     client: ClientCan,
     clock: Arc<dyn Clock>,
     begun: Notify,
@@ -154,7 +153,7 @@ fn short(line: &str) -> String {
 impl Task {
     pub(super) fn new(
         kept: Kept,
-        (owner, root): (Owner, Box<str>),
+        (owner, root_key): (Owner, Box<str>),
         client: ClientCan,
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
@@ -162,7 +161,7 @@ impl Task {
             me: Weak::clone(me),
             kept,
             owner,
-            root,
+            root_key,
             client,
             clock,
             begun: Notify::new(),
@@ -188,7 +187,7 @@ impl Task {
 
     /// Whether both count for one root key.
     pub(super) fn is_of(&self, other: &Self) -> bool {
-        self.root == other.root
+        self.root_key == other.root_key
     }
 
     /// Whether it runs, and at the same source.

@@ -120,7 +120,7 @@ async fn all_lists(client: &Client) -> Vec<(String, Value)> {
             client.get(&format!("/v1/tools{query}")).await.good(),
         ));
     }
-    for path in ["/tools", "/v1/sources", "/v1/pins", "/v1/programs/tools"] {
+    for path in ["/tools", "/v1/sources", "/v1/pins"] {
         lists.push((path.to_owned(), client.get(path).await.good()));
     }
     let modern = client.modern("tools/list", json!({})).await;

@@ -281,7 +281,7 @@ fn of_rest(person: &Person, action: Action, mistake: Mistake) -> String {
         Action::Pins => needs(right(Right::SourcesRefresh) || right(Right::PinsWrite), "visible"),
         Action::DecidePin => needs(right(Right::PinsWrite), "allowed"),
         Action::Plugins => class(!source, "visible"),
-        Action::PluginSettings => needs(right(Right::SourcesRefresh), "visible"),
+        Action::PluginSettings => needs(right(Right::SourcesRefresh) && !person.agent, "visible"),
         Action::SetPluginSettings => {
             needs(right(Right::SourcesRefresh) && !person.agent, "allowed")
         }

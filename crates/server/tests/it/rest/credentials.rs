@@ -10,7 +10,9 @@ use tool::{Level, Wall};
 use crate::support::{Reply, Server, Setup, tools};
 
 /// What answers without a key: health, the version, and where a client gets a token.
-const PUBLIC: [&str; 5] = ["/healthz", "/readyz", "/version", "/openapi.json", "/health"];
+/// The page of an approval tells how to decide, and nothing of the call.
+const PUBLIC: [&str; 6] =
+    ["/healthz", "/readyz", "/version", "/openapi.json", "/health", "/approvals/{id}"];
 
 fn unauthenticated(reply: &Reply) -> String {
     let (status, code, told) = reply.error();

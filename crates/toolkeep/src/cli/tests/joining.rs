@@ -17,7 +17,7 @@ fn scalar(pem: &str) -> Vec<u8> {
 /// Whether bytes hold the number: as it is, or in the base64 of a text of the body.
 fn holds(body: &str, scalar: &[u8]) -> bool {
     let within = |bytes: &[u8]| bytes.windows(scalar.len()).any(|some| some == scalar);
-    let hex: String = scalar.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(scalar);
     let texts = body.split(['"', '\\', ' ']).filter_map(|text| STANDARD.decode(text).ok());
     within(body.as_bytes())
         || body.to_lowercase().contains(&hex)
@@ -38,7 +38,8 @@ fn the_private_key_of_a_node_is_in_nothing_that_it_sends() {
     let (scalar, body) = (scalar(&pem), played.body());
     assert!(!holds(&body, &scalar) && !body.contains("PRIVATE"), "{body}");
     let sent: Value = serde_json::from_str(&body).unwrap();
-    let fields: Vec<_> = sent.as_object().unwrap().keys().map(String::as_str).collect();
+    let mut fields: Vec<_> = sent.as_object().unwrap().keys().map(String::as_str).collect();
+    fields.sort_unstable();
     assert_eq!(fields, ["proof", "public_key"]);
     // It is that key's: what was sent is the public half of what was kept, and proves the other half.
     let bytes = |name: &str| STANDARD.decode(sent[name].as_str().unwrap()).unwrap();
@@ -52,5 +53,9 @@ fn the_private_key_of_a_node_is_in_nothing_that_it_sends() {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
 }

@@ -56,8 +56,8 @@ const SHOWN: &[(&str, &str, &str, &str)] = &[
     ("refuses", "failed", "http://127.0.0.1:", "status 500"),
     ("garbled", "failed", "http://127.0.0.1:", "the manifest cannot be read"),
     ("dies", "stale", "http://127.0.0.1:", ""),
-    ("crashes", "failed", "it-mcp crash", "out of cheese"),
-    ("babbles", "failed", "it-mcp babble", "no MCP messages"),
+    ("crashes", "failed", "it-mcp", "out of cheese"),
+    ("babbles", "failed", "it-mcp", "no MCP messages"),
     ("absent", "failed", "no-such-program", "is it installed"),
     ("missing", "failed", "no-such-file.yaml", ""),
 ];

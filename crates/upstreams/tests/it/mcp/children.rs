@@ -155,7 +155,15 @@ async fn children_that_hang_flood_or_crash_leave_the_others_untouched() {
     };
     let (troubles, ()) = tokio::join!(trouble, untouched);
     // The control: they did what they are named for.
-    let expected = [("hang-start", "no list")];
+    let expected = [
+        ("hang-start", "no list"),
+        ("hang-list", "no list"),
+        ("hang-call", "failed"),
+        ("flood", "failed"),
+        ("crash", "failed"),
+        ("crash-start", "no list"),
+        ("noise", "answered"),
+    ];
     assert_eq!(troubles, expected);
     let closing = bad.iter().chain([&good]).map(|source| timeout(SOON, source.close()));
     futures_util::future::join_all(closing).await.into_iter().for_each(|closed| closed.unwrap());

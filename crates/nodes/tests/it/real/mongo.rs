@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use testkit::clock::FakeClock;
 use testkit::real::installed;
 use tool::node::{NodeFault, NodeTool, Nodes as _};
-use tool::{Secret, Source as _};
+use tool::{Json, Secret, Source as _};
 
 use crate::kept::{Any, names, over, over_it, own, tool};
 
@@ -148,10 +148,13 @@ async fn what_others_put_there_is_no_tool_and_takes_none_along() {
     let keep = mongo.keep().await;
     let registry = over_it(&keep).await;
     assert!(registry.nodes().is_empty(), "nobody registered it");
-    registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    // Its owner shares it, so that the name alone would not stop the other node.
+    let metadata = Json::of(&serde_json::json!({ "shared": true }));
+    let shared = |node| NodeTool { metadata: metadata.clone(), ..tool(node, "say") };
+    registry.register(&own("n1"), shared("n1")).await.unwrap();
     assert_eq!(names(&registry, "n1"), ["say"]);
     // Where it stands in the way, that is told, and nothing is overwritten.
-    let told = registry.register(&own("evil"), tool("evil", "say")).await.unwrap_err();
+    let told = registry.register(&own("evil"), shared("evil")).await.unwrap_err();
     assert!(
         matches!(&told, NodeFault::Unavailable(why) if why.contains("remove it there")),
         "{told:?}"

@@ -8,8 +8,8 @@ mod frame;
 mod lease;
 mod program;
 mod python;
+mod quota;
 mod read;
-mod room;
 mod serve;
 mod sql;
 
@@ -28,8 +28,8 @@ use crate::cages::{Cages, caged, caged_child};
 pub(crate) use folder::FolderReaders;
 use frame::{Head, Status, Told};
 pub use lease::Lease;
+use quota::Rooms;
 pub use read::{READ_FOLDER, read_folder};
-use room::Rooms;
 pub use serve::{Extra, WORK, work};
 
 /// Workers that are kept while there is nothing to do.

@@ -1,4 +1,4 @@
-//! What a caller may know of plugins and do to them: the same at every interface and for the built-in tools.
+//! Visibility and reloading of plugins for a caller: the same at every interface and for the built-in tools.
 
 use identity::{Principal, Right};
 use tool::outcome::Failure;
@@ -14,7 +14,7 @@ impl Gateway {
         let all = who.may(Right::SourcesRefresh);
         let view = self.view(who, CallerType::Direct);
         let visible = |mut state: PluginState| {
-            if !who.rights().allows_source(&state.source) {
+            if !is_visible(who, &state) {
                 return None;
             }
             if !all {
@@ -27,6 +27,21 @@ impl Gateway {
             Some(state)
         };
         plugins.plugins().into_iter().filter_map(visible).collect()
+    }
+
+    /// Checks that this caller may know of the plugin `name`.
+    ///
+    /// # Errors
+    /// [`PluginFault::Missing`] for one that is not there and for one that the caller's persona hides alike.
+    pub fn check_plugin(
+        &self,
+        who: &Principal,
+        plugins: &dyn Plugins,
+        name: &str,
+    ) -> Result<(), PluginFault> {
+        let states = plugins.plugins();
+        let found = states.iter().any(|state| state.name == name && is_visible(who, state));
+        if found { Ok(()) } else { Err(PluginFault::Missing(name.to_owned())) }
     }
 
     /// Scans all plugins now, or one, and loads what changed.
@@ -44,15 +59,14 @@ impl Gateway {
             let told = "the key lacks the right `sources:refresh`";
             return Err(Failure::new(Code::Forbidden, told));
         }
-        plugins.reload(only).await.map_err(|fault| {
-            let code = match fault {
-                PluginFault::Missing(_) => Code::NotFound,
-                PluginFault::Unfit(_) => Code::InvalidRequest,
-                PluginFault::Unavailable(_) => Code::StoreUnavailable,
-            };
-            Failure::new(code, fault.to_string())
-        })
+        let reloaded = plugins.reload(only).await;
+        reloaded.map_err(|fault| Failure::new(fault.code(), fault.to_string()))
     }
+}
+
+/// Whether this caller may know of the plugin: its persona allows the plugin's source.
+fn is_visible(who: &Principal, state: &PluginState) -> bool {
+    who.rights().allows_source(&state.source)
 }
 
 #[cfg(test)]

@@ -100,9 +100,9 @@ impl KeyRing {
         let level = |key: &KeyRecord| self.principal(key.id.as_str()).map(Principal::level);
         let above =
             |key: &&KeyRecord| key.revoked.is_none() && has(key) && level(key) > Some(by.level());
-        match self.records().into_iter().find(above) {
-            Some(_) => Err(ChangeFault::Above { what, name: name.to_owned() }),
-            None => Ok(()),
+        if self.iter().any(|key| above(&key)) {
+            return Err(ChangeFault::Above { what, name: name.to_owned() });
         }
+        Ok(())
     }
 }

@@ -368,9 +368,14 @@ impl KeyRing {
         self.held.get(id).and_then(|held| held.over(now))
     }
 
+    /// All records, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyRecord> {
+        self.rows.values().map(|row| &row.record)
+    }
+
     /// All records, by id.
     pub fn records(&self) -> Vec<&KeyRecord> {
-        let mut records: Vec<_> = self.rows.values().map(|row| &row.record).collect();
+        let mut records: Vec<_> = self.iter().collect();
         records.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         records
     }

@@ -2,8 +2,8 @@
 //!
 //! What it finds is what [`Fault`] lists. What it cannot find says [`Report::LIMITS`].
 
-mod beside;
 mod check;
+mod checkpoint_file;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,8 +20,8 @@ use crate::gone::Gone;
 use crate::segment::{Site, writer_of};
 use crate::signed::VerifyKey;
 use crate::survey::{self, Survey};
-use beside::Beside;
 use check::{Check, Outside};
+use checkpoint_file::CheckpointFile;
 
 /// What [`verify`] saw.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,13 +165,13 @@ fn check(
 ) -> Result<(), LedgerError> {
     // What the server writes last is read first.
     let found = survey::found(site)?;
-    let beside = Beside::read(site, &found, keys);
+    let signed = CheckpointFile::read(site, &found, keys);
     let survey = Survey::behind(site, found)?;
     let kept = kept.iter().filter(|checkpoint| checkpoint.writer == site.writer);
     let kept = kept.map(|checkpoint| Outside { checkpoint: checkpoint.clone(), beside: false });
-    let outside: Vec<_> = kept.chain(beside.checkpoint).collect();
+    let outside: Vec<_> = kept.chain(signed.checkpoint).collect();
     let mut check = Check::new(site, &survey, &outside);
-    beside.finding.into_iter().for_each(|finding| check.found.push(finding));
+    signed.finding.into_iter().for_each(|finding| check.found.push(finding));
     check.gone(site, keys)?;
     let read = survey.replay(site, &mut |part, at, frame| check.frame(part, at, frame));
     check.end();

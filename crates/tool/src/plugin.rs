@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::outcome::Failure;
-use crate::{Boxed, Digest, Json, Problem};
+use crate::{Boxed, Code, Digest, Json, Problem};
 
 /// What the names of plugins' sources begin with; the folder's name follows.
 pub const PREFIX: &str = "plugin.";
@@ -74,6 +74,17 @@ pub enum PluginFault {
     /// They cannot be written.
     #[error("{0}")]
     Unavailable(String),
+}
+
+impl PluginFault {
+    /// The error code, the same at every interface.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Missing(_) => Code::NotFound,
+            Self::Unfit(_) => Code::InvalidRequest,
+            Self::Unavailable(_) => Code::StoreUnavailable,
+        }
+    }
 }
 
 /// The plugins of this server.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tool::{Caged, Json};
 
-use super::room::Room;
+use super::quota::Room;
 use super::{GONE, Job, Worker, Workers};
 
 /// A worker of one's own until this goes, and then the worker goes too: give it back with [`Lease::rest`].

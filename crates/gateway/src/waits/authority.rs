@@ -1,4 +1,4 @@
-//! Who sees a pending call and who may decide about it. Every way to look at or decide about one asks here.
+//! Authorization of pending calls: visibility, decisions, own calls. Every interface asks here.
 
 use std::sync::Arc;
 

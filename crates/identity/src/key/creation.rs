@@ -117,7 +117,7 @@ impl NewKey {
 }
 
 fn records_of<'a>(ring: &'a KeyRing, org: &'a Org) -> impl Iterator<Item = &'a KeyRecord> {
-    ring.records().into_iter().filter(move |record| record.org == *org)
+    ring.iter().filter(move |record| record.org == *org)
 }
 
 /// Whether this subject stands for somebody already. A key that was revoked counts: what its subject left

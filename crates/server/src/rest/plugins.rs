@@ -130,23 +130,12 @@ fn person(principal: &Principal) -> Result<(), ApiError> {
 }
 
 fn told(fault: &PluginFault) -> ApiError {
-    let message = fault.to_string();
-    match fault {
-        PluginFault::Missing(_) => ApiError::new(Code::NotFound, message),
-        PluginFault::Unfit(_) => ApiError::new(Code::InvalidRequest, message),
-        PluginFault::Unavailable(_) => ApiError::new(Code::StoreUnavailable, message),
-    }
+    ApiError::new(fault.code(), fault.to_string())
 }
 
-/// A plugin whose source the caller's persona hides is told as one that is not there.
 fn visible(doors: &Doors, principal: &Principal, name: &str) -> Result<(), ApiError> {
-    let states = plugins(doors)?.plugins();
-    let found = states.iter().find(|state| state.name == name);
-    let seen = |state: &PluginState| principal.rights().allows_source(&state.source);
-    if found.is_some_and(seen) {
-        return Ok(());
-    }
-    Err(told(&PluginFault::Missing(name.to_owned())))
+    let checked = doors.parts.gateway.check_plugin(principal, plugins(doors)?, name);
+    checked.map_err(|fault| told(&fault))
 }
 
 async fn list(

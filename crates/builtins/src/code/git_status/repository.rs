@@ -1,4 +1,4 @@
-//! What changed in the working copy that is this process's folder: read in a worker that sees nothing else.
+//! Status of the working copy in this process's folder: the worker that reads it sees nothing else.
 //!
 //! gix starts no program here and reads no configuration from outside. What would lead elsewhere is refused
 //! before the repository is opened, by gix's own reading of the configuration, so that no value has two

@@ -1,4 +1,4 @@
-//! Who sees a pending call, and who may decide about it.
+//! Tests of the authorization of pending calls: visibility, decisions, own calls.
 
 use std::collections::BTreeSet;
 

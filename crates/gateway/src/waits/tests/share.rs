@@ -1,4 +1,4 @@
-//! What one key, with all that were delegated from it, may have held.
+//! Tests of the limits of pending calls, which count by the root key.
 
 use identity::{Hand, KeyId, KeyRing, NewKey, Principal};
 use tool::outcome::Status;

@@ -11,12 +11,12 @@ use crate::signed::{NOTE, VerifyKey, unproved};
 
 /// What was read.
 #[derive(Debug, Default)]
-pub(super) struct Beside {
+pub(super) struct CheckpointFile {
     pub(super) checkpoint: Option<Outside>,
     pub(super) finding: Option<Finding>,
 }
 
-impl Beside {
+impl CheckpointFile {
     /// Reads it, and checks who signed it where `keys` are given. One that the record does not know of may be missing:
     /// it is signed a second after its records at the latest, and by a server only.
     pub(super) fn read(site: &Site, found: &Found, keys: Option<&[VerifyKey]>) -> Self {

@@ -118,7 +118,7 @@ async fn measure<F: Future<Output = usize>>(what: &str, look_up: impl Fn() -> F)
         found = look_up().await;
         times += 1;
     }
-    let (wall, used) = (began.elapsed() / times, (cpu() - before) / times);
+    let (wall, used) = (began.elapsed() / times, cpu().saturating_sub(before) / times);
     println!("{what:24} {used:>12?} CPU, {wall:>12?}, {found} records, {times} times");
 }
 
@@ -156,6 +156,6 @@ fn main() {
     let oldest = CallId(std::fs::read_to_string(&marker).unwrap().parse().unwrap());
     let (began, before) = (Instant::now(), cpu());
     let ledger = open(&dir);
-    println!("opened in {:?}, {:?} CPU", began.elapsed(), cpu() - before);
+    println!("opened in {:?}, {:?} CPU", began.elapsed(), cpu().saturating_sub(before));
     runtime.block_on(look_up(&ledger, oldest));
 }

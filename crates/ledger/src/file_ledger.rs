@@ -24,6 +24,8 @@ use crate::state::Confirmed;
 pub struct FileLedger {
     pub(crate) inner: Arc<Inner>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Builds the filters of segments.
+    filters: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl FileLedger {
@@ -48,13 +50,27 @@ impl FileLedger {
             .name("ledger-sync".to_owned())
             .spawn(move || syncer.run())
             .map_err(|error| failed("no thread for the record can be started", dir, &error))?;
-        Ok((Self { inner, thread: Mutex::new(Some(thread)) }, recovery))
+        let of_filters = Arc::clone(&inner);
+        let filters = std::thread::Builder::new()
+            .name("ledger-filters".to_owned())
+            .spawn(move || crate::filters::run(&of_filters));
+        // Without it searches read segments.
+        let filters = filters.inspect_err(
+            |error| tracing::warn!(%error, "no thread for the filters of the record can be started"),
+        );
+        let (thread, filters) = (Mutex::new(Some(thread)), Mutex::new(filters.ok()));
+        Ok((Self { inner, thread, filters }, recovery))
     }
 
     /// Syncs and seals everything, and gives the directory back. Waits for the disk. Tickets that
     /// are still out cannot be ended afterwards: those calls show as unknown.
     pub fn close(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.inner.filter_work.close();
+        let filters = self.filters.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if filters.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread of the record's filters ended by a fault");
+        }
         if let Some(thread) = thread {
             self.inner.close();
             if thread.join().is_err() {

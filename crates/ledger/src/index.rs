@@ -2,11 +2,14 @@
 //!
 //! It is made again at every start, from the segments, and holds nothing that they do not.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use tool::CallId;
 
+use crate::evicted::Evicted;
 use crate::frame::Frame;
+use crate::segment_filter::FilterHead;
 
 /// Where a frame begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,10 +20,17 @@ pub(crate) struct Place {
 
 /// What a record can be found by: organisation and tool, hashed with a key of this process, so that
 /// nobody can choose names that meet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Label {
     pub(crate) org: u64,
     pub(crate) tool: u64,
+}
+
+impl Label {
+    /// Whether it is of this organisation and this tool.
+    pub(crate) fn fits(self, (org, tool): (Option<u64>, Option<u64>)) -> bool {
+        org.is_none_or(|org| org == self.org) && tool.is_none_or(|tool| tool == self.tool)
+    }
 }
 
 /// One record.
@@ -45,20 +55,37 @@ pub(crate) struct Span {
 pub(crate) struct Index {
     entries: VecDeque<Entry>,
     spans: Vec<Span>,
+    /// What is known of sealed segments, by number.
+    filters: BTreeMap<u32, Arc<FilterHead>>,
+    /// Segments whose filter was found damaged.
+    damaged_filters: BTreeSet<u32>,
+    /// What left it of the newest segment.
+    evicted: Evicted,
     max: usize,
 }
 
 impl Index {
-    pub(crate) fn new(max: usize) -> Self {
-        Self { entries: VecDeque::new(), spans: Vec::new(), max: max.max(1) }
+    /// For so many records, of segments of so many bytes.
+    pub(crate) fn new(max: usize, segment_bytes: u64) -> Self {
+        Self {
+            entries: VecDeque::new(),
+            spans: Vec::new(),
+            filters: BTreeMap::new(),
+            damaged_filters: BTreeSet::new(),
+            evicted: Evicted::new(segment_bytes),
+            max: max.max(1),
+        }
     }
 
     pub(crate) fn push(&mut self, entry: Entry) {
         if self.spans.last().is_none_or(|span| span.number != entry.place.number) {
             self.spans.push(Span { number: entry.place.number, first: entry.seq });
+            self.evicted.begin(entry.place.number);
         }
-        if self.entries.len() >= self.max {
-            self.entries.pop_front();
+        if self.entries.len() >= self.max
+            && let Some(oldest) = self.entries.pop_front()
+        {
+            self.evicted.add(&oldest);
         }
         self.entries.push_back(entry);
     }
@@ -72,12 +99,15 @@ impl Index {
                 index = Some(at);
                 self.spans.retain(|span| span.first < frame.seq);
                 self.spans.push(Span { number: to.number, first: frame.seq });
+                self.evicted.begin(to.number);
             }
             // Numbers have no holes among entries but where records were damaged.
             let entry = index.and_then(|at| self.entries.get_mut(at));
             if let Some(entry) = entry.filter(|entry| entry.seq == frame.seq) {
                 entry.place = to;
                 index = index.map(|at| at + 1);
+            } else {
+                self.evicted.add_unknown();
             }
             to.offset += frame.whole.len() as u64;
         }
@@ -86,6 +116,8 @@ impl Index {
     /// Forgets what the segment `number` and those before it hold.
     pub(crate) fn forget(&mut self, number: u32) {
         self.spans.retain(|span| span.number > number);
+        self.filters.retain(|of, _| *of > number);
+        self.damaged_filters.retain(|of| *of > number);
         while self.entries.front().is_some_and(|entry| entry.place.number <= number) {
             self.entries.pop_front();
         }
@@ -96,20 +128,61 @@ impl Index {
         self.spans.iter().any(|span| span.number == number)
     }
 
-    /// The first number it holds.
-    pub(crate) fn first(&self) -> Option<u64> {
-        self.entries.front().map(|entry| entry.seq)
-    }
-
     /// Up to `many` entries before `before`, newest first.
     pub(crate) fn before(&self, before: u64, many: usize) -> Vec<Entry> {
         let end = self.entries.partition_point(|entry| entry.seq < before);
         self.entries.range(..end).rev().take(many).copied().collect()
     }
 
-    /// All entries of one call, oldest first.
-    pub(crate) fn of_call(&self, call: CallId) -> Vec<Entry> {
-        self.entries.iter().filter(|entry| entry.call == Some(call)).copied().collect()
+    /// Goes through up to `many` entries before `before`, newest first. Returns those that fit, and the lowest number that was
+    /// looked at; `None` where there are no such entries.
+    pub(crate) fn scan(
+        &self,
+        before: u64,
+        many: usize,
+        fits: impl Fn(&Entry) -> bool,
+    ) -> (Vec<Entry>, Option<u64>) {
+        let end = self.entries.partition_point(|entry| entry.seq < before);
+        let all = self.entries.range(end.saturating_sub(many)..end);
+        let lowest = all.clone().map(|entry| entry.seq).min();
+        (all.rev().filter(|entry| fits(entry)).copied().collect(), lowest)
+    }
+
+    /// What left it of the newest segment.
+    pub(crate) fn evicted(&self) -> &Evicted {
+        &self.evicted
+    }
+
+    /// The filter of a segment, where it has one.
+    pub(crate) fn filter(&self, number: u32) -> Option<Arc<FilterHead>> {
+        self.filters.get(&number).map(Arc::clone)
+    }
+
+    /// Keeps the filter of a segment. `false` where the segment is not there any more.
+    pub(crate) fn set_filter(&mut self, head: FilterHead) -> bool {
+        let number = head.number;
+        let is_there = self.knows(number);
+        if is_there {
+            self.damaged_filters.remove(&number);
+            self.filters.insert(number, Arc::new(head));
+        }
+        is_there
+    }
+
+    /// The filter of a segment was found damaged: it counts no more, and is to be built anew.
+    pub(crate) fn reject_filter(&mut self, number: u32) {
+        self.filters.remove(&number);
+        self.damaged_filters.insert(number);
+    }
+
+    /// The segments below `active` without a filter, oldest first: the number, the first record, and whether the filter was found
+    /// damaged.
+    pub(crate) fn without_filter(&self, active: u32) -> Vec<(u32, u64, bool)> {
+        let without =
+            |span: &&Span| span.number < active && !self.filters.contains_key(&span.number);
+        let all = self.spans.iter().filter(without);
+        let damaged = |number| self.damaged_filters.contains(number);
+        all.map(|span| (span.number, span.first, damaged(&span.number))).collect()
     }
 
     /// The segments that hold numbers before `before`, newest first, each with the number that
@@ -137,9 +210,9 @@ mod tests {
 
     #[test]
     fn the_newest_stay_and_spans_know_the_rest() {
-        let mut index = Index::new(4);
+        let mut index = Index::new(4, 1 << 20);
         (1..=10).for_each(|seq| index.push(entry(seq, u32::try_from(seq).unwrap() / 4)));
-        assert_eq!(index.first(), Some(7));
+        assert_eq!(index.scan(u64::MAX, 9, |_| true).1, Some(7));
         let seqs = index.before(10, 2).iter().map(|e| e.seq).collect::<Vec<_>>();
         assert_eq!(seqs, [9, 8]);
         let spans = index.spans_before(8);
@@ -149,7 +222,7 @@ mod tests {
 
     #[test]
     fn what_was_written_again_is_found_in_its_new_place() {
-        let mut index = Index::new(10);
+        let mut index = Index::new(10, 1 << 20);
         (1..=6).for_each(|seq| index.push(entry(seq, if seq < 4 { 1 } else { 2 })));
         let carried = (3..=6)
             .flat_map(|seq| Draft::new(Kind::Gap, None, &0).unwrap().seal(seq).to_vec())

@@ -16,6 +16,7 @@ use tool::{
 
 use crate::chain::Checkpoint;
 use crate::failure::{behind, slow};
+use crate::filters::FilterWork;
 use crate::frame::Draft;
 use crate::index::{Entry, Index, Label, Place};
 use crate::options::Options;
@@ -54,6 +55,8 @@ pub(crate) struct Inner {
     pub(crate) sync_since: AtomicU64,
     /// Searches through old segments that run at a time.
     pub(crate) searches: Semaphore,
+    /// What the thread of the filters is to do.
+    pub(crate) filter_work: FilterWork,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -65,7 +68,7 @@ impl Inner {
         let opening = LedgerError::new("the record is being opened; call again in a moment");
         Self {
             state: Mutex::new(State::new(&options, next_seq, Mode::Stopped(opening))),
-            index: Mutex::new(Index::new(options.index_entries)),
+            index: Mutex::new(Index::new(options.index_entries, options.segment_bytes)),
             site,
             clock,
             options,
@@ -77,6 +80,7 @@ impl Inner {
             unsynced: AtomicUsize::new(0),
             sync_since: AtomicU64::new(0),
             searches: Semaphore::new(2),
+            filter_work: FilterWork::default(),
         }
     }
 

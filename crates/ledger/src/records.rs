@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use tool::ledger::{Kind, Query, Record, Records, standing};
-use tool::outcome::Status;
+use tool::ledger::{Kind, Page, Query, Record, Records};
 use tool::{Boxed, CallId, Json, LedgerError, Limits};
 
 use crate::file_ledger::FileLedger;
@@ -47,7 +46,7 @@ impl FileLedger {
         read.map_err(|_| LedgerError::new("a fault in Toolkeep while the record was read"))
     }
 
-    async fn list_records(&self, mut query: Query) -> Result<Vec<Record>, LedgerError> {
+    async fn list_records(&self, mut query: Query) -> Result<Page, LedgerError> {
         query.limit = query.limit.min(MAX_LIMIT);
         self.read(|inner| Search::new(inner, query).list()).await?
     }
@@ -55,18 +54,12 @@ impl FileLedger {
     async fn records_of(&self, call: CallId) -> Result<Vec<Record>, LedgerError> {
         self.read(move |inner| Search::new(inner, Query::default()).of_call(call)).await?
     }
-
-    async fn status_of(&self, call: CallId) -> Result<Option<Status>, LedgerError> {
-        // Asked first: a call that ends meanwhile is then found with its outcome.
-        let alive = self.inner.is_live(call);
-        Ok(standing(&self.records_of(call).await?, alive))
-    }
 }
 
 impl Records for FileLedger {
-    /// 1,000 at most. Of the kinds, only intents, waits, outcomes and refusals have a tool and an
+    /// 1,000 at most; 32 MiB of segments are read for them, or one part of a segment. Of the kinds, only intents, waits, outcomes and refusals have a tool and an
     /// organisation.
-    fn list(&self, query: Query) -> Boxed<'_, Result<Vec<Record>, LedgerError>> {
+    fn list(&self, query: Query) -> Boxed<'_, Result<Page, LedgerError>> {
         Box::pin(self.list_records(query))
     }
 
@@ -74,8 +67,8 @@ impl Records for FileLedger {
         Box::pin(self.records_of(call))
     }
 
-    /// A call without an outcome runs where a ticket of this process holds it, and is unknown else.
-    fn status(&self, call: CallId) -> Boxed<'_, Result<Option<Status>, LedgerError>> {
-        Box::pin(self.status_of(call))
+    /// A call runs where a ticket of this process holds it.
+    fn is_running(&self, call: CallId) -> bool {
+        self.inner.is_live(call)
     }
 }

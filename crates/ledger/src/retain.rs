@@ -142,8 +142,12 @@ fn note(inner: &Inner, tomb: &Tombstone) -> Result<(), LedgerError> {
     inner.append(&mut state, &mut draft, None)
 }
 
-fn take_away(site: &Site, number: u32) -> io::Result<()> {
+pub(crate) fn take_away(site: &Site, number: u32) -> io::Result<()> {
     site.disk.remove(&site.path(number))?;
+    match site.disk.remove(&site.filter(number).0) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     site.disk.sync_dir(&site.dir)
 }
 

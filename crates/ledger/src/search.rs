@@ -1,219 +1,252 @@
-//! One search through the record.
+//! Lists of records, and the records of one call: the newest by the index in memory, older ones by reading the parts of segments that
+//! can hold them.
 
-use std::collections::{HashMap, VecDeque};
+mod call;
+mod parts;
+
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 
-use tool::ledger::{Kind, Query, Record};
+use tool::ledger::{Kind, Page, Query, Record};
 use tool::{CallId, LedgerError};
 
 use crate::disk::{DiskFile, Open, read_all};
 use crate::failure::failed;
 use crate::frame::{Bad, Frame, HEAD, MAX_BODY, decode};
-use crate::index::{Entry, Span};
+use crate::index::Entry;
 use crate::inner::Inner;
 use crate::names::names;
-use crate::records::{begins, record};
-use crate::segment::HEADER;
-use crate::walk::{Step, Walk};
+use crate::records::record;
+use crate::segment_filter::{Key, Names};
+use parts::{Goes, SegmentPart};
 
 /// So many entries are looked at under the index's lock at a time.
 const CHUNK: usize = 4_096;
-/// A record that does not say whose it is belongs to an intent in an older segment. So many of those
-/// are looked up in one search: only calls that run across the end of a segment need it.
-const MAX_LOOKUPS: usize = 64;
+/// So many bytes of segments are read for one page, and at least one part of a segment.
+const PAGE_BYTES: u64 = 32 << 20;
 
 pub(crate) struct Search<'a> {
     inner: &'a Inner,
     query: Query,
     wanted: (Option<u64>, Option<u64>),
-    lookups: usize,
+    /// Bytes of segments that may still be read for this page.
+    budget: u64,
+    /// Whether a part of a segment, or a whole one, is done.
+    has_progressed: bool,
+}
+
+/// A record that fits.
+struct Match {
+    seq: u64,
+    offset: u64,
+    /// The call whose intent decides whether it does.
+    undecided: Option<CallId>,
 }
 
 impl<'a> Search<'a> {
     pub(crate) fn new(inner: &'a Inner, query: Query) -> Self {
         let wanted = inner.wanted(query.org.as_ref(), query.tool.as_deref());
-        Self { inner, query, wanted, lookups: 0 }
+        Self { inner, query, wanted, budget: PAGE_BYTES, has_progressed: false }
     }
 
-    fn told(&self, number: u32, error: &io::Error) -> LedgerError {
+    /// The same with another bound of what is read.
+    #[cfg(test)]
+    pub(crate) fn within(mut self, budget: u64) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    fn failed(&self, number: u32, error: &io::Error) -> LedgerError {
         let name = crate::segment::name(&self.inner.site.writer, number);
         failed(&format!("the segment `{name}` cannot be read"), &self.inner.site.dir, error)
     }
 
-    /// Newest first.
-    pub(crate) fn list(mut self) -> Result<Vec<Record>, LedgerError> {
+    /// One page, newest first.
+    pub(crate) fn list(mut self) -> Result<Page, LedgerError> {
+        let limit = self.query.limit;
+        if limit == 0 {
+            return Ok(Page::default());
+        }
+        // One more, which tells whether there is a next page.
         let mut found = Vec::new();
         let mut before = self.query.before.unwrap_or(u64::MAX);
-        while found.len() < self.query.limit {
-            let entries = self.inner.index().before(before, CHUNK);
+        while found.len() <= limit {
+            let (entries, lowest) = self.entries(before);
             // Where records were damaged, their numbers may not fall: each turn must.
-            let Some(lowest) = entries.iter().map(|entry| entry.seq).min() else { break };
+            let Some(lowest) = lowest else { break };
+            let unnamed = entries.iter().filter(|entry| entry.label.is_none());
+            let names =
+                self.names_of_calls(&unnamed.filter_map(|entry| entry.call).collect(), before)?;
             for entry in &entries {
-                if found.len() < self.query.limit && self.fits_entry(entry)? {
+                if found.len() <= limit && self.fits_entry(entry, &names) {
                     found.extend(self.read(entry));
                 }
             }
             before = lowest.min(before.saturating_sub(1));
         }
-        self.older(before, &mut found)?;
-        Ok(found)
+        let mut next = self.older(before, &mut found)?;
+        if found.len() > limit {
+            found.truncate(limit);
+            next = found.last().map(|last| last.seq);
+        }
+        Ok(Page { records: found, next })
     }
 
-    fn older(&mut self, before: u64, found: &mut Vec<Record>) -> Result<(), LedgerError> {
+    /// The next entries of the index that may fit, newest first.
+    fn entries(&self, before: u64) -> (Vec<Entry>, Option<u64>) {
+        let may_fit = |entry: &Entry| match entry.label {
+            _ if self.any_names() => true,
+            Some(_) => self.fits_entry(entry, &HashMap::new()),
+            None => entry.call.is_some(),
+        };
+        self.inner.index().scan(before, CHUNK, may_fit)
+    }
+
+    /// Goes through segments, newest first. Where there is more than is read for one page, returns the number from which the
+    /// next page goes on.
+    fn older(&mut self, before: u64, found: &mut Vec<Record>) -> Result<Option<u64>, LedgerError> {
+        let (org, tool) = (self.query.org.clone(), self.query.tool.clone());
+        let key = Key::of_names(org.as_ref().map(tool::Org::as_str), tool.as_deref());
         let spans = self.inner.index().spans_before(before);
         for (span, end) in spans {
-            let need = self.query.limit.saturating_sub(found.len());
-            if need == 0 {
+            if found.len() > self.query.limit {
                 break;
             }
-            let mut newest = VecDeque::new();
-            let mut fits_call = HashMap::new();
-            let mut doubtful = Vec::new();
-            self.walk(span, end.min(before), &mut |search, frame| {
-                let fits = search.fits_frame(frame, &mut fits_call);
-                if fits == Some(false) {
-                    return Goes::On;
+            if !self.may_go_on() {
+                return Ok(Some(end.min(before)));
+            }
+            for part in self.parts((span, end), key.as_slice()) {
+                if part.first >= before {
+                    continue;
                 }
-                if let (None, Some(call)) = (fits, frame.call) {
-                    doubtful.push((frame.seq, call));
+                if !self.may_go_on() {
+                    return Ok(Some(part.end.min(before)));
                 }
-                newest.extend(record(frame));
-                // Those in doubt may fall out again: there are few, and room for them.
-                if newest.len() > need + MAX_LOOKUPS {
-                    newest.pop_front();
-                }
-                Goes::On
-            })?;
-            for (seq, call) in doubtful {
-                let stays = newest.iter().any(|record: &Record| record.seq == seq);
-                if stays && !self.fits_intent(call, span.first)? {
-                    newest.retain(|record| record.seq != seq);
+                self.list_part(&part, before, found)?;
+                if found.len() > self.query.limit {
+                    return Ok(None);
                 }
             }
-            found.extend(newest.into_iter().rev().take(need));
+            self.has_progressed = true;
         }
+        Ok(None)
+    }
+
+    /// Whether more may be read for this page.
+    fn may_go_on(&self) -> bool {
+        self.budget > 0 || !self.has_progressed
+    }
+
+    fn list_part(
+        &mut self,
+        part: &SegmentPart,
+        before: u64,
+        found: &mut Vec<Record>,
+    ) -> Result<(), LedgerError> {
+        let need = (self.query.limit + 1).saturating_sub(found.len());
+        let (mut newest, mut decided) = (VecDeque::<Match>::new(), 0);
+        let mut calls = HashMap::new();
+        self.walk(part, before, &mut |search, offset, frame| {
+            let fits = search.fits_frame(frame, &mut calls);
+            if fits == Some(false) {
+                return Goes::On;
+            }
+            let undecided = frame.call.filter(|_| fits.is_none());
+            decided += usize::from(undecided.is_none());
+            newest.push_back(Match { seq: frame.seq, offset, undecided });
+            // Those behind it suffice, whatever becomes of the undecided ones.
+            while decided > need
+                && let Some(oldest) = newest.pop_front()
+            {
+                decided -= usize::from(oldest.undecided.is_none());
+            }
+            Goes::On
+        })?;
+        let calls = newest.iter().filter_map(|found| found.undecided).collect();
+        let names = self.names_of_calls(&calls, part.first)?;
+        newest.retain(|found| found.undecided.is_none_or(|call| self.fits_call(call, &names)));
+        let newest = newest.into_iter().rev().take(need).map(|found| (found.seq, found.offset));
+        found.extend(self.read_all(part, newest)?);
         Ok(())
     }
 
-    /// All records of a call, oldest first.
-    pub(crate) fn of_call(mut self, call: CallId) -> Result<Vec<Record>, LedgerError> {
-        let (entries, first) = {
-            let index = self.inner.index();
-            (index.of_call(call), index.first().unwrap_or(u64::MAX))
-        };
-        let mut found = entries.iter().filter_map(|entry| self.read(entry)).collect::<Vec<_>>();
-        if found.iter().any(|record| begins(record.kind)) {
-            return Ok(found);
-        }
-        let spans = self.inner.index().spans_before(first);
-        for (span, end) in spans {
-            self.walk(span, end.min(first), &mut |_, frame| {
-                if frame.call == Some(call) {
-                    found.extend(record(frame));
-                }
-                Goes::On
-            })?;
-            if found.iter().any(|record| begins(record.kind)) {
-                break;
-            }
-        }
-        found.sort_by_key(|record| record.seq);
-        Ok(found)
-    }
-
-    fn all(&self) -> bool {
+    fn any_names(&self) -> bool {
         self.wanted == (None, None)
     }
 
-    fn fits_entry(&mut self, entry: &Entry) -> Result<bool, LedgerError> {
+    fn fits_entry(&self, entry: &Entry, names: &HashMap<CallId, Names>) -> bool {
         match (entry.label, entry.call) {
-            _ if self.all() => Ok(true),
-            (Some(label), _) => Ok(self.wanted.0.is_none_or(|org| org == label.org)
-                && self.wanted.1.is_none_or(|tool| tool == label.tool)),
-            (None, Some(call)) => self.fits_intent(call, entry.seq),
-            (None, None) => Ok(false),
+            _ if self.any_names() => true,
+            (Some(label), _) => label.fits(self.wanted),
+            (None, Some(call)) => self.fits_call(call, names),
+            (None, None) => false,
         }
     }
 
-    /// `None`: its intent would have to be looked up.
+    /// `None`: its intent is in an earlier part.
     fn fits_frame(&self, frame: &Frame<'_>, calls: &mut HashMap<CallId, bool>) -> Option<bool> {
-        if self.all() {
+        if self.any_names() {
             return Some(true);
         }
-        if frame.kind == Kind::Event {
-            return Some(self.fits_names(frame));
+        if matches!(frame.kind, Kind::Intent | Kind::Refused | Kind::Wait | Kind::Event) {
+            let fits = names(frame).is_some_and(|(org, tool)| self.fits_names(&org, &tool));
+            if let (Kind::Intent, Some(call)) = (frame.kind, frame.call) {
+                calls.insert(call, fits);
+            }
+            return Some(fits);
         }
-        let Some(call) = frame.call else { return Some(false) };
-        if !begins(frame.kind) && frame.kind != Kind::Wait {
-            return calls.get(&call).copied();
+        match frame.call {
+            Some(call) => calls.get(&call).copied(),
+            None => Some(false),
         }
-        let fits = self.fits_names(frame);
-        if frame.kind == Kind::Intent {
-            calls.insert(call, fits);
-        }
-        Some(fits)
     }
 
-    fn fits_names(&self, frame: &Frame<'_>) -> bool {
-        names(frame).is_some_and(|(org, tool)| {
-            self.query.org.as_ref().is_none_or(|wanted| wanted.as_str() == org)
-                && self.query.tool.as_ref().is_none_or(|wanted| *wanted == tool)
-        })
+    fn fits_names(&self, org: &str, tool: &str) -> bool {
+        self.query.org.as_ref().is_none_or(|wanted| wanted.as_str() == org)
+            && self.query.tool.as_ref().is_none_or(|wanted| wanted == tool)
     }
 
-    /// Looks the call's intent up in what lies before `before`.
-    fn fits_intent(&mut self, call: CallId, before: u64) -> Result<bool, LedgerError> {
-        self.lookups += 1;
-        if self.lookups > MAX_LOOKUPS {
-            return Ok(false);
+    fn fits_call(&self, call: CallId, names: &HashMap<CallId, Names>) -> bool {
+        names.get(&call).is_some_and(|(org, tool)| self.fits_names(org, tool))
+    }
+
+    /// Organisation and tool of calls whose intents have numbers before `before`. Calls without an intent on record are left out.
+    pub(crate) fn names_of(
+        inner: &Inner,
+        calls: &HashSet<CallId>,
+        before: u64,
+    ) -> Result<HashMap<CallId, Names>, LedgerError> {
+        Search::new(inner, Query::default()).names_of_calls(calls, before)
+    }
+
+    fn names_of_calls(
+        &mut self,
+        calls: &HashSet<CallId>,
+        before: u64,
+    ) -> Result<HashMap<CallId, Names>, LedgerError> {
+        let (mut missing, mut found) = (calls.clone(), HashMap::new());
+        if missing.is_empty() {
+            return Ok(found);
         }
         let spans = self.inner.index().spans_before(before);
-        let mut fits = None;
         for (span, end) in spans {
-            self.walk(span, end.min(before), &mut |search, frame| {
-                if frame.kind == Kind::Intent && frame.call == Some(call) {
-                    fits = Some(search.fits_names(frame));
-                    return Goes::No;
+            let keys: Vec<_> = missing.iter().map(|call| Key::Call(*call)).collect();
+            for part in self.parts((span, end), &keys) {
+                if missing.is_empty() {
+                    return Ok(found);
                 }
-                Goes::On
-            })?;
-            if let Some(fits) = fits {
-                return Ok(fits);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Shows the frames of one segment with numbers from the span's first up to `end`.
-    fn walk(
-        &mut self,
-        span: Span,
-        end: u64,
-        visit: &mut dyn FnMut(&Self, &Frame<'_>) -> Goes,
-    ) -> Result<(), LedgerError> {
-        let told = |error: io::Error| self.told(span.number, &error);
-        let file = match self.open(span.number) {
-            // Retention took it meanwhile.
-            Err(_) if !self.inner.index().knows(span.number) => return Ok(()),
-            opened => opened.map_err(told)?,
-        };
-        let mut walk = Walk::new(file.as_ref(), HEADER as u64, u64::MAX).map_err(told)?;
-        loop {
-            match walk.next().map_err(told)? {
-                Step::Frame(_, frame) if frame.seq >= end => return Ok(()),
-                Step::Frame(_, frame) if frame.seq >= span.first => {
-                    if visit(self, &frame) == Goes::No {
-                        return Ok(());
+                self.walk(&part, before, &mut |_, _, frame| {
+                    if let (Kind::Intent, Some(call)) = (frame.kind, frame.call)
+                        && missing.remove(&call)
+                        && let Some((org, tool)) = names(frame)
+                    {
+                        found.insert(call, (org.into_owned(), tool.into_owned()));
                     }
-                }
-                Step::Frame(..) | Step::Garbage { .. } => {}
-                Step::End(_) => return Ok(()),
+                    if missing.is_empty() { Goes::No } else { Goes::On }
+                })?;
             }
         }
-    }
-
-    fn open(&self, number: u32) -> io::Result<std::sync::Arc<dyn DiskFile>> {
-        self.inner.site.open(number, Open::Read)
+        Ok(found)
     }
 
     /// Reads one record. One that cannot be read does not keep the others from being shown.
@@ -221,13 +254,9 @@ impl<'a> Search<'a> {
         let mut entry = *entry;
         // It may have been carried to another segment since.
         for _ in 0..2 {
-            let read = self.open(entry.place.number).and_then(|file| {
-                let bytes = read_frame(file.as_ref(), entry.place.offset)?;
-                Ok(decode(&bytes)
-                    .ok()
-                    .filter(|frame| frame.seq == entry.seq)
-                    .and_then(|f| record(&f)))
-            });
+            let opened = self.inner.site.open(entry.place.number, Open::Read);
+            let read =
+                opened.and_then(|file| read_record(file.as_ref(), entry.seq, entry.place.offset));
             if let Ok(Some(record)) = read {
                 return Some(record);
             }
@@ -244,10 +273,11 @@ impl<'a> Search<'a> {
     }
 }
 
-#[derive(PartialEq, Eq)]
-enum Goes {
-    On,
-    No,
+/// The record with this number at this place, if it is there.
+fn read_record(file: &dyn DiskFile, seq: u64, offset: u64) -> io::Result<Option<Record>> {
+    let bytes = read_frame(file, offset)?;
+    let frame = decode(&bytes).ok().filter(|frame| frame.seq == seq);
+    Ok(frame.and_then(|frame| record(&frame)))
 }
 
 fn read_frame(file: &dyn DiskFile, offset: u64) -> io::Result<Vec<u8>> {

@@ -42,6 +42,7 @@ const MAGIC: [u8; 8] = *b"tkledger";
 const FORMAT: u16 = 2;
 const SUFFIX: &str = ".seg";
 const TOMB: &str = ".tomb";
+const FILTER: &str = ".filter";
 const PROGRESS: &str = "progress";
 const CHECKPOINT: &str = "checkpoint";
 const OLD_TAIL: &str = "tail";
@@ -68,6 +69,12 @@ impl Site {
     pub(crate) fn tomb(&self, number: u32) -> (PathBuf, PathBuf) {
         let unnamed = self.dir.join(format!("{}.tomb.tmp", self.writer));
         (self.dir.join(tomb_name(&self.writer, number)), unnamed)
+    }
+
+    /// Where the filter of a segment stands, and where it is written before it has its name.
+    pub(crate) fn filter(&self, number: u32) -> (PathBuf, PathBuf) {
+        let unnamed = self.dir.join(format!("{}.filter.tmp", self.writer));
+        (self.dir.join(format!("{}-{number:010}{FILTER}", self.writer)), unnamed)
     }
 
     /// Where it stands how far the writer has come, and where that is written before it has its name.
@@ -119,6 +126,11 @@ pub(crate) fn parse_name(file: &str) -> Option<(&str, u32)> {
 /// The same of a tombstone's name.
 pub(crate) fn parse_tomb(file: &str) -> Option<(&str, u32)> {
     parse(file, TOMB)
+}
+
+/// The same of a filter's name.
+pub(crate) fn parse_filter(file: &str) -> Option<(&str, u32)> {
+    parse(file, FILTER)
 }
 
 fn parse<'n>(file: &'n str, suffix: &str) -> Option<(&'n str, u32)> {

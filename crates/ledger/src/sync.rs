@@ -263,6 +263,7 @@ impl Syncer {
             }
         }
         self.confirmed();
+        self.inner.filter_work.want();
     }
 
     fn hash(&mut self) {
@@ -338,6 +339,7 @@ impl Syncer {
             state.active.replace(active(made, self.next_number))
         };
         self.next_number = self.next_number.saturating_add(1);
+        inner.filter_work.want();
         if let Some(old) = old
             && let Err(error) = old.file.truncate(old.size)
         {

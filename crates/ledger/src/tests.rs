@@ -6,6 +6,7 @@ mod damage;
 mod events;
 pub(crate) mod fixture;
 mod full;
+mod lookups;
 mod outage;
 mod reading;
 mod retain;

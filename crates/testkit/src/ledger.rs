@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tool::ledger::{Event, Events, Kind, Query, Record, Records};
+use tool::ledger::{Event, Events, Kind, Page, Query, Record, Records};
 use tool::{
     Boxed, CallId, Durability, End, Intent, Json, Ledger, LedgerError, Refusal, Ticket, Waited,
     Wall,
@@ -103,10 +103,12 @@ impl Events for MemoryLedger {
 }
 
 impl Records for MemoryLedger {
-    fn list(&self, query: Query) -> Boxed<'_, Result<Vec<Record>, LedgerError>> {
+    fn list(&self, query: Query) -> Boxed<'_, Result<Page, LedgerError>> {
         let fits = move |record: &Record| query.before.is_none_or(|before| record.seq < before);
-        let found = self.frames().into_iter().rev().filter(fits).take(query.limit).collect();
-        Box::pin(async { Ok(found) })
+        let mut all = self.frames().into_iter().rev().filter(fits);
+        let records: Vec<_> = all.by_ref().take(query.limit).collect();
+        let next = all.next().and_then(|_| records.last()).map(|last| last.seq);
+        Box::pin(async move { Ok(Page { records, next }) })
     }
 
     fn of_call(&self, call: CallId) -> Boxed<'_, Result<Vec<Record>, LedgerError>> {

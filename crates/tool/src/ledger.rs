@@ -13,7 +13,7 @@ use crate::outcome::Status;
 use crate::{Boxed, CallId};
 pub use body::{End, Event, Intent, Refusal, WaitStep, Waited};
 pub use caged::Caged;
-pub use record::{Kind, Query, Record, standing};
+pub use record::{Kind, Page, Query, Record, standing};
 pub use ticket::{Hear, Ticket, Watch};
 
 /// What keeps the record of every call: one intent before it runs, one outcome after.
@@ -61,11 +61,11 @@ pub trait Events: Send + Sync + fmt::Debug {
 
 /// Reads the record.
 pub trait Records: Send + Sync + fmt::Debug {
-    /// Newest first.
+    /// One page, newest first. The work for one page is bounded: see [`Page::records`].
     ///
     /// # Errors
     /// [`LedgerError`].
-    fn list(&self, query: Query) -> Boxed<'_, Result<Vec<Record>, LedgerError>>;
+    fn list(&self, query: Query) -> Boxed<'_, Result<Page, LedgerError>>;
 
     /// All that is on record of one call, oldest first.
     ///
@@ -73,13 +73,19 @@ pub trait Records: Send + Sync + fmt::Debug {
     /// [`LedgerError`].
     fn of_call(&self, call: CallId) -> Boxed<'_, Result<Vec<Record>, LedgerError>>;
 
-    /// Where a call stands; `None` where nothing is on record of it. As given, every call without an
-    /// outcome counts as running: a ledger that outlives its process knows better and says so.
+    /// Whether a call without an outcome runs. As given, each one does: a ledger that outlives its process knows which do.
+    fn is_running(&self, _call: CallId) -> bool {
+        true
+    }
+
+    /// Where a call stands; `None` where nothing is on record of it.
     ///
     /// # Errors
     /// [`LedgerError`].
     fn status(&self, call: CallId) -> Boxed<'_, Result<Option<Status>, LedgerError>> {
-        Box::pin(async move { Ok(standing(&self.of_call(call).await?, true)) })
+        // Before the records are read: a call that ends meanwhile is then found with its outcome.
+        let is_running = self.is_running(call);
+        Box::pin(async move { Ok(standing(&self.of_call(call).await?, is_running)) })
     }
 }
 

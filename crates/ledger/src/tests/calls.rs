@@ -190,7 +190,7 @@ async fn refusals_are_written_up_to_the_cap_and_counted_past_it() {
     clock.go(1_000);
     (350..360).for_each(|number| ledger.refuse(refusal(number)));
     let query = tool::ledger::Query { limit: 500, ..tool::ledger::Query::default() };
-    let records = ledger.list(query).await.unwrap();
+    let records = ledger.list(query).await.unwrap().records;
     let of = |kind| records.iter().filter(move |record| record.kind == kind);
     assert_eq!(of(Kind::Refused).count(), 110);
     let gaps = of(Kind::Gap).map(|r| r.body.read::<Gap>().unwrap().refused).collect::<Vec<_>>();

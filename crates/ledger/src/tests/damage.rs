@@ -15,7 +15,7 @@ use crate::disk::{Disk as _, RealDisk};
 use crate::file_ledger::FileLedger;
 use crate::options::Options;
 use crate::retain::Keep;
-use crate::segment::{HEADER, Header, parse_name, parse_tomb};
+use crate::segment::{HEADER, Header, parse_filter, parse_name, parse_tomb};
 use crate::signed::Seals;
 use crate::verify::{Report, verify_signed};
 
@@ -164,7 +164,9 @@ fn told(missed: &[Done]) -> Vec<String> {
 #[tokio::test]
 async fn every_damage_is_detected() {
     for how in [End::Closed, End::Killed] {
-        let good = written(how).await;
+        let mut good = written(how).await;
+        // They are made of the record and no part of it: `lookups` damages them.
+        good.retain(|name, _| parse_filter(name).is_none());
         let report = look(&good);
         assert!(report.is_sound(), "{how:?}: {report:?}");
         let of = |ending: &str| good.keys().filter(|name| name.ends_with(ending)).count();

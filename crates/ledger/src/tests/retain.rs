@@ -398,7 +398,7 @@ async fn who_reads_finds_what_is_there_and_nothing_else() {
     let query = Query { limit: 1_000, ..Query::default() };
     let records = tool::ledger::Records::list(&ledger, query).await.unwrap();
     let gone = look(&disk, &[]).writers[0].gone.clone().unwrap();
-    assert!(records.iter().all(|record| record.seq > gone.through));
+    assert!(records.records.iter().all(|record| record.seq > gone.through));
     assert_eq!(tool::ledger::Records::of_call(&ledger, id(0)).await.unwrap(), []);
     assert_eq!(tool::ledger::Records::of_call(&ledger, id(199)).await.unwrap().len(), 2);
 }

@@ -54,6 +54,8 @@ pub(crate) struct World {
     pub(crate) capacity: Option<u64>,
     pub(crate) can_reserve: bool,
     pub(crate) synced: u64,
+    /// Bytes that were read of each file.
+    read: BTreeMap<usize, u64>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -111,6 +113,7 @@ impl SimDisk {
             capacity: None,
             can_reserve: true,
             synced: 0,
+            read: BTreeMap::new(),
         })))
     }
 
@@ -148,6 +151,21 @@ impl SimDisk {
         let world = self.world();
         let file = |at: &usize| world.files[*at].now.clone();
         world.names.iter().map(|(name, at)| (name.clone(), file(at))).collect()
+    }
+
+    /// Bytes that were read of the files that are there and whose names end so.
+    pub(crate) fn bytes_read(&self, ending: &str) -> u64 {
+        let world = self.world();
+        let names = world.names.iter().filter(|(name, _)| name.ends_with(ending));
+        names.filter_map(|(_, at)| world.read.get(at)).sum()
+    }
+
+    /// Replaces the bytes of a file, as somebody else does.
+    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) {
+        let mut world = self.world();
+        let file = world.names[name];
+        world.files[file].now = bytes.to_vec();
+        world.files[file].disk = bytes.to_vec();
     }
 
     /// Ends this life; the next one finds what is left.
@@ -372,11 +390,12 @@ impl DiskFile for Handle {
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        let world = self.world()?;
+        let mut world = self.world()?;
         let file = &world.files[self.file].now;
         let from = file.get(usize::try_from(offset).unwrap()..).unwrap_or_default();
         let many = from.len().min(into.len());
         into[..many].copy_from_slice(&from[..many]);
+        *world.read.entry(self.file).or_default() += many as u64;
         Ok(many)
     }
 

@@ -57,6 +57,15 @@ pub struct Query {
     pub limit: usize,
 }
 
+/// One page of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Newest first. A page can have fewer records than its limit, or none, and not be the last one.
+    pub records: Vec<Record>,
+    /// [`Query::before`] of the next page; `None` after the last page.
+    pub next: Option<u64>,
+}
+
 /// Where a call stands by all that is on record of it, oldest first. `alive` says that the process
 /// that wrote the intent still holds its ticket: without an outcome the call runs then, and is
 /// `unknown` otherwise. A held call stays `waiting` when its process dies: its wait is stored.

@@ -138,7 +138,7 @@ async fn records(
         .list(query)
         .await
         .map_err(|error| ExecuteError::during(Code::RecordUnavailable, error.message))?;
-    Ok(json!({"records": found}))
+    Ok(json!({"records": found.records}))
 }
 
 impl Executor for Handler {

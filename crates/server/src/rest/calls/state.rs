@@ -6,7 +6,7 @@ use gateway::Shown;
 use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::Serialize;
-use tool::ledger::{Kind, Record, WaitStep, Waited};
+use tool::ledger::{Kind, Record, WaitStep, Waited, standing};
 use tool::outcome::Status;
 use tool::{CallId, Code, End, Intent, Json, Refusal, Step};
 use uuid::Uuid;
@@ -50,8 +50,10 @@ pub(super) async fn one(
 ) -> Result<Reply<CallState>, ApiError> {
     let missing = || ApiError::new(Code::NotFound, format!("no call `{}`", id.escape_debug()));
     let call = id.parse::<Uuid>().map(CallId).map_err(|_| missing())?;
+    // Before the records are read: a call that ends meanwhile is then found with its outcome.
+    let is_running = doors.parts.records.is_running(call);
     let records = doors.parts.records.of_call(call).await?;
-    let status = doors.parts.records.status(call).await?.ok_or_else(missing)?;
+    let status = standing(&records, is_running).ok_or_else(missing)?;
     let state = state_of(call, status, records);
     // Another's call looks like none at all.
     let own = state.caller.as_ref().is_some_and(|caller| caller.0 == *principal.org())

@@ -11,6 +11,9 @@ use crate::cli::value;
 
 /// List what is on record, newest first.
 ///
+/// A page can have fewer records than `--limit`, or none, and not be the last one: it ends after a bounded amount of work. Go on
+/// with the cursor that it prints.
+///
 /// Needs a key with the right `records:read`, as owner.key has it. With `--call` it shows one call,
 /// which whoever made it may see.
 #[derive(Debug, Args)]
@@ -54,16 +57,20 @@ impl List {
 
 fn text(answer: &Value) -> String {
     let records = value::list(answer, "records");
-    if records.is_empty() {
-        return "nothing on record".to_owned();
-    }
-    let rows: Vec<_> = records.iter().map(row).collect();
-    let table = table(["SEQ", "TIME", "KIND", "CALL", "TOOL", "WHO", "HOW"], &rows);
     let below = |lead: &str, key: &str| {
         let word = value::line(answer, key, 40);
         if word.is_empty() { word } else { format!("\n\n{lead} {word}") }
     };
-    format!("{table}{}{}", below("the call is", "status"), below("more: --cursor", "next_cursor"))
+    let more = below("more: --cursor", "next_cursor");
+    if records.is_empty() && more.is_empty() {
+        return "nothing on record".to_owned();
+    }
+    if records.is_empty() {
+        return format!("no match in the part of the record that was searched{more}");
+    }
+    let rows: Vec<_> = records.iter().map(row).collect();
+    let table = table(["SEQ", "TIME", "KIND", "CALL", "TOOL", "WHO", "HOW"], &rows);
+    format!("{table}{}{more}", below("the call is", "status"))
 }
 
 /// One frame: an intent has a tool and a caller, an outcome how it ended.
@@ -113,5 +120,8 @@ SEQ  TIME                      KIND     CALL  TOOL  WHO  HOW
 more: --cursor 1";
         assert_eq!(text(&answer), expected);
         assert_eq!(text(&json!({ "records": [] })), "nothing on record");
+        let bounded = json!({ "records": [], "next_cursor": "7" });
+        let expected = "no match in the part of the record that was searched\n\nmore: --cursor 7";
+        assert_eq!(text(&bounded), expected);
     }
 }

@@ -33,8 +33,9 @@ pub(super) async fn holds(folder: &Path, calls: usize, ids: &[String]) {
 async fn kinds(folder: &Path, disk: Arc<dyn Disk>) -> BTreeMap<String, Vec<Kind>> {
     let clock = Arc::new(SystemClock::default());
     let (ledger, _) = FileLedger::open(folder, disk, clock, Options::default()).unwrap();
-    let listed = ledger.list(Query { limit: 1_000, ..Query::default() }).await.unwrap();
-    assert!(listed.len() < 1_000, "more records than one page");
+    let page = ledger.list(Query { limit: 1_000, ..Query::default() }).await.unwrap();
+    let listed = page.records;
+    assert!(page.next.is_none(), "more records than one page");
     let mut kinds: BTreeMap<String, Vec<Kind>> = BTreeMap::new();
     for record in listed.iter().rev() {
         if let Some(call) = record.call {

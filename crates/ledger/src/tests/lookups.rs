@@ -1,0 +1,361 @@
+//! What look-ups read of the segments, counted; and filters that are missing, damaged, or of something else.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tool::ledger::{Kind, Page, Query, Record};
+use tool::{CallId, Durability};
+
+use super::fixture::{Driven, driven, end, id, intent};
+use super::reading;
+use super::sim_disk::{Crash, SimDisk};
+use crate::filters::refresh;
+use crate::options::Options;
+use crate::search::Search;
+use crate::segment::{parse_filter, parse_name};
+use crate::segment_filter::{PAGE, load, page_sum};
+
+const RARE: u64 = 700;
+
+fn options() -> Options {
+    let segment_bytes = 64 << 10;
+    Options { segment_bytes, reserve_bytes: 4 << 10, index_entries: 20, ..Options::default() }
+}
+
+fn turn(driven: &mut Driven, calls: std::ops::Range<u64>) {
+    for number in calls {
+        driven.call(number);
+        if number % 20 == 0 {
+            driven.syncer.turn(false);
+        }
+    }
+    driven.syncer.turn(true);
+}
+
+/// 2,000 calls in many segments, ids 10, 20 and so on; one of them is of the tool `notes.rare`.
+fn many(disk: &SimDisk) -> Driven {
+    let mut driven = Driven::open(disk.shared(), options()).unwrap();
+    for number in 0..2_000 {
+        let mut intent = intent(number);
+        intent.call = id(number * 10);
+        if number == RARE {
+            intent.tool.name = tool::ToolName::new("notes.rare").unwrap();
+        }
+        let (ticket, _) = driven.begin(&intent, Durability::Written).unwrap();
+        driven.inner.outcome(ticket.redeem(), &end(number), Durability::Written).unwrap();
+        if number % 20 == 0 {
+            driven.syncer.turn(false);
+        }
+    }
+    driven.syncer.turn(true);
+    assert!(segments(disk) > 10);
+    driven
+}
+
+fn segments(disk: &SimDisk) -> usize {
+    disk.files().keys().filter(|name| parse_name(name).is_some()).count()
+}
+
+fn of_call(driven: &Driven, call: CallId) -> Vec<Record> {
+    Search::new(&driven.inner, Query::default()).of_call(call).unwrap()
+}
+
+fn tool(name: &str, before: Option<u64>) -> Query {
+    Query { tool: Some(name.to_owned()), limit: 1_000, before, org: None }
+}
+
+fn list(driven: &Driven, query: Query) -> Page {
+    Search::new(&driven.inner, query).list().unwrap()
+}
+
+/// Runs it, and says how many bytes of segments it read.
+fn counted<T>(disk: &SimDisk, run: impl FnOnce() -> T) -> (T, u64) {
+    let before = disk.bytes_read(".seg");
+    let out = run();
+    (out, disk.bytes_read(".seg") - before)
+}
+
+/// The control is the same without filters.
+#[test]
+fn a_call_that_is_not_on_record_reads_no_segment() {
+    let disk = SimDisk::new(1);
+    let driven = many(&disk);
+    let unknown = || (1..=100).map(|n| of_call(&driven, id(n * 70 + 5)).len()).sum::<usize>();
+    let (found, control) = counted(&disk, || of_call(&driven, id(75)).len());
+    assert_eq!(found, 0);
+    assert!(control > 500_000, "{control}");
+    refresh(&driven.inner);
+    let (found, read) = counted(&disk, unknown);
+    assert_eq!(found, 0);
+    assert!(read < control, "100 look-ups read {read} bytes, one without filters {control}");
+    // Out of the range of a segment, not even its filter is read.
+    let before = disk.bytes_read(".filter");
+    assert_eq!(of_call(&driven, id(1 << 40)), []);
+    assert_eq!(disk.bytes_read(".filter"), before);
+}
+
+#[test]
+fn a_call_on_record_reads_the_parts_it_is_in() {
+    let disk = SimDisk::new(1);
+    let driven = many(&disk);
+    refresh(&driven.inner);
+    for number in [0, 1, RARE, 1_500, 1_999] {
+        let (found, read) = counted(&disk, || of_call(&driven, id(number * 10)));
+        let kinds: Vec<_> = found.iter().map(|record| record.kind).collect();
+        assert_eq!(kinds, [Kind::Intent, Kind::Outcome], "{number}");
+        assert!(read < 40_000, "{number}: {read}");
+    }
+}
+
+/// The control is the same without filters.
+#[test]
+fn a_rare_tool_reads_the_parts_that_have_it() {
+    let disk = SimDisk::new(1);
+    let driven = many(&disk);
+    let absent = || list(&driven, tool("notes.absent", None));
+    let rare = || list(&driven, tool("notes.rare", None));
+    let (without, control) = counted(&disk, rare);
+    assert!(control > 500_000, "{control}");
+    refresh(&driven.inner);
+    let (page, read) = counted(&disk, absent);
+    assert_eq!(page, Page::default());
+    assert_eq!(read, 0);
+    let (page, read) = counted(&disk, rare);
+    assert_eq!(page, without);
+    assert_eq!(
+        page.records.iter().map(|record| record.kind).collect::<Vec<_>>(),
+        [Kind::Outcome, Kind::Intent]
+    );
+    assert!(read < 40_000, "{read}");
+}
+
+/// The control is the page without a bound, which reads more.
+#[test]
+fn a_page_stops_after_a_bounded_amount_of_work_and_the_next_one_goes_on() {
+    let disk = SimDisk::new(1);
+    let driven = many(&disk);
+    for has_filters in [false, true] {
+        if has_filters {
+            refresh(&driven.inner);
+        }
+        let query = |before| Query { before, limit: 100_000, ..tool("notes.tool_3", None) };
+        let (whole, control) = counted(&disk, || list(&driven, query(None)));
+        assert_eq!((whole.records.len(), whole.next), (800, None));
+        let (mut pages, mut records, mut before) = (0, Vec::new(), None);
+        loop {
+            let search = Search::new(&driven.inner, query(before)).within(1);
+            let (page, read) = counted(&disk, || search.list().unwrap());
+            assert!(read < 200 << 10 && read < control / 5, "{read} {control}");
+            assert!(page.next.is_none_or(|next| before.is_none_or(|before| next < before)));
+            records.extend(page.records);
+            (pages, before) = (pages + 1, page.next);
+            if before.is_none() {
+                break;
+            }
+        }
+        assert!(pages > 5, "{pages}");
+        assert_eq!(records, whole.records);
+    }
+}
+
+#[test]
+fn the_last_page_has_no_cursor_even_where_it_is_full() {
+    let (_disk, mut driven) = driven(options());
+    turn(&mut driven, 0..500);
+    let all = list(&driven, tool("notes.tool_3", None)).records;
+    assert_eq!(all.len(), 200);
+    let query = |limit| Query { limit, ..tool("notes.tool_3", None) };
+    assert_eq!(list(&driven, query(200)).next, None);
+    let page = list(&driven, query(199));
+    assert_eq!((page.records.len(), page.next), (199, Some(all[198].seq)));
+    assert_eq!(list(&driven, query(0)), Page::default());
+}
+
+fn filters(disk: &SimDisk) -> BTreeMap<String, Vec<u8>> {
+    let mut files = disk.files();
+    files.retain(|name, _| parse_filter(name).is_some());
+    files
+}
+
+fn all_are_found(driven: &Driven) {
+    for number in (0..2_000).step_by(61) {
+        assert_eq!(of_call(driven, id(number * 10)).len(), 2, "{number}");
+    }
+    let rare = list(driven, tool("notes.rare", None));
+    assert_eq!(rare.records.len(), 2);
+    assert_eq!(rare.next, None);
+}
+
+/// What becomes of the bytes of a filter; `None`: it is removed.
+type Change<'a> = &'a dyn Fn(&[u8]) -> Option<Vec<u8>>;
+
+/// A copy of the disk whose filters are changed, and a ledger on it. `is_late`: they were loaded before they are changed.
+fn changed(disk: &SimDisk, change: Change<'_>, is_late: bool) -> (SimDisk, Driven) {
+    let disk = SimDisk::holding(&disk.files());
+    let driven = Driven::open(disk.shared(), options()).unwrap();
+    if is_late {
+        refresh(&driven.inner);
+    }
+    for (name, bytes) in filters(&disk) {
+        match change(&bytes) {
+            Some(bytes) => disk.replace(&name, &bytes),
+            None => disk.shared().remove(Path::new(&name)).unwrap(),
+        }
+    }
+    if !is_late {
+        refresh(&driven.inner);
+    }
+    (disk, driven)
+}
+
+/// A filter that denies everything, and whose checksums hold.
+fn forged(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let head = u32::from_le_bytes(bytes[PAGE - 4..PAGE].try_into().unwrap());
+    for (index, page) in (0..).zip(bytes.chunks_mut(PAGE)).skip(1) {
+        page.fill(0);
+        let sum = page_sum(head, index, page);
+        page[PAGE - 4..].copy_from_slice(&sum.to_le_bytes());
+    }
+    bytes
+}
+
+/// The control is a filter that is wrong and whose checksums hold: the same harness sees that it hides records.
+#[test]
+fn a_damaged_filter_is_not_believed_and_is_built_anew() {
+    let disk = SimDisk::new(1);
+    let driven = many(&disk);
+    refresh(&driven.inner);
+    let good = filters(&disk);
+    assert!(good.len() > 10);
+    let (_, control) = changed(&disk, &|bytes| Some(forged(bytes)), false);
+    assert_eq!(of_call(&control, id(RARE * 10)), [], "the harness sees what a filter hides");
+
+    let other = good.values().next_back().unwrap().clone();
+    let changes: [(&str, Change<'_>); 7] = [
+        ("removed", &|_| None),
+        ("empty", &|_| Some(Vec::new())),
+        ("cut", &|bytes| Some(bytes[..bytes.len() - 1].to_vec())),
+        ("zeros", &|bytes| Some(vec![0; bytes.len()])),
+        ("rows of zeros", &|bytes| Some([&bytes[..PAGE], &vec![0; bytes.len() - PAGE]].concat())),
+        ("one bit of each 97 bytes", &|bytes| {
+            let mut bytes = bytes.to_vec();
+            (PAGE..bytes.len()).step_by(97).for_each(|at| bytes[at] ^= 1);
+            Some(bytes)
+        }),
+        ("of another segment", &|_| Some(other.clone())),
+    ];
+    for (what, change) in changes {
+        for is_late in [false, true] {
+            let (disk, driven) = changed(&disk, change, is_late);
+            all_are_found(&driven);
+            // What was met is built anew.
+            refresh(&driven.inner);
+            all_are_found(&driven);
+            let site = &driven.inner.site;
+            let number = |name: &String| parse_filter(name).unwrap().1;
+            let is_good = |name: &String| load(site, number(name)).unwrap().is_some();
+            // Of a filter that was loaded, the page that was cut may not be met.
+            assert!(what == "cut" && is_late || good.keys().all(is_good), "{what}, {is_late}");
+            let (_, read) = counted(&disk, || of_call(&driven, id(75)));
+            assert!(read < 20_000, "{what}, {is_late}: {read}");
+        }
+    }
+}
+
+/// The control is the same call while its record is damaged.
+#[test]
+fn a_record_that_could_not_be_read_when_the_filter_was_built_is_found_once_it_can() {
+    let disk = SimDisk::new(1);
+    drop(many(&disk));
+    let good = disk.files();
+    let call = id(RARE * 10);
+    let id_bytes = call.0.as_bytes();
+    let holds = |bytes: &Vec<u8>| bytes.windows(16).position(|window| window == id_bytes);
+    let (name, at) = good
+        .iter()
+        .filter(|(name, _)| parse_name(name).is_some())
+        .find_map(|(name, bytes)| Some((name.clone(), holds(bytes)?)))
+        .unwrap();
+    let mut bad = good.clone();
+    bad.get_mut(&name).unwrap()[at] ^= 1;
+    let disk = SimDisk::holding(&bad);
+    let driven = Driven::open(disk.shared(), options()).unwrap();
+    refresh(&driven.inner);
+    assert_eq!(of_call(&driven, call).len(), 1, "the outcome");
+    disk.replace(&name, &good[&name]);
+    assert_eq!(of_call(&driven, call).len(), 2);
+    assert_eq!(list(&driven, tool("notes.rare", None)).records.len(), 2);
+}
+
+#[test]
+fn the_filter_of_another_state_of_a_segment_does_not_count() {
+    let disk = SimDisk::new(1);
+    let driven = many(&disk);
+    refresh(&driven.inner);
+    let name = filters(&disk).into_keys().next().unwrap();
+    let number = parse_filter(&name).unwrap().1;
+    let site = &driven.inner.site;
+    assert!(load(site, number).unwrap().is_some(), "the control");
+    let segment = name.replace(".filter", ".seg");
+    let bytes = disk.files()[&segment].clone();
+    disk.replace(&segment, &[bytes.as_slice(), b"more"].concat());
+    assert!(load(site, number).unwrap().is_none());
+    let mut written_anew = bytes.clone();
+    written_anew[105] ^= 1;
+    let sum = crc32fast::hash(&written_anew[..124]).to_le_bytes();
+    written_anew[124..128].copy_from_slice(&sum);
+    disk.replace(&segment, &written_anew);
+    assert!(load(site, number).unwrap().is_none());
+    disk.replace(&segment, &bytes);
+    assert!(load(site, number).unwrap().is_some());
+}
+
+#[tokio::test]
+async fn filters_that_a_loss_of_power_left_hide_nothing() {
+    for seed in 0..30 {
+        let disk = SimDisk::new(seed);
+        let ledger = reading::filled(&disk).await;
+        refresh(&ledger.inner);
+        disk.crash(if seed % 3 == 0 { Crash::Kill } else { Crash::Power });
+        drop(ledger);
+        let ledger = reading::open(&disk);
+        refresh(&ledger.inner);
+        reading::check(&ledger).await;
+    }
+}
+
+#[test]
+fn a_filter_goes_with_its_segment() {
+    let disk = SimDisk::new(1);
+    let driven = many(&disk);
+    refresh(&driven.inner);
+    let mut names = filters(&disk).into_keys();
+    let (first, last) = (names.next().unwrap(), names.next_back().unwrap());
+    let site = &driven.inner.site;
+    let number = parse_filter(&first).unwrap().1;
+    crate::retain::take_away(site, number).unwrap();
+    assert!(!disk.files().contains_key(&first));
+    assert!(disk.files().contains_key(&last));
+    // One that a crash left is removed at the start.
+    driven.inner.index().forget(parse_filter(&last).unwrap().1 - 1);
+    crate::filters::remove_orphans(&driven.inner);
+    let left = filters(&disk).into_keys().collect::<Vec<_>>();
+    assert_eq!(left, [last]);
+}
+
+#[test]
+fn a_full_disk_leaves_no_part_of_a_filter_and_searches_read() {
+    let disk = SimDisk::new(1);
+    let driven = many(&disk);
+    let used = disk.world().used();
+    disk.world().capacity = Some(used);
+    refresh(&driven.inner);
+    assert_eq!(filters(&disk).len(), 0);
+    assert_eq!(disk.world().used(), used);
+    all_are_found(&driven);
+    disk.world().capacity = None;
+    refresh(&driven.inner);
+    assert!(filters(&disk).len() > 10);
+    all_are_found(&driven);
+}

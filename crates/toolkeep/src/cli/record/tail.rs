@@ -105,7 +105,11 @@ impl Tail {
             let before = fresh.records.len();
             fresh.records.extend(new.cloned());
             cursor = page.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
-            if fresh.records.len() - before < all.len() || cursor.is_none() {
+            // A page can have no record and yet reach back to those of the look before.
+            let reached = cursor.as_deref().and_then(|cursor| cursor.parse::<u64>().ok());
+            let is_old = |reached| since.is_some_and(|since| reached <= since.saturating_add(1));
+            let is_done = reached.is_none_or(is_old);
+            if fresh.records.len() - before < all.len() || is_done {
                 return Ok(fresh);
             }
         }

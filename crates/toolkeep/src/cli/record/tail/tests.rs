@@ -77,6 +77,18 @@ async fn with_no_lines_only_what_is_new_is_shown_even_on_an_empty_record() {
 }
 
 #[tokio::test]
+async fn pages_without_records_end_where_the_look_before_ended() {
+    // The control is the first look: the server has more, and what is there is newer.
+    for (since, pages) in [(1, 4), (7, 3), (8, 2)] {
+        let empty = |cursor: &str| records(&[], Some(cursor));
+        let (door, client) = door(vec![empty("20"), empty("9"), empty("8"), records(&[], None)]);
+        let fresh = tail(0).fresh(&client, Some(since)).await.unwrap();
+        assert!(!fresh.more && fresh.records.is_empty());
+        assert_eq!(door.1.lock().unwrap().len(), pages, "{since}");
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_always_has_more_is_bounded() {
     let (door, client) = door((0..50).map(|n| records(&[1_000 - n], Some("9"))).collect());
     let fresh = tail(0).fresh(&client, Some(1)).await.unwrap();

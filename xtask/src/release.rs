@@ -2,7 +2,8 @@
 //!
 //! It is built, watched while `bench` calls it, and built again with what was seen. Only the crates that
 //! each call passes are treated so: to a compiler with a profile, what was not seen is cold, and the code
-//! of tools would become small instead of fast.
+//! of tools would become small instead of fast. `bench`, which plays the servers that Toolkeep is compared
+//! with, is built with the same profile, so that no side of a comparison has the better compiler.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -15,15 +16,18 @@ use crate::workspace::{Workspace, cargo};
 /// Tells this program, as cargo's wrapper around rustc, what to add for crates of [`HOT`].
 const ADDED: &str = "TOOLKEEP_PROFILE_FLAG";
 
-/// Crates that every call passes, as rustc names them.
+/// Crates that every call passes, through Toolkeep or beside it, as rustc names them.
 const HOT: &str = "\
-    arc_swap bytes catalog crc32fast formats futures_channel futures_core futures_util \
+    arc_swap axum axum_core bench bytes catalog crc32fast formats futures_channel futures_core futures_util \
     gateway guard h2 http http_body http_body_util httparse hyper hyper_util identity \
-    intake ledger mcp mio nodes policy programs prost proto rmp rmp_serde server slab store \
+    intake ledger mcp mio nodes policy programs prost proto rmcp rmp rmp_serde serde_json server slab store \
     tokio tokio_stream tokio_util tonic tool toolkeep tower upstreams";
 
 /// The folder of what is shipped, where cargo builds.
 const SHIPPED: &str = "shipped";
+
+/// What is built with a profile: the program, and what it is measured with.
+const PACKAGES: [&str; 2] = ["toolkeep", "bench"];
 
 /// What is watched, as words for `bench`.
 const WATCHED: [&[&str]; 3] =
@@ -38,12 +42,11 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
     let profdata = profdata(&host)?;
     let folder = workspace.target.join("profile");
     drop(std::fs::remove_dir_all(&folder));
-    plain(workspace, "bench")?;
     let watched =
         with_profile(workspace, &host, "watched", &format!("generate={}", folder.display()))?;
     for words in WATCHED {
-        let mut bench = Command::new(workspace.target.join("release/bench"));
-        bench.args(words).arg("--toolkeep").arg(&watched);
+        let mut bench = Command::new(watched.join("bench"));
+        bench.args(words).arg("--toolkeep").arg(watched.join("toolkeep"));
         if !shown(&mut bench)?.status.success() {
             // Such as programs where the system allows no cage.
             println!("`bench {}` failed: what it does stays as it was", words.join(" "));
@@ -55,18 +58,19 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
     told(&mut merge).map_err(|why| format!("what was seen cannot be summed up: {why}"))?;
     // Cargo does not know that a profile changed.
     drop(std::fs::remove_dir_all(workspace.target.join(SHIPPED)));
-    let program = with_profile(workspace, &host, SHIPPED, &format!("use={}", merged.display()))?;
-    println!("built {}", program.display());
+    let programs = with_profile(workspace, &host, SHIPPED, &format!("use={}", merged.display()))?;
+    println!("built {}", programs.join("toolkeep").display());
     Ok(())
 }
 
-/// What was built before.
+/// The folder of the programs that were built before.
 ///
 /// # Errors
-/// Where nothing was.
+/// Where one of them was not.
 pub(crate) fn shipped(workspace: &Workspace) -> Result<PathBuf, String> {
-    let program = workspace.target.join(SHIPPED).join(host()?).join("release/toolkeep");
-    if program.is_file() { Ok(program) } else { Err("run `cargo xtask release` first".to_owned()) }
+    let folder = workspace.target.join(SHIPPED).join(host()?).join("release");
+    let complete = PACKAGES.iter().all(|package| folder.join(package).is_file());
+    if complete { Ok(folder) } else { Err("run `cargo xtask release` first".to_owned()) }
 }
 
 /// A package of ours as `cargo build --release` makes it.
@@ -77,8 +81,9 @@ pub(crate) fn plain(workspace: &Workspace, package: &str) -> Result<(), String> 
     built(workspace, package, |_| {})
 }
 
-/// Toolkeep with a flag more for hot crates, in a folder of its own; what runs while it is built is made
-/// without, which is why the host is named.
+/// The folder of [`PACKAGES`], built with a flag more for hot crates; what runs while they are built is made
+/// without, which is why the host is named. Each is built by itself: together, one would get the features
+/// of the other.
 fn with_profile(
     workspace: &Workspace,
     host: &str,
@@ -87,11 +92,13 @@ fn with_profile(
 ) -> Result<PathBuf, String> {
     let target = workspace.target.join(folder);
     let own = std::env::current_exe().map_err(|error| format!("who am I: {error}"))?;
-    built(workspace, "toolkeep", |build| {
-        build.args(["--target", host, "--target-dir"]).arg(&target);
-        build.env("RUSTC_WRAPPER", own).env(ADDED, format!("-Cprofile-{flag}"));
-    })?;
-    Ok(target.join(host).join("release/toolkeep"))
+    for package in PACKAGES {
+        built(workspace, package, |build| {
+            build.args(["--target", host, "--target-dir"]).arg(&target);
+            build.env("RUSTC_WRAPPER", &own).env(ADDED, format!("-Cprofile-{flag}"));
+        })?;
+    }
+    Ok(target.join(host).join("release"))
 }
 
 fn built(

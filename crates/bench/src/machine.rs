@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The kernel's clock ticks in a second, as `/proc` counts them on Linux.
 const TICKS: u64 = 100;
 
-/// The machine in one line, without its name, and how Toolkeep was built, where the task says so.
+/// The machine in one line, without its name, and how the programs were built, where the task says so.
 pub(crate) fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let cpu = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown CPU".to_owned());
@@ -17,14 +17,14 @@ pub(crate) fn describe() -> String {
     format!("{cores} cores of {cpu}, {gib:.0} GiB, Linux {kernel}{}", built())
 }
 
-/// How Toolkeep was built, where the task says so.
+/// How all that is measured was built, where the task says so; other gateways come as they are shipped.
 pub(crate) fn built() -> String {
     let by = std::env::var("TOOLKEEP_BUILT_BY");
-    let guided =
-        "compiled with a profile of these calls; the programs beside it are plain release builds";
     match by.as_deref() {
-        Ok("cargo xtask release") => format!("; Toolkeep of `cargo xtask release`, {guided}"),
-        Ok(by) => format!("; Toolkeep of `{by}`"),
+        Ok("cargo xtask release") => "; Toolkeep and the programs beside it of `cargo xtask release`, \
+            all compiled with one profile of these calls"
+            .to_owned(),
+        Ok(by) => format!("; Toolkeep and the programs beside it of `{by}`, without a profile"),
         Err(_) => String::new(),
     }
 }

@@ -81,4 +81,26 @@ mod tests {
         assert_eq!(kept, ["traceparent", "a/b"]);
         assert!(super::of(&Json::empty()).is_none());
     }
+
+    #[test]
+    fn what_only_this_server_says_to_a_source_is_not_taken_from_a_client() {
+        let forged = [
+            crate::task::RELATED,
+            crate::task::EXTENSION,
+            super::SUBSCRIPTION_ID,
+            super::SERVER_INFO,
+            "io.modelcontextprotocol/of-a-later-revision",
+            "modelcontextprotocol.io/x",
+            "tools.mcp.com/x",
+            "IO.ModelContextProtocol/related-task",
+            "toolkeep/subject",
+            "dev.toolkeep/subject",
+        ];
+        let passes = ["traceparent", "tracestate", "baggage", "com.example/x", "mcp", "a/toolkeep"];
+        let members = forged.iter().chain(&passes).map(|key| ((*key).to_owned(), true.into()));
+        let members: serde_json::Map<String, serde_json::Value> = members.collect();
+        let passed = super::onward(&Json::of(&members)).passed;
+        let passed: Vec<_> = passed.into_iter().map(|(key, _)| key).collect();
+        assert_eq!(passed, passes);
+    }
 }

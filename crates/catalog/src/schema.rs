@@ -3,6 +3,7 @@
 //! A schema that cannot be used refuses its tool when it is listed. One that can be used for sure is
 //! compiled at the first call of its tool: of ten thousand tools few are ever called.
 
+mod cost;
 mod sure;
 mod text;
 
@@ -14,8 +15,15 @@ use serde_json::Value;
 use tool::json::Pass;
 use tool::{Args, Json, Limits};
 
+use self::cost::CostModel;
+
 /// The most subschemas a tool may bring; a bomb has more.
 const SUBSCHEMAS: usize = 2_000;
+/// The most evaluations of subschemas that a check of arguments may take.
+const EVALUATIONS: u64 = 1_000_000;
+/// From so many on, what does not fit is not told place by place: each fault of a choice holds those of all
+/// its parts.
+const UNTOLD: u64 = 50_000;
 /// The most faults that are told of one call, and characters of each.
 const FAULTS: usize = 5;
 const FAULT_TEXT: usize = 240;
@@ -25,12 +33,17 @@ pub struct Schema {
     text: Json,
     /// What it came to, once it is asked for.
     compiled: OnceLock<Result<Validator, String>>,
+    /// What a check may cost, once it is asked for; nothing where no reference can be followed.
+    cost: OnceLock<Option<CostModel>>,
+    /// The most subschemas that apply to one value, where their number bounds that.
+    most: Option<u64>,
 }
 
 impl Schema {
     /// The same, to be compiled anew.
     pub(crate) fn again(&self) -> Self {
-        Self { text: self.text.clone(), compiled: OnceLock::new() }
+        let (compiled, cost) = (OnceLock::new(), OnceLock::new());
+        Self { text: self.text.clone(), compiled, cost, most: self.most }
     }
 }
 
@@ -70,12 +83,17 @@ impl Schema {
         if found > SUBSCHEMAS {
             return Err(format!("the input schema has {found} objects, {SUBSCHEMAS} are allowed"));
         }
-        let compiled = OnceLock::new();
+        let (compiled, cost) = (OnceLock::new(), OnceLock::new());
+        let is_bounded = !cost::is_unbounded(root);
         if !sure::compiles(root) {
-            // It is not there yet, so this sets it.
+            // They are not there yet, so this sets them.
             let _first = compiled.set(Ok(build(&value)?));
+            if !is_bounded {
+                let _first = cost.set(Some(CostModel::of(&value)?));
+            }
         }
-        Ok(Self { text: schema.clone(), compiled })
+        let most = u64::try_from(found + schema.bytes().len() / 16).ok().filter(|_| is_bounded);
+        Ok(Self { text: schema.clone(), compiled, cost, most })
     }
 
     /// Nothing where `args` fit, the first few faults where they do not. Of large ones no tree is made
@@ -91,7 +109,7 @@ impl Schema {
                 Err(text::Trouble::Unsure) => {}
             }
         }
-        self.check(args.value())
+        self.check_sized(args.value(), args.raw().bytes().len())
     }
 
     /// The same for a tree.
@@ -99,12 +117,38 @@ impl Schema {
     /// # Errors
     /// [`ArgumentFault`]s, at least one.
     pub fn check(&self, args: &Value) -> Result<(), Vec<ArgumentFault>> {
+        self.check_sized(args, usize::MAX)
+    }
+
+    /// Evaluations that a check takes at most.
+    fn evaluations(&self, args: &Value, bytes: usize) -> Option<u64> {
+        // A value takes two bytes or more.
+        let values = u64::try_from(bytes / 2 + 1).unwrap_or(u64::MAX);
+        let bound = self.most.map_or(u64::MAX, |most| most.saturating_mul(values));
+        if bound <= UNTOLD {
+            return Some(bound);
+        }
+        let model = self.cost.get_or_init(|| CostModel::of(&self.text.value()).ok());
+        model.as_ref()?.count(args, EVALUATIONS)
+    }
+
+    fn check_sized(&self, args: &Value, bytes: usize) -> Result<(), Vec<ArgumentFault>> {
+        let whole =
+            |message: &str| ArgumentFault { at: String::new(), message: message.to_owned() };
+        let Some(evaluations) = self.evaluations(args, bytes) else {
+            let message = "checking these arguments against the tool's schema takes too long; send \
+                           fewer or less nested values";
+            return Err(vec![whole(message)]);
+        };
         let compiled = self.compiled.get_or_init(|| build(&self.text.value()));
         let validator = compiled.as_ref().map_err(|message| {
             vec![ArgumentFault { at: String::new(), message: message.clone() }]
         })?;
         if validator.is_valid(args) {
             return Ok(());
+        }
+        if evaluations > UNTOLD {
+            return Err(vec![whole("the arguments do not fit the tool's schema")]);
         }
         let fault = |error: jsonschema::ValidationError<'_>| ArgumentFault {
             at: error.instance_path().as_str().to_owned(),
@@ -186,6 +230,27 @@ mod tests {
         );
         let many = json!({"anyOf": (0..2_001).map(|_| json!({})).collect::<Vec<_>>()});
         assert!(error(many).contains("2000 are allowed"));
+    }
+
+    #[test]
+    fn a_schema_that_branches_without_end_delays_nobody() {
+        let any = |at| json!({"anyOf": [{"$ref": format!("#/$defs/d{at}")}, {"$ref": format!("#/$defs/d{at}")}]});
+        let of = |levels: usize| {
+            let mut defs: serde_json::Map<_, _> =
+                (0..levels).map(|at| (format!("d{at}"), any(at + 1))).collect();
+            defs.insert(format!("d{levels}"), json!({"type": "integer"}));
+            compile(&json!({"properties": {"s": {"$ref": "#/$defs/d0"}}, "$defs": defs})).unwrap()
+        };
+        let told = |levels, args| of(levels).check(&args).map_err(|it| it[0].to_string());
+        told(60, json!({})).unwrap();
+        let slow = told(60, json!({"s": "x"})).unwrap_err();
+        assert!(slow.starts_with("checking these arguments"), "{slow}");
+        // The control: what is told of a schema that branches less grows with each level, so that it is
+        // not told at some level, and is not checked at all at a later one.
+        assert!(told(4, json!({"s": "x"})).unwrap_err().starts_with("`/s`: "));
+        let whole = "the arguments do not fit the tool's schema";
+        assert_eq!(told(15, json!({"s": "x"})).unwrap_err(), whole);
+        told(15, json!({"s": 1})).unwrap();
     }
 
     #[test]

@@ -25,17 +25,22 @@ pub const NO_WEB: &str = "toolkeep/no_web";
 /// Ours: the kind of task.
 pub const TASK_TYPE: &str = "toolkeep/task_type";
 
-/// What concerns only one hop and is never passed on: the next one has its own.
-const HOP: [&str; 8] = [
-    PROTOCOL_VERSION,
-    CLIENT_INFO,
-    CLIENT_CAPABILITIES,
-    LOG_LEVEL,
-    PROGRESS_TOKEN,
-    READ_ONLY,
-    NO_WEB,
-    TASK_TYPE,
-];
+/// Labels of prefixes that MCP reserves.
+const RESERVED: [&str; 2] = ["modelcontextprotocol", "mcp"];
+/// The label of our own prefixes.
+const OURS: &str = "toolkeep";
+
+/// Whether a member concerns one hop only and is never passed on: the next hop has its own. These are the
+/// progress token, all members under a prefix that MCP reserves, and all members of ours: to a source they
+/// are this server's word, about its tasks, its subscriptions and itself.
+fn is_hop(key: &str) -> bool {
+    let Some((prefix, _)) = key.rsplit_once('/') else { return key == PROGRESS_TOKEN };
+    let mut labels = prefix.split(['.', '/']);
+    labels.any(|label| {
+        let is = |word: &str| label.trim().eq_ignore_ascii_case(word);
+        RESERVED.into_iter().any(is) || is(OURS)
+    })
+}
 
 /// The `_meta` of params or of a result.
 pub fn of(params: &Json) -> Option<Json> {
@@ -60,7 +65,7 @@ pub fn onward(meta: &Json) -> Onward {
         match &*key {
             PROTOCOL_VERSION => onward.version = Some(value),
             LOG_LEVEL => onward.level = Some(value),
-            hop if HOP.contains(&hop) => {}
+            hop if is_hop(hop) => {}
             _ => onward.passed.push((key.into_owned(), value)),
         }
     }
@@ -80,5 +85,27 @@ mod tests {
         let kept: Vec<_> = passed.into_iter().map(|(key, _)| key).collect();
         assert_eq!(kept, ["traceparent", "a/b"]);
         assert!(super::of(&Json::empty()).is_none());
+    }
+
+    #[test]
+    fn what_only_this_server_says_to_a_source_is_not_taken_from_a_client() {
+        let forged = [
+            crate::task::RELATED,
+            crate::task::EXTENSION,
+            super::SUBSCRIPTION_ID,
+            super::SERVER_INFO,
+            "io.modelcontextprotocol/of-a-later-revision",
+            "modelcontextprotocol.io/x",
+            "tools.mcp.com/x",
+            "IO.ModelContextProtocol/related-task",
+            "toolkeep/subject",
+            "dev.toolkeep/subject",
+        ];
+        let passes = ["traceparent", "tracestate", "baggage", "com.example/x", "mcp", "a/toolkeep"];
+        let members = forged.iter().chain(&passes).map(|key| ((*key).to_owned(), true.into()));
+        let members: serde_json::Map<String, serde_json::Value> = members.collect();
+        let passed = super::onward(&Json::of(&members)).passed;
+        let passed: Vec<_> = passed.into_iter().map(|(key, _)| key).collect();
+        assert_eq!(passed, passes);
     }
 }

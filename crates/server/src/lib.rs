@@ -11,6 +11,7 @@ mod facades;
 mod front;
 mod grpc;
 mod held;
+mod hidden_characters;
 pub mod hosts;
 pub mod issuers;
 pub mod keys;
@@ -46,7 +47,7 @@ pub use steady_clock::SteadyClock;
 pub use workers::Workers;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn_with_state, map_response};
 
 /// All doors as one router. Host and Origin are checked before anything else, then the credential.
 pub fn router(doors: &Doors) -> Router {
@@ -56,4 +57,5 @@ pub fn router(doors: &Doors) -> Router {
     open.merge(keyed)
         .fallback(rest::nothing_here)
         .layer(from_fn_with_state(doors.clone(), auth::host_and_origin))
+        .layer(map_response(hidden_characters::escape))
 }

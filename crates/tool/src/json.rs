@@ -20,7 +20,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-pub use hidden::made_visible;
+pub use hidden::{hidden_escaped, made_visible};
 pub use look::{Look, Pass};
 pub use splice::{escape, quote};
 

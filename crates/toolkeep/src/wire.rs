@@ -17,6 +17,7 @@ mod manifests;
 mod places;
 mod plugged;
 mod programs;
+mod redaction;
 mod reports;
 mod sources;
 mod unusable;

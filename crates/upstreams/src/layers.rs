@@ -3,6 +3,8 @@
 //! Time limits are not here: the pipeline has them. Nothing here makes a call twice that may change
 //! something twice.
 
+mod redacted;
 mod retry;
 
+pub use redacted::{Redacted, RedactedExecutor};
 pub use retry::{RetryOnce, Retrying};

@@ -3,4 +3,5 @@
 pub mod layers;
 pub mod mcp;
 pub mod module;
+pub mod redaction;
 pub mod tool_file;

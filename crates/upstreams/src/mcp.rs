@@ -28,7 +28,6 @@ mod parked;
 mod patience;
 mod pipe;
 mod question;
-mod redaction;
 mod request;
 mod run;
 mod session;

@@ -67,6 +67,39 @@ pub fn made_visible(text: &str) -> Option<String> {
     if quick { None } else { Json::of(text).definition_made_visible()?.read().ok() }
 }
 
+/// A JSON document with hidden characters written as escapes of JSON: the same document for whoever parses
+/// it, and harmless on the terminal of whoever reads it as it is. `None` where there are none.
+#[must_use]
+pub fn hidden_escaped(document: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut kept = 0;
+    let mut before = Before::Plain;
+    let mut at = 0;
+    while let Some((found, Some((c, end)))) = next_odd(document.as_bytes(), at) {
+        if found > at {
+            before = Before::Plain;
+        }
+        let is_escape = document.as_bytes().get(found) == Some(&b'\\');
+        if !is_escape && hidden(c, before, "") {
+            out.push_str(document.get(kept..found).unwrap_or_default());
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a string does not fail.
+                write!(out, "\\u{unit:04x}").unwrap_or_default();
+            }
+            kept = end;
+            before = Before::Plain;
+        } else {
+            before = Before::after(c);
+        }
+        at = end;
+    }
+    if kept == 0 {
+        return None;
+    }
+    out.push_str(document.get(kept..).unwrap_or_default());
+    Some(out)
+}
+
 /// What stands before a character, for joiners that belong to what they follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
@@ -242,5 +275,19 @@ mod tests {
             let again = Json::check(seen.bytes().clone(), Limits::DOCUMENT).unwrap();
             proptest::prop_assert_eq!(again.made_visible(), None);
         }
+    }
+
+    #[test]
+    fn a_document_with_hidden_characters_escaped_is_the_same_document() {
+        let value = "a\u{202e}b\u{9b}31m\u{7f}\u{200b}\u{e0041}\\ \u{1b} 世\u{fe0f} \u{85}\n";
+        let document = serde_json::json!({ value: [value] }).to_string();
+        let escaped = super::hidden_escaped(&document).unwrap();
+        assert!(document.contains('\u{9b}'), "the control: serde writes them as they are");
+        let control = |c: char| c.is_control() || ('\u{200b}'..='\u{206f}').contains(&c);
+        assert!(!escaped.contains(control), "{escaped:?}");
+        assert!(escaped.contains(r"a\u202eb\u009b31m\u007f\u200b\udb40\udc41"), "{escaped}");
+        let same: serde_json::Value = serde_json::from_str(&escaped).unwrap();
+        assert_eq!(same, serde_json::from_str::<serde_json::Value>(&document).unwrap());
+        assert_eq!(super::hidden_escaped("{\"a\":\n[\"\\u202e 世界\"]}"), None);
     }
 }

@@ -95,6 +95,14 @@ fn tidy(value: Value) -> Value {
     }
 }
 
+/// An address as it is written, without a query.
+fn address_text(text: &str) -> String {
+    match text.split_once('?') {
+        Some((address, _)) => format!("{address}?{HIDDEN}"),
+        None => text.to_owned(),
+    }
+}
+
 /// An address, without a query: a secret may stand there.
 fn address(url: &Url) -> String {
     let mut shown = url.clone();
@@ -174,7 +182,7 @@ fn tokens(tokens: &TokensConfig) -> Value {
         json!({
             "name": issuer.name,
             "issuer": issuer.issuer,
-            "jwks": one.jwks,
+            "jwks": one.jwks.as_deref().map(address_text),
             "algorithms": algorithms,
             "org": issuer.org.to_string(),
             "org_claim": issuer.orgs.as_ref().map(|(claim, _)| claim),
@@ -255,10 +263,10 @@ fn authorization(oauth: &OAuthConfig) -> Value {
         "client_id": oauth.client_id,
         "client_secret": matches!(oauth.proof, OAuthProof::Secret(_)).then_some(HIDDEN),
         "private_key_env": matches!(oauth.proof, OAuthProof::Key(_)).then_some(HIDDEN),
-        "client_metadata": oauth.client_metadata,
+        "client_metadata": oauth.client_metadata.as_deref().map(address_text),
         "scopes": oauth.scopes,
         "issuer": oauth.issuer,
-        "token_endpoint": oauth.token_endpoint,
+        "token_endpoint": oauth.token_endpoint.as_deref().map(address_text),
         "any_loopback_port": oauth.any_loopback_port.then_some(true),
     })
 }

@@ -15,7 +15,7 @@ use store::RejectedRow;
 use tokio::sync::watch;
 use tool::artefact::Artefacts;
 use tool::{Clock, Durability, Problem, Secret, Source, SourceName, Store, Trust};
-use upstreams::layers::Retrying;
+use upstreams::layers::{Redacted, Retrying};
 use upstreams::mcp::oauth::Means;
 use upstreams::mcp::{Marked, Marks, McpSource, Stdio};
 use upstreams::module::{Manifests, Module, ModuleOptions};
@@ -27,6 +27,7 @@ use super::endpoint;
 use super::files::{self, Own};
 use super::internals::{self, Late};
 use super::plugged::Plugged;
+use super::redaction;
 use super::reports;
 use super::unusable::Unusable;
 use crate::cli::data::MODELS;
@@ -182,6 +183,9 @@ impl Workshop {
             SourceDurability::Synced => Durability::Synced,
             SourceDurability::Full => Durability::Full,
         });
+        let redaction = redaction::of(config);
+        let source: Arc<dyn Source> =
+            if redaction.is_empty() { source } else { Arc::new(Redacted::new(source, redaction)) };
         let source = if config.retry { Arc::new(Retrying::new(source)) } else { source };
         let (trust, fingerprint) = (config.trust, fingerprint(config));
         Sourced { source, kind, trust, durability, poll, fingerprint }
@@ -194,7 +198,10 @@ impl Workshop {
             clock: Arc::clone(&self.clock),
         };
         match endpoint::of(config, means) {
-            Ok(http) => Arc::new(McpSource::http(config.name.clone(), mcp(config), http)),
+            Ok(http) => {
+                let http = http.with_redaction(redaction::of(config));
+                Arc::new(McpSource::http(config.name.clone(), mcp(config), http))
+            }
             Err(problem) => Arc::new(Unusable::new(config.name.clone(), problem)),
         }
     }
@@ -204,8 +211,10 @@ impl Workshop {
         match Module::new(module_options(url, config), self.egress.clone()) {
             Ok(module) => Arc::new(module.kept(Arc::clone(&self.manifests))),
             Err(error) => {
+                // Without its query: a secret may stand there.
+                let place = url.split(['?', '#']).next().unwrap_or_default();
                 let problem =
-                    Problem::new(url, error.to_string()).fix("mend it in the configuration");
+                    Problem::new(place, error.to_string()).fix("mend it in the configuration");
                 Arc::new(Unusable::new(config.name.clone(), problem))
             }
         }
@@ -267,7 +276,7 @@ fn marked(tools: &Tools) -> Marked {
     }
 }
 
-fn spec(command: &McpCommand) -> Spec {
+pub(super) fn spec(command: &McpCommand) -> Spec {
     Spec {
         command: command.command.clone(),
         args: command.args.iter().map(|arg| arg.open().to_owned()).collect(),

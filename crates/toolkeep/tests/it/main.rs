@@ -39,6 +39,8 @@ mod record;
 #[cfg(test)]
 mod root;
 #[cfg(test)]
+mod secrets;
+#[cfg(test)]
 mod serve;
 #[cfg(test)]
 mod stdio;

@@ -19,6 +19,7 @@ use tool::{Problem, Secret};
 
 use super::oauth::Account;
 use super::wording::shown;
+use crate::redaction::Redaction;
 
 pub(super) use answer::Answer;
 pub(super) use beside::Beside;
@@ -50,6 +51,7 @@ pub struct Http {
     place: String,
     account: Option<Arc<Account>>,
     per_caller: Option<HeaderName>,
+    redaction: Redaction,
 }
 
 impl Http {
@@ -86,6 +88,7 @@ impl Http {
             place,
             account: None,
             per_caller: None,
+            redaction: Redaction::default(),
         })
     }
 
@@ -102,6 +105,17 @@ impl Http {
     #[must_use]
     pub fn per_caller(self, header: HeaderName) -> Self {
         Self { per_caller: Some(header), ..self }
+    }
+
+    /// The same, with these values removed from what is reported of it.
+    #[must_use]
+    pub fn with_redaction(self, redaction: Redaction) -> Self {
+        Self { redaction, ..self }
+    }
+
+    /// `text` that came from the endpoint, without what was sent to it.
+    pub(super) fn redact(&self, text: String) -> String {
+        self.redaction.text(text)
     }
 
     /// The header of callers' own secrets.

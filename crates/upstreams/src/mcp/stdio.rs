@@ -8,8 +8,8 @@ use tool::Boxed;
 use tool::source::SourceFault;
 
 use super::dial::{Dial, Dialed, Fault, Process};
-use super::redaction::Redaction;
 use super::wording::shown;
+use crate::redaction::Redaction;
 
 /// Characters of the command in a problem's place.
 const PLACE: usize = 120;
@@ -28,7 +28,7 @@ impl Stdio {
     /// Runs `spec` with `launcher`. Its arguments, and what of its environment is secret, are in nothing
     /// that is reported of it.
     pub fn new(launcher: Launcher, spec: Spec) -> Self {
-        let redaction = Redaction::of_environment(&spec).and_arguments(&spec);
+        let redaction = Redaction::of_command(&spec);
         Self { launcher, spec, redaction }
     }
 
@@ -61,7 +61,7 @@ impl Dial for Stdio {
     }
 
     fn redact(&self, text: String) -> String {
-        self.redaction.apply(text)
+        self.redaction.text(text)
     }
 
     fn dial(&self) -> Boxed<'_, Result<Dialed, Fault>> {
@@ -105,6 +105,6 @@ impl Process for Running {
     }
 
     fn last_words(&self) -> String {
-        self.redaction.apply(self.tail.text())
+        self.redaction.text(self.tail.text())
     }
 }

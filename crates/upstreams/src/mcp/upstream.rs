@@ -166,11 +166,11 @@ impl Upstream {
         &self.target
     }
 
-    /// `text` that came from a child, without the secrets that this was given.
+    /// `text` that came from the server, without the secrets that this was given.
     pub(super) fn redact(&self, text: String) -> String {
         match &self.target {
             Target::Pipes(dial) => dial.redact(text),
-            Target::Http(_) => text,
+            Target::Http(http) => http.redact(text),
         }
     }
 

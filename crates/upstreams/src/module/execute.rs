@@ -19,6 +19,9 @@ use super::line::{Line, brief, refusal};
 /// that got no answer: the one may be made again.
 const SLACK: Duration = Duration::from_millis(100);
 
+/// The argument and the field by which a module is told who calls.
+const USER_ID: &str = "user_id";
+
 #[derive(Debug)]
 pub(super) struct Execute {
     line: Arc<Line>,
@@ -84,15 +87,24 @@ fn told(what: &str) -> String {
 
 fn request(call: Granted<'_>, caller: &Caller) -> Bytes {
     let user = Json::of(&caller.subject);
-    let given = call.call().args.raw();
-    let arguments = match given.get("user_id") {
-        Some(_) => given.with("user_id", &user),
-        None => given.clone(),
-    };
+    let arguments = own_user(call.call().args.raw(), &user);
     let name = Json::of(call.call().tool.name.as_str());
-    Json::fields([("tool_name", &name), ("arguments", &arguments), ("user_id", &user)])
+    Json::fields([("tool_name", &name), ("arguments", &arguments), (USER_ID, &user)])
         .bytes()
         .clone()
+}
+
+/// The arguments with the caller under each name that a module may take for `user_id`: some match names
+/// without regard to case, as decoders of Go, .NET and Java do, and the last one counts there.
+fn own_user(given: &Json, user: &Json) -> Json {
+    let alike = given.named().map(|(name, _)| name).filter(|name| is_user_id(name));
+    alike.fold(given.clone(), |arguments, name| arguments.with(&name, user))
+}
+
+/// By way of capitals: long `s` and dotless `i` are other letters only in lower case.
+fn is_user_id(name: &str) -> bool {
+    let folded = name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase);
+    folded.filter(|c| *c != '\u{307}').eq(USER_ID.chars())
 }
 
 /// Spec 0's `ToolResult`; a failure in it is the tool's own word.

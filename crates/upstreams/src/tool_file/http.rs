@@ -24,6 +24,8 @@ use tool::{
 use super::fields::{Fault, Fields, Result, kind};
 use super::implementation::Implementation;
 use super::traits::timeout;
+use crate::layers::RedactedExecutor;
+use crate::redaction::{GivenValue, Redaction};
 use answer::Answers;
 use place::Place;
 
@@ -80,11 +82,15 @@ pub(super) fn read(web: &Web, fields: &Fields, input: &Json) -> Result<Implement
     let class = Class::Operator { origin };
     let uri = web.egress.check(&class, place.base()).map_err(|error| at("url", &error))?;
     if uri.path_and_query().is_none_or(|written| written != place::tail(place.base())) {
+        // Without what stands in the query: a secret may be there.
+        let plain = uri.to_string();
+        let plain = plain.split_once('?').map_or(plain.clone(), |(plain, _)| format!("{plain}?…"));
         return Err(
-            Fault::new("`url` is not in its plain form").fix(format!("write it as `{uri}`"))
+            Fault::new("`url` is not in its plain form").fix(format!("write it as `{plain}`"))
         );
     }
     let method = method(fields)?;
+    let redaction = given(web, fields, place.base());
     let executor = HttpTool {
         egress: web.egress.clone(),
         class,
@@ -96,6 +102,7 @@ pub(super) fn read(web: &Web, fields: &Fields, input: &Json) -> Result<Implement
     };
     let limit = fields.get("timeout_ms").map(|own| timeout("timeout_ms", own)).transpose()?;
     let traits = Traits { timeout: limit, ..traits(&method) };
+    let executor = RedactedExecutor::new(Arc::new(executor), redaction);
     Ok(Implementation::new(Arc::new(executor), traits))
 }
 
@@ -177,6 +184,19 @@ fn headers(web: &Web, fields: &Fields) -> Result<HeaderMap> {
         }
     }
     Ok(map)
+}
+
+/// What the requests carry from the file and from the environment, to be removed from the answers.
+fn given(web: &Web, fields: &Fields, url: &str) -> Redaction {
+    let mut values = GivenValue::of_url(url);
+    for (name, value) in fields.get("headers").iter().flat_map(|headers| headers.members()) {
+        let variable = value.get("env");
+        let variable = variable.as_ref().and_then(Json::text);
+        let of_variable = variable.and_then(|name| (web.secret)(&name)).map(GivenValue::credential);
+        let text = value.text().map(|text| Secret::new(text.into_owned()));
+        values.extend(of_variable.or_else(|| text.map(|text| GivenValue::named(&name, text))));
+    }
+    Redaction::new(&values)
 }
 
 /// The names the other side knows parameters by, where they are others.

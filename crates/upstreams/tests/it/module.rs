@@ -152,6 +152,33 @@ async fn nobody_can_call_as_somebody_else() {
     }
 }
 
+/// Decoders of Go, .NET and Java match names without regard to case, and there the last one counts.
+/// Positive control: sent as they came, the model would act as Bob at such a module.
+#[tokio::test]
+async fn nobody_can_call_as_somebody_else_by_another_spelling() {
+    let result = json!({ "tool_name": "notes.append", "success": true });
+    let user = |arguments: &Value| {
+        let fold = |name: &str| name.to_uppercase().to_lowercase();
+        let mut found = arguments.as_object().unwrap().iter();
+        found.rfind(|(name, _)| fold(name) == "user_id").map(|(_, value)| value.clone())
+    };
+    for arguments in [
+        r#"{"user_id":"alice","USER_ID":"bob","text":"hi"}"#,
+        r#"{"text":"hi","user_id":"alice","user_ıd":"bob"}"#,
+        r#"{"User_Id":"bob","text":"hi"}"#,
+        r#"{"text":"hi","u\u017fer_id":"bob"}"#,
+        r#"{"text":"hi","uſer_Id":{"$ne":null},"USER_ID":"bob","user_id":"bob"}"#,
+    ] {
+        let (server, tool, executor) = ready(Answer::json(&result), |_| {}).await;
+        run(&tool, executor.as_ref(), arguments).await.unwrap();
+        let body: Value = serde_json::from_str(&server.seen()[1].body).unwrap();
+        assert_eq!(user(&body["arguments"]).unwrap(), "alice", "{arguments}");
+        assert_eq!(body["arguments"]["text"], "hi");
+        let naive: Value = serde_json::from_str(arguments).unwrap();
+        assert_eq!(user(&naive).unwrap(), "bob");
+    }
+}
+
 #[tokio::test]
 async fn a_foreign_prefix_is_dropped_and_the_others_stay() {
     let named = |name: &str| {

@@ -1,7 +1,9 @@
 use super::super::tests::good;
 use super::{HIDDEN, shown};
 
-const SECRETS: [&str; 12] = [
+const SECRETS: [&str; 14] = [
+    "of-jwks",
+    "of-tokens",
     "in-the-query",
     "mongo-pass",
     "redis-pass",
@@ -46,7 +48,7 @@ nodes:
 tokens:
   resource: https://t.example/mcp
   issuers:
-    - { name: corp, issuer: 'https://i.example', jwks: 'https://i.example/keys', algorithms: [ES256], person: true,
+    - { name: corp, issuer: 'https://i.example', jwks: 'https://i.example/keys?k=of-jwks', algorithms: [ES256], person: true,
         max_lifetime: 30m, grants: [{ claim: scope, value: tools, level: user, roles: [r] }] }
 sources:
   - { name: m, module: 'http://m:8000', slow: true, credential: { bearer: '${TOKEN}' }, read_only: [look], retry: once }
@@ -58,7 +60,7 @@ sources:
     mcp:
       url: https://u.example/mcp?key=in-the-query
       headers: { X-Key: of-header }
-      oauth: { grant: client_credentials, client_id: me, client_secret: client-pass, scopes: [a] }
+      oauth: { grant: client_credentials, client_id: me, client_secret: client-pass, scopes: [a], token_endpoint: 'https://u.example/t?k=of-tokens' }
   - { name: e, mcp: { url: 'https://e.example/mcp', per_caller: { secrets: { ann: of-ann } } } }
 ";
 

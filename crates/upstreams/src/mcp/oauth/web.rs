@@ -122,9 +122,10 @@ fn encoded(fields: &[(&str, String)]) -> Bytes {
     Bytes::from(form.extend_pairs(fields).finish())
 }
 
-/// The address in words.
+/// The address in words, without its query: a secret may stand there.
 pub(super) fn named(at: At<'_>) -> String {
-    format!("{} `{}`", at.what, shown(at.url, 200))
+    let url = at.url.split_once('?').map_or(at.url, |(url, _)| url);
+    format!("{} `{}`", at.what, shown(url, 200))
 }
 
 fn refused(at: At<'_>, status: StatusCode) -> Fault {

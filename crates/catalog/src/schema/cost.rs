@@ -1,0 +1,264 @@
+//! How many evaluations of subschemas a check of arguments may take, counted before it is done.
+//!
+//! A validator evaluates a schema as often as it is reached: references that branch, one below the other,
+//! reach the last schema exponentially often. Here each schema that is reached at a value is counted once,
+//! with the number of ways to it, so that counting takes no longer than the budget.
+
+mod reference;
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value};
+
+use self::reference::References;
+
+/// Values of an `enum` that are compared in the time of one evaluation.
+const COMPARED: usize = 8;
+
+/// A schema as a graph of its subschemas.
+#[derive(Debug)]
+pub(super) struct CostModel {
+    /// In an order in which each stands before those that it applies to the same value.
+    nodes: Vec<Node>,
+    root: usize,
+}
+
+/// One subschema, and those that it applies: to the same value, to members, to elements.
+#[derive(Debug, Default)]
+struct Node {
+    evaluations: u64,
+    in_place: Vec<usize>,
+    properties: HashMap<String, usize>,
+    members: Vec<usize>,
+    prefix: Vec<usize>,
+    items: Vec<usize>,
+    /// Whether it asks for each member or element what else was evaluated.
+    is_unevaluated: bool,
+}
+
+/// Schemas that are applied to one value, each with the number of ways to it.
+type Applied = BTreeMap<usize, u64>;
+
+impl CostModel {
+    /// Of this schema.
+    ///
+    /// # Errors
+    /// In words, where a reference cannot be followed, or leads back to itself at the same value.
+    pub(super) fn of(schema: &Value) -> Result<Self, String> {
+        let mut builder = Builder {
+            references: References::of(schema),
+            nodes: Vec::new(),
+            known: HashMap::new(),
+            open: Vec::new(),
+        };
+        let root = builder.node(schema, schema);
+        while let Some((from, resource, text)) = builder.open.pop() {
+            for (target, resource) in builder.references.targets(resource, text)? {
+                let to = builder.node(target, resource);
+                if let Some(from) = builder.nodes.get_mut(from) {
+                    from.in_place.push(to);
+                }
+            }
+        }
+        sorted(builder.nodes, root)
+    }
+
+    /// The evaluations that a check of `args` takes at most; `None` where they are more than `budget`.
+    pub(super) fn count(&self, args: &Value, budget: u64) -> Option<u64> {
+        let mut left = budget;
+        self.visit(Applied::from([(self.root, 1)]), args, &mut left)?;
+        Some(budget - left)
+    }
+
+    fn visit(&self, mut applied: Applied, value: &Value, left: &mut u64) -> Option<()> {
+        let mut reached = Vec::new();
+        while let Some((at, ways)) = applied.pop_first() {
+            let node = self.nodes.get(at)?;
+            spend(left, ways.saturating_mul(node.evaluations))?;
+            reached.push((node, ways));
+            add(&mut applied, &node.in_place, ways);
+        }
+        let size = match value {
+            Value::Object(members) => members.len(),
+            Value::Array(elements) => elements.len(),
+            _ => return Some(()),
+        };
+        let again = reached.iter().filter(|(node, _)| node.is_unevaluated).count();
+        let looked = (1 + again).saturating_mul(reached.len()).saturating_mul(size);
+        spend(left, u64::try_from(looked).unwrap_or(u64::MAX))?;
+        match value {
+            Value::Object(members) => members.iter().try_for_each(|(name, member)| {
+                let mut below = Applied::new();
+                for (node, ways) in &reached {
+                    add(&mut below, node.properties.get(name), *ways);
+                    add(&mut below, &node.members, *ways);
+                }
+                self.visit(below, member, left)
+            }),
+            Value::Array(elements) => elements.iter().enumerate().try_for_each(|(at, element)| {
+                let mut below = Applied::new();
+                for (node, ways) in &reached {
+                    add(&mut below, node.prefix.get(at), *ways);
+                    add(&mut below, &node.items, *ways);
+                }
+                self.visit(below, element, left)
+            }),
+            _ => Some(()),
+        }
+    }
+}
+
+fn spend(left: &mut u64, evaluations: u64) -> Option<()> {
+    *left = left.checked_sub(evaluations)?;
+    Some(())
+}
+
+fn add<'a>(applied: &mut Applied, nodes: impl IntoIterator<Item = &'a usize>, ways: u64) {
+    for node in nodes {
+        let all = applied.entry(*node).or_default();
+        *all = all.saturating_add(ways);
+    }
+}
+
+struct Builder<'s> {
+    references: References<'s>,
+    nodes: Vec<Node>,
+    /// Nodes by the address of their schema.
+    known: HashMap<usize, usize>,
+    /// References to follow: the node, the resource that it stands in, and the text.
+    open: Vec<(usize, &'s Value, &'s str)>,
+}
+
+impl<'s> Builder<'s> {
+    fn node(&mut self, schema: &'s Value, resource: &'s Value) -> usize {
+        let address = std::ptr::from_ref(schema).addr();
+        if let Some(known) = self.known.get(&address) {
+            return *known;
+        }
+        let at = self.nodes.len();
+        self.known.insert(address, at);
+        self.nodes.push(Node { evaluations: 1, ..Node::default() });
+        let Value::Object(words) = schema else { return at };
+        let resource = if reference::is_resource(words) { schema } else { resource };
+        let mut node = Node { evaluations: 1, ..Node::default() };
+        for (word, value) in words {
+            self.word(&mut node, (word, value), resource);
+        }
+        for word in ["$ref", "$dynamicRef", "$recursiveRef"] {
+            let text = words.get(word).and_then(Value::as_str);
+            self.open.extend(text.map(|text| (at, resource, text)));
+        }
+        if let Some(place) = self.nodes.get_mut(at) {
+            *place = node;
+        }
+        at
+    }
+
+    fn word(&mut self, node: &mut Node, (word, value): (&str, &'s Value), resource: &'s Value) {
+        let all = |this: &mut Self| match value {
+            Value::Array(schemas) => {
+                schemas.iter().map(|it| this.node(it, resource)).collect::<Vec<_>>()
+            }
+            Value::Object(_) | Value::Bool(_) => vec![this.node(value, resource)],
+            _ => Vec::new(),
+        };
+        let named = |this: &mut Self| {
+            let schemas = value.as_object().into_iter().flatten();
+            let schemas = schemas.filter(|(_, it)| it.is_object() || it.is_boolean());
+            schemas.map(|(name, it)| (name.clone(), this.node(it, resource))).collect::<Vec<_>>()
+        };
+        match word {
+            "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => {
+                node.in_place.extend(all(self));
+            }
+            "dependentSchemas" | "dependencies" => {
+                node.in_place.extend(named(self).into_iter().map(|(_, at)| at));
+            }
+            "properties" => node.properties.extend(named(self)),
+            "patternProperties" => node.members.extend(named(self).into_iter().map(|(_, at)| at)),
+            "additionalProperties" | "unevaluatedProperties" | "propertyNames" => {
+                node.is_unevaluated |= word == "unevaluatedProperties";
+                node.members.extend(all(self));
+            }
+            "prefixItems" => node.prefix.extend(all(self)),
+            "items" if value.is_array() => node.prefix.extend(all(self)),
+            "items" | "contains" | "unevaluatedItems" | "additionalItems" => {
+                node.is_unevaluated |= word == "unevaluatedItems";
+                node.items.extend(all(self));
+            }
+            "enum" | "required" | "dependentRequired" => node.evaluations += compared(value),
+            _ => {}
+        }
+    }
+}
+
+fn compared(value: &Value) -> u64 {
+    let count = match value {
+        Value::Array(values) => values.len(),
+        Value::Object(lists) => lists.values().filter_map(Value::as_array).map(Vec::len).sum(),
+        _ => 0,
+    };
+    u64::try_from(count / COMPARED).unwrap_or(u64::MAX)
+}
+
+/// The nodes in order, each before those that it applies to the same value.
+fn sorted(nodes: Vec<Node>, root: usize) -> Result<CostModel, String> {
+    let mut users = vec![0_usize; nodes.len()];
+    for to in nodes.iter().flat_map(|node| &node.in_place) {
+        users.get_mut(*to).into_iter().for_each(|count| *count += 1);
+    }
+    let mut ready: Vec<_> = (0..nodes.len()).filter(|at| users.get(*at) == Some(&0)).collect();
+    let mut place = vec![usize::MAX; nodes.len()];
+    let mut order = Vec::with_capacity(nodes.len());
+    while let Some(at) = ready.pop() {
+        place.get_mut(at).into_iter().for_each(|place| *place = order.len());
+        order.push(at);
+        for to in nodes.get(at).into_iter().flat_map(|node| &node.in_place) {
+            if let Some(count) = users.get_mut(*to) {
+                *count -= 1;
+                if *count == 0 {
+                    ready.push(*to);
+                }
+            }
+        }
+    }
+    if order.len() < nodes.len() {
+        return Err(
+            "the input schema has a `$ref` that leads back to itself at the same value; let \
+                    it stand below a property or an item"
+                .to_owned(),
+        );
+    }
+    let moved = |at: &usize| place.get(*at).copied().unwrap_or(*at);
+    let all = |list: &[usize]| list.iter().map(moved).collect::<Vec<_>>();
+    let mut slots: Vec<_> = nodes.into_iter().map(Some).collect();
+    let taken = order.iter().filter_map(|at| slots.get_mut(*at).and_then(Option::take));
+    let nodes = taken.map(|node| Node {
+        in_place: all(&node.in_place),
+        properties: node.properties.iter().map(|(name, at)| (name.clone(), moved(at))).collect(),
+        members: all(&node.members),
+        prefix: all(&node.prefix),
+        items: all(&node.items),
+        ..node
+    });
+    Ok(CostModel { nodes: nodes.collect(), root: moved(&root) })
+}
+
+/// Whether the number of subschemas does not bound what a value may cost: where one refers to another, or
+/// looks at what others evaluated.
+pub(super) fn is_unbounded(words: &Map<String, Value>) -> bool {
+    fn below(value: &Value) -> bool {
+        match value {
+            Value::Object(words) => is_unbounded(words),
+            Value::Array(values) => values.iter().any(below),
+            _ => false,
+        }
+    }
+    let unbounded = |word: &str| {
+        matches!(word, "$ref" | "$dynamicRef" | "$recursiveRef") || word.starts_with("unevaluated")
+    };
+    words.iter().any(|(word, value)| unbounded(word) || below(value))
+}
+
+#[cfg(test)]
+mod tests;

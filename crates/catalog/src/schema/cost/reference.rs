@@ -1,0 +1,108 @@
+//! References of a schema to its own parts: by pointer, by anchor, by `$id`.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+/// Where the published drafts are. A validator has them at hand, and their size is bounded.
+const DRAFTS: [&str; 2] = ["http://json-schema.org/", "https://json-schema.org/"];
+
+/// A schema, or a part of it, and the resource that it stands in.
+type Target<'s> = (&'s Value, &'s Value);
+
+/// What a schema names in itself.
+pub(super) struct References<'s> {
+    anchors: HashMap<&'s str, Vec<Target<'s>>>,
+    resources: Vec<(&'s str, &'s Value)>,
+}
+
+/// Whether these are the words of a resource of its own, which pointers in it begin at.
+pub(super) fn is_resource(words: &Map<String, Value>) -> bool {
+    words.get("$id").and_then(Value::as_str).is_some_and(|id| !id.starts_with('#'))
+}
+
+impl<'s> References<'s> {
+    pub(super) fn of(schema: &'s Value) -> Self {
+        let mut found = Self { anchors: HashMap::new(), resources: Vec::new() };
+        found.walk(schema, schema);
+        found
+    }
+
+    fn walk(&mut self, value: &'s Value, resource: &'s Value) {
+        match value {
+            Value::Object(words) => {
+                let resource = if is_resource(words) { value } else { resource };
+                let text = |word: &str| words.get(word).and_then(Value::as_str);
+                if let Some(id) = text("$id") {
+                    match id.strip_prefix('#') {
+                        Some(anchor) => self.anchor(anchor, (value, resource)),
+                        None => self.resources.push((id.trim_end_matches('#'), value)),
+                    }
+                }
+                for anchor in ["$anchor", "$dynamicAnchor"].into_iter().filter_map(text) {
+                    self.anchor(anchor, (value, resource));
+                }
+                words.values().for_each(|value| self.walk(value, resource));
+            }
+            Value::Array(values) => values.iter().for_each(|value| self.walk(value, resource)),
+            _ => {}
+        }
+    }
+
+    fn anchor(&mut self, name: &'s str, target: Target<'s>) {
+        self.anchors.entry(name).or_default().push(target);
+    }
+
+    /// All that `text`, written in `resource`, may lead to.
+    pub(super) fn targets(
+        &self,
+        resource: &'s Value,
+        text: &str,
+    ) -> Result<Vec<Target<'s>>, String> {
+        let (base, fragment) = text.split_once('#').unwrap_or((text, ""));
+        if DRAFTS.iter().any(|draft| base.starts_with(draft)) {
+            return Ok(Vec::new());
+        }
+        let unknown = || {
+            let text: String = text.chars().take(120).collect();
+            let text = text.escape_debug();
+            format!(
+                "the input schema has a `$ref` that cannot be used: `{text}`; write `#/$defs/NAME`"
+            )
+        };
+        let resources: Vec<_> = match base {
+            "" => vec![resource],
+            base => {
+                self.resources.iter().filter(|(id, _)| alike(id, base)).map(|it| it.1).collect()
+            }
+        };
+        let fragment = percent_decoded(fragment);
+        let targets: Vec<_> = if fragment.is_empty() || fragment.starts_with('/') {
+            let below = |resource: &&'s Value| Some((resource.pointer(&fragment)?, *resource));
+            resources.iter().filter_map(below).collect()
+        } else {
+            self.anchors.get(&*fragment).cloned().unwrap_or_default()
+        };
+        if targets.is_empty() { Err(unknown()) } else { Ok(targets) }
+    }
+}
+
+/// The text of a fragment; one that is no text when it is decoded stays as it is.
+fn percent_decoded(fragment: &str) -> String {
+    let mut bytes = Vec::with_capacity(fragment.len());
+    let mut rest = fragment.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let digits = (*first == b'%').then(|| behind.get(..2)).flatten();
+        let byte = digits.and_then(|it| u8::from_str_radix(std::str::from_utf8(it).ok()?, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { behind.get(2..).unwrap_or_default() } else { behind };
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| fragment.to_owned())
+}
+
+/// Whether a reference may mean this `$id`: both are resolved against bases that are not worked out here,
+/// so the last part decides.
+fn alike(id: &str, base: &str) -> bool {
+    let last = |text: &'_ str| text.rsplit(['/', ':']).next().unwrap_or_default().to_owned();
+    id == base || last(id) == last(base)
+}

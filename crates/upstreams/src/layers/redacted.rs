@@ -1,0 +1,142 @@
+//! A source whose diagnostics and results hold nothing of what it was given as a secret.
+
+use std::sync::Arc;
+
+use tool::executor::{Ask, Progress, Unanswered};
+use tool::source::{Consent, Probe};
+use tool::{
+    Boxed, Context, ExecuteError, Executor, Granted, Json, Listing, Offer, Revision, Source,
+    SourceError, SourceName, Step,
+};
+
+use crate::redaction::Redaction;
+
+/// An executor whose results, errors, progress and questions pass a [`Redaction`].
+#[derive(Debug)]
+pub struct RedactedExecutor {
+    inner: Arc<dyn Executor>,
+    redaction: Redaction,
+}
+
+impl RedactedExecutor {
+    /// Around `inner`.
+    pub fn new(inner: Arc<dyn Executor>, redaction: Redaction) -> Self {
+        Self { inner, redaction }
+    }
+
+    async fn run(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
+        let redaction = &self.redaction;
+        let progress = RedactedProgress { inner: ctx.progress, redaction };
+        let ask = ctx.ask.map(|inner| RedactedAsk { inner, redaction });
+        let ask = ask.as_ref().map(|ask| ask as &dyn Ask);
+        let ctx = Context { progress: &progress, ask, ..*ctx };
+        redaction.step(self.inner.execute(call, &ctx).await)
+    }
+}
+
+impl Executor for RedactedExecutor {
+    fn execute<'a>(
+        &'a self,
+        call: Granted<'a>,
+        ctx: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        Box::pin(self.run(call, ctx))
+    }
+}
+
+struct RedactedProgress<'a> {
+    inner: &'a dyn Progress,
+    redaction: &'a Redaction,
+}
+
+impl Progress for RedactedProgress<'_> {
+    fn report(&self, done: f64, total: Option<f64>, message: Option<&str>) {
+        let message = message.map(|message| self.redaction.error(message.to_owned()));
+        self.inner.report(done, total, message.as_deref());
+    }
+
+    fn wanted(&self) -> bool {
+        self.inner.wanted()
+    }
+
+    fn notify(&self, method: &str, params: &Json) {
+        self.inner.notify(method, &self.redaction.json(params.clone()));
+    }
+}
+
+struct RedactedAsk<'a> {
+    inner: &'a dyn Ask,
+    redaction: &'a Redaction,
+}
+
+impl Ask for RedactedAsk<'_> {
+    fn ask<'a>(&'a self, method: &'a str, params: Json) -> Boxed<'a, Result<Json, Unanswered>> {
+        self.inner.ask(method, self.redaction.json(params))
+    }
+}
+
+/// A source whose problems, errors and calls pass a [`Redaction`].
+#[derive(Debug)]
+pub struct Redacted {
+    inner: Arc<dyn Source>,
+    redaction: Redaction,
+}
+
+impl Redacted {
+    /// Around `inner`.
+    pub fn new(inner: Arc<dyn Source>, redaction: Redaction) -> Self {
+        Self { inner, redaction }
+    }
+
+    fn listing(&self, listing: Listing) -> Listing {
+        let Listing { offers, problems, about, .. } = listing;
+        let offer = |Offer { item, executor }| {
+            let executor = RedactedExecutor::new(executor, self.redaction.clone());
+            Offer { item, executor: Arc::new(executor) }
+        };
+        Listing {
+            offers: offers.into_iter().map(offer).collect(),
+            problems: problems.into_iter().map(|it| self.redaction.problem(it)).collect(),
+            about: about.map(|about| self.redaction.json(about)),
+            ..listing
+        }
+    }
+}
+
+impl Source for Redacted {
+    fn name(&self) -> &SourceName {
+        self.inner.name()
+    }
+
+    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
+        Box::pin(async {
+            let listing = self.inner.list().await;
+            let listing = listing.map_err(|error| self.redaction.source_error(error))?;
+            Ok(self.listing(listing))
+        })
+    }
+
+    fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
+        self.inner.changed(seen)
+    }
+
+    fn tells_when_mended(&self) -> bool {
+        self.inner.tells_when_mended()
+    }
+
+    fn refresh(&self) {
+        self.inner.refresh();
+    }
+
+    fn probe(&self) -> Boxed<'_, Option<Probe>> {
+        self.inner.probe()
+    }
+
+    fn close(&self) -> Boxed<'_, ()> {
+        self.inner.close()
+    }
+
+    fn consent(&self) -> Option<&dyn Consent> {
+        self.inner.consent()
+    }
+}

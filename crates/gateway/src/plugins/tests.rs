@@ -107,7 +107,7 @@ async fn reloading_wants_the_right() {
 
 /// What the persona hides is neither scanned by its name nor named in an answer.
 #[tokio::test]
-async fn reloading_names_no_plugin_that_the_persona_hides() {
+async fn reloading_and_changes_name_no_plugin_that_the_persona_hides() {
     let bench = bench(Vec::new());
     let reloads = |modules: Option<&[&str]>| {
         let modules = modules.map(|all| all.iter().map(|it| (*it).to_owned()).collect());
@@ -121,15 +121,20 @@ async fn reloading_names_no_plugin_that_the_persona_hides() {
         let done = bench.gateway.reload_plugins(who, &One, only).await;
         done.map(|done| (done.reloaded, done.failed)).map_err(|failure| failure.code)
     };
+    let changed = async |who: &Principal| bench.gateway.changed_plugins(who, &One).await;
     let other = reloads(Some(&["other"]));
     assert_eq!(reload(&other, Some("p")).await, Err(Code::NotFound));
     assert_eq!(reload(&other, None).await, Ok((Vec::new(), Vec::new())));
+    assert_eq!(changed(&other).await, Vec::<String>::new());
+    assert_eq!(changed(&principal(|_| {})).await, Vec::<String>::new(), "without the right");
     // The control: a persona that has the source, and a key without a persona.
     let own = reloads(Some(&["s"]));
     let p = vec!["p".to_owned()];
     for only in [None, Some("p")] {
         assert_eq!(reload(&own, only).await, Ok((p.clone(), p.clone())), "{only:?}");
     }
+    assert_eq!(changed(&own).await, p);
     let both = vec!["p".to_owned(), "gone".to_owned()];
     assert_eq!(reload(&reloads(None), None).await, Ok((both.clone(), both)));
+    assert_eq!(changed(&reloads(None)).await, p);
 }

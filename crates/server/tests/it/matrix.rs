@@ -71,7 +71,7 @@ async fn compared(group: Group, mistakes: &[Mistake]) -> Vec<Seen> {
                 came
             }
             Group::Requests => {
-                let mut came: Vec<_> = observe::managed(&client).await.collect();
+                let mut came = observe::managed(&client).await;
                 came.extend(observe::requests(&fixture, &client, who).await);
                 came
             }

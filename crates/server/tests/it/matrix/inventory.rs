@@ -170,7 +170,7 @@ fn each_route_is_in_the_matrix_or_has_a_reason() {
         assert_eq!(keyed, !why.starts_with("public"), "{route}");
     }
     // The control: one more route, one less, and one that is on both lists are each found.
-    let mut other = there.clone();
+    let mut other = there;
     other.insert("GET /v1/more".to_owned());
     other.remove("GET /version");
     let both = [ROUTES_APART, &[("GET /v1/tools", "no reason")]].concat();
@@ -246,7 +246,7 @@ fn each_method_of_grpc_is_in_the_matrix_or_has_a_reason() {
         let text = std::fs::read_to_string(&path).unwrap();
         let mut service = "";
         for line in text.lines().map(str::trim) {
-            let name = |word: &str| Some(line.strip_prefix(word)?.split([' ', '(', '{']).next()?);
+            let name = |word: &str| line.strip_prefix(word)?.split([' ', '(', '{']).next();
             service = name("service ").unwrap_or(service);
             there.extend(name("rpc ").map(|method| format!("{service}.{method}")));
         }

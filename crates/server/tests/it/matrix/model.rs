@@ -178,7 +178,7 @@ impl Person {
         let rights = rights.filter(|it| dice.once_in(2) && (!agent || it.fits_agent()));
         let mut rights: Vec<_> = rights.collect();
         // A key that is good for joining alone is an invitation, which the tests of joining are about.
-        rights.retain(|right| *right != Right::NodesJoin || number % 2 == 0);
+        rights.retain(|right| *right != Right::NodesJoin || number.is_multiple_of(2));
         if ward.is_some() || rights == [Right::NodesJoin] {
             rights.push(Right::ActAs);
         }
@@ -433,7 +433,8 @@ impl Rules<'_> {
             let denied = named(&delegation.deny) && !self.ignores(Mistake::DenyIsIgnored);
             let writes = thing.does == Does::Writes && !self.ignores(Mistake::ReadOnlyIsIgnored);
             let web = thing.does == Does::ReachesTheWeb && !self.ignores(Mistake::NoWebIsIgnored);
-            allowed && !denied && !(delegation.read_only && writes) && !(delegation.no_web && web)
+            let taken = (delegation.read_only && writes) || (delegation.no_web && web);
+            allowed && !denied && !taken
         })
     }
 

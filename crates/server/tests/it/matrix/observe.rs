@@ -342,12 +342,8 @@ pub(super) async fn requests(
 }
 
 /// What is not about one tool.
-pub(super) async fn managed(client: &Client) -> impl Iterator<Item = (Action, Came)> {
-    let sources = client.get("/v1/sources").await.good();
-    let sources = joined(named(&sources["sources"], "name"));
-    let modules = client.get("/api/modules").await.good();
-    let nodes = client.get("/v1/nodes").await.good();
-    let of_node = client.get("/tools/n1").await.good();
+pub(super) async fn managed(client: &Client) -> Vec<(Action, Came)> {
+    let mut seen = listed(client).await;
     let refresh = client.post("/v1/sources/refresh", &json!({"source": "s"})).await;
     let pins = client.get("/v1/pins").await;
     let pins = match pins.status.as_u16() {
@@ -356,28 +352,36 @@ pub(super) async fn managed(client: &Client) -> impl Iterator<Item = (Action, Ca
     };
     let pin = json!({ "definition": DEFINITION });
     let pin = client.post("/v1/pins/s/s.look/approve", &pin).await;
-    let listed = client.get("/v1/plugins").await.good();
-    let changed = listed["changed"].as_array().unwrap().iter().map(|it| it.as_str().unwrap());
-    let changed = joined(changed);
-    let plugins = if listed["plugins"] == json!([]) { "hidden" } else { "visible" };
     let settings = "/v1/plugins/notes/settings";
     let set = client.post(settings, &json!({"enabled": true})).await;
-    [
-        (Action::Sources, sources),
+    seen.extend([
         (Action::RefreshSource, class(&refresh, "allowed")),
         (Action::Pins, pins),
         (Action::DecidePin, class(&pin, "allowed")),
-        (Action::Modules, joined(named(&modules["modules"], "name"))),
-        (Action::Plugins, plugins.to_owned()),
-        (Action::ChangedPlugins, changed),
         (Action::PluginSettings, class(&client.get(settings).await, "visible")),
         (Action::SetPluginSettings, class(&set, "allowed")),
         (Action::Records, class(&client.get("/v1/records?limit=1").await, "allowed")),
-        (Action::Keys, class(&client.get("/v1/keys").await, "allowed")),
+        (Action::Keys, class(&client.get("/v1/keys?limit=1").await, "allowed")),
+        (Action::Artefact, class(&client.get("/v1/artefacts/a1").await, "visible")),
+    ]);
+    seen.into_iter().map(|(action, came)| (action, ("rest", came))).collect()
+}
+
+/// Lists that everybody gets, of what is there for him.
+async fn listed(client: &Client) -> Vec<(Action, String)> {
+    let sources = client.get("/v1/sources").await.good();
+    let modules = client.get("/api/modules").await.good();
+    let nodes = client.get("/v1/nodes").await.good();
+    let of_node = client.get("/tools/n1").await.good();
+    let plugins = client.get("/v1/plugins").await.good();
+    let changed = plugins["changed"].as_array().unwrap().iter().map(|it| it.as_str().unwrap());
+    let seen = if plugins["plugins"] == json!([]) { "hidden" } else { "visible" };
+    vec![
+        (Action::Sources, joined(named(&sources["sources"], "name"))),
+        (Action::Modules, joined(named(&modules["modules"], "name"))),
         (Action::Nodes, joined(named(&nodes["nodes"], "node_id"))),
         (Action::NodeTools, joined(named(&of_node, "name"))),
-        (Action::Artefact, class(&client.get("/v1/artefacts/a1").await, "visible")),
+        (Action::Plugins, seen.to_owned()),
+        (Action::ChangedPlugins, joined(changed)),
     ]
-    .into_iter()
-    .map(|(action, came)| (action, ("rest", came)))
 }

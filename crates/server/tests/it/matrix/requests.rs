@@ -50,6 +50,11 @@ fn there(seen: bool) -> &'static str {
     if seen { "allowed" } else { "hidden" }
 }
 
+/// The same for who may ask.
+fn there_for(may: bool, seen: bool) -> &'static str {
+    if may { there(seen) } else { "forbidden" }
+}
+
 fn all(_: &Rules<'_>) -> &'static str {
     "allowed"
 }
@@ -289,10 +294,7 @@ pub(super) const REQUESTS: &[Request] = &[
         "POST /cluster-tools/resolve",
         "/cluster-tools/resolve",
         r#"{"tool_name":"reverse_text"}"#,
-        |rules| match rules.may(Right::NodesResolve) {
-            true => there(rules.sees(NEAR)),
-            false => "forbidden",
-        },
+        |rules| there_for(rules.may(Right::NodesResolve), rules.sees(NEAR)),
     ),
     // The catalogue: each organisation has its own.
     request("POST /catalogue/tools/upload", "/catalogue/tools/upload", "{}", writes_catalogue)
@@ -364,10 +366,7 @@ pub(super) const REQUESTS: &[Request] = &[
         there(rules.is_home() && rules.may(Right::RecordsRead))
     }),
     request("POST /v1/explain", "/v1/explain", r#"{"tool":"s.look","as":"{bot}"}"#, |rules| {
-        match rules.may(Right::PolicyExplain) {
-            true => there(rules.is_home()),
-            false => "forbidden",
-        }
+        there_for(rules.may(Right::PolicyExplain), rules.is_home())
     }),
     request("GET /metrics", "/metrics", "", all),
 ];

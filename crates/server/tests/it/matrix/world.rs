@@ -148,12 +148,16 @@ async fn directory(server: &Server) {
         keys.create(key, server.clock.wall()).await.unwrap();
     }
     keys.keep_user(&user(&third, "third-party", Level::Guest)).await.unwrap();
+    roles_and_orgs(keys).await;
+}
+
+async fn roles_and_orgs(keys: &Keys) {
     let org = |name: &Org, disabled| OrgRecord {
         name: name.clone(),
         description: String::new(),
         disabled,
     };
-    keys.keep_org(&org(&other, None)).await.unwrap();
+    keys.keep_org(&org(&Org::new("other").unwrap(), None)).await.unwrap();
     keys.keep_org(&org(&Org::new("asleep").unwrap(), Some(Wall(1)))).await.unwrap();
     let role = |name: &str, rights: &[Right], revoked| Role {
         name: name.to_owned(),

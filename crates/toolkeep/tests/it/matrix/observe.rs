@@ -78,60 +78,64 @@ fn of_plugins(plugins: impl Iterator<Item = (String, Vec<String>)>) -> String {
 
 /// What a built-in tool tells and the route that tells the same.
 async fn by_tool(world: &World, client: &Client, tool: &str) -> (String, String) {
-    let call = async |args: Value| client.call(tool, &args).await;
+    match tool {
+        "list_plugins" => plugins(client).await,
+        "get_chainable_tools" | "what_is_there" | "how_are_sources" => lists(client, tool).await,
+        _ => classes(world, client, tool).await,
+    }
+}
+
+/// Both lists of plugins.
+async fn plugins(client: &Client) -> (String, String) {
     let texts = |list: &Value| -> Vec<String> {
         list.as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned()).collect()
     };
+    let told = good(client.call("list_plugins", &json!({ "enabled_only": false })).await);
+    let of_tool = told["result"]["plugins"].as_object().unwrap().iter();
+    let of_tool = of_tool.map(|(name, it)| (name.clone(), texts(&it["tools"])));
+    let rest = good(client.get("/v1/plugins").await);
+    let of_rest = rest["plugins"].as_array().unwrap().iter().map(|it| {
+        let tools = it["tools"].as_array().unwrap().iter();
+        let tools = tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
+        (it["name"].as_str().unwrap().to_owned(), tools)
+    });
+    (of_plugins(of_tool), of_plugins(of_rest))
+}
+
+/// Names that a tool and a route list.
+async fn lists(client: &Client, tool: &str) -> (String, String) {
+    let limit = if tool == "what_is_there" { json!({ "limit": 1_000 }) } else { json!({}) };
+    let told = good(client.call(tool, &limit).await)["result"].take();
     match tool {
-        "list_plugins" => {
-            let told = good(call(json!({ "enabled_only": false })).await);
-            let of_tool = told["result"]["plugins"].as_object().unwrap().iter();
-            let of_tool = of_tool.map(|(name, it)| (name.clone(), texts(&it["tools"])));
-            let rest = good(client.get("/v1/plugins").await);
-            let of_rest = rest["plugins"].as_array().unwrap().iter().map(|it| {
-                let tools = it["tools"].as_array().unwrap().iter();
-                let tools = tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
-                (it["name"].as_str().unwrap().to_owned(), tools)
-            });
-            (of_plugins(of_tool), of_plugins(of_rest))
-        }
-        "reload_plugins" => {
-            let rest = client.post("/v1/plugins/reload", &json!({})).await;
-            (class(&call(json!({})).await).to_owned(), class(&rest).to_owned())
-        }
         "get_chainable_tools" => {
-            let told = good(call(json!({})).await);
             let rest = good(client.get("/v1/programs/tools").await);
-            (named(&told["result"]["tools"], "tool"), named(&rest["tools"], "tool"))
-        }
-        "program_status" => {
-            let rest = client.get(&format!("/v1/programs/{}", world.program)).await;
-            let told = call(json!({ "program": world.program })).await;
-            (class(&told).to_owned(), class(&rest).to_owned())
-        }
-        "read_artefact" | "search_artefact" => {
-            let rest = client.get(&format!("/v1/artefacts/{}", world.artefact)).await;
-            let told = call(json!({ "id": world.artefact, "query": "x" })).await;
-            // A tool says in its answer that there is no such artefact.
-            let missing = told.status == 404 || told.body["is_error"] == true;
-            let of_tool = if missing { "hidden" } else { class(&told) };
-            (of_tool.to_owned(), class(&rest).to_owned())
-        }
-        "what_is_there" => {
-            let told = good(call(json!({ "limit": 1_000 })).await);
-            (named(&told["result"]["tools"], "name"), listed(client).await)
+            (named(&told["tools"], "tool"), named(&rest["tools"], "tool"))
         }
         "how_are_sources" => {
-            let told = good(call(json!({})).await);
             let rest = good(client.get("/v1/sources").await);
-            (named(&told["result"]["sources"], "name"), named(&rest["sources"], "name"))
+            (named(&told["sources"], "name"), named(&rest["sources"], "name"))
         }
-        "what_happened" => {
-            let rest = client.get("/v1/records?limit=1").await;
-            (class(&call(json!({ "limit": 1 })).await).to_owned(), class(&rest).to_owned())
-        }
-        other => panic!("{other} is compared with nothing"),
+        _ => (named(&told["tools"], "name"), listed(client).await),
     }
+}
+
+/// Whether a tool and a route let this principal through.
+async fn classes(world: &World, client: &Client, tool: &str) -> (String, String) {
+    let of_artefact = json!({ "id": world.artefact, "query": "x" });
+    let artefact = format!("/v1/artefacts/{}", world.artefact);
+    let program = format!("/v1/programs/{}", world.program);
+    let (args, rest) = match tool {
+        "reload_plugins" => (json!({}), client.post("/v1/plugins/reload", &json!({})).await),
+        "program_status" => (json!({ "program": world.program }), client.get(&program).await),
+        "what_happened" => (json!({ "limit": 1 }), client.get("/v1/records?limit=1").await),
+        "read_artefact" | "search_artefact" => (of_artefact, client.get(&artefact).await),
+        other => panic!("{other} is compared with nothing"),
+    };
+    let told = client.call(tool, &args).await;
+    // A tool may say in its answer that there is no such thing.
+    let missing = told.status == 200 && told.body["is_error"] == true;
+    let of_tool = if missing { "hidden" } else { class(&told) };
+    (of_tool.to_owned(), class(&rest).to_owned())
 }
 
 /// Each tool that this principal may call directly.

@@ -44,11 +44,23 @@ impl Gateway {
         if found { Ok(()) } else { Err(PluginFault::Missing(name.to_owned())) }
     }
 
-    /// Scans all plugins now, or one, and loads what changed.
+    /// The plugins whose folder changed since it was loaded, as far as this caller may know of them. Empty without
+    /// the right `sources:refresh`.
+    pub async fn changed_plugins(&self, who: &Principal, plugins: &dyn Plugins) -> Vec<String> {
+        if !who.may(Right::SourcesRefresh) {
+            return Vec::new();
+        }
+        let mut changed = plugins.changes().await;
+        retain_visible(who, &plugins.plugins(), &mut changed);
+        changed
+    }
+
+    /// Scans all plugins now, or one, and loads what changed. The answer names only plugins that the caller may
+    /// know of.
     ///
     /// # Errors
     /// [`Code::Forbidden`] without the right `sources:refresh`, [`Code::NotFound`] for a plugin that is not
-    /// there.
+    /// there and for one that the caller's persona hides alike.
     pub async fn reload_plugins(
         &self,
         who: &Principal,
@@ -59,9 +71,29 @@ impl Gateway {
             let told = "the key lacks the right `sources:refresh`";
             return Err(Failure::new(Code::Forbidden, told));
         }
-        let reloaded = plugins.reload(only).await;
-        reloaded.map_err(|fault| Failure::new(fault.code(), fault.to_string()))
+        let failed = |fault: PluginFault| Failure::new(fault.code(), fault.to_string());
+        let mut states = plugins.plugins();
+        let hidden = |name: &str| states.iter().any(|it| it.name == name && !is_visible(who, it));
+        if let Some(name) = only.filter(|name| hidden(name)) {
+            return Err(failed(PluginFault::Missing(name.to_owned())));
+        }
+        let mut done = plugins.reload(only).await.map_err(failed)?;
+        // Those that came and those that went.
+        states.extend(plugins.plugins());
+        for names in [&mut done.reloaded, &mut done.failed] {
+            retain_visible(who, &states, names);
+        }
+        Ok(done)
     }
+}
+
+/// Leaves the names of plugins that this caller may know of. One without a state is judged as the source of its
+/// name.
+fn retain_visible(who: &Principal, states: &[PluginState], names: &mut Vec<String>) {
+    names.retain(|name| match states.iter().find(|state| state.name == *name) {
+        Some(state) => is_visible(who, state),
+        None => who.rights().allows_source(name),
+    });
 }
 
 /// Whether this caller may know of the plugin: its persona allows the plugin's source.

@@ -33,11 +33,15 @@ impl Plugins for One {
         }]
     }
     fn changes(&self) -> Boxed<'_, Vec<String>> {
-        Box::pin(async { Vec::new() })
+        Box::pin(async { vec!["p".to_owned()] })
     }
     fn reload<'a>(&'a self, only: Option<&'a str>) -> Boxed<'a, Result<Reloaded, PluginFault>> {
-        let missing = only.map(|name| PluginFault::Missing(name.to_owned()));
-        Box::pin(async { missing.map_or(Ok(Reloaded::default()), Err) })
+        let missing = only.filter(|name| *name != "p");
+        let missing = missing.map(|name| PluginFault::Missing(name.to_owned()));
+        // `gone` was removed from the folder before.
+        let names = || ["p", "gone"].map(str::to_owned).to_vec();
+        let done = Reloaded { reloaded: names(), failed: names() };
+        Box::pin(async { missing.map_or(Ok(done), Err) })
     }
     fn settings(&self, name: &str) -> Result<Json, PluginFault> {
         Err(PluginFault::Missing(name.to_owned()))
@@ -99,4 +103,38 @@ async fn reloading_wants_the_right() {
     assert_eq!(reload(principal(|_| {}), Some("x")).await, Err(Code::Forbidden));
     assert_eq!(reload(may(), None).await, Ok(()));
     assert_eq!(reload(may(), Some("x")).await, Err(Code::NotFound));
+}
+
+/// What the persona hides is neither scanned by its name nor named in an answer.
+#[tokio::test]
+async fn reloading_and_changes_name_no_plugin_that_the_persona_hides() {
+    let bench = bench(Vec::new());
+    let reloads = |modules: Option<&[&str]>| {
+        let modules = modules.map(|all| all.iter().map(|it| (*it).to_owned()).collect());
+        principal(|key| {
+            key.rights = [Right::SourcesRefresh].into();
+            key.persona =
+                modules.map(|all| Persona { name: "own".to_owned(), allowed_modules: Some(all) });
+        })
+    };
+    let reload = async |who: &Principal, only| {
+        let done = bench.gateway.reload_plugins(who, &One, only).await;
+        done.map(|done| (done.reloaded, done.failed)).map_err(|failure| failure.code)
+    };
+    let changed = async |who: &Principal| bench.gateway.changed_plugins(who, &One).await;
+    let other = reloads(Some(&["other"]));
+    assert_eq!(reload(&other, Some("p")).await, Err(Code::NotFound));
+    assert_eq!(reload(&other, None).await, Ok((Vec::new(), Vec::new())));
+    assert_eq!(changed(&other).await, Vec::<String>::new());
+    assert_eq!(changed(&principal(|_| {})).await, Vec::<String>::new(), "without the right");
+    // The control: a persona that has the source, and a key without a persona.
+    let own = reloads(Some(&["s"]));
+    let p = vec!["p".to_owned()];
+    for only in [None, Some("p")] {
+        assert_eq!(reload(&own, only).await, Ok((p.clone(), p.clone())), "{only:?}");
+    }
+    assert_eq!(changed(&own).await, p);
+    let both = vec!["p".to_owned(), "gone".to_owned()];
+    assert_eq!(reload(&reloads(None), None).await, Ok((both.clone(), both)));
+    assert_eq!(changed(&reloads(None)).await, p);
 }

@@ -300,6 +300,40 @@ fn on_behalf_of_another_counts_the_lesser_of_both() {
     assert_eq!(acting(true, Some(&user("ann", Level::Owner))).unwrap().level(), Level::Admin);
 }
 
+/// The sources of a class that acts for a user are met with those of who acts when the class is made, so that
+/// whoever asks the class alone, and not its actor, gets no more.
+#[test]
+fn who_acts_for_another_has_the_sources_of_both_alone() {
+    let persona = |names: &[&str]| {
+        Some(Persona { name: "own".to_owned(), allowed_modules: Some(modules(names)) })
+    };
+    let named = |name: &str| format!(r#"{{"name":"{name}","allowed_modules":["web","shell"]}}"#);
+    let personas = Personas::read([("persona/coder", named("coder").as_bytes())]).0;
+    let ann = User { persona: Some("coder".to_owned()), ..user("ann", Level::User) };
+    let (key, text) = stored_user(&ann);
+    let acting_with = |modules: Option<&[&str]>| {
+        let actor = NewKey {
+            rights: [Right::ActAs].into(),
+            persona: modules.and_then(persona),
+            ..NewKey::user(id("bot"), "core")
+        };
+        let actor = issue(actor).1;
+        let hand = Hand { subject: Some("ann".to_owned()), ..Hand::default() };
+        let ring = KeyRing::new([actor.clone()]);
+        let (secret, record) = handed(&ring, "bot", "forann", hand).unwrap();
+        let stored = [(key.as_str(), text.as_bytes())];
+        let directory = Directory::read(personas.clone(), stored).0;
+        verify(&KeyRing::with([actor, record], directory), &secret).unwrap()
+    };
+    let allowed = |principal: &Principal| {
+        ["web", "shell", "git"].map(|source| principal.rights().allows_source(source))
+    };
+    assert_eq!(allowed(&acting_with(Some(&["web", "git"]))), [true, false, false]);
+    assert_eq!(allowed(&acting_with(Some(&[]))), [false; 3]);
+    // The control: an actor without a limit leaves what the user has.
+    assert_eq!(allowed(&acting_with(None)), [true, true, false]);
+}
+
 #[test]
 fn without_the_right_or_the_user_nobody_acts_for_another() {
     assert_eq!(acting(true, None), Err(Reason::Orphaned));

@@ -142,8 +142,7 @@ async fn list(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
 ) -> Result<Reply<PluginsReply>, ApiError> {
-    let plugins = plugins(&doors)?;
-    let changed = if may(&principal).is_ok() { plugins.changes().await } else { Vec::new() };
+    let changed = doors.parts.gateway.changed_plugins(&principal, plugins(&doors)?).await;
     Ok(Reply(PluginsReply { plugins: seen(&doors, &principal)?, changed }))
 }
 

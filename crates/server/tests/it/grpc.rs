@@ -40,7 +40,12 @@ pub(crate) async fn listening(server: &Server) -> (Line, CancellationToken, Task
         listen_grpc(&doors, listener, None, (&Workers::here(), ending)).await.unwrap();
     }));
     let line = Line::new(move || {
-        Box::pin(async move { Ok(Box::new(TcpStream::connect(address).await?) as Box<dyn Duplex>) })
+        Box::pin(async move {
+            let stream = TcpStream::connect(address).await?;
+            // Else the second frame of a call waits for the acknowledgement of the first.
+            stream.set_nodelay(true)?;
+            Ok(Box::new(stream) as Box<dyn Duplex>)
+        })
     });
     (line, stop, tasks)
 }

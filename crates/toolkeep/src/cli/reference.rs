@@ -59,6 +59,22 @@ mod tests {
         Line::command().debug_assert();
     }
 
+    /// What is given for one would be taken for the other, such as an id for the key that is sent.
+    #[test]
+    fn no_argument_of_a_command_has_the_name_of_one_of_all_commands() {
+        let mut found = Vec::new();
+        leaves(&Line::command(), &mut found);
+        let line = Line::command();
+        let everywhere: Vec<_> =
+            line.get_arguments().filter(|it| it.is_global_set()).map(clap::Arg::get_id).collect();
+        assert!(everywhere.iter().any(|id| *id == "key"), "{everywhere:?}");
+        for command in found {
+            let own = command.get_arguments().filter(|it| !it.is_global_set());
+            let shadows: Vec<_> = own.filter(|it| everywhere.contains(&it.get_id())).collect();
+            assert!(shadows.is_empty(), "{}: {shadows:?}", command.get_name());
+        }
+    }
+
     #[test]
     fn every_command_has_help_with_an_example() {
         let mut found = Vec::new();

@@ -3,6 +3,7 @@
 mod joining;
 mod plaintext;
 pub(super) mod played;
+mod routes;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -21,6 +21,8 @@ mod idle;
 #[cfg(test)]
 mod makefile;
 #[cfg(test)]
+mod matrix;
+#[cfg(test)]
 mod modules;
 #[cfg(test)]
 mod newcomer;

@@ -43,7 +43,7 @@ fn write(home: &Home, file: &str, text: &str) {
     home.write(&format!("plugins/p/{file}"), text);
 }
 
-fn home(config: &str) -> Home {
+pub(crate) fn home(config: &str) -> Home {
     let home = Home::new(config);
     write(&home, "manifest.json", &manifest().to_string());
     write(&home, "tools.py", &code(1));

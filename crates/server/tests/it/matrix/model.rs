@@ -1,9 +1,10 @@
 //! What a principal may do, written down once more and as plainly as possible.
 
-use identity::{Delegation, NewKey, Persona, Right};
-use policy::{Layer, Pattern, Policy, Rules};
+use identity::{Delegation, NewKey, Persona, Right, User};
+use policy::{Layer, Pattern, Policy, Rules as PolicyRules};
 use tool::{CallerType, Effects, Level, Offer, Org, Safety, Scope};
 
+use super::requests::REQUESTS;
 use crate::support::tools::{offer, with};
 
 /// The same for the same seed.
@@ -34,6 +35,7 @@ pub(super) enum Does {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Thing {
     pub(super) name: &'static str,
+    pub(super) source: &'static str,
     pub(super) level: Level,
     pub(super) does: Does,
     /// A call of it is pending until a person approves it.
@@ -42,11 +44,20 @@ pub(super) struct Thing {
     pub(super) chain: bool,
 }
 
-const PLAIN: Thing =
-    Thing { name: "", level: Level::Guest, does: Does::Nothing, dangerous: false, chain: false };
+const PLAIN: Thing = Thing {
+    name: "",
+    source: "s",
+    level: Level::Guest,
+    does: Does::Nothing,
+    dangerous: false,
+    chain: false,
+};
 
-/// The tools of the one source, `s`.
-pub(super) const THINGS: [Thing; 10] = [
+/// What nodes register is for users, and has effects that nobody knows.
+const OF_NODE: Thing = Thing { level: Level::User, does: Does::Writes, ..PLAIN };
+
+/// The tools of the source `s` and of two nodes.
+pub(super) const THINGS: [Thing; 12] = [
     Thing { name: "s.look", ..PLAIN },
     Thing { name: "s.user", level: Level::User, ..PLAIN },
     Thing { name: "s.admin", level: Level::Admin, ..PLAIN },
@@ -57,7 +68,19 @@ pub(super) const THINGS: [Thing; 10] = [
     Thing { name: "s.rm", does: Does::Writes, dangerous: true, ..PLAIN },
     Thing { name: "s.rm_user", level: Level::User, does: Does::Writes, dangerous: true, ..PLAIN },
     Thing { name: "s.rm_admin", level: Level::Admin, does: Does::Writes, dangerous: true, ..PLAIN },
+    Thing { name: "reverse_text", source: "node.n1", ..OF_NODE },
+    Thing { name: "far_text", source: "node.n2", ..OF_NODE },
 ];
+
+/// The tool of the node `n1`.
+pub(super) const NEAR: usize = 10;
+
+/// The sources, in order.
+pub(super) const SOURCES: [&str; 3] = ["node.n1", "node.n2", "s"];
+
+/// MCP's methods of the source `s`, which stand beside its tools.
+pub(super) const METHODS: [&str; 4] =
+    ["mcp.prompts.get", "mcp.resources.read", "mcp.completion.complete", "mcp.resources.subscribe"];
 
 impl Thing {
     pub(super) fn offer(self) -> Offer {
@@ -89,7 +112,43 @@ pub(super) fn policy() -> Policy {
         ("free", layer(false, None)),
     ];
     let roles = roles.into_iter().map(|(name, layer)| (name.to_owned(), layer)).collect();
-    Policy::new(Rules { roles, ..Rules::default() }).unwrap()
+    Policy::new(PolicyRules { roles, ..PolicyRules::default() }).unwrap()
+}
+
+/// A user for whom some principals act.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ward {
+    pub(super) subject: &'static str,
+    pub(super) level: Level,
+    /// The sources of its persona, which has its name; all where it has none.
+    pub(super) sources: Option<&'static [&'static str]>,
+    pub(super) role: Option<&'static str>,
+}
+
+/// Those users: one of the lowest level, one without the source, one that only reads.
+pub(super) const WARDS: [Ward; 4] = [
+    Ward { subject: "ward-guest", level: Level::Guest, sources: None, role: None },
+    Ward { subject: "ward-nodes", level: Level::Admin, sources: Some(&["node.n1"]), role: None },
+    Ward { subject: "ward-reader", level: Level::Admin, sources: None, role: Some("reader") },
+    Ward { subject: "ward-admin", level: Level::Admin, sources: Some(&["s"]), role: None },
+];
+
+impl Ward {
+    pub(super) fn user(self, org: Org) -> User {
+        User {
+            org,
+            subject: self.subject.to_owned(),
+            level: self.level,
+            roles: self.role.iter().map(|role| (*role).to_owned()).collect(),
+            persona: self.sources.map(|_| self.subject.to_owned()),
+            disabled: None,
+        }
+    }
+
+    pub(super) fn persona(self) -> Option<Persona> {
+        let sources = self.sources?.iter().map(|it| (*it).to_owned()).collect();
+        Some(Persona { name: self.subject.to_owned(), allowed_modules: Some(sources) })
+    }
 }
 
 /// A principal, by what decides about it.
@@ -105,30 +164,48 @@ pub(super) struct Person {
     pub(super) delegations: Vec<Delegation>,
     /// Whether it is of another organisation, which the policy does not list.
     pub(super) foreign: bool,
+    /// For which of the users it acts, where it does.
+    pub(super) ward: Option<usize>,
 }
 
 impl Person {
     pub(super) fn random(dice: &mut Dice, number: usize) -> Self {
-        const SOURCES: [&[&str]; 3] = [&["s"], &["r"], &[]];
+        const LISTS: [&[&str]; 4] = [&["s"], &["r"], &[], &["s", "node.n1"]];
         const ROLES: [&str; 4] = ["reader", "two", "free", "nobody-knows-it"];
         let agent = dice.once_in(3);
+        let ward = dice.once_in(5).then(|| dice.below(WARDS.len()));
         let rights = Right::ALL.iter().copied();
+        let rights = rights.filter(|it| dice.once_in(2) && (!agent || it.fits_agent()));
+        let mut rights: Vec<_> = rights.collect();
+        // A key that is good for joining alone is an invitation, which the tests of joining are about.
+        rights.retain(|right| *right != Right::NodesJoin || number.is_multiple_of(2));
+        if ward.is_some() || rights == [Right::NodesJoin] {
+            rights.push(Right::ActAs);
+        }
         Self {
-            subject: format!("person{number}"),
+            // Some share the name of a node.
+            subject: if dice.once_in(6) { "n1".to_owned() } else { format!("person{number}") },
             level: Level::ALL[dice.below(4)],
             agent,
-            rights: rights.filter(|it| dice.once_in(2) && (!agent || it.fits_agent())).collect(),
-            sources: dice.once_in(3).then(|| SOURCES[dice.below(3)]),
+            rights,
+            sources: dice.once_in(3).then(|| LISTS[dice.below(4)]),
             role: dice.once_in(3).then(|| ROLES[dice.below(4)]),
             delegations: (0..dice.below(3)).map(|_| delegation(dice)).collect(),
             foreign: dice.once_in(12),
+            ward,
         }
     }
 
+    /// The organisation.
+    pub(super) fn org(&self) -> Org {
+        if self.foreign { Org::new("other").unwrap() } else { Org::default() }
+    }
+
+    /// Its key; where it acts for a user, that of who acts.
     pub(super) fn key(&self) -> NewKey {
         let modules = self.sources.map(|all| all.iter().map(|it| (*it).to_owned()).collect());
         NewKey {
-            org: if self.foreign { Org::new("other").unwrap() } else { Org::default() },
+            org: self.org(),
             level: self.level,
             agent: self.agent,
             rights: self.rights.iter().copied().collect(),
@@ -138,10 +215,6 @@ impl Person {
             delegations: self.delegations.clone(),
             ..NewKey::user(server::Keys::fresh_id().unwrap(), self.subject.clone())
         }
-    }
-
-    pub(super) fn may(&self, right: Right) -> bool {
-        self.rights.contains(&right)
     }
 }
 
@@ -168,24 +241,18 @@ pub(super) enum Mistake {
     RoleIsIgnored,
     DenyIsIgnored,
     ReadOnlyIsIgnored,
+    NoWebIsIgnored,
     LastDelegationOnly,
+    ChainIsIgnored,
+    OrgIsIgnored,
+    ActorIsIgnored,
+    WardIsIgnored,
     ApproversSeeAll,
     AgentsApprove,
     RightsAreIgnored,
-}
-
-impl Mistake {
-    pub(super) const ALL: [Self; 9] = [
-        Self::LevelIsIgnored,
-        Self::PersonaIsIgnored,
-        Self::RoleIsIgnored,
-        Self::DenyIsIgnored,
-        Self::ReadOnlyIsIgnored,
-        Self::LastDelegationOnly,
-        Self::ApproversSeeAll,
-        Self::AgentsApprove,
-        Self::RightsAreIgnored,
-    ];
+    AgentIsIgnored,
+    DelegatedIsIgnored,
+    AnyNodeIsOwn,
 }
 
 /// What somebody tries.
@@ -193,10 +260,16 @@ impl Mistake {
 pub(super) enum Action {
     /// The names of all tools.
     List,
+    /// The names of the tools of the source `s`.
+    ListOfSource,
     Show(usize),
     Call(usize),
     /// What would become of a call.
     Explain(usize),
+    /// The same of a program's call.
+    ExplainChain(usize),
+    /// A method of the source, of [`METHODS`].
+    Method(usize),
     /// The tools of all pending calls.
     Approvals,
     Approval(usize),
@@ -210,86 +283,46 @@ pub(super) enum Action {
     /// To have the answer of another's call.
     ResumeOther,
     Sources,
+    /// The sources that are modules.
+    Modules,
     RefreshSource,
     Pins,
     DecidePin,
     Plugins,
+    /// The plugins whose folder changed.
+    ChangedPlugins,
     PluginSettings,
     SetPluginSettings,
     Records,
     Keys,
     Artefact,
+    /// The names of the nodes.
+    Nodes,
+    /// The names of the tools of the node `n1`.
+    NodeTools,
+    /// One of [`REQUESTS`].
+    Request(usize),
+}
+
+/// The rules, for one principal and with one mistake.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules<'a> {
+    pub(super) person: &'a Person,
+    pub(super) mistake: Mistake,
 }
 
 /// What comes of it, as a class: `hidden`, `visible`, `forbidden`, `allowed`, `pending`, or names.
 pub(super) fn expected(person: &Person, action: Action, mistake: Mistake) -> String {
-    let of_tool = of_tool(person, action, mistake);
-    let of_call = || of_pending(person, action, mistake);
-    of_tool.or_else(of_call).unwrap_or_else(|| of_rest(person, action, mistake))
+    let rules = Rules { person, mistake };
+    if let Action::Request(index) = action {
+        return (REQUESTS[index].expected)(&rules).to_owned();
+    }
+    let of_tool = rules.of_tool(action);
+    of_tool.or_else(|| rules.of_pending(action)).unwrap_or_else(|| rules.of_rest(action))
 }
 
 fn class(hidden: bool, otherwise: &str) -> String {
     if hidden { "hidden".to_owned() } else { otherwise.to_owned() }
-}
-
-/// Of what is about a tool.
-fn of_tool(person: &Person, action: Action, mistake: Mistake) -> Option<String> {
-    let sees = |index: usize| sees(person, THINGS[index], mistake);
-    Some(match action {
-        Action::List => names((0..THINGS.len()).filter(|index| sees(*index))),
-        Action::Show(index) => class(!sees(index), "visible"),
-        Action::Call(index) | Action::Explain(index) => {
-            class(!sees(index), if THINGS[index].dangerous { "pending" } else { "allowed" })
-        }
-        _ => return None,
-    })
-}
-
-/// Of what is about a pending call.
-fn of_pending(person: &Person, action: Action, mistake: Mistake) -> Option<String> {
-    let approver = person.may(Right::Approve) && !person.foreign;
-    let all = mistake == Mistake::ApproversSeeAll;
-    let sees = |index: usize| approver && (all || sees(person, THINGS[index], mistake));
-    Some(match action {
-        Action::Approvals => names(dangerous().filter(|index| sees(*index))),
-        Action::Approval(index) => class(!sees(index), "visible"),
-        Action::Approve(index) | Action::Deny(index) | Action::Edit(index) => {
-            class(!sees(index), "allowed")
-        }
-        // An agent's key never has the right, and a person's call is its own.
-        Action::ApproveOwn => {
-            let mistaken = person.agent && mistake == Mistake::AgentsApprove;
-            if mistaken { "allowed" } else { "forbidden" }.to_owned()
-        }
-        Action::OwnPending => "visible".to_owned(),
-        Action::ResumeOther => "hidden".to_owned(),
-        _ => return None,
-    })
-}
-
-/// Of everything else.
-fn of_rest(person: &Person, action: Action, mistake: Mistake) -> String {
-    let source = persona_has(person, "s", mistake);
-    let right = |right: Right| person.may(right) || mistake == Mistake::RightsAreIgnored;
-    let needs = |may: bool, good: &str| {
-        if may { class(!source, good) } else { "forbidden".to_owned() }
-    };
-    let plain = |may: bool| if may { "allowed" } else { "forbidden" }.to_owned();
-    match action {
-        Action::Sources => if source { "s" } else { "" }.to_owned(),
-        Action::RefreshSource => needs(right(Right::SourcesRefresh), "allowed"),
-        Action::Pins => needs(right(Right::SourcesRefresh) || right(Right::PinsWrite), "visible"),
-        Action::DecidePin => needs(right(Right::PinsWrite), "allowed"),
-        Action::Plugins => class(!source, "visible"),
-        Action::PluginSettings => needs(right(Right::SourcesRefresh) && !person.agent, "visible"),
-        Action::SetPluginSettings => {
-            needs(right(Right::SourcesRefresh) && !person.agent, "allowed")
-        }
-        Action::Records => plain(right(Right::RecordsRead)),
-        Action::Keys => plain(right(Right::KeysWrite)),
-        // Of an answer that nobody has.
-        _ => "hidden".to_owned(),
-    }
 }
 
 /// The tools whose calls are pending until they are approved.
@@ -303,39 +336,214 @@ fn names(which: impl Iterator<Item = usize>) -> String {
     names.join(" ")
 }
 
-fn persona_has(person: &Person, source: &str, mistake: Mistake) -> bool {
-    let ignored = mistake == Mistake::PersonaIsIgnored;
-    ignored || person.sources.is_none_or(|sources| sources.contains(&source))
-}
+impl Rules<'_> {
+    fn ignores(&self, mistake: Mistake) -> bool {
+        self.mistake == mistake
+    }
 
-/// Whether a tool is there for somebody who calls it directly.
-fn sees(person: &Person, tool: Thing, mistake: Mistake) -> bool {
-    let writes = tool.does == Does::Writes;
-    let by_role = match person.role {
-        _ if mistake == Mistake::RoleIsIgnored => true,
-        None | Some("free") => true,
-        Some("reader") => !writes,
-        Some("two") => matches!(tool.name, "s.look" | "s.rm"),
-        Some(_) => false,
-    };
-    let skipped = match mistake {
-        Mistake::LastDelegationOnly => person.delegations.len().saturating_sub(1),
-        _ => 0,
-    };
-    let passes = |delegation: &Delegation| {
-        let named = |list: &[String]| list.iter().any(|name| name == tool.name);
-        let allowed = delegation.allow.as_deref().is_none_or(named);
-        let denied = named(&delegation.deny) && mistake != Mistake::DenyIsIgnored;
-        let reads = !(delegation.read_only && writes);
-        allowed
-            && !denied
-            && (reads || mistake == Mistake::ReadOnlyIsIgnored)
-            && !(delegation.no_web && tool.does == Does::ReachesTheWeb)
-    };
-    !person.foreign
-        && !tool.chain
-        && (person.level >= tool.level || mistake == Mistake::LevelIsIgnored)
-        && persona_has(person, "s", mistake)
-        && by_role
-        && person.delegations.iter().skip(skipped).all(passes)
+    fn ward(&self) -> Option<Ward> {
+        Some(WARDS[self.person.ward?])
+    }
+
+    /// The user it acts for, as far as that one narrows.
+    fn narrowing_ward(&self) -> Option<Ward> {
+        self.ward().filter(|_| !self.ignores(Mistake::WardIsIgnored))
+    }
+
+    /// Whether what its own key says counts.
+    fn own_counts(&self) -> bool {
+        self.ward().is_none() || !self.ignores(Mistake::ActorIsIgnored)
+    }
+
+    /// Who acts for another has none of its rights.
+    pub(super) fn may(&self, right: Right) -> bool {
+        self.ignores(Mistake::RightsAreIgnored)
+            || (self.narrowing_ward().is_none() && self.person.rights.contains(&right))
+    }
+
+    pub(super) fn is_at_least(&self, level: Level) -> bool {
+        let own = !self.own_counts() || self.person.level >= level;
+        let ward = self.narrowing_ward().is_none_or(|ward| ward.level >= level);
+        self.ignores(Mistake::LevelIsIgnored) || (own && ward)
+    }
+
+    pub(super) fn is_agent(&self) -> bool {
+        (self.person.agent || self.person.ward.is_some()) && !self.ignores(Mistake::AgentIsIgnored)
+    }
+
+    pub(super) fn is_delegated(&self) -> bool {
+        let delegated = !self.person.delegations.is_empty() || self.person.ward.is_some();
+        delegated && !self.ignores(Mistake::DelegatedIsIgnored)
+    }
+
+    pub(super) fn is_owner(&self) -> bool {
+        self.is_at_least(Level::Owner) && !self.is_delegated()
+    }
+
+    /// Whether it belongs to the organisation of the installation.
+    pub(super) fn is_home(&self) -> bool {
+        !self.person.foreign || self.ignores(Mistake::OrgIsIgnored)
+    }
+
+    fn source_lists(&self) -> impl Iterator<Item = &'static [&'static str]> {
+        let own = self.person.sources.filter(|_| self.own_counts());
+        let ward = self.narrowing_ward().and_then(|ward| ward.sources);
+        own.into_iter().chain(ward).filter(|_| !self.ignores(Mistake::PersonaIsIgnored))
+    }
+
+    pub(super) fn has_source(&self, source: &str) -> bool {
+        self.source_lists().all(|list| list.contains(&source))
+    }
+
+    /// Whether it is limited to some sources.
+    pub(super) fn is_limited(&self) -> bool {
+        self.source_lists().next().is_some()
+    }
+
+    pub(super) fn speaks_for_all_nodes(&self) -> bool {
+        self.is_home() && self.may(Right::NodesWrite)
+    }
+
+    pub(super) fn speaks_for_n1(&self) -> bool {
+        let own = self.person.subject == "n1" || self.ignores(Mistake::AnyNodeIsOwn);
+        self.speaks_for_all_nodes() || (self.is_home() && self.may(Right::NodesRegister) && own)
+    }
+
+    fn passes_roles(&self, (name, writes): (&str, bool)) -> bool {
+        let own = self.person.role.filter(|_| self.own_counts());
+        let ward = self.narrowing_ward().and_then(|ward| ward.role);
+        let passes = |role| match role {
+            "free" => true,
+            "reader" => !writes,
+            "two" => matches!(name, "s.look" | "s.rm"),
+            _ => false,
+        };
+        self.ignores(Mistake::RoleIsIgnored) || own.into_iter().chain(ward).all(passes)
+    }
+
+    fn passes_delegations(&self, thing: Thing) -> bool {
+        let own = self.person.delegations.iter().filter(|_| self.own_counts());
+        let skipped = match self.mistake {
+            Mistake::LastDelegationOnly => self.person.delegations.len().saturating_sub(1),
+            _ => 0,
+        };
+        own.skip(skipped).all(|delegation| {
+            let named = |list: &[String]| list.iter().any(|name| name == thing.name);
+            let allowed = delegation.allow.as_deref().is_none_or(named);
+            let denied = named(&delegation.deny) && !self.ignores(Mistake::DenyIsIgnored);
+            let writes = thing.does == Does::Writes && !self.ignores(Mistake::ReadOnlyIsIgnored);
+            let web = thing.does == Does::ReachesTheWeb && !self.ignores(Mistake::NoWebIsIgnored);
+            let taken = (delegation.read_only && writes) || (delegation.no_web && web);
+            allowed && !denied && !taken
+        })
+    }
+
+    /// Whether a tool is there for it, where it calls directly or by a program.
+    fn sees_by(&self, thing: Thing, by_program: bool) -> bool {
+        self.is_home()
+            && (thing.chain == by_program || self.ignores(Mistake::ChainIsIgnored))
+            && self.is_at_least(thing.level)
+            && self.has_source(thing.source)
+            && self.passes_roles((thing.name, thing.does == Does::Writes))
+            && self.passes_delegations(thing)
+    }
+
+    pub(super) fn sees(&self, index: usize) -> bool {
+        self.sees_by(THINGS[index], false)
+    }
+
+    fn seen_of_source(&self) -> impl Iterator<Item = usize> {
+        let own = |index: &usize| THINGS[*index].source == "s" && self.sees(*index);
+        (0..THINGS.len()).filter(own)
+    }
+
+    /// Of what is about a tool.
+    fn of_tool(&self, action: Action) -> Option<String> {
+        let called = |index: usize| if THINGS[index].dangerous { "pending" } else { "allowed" };
+        Some(match action {
+            Action::List => names((0..THINGS.len()).filter(|index| self.sees(*index))),
+            Action::ListOfSource => match names(self.seen_of_source()) {
+                // To whom no tool of it is there, the source is not either.
+                none if none.is_empty() => "hidden".to_owned(),
+                names => names,
+            },
+            Action::Show(index) => class(!self.sees(index), "visible"),
+            Action::Call(index) | Action::Explain(index) => class(!self.sees(index), called(index)),
+            Action::ExplainChain(index) => class(!self.sees_by(THINGS[index], true), called(index)),
+            Action::Method(index) => {
+                let method = Thing { name: METHODS[index], ..PLAIN };
+                let there = self.seen_of_source().next().is_some();
+                class(!(there && self.sees_by(method, false)), "visible")
+            }
+            _ => return None,
+        })
+    }
+
+    /// Of what is about a pending call.
+    fn of_pending(&self, action: Action) -> Option<String> {
+        let approver = self.may(Right::Approve) && self.is_home();
+        let all = self.ignores(Mistake::ApproversSeeAll);
+        let sees = |index: usize| approver && (all || self.sees(index));
+        Some(match action {
+            Action::Approvals => names(dangerous().filter(|index| sees(*index))),
+            Action::Approval(index) => class(!sees(index), "visible"),
+            Action::Approve(index) | Action::Deny(index) | Action::Edit(index) => {
+                class(!sees(index), "allowed")
+            }
+            // An agent's key never has the right, and a person's call is its own.
+            Action::ApproveOwn => {
+                let mistaken = self.person.agent && self.ignores(Mistake::AgentsApprove);
+                if mistaken { "allowed" } else { "forbidden" }.to_owned()
+            }
+            Action::OwnPending => "visible".to_owned(),
+            Action::ResumeOther => "hidden".to_owned(),
+            _ => return None,
+        })
+    }
+
+    /// Something of the source `s`, for who may.
+    pub(super) fn of_source(&self, may: bool) -> &'static str {
+        match (may, self.has_source("s")) {
+            (false, _) => "forbidden",
+            (true, false) => "hidden",
+            (true, true) => "allowed",
+        }
+    }
+
+    /// Of everything else.
+    fn of_rest(&self, action: Action) -> String {
+        let source = self.has_source("s");
+        let seen = |may: bool| self.of_source(may).replace("allowed", "visible");
+        let plain = |may: bool| if may { "allowed" } else { "forbidden" }.to_owned();
+        let refreshes = self.may(Right::SourcesRefresh);
+        match action {
+            Action::Sources => {
+                let all = SOURCES.iter().copied().filter(|source| self.has_source(source));
+                all.collect::<Vec<_>>().join(" ")
+            }
+            Action::Modules => if source { "s" } else { "" }.to_owned(),
+            Action::RefreshSource => self.of_source(refreshes).to_owned(),
+            Action::Pins => seen(refreshes || self.may(Right::PinsWrite)),
+            Action::DecidePin => self.of_source(self.may(Right::PinsWrite)).to_owned(),
+            Action::Plugins => class(!source, "visible"),
+            Action::ChangedPlugins => if refreshes && source { "notes" } else { "" }.to_owned(),
+            Action::PluginSettings => seen(refreshes && !self.is_agent()),
+            Action::SetPluginSettings => self.of_source(refreshes && !self.is_agent()).to_owned(),
+            Action::Records => plain(self.may(Right::RecordsRead)),
+            Action::Keys => plain(self.may(Right::KeysWrite)),
+            Action::Nodes => match (self.may(Right::NodesResolve), self.speaks_for_n1()) {
+                (true, _) => "n1 n2",
+                _ if self.speaks_for_all_nodes() => "n1 n2",
+                (false, true) => "n1",
+                (false, false) => "",
+            }
+            .to_owned(),
+            Action::NodeTools => {
+                let seen = self.speaks_for_n1() || self.sees(NEAR);
+                if seen { THINGS[NEAR].name } else { "" }.to_owned()
+            }
+            // Of an answer that nobody has.
+            _ => "hidden".to_owned(),
+        }
+    }
 }

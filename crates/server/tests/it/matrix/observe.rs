@@ -1,13 +1,17 @@
 //! What comes of one action at each interface that has it.
 
+use bytes::Bytes;
+use hyper::Method;
 use proto::connect::Line;
-use proto::node::ListRequest;
+use proto::node::call_event::Event;
+use proto::node::{CallRequest, ListRequest};
 use serde_json::{Value, json};
 
-use super::model::{Action, THINGS, dangerous};
+use super::model::{Action, METHODS, THINGS, dangerous};
+use super::requests::REQUESTS;
 use super::{Fixture, Interfaces};
 use crate::grpc::{claiming, with_key};
-use crate::support::client::message;
+use crate::support::client::{message, modern_message};
 use crate::support::{Client, Reply};
 
 /// What came of an action at one interface.
@@ -58,17 +62,93 @@ pub(super) async fn lists(client: &Client, line: &Line) -> Vec<Came> {
     ]
 }
 
-/// A call by every interface; with the ids of those that are pending.
-pub(super) async fn calls(client: &Client, line: &Line, tool: &str) -> Vec<Came> {
+/// The tools of one source, at its own endpoint of MCP.
+async fn lists_of_source(client: &Client) -> Vec<Came> {
+    let of_source = client.at("/mcp/s");
+    let listed = |reply: Reply| match reply.json()["result"].get("tools") {
+        Some(tools) => joined(named(tools, "name")),
+        None => "hidden".to_owned(),
+    };
+    vec![
+        ("mcp 2025-11-25", listed(of_source.legacy(&message("tools/list", json!({}))).await)),
+        ("mcp 2026-07-28", listed(of_source.modern("tools/list", json!({})).await)),
+    ]
+}
+
+/// A call by every interface.
+pub(super) async fn calls(client: &Client, line: &Line, tool: usize) -> Vec<Came> {
+    let (tool, source) = (THINGS[tool].name, THINGS[tool].source);
     let call = json!({"name": tool, "arguments": {}});
     let execute = json!({"tool_name": tool, "arguments": {}});
-    vec![
+    let mut all = vec![
         ("rest", class(&client.call(tool, json!({})).await, "allowed")),
         ("modules", of_modules(&client.post("/execute", &execute).await.good())),
         ("mcp 2025-11-25", of_mcp(&client.legacy(&message("tools/call", call.clone())).await)),
-        ("mcp 2026-07-28", of_mcp(&client.modern("tools/call", call).await)),
+        ("mcp 2026-07-28", of_mcp(&client.modern("tools/call", call.clone()).await)),
         ("grpc", of_grpc(claiming(line, &client.bearer(), (tool, &json!({})), &[]).await)),
-    ]
+        ("grpc node", of_grpc(streamed(client, line, tool).await)),
+    ];
+    let of_nodes = json!({"tool_name": tool, "input": {}});
+    if source == "s" {
+        let own = client.post("/api/modules/s/execute", &execute).await.good();
+        let at_source = client.at("/mcp/s");
+        all.extend([
+            ("one module", of_modules(&own)),
+            ("one source", of_mcp(&at_source.modern("tools/call", call).await)),
+        ]);
+    } else {
+        let executed = client.post("/cluster-tools/execute", &of_nodes).await;
+        all.push(("cluster", class(&executed, "allowed")));
+    }
+    all
+}
+
+/// A call of the gRPC service of nodes, to its end.
+async fn streamed(client: &Client, line: &Line, tool: &str) -> (bool, String) {
+    let (call_id, tool_name) = ("c".to_owned(), tool.to_owned());
+    let call = CallRequest { call_id, tool_name, input: Bytes::from_static(b"{}") };
+    let call = line.node().call(with_key(call, &client.bearer())).await;
+    let mut events = call.unwrap().into_inner();
+    loop {
+        let event = events.message().await.unwrap().expect("a call has a result").event;
+        if let Some(Event::Result(said)) = event {
+            return (said.success, said.error);
+        }
+    }
+}
+
+/// A method of a source's, by both eras.
+async fn methods(client: &Client) -> Vec<(Action, Came)> {
+    let of_source = client.at("/mcp/s");
+    let reference = json!({"type": "ref/prompt", "name": "p"});
+    let complete = json!({"ref": reference, "argument": {"name": "a", "value": ""}});
+    let asked = [
+        ("mcp.prompts.get", "prompts/list", json!({})),
+        ("mcp.prompts.get", "prompts/get", json!({"name": "p"})),
+        ("mcp.resources.read", "resources/list", json!({})),
+        ("mcp.resources.read", "resources/templates/list", json!({})),
+        ("mcp.resources.read", "resources/read", json!({"uri": "test:///r"})),
+        ("mcp.completion.complete", "completion/complete", complete),
+    ];
+    let mut seen = Vec::new();
+    for (behind, method, params) in asked {
+        let action = METHODS.iter().position(|it| *it == behind).map(Action::Method).unwrap();
+        let legacy = of_source.legacy(&message(method, params.clone())).await;
+        seen.push((action, ("mcp 2025-11-25", of_method(&legacy))));
+        let modern = of_source.modern(method, params).await;
+        seen.push((action, ("mcp 2026-07-28", of_method(&modern))));
+    }
+    seen
+}
+
+fn of_method(reply: &Reply) -> String {
+    let body = reply.messages().pop().unwrap();
+    match body["error"]["code"].as_i64() {
+        None => "visible".to_owned(),
+        // There is no such source, or no such method of it.
+        Some(-32_600 | -32_601) => "hidden".to_owned(),
+        Some(_) => body.to_string(),
+    }
 }
 
 fn of_modules(reply: &Value) -> String {
@@ -78,13 +158,16 @@ fn of_modules(reply: &Value) -> String {
         _ if reply["success"] == true => "allowed".to_owned(),
         // Whose view has nothing of a module has no such module.
         _ if error.starts_with("Unknown") => "hidden".to_owned(),
+        // Nor a name without a module, where no such tool is there.
+        _ if error.starts_with("Invalid tool name format") => "hidden".to_owned(),
         _ => error.to_owned(),
     }
 }
 
 fn of_mcp(reply: &Reply) -> String {
     let body = reply.messages().pop().unwrap();
-    if body["error"]["code"] == -32_602 {
+    // No such tool, or no such source.
+    if body["error"]["code"] == -32_602 || reply.status == 404 {
         return "hidden".to_owned();
     }
     let result = &body["result"];
@@ -104,8 +187,8 @@ fn of_grpc((ran, told): (bool, String)) -> String {
     }
 }
 
-async fn explained(client: &Client, tool: &str) -> String {
-    let told = client.post("/v1/explain", &json!({ "tool": tool })).await.good();
+async fn explained(client: &Client, tool: &str, chain: bool) -> String {
+    let told = client.post("/v1/explain", &json!({ "tool": tool, "chain": chain })).await.good();
     match told["decision"].as_str().unwrap() {
         "hold" => "pending".to_owned(),
         "allow" => "allowed".to_owned(),
@@ -113,9 +196,9 @@ async fn explained(client: &Client, tool: &str) -> String {
     }
 }
 
-/// Everything that one principal tries.
-pub(super) async fn all(
-    (fixture, interfaces): (&Fixture, &Interfaces),
+/// Lists, tools and calls.
+pub(super) async fn tools(
+    interfaces: &Interfaces,
     client: &Client,
     tools: &[usize],
 ) -> Vec<(Action, Came)> {
@@ -123,18 +206,64 @@ pub(super) async fn all(
     let mut seen = Vec::new();
     let lists = lists(client, line).await;
     seen.extend(lists.into_iter().map(|came| (Action::List, came)));
-    seen.extend(approvals(fixture, client).await);
+    let lists = lists_of_source(client).await;
+    seen.extend(lists.into_iter().map(|came| (Action::ListOfSource, came)));
     for &tool in tools {
         let name = THINGS[tool].name;
         let shown = client.get(&format!("/v1/tools/{name}")).await;
         seen.push((Action::Show(tool), ("rest", class(&shown, "visible"))));
-        seen.push((Action::Explain(tool), ("rest", explained(client, name).await)));
-        let calls = calls(client, line, name).await;
+        seen.push((Action::Explain(tool), ("rest", explained(client, name, false).await)));
+        seen.push((Action::ExplainChain(tool), ("rest", explained(client, name, true).await)));
+        let calls = calls(client, line, tool).await;
         seen.extend(calls.into_iter().map(|came| (Action::Call(tool), came)));
     }
-    seen.extend(own(client, tools).await);
-    seen.extend(managed(client).await.map(|(action, came)| (action, ("rest", came))));
+    seen.extend(methods(client).await);
     seen
+}
+
+/// Pending calls: others', and its own of one tool.
+pub(super) async fn decisions(
+    fixture: &Fixture,
+    client: &Client,
+    own_tool: usize,
+) -> Vec<(Action, Came)> {
+    let mut seen = approvals(fixture, client).await;
+    seen.extend(own(client, own_tool).await);
+    seen.extend(confirmed(client, own_tool).await.map(|came| (Action::ApproveOwn, came)));
+    seen.push((Action::ResumeOther, ("mcp 2026-07-28", resumed(fixture, client).await)));
+    seen
+}
+
+/// A client of MCP that declares that it asks its person, and answers that the person agrees to its own call.
+/// Nothing where no call is pending.
+async fn confirmed(client: &Client, tool: usize) -> Option<Came> {
+    let mut params = json!({"name": THINGS[tool].name, "arguments": {"n": 5}});
+    let first = asking(client, &params).await;
+    let state = first["result"].get("requestState")?;
+    params["requestState"] = state.clone();
+    let yes = json!({"action": "accept", "content": {"approve": true}});
+    params["inputResponses"] = json!({ "approval": yes });
+    let again = asking(client, &params).await;
+    let came = match again["result"]["resultType"].as_str() {
+        Some("input_required") => "forbidden".to_owned(),
+        Some("complete") if again["result"]["isError"] != true => "allowed".to_owned(),
+        _ => again.to_string(),
+    };
+    Some(("mcp 2026-07-28, own", came))
+}
+
+/// A call whose client can be asked by a form.
+async fn asking(client: &Client, params: &Value) -> Value {
+    let mut message = modern_message("tools/call", params.clone());
+    let can = json!({"elicitation": {"form": {}}});
+    message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = can;
+    client.modern_message(&message).await.messages().pop().unwrap()
+}
+
+/// The same with what another's client was given to come back with.
+async fn resumed(fixture: &Fixture, client: &Client) -> String {
+    let again = asking(client, &fixture.resumed_by_bot).await;
+    if again["error"]["code"] == -32_602 { "hidden".to_owned() } else { again.to_string() }
 }
 
 /// Others' pending calls, which were decided before: whoever may decide is told so.
@@ -166,32 +295,55 @@ async fn approvals(fixture: &Fixture, client: &Client) -> Vec<(Action, Came)> {
 }
 
 /// A call of its own that is pending, where it has one.
-async fn own(client: &Client, tools: &[usize]) -> Vec<(Action, Came)> {
+async fn own(client: &Client, tool: usize) -> Vec<(Action, Came)> {
     let mut seen = Vec::new();
-    for tool in tools.iter().filter(|tool| THINGS[**tool].dangerous) {
-        let name = THINGS[*tool].name;
-        let called = client.call(name, json!({"n": 2})).await.json()["approval"]["id"].clone();
-        let body = json!({"tool_name": name, "arguments": {"n": 4}});
-        let executed = client.post("/execute", &body).await.good();
-        let executed = executed["result"]["metadata"]["approval_id"].clone();
-        // Both are approved by REST: by the interface that the call came by, and by another.
-        for (interface, id) in [("rest, own", called), ("modules, own", executed)] {
-            // Where the call was refused, nothing is pending.
-            let Some(id) = id.as_str() else { continue };
-            let path = format!("/v1/approvals/{id}");
-            let shown = client.get(&path).await;
-            seen.push((Action::OwnPending, (interface, class(&shown, "visible"))));
-            let approved = client.post(&format!("{path}/approve"), &json!({})).await;
-            seen.push((Action::ApproveOwn, (interface, class(&approved, "allowed"))));
-        }
+    let name = THINGS[tool].name;
+    let called = client.call(name, json!({"n": 2})).await.json()["approval"]["id"].clone();
+    let body = json!({"tool_name": name, "arguments": {"n": 4}});
+    let executed = client.post("/execute", &body).await.good();
+    let executed = executed["result"]["metadata"]["approval_id"].clone();
+    // Both are approved by REST: by the interface that the call came by, and by another.
+    for (interface, id) in [("rest, own", called), ("modules, own", executed)] {
+        // Where the call was refused, nothing is pending.
+        let Some(id) = id.as_str() else { continue };
+        let path = format!("/v1/approvals/{id}");
+        let shown = client.get(&path).await;
+        seen.push((Action::OwnPending, (interface, class(&shown, "visible"))));
+        let approved = client.post(&format!("{path}/approve"), &json!({})).await;
+        seen.push((Action::ApproveOwn, (interface, class(&approved, "allowed"))));
+    }
+    seen
+}
+
+/// Each of the requests, by REST.
+pub(super) async fn requests(
+    fixture: &Fixture,
+    client: &Client,
+    number: usize,
+) -> Vec<(Action, Came)> {
+    let mut seen = Vec::new();
+    for (index, request) in REQUESTS.iter().enumerate() {
+        let (method, _) = request.route.split_once(' ').unwrap();
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let (path, body) =
+            (fixture.filled(request.path, number), fixture.filled(request.body, number));
+        let reply = client.send(method, &path, body.into()).await;
+        let came = match reply.status.as_u16() {
+            201 => "allowed".to_owned(),
+            status if status == request.incomplete => "allowed".to_owned(),
+            200 if reply.text().contains("third-party") => {
+                "shows another organisation's".to_owned()
+            }
+            _ => class(&reply, "allowed"),
+        };
+        seen.push((Action::Request(index), ("rest", came)));
     }
     seen
 }
 
 /// What is not about one tool.
-async fn managed(client: &Client) -> impl Iterator<Item = (Action, String)> {
-    let sources = client.get("/v1/sources").await.good();
-    let sources = joined(named(&sources["sources"], "name"));
+pub(super) async fn managed(client: &Client) -> Vec<(Action, Came)> {
+    let mut seen = listed(client).await;
     let refresh = client.post("/v1/sources/refresh", &json!({"source": "s"})).await;
     let pins = client.get("/v1/pins").await;
     let pins = match pins.status.as_u16() {
@@ -200,21 +352,36 @@ async fn managed(client: &Client) -> impl Iterator<Item = (Action, String)> {
     };
     let pin = json!({ "definition": DEFINITION });
     let pin = client.post("/v1/pins/s/s.look/approve", &pin).await;
-    let plugins = client.get("/v1/plugins").await.good();
-    let plugins = if plugins["plugins"] == json!([]) { "hidden" } else { "visible" };
     let settings = "/v1/plugins/notes/settings";
     let set = client.post(settings, &json!({"enabled": true})).await;
-    [
-        (Action::Sources, sources),
+    seen.extend([
         (Action::RefreshSource, class(&refresh, "allowed")),
         (Action::Pins, pins),
         (Action::DecidePin, class(&pin, "allowed")),
-        (Action::Plugins, plugins.to_owned()),
         (Action::PluginSettings, class(&client.get(settings).await, "visible")),
         (Action::SetPluginSettings, class(&set, "allowed")),
         (Action::Records, class(&client.get("/v1/records?limit=1").await, "allowed")),
-        (Action::Keys, class(&client.get("/v1/keys").await, "allowed")),
+        (Action::Keys, class(&client.get("/v1/keys?limit=1").await, "allowed")),
         (Action::Artefact, class(&client.get("/v1/artefacts/a1").await, "visible")),
+    ]);
+    seen.into_iter().map(|(action, came)| (action, ("rest", came))).collect()
+}
+
+/// Lists that everybody gets, of what is there for him.
+async fn listed(client: &Client) -> Vec<(Action, String)> {
+    let sources = client.get("/v1/sources").await.good();
+    let modules = client.get("/api/modules").await.good();
+    let nodes = client.get("/v1/nodes").await.good();
+    let of_node = client.get("/tools/n1").await.good();
+    let plugins = client.get("/v1/plugins").await.good();
+    let changed = plugins["changed"].as_array().unwrap().iter().map(|it| it.as_str().unwrap());
+    let seen = if plugins["plugins"] == json!([]) { "hidden" } else { "visible" };
+    vec![
+        (Action::Sources, joined(named(&sources["sources"], "name"))),
+        (Action::Modules, joined(named(&modules["modules"], "name"))),
+        (Action::Nodes, joined(named(&nodes["nodes"], "node_id"))),
+        (Action::NodeTools, joined(named(&of_node, "name"))),
+        (Action::Plugins, seen.to_owned()),
+        (Action::ChangedPlugins, joined(changed)),
     ]
-    .into_iter()
 }

@@ -82,6 +82,17 @@ impl Played {
         asked.iter().map(key).collect()
     }
 
+    /// Method and path of each request, and its `Authorization` header.
+    pub(in crate::cli) fn requests(&self) -> Vec<(String, Option<String>)> {
+        let asked = self.script.asked.lock().unwrap();
+        let told = |request: &Request<Bytes>| {
+            let key =
+                request.headers().get("authorization").map(|it| it.to_str().unwrap().to_owned());
+            (format!("{} {}", request.method(), request.uri().path()), key)
+        };
+        asked.iter().map(told).collect()
+    }
+
     /// The body of the last request.
     pub(in crate::cli) fn body(&self) -> String {
         let asked = self.script.asked.lock().unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tool::json::made_visible;
-use tool::{Args, Digest, Durability, Executor, Json, Org, SourceName, Tool, ToolKey};
+use tool::{Args, Digest, Durability, Executor, Json, Org, SourceName, Tool, ToolKey, ToolName};
 
 use crate::canonical;
 use crate::schema::{ArgumentFault, Schema};
@@ -11,8 +11,11 @@ use crate::schema::{ArgumentFault, Schema};
 /// A tool with what runs it: what is shown is bound to what runs.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its identity.
+    /// Its identity: pins, policy and records go by it.
     pub key: ToolKey,
+    /// The name it is listed and called by in its catalog: its own, or its qualified name where another
+    /// source has that.
+    pub name: ToolName,
     /// Its definition.
     pub tool: Arc<Tool>,
     /// What runs it.
@@ -41,8 +44,9 @@ impl Entry {
         let seen = visible(&tool);
         let (hidden, tool) = (seen.is_some(), seen.map_or(tool, Arc::new));
         let schema = Schema::compile(&tool.input)?;
-        let key = ToolKey { org, source, name: tool.name.clone() };
-        Ok(Self { key, tool, executor, definition, hidden, durability: None, schema })
+        let name = tool.name.clone();
+        let key = ToolKey { org, source, name: name.clone() };
+        Ok(Self { key, name, tool, executor, definition, hidden, durability: None, schema })
     }
 
     /// The same with the operator's word on its records.
@@ -54,10 +58,16 @@ impl Entry {
 
     /// The same tool, run by another executor.
     pub(crate) fn run_by(&self, executor: Arc<dyn Executor>) -> Self {
+        Self { executor, ..self.called(self.name.clone()) }
+    }
+
+    /// The same tool under another name.
+    pub(crate) fn called(&self, name: ToolName) -> Self {
         Self {
             key: self.key.clone(),
+            name,
             tool: Arc::clone(&self.tool),
-            executor,
+            executor: Arc::clone(&self.executor),
             definition: self.definition,
             hidden: self.hidden,
             durability: self.durability,
@@ -69,6 +79,7 @@ impl Entry {
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.executor), Arc::as_ptr(&other.executor))
             && self.key == other.key
+            && self.name == other.name
             && self.definition == other.definition
             && self.durability == other.durability
             && self.tool == other.tool

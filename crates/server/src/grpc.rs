@@ -114,7 +114,7 @@ impl Tools for Door {
             let principal = principal(&doors, headers).await?;
             let view = doors.parts.gateway.view(&principal, CallerType::Direct);
             let listed = view.tools().map(|entry| Listed {
-                name: entry.key.name.to_string(),
+                name: entry.name.to_string(),
                 description: entry.tool.description.clone(),
                 input_spec: entry.tool.input.bytes().clone(),
                 metadata: Json::of(&serde_json::json!({ "source": entry.key.source }))

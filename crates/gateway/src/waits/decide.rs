@@ -257,10 +257,8 @@ impl Gateway {
     ) -> Result<Shown, Failure> {
         let (waits, mut read) = self.open(who, id, None).await?;
         let view = self.view(who, read.kept.caller_type);
-        let found = view.find(read.kept.tool.name.as_str()).map(|(entry, _)| entry);
-        let entry = found.filter(|entry| {
-            entry.key == read.kept.tool && entry.definition == read.kept.definition
-        });
+        let found = view.find_key(&read.kept.tool).map(|(entry, _)| entry);
+        let entry = found.filter(|entry| entry.definition == read.kept.definition);
         let entry = entry.ok_or_else(|| {
             let told = "the tool is not the one that was called any more; deny the call";
             Failure::new(Code::Conflict, told)

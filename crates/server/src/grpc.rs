@@ -133,7 +133,9 @@ impl Tools for Door {
             let known = connection.as_ref().and_then(|kept| kept.downcast_ref::<Known>());
             let principal = known::principal(&doors, headers, known).await?;
             let args = if input.is_empty() { Json::empty().bytes().clone() } else { input };
-            let mut request = Request::new(tool_name.clone(), args, Interface::Grpc);
+            let view = doors.parts.gateway.view(&principal, CallerType::Direct);
+            let native = doors.lists.native(&view, &tool_name);
+            let mut request = Request::new(native, args, Interface::Grpc);
             request.timeout = within;
             if progress.wanted() {
                 request.progress = Some(Arc::new(Teller(progress)));

@@ -266,7 +266,7 @@ impl Gateway {
         let args = Args::check(args.bytes().clone()).map_err(|error| {
             Failure::new(Code::InvalidArguments, format!("the arguments: {error}"))
         })?;
-        crate::pipeline::fits(entry, &args)?;
+        let args = crate::pipeline::fits(entry, args)?;
         self.may_edit(waits, who, (&read.kept, &args))?;
         let kept = &mut read.kept;
         kept.hash = catalog::arguments::digest(args.raw());

@@ -23,7 +23,7 @@ Examples:
 pub(in crate::cli) struct Explain {
     /// Id of the key that would call; `toolkeep key list` shows them [default: your own].
     #[arg(long = "as", value_name = "KEY")]
-    key: Option<String>,
+    caller: Option<String>,
     /// The tool's name or alias.
     #[arg(long, value_name = "NAME")]
     tool: String,
@@ -67,7 +67,7 @@ impl Explain {
         let body = Body {
             tool: &self.tool,
             arguments,
-            key: self.key.as_deref(),
+            key: self.caller.as_deref(),
             chain: self.chain,
             read_only: self.read_only,
             no_web: self.no_web,

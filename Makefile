@@ -6,7 +6,7 @@
 #     BUILD_research   = docker compose build research
 #
 # The same for what stands around: UP, DOWN, INFRA, INFRA_DOWN, PORTAL_RESTART, PORTAL_LOGS,
-# BOTS_RESTART, BOTS_LOGS, WORKER_BUILD.
+# BOTS_RESTART, BOTS_LOGS, WORKER_BUILD, CORE_LOGS (the server logs to its standard error).
 
 TOOLKEEP ?= toolkeep
 CARGO    ?= cargo
@@ -59,8 +59,8 @@ restart-bots: ## Restart what BOTS_RESTART says
 	$(call configured,BOTS_RESTART)
 logs: ## The record, newest first
 	$(TOOLKEEP) record list
-logs-core: ## Not needed
-	$(call replaced,the server logs to its own standard error; TOOLKEEP_LOG says how much)
+logs-core: ## The log that CORE_LOGS shows
+	$(call configured,CORE_LOGS)
 logs-module: ## The log of the module M
 	$(call of_module,LOGS)
 logs-portal: ## The log that PORTAL_LOGS shows

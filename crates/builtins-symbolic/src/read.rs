@@ -188,11 +188,18 @@ fn signed(scan: &mut Scan<'_>, depth: u32) -> Result<Node, String> {
         return Ok(Node::Negative(Box::new(signed(scan, depth + 1)?)));
     }
     let base = atom(scan, depth)?;
-    if scan.take(&Token::Sign('^')).is_none() {
-        return Ok(base);
-    }
-    let place = scan.place();
-    let power = signed(scan, depth + 1)?;
+    let (place, power) = match scan.peek().clone() {
+        Token::Raised(digits, value) => {
+            let place = scan.place();
+            scan.next();
+            (place, Node::Number(digits, value))
+        }
+        Token::Sign('^') => {
+            scan.next();
+            (scan.place(), signed(scan, depth + 1)?)
+        }
+        _ => return Ok(base),
+    };
     let large = |node: &Node| matches!(node, Node::Number(_, value) if *value > POWER);
     let inner = if let Node::Negative(inner) = &power { inner } else { &power };
     if large(inner) {

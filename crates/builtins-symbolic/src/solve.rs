@@ -139,8 +139,14 @@ fn problem(asked: &Asked, parameters: Parameters) -> Result<Problem, String> {
 
 fn unknowns(variable: Option<&str>, names: &[String]) -> Result<Vec<String>, String> {
     let Some(variable) = variable else {
-        // What else could be meant, where there is one name only?
+        // What else could be meant, where there is one name only? A product, where it has several letters.
         return match names {
+            [only] if only.chars().filter(|c| c.is_alphabetic()).count() > 1 => {
+                let only: String = only.chars().take(40).flat_map(char::escape_debug).collect();
+                Err(format!(
+                    "`variable`: say `{only}` if that is what is to be found; a product is written with `*`"
+                ))
+            }
             [only] => Ok(vec![only.clone()]),
             _ if names.iter().any(|name| name == "x") => Ok(vec!["x".to_owned()]),
             [] => Ok(Vec::new()),

@@ -49,6 +49,30 @@ fn what_is_no_equation_is_refused_with_its_place() {
     );
 }
 
+/// Each of these had a wrong answer: `x²` was a name, and the only one.
+#[test]
+fn raised_digits_are_powers_and_a_product_without_a_sign_is_asked_about() {
+    for (equation, solutions) in [
+        ("x²=4", json!(["-2", "2"])),
+        ("2x²+1=9", json!(["-2", "2"])),
+        ("(x+1)² = 0", json!(["-1"])),
+        ("x¹ = 7", json!(["7"])),
+        ("y + 1 = 0", json!(["-1"])),
+    ] {
+        for variable in [None, Some(if equation.contains('y') { "y" } else { "x" })] {
+            let args = json!({ "equation": equation, "variable": variable });
+            assert_eq!(asked(&args), Ok(solutions.clone()), "{equation}");
+        }
+    }
+    let cubed = asked(&json!({ "equation": "x³=8" })).unwrap();
+    assert!(cubed.as_array().unwrap().len() == 3 && cubed[0] == "2", "{cubed}");
+    let told = "`variable`: say `xy` if that is what is to be found; a product is written with `*`";
+    assert_eq!(asked(&json!({ "equation": "xy=4" })), Err(told.to_owned()));
+    assert_eq!(asked(&json!({ "equation": "xy=4", "variable": "xy" })), Ok(json!(["4"])));
+    let large = asked(&json!({ "equation": "x¹²³⁴=1" })).unwrap_err();
+    assert!(large.contains("powers above 100"), "{large}");
+}
+
 #[test]
 fn names_are_the_callers_and_never_the_algebras() {
     let args = json!({ "equation": "gamma**2 = v0 * beta", "variable": "gamma" });

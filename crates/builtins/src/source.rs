@@ -92,7 +92,7 @@ fn withheld(builtins: &[&Builtin], why: &str, fix: &str) -> Vec<Problem> {
 
 #[expect(clippy::expect_used, reason = "the name is a constant, and a test makes the source")]
 fn name() -> SourceName {
-    SourceName::new("builtin").expect("a valid name")
+    SourceName::new(tool::name::BUILTIN).expect("a valid name")
 }
 
 impl Source for BuiltinSource {

@@ -1,12 +1,13 @@
 //! Who has which name: the part of merging that looks at names, and at no more of them than it must.
 //!
 //! Names have to do with each other where they look alike, and what looks alike is in one class. So what
-//! became of a name depends on the claims of its class and on nothing else.
+//! became of a name depends on the claims of its class; a tool that cannot have its name is called by its
+//! qualified one, `SOURCE.NAME`, unless a tool has that as its own, which depends on the claims of that class.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
-use tool::{Executor, Hashing, Map, Problem};
+use tool::{Executor, Hashing, Map, Problem, ToolName};
 
 use crate::entry::Entry;
 use crate::part::Outcome;
@@ -43,6 +44,16 @@ impl Claim {
 
     pub(crate) fn is_tool(self) -> bool {
         self.kind == Kind::Tool
+    }
+
+    /// The name that is claimed; nothing where it is a title.
+    pub(crate) fn own_name(self, shelf: &Shelf) -> Option<&str> {
+        let entry = match self.kind {
+            Kind::Tool => shelf.tools.get(self.place()),
+            Kind::Held => shelf.held.get(self.place()).map(|held| &held.entry),
+            Kind::Title => None,
+        };
+        entry.map(|entry| entry.key.name.as_str())
     }
 
     /// The order in which claims are looked at: the operator's of the sources, and titles when all names
@@ -84,11 +95,12 @@ fn odd_title(entry: &Entry) -> Option<&str> {
     entry.tool.title.as_deref().filter(|title| !title.is_ascii())
 }
 
-/// Settles the claims of one class, or of several: the first keeps a name, and the other's is refused and
-/// told. Gives what became of each claim.
+/// Settles the claims of one class, or of several: the first keeps a name, and the other has its qualified
+/// one where that is free, and is told. Gives what became of each claim.
 pub(crate) fn settle<'a>(
     mut claims: Vec<Claim>,
     shelf: impl Fn(usize) -> Option<&'a Shelf>,
+    is_free: impl Fn(&ToolName) -> bool,
 ) -> (Taken<'a>, Vec<Outcome>) {
     claims.sort_unstable_by_key(|claim| claim.turn());
     let (mut taken, mut outcomes) = (Taken::default(), Vec::with_capacity(claims.len()));
@@ -100,25 +112,33 @@ pub(crate) fn settle<'a>(
             Kind::Held => shelf.held.get(claim.place()).map(|held| &held.entry),
         };
         let Some(entry) = entry else { continue };
+        let mut tool = None;
         let told = match claim.kind {
             Kind::Title => taken.title(entry),
-            Kind::Held => taken.take(entry).err(),
+            Kind::Held => taken.take(entry).err().map(|other| conflict(entry, other, None)),
             Kind::Tool => {
                 let name = entry.key.name.as_str();
                 if let Some(first) = first.get_mut(name).filter(|first| first.is_same(entry)) {
                     first.elsewhere.push(Arc::clone(&entry.executor));
                     None
                 } else {
-                    let took = taken.take(entry);
-                    if took.is_ok() {
-                        let at = outcomes.len();
-                        first.insert(name, Listed { at, entry, elsewhere: Vec::new() });
+                    match taken.take(entry) {
+                        Ok(()) => {
+                            let at = outcomes.len();
+                            first.insert(name, Listed { at, entry, elsewhere: Vec::new() });
+                            None
+                        }
+                        Err(other) => {
+                            let qualified = entry.key.qualified().ok().filter(|name| is_free(name));
+                            let told = conflict(entry, other, qualified.as_ref());
+                            tool = qualified.map(|name| Arc::new(entry.called(name)));
+                            Some(told)
+                        }
                     }
-                    took.err()
                 }
             }
         };
-        outcomes.push(Outcome { claim, tool: None, told });
+        outcomes.push(Outcome { claim, tool, told });
     }
     for listed in first.into_values() {
         if let Some(outcome) = outcomes.get_mut(listed.at) {
@@ -167,13 +187,13 @@ pub(crate) struct Taken<'a>(Map<String, &'a Arc<Entry>>);
 impl<'a> Taken<'a> {
     /// Takes a tool's name, unless another source has one that looks like it. One that is held back
     /// has its name too: nobody comes into its place.
-    fn take(&mut self, entry: &'a Arc<Entry>) -> Result<(), Problem> {
+    fn take(&mut self, entry: &'a Arc<Entry>) -> Result<(), &'a Entry> {
         let name = entry.key.name.as_str();
         let other = looks(name).find_map(|look| {
             self.0.get(&look).filter(|first| first.key.source != entry.key.source)
         });
         if let Some(first) = other {
-            return Err(conflict(entry, first));
+            return Err(first);
         }
         for look in looks(name) {
             self.0.entry(look).or_insert(entry);
@@ -197,13 +217,19 @@ impl<'a> Taken<'a> {
     }
 }
 
-fn conflict(entry: &Entry, first: &Entry) -> Problem {
+/// A name that another source has, or one that looks like it, and the name that the tool has instead.
+fn conflict(entry: &Entry, first: &Entry, instead: Option<&ToolName>) -> Problem {
     let (name, holder) = (&entry.key.name, &first.key);
     let message = if *name == holder.name {
         format!("the name `{name}` is already taken by source `{}`", holder.source)
     } else {
         format!("the name `{name}` looks like `{}` of source `{}`", holder.name, holder.source)
     };
-    Problem::new(name.to_string(), message)
-        .fix("rename one of the two, or put the source that should have it first")
+    let problem = Problem::new(name.to_string(), message);
+    match instead {
+        Some(instead) => problem.fix(format!(
+            "call this one `{instead}`, or list its source first to give it the short name"
+        )),
+        None => problem.fix("rename one of the two"),
+    }
 }

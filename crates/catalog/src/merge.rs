@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
-use tool::{Hashing, Map, Problem, SourceName};
+use tool::{Hashing, Map, Problem, SourceName, ToolKey, ToolName};
 
 use crate::claim::{Claim, Taken, alone, claims, class, settle};
 use crate::entry::Entry;
 use crate::part::{Outcome, Part};
 use crate::shards::Shards;
 use crate::shelf::Shelf;
-use tool::confusables::look;
+use tool::confusables::{look, looks};
 
 /// All items now. Immutable and numbered; a call holds on to the one it began with. What did not change
 /// it shares with the catalog before it.
@@ -62,8 +62,8 @@ const HOLES: usize = 16;
 
 impl Catalog {
     /// Merges shelves in the given order, which is the operator's: where two sources offer the same
-    /// name, or names that look the same, the first keeps it and the other's is refused and shown. There
-    /// is one shelf a source.
+    /// name, or names that look the same, the first keeps it, and the other's tool is listed by its qualified
+    /// name, `SOURCE.NAME`, which is shown. There is one shelf a source.
     pub fn merge(number: u64, shelves: Vec<Arc<Shelf>>) -> Self {
         Self::default().next(number, shelves)
     }
@@ -112,8 +112,10 @@ impl Catalog {
             come.extend(new.into_iter().flat_map(|new| of(new)));
             *part = shelf.map(|shelf| Arc::new(Part::new(shelf)));
         }
-        let classes: HashSet<u64, Hashing> =
+        let mut classes: HashSet<u64, Hashing> =
             gone.iter().chain(&come).map(|(class, _)| *class).collect();
+        classes.extend(gone.iter().flat_map(|(_, claim)| self.unqualified(*claim)));
+        classes.extend(come.iter().flat_map(|(_, claim)| next.unqualified(*claim)));
         next.claims = self.claims.changed(gone, come);
         next.settle(self, classes);
         next.len = next.parts.iter().flatten().map(|part| part.len()).sum();
@@ -156,15 +158,31 @@ impl Catalog {
 
     fn outcomes(&self, class: u64) -> (Taken<'_>, Vec<Outcome>) {
         let part = |slot| self.parts.get(slot).and_then(Option::as_deref);
-        settle(self.claims.get(class).collect(), |slot| {
-            part(slot).map(|part| part.shelf().as_ref())
+        let shelf = |slot| part(slot).map(|part: &Part| part.shelf().as_ref());
+        settle(self.claims.get(class).collect(), shelf, |name| self.is_unclaimed(name))
+    }
+
+    /// Whether no tool has this as its own name, or one that looks like it.
+    fn is_unclaimed(&self, name: &ToolName) -> bool {
+        let mut claims = self.claims.get(class(&self.hashing, &look(name.as_str())));
+        !claims.any(|claim| {
+            let own = self.part(claim.slot()).and_then(|part| claim.own_name(part.shelf()));
+            own.is_some_and(|own| looks(own).any(|look| looks(name.as_str()).any(|it| it == look)))
         })
     }
 
-    /// The place of a tool that has its name, under that name's hash.
+    /// Where a tool's own name has the form of qualified ones, or looks like one: the classes of the names that
+    /// these qualify. Whoever lost one of those may be called by this name or not, as the tool goes or comes.
+    fn unqualified(&self, claim: Claim) -> impl Iterator<Item = u64> {
+        let part = self.part(claim.slot());
+        let name = part.and_then(|part| claim.own_name(part.shelf())).unwrap_or_default();
+        halves(name).map(|(_, own)| class(&self.hashing, &look(own)))
+    }
+
+    /// The place of a tool that is called by some name, under that name's hash.
     fn named(&self, claim: Claim) -> Option<(u64, At)> {
         let at = At::of(claim.slot(), claim.place());
-        Some((self.hashing.hash_one(self.at(at)?.key.name.as_str()), at))
+        Some((self.hashing.hash_one(self.at(at)?.name.as_str()), at))
     }
 
     /// They are few: all are looked at again.
@@ -172,7 +190,7 @@ impl Catalog {
         let mut aliases = Map::<String, At>::default();
         let shelves = self.shelves().filter(|shelf| !shelf.aliases.is_empty());
         for (alias, name) in shelves.flat_map(|shelf| &shelf.aliases) {
-            let Some((at, _)) = self.own(name.as_str()) else { continue };
+            let Some((at, _)) = self.listed(name.as_str()) else { continue };
             // A name that looks like another's would be a disguise, as it is for tools.
             let (taken, _) = self.outcomes(class(&self.hashing, &look(alias.as_str())));
             if taken.is_free(alias.as_str()) {
@@ -182,18 +200,38 @@ impl Catalog {
         aliases
     }
 
-    /// A tool and its place in the catalog, by its name or by a second one that leads to it.
+    /// A tool and its place in the catalog, by the name it is listed by, by a second one that leads to it, or
+    /// by its qualified name, `SOURCE.NAME`.
     pub fn find(&self, name: &str) -> Option<(At, &Arc<Entry>)> {
-        self.own(name).or_else(|| {
+        let second = || {
             let at = *self.aliases.get(name)?;
             self.at(at).map(|entry| (at, entry))
-        })
+        };
+        self.listed(name)
+            .or_else(second)
+            .or_else(|| halves(name).find_map(|(source, own)| self.find_of(source, own)))
     }
 
-    fn own(&self, name: &str) -> Option<(At, &Arc<Entry>)> {
+    /// A tool by its source and its own name there, whatever it is listed by.
+    pub fn find_of(&self, source: &str, own: &str) -> Option<(At, &Arc<Entry>)> {
+        let slot = self.slot(source)?;
+        let is = |entry: &Arc<Entry>| {
+            entry.key.name.as_str() == own && entry.key.source.as_str() == source
+        };
+        let found = self.listed(own).filter(|(at, entry)| at.slot() == slot && is(entry));
+        found.or_else(|| self.listed(&format!("{source}.{own}")).filter(|(_, entry)| is(entry)))
+    }
+
+    /// A tool by its identity.
+    pub fn find_key(&self, key: &ToolKey) -> Option<(At, &Arc<Entry>)> {
+        let found = self.find_of(key.source.as_str(), key.name.as_str())?;
+        (found.1.key == *key).then_some(found)
+    }
+
+    fn listed(&self, name: &str) -> Option<(At, &Arc<Entry>)> {
         let mut found = self.names.get(self.hashing.hash_one(name));
         found.find_map(|at| {
-            let entry = self.at(at).filter(|entry| entry.key.name.as_str() == name)?;
+            let entry = self.at(at).filter(|entry| entry.name.as_str() == name)?;
             Some((at, entry))
         })
     }
@@ -259,6 +297,12 @@ impl Catalog {
         let part = self.of(source.as_str());
         part.into_iter().flat_map(|part| part.shelf().problems.iter().chain(part.told()))
     }
+}
+
+/// What a name may be the qualified one of: a source, and a tool's own name there. Either may have dots.
+fn halves(name: &str) -> impl Iterator<Item = (&str, &str)> {
+    let dots = name.match_indices('.').map(|(dot, _)| dot);
+    dots.filter_map(|dot| Some((name.get(..dot)?, name.get(dot + 1..)?)))
 }
 
 #[cfg(test)]

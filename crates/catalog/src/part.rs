@@ -14,7 +14,7 @@ use crate::shelf::Shelf;
 #[derive(Debug, Clone)]
 pub struct Part {
     shelf: Arc<Shelf>,
-    /// By their places on the shelf; nothing where another source has the name.
+    /// By their places on the shelf; nothing where another source has both of the names it could have.
     tools: Vec<Option<Arc<Entry>>>,
     len: usize,
     /// The names it could not have, and titles that look like another's tool.
@@ -79,7 +79,10 @@ impl Part {
         let place = claim.place();
         let same = match (this.tool(place).filter(|_| claim.is_tool()), &tool) {
             (None, None) => true,
-            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+            // One under its qualified name is made anew each time.
+            (Some(old), Some(new)) => {
+                Arc::ptr_eq(old, new) || (new.name != new.key.name && old.is_same(new))
+            }
             _ => false,
         };
         if same && this.told.get(&claim) == told.as_ref() {

@@ -51,7 +51,8 @@ impl Registry {
         Self { source, tools: Vec::new(), by_name: HashMap::new() }
     }
 
-    /// Registers a tool with what runs it. The same definition again changes nothing.
+    /// Registers a tool with what runs it. The same definition again changes nothing, unless it is to replace
+    /// what is there: then the executor is replaced too.
     ///
     /// # Errors
     /// [`RegisterError`]; the registry is then as it was.
@@ -71,9 +72,9 @@ impl Registry {
                 self.by_name.insert(name, self.tools.len());
                 self.tools.push(Arc::clone(&entry));
             }
+            Some(first) if on_conflict == OnConflict::Replace => *first = Arc::clone(&entry),
             Some(first) if first.definition == entry.definition => return Ok(Arc::clone(first)),
-            Some(_) if on_conflict == OnConflict::Refuse => return Err(RegisterError::Taken(name)),
-            Some(first) => *first = Arc::clone(&entry),
+            Some(_) => return Err(RegisterError::Taken(name)),
         }
         Ok(entry)
     }

@@ -56,6 +56,14 @@ pub struct ArgumentFault {
     pub message: String,
 }
 
+impl ArgumentFault {
+    /// The argument that is at fault as a whole; `None` where it is something within one, or all of them.
+    pub fn member(&self) -> Option<String> {
+        let name = self.at.strip_prefix('/').filter(|name| !name.contains('/'))?;
+        Some(name.replace("~1", "/").replace("~0", "~"))
+    }
+}
+
 impl fmt::Display for ArgumentFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.at.is_empty() {

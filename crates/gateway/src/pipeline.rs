@@ -135,7 +135,7 @@ impl Gateway {
         let args = request.args.within(limits).map_err(|error| {
             Failure::new(Code::InvalidArguments, format!("the arguments: {error}"))
         })?;
-        fits(&entry, &args)?;
+        let args = fits(&entry, args)?;
         let who = (principal, request.caller_type);
         let decision = self.decide(who, (&entry, &residual), &args, now);
         let holds = match decision {
@@ -258,9 +258,9 @@ impl Gateway {
     }
 }
 
-/// The arguments against the tool's schema.
-pub(crate) fn fits(entry: &Entry, args: &Args) -> Result<(), Failure> {
-    entry.check(args).map_err(|faults| {
+/// The arguments as they fit the tool's schema.
+pub(crate) fn fits(entry: &Entry, args: Args) -> Result<Args, Failure> {
+    entry.accept(args).map_err(|faults| {
         let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
         Failure::new(Code::InvalidArguments, told.join("; "))
     })

@@ -15,11 +15,11 @@ use tool::{Args, CallId, CallerType, Interface, Json, JsonError, Limits};
 pub enum Target {
     /// A tool, by its name.
     Tool(String),
-    /// A tool of one source; with any other it is unknown.
+    /// A tool of one source, whatever name it is listed by.
     Of {
         /// The source.
         source: String,
-        /// The tool.
+        /// The tool's own name there.
         name: String,
     },
     /// A method of one source, by its name of [`tool::METHODS`].

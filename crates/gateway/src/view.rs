@@ -11,7 +11,7 @@ use std::sync::Arc;
 use catalog::{At, Catalog, Entry, Shelf, Snapshot};
 use identity::{Principal, RightsClass};
 use policy::{Admission, Facts, Policy, Residual};
-use tool::{CallerType, Digest, Limits, SourceName, Wall};
+use tool::{CallerType, Digest, Limits, SourceName, ToolKey, Wall};
 
 use crate::{Gateway, Target};
 
@@ -93,6 +93,18 @@ impl View {
         Some((entry, self.residual(at)?))
     }
 
+    /// A tool of this view by its source and its own name there; hidden and unknown are both nothing.
+    pub fn find_of(&self, source: &str, name: &str) -> Option<(&Arc<Entry>, &Residual)> {
+        let (at, entry) = self.catalog.find_of(source, name)?;
+        Some((entry, self.residual(at)?))
+    }
+
+    /// A tool of this view by its identity; hidden and unknown are both nothing.
+    pub fn find_key(&self, key: &ToolKey) -> Option<(&Arc<Entry>, &Residual)> {
+        let (at, entry) = self.catalog.find_key(key)?;
+        Some((entry, self.residual(at)?))
+    }
+
     /// A method of one source; hidden and unknown are both nothing.
     pub fn method(&self, source: &str, name: &str) -> Option<(&Arc<Entry>, &Residual)> {
         self.of(source)?.method(name)
@@ -102,9 +114,7 @@ impl View {
     pub(crate) fn target(&self, target: &Target) -> Option<(&Arc<Entry>, &Residual)> {
         match target {
             Target::Tool(name) => self.find(name),
-            Target::Of { source, name } => {
-                self.find(name).filter(|(entry, _)| entry.key.source.as_str() == source)
-            }
+            Target::Of { source, name } => self.find_of(source, name),
             Target::Method { source, name } => self.method(source, name),
         }
     }
@@ -126,7 +136,7 @@ impl View {
         name: &str,
     ) -> Option<impl Iterator<Item = &'a Arc<Entry>> + Clone + use<'a>> {
         let (at, entry) = self.catalog.find(name)?;
-        let seen = entry.key.name.as_str() == name && self.residual(at).is_some();
+        let seen = entry.name.as_str() == name && self.residual(at).is_some();
         seen.then(|| self.tools_from(at.slot(), at.place() + 1))
     }
 

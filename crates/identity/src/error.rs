@@ -91,7 +91,7 @@ impl fmt::Display for CredentialError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.reason {
             Reason::Missing => "no credential; send `Authorization: Bearer KEY`",
-            _ => "the credential does not hold",
+            _ => "the credential is not valid here: unknown, expired or revoked",
         })
     }
 }

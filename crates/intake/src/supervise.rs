@@ -1,5 +1,6 @@
 //! One source, from its start to its end.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use futures_util::FutureExt as _;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tool::source::SourceFault;
-use tool::{Clock, Listing, Problem, Revision, SourceError};
+use tool::{Clock, Listing, Problem, Revision, SourceError, SourceName};
 
 use crate::keeper::{Keeper, Wires};
 use crate::pins::Looked;
@@ -16,6 +17,8 @@ use crate::{Sourced, Times};
 
 /// Tools whose compiling is left to a thread on which nobody else waits.
 const MANY: usize = 500;
+/// Problems of one listing that are logged by name.
+const NAMED: usize = 20;
 
 pub(crate) struct Supervised {
     pub(crate) sourced: Sourced,
@@ -104,16 +107,23 @@ impl Supervised {
         let name = self.sourced.source.name();
         match listing {
             Ok(listing) => {
+                let known = shelf.problems.clone();
                 let shelf = self.compiled(shelf, listing).await;
                 tracing::info!(
                     source = %name, tools = shelf.tools.len(), problems = shelf.problems.len(),
                     "source listed"
                 );
+                log_problems(name, &shelf.problems, &known);
                 shelf
             }
             Err(error) => {
                 let kept = shelf.tools.len();
-                tracing::warn!(source = %name, %error, kept, "source not listed");
+                // It is tried again for ever; the same failure is told once.
+                if shelf.problems.first() == Some(&error.problem) {
+                    tracing::debug!(source = %name, %error, kept, "source still not listed");
+                } else {
+                    tracing::warn!(source = %name, %error, kept, "source not listed");
+                }
                 shelf.failed(&error, self.clock.wall())
             }
         }
@@ -169,4 +179,24 @@ async fn sleep_maybe(wait: Option<Duration>) {
 async fn taken_away(wires: &Wires) {
     let mut asked = wires.asked.clone();
     while asked.changed().await.is_ok() {}
+}
+
+/// Logs what is wrong with a source's tools, each by its name, where the listing before did not have it.
+fn log_problems(source: &SourceName, problems: &[Problem], known: &[Problem]) {
+    let place = |problem: &'_ Problem| (problem.place.clone(), problem.message.clone());
+    let known: HashSet<_> = known.iter().map(place).collect();
+    let new = problems.iter().filter(|problem| !known.contains(&place(problem)));
+    let (mut named, mut more) = (0, 0);
+    for problem in new {
+        if named == NAMED {
+            more += 1;
+            continue;
+        }
+        named += 1;
+        let fix = problem.fix.as_deref().unwrap_or_default();
+        tracing::error!(%source, place = problem.place, fix, "{}", problem.message);
+    }
+    if more > 0 {
+        tracing::error!(%source, more, "more problems: `toolkeep source list` shows them");
+    }
 }

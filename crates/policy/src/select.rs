@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use tool::METHODS;
-
 use crate::at::shown;
 use crate::groups::{self, Marks};
 use crate::pattern::{Of, glob};
@@ -14,14 +12,15 @@ use crate::{Facts, Group, Pattern, Slip};
 pub(crate) struct Seen<'a> {
     pub(crate) tool: Facts<'a>,
     pub(crate) marks: Marks,
-    /// The name of a method among the tools of its source: `SOURCE.mcp.resources.read`.
+    /// `SOURCE.NAME`, where that is not the name itself: of a method, `SOURCE.mcp.resources.read`.
     qualified: Option<Box<str>>,
 }
 
 impl<'a> Seen<'a> {
     pub(crate) fn of(tool: Facts<'a>) -> Self {
-        let is_method = METHODS.iter().any(|(name, _)| *name == tool.name);
-        let qualified = is_method.then(|| format!("{}.{}", tool.source, tool.name).into());
+        let rest = tool.name.strip_prefix(tool.source);
+        let is_qualified = rest.is_some_and(|rest| rest.starts_with('.'));
+        let qualified = (!is_qualified).then(|| format!("{}.{}", tool.source, tool.name).into());
         Self { tool, marks: groups::marks(tool.name, tool.traits), qualified }
     }
 }

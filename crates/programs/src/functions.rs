@@ -37,7 +37,7 @@ pub(crate) struct Function {
 
 impl Function {
     pub(crate) fn tool(&self) -> &str {
-        self.entry.key.name.as_str()
+        self.entry.name.as_str()
     }
 
     pub(crate) fn read_only(&self) -> bool {
@@ -79,13 +79,14 @@ pub(crate) struct Functions {
 
 impl Functions {
     fn new(direct: &View, chain: &View) -> Self {
-        let chained: HashSet<&str> = chain.tools().map(|entry| entry.key.name.as_str()).collect();
+        let chained: HashSet<&str> = chain.tools().map(|entry| entry.name.as_str()).collect();
         let mut all = BTreeMap::new();
         // What a program may call comes first, so that nothing else takes its name.
         for allowed in [true, false] {
             for entry in direct.tools().chain(chain.tools().filter(|_| allowed)) {
-                let tool = entry.key.name.as_str();
-                let chain = chained.contains(tool) && !ROUTING.contains(&tool);
+                let tool = entry.name.as_str();
+                let routing = ROUTING.contains(&entry.key.name.as_str());
+                let chain = chained.contains(tool) && !routing;
                 if chain == allowed {
                     let (entry, parameters) = (Arc::clone(entry), Arc::default());
                     let function = Function { entry, chain, parameters };

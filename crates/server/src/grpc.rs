@@ -114,7 +114,7 @@ impl Tools for Door {
             let principal = principal(&doors, headers).await?;
             let view = doors.parts.gateway.view(&principal, CallerType::Direct);
             let listed = view.tools().map(|entry| Listed {
-                name: entry.key.name.to_string(),
+                name: entry.name.to_string(),
                 description: entry.tool.description.clone(),
                 input_spec: entry.tool.input.bytes().clone(),
                 metadata: Json::of(&serde_json::json!({ "source": entry.key.source }))
@@ -133,7 +133,9 @@ impl Tools for Door {
             let known = connection.as_ref().and_then(|kept| kept.downcast_ref::<Known>());
             let principal = known::principal(&doors, headers, known).await?;
             let args = if input.is_empty() { Json::empty().bytes().clone() } else { input };
-            let mut request = Request::new(tool_name.clone(), args, Interface::Grpc);
+            let view = doors.parts.gateway.view(&principal, CallerType::Direct);
+            let native = doors.lists.native(&view, &tool_name);
+            let mut request = Request::new(native, args, Interface::Grpc);
             request.timeout = within;
             if progress.wanted() {
                 request.progress = Some(Arc::new(Teller(progress)));

@@ -41,7 +41,7 @@ pub(crate) fn page<'a>(view: &'a View, limit: usize, cursor: Option<&str>) -> Op
     let mut tools = behind(view, cursor)?;
     let page: Vec<_> = tools.by_ref().take(limit).collect();
     let more = tools.next().is_some();
-    let next = page.last().filter(|_| more).map(|entry| entry.key.name.to_string());
+    let next = page.last().filter(|_| more).map(|entry| entry.name.to_string());
     Some(Page { tools: page, next })
 }
 
@@ -211,7 +211,7 @@ impl Lists {
         if let Some(found) = lock().names.get(&view.id) {
             return Some(Arc::clone(found));
         }
-        let tools: Vec<_> = view.tools().map(|entry| entry.key.name.as_str()).collect();
+        let tools: Vec<_> = view.tools().map(|entry| entry.name.as_str()).collect();
         let own = aside(tools.len(), || Arc::new(AliasMap::safe(&tools)));
         let mut kept = lock();
         if kept.names.len() >= APART {
@@ -227,7 +227,7 @@ impl Lists {
         if let Some((_, found)) = lock().get(&names).filter(|(of, _)| *of == catalog.number) {
             return Arc::clone(found);
         }
-        let all = catalog.tools().map(|entry| entry.key.name.as_str());
+        let all = catalog.tools().map(|entry| entry.name.as_str());
         let made = aside(catalog.len(), || {
             Arc::new(match names {
                 Names::Safe => AliasMap::safe(all),

@@ -34,6 +34,9 @@ pub enum NameError {
         /// The first character that does not belong.
         character: char,
     },
+    /// One that Toolkeep gives its own sources.
+    #[error("the name `{0}` belongs to Toolkeep's own sources; give the source another name")]
+    Reserved(String),
 }
 
 fn check(name: &str) -> Result<(), NameError> {
@@ -122,6 +125,26 @@ name! {
     Org
 }
 
+/// The source of the built-in tools.
+pub const BUILTIN: &str = "builtin";
+/// The source that shows problems of the configuration beside those of sources.
+pub const CONFIGURATION: &str = "configuration";
+/// The source that shows problems of the store beside those of sources.
+pub const STORE: &str = "toolkeep-store";
+
+impl SourceName {
+    /// A name that an operator may give a source: not one of Toolkeep's own.
+    ///
+    /// # Errors
+    /// [`NameError`] with the fault.
+    pub fn of_operator(name: &str) -> Result<Self, NameError> {
+        let prefixes = [crate::node::PREFIX, crate::plugin::PREFIX];
+        let reserved = [BUILTIN, CONFIGURATION, STORE].contains(&name)
+            || prefixes.iter().any(|prefix| name.starts_with(prefix));
+        if reserved { Err(NameError::Reserved(name.to_owned())) } else { Self::new(name) }
+    }
+}
+
 impl Default for Org {
     fn default() -> Self {
         Self("default".into())
@@ -139,6 +162,16 @@ pub struct ToolKey {
     pub name: ToolName,
 }
 
+impl ToolKey {
+    /// `SOURCE.NAME`, which leads to this tool whatever other sources offer.
+    ///
+    /// # Errors
+    /// Where that is too long for a name.
+    pub fn qualified(&self) -> Result<ToolName, NameError> {
+        ToolName::new(format!("{}.{}", self.source, self.name))
+    }
+}
+
 impl fmt::Display for ToolKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.org, self.source, self.name)
@@ -147,7 +180,19 @@ impl fmt::Display for ToolKey {
 
 #[cfg(test)]
 mod tests {
-    use super::{NameError, ToolName};
+    use super::{NameError, SourceName, ToolName};
+
+    #[test]
+    fn an_operator_gives_no_source_a_name_of_toolkeeps_own() {
+        for reserved in ["builtin", "configuration", "toolkeep-store", "node.a", "plugin.notes"] {
+            let error = SourceName::of_operator(reserved).unwrap_err();
+            assert_eq!(error, NameError::Reserved(reserved.to_owned()));
+            assert!(SourceName::new(reserved).is_ok(), "Toolkeep itself has it");
+        }
+        for free in ["Builtin2", "node", "plugin", "nodes.a", "files"] {
+            assert_eq!(SourceName::of_operator(free).unwrap().as_str(), free);
+        }
+    }
 
     #[test]
     fn names() {

@@ -9,6 +9,8 @@ const LETTERS: usize = 30;
 pub(super) enum Token {
     Number(String, f64),
     Name(String),
+    /// A power in raised digits, such as `²`.
+    Raised(String, f64),
     /// One sign; `^` for `**` too, `=` for `==`.
     Sign(char),
     /// What is no piece of an equation, or is too long for one.
@@ -82,6 +84,9 @@ fn piece(text: &str) -> (Token, usize) {
     if first.is_alphabetic() || first == '_' {
         return name(text);
     }
+    if raised(first).is_some() {
+        return power(text);
+    }
     for (written, sign) in [("**", '^'), ("==", '=')] {
         if text.starts_with(written) {
             return (Token::Sign(sign), 2);
@@ -103,7 +108,8 @@ fn piece(text: &str) -> (Token, usize) {
 }
 
 fn name(text: &str) -> (Token, usize) {
-    let length = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let belongs = |c: char| (c.is_alphanumeric() && raised(c).is_none()) || c == '_';
+    let length = text.find(|c: char| !belongs(c)).unwrap_or(text.len());
     let found = text.get(..length).unwrap_or_default();
     // As numpy and sympy are called.
     let prefixed = matches!(found, "np" | "math" | "sp" | "sympy" | "numpy");
@@ -118,6 +124,20 @@ fn name(text: &str) -> (Token, usize) {
         return (Token::Strange("a name was expected".to_owned()), 1);
     }
     (Token::Name(found.to_owned()), length)
+}
+
+/// The digit that stands raised.
+fn raised(c: char) -> Option<char> {
+    const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    let digit = RAISED.iter().position(|raised| *raised == c)?;
+    char::from_digit(u32::try_from(digit).ok()?, 10)
+}
+
+fn power(text: &str) -> (Token, usize) {
+    let digits: String = text.chars().map_while(raised).take(DIGITS).collect();
+    let length = text.chars().take(digits.len()).map(char::len_utf8).sum();
+    let value = digits.parse().unwrap_or(f64::NAN);
+    (Token::Raised(digits, value), length)
 }
 
 fn number(text: &str) -> (Token, usize) {

@@ -29,8 +29,15 @@ impl Compute for JsonQuery {
     fn compute(&self, args: &Args) -> Result<Json, String> {
         let args = args.value();
         let query = args.get("query").and_then(Value::as_str).unwrap_or_default();
-        search(args.get("data").unwrap_or(&Value::Null), query)
+        let data = args.get("data").unwrap_or(&Value::Null);
+        search(&parsed_text(data).unwrap_or_else(|| data.clone()), query)
     }
+}
+
+/// The object or the list that a text holds: models often have JSON as the text that another tool gave.
+fn parsed_text(data: &Value) -> Option<Value> {
+    let text = data.as_str().filter(|text| text.trim_start().starts_with(['{', '[']))?;
+    Some(Json::check(text.to_owned(), Limits::DOCUMENT).ok()?.value())
 }
 
 /// What `query` finds in `data`.

@@ -25,17 +25,23 @@ fn shelf(source: &str, offers: Vec<Offer>) -> Shelf {
 }
 
 fn names(catalog: &Catalog) -> Vec<&str> {
-    catalog.tools().map(|entry| entry.key.name.as_str()).collect()
+    catalog.tools().map(|entry| entry.name.as_str()).collect()
 }
 
 #[test]
-fn the_first_source_keeps_the_name_and_the_other_is_told() {
+fn the_first_source_keeps_the_name_and_the_other_has_its_qualified_one() {
     let a = shelf("a", vec![offer("x", "of a"), offer("y", "of a")]);
     let b = shelf("b", vec![offer("x", "of b"), offer("X", "of b"), offer("z", "of b")]);
     let catalog = Catalog::merge(1, vec![Arc::new(a), Arc::new(b)]);
-    assert_eq!(names(&catalog), ["x", "y", "z"]);
-    assert_eq!(catalog.find("x").unwrap().1.tool.description, "of a");
-    assert!(catalog.find("X").is_none());
+    assert_eq!(names(&catalog), ["x", "y", "b.x", "b.X", "z"]);
+    let found = |name: &str| catalog.find(name).map(|(_, entry)| entry.key.to_string());
+    assert_eq!(found("x").unwrap(), "default/a/x");
+    assert_eq!(found("b.x").unwrap(), "default/b/x");
+    assert_eq!(found("b.X").unwrap(), "default/b/X");
+    // Each is found by its qualified name, and under no name of another.
+    assert_eq!(found("a.x").unwrap(), "default/a/x");
+    assert_eq!(found("b.z").unwrap(), "default/b/z");
+    assert_eq!((found("X"), found("a.z"), found("c.x")), (None, None, None));
     let b = SourceName::new("b").unwrap();
     let told: Vec<_> = catalog.problems(&b).map(|p| p.message.as_str()).collect();
     assert_eq!(
@@ -105,7 +111,7 @@ fn what_is_held_back_is_in_no_list_and_keeps_its_name() {
     let b = shelf("b", vec![offer("x", "of b"), offer("z", "of b")]);
     let (a, b) = (Arc::new(a), Arc::new(b));
     let catalog = Catalog::merge(1, vec![Arc::clone(&a), Arc::clone(&b)]);
-    assert_eq!(names(&catalog), ["y", "z"]);
+    assert_eq!(names(&catalog), ["y", "b.x", "z"]);
     assert!(catalog.find("x").is_none(), "nobody comes into its place");
     assert_eq!(catalog.problems(&b.source).count(), 1);
     let mut again = Shelf::clone(&a);
@@ -184,7 +190,7 @@ fn one_definition_in_several_places_is_one_tool_and_another_is_a_name_that_is_ta
         shelf("d", vec![offer("y", "1")]),
     ];
     let catalog = Catalog::merge(1, shelves.into_iter().map(Arc::new).collect());
-    assert_eq!(names(&catalog), ["x", "y"]);
+    assert_eq!(names(&catalog), ["x", "y", "c.x", "d.y"]);
     let places = |name: &str| catalog.find(name).unwrap().1.executor.places();
     assert_eq!(
         (places("x"), places("y")),
@@ -217,4 +223,47 @@ fn a_second_name_leads_to_its_tool_where_nothing_else_has_it() {
     assert_eq!(found("q.list_dir").unwrap(), "q.list_dir");
     assert_eq!(found("look"), None, "it looks like `Iook`");
     assert_eq!(names(&catalog).len(), 7, "a second name is no second tool");
+}
+
+#[test]
+fn a_tool_of_that_very_name_goes_before_a_qualified_name() {
+    let shelves = |with: bool| {
+        let mut other = vec![offer("b.z", "of c")];
+        other.extend(with.then(|| offer("b.x", "of c")));
+        let all = [
+            shelf("a", vec![offer("x", "of a")]),
+            shelf("b", vec![offer("x", "of b")]),
+            shelf("c", other),
+        ];
+        all.into_iter().map(Arc::new).collect::<Vec<_>>()
+    };
+    let found = |catalog: &Catalog, name: &str| catalog.find(name).unwrap().1.key.to_string();
+    let first = Catalog::merge(1, shelves(false));
+    assert_eq!(
+        (found(&first, "b.x"), found(&first, "b.z")),
+        ("default/b/x".into(), "default/c/b.z".into())
+    );
+    // As it comes and goes, whoever is called by the qualified name has it or not.
+    let second = first.next(2, shelves(true));
+    assert_eq!(names(&second), ["x", "b.z", "b.x"]);
+    assert_eq!(found(&second, "b.x"), "default/c/b.x");
+    assert_eq!(
+        second.problems(&SourceName::new("b").unwrap()).next().unwrap().fix.as_deref(),
+        Some("rename one of the two")
+    );
+    let third = second.next(3, shelves(false));
+    assert_eq!(names(&third), ["x", "b.x", "b.z"]);
+    assert_eq!(found(&third, "b.x"), "default/b/x");
+}
+
+#[test]
+fn an_identity_leads_to_its_tool_by_whichever_name_it_is_listed() {
+    let a = Arc::new(shelf("a", vec![offer("x", "of a")]));
+    let b = Arc::new(shelf("b", vec![offer("x", "of b")]));
+    let key = b.tools[0].key.clone();
+    for shelves in [vec![Arc::clone(&a), Arc::clone(&b)], vec![Arc::clone(&b), Arc::clone(&a)]] {
+        let catalog = Catalog::merge(1, shelves);
+        assert_eq!(catalog.find_key(&key).unwrap().1.tool.description, "of b");
+    }
+    assert!(Catalog::merge(1, vec![a]).find_key(&key).is_none(), "another's tool is not it");
 }

@@ -52,8 +52,17 @@ fn names_are_kept_once_and_replaced_only_on_request() {
     let refused = registry.register(Arc::clone(&other), Arc::clone(&echo), OnConflict::Refuse);
     assert_eq!(refused.unwrap_err().to_string(), "Tool a already registered");
     assert_eq!(registry.get("a").unwrap().tool.traits.safety, Safety::Safe);
-    registry.register(other, echo, OnConflict::Replace).unwrap();
+    registry.register(Arc::clone(&other), echo, OnConflict::Replace).unwrap();
     assert_eq!(registry.get("a").unwrap().tool.traits.safety, Safety::Dangerous);
+    // The same definition with another executor, as after a handler was mended.
+    let mended = testkit::executor::echo();
+    let is_run_by = |registry: &Registry, executor: &Arc<dyn tool::Executor>| {
+        std::ptr::addr_eq(Arc::as_ptr(&registry.get("a").unwrap().executor), Arc::as_ptr(executor))
+    };
+    registry.register(Arc::clone(&other), Arc::clone(&mended), OnConflict::Refuse).unwrap();
+    assert!(!is_run_by(&registry, &mended), "the first stays");
+    registry.register(other, Arc::clone(&mended), OnConflict::Replace).unwrap();
+    assert!(is_run_by(&registry, &mended));
     assert_eq!(registry.names().map(ToString::to_string).collect::<String>(), "ab");
     assert_eq!(registry.len(), 2);
     assert!(registry.get("absent").is_none());

@@ -56,7 +56,7 @@ impl ToolOutput {
             }
             Ok(Step::Wait(wait)) => {
                 (output.status, output.requires_approval) = ("pending_approval", true);
-                output.metadata.insert("tool_name".to_owned(), json!(entry.key.name));
+                output.metadata.insert("tool_name".to_owned(), json!(entry.name));
                 output.metadata.insert("args".to_owned(), args.clone());
                 if let Wait::Approval(_) = wait {
                     output.metadata.insert("approval_id".to_owned(), json!(answer.call));
@@ -128,7 +128,7 @@ pub fn listed(entry: &Entry, kind: &str) -> ListedTool {
         }
     }
     ListedTool {
-        name: entry.key.name.to_string(),
+        name: entry.name.to_string(),
         description: entry.tool.description.clone(),
         category: entry.tool.traits.categories.first().cloned().unwrap_or_default(),
         parameters,

@@ -93,7 +93,7 @@ impl Seen {
         *self.print.get_or_init(|| {
             let mut hash = DefaultHasher::new();
             for entry in self.tools_from(0) {
-                entry.key.name.as_str().hash(&mut hash);
+                entry.name.as_str().hash(&mut hash);
                 entry.definition.hash(&mut hash);
             }
             hash.finish()

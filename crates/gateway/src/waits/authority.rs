@@ -29,8 +29,7 @@ impl Sight<'_> {
             CallerType::Direct => direct,
             CallerType::Chain => chain,
         };
-        let found = view.find(tool.name.as_str());
-        *self.org == *org && found.is_some_and(|(entry, _)| entry.key == *tool)
+        *self.org == *org && view.find_key(tool).is_some()
     }
 }
 
@@ -137,10 +136,8 @@ impl Gateway {
             let told = format!("{whose} call `{}` with these arguments: {why}", kept.tool.name);
             Failure::new(Code::Forbidden, told)
         };
-        let found = view.find(kept.tool.name.as_str());
-        let (entry, residual): (&Arc<Entry>, _) = found
-            .filter(|(entry, _)| entry.key == kept.tool)
-            .ok_or_else(|| refused("the tool is not there for it"))?;
+        let (entry, residual): (&Arc<Entry>, _) =
+            view.find_key(&kept.tool).ok_or_else(|| refused("the tool is not there for it"))?;
         match self.consider((who, by), (entry, residual), args) {
             Decision::Deny(reason) => Err(refused(reason.text())),
             Decision::Allow(_) | Decision::Hold(_) => Ok(()),

@@ -257,10 +257,8 @@ impl Gateway {
     ) -> Result<Shown, Failure> {
         let (waits, mut read) = self.open(who, id, None).await?;
         let view = self.view(who, read.kept.caller_type);
-        let found = view.find(read.kept.tool.name.as_str()).map(|(entry, _)| entry);
-        let entry = found.filter(|entry| {
-            entry.key == read.kept.tool && entry.definition == read.kept.definition
-        });
+        let found = view.find_key(&read.kept.tool).map(|(entry, _)| entry);
+        let entry = found.filter(|entry| entry.definition == read.kept.definition);
         let entry = entry.ok_or_else(|| {
             let told = "the tool is not the one that was called any more; deny the call";
             Failure::new(Code::Conflict, told)
@@ -268,7 +266,7 @@ impl Gateway {
         let args = Args::check(args.bytes().clone()).map_err(|error| {
             Failure::new(Code::InvalidArguments, format!("the arguments: {error}"))
         })?;
-        crate::pipeline::fits(entry, &args)?;
+        let args = crate::pipeline::fits(entry, args)?;
         self.may_edit(waits, who, (&read.kept, &args))?;
         let kept = &mut read.kept;
         kept.hash = catalog::arguments::digest(args.raw());

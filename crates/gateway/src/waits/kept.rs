@@ -11,7 +11,7 @@ use tool::{
 };
 
 use super::State;
-use crate::Request;
+use crate::{Request, Target};
 
 /// What all waits' names in the store begin with.
 pub(crate) const PREFIX: &str = "wait/";
@@ -146,8 +146,9 @@ impl Kept {
 
     /// The stored call, to be looked at anew.
     pub(crate) fn request(&self) -> Request {
-        let (name, args) = (self.tool.name.as_str(), self.args.bytes().clone());
-        let mut request = Request::new(name, args, self.door);
+        let (source, name) = (self.tool.source.to_string(), self.tool.name.to_string());
+        let args = self.args.bytes().clone();
+        let mut request = Request::to(Target::Of { source, name }, args, self.door);
         request.caller_type = self.caller_type;
         request.parent = self.parent;
         request.timeout = self.timeout_ms.map(std::time::Duration::from_millis);

@@ -117,6 +117,7 @@ impl Gateway {
         let args = request.args.within(Limits::ARGUMENTS).ok()?;
         let view = self.view(who, request.caller_type);
         let (entry, _) = view.target(&request.target)?;
+        let args = crate::pipeline::fits(entry, args).ok()?;
         let hash = catalog::arguments::digest(args.raw());
         index.unfetched(who.caller(), mark(entry.key.name.as_str(), hash))
     }

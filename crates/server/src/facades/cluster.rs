@@ -12,11 +12,12 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post, put};
 use axum::{Extension, Json as Reply};
+use catalog::Entry;
 use gateway::View;
 use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::Serialize;
-use tool::node::{NodeTool, Nodes, Speaks};
+use tool::node::{NodeTool, Nodes, PREFIX, Speaks};
 use tool::{CallerType, Json, Org};
 
 use super::refusal::Refusal;
@@ -118,7 +119,18 @@ impl<'a> Asked<'a> {
 
     fn may_call(&self, node: &str, name: &str) -> bool {
         let there = |place: &String| place == node;
-        self.view.find(name).is_some_and(|(entry, _)| entry.executor.places().iter().any(there))
+        self.node_tool(name).is_some_and(|entry| entry.executor.places().iter().any(there))
+    }
+
+    /// The tool that nodes have by this name, where the caller may call it: whoever else has the short name.
+    fn node_tool(&self, name: &str) -> Option<&Arc<Entry>> {
+        let of_node = |entry: &&Arc<Entry>| entry.key.source.as_str().starts_with(PREFIX);
+        let found = self.view.find(name).map(|(entry, _)| entry).filter(of_node);
+        found.or_else(|| {
+            let shelves = self.view.catalog().shelves().map(|shelf| shelf.source.as_str());
+            let mut nodes = shelves.filter(|source| source.starts_with(PREFIX));
+            nodes.find_map(|source| Some(self.view.find_of(source, name)?.0))
+        })
     }
 
     /// Node and name, in whichever order they came: spec 4's own package has them the other way round.

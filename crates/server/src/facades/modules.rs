@@ -231,18 +231,17 @@ async fn of_module(
     large: Large,
 ) -> Result<Reply<ToolResult>, ApiError> {
     let (call, arguments, limits) = large.read::<ToolCall>()?;
-    let own =
-        call.tool_name.strip_prefix(module.as_str()).is_some_and(|rest| rest.starts_with('.'));
-    if own {
+    let view = doors.parts.gateway.view(&principal, CallerType::Direct);
+    let native = doors.lists.native(&view, &call.tool_name);
+    if native.strip_prefix(module.as_str()).is_some_and(|rest| rest.starts_with('.')) {
         return Ok(Reply(run(&doors, &principal, (call, arguments, limits)).await));
     }
     // The tool of another module is none of this one's.
-    let view = doors.parts.gateway.view(&principal, CallerType::Direct);
     let name = format!("{module}.{}", call.tool_name);
     let error = if view.has_source(&module) {
         result::unknown_tool(&call.tool_name)
     } else {
-        result::unknown(&view, &name)
+        result::unknown(&doors, &principal, &name)
     };
     Ok(Reply(ToolResult::failed(call.tool_name, error)))
 }
@@ -256,7 +255,9 @@ async fn run(
     let ToolCall { tool_name, user_permission, .. } = call;
     let caller = lowered(principal, user_permission.as_deref());
     let given = Given::Checked(arguments.clone(), limits);
-    let request = Request::new(tool_name.clone(), given, Interface::Modules);
+    let view = doors.parts.gateway.view(&caller, CallerType::Direct);
+    let native = doors.lists.native(&view, &tool_name);
+    let request = Request::new(native, given, Interface::Modules);
     let answer = doors.parts.gateway.call(&caller, request).await;
     doors.metrics.ended(Interface::Modules, &answer);
     let asked = ToolAsked { doors, principal, caller: &caller, tool_name, arguments };

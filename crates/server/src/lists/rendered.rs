@@ -118,8 +118,8 @@ impl Rendered {
     }
 }
 
-/// The tool of this very name.
+/// The tool that is listed by this very name.
 fn own<'a>(catalog: &'a Catalog, name: &str) -> Option<&'a Arc<Entry>> {
     let (_, entry) = catalog.find(name)?;
-    (entry.key.name.as_str() == name).then_some(entry)
+    (entry.name.as_str() == name).then_some(entry)
 }

@@ -122,7 +122,7 @@ fn read(part: &Part) -> ByName<Mirror> {
     // A schema whose marks do not hold has none: clients must not list it, and cannot send them.
     let read = marked.filter_map(|entry| {
         let mirror = Mirror::of(&entry.tool.input.value()).ok()?;
-        Some((entry.key.name.to_string(), mirror))
+        Some((entry.name.to_string(), mirror))
     });
     Arc::new(read.filter(|(_, mirror)| !mirror.is_empty()).collect())
 }
@@ -142,9 +142,9 @@ impl OwnNames {
         }
         let received = scope.shelf(view).ok().flatten().is_some_and(|shelf| speaks_mcp(shelf));
         let names = view.tools_of(source).map(|entry| {
-            let name = entry.key.name.to_string();
             let own = entry.tool.received.get("name").filter(|_| received);
-            (own.and_then(|own| own.read().ok()).unwrap_or_else(|| name.clone()), name)
+            let own = own.and_then(|own| own.read().ok());
+            (own.unwrap_or_else(|| entry.key.name.to_string()), entry.name.to_string())
         });
         let names = Arc::new(names.collect());
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);

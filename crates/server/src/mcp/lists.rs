@@ -32,12 +32,12 @@ pub(super) fn tools(asked: &Asked<'_>) -> Result<Reply, Refused> {
         Scope::All(names) => {
             let rendered = lists.rendered(&view, Format::Mcp, *names);
             let written = |entry: &Entry| {
-                let name = entry.key.name.as_str();
+                let name = entry.name.as_str();
                 let alias = rendered.names.alias(name).unwrap_or(name);
                 described(to, entry, (Format::Mcp, alias)).or_else(|| rendered.fragment(name))
             };
             let all = behind(&view, from)?;
-            Kept::page(all.filter_map(|it| Some((it.key.name.as_str(), written(it)?))), None)
+            Kept::page(all.filter_map(|it| Some((it.name.as_str(), written(it)?))), None)
         }
         Scope::Source(_) => own(to, (asked.who.scope, &view), from),
     })
@@ -59,7 +59,7 @@ fn own(
             let plain = || formats::mcp::tool(&entry.tool, name);
             described(to, entry, (Format::Mcp, name)).unwrap_or_else(plain)
         };
-        (name, json)
+        (entry.name.as_str(), json)
     });
     Kept::page(written, None)
 }

@@ -100,7 +100,7 @@ pub(crate) fn described(
     entry: &Entry,
     (format, alias): (Format, &str),
 ) -> Option<Json> {
-    if entry.key.name.as_str() != RUN {
+    if entry.key.name.as_str() != RUN || entry.key.source.as_str() != tool::name::BUILTIN {
         return None;
     }
     let functions = doors.parts.programs.as_ref()?.described(who)?;
@@ -109,7 +109,7 @@ pub(crate) fn described(
     formats::render(format, &tool, alias).json
 }
 
-/// The tool that begins one.
+/// The tool that begins one, of the built-in ones.
 const RUN: &str = "run_program";
 /// Programs of one list.
 const LIST: usize = 100;

@@ -72,15 +72,15 @@ impl Parts<'_> {
         let (mut names, mut losses) = (Map::new(), Map::new());
         let (mut fragments, mut left_out) = (Vec::with_capacity(self.tools.len()), Vec::new());
         let own = |entry: &&Arc<Entry>| {
-            let name = entry.key.name.as_str();
+            let name = entry.name.as_str();
             let alias = self.rendered.names.alias(name).unwrap_or(name);
             described(self.to, entry, (self.format, alias))
         };
         let own: Vec<Option<Json>> = self.tools.iter().map(own).collect();
-        let rendered = |entry: &&Arc<Entry>| self.rendered.tool(entry.key.name.as_str());
+        let rendered = |entry: &&Arc<Entry>| self.rendered.tool(entry.name.as_str());
         let rendered: Vec<_> = self.tools.iter().map(rendered).collect();
         for ((entry, own), tool) in self.tools.iter().zip(&own).zip(&rendered) {
-            let name = entry.key.name.as_str();
+            let name = entry.name.as_str();
             let Some(tool) = tool else { continue };
             if self.losses && !tool.losses.is_empty() {
                 let told = serde_json::to_value(&tool.losses).unwrap_or_default();

@@ -236,7 +236,7 @@ async fn one(
     let written = match format {
         None => Json::of(&reply(entry, &rendered)),
         Some(format) => {
-            let tool = rendered.tool(&native).ok_or_else(unknown)?;
+            let tool = rendered.tool(entry.name.as_str()).ok_or_else(unknown)?;
             let json = tool.json.as_ref().ok_or_else(|| left_out(&native, format, &tool.losses))?;
             if asked.losses {
                 Json::of(&WithLosses { tool: json, losses: &tool.losses })
@@ -309,7 +309,7 @@ impl Asked {
                 .fix("list from the beginning")
         })?;
         if let Some(allowed) = self.allowed(doors, view)? {
-            page.tools.retain(|entry| allowed.contains(entry.key.name.as_str()));
+            page.tools.retain(|entry| allowed.contains(entry.name.as_str()));
         }
         Ok(page)
     }
@@ -333,7 +333,7 @@ impl Asked {
 
 fn reply(entry: &Entry, rendered: &Rendered) -> ToolReply {
     let (tool, traits) = (&entry.tool, &entry.tool.traits);
-    let name = tool.name.to_string();
+    let name = entry.name.to_string();
     ToolReply {
         alias: rendered.names.alias(&name).unwrap_or(&name).to_owned(),
         name,

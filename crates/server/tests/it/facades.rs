@@ -128,6 +128,43 @@ async fn hidden_and_unknown_have_one_text() {
     assert_eq!(execute(&guest, json!({ "tool_name": "s.guest" })).await["success"], true);
 }
 
+/// What a model was shown in its provider's form, and calls by the name it has there.
+#[tokio::test]
+async fn a_call_takes_the_names_of_the_providers_forms() {
+    let server = server().await;
+    let ann = server.agent("ann", Level::User).await;
+    let shown = ann.get("/v1/tools?format=openai&allowed_tools=s.user").await.good();
+    let alias = shown["tools"][0]["function"]["name"].as_str().unwrap().to_owned();
+    assert_eq!(alias, "s_user");
+    for path in ["/execute", "/api/modules/s/execute"] {
+        let result = ann.post(path, &json!({ "tool_name": alias })).await.good();
+        assert_eq!((&result["success"], &result["tool_name"]), (&json!(true), &json!(alias)));
+        // Of a tool above its level it is no name at all.
+        let result = ann.post(path, &json!({ "tool_name": "s_owner" })).await.good();
+        let told = result["error"].as_str().unwrap();
+        assert!(told.contains("s_owner") && !told.contains("s.owner"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_module_that_was_never_reached_says_so_to_those_who_may_have_it() {
+    let problem = Problem::new("http://s/manifest", "Connection refused");
+    let server = Server::away(SourceError { kind: SourceFault::Unreachable, problem }).await;
+    let ann = server.agent("ann", Level::User).await;
+    let refused = "Tool execution error: Connection refused";
+    assert_eq!(error(&ann, "s.user").await, refused);
+    let at = ann.post("/api/modules/s/execute", &json!({ "tool_name": "s.user" })).await.good();
+    assert_eq!(at["error"], refused);
+    assert_eq!(error(&ann, "t.user").await, "Unknown module: t");
+    let elsewhere = server
+        .client(|key| {
+            let allowed_modules = Some(["other".to_owned()].into());
+            key.persona = Some(identity::Persona { name: "p".to_owned(), allowed_modules });
+        })
+        .await;
+    assert_eq!(error(&elsewhere, "s.user").await, "Unknown module: s");
+}
+
 #[tokio::test]
 async fn user_permission_can_only_lower_and_its_denial_has_spec_0s_text() {
     let server = server().await;

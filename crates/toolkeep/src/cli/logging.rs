@@ -5,15 +5,63 @@ use tracing_subscriber::EnvFilter;
 use super::context::Context;
 use super::ui::Output;
 
+/// The variable that says how much.
+const VARIABLE: &str = "TOOLKEEP_LOG";
+/// What may stand there alone.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
 /// Starts the log. A server tells what it does; other commands only what is wrong.
 pub(super) fn start(server: bool, context: &Context<'_>) {
     let usual = if server { "info" } else { "error" };
-    let asked = context.environment.get("TOOLKEEP_LOG").unwrap_or(usual);
-    let filter = EnvFilter::try_new(asked).unwrap_or_else(|_| EnvFilter::new(usual));
+    let asked = context.environment.get(VARIABLE).unwrap_or(usual);
+    let (filter, fault) = match parse_filter(asked) {
+        Ok(filter) => (filter, None),
+        Err(fault) => (EnvFilter::new(usual), Some(fault)),
+    };
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // Where a log is there already, as in a test, it stays.
     let _there = match context.common.output {
         Output::Json | Output::Yaml => log.json().try_init(),
         Output::Text | Output::Table => log.with_ansi(false).try_init(),
     };
+    if let Some(fault) = fault {
+        tracing::error!("{VARIABLE}: {fault}; the log is at `{usual}`");
+    }
+}
+
+/// What a filter says. A word that is no level would be the name of a module, and everything else would not be
+/// logged: it is a slip.
+fn parse_filter(text: &str) -> Result<EnvFilter, String> {
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    if let Some(word) = words.clone().find(|word| !word.contains(['=', '[']) && !is_level(word)) {
+        return Err(format!(
+            "`{}` is no level; use {} or `MODULE=LEVEL`",
+            word.escape_debug(),
+            LEVELS.join(", ")
+        ));
+    }
+    EnvFilter::try_new(text).map_err(|error| error.to_string())
+}
+
+fn is_level(word: &str) -> bool {
+    LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_filter;
+
+    #[test]
+    fn a_word_that_is_no_level_is_told() {
+        for good in ["info", "DEBUG", "warn,server=debug", "off", "error, ledger=trace", ""] {
+            parse_filter(good).unwrap();
+        }
+        let told = |text| parse_filter(text).unwrap_err();
+        assert_eq!(
+            told("bogus"),
+            "`bogus` is no level; use off, error, warn, info, debug, trace or `MODULE=LEVEL`"
+        );
+        assert!(told("info,verbose").contains("`verbose`"));
+        assert!(!told("server=loud").is_empty());
+    }
 }

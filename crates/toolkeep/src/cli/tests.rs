@@ -55,6 +55,18 @@ fn one_answer_in_every_form() {
     assert!(ran.exit != 0 && ran.err.starts_with("error:\n  message: "), "{}", ran.err);
 }
 
+/// The id of another key is no credential of one's own.
+#[test]
+fn an_explanation_for_another_key_is_asked_for_with_ones_own() {
+    let answer = json!({ "tool": "a", "key": "k1", "decision": "allow", "text": "it runs" });
+    let played = Played::default().answers("POST /v1/explain", &answer);
+    let ran = played.run(&["policy", "explain", "--as", "k1", "--tool", "a"]);
+    assert_eq!(ran.exit, 0, "{}", ran.err);
+    assert!(ran.out.starts_with("allow: it runs"), "{}", ran.out);
+    assert!(played.body().contains(r#""as":"k1""#), "{}", played.body());
+    assert!(played.keys().iter().all(|key| key != "Bearer k1"));
+}
+
 #[test]
 fn tools_are_counted_over_all_pages() {
     let tool = |source: &str| json!({ "name": "t", "source": source });
@@ -142,6 +154,10 @@ fn no_digit_is_lost_on_the_way() {
     let ran = played.run(&["tool", "call", "pay", "--args", exact, "--timeout-ms", "5"]);
     assert_eq!((ran.exit, ran.out.trim_end()), (0, exact));
     assert_eq!(played.body(), format!(r#"{{"tool":"pay","arguments":{exact},"timeout_ms":5}}"#));
+    // The same without a flag.
+    let ran = played.run(&["tool", "call", "pay", exact]);
+    assert_eq!((ran.exit, ran.out.trim_end()), (0, exact));
+    assert_eq!(played.body(), format!(r#"{{"tool":"pay","arguments":{exact}}}"#));
     assert!(
         played.run(&["tool", "call", "pay", "--args", exact, "-o", "json"]).out.contains(exact)
     );

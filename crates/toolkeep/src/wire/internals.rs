@@ -97,7 +97,7 @@ fn tools(view: &View, source: Option<&str>, limit: usize) -> Value {
     let of_source = |name: &str| source.is_none_or(|source| source == name);
     let all: Vec<_> = view.tools().filter(|entry| of_source(entry.key.source.as_str())).collect();
     let shown = all.iter().take(limit).map(|entry| {
-        let (name, source) = (entry.key.name.as_str(), entry.key.source.as_str());
+        let (name, source) = (entry.name.as_str(), entry.key.source.as_str());
         json!({"name": name, "source": source, "description": entry.tool.description})
     });
     json!({"tools": shown.collect::<Vec<_>>(), "count": all.len()})

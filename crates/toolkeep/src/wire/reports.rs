@@ -6,6 +6,7 @@ use std::sync::Arc;
 use intake::{Intake, Sourced};
 use store::RejectedRow;
 use tokio::sync::watch;
+use tool::name::{CONFIGURATION, STORE};
 use tool::{Boxed, Listing, Problem, Revision, Source, SourceError, SourceName, Trust};
 
 use crate::config::Faults;
@@ -22,7 +23,7 @@ struct Report {
 
 /// What is wrong with the configuration; `None` where nothing is.
 pub(super) fn of_faults(faults: &Faults) -> Option<Sourced> {
-    report("configuration", faults.0.iter().map(Problem::from).collect())
+    report(CONFIGURATION, faults.0.iter().map(Problem::from).collect())
 }
 
 /// The rows of the store that do not count; `None` where all do.
@@ -39,9 +40,6 @@ pub(super) fn of_store(rejected: &[RejectedRow]) -> Option<Sourced> {
     }
     report(STORE, problems)
 }
-
-/// No configured source can have this name: it is reported beside them.
-const STORE: &str = "toolkeep-store";
 
 fn report(name: &'static str, problems: Vec<Problem>) -> Option<Sourced> {
     let source = SourceName::new(name).ok().filter(|_| !problems.is_empty())?;

@@ -104,7 +104,8 @@ impl Workshop {
         }
     }
 
-    /// All sources. The built-ins come first, so that nothing can take their names.
+    /// All sources, in the order in which they have short names: what the operator wrote, the built-in tools, and
+    /// nodes, which register themselves and must not come into the place of a tool that is here.
     pub(super) fn build(&self, config: &Config, faults: &Faults) -> Vec<Sourced> {
         let means = builtins::Means {
             files: files::of(config, &self.files),
@@ -124,7 +125,7 @@ impl Workshop {
         let builtins = builtins.with_caged(solving).with_caged(programs::tools(&self.programs));
         let builtins = Sourced {
             source: Arc::new(builtins),
-            kind: "builtin",
+            kind: tool::name::BUILTIN,
             trust: Trust::Full,
             durability: None,
             poll: None,
@@ -139,12 +140,11 @@ impl Workshop {
         let reported = reports::of_faults(faults);
         let rejected = self.rejected.get().and_then(|rows| reports::of_store(&rows.borrow()));
         let plugins = self.plugged.sourced(config, &self.inside);
-        // Nodes come last: what the operator wrote keeps its names.
-        std::iter::once(builtins)
-            .chain(configured)
+        configured
+            .chain(plugins)
             .chain(reported)
             .chain(rejected)
-            .chain(plugins)
+            .chain(std::iter::once(builtins))
             .chain(self.cluster.sourced())
             .collect()
     }

@@ -55,7 +55,8 @@ pub(super) async fn list(upstream: &Arc<Upstream>, link: &Arc<Link>) -> Result<L
     problems.extend(link.shared.noise.problem(&upstream.place));
     problems.extend(upstream.scar().map(|(fault, ends)| {
         let message = format!(
-            "is up again; it ended {ends} times lately, the last time it {}",
+            "is up again; it ended {} lately, the last time it {}",
+            if ends == 1 { "once".to_owned() } else { format!("{ends} times") },
             fault.message
         );
         let problem = Problem::new(upstream.place.clone(), message);

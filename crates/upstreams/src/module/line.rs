@@ -111,7 +111,7 @@ impl Line {
             EgressError::TimedOut { .. } => SourceFault::TimedOut,
             EgressError::TooLarge { .. } | EgressError::Protocol { .. } => SourceFault::Malformed,
         };
-        self.fault(kind, said(error))
+        self.fault(kind, brief(error))
     }
 
     pub(super) fn fault(&self, kind: SourceFault, message: String) -> SourceError {
@@ -127,7 +127,7 @@ impl Line {
     }
 }
 
-/// What went wrong on a call, in spec 0's words: the error and no advice, which is the operator's.
+/// What went wrong, in spec 0's words: the error and no advice, which is the operator's.
 pub(super) fn brief(error: &EgressError) -> String {
     let said = said(error);
     let said = said.split_once("; is it running").map_or(said.as_str(), |(said, _)| said);

@@ -69,26 +69,45 @@ fn is_required(parameter: &Json, name: &str) -> Result<bool, String> {
     }
 }
 
-/// The wire has texts only. For a parameter of another type they are read as that type: as texts, no
-/// argument could ever be one of them.
+/// Spec 0's models have texts only; modules also send values of the parameter's own type. For a parameter of
+/// another type texts are read as that type: as texts, no argument could ever be one of them.
 fn enumeration(parameter: &Json, kind: &str, name: &str) -> Result<Option<Value>, String> {
     let Some(given) = parameter.get("enum").filter(|json| json.kind() != "null") else {
         return Ok(None);
     };
-    let wrong = || format!("`enum` of parameter `{}` is no list of {kind}s", name.escape_debug());
-    let texts: Vec<String> = given.read().map_err(|_| wrong())?;
-    if texts.is_empty() {
+    let wrong = |what: &str| format!("`enum` of parameter `{}` {what}", name.escape_debug());
+    if given.kind() != "array" {
+        return Err(wrong(&format!("is {}; expected a list of {kind}s", given.kind())));
+    }
+    let given = given.elements();
+    if given.is_empty() {
         return Ok(None);
     }
-    let value = |text: String| match kind {
-        "string" => Some(Value::from(text)),
-        "integer" => text.parse::<i64>().ok().map(Value::from),
-        "number" => text.parse::<f64>().ok().filter(|n| n.is_finite()).map(Value::from),
-        "boolean" => text.parse::<bool>().ok().map(Value::from),
+    let values: Option<Vec<Value>> =
+        given.iter().map(|given| enumerated(&given.value(), kind)).collect();
+    let told = || wrong(&format!("holds a value that is no {kind}"));
+    values.map(|values| Some(Value::Array(values))).ok_or_else(told)
+}
+
+/// One value of an `enum`, as the parameter's type.
+fn enumerated(given: &Value, kind: &str) -> Option<Value> {
+    let text = given.as_str();
+    match kind {
+        "string" => text.map(Value::from),
+        "integer" => {
+            let number = given.as_i64().or_else(|| text?.parse().ok());
+            number.map(Value::from)
+        }
+        "number" => {
+            let number = given.as_f64().or_else(|| text?.parse().ok());
+            number.filter(|number| number.is_finite()).map(Value::from)
+        }
+        "boolean" => {
+            let flag = given.as_bool().or_else(|| text?.parse().ok());
+            flag.map(Value::from)
+        }
         _ => None,
-    };
-    let values: Option<Vec<Value>> = texts.into_iter().map(value).collect();
-    values.map(|values| Some(Value::Array(values))).ok_or_else(wrong)
+    }
 }
 
 #[cfg(test)]
@@ -142,9 +161,18 @@ mod tests {
         assert_eq!(one("string", &json!([])).unwrap(), Value::Null);
         assert_eq!(
             one("integer", &json!(["x"])).unwrap_err(),
-            "`enum` of parameter `a` is no list of integers"
+            "`enum` of parameter `a` holds a value that is no integer"
+        );
+        assert_eq!(
+            one("integer", &json!("1")).unwrap_err(),
+            "`enum` of parameter `a` is string; expected a list of integers"
         );
         assert!(one("string", &json!([1])).is_err() && one("array", &json!(["a"])).is_err());
+        // Values of its own type, which modules send too.
+        assert_eq!(one("integer", &json!([1, 2])).unwrap(), json!([1, 2]));
+        assert_eq!(one("number", &json!([0.5, 2])).unwrap(), json!([0.5, 2.0]));
+        assert_eq!(one("boolean", &json!([true])).unwrap(), json!([true]));
+        assert!(one("integer", &json!([1.5])).is_err() && one("boolean", &json!([1])).is_err());
     }
 
     #[test]

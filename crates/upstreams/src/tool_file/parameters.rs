@@ -19,7 +19,8 @@ fn of_spec_3(parameters: &Json) -> Result<Option<Json>> {
         json.kind() == "object"
             && json.get("type").as_ref().is_some_and(|kind| kind.kind() == "string")
     };
-    if members.is_empty() || !members.iter().all(|(_, json)| parameter(json)) {
+    // An empty mapping is a tool without parameters.
+    if !members.iter().all(|(_, json)| parameter(json)) {
         return Ok(None);
     }
     let (mut properties, mut required) = (Map::new(), Vec::new());

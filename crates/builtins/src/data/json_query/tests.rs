@@ -1,9 +1,21 @@
 use serde_json::{Value, json};
 
-use super::search;
+use super::{parsed_text, search};
 
 fn found(data: &Value, query: &str) -> Value {
     search(data, query).unwrap_or_else(|told| panic!("{query}: {told}")).value()
+}
+
+#[test]
+fn json_that_comes_as_a_text_is_queried_and_any_other_text_stays_one() {
+    let queried = |data: Value, query: &str| {
+        found(&parsed_text(&data).unwrap_or_else(|| data.clone()), query)
+    };
+    assert_eq!(queried(json!("[1,2]"), "[0]"), json!(1));
+    assert_eq!(queried(json!(" {\"a\": {\"b\": 3}}"), "a.b"), json!(3));
+    for text in ["plain", "[draft] of it", "{broken", "\"quoted\"", "12"] {
+        assert_eq!(queried(json!(text), "length(@)"), json!(text.chars().count()), "{text}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A catalog that is made of the one before it is the one that all its shelves make anew, whatever
 //! changed, and that is the one of the plain way: every shelf, every name, from the first to the last.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -25,33 +25,42 @@ struct Told {
     found: BTreeMap<String, (String, String)>,
 }
 
-/// Names that are alike in all the ways there are.
-const NAMES: [&str; 16] =
-    ["a", "A", "b", "i", "I", "l", "1", "L", "ai", "aI", "al", "a1", "aIb", "alb", "II", "lI"];
+/// Names that are alike in all the ways there are, and some that are qualified ones of others.
+const NAMES: [&str; 20] = [
+    "a", "A", "b", "i", "I", "l", "1", "L", "ai", "aI", "al", "a1", "aIb", "alb", "II", "lI",
+    "s1.a", "S0.ai", "s2.s1.a", "s3.l",
+];
 /// Titles: plain, in other letters, and in others that read as a name.
 const TITLES: [&str; 4] = ["a", "\u{e4}", "\u{430}i", "\u{430}l"];
 const SOURCES: [&str; 5] = ["s0", "s1", "s2", "s3", "s4"];
 
 fn told(catalog: &Catalog) -> Told {
-    let one = |entry: &Arc<Entry>| (entry.key.name.to_string(), entry.key.source.to_string());
     let tools = catalog.tools().map(|entry| {
-        let (name, source) = one(entry);
-        (name, source, entry.executor.places())
+        (entry.name.to_string(), entry.key.source.to_string(), entry.executor.places())
     });
     let problems = catalog.shelves().map(|shelf| {
         (shelf.source.to_string(), catalog.problems(&shelf.source).cloned().collect())
     });
     let found =
-        NAMES.iter().filter_map(|name| Some(((*name).to_owned(), one(catalog.find(name)?.1))));
+        NAMES.iter().filter_map(|name| Some(((*name).to_owned(), identity(catalog.find(name)?.1))));
     Told { tools: tools.collect(), problems: problems.collect(), found: found.collect() }
 }
+
+/// Name and source, whatever name it is listed by.
+fn identity(entry: &Entry) -> (String, String) {
+    (entry.key.name.to_string(), entry.key.source.to_string())
+}
+
+/// The advice where a tool can be called by no name.
+const RENAME: &str = "rename one of the two";
 
 /// Who has which look by now.
 type Taken = HashMap<String, Arc<Entry>>;
 /// What is wrong, by source.
 type Problems = BTreeMap<String, Vec<Problem>>;
 
-/// The name is this entry's from now on, unless a source before has one that looks like it.
+/// The name is this entry's from now on, unless a source before has one that looks like it; the fix of that is
+/// still to be told.
 fn take(taken: &mut Taken, entry: &Arc<Entry>) -> Result<(), Problem> {
     let (name, source) = (entry.key.name.as_str(), &entry.key.source);
     let other = looks(name).filter_map(|look| taken.get(&look)).find(|it| it.key.source != *source);
@@ -62,8 +71,7 @@ fn take(taken: &mut Taken, entry: &Arc<Entry>) -> Result<(), Problem> {
         } else {
             format!("the name `{name}` looks like `{holder}` of source `{source}`")
         };
-        let fix = "rename one of the two, or put the source that should have it first";
-        return Err(Problem::new(name, message).fix(fix));
+        return Err(Problem::new(name, message));
     }
     for look in looks(name) {
         taken.entry(look).or_insert_with(|| Arc::clone(entry));
@@ -92,45 +100,77 @@ fn titled(shelves: &[Arc<Shelf>], taken: &Taken, problems: &mut Problems) {
 /// All of it from the beginning, in the plainest way.
 fn plain(shelves: &[Arc<Shelf>]) -> Told {
     let mut taken = Taken::new();
-    let mut tools: Vec<(Arc<Entry>, Vec<String>)> = Vec::new();
+    let mut tools: Vec<(Arc<Entry>, String, Vec<String>)> = Vec::new();
+    let held = |shelf: &Arc<Shelf>| {
+        shelf.held.iter().map(|held| held.entry.key.name.to_string()).collect::<Vec<_>>()
+    };
+    let own = |shelf: &Arc<Shelf>| {
+        shelf.tools.iter().map(|it| it.key.name.to_string()).chain(held(shelf)).collect::<Vec<_>>()
+    };
+    let own: HashSet<String> =
+        shelves.iter().flat_map(own).flat_map(|name| looks(&name).collect::<Vec<_>>()).collect();
+    let free = |name: &str| !looks(name).any(|look| own.contains(&look));
     let mut problems = Problems::new();
     for shelf in shelves {
         let told = problems.entry(shelf.source.to_string()).or_default();
         told.extend(shelf.problems.iter().cloned());
         for entry in &shelf.tools {
             let places = entry.executor.places();
-            let first = tools.iter_mut().find(|(first, at)| {
+            let first = tools.iter_mut().find(|(first, name, at)| {
                 first.key.name == entry.key.name
+                    && *name == *first.key.name.as_str()
                     && first.key.source != entry.key.source
                     && first.definition == entry.definition
                     && !at.is_empty()
             });
             match first.filter(|_| !places.is_empty()) {
-                Some((_, first)) => first.extend(places),
+                Some((.., first)) => first.extend(places),
                 None => match take(&mut taken, entry) {
-                    Ok(()) => tools.push((Arc::clone(entry), places)),
-                    Err(problem) => told.push(problem),
+                    Ok(()) => tools.push((Arc::clone(entry), entry.key.name.to_string(), places)),
+                    Err(problem) => {
+                        let qualified = format!("{}.{}", shelf.source, entry.key.name);
+                        told.push(problem.fix(if free(&qualified) {
+                            format!("call this one `{qualified}`, or list its source first to give it the short name")
+                        } else {
+                            RENAME.to_owned()
+                        }));
+                        if free(&qualified) {
+                            tools.push((Arc::clone(entry), qualified, places));
+                        }
+                    }
                 },
             }
         }
-        told.extend(shelf.held.iter().filter_map(|held| take(&mut taken, &held.entry).err()));
+        let held = shelf.held.iter().filter_map(|held| take(&mut taken, &held.entry).err());
+        told.extend(held.map(|problem| problem.fix(RENAME)));
     }
     titled(shelves, &taken, &mut problems);
-    let one = |entry: &Arc<Entry>| (entry.key.name.to_string(), entry.key.source.to_string());
-    let mut found: BTreeMap<_, _> =
-        tools.iter().map(|(entry, _)| (entry.key.name.to_string(), one(entry))).collect();
+    let listed: BTreeMap<_, _> =
+        tools.iter().rev().map(|(entry, name, _)| (name.clone(), identity(entry))).collect();
     let mut aliases = BTreeMap::new();
     for (alias, name) in shelves.iter().flat_map(|shelf| &shelf.aliases) {
         let free = !looks(alias.as_str()).any(|look| taken.contains_key(&look));
-        if let Some(to) = found.get(name.as_str()).filter(|_| free) {
+        if let Some(to) = listed.get(name.as_str()).filter(|_| free) {
             aliases.entry(alias.to_string()).or_insert_with(|| to.clone());
         }
     }
-    found.extend(aliases);
-    let tools = tools.into_iter().map(|(entry, places)| {
-        let (name, source) = one(&entry);
-        (name, source, places)
-    });
+    let qualified = |name: &str| {
+        let halves = name.match_indices('.').map(|(dot, _)| (&name[..dot], &name[dot + 1..]));
+        let mut found = halves.flat_map(|(source, own)| {
+            tools.iter().filter(move |(entry, ..)| {
+                entry.key.source.as_str() == source && entry.key.name.as_str() == own
+            })
+        });
+        found.next().map(|(entry, ..)| identity(entry))
+    };
+    let find = |name: &str| {
+        let found = listed.get(name).or_else(|| aliases.get(name)).cloned();
+        found.or_else(|| qualified(name))
+    };
+    let found = NAMES.iter().filter_map(|name| Some(((*name).to_owned(), find(name)?))).collect();
+    let tools = tools
+        .iter()
+        .map(|(entry, name, places)| (name.clone(), entry.key.source.to_string(), places.clone()));
     Told { tools: tools.collect(), problems, found }
 }
 
@@ -282,7 +322,7 @@ fn only_the_parts_that_have_to_do_with_a_change_are_new() {
     let mut shelves: Vec<_> =
         (0..50).map(|at| shelf(&format!("s{at}"), &[&format!("t{at}"), "same"])).collect();
     let before = Catalog::merge(1, shelves.clone());
-    assert_eq!(before.len(), 51);
+    assert_eq!(before.len(), 100, "50 of them by a qualified name, but for the first");
     let mut new = |at: usize, tools: &[&str], catalog: &Catalog| {
         shelves[at] = shelf(&format!("s{at}"), tools);
         let next = catalog.next(2, shelves.clone());

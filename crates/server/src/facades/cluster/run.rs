@@ -148,7 +148,7 @@ impl Asked<'_> {
     /// A node's tool that the caller may call, and the source on whose shelf it stands: that of the first
     /// of its places. The tool is that of the node that was named, else of the first.
     fn placed(&self, name: &str, node: Option<&str>) -> Option<(String, NodeTool)> {
-        let (entry, _) = self.view.find(name)?;
+        let entry = self.node_tool(name)?;
         let source = entry.key.source.as_str();
         let first = source.strip_prefix(PREFIX)?;
         let there = |node: &&str| entry.executor.places().iter().any(|place| place == node);

@@ -1,12 +1,13 @@
 //! What came of a call, as spec 0 tells it: its `ToolResult`, with its texts.
 
-use gateway::View;
+use catalog::State;
 use identity::Principal;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tool::outcome::{Answer, Failure};
 use tool::{CallerType, Code, Json, Step, Wait};
 
+use super::seen;
 use crate::held;
 use crate::rest::calls::shown;
 use crate::state::Doors;
@@ -86,19 +87,35 @@ impl Asked<'_> {
             let (needed, has) = (entry.tool.traits.level, self.caller.level());
             return format!("Permission denied: {name} requires '{needed}' but user has '{has}'");
         }
-        unknown(&own, name)
+        unknown(self.doors, self.principal, name)
     }
 }
 
 /// Spec 0's words for a tool that is not there for the caller: hidden and unknown are one.
-pub(super) fn unknown(view: &View, name: &str) -> String {
+pub(super) fn unknown(doors: &Doors, principal: &Principal, name: &str) -> String {
+    let view = doors.parts.gateway.view(principal, CallerType::Direct);
     match name.split_once('.') {
         None => {
             let name = cut(name);
             format!("Invalid tool name format: {name}. Expected 'module.tool_name'.")
         }
         Some((module, _)) if view.has_source(module) => unknown_tool(name),
-        Some((module, _)) => format!("Unknown module: {}", cut(module)),
+        Some((module, _)) => away(doors, principal, module)
+            .unwrap_or_else(|| format!("Unknown module: {}", cut(module))),
+    }
+}
+
+/// Of a module that the caller may have and that was never listed: why it cannot be called.
+fn away(doors: &Doors, principal: &Principal, module: &str) -> Option<String> {
+    let mut modules = seen(doors, principal).into_iter();
+    let shelf = modules.find(|shelf| shelf.source.as_str() == module)?;
+    match shelf.state {
+        State::Ok | State::Stale => None,
+        State::Starting => Some("Tool execution error: the module was not reached yet".to_owned()),
+        State::Failed(_) => {
+            let problem = shelf.problems.first().map(|problem| problem.message.as_str());
+            Some(format!("Tool execution error: {}", problem.unwrap_or("Connection refused")))
+        }
     }
 }
 

@@ -16,7 +16,7 @@ fn with(name: &str, value: Value) -> Value {
 }
 
 fn refused(reply: &Reply) {
-    let told = "the credential does not hold".to_owned();
+    let told = "the credential is not valid here: unknown, expired or revoked".to_owned();
     assert_eq!(reply.error(), (401, "unauthenticated".to_owned(), told));
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use identity::Right;
 use serde_json::{Value, json};
 
 use crate::cli::client::Path;
@@ -36,10 +37,8 @@ pub(in crate::cli) struct Create {
     /// Whether a person holds it, rather than an agent.
     #[arg(long)]
     person: bool,
-    /// A right beside calling tools: approve, keys:write, orgs:write, pins:write, records:read,
-    /// sources:refresh, act_as. May be given several times.
-    #[arg(long = "right", value_name = "RIGHT")]
-    rights: Vec<identity::Right>,
+    #[arg(long = "right", value_name = "RIGHT", help = rights_help())]
+    rights: Vec<Right>,
     /// A source whose tools it may use; no other's. May be given several times.
     #[arg(long = "module", value_name = "SOURCE")]
     modules: Vec<String>,
@@ -111,6 +110,13 @@ impl Create {
 }
 
 /// What was given at all.
+/// All rights that a key can be made with: an invitation's comes from `toolkeep node invite` alone.
+fn rights_help() -> String {
+    let rights = Right::ALL.iter().filter(|right| **right != Right::NodesJoin);
+    let rights: Vec<_> = rights.map(|right| right.as_str()).collect();
+    format!("A right beside calling tools: {}. May be given several times", rights.join(", "))
+}
+
 fn given(list: Vec<String>) -> Option<Vec<String>> {
     (!list.is_empty()).then_some(list)
 }

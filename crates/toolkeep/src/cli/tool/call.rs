@@ -24,7 +24,7 @@ const WAIT: &str = "20s";
 ///
 /// An argument is `key=value`, read by the kind that the tool's schema says: `count=3` is a number
 /// where a number is wanted and a text where a text is. `key:=JSON` is JSON whatever the schema says.
-/// A single `-` reads all arguments as JSON from standard input.
+/// A single JSON object is all arguments, and a single `-` reads it from standard input.
 ///
 /// A tool that could do harm is not run before a person has agreed: the call is held then, and its id
 /// told. With `--wait` this waits for the decision, and for what comes of it.
@@ -34,14 +34,14 @@ const WAIT: &str = "20s";
 #[command(after_help = "\
 Examples:
   toolkeep tool call calculator expression='6*7'
-  toolkeep tool call echo --args '{\"message\": \"hello\"}'
+  toolkeep tool call echo '{\"message\": \"hello\"}'
   echo '{\"message\": \"hello\"}' | toolkeep tool call echo -
   toolkeep tool call rm path=old --agent --wait")]
 pub(in crate::cli) struct Call {
     /// The tool's name or alias.
     #[arg(value_name = "NAME")]
     name: String,
-    /// Its arguments, or `-`.
+    /// Its arguments; or all of them as one JSON object, or `-`.
     #[arg(value_name = "KEY=VALUE")]
     typed: Vec<String>,
     /// Its arguments as one JSON object.
@@ -129,6 +129,7 @@ impl Call {
         let text = match (&self.args, self.typed.as_slice()) {
             (Some(text), _) => text.clone(),
             (None, [dash]) if dash == "-" => stdin()?,
+            (None, [object]) if object.trim_start().starts_with('{') => object.clone(),
             (None, _) => return Ok(None),
         };
         let told = |what: String| Failure::new(Exit::Usage, format!("the arguments {what}"));

@@ -130,7 +130,9 @@ impl Resolver<'_> {
             Some(prefix) => format!("{prefix}.{name}"),
             None => name,
         };
-        SourceName::new(name).map_err(|fault| self.sink.tell(key.place, fault.to_string(), "")).ok()
+        SourceName::of_operator(&name)
+            .map_err(|fault| self.sink.tell(key.place, fault.to_string(), ""))
+            .ok()
     }
 
     /// What the other program would do and this one does not is told, never left out in silence.

@@ -81,7 +81,7 @@ impl Resolver<'_> {
 
     fn service(&self, name: &str, url: &str, settings: &Settings) -> Option<SourceConfig> {
         let slow = settings.slow.iter().any(|slow| slow == name);
-        let named = SourceName::new(name).map_err(|fault| fault.to_string());
+        let named = SourceName::of_operator(name).map_err(|fault| fault.to_string());
         let url = named.and_then(|name| Ok((name, super::source::http_url(url)?)));
         let (name, url) = url
             .map_err(|message| {

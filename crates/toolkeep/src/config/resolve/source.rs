@@ -130,7 +130,9 @@ impl Resolver<'_> {
             }
             return None;
         };
-        SourceName::new(name).map_err(|fault| self.sink.tell(place, fault.to_string(), "")).ok()
+        SourceName::of_operator(name)
+            .map_err(|fault| self.sink.tell(place, fault.to_string(), ""))
+            .ok()
     }
 
     fn kind(&self, low: &low::Source) -> Option<SourceKind> {

@@ -29,6 +29,15 @@ fn the_mapping_of_spec_3_becomes_json_schema() {
 }
 
 #[test]
+fn an_empty_mapping_is_a_tool_without_parameters() {
+    let expected =
+        json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false});
+    assert_eq!(schema(&json!({})).unwrap(), expected);
+    // A schema that does not say what it is of is still refused.
+    schema(&json!({"properties": {"a": {"type": "string"}}})).unwrap_err();
+}
+
+#[test]
 fn a_schema_of_an_object_stays_as_it_is() {
     for parameters in [
         json!({"type": "object"}),

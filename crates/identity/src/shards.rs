@@ -9,7 +9,7 @@ const SHARDS: usize = 256;
 
 type Shard<T> = Map<Arc<str>, Arc<T>>;
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shards<T> {
     shards: Vec<Arc<Shard<T>>>,
     len: usize,

@@ -123,7 +123,7 @@ fn creating_a_key_reads_as_much_beside_5000_subjects_as_beside_ten() {
     let ring = |subjects: usize| {
         let owner = record(NewKey::owner(id("first")));
         let users = (0..subjects)
-            .map(|n| record(NewKey::user(id(&format!("k{n}")), &format!("subject{n}"))));
+            .map(|n| record(NewKey::user(id(&format!("k{n}")), format!("subject{n}"))));
         KeyRing::new(users.chain([owner]))
     };
     let (few, many) = (ring(10), ring(5_000));

@@ -2,7 +2,9 @@
 //!
 //! Every step runs even where an earlier one failed. The last line is the count of all tests.
 
-use std::path::{Path, PathBuf};
+mod needs;
+mod options;
+
 use std::process::Command;
 use std::time::Instant;
 
@@ -10,14 +12,13 @@ use crate::children::{self, MARKER, quiet, shown};
 use crate::tally::{self, Listed, Tally};
 use crate::workspace::{Workspace, cargo};
 use crate::{kubernetes, provision, tidy, tools};
+use needs::{can_mount, data_folder, with_data};
+pub(crate) use options::Options;
 
 /// Which tests need installs and which need data: the modules of the integration tests.
 const REAL: &str = "(kind(test) & test(/^(real|conformance|clients)::/))";
 const DATA: &str = "(kind(test) & test(/^data::/))";
 const ROOT: &str = "(kind(test) & test(/^root::/))";
-
-/// What `--without` may leave out: what the tests need, and this machine may not have.
-const EXCLUSIONS: &[&str] = &["data", "root"];
 
 /// What blesses golden documents when it is set. A test run only ever compares.
 const BLESSINGS: &[&str] = &[
@@ -27,45 +28,6 @@ const BLESSINGS: &[&str] = &[
     "INSTA_FORCE_UPDATE",
     "INSTA_FORCE_UPDATE_SNAPSHOTS",
 ];
-
-/// How to run.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Options {
-    /// Install nothing for the tests, leave out those that need installs.
-    hermetic: bool,
-    /// Full counts.
-    deep: bool,
-    /// What is left out on purpose. What is missing and not named here counts as failed.
-    without: Vec<String>,
-}
-
-impl Options {
-    /// From the command line.
-    pub(crate) fn parse(flags: &[&str]) -> Result<Self, String> {
-        let mut options = Self::default();
-        let mut flags = flags.iter();
-        while let Some(flag) = flags.next() {
-            match *flag {
-                "--hermetic" => options.hermetic = true,
-                "--deep" => options.deep = true,
-                "--without" => options.without.push(exclusion(flags.next())?),
-                _ => {
-                    return Err(format!(
-                        "`{flag}` is no flag of test; use --hermetic, --deep or --without NAME"
-                    ));
-                }
-            }
-        }
-        Ok(options)
-    }
-}
-
-fn exclusion(name: Option<&&str>) -> Result<String, String> {
-    let known = name.filter(|name| EXCLUSIONS.contains(*name));
-    known.map(|name| (*name).to_owned()).ok_or_else(|| {
-        format!("--without needs one of {}; say it once for each", EXCLUSIONS.join(", "))
-    })
-}
 
 /// Runs it all.
 ///
@@ -338,57 +300,10 @@ fn verdict(failed: &[&str], tally: Tally) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
 }
 
-/// Whether a small disk can be mounted the way the tests in `root::` do: over a folder, in a namespace
-/// of its own, which whoever is not root opens as root of a namespace of users. Nothing stays mounted.
-fn can_mount(folder: &Path) -> Result<(), String> {
-    let mut command = Command::new("unshare");
-    if !rustix::process::geteuid().is_root() {
-        command.arg("--map-root-user");
-    }
-    let script = "mount -t tmpfs -o size=64k,mode=700 tmpfs \"$0\"";
-    command.args(["--mount", "sh", "-c", script]).arg(folder);
-    let ended = quiet(&mut command)?;
-    if ended.status.success() {
-        return Ok(());
-    }
-    let told = ended.err.trim().lines().next_back().unwrap_or("it failed").to_owned();
-    Err(told.replace(&folder.display().to_string(), "the folder"))
-}
-
-/// Names the data.
-fn with_data(command: &mut Command, folder: &Path) {
-    command.env("TOOLKEEP_DATA", folder);
-}
-
-/// Where shared data is: `TOOLKEEP_DATA`, or `shared/data` beside the checkout.
-fn data_folder(workspace: &Workspace) -> PathBuf {
-    let default = || workspace.root.parent().unwrap_or(&workspace.root).join("shared/data");
-    let named = std::env::var_os("TOOLKEEP_DATA").map_or_else(default, PathBuf::from);
-    // Tests run in the folders of their crates, where a relative name would mean another one.
-    std::path::absolute(&named).unwrap_or(named)
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Options, Run, Tally, verdict};
     use crate::workspace::Workspace;
-
-    #[test]
-    fn flags_are_known_or_refused() {
-        let deep = Options { deep: true, ..Options::default() };
-        assert_eq!(Options::parse(&["--deep"]).unwrap(), deep);
-        let without = Options { without: vec!["data".to_owned()], ..Options::default() };
-        assert_eq!(Options::parse(&["--without", "data"]).unwrap(), without);
-        let error = Options::parse(&["--hermtic"]).unwrap_err();
-        assert_eq!(
-            error,
-            "`--hermtic` is no flag of test; use --hermetic, --deep or --without NAME"
-        );
-        for wrong in [&["--without"][..], &["--without", "real"], &["--without", "--deep"]] {
-            let error = Options::parse(wrong).unwrap_err();
-            assert_eq!(error, "--without needs one of data, root; say it once for each");
-        }
-    }
 
     #[test]
     fn what_is_missing_has_failed_unless_it_is_left_out() {
@@ -415,26 +330,6 @@ mod tests {
             let expected = (*variable == "INSTA_UPDATE").then_some("no".as_ref());
             assert_eq!(set, [(variable.as_ref(), expected)]);
         }
-    }
-
-    #[test]
-    fn mounting_is_tried_and_not_guessed() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-        // A folder that is not there cannot be mounted over, whoever asks.
-        let missing = super::can_mount(&folder.join("none")).unwrap_err();
-        assert!(!missing.is_empty() && !missing.contains('\n'), "{missing}");
-        let can = super::can_mount(folder);
-        assert!(folder.join("Cargo.toml").exists(), "something stayed mounted: {can:?}");
-        // By another way: the system call itself, in a namespace of its own.
-        let user =
-            if rustix::process::geteuid().is_root() { &[][..] } else { &["--map-root-user"] };
-        let other = std::process::Command::new("unshare")
-            .args(user)
-            .args(["--mount", "mount", "--bind"])
-            .args([folder, folder])
-            .output()
-            .unwrap();
-        assert_eq!(can.is_ok(), other.status.success(), "{can:?} {other:?}");
     }
 
     #[test]

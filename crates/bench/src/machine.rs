@@ -21,9 +21,11 @@ pub(crate) fn describe() -> String {
 pub(crate) fn built() -> String {
     let by = std::env::var("TOOLKEEP_BUILT_BY");
     match by.as_deref() {
-        Ok("cargo xtask release") => "; Toolkeep and the programs beside it of `cargo xtask release`, \
+        Ok("cargo xtask release") => {
+            "; Toolkeep and the programs beside it of `cargo xtask release`, \
             all compiled with one profile of these calls"
-            .to_owned(),
+                .to_owned()
+        }
         Ok(by) => format!("; Toolkeep and the programs beside it of `{by}`, without a profile"),
         Err(_) => String::new(),
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use builtins::WorkerQuota;
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
 use tool::{Boxed, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
 
 use crate::model::{Installed, Sentences, likeness};
@@ -13,9 +13,9 @@ use crate::model::{Installed, Sentences, likeness};
 pub(crate) type Ask = fn(&Value, &Reader<'_>) -> Result<Value, String>;
 
 /// Texts on one machine at the same time.
-static PLACES: std::sync::LazyLock<Arc<Semaphore>> = std::sync::LazyLock::new(|| {
+static QUOTA: std::sync::LazyLock<WorkerQuota> = std::sync::LazyLock::new(|| {
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-    Arc::new(Semaphore::new(cores))
+    WorkerQuota::new(cores.max(2))
 });
 
 /// The model, for one call.
@@ -104,7 +104,7 @@ impl Asking {
     async fn answered(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
         let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
         tokio::select! {
-            done = self.computed(call, &stop.0) => done,
+            done = self.computed(call, ctx, &stop.0) => done,
             () = ctx.cancel.cancelled() => {
                 Err(ExecuteError::during(Code::Cancelled, "the call was given up"))
             }
@@ -114,10 +114,12 @@ impl Asking {
     async fn computed(
         &self,
         call: Granted<'_>,
+        ctx: &Context<'_>,
         stopped: &Arc<AtomicBool>,
     ) -> Result<Step, ExecuteError> {
         let fault = || ExecuteError::during(Code::Internal, "a fault in the built-in tool");
-        let place = Arc::clone(&PLACES).acquire_owned().await.map_err(|_| fault())?;
+        let place = QUOTA.enter(ctx.caller.root_key()).await;
+        let place = place.map_err(|why| ExecuteError::before(Code::Busy, why))?;
         let (ask, model, stopped) = (self.ask, Arc::clone(&self.model), Arc::clone(stopped));
         let args = call.call().args.clone();
         let computed = tokio::task::spawn_blocking(move || {

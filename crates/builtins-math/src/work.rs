@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use builtins::WorkerQuota;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use tool::{
     Body, Boxed, Caller, Clock, Code, Context, ExecuteError, Executor, Granted, Json, Mono,
     Outcome, Step,
@@ -75,7 +75,7 @@ impl Drop for StopOnDrop {
 pub(crate) struct Shop {
     clock: Arc<dyn Clock>,
     /// One for each computation at a time.
-    places: Arc<Semaphore>,
+    quota: Arc<WorkerQuota>,
     artefacts: Option<Arc<dyn tool::artefact::Artefacts>>,
 }
 
@@ -85,7 +85,7 @@ impl Shop {
         artefacts: Option<Arc<dyn tool::artefact::Artefacts>>,
     ) -> Self {
         let places = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        Self { clock, places: Arc::new(Semaphore::new(places.max(2))), artefacts }
+        Self { clock, quota: Arc::new(WorkerQuota::new(places.max(2))), artefacts }
     }
 
     /// What runs `work`.
@@ -130,7 +130,8 @@ impl Working {
         stopped: &Arc<AtomicBool>,
     ) -> Result<Step, ExecuteError> {
         let fault = || ExecuteError::during(Code::Internal, "a fault in the built-in tool");
-        let place = Arc::clone(&self.shop.places).acquire_owned().await.map_err(|_| fault())?;
+        let place = self.shop.quota.enter(ctx.caller.root_key()).await;
+        let place = place.map_err(|why| ExecuteError::before(Code::Busy, why))?;
         let (work, args) = (self.work, call.call().args.clone());
         let clock = Arc::clone(&self.shop.clock);
         let until = clock.mono().after(MOST).min(ctx.deadline);

@@ -27,7 +27,9 @@ pub use registry::{Declared, Narrowing, Registry};
 pub use source::BuiltinSource;
 pub use system::files::Files;
 pub use web::{Endpoint, Endpoints, Engine};
-pub use worker::{Extra, Job, Lease, READ_FOLDER, WORK, Workers, read_folder, work};
+pub use worker::{
+    Extra, Job, Lease, READ_FOLDER, WORK, WorkerPlace, WorkerQuota, Workers, read_folder, work,
+};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -28,10 +28,12 @@ use crate::cages::{Cages, caged, caged_child};
 pub(crate) use folder::FolderReaders;
 use frame::{Head, Status, Told};
 pub use lease::Lease;
-use quota::Rooms;
+pub use quota::{WorkerPlace, WorkerQuota};
 pub use read::{READ_FOLDER, read_folder};
 pub use serve::{Extra, WORK, work};
 
+/// Workers at once.
+const MOST: usize = 4;
 /// Workers that are kept while there is nothing to do.
 const IDLE: usize = 2;
 /// A worker that was given more than this is not kept: memory is not given back well.
@@ -79,7 +81,7 @@ impl Job {
 pub struct Workers {
     cages: Arc<Cages>,
     idle: Mutex<Vec<Worker>>,
-    rooms: Rooms,
+    quota: WorkerQuota,
 }
 
 #[derive(Debug)]
@@ -103,7 +105,7 @@ enum Trouble {
 impl Workers {
     /// None yet; they will run in `cages`.
     pub fn new(cages: Arc<Cages>) -> Self {
-        Self { cages, idle: Mutex::default(), rooms: Rooms::default() }
+        Self { cages, idle: Mutex::default(), quota: WorkerQuota::new(MOST) }
     }
 
     /// Computes `job` from its arguments. A caller that goes away ends it.
@@ -130,8 +132,8 @@ impl Workers {
         args: &Bytes,
         ctx: &Context<'_>,
     ) -> Result<Step, ExecuteError> {
-        let room = self.rooms.enter(ctx.caller.root_key()).await;
-        let _room = room.map_err(|why| ExecuteError::before(Code::Busy, why))?;
+        let place = self.quota.enter(ctx.caller.root_key()).await;
+        let _place = place.map_err(|why| ExecuteError::before(Code::Busy, why))?;
         let worker = self.taken().await.map_err(|why| ExecuteError::before(Code::Blocked, why))?;
         let ran = |took| ctx.ran_caged(took);
         Ok(Step::Done(match worker.answers(job, args, &ran).await {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tool::{Digest, Level, Org, Problem, Wall};
 
+use crate::subjects::NameIndex;
 use crate::{Personas, Right};
 
 /// The longest name of a role, in bytes.
@@ -148,6 +149,8 @@ pub struct Directory {
     pub(crate) personas: Personas,
     roles: BTreeMap<String, Option<Role>>,
     users: BTreeMap<String, Option<User>>,
+    /// Of all users, of those too whose record cannot be read.
+    user_names: NameIndex,
     orgs: BTreeMap<String, Option<OrgRecord>>,
     tools: BTreeMap<String, ToolList>,
 }
@@ -177,7 +180,10 @@ impl Directory {
             let role = parsed(key, text, |role: &Role| Role::store_key(&role.name));
             return kept(&mut self.roles, name, role);
         }
-        if key.starts_with(User::STORE_PREFIX) {
+        if let Some(user) = key.strip_prefix(User::STORE_PREFIX) {
+            if let Some((org, subject)) = user.split_once('/') {
+                self.user_names.insert(org, subject);
+            }
             let named = |user: &User| User::store_key(&user.org, &user.subject);
             return kept(&mut self.users, key, parsed(key, text, named));
         }
@@ -218,10 +224,9 @@ impl Directory {
         self.users.contains_key(&User::store_key(org, subject))
     }
 
-    /// The names of all users of an organisation, of those too whose record cannot be read.
-    pub(crate) fn subjects<'a>(&'a self, org: &Org) -> impl Iterator<Item = &'a str> {
-        let prefix = User::store_key(org, "");
-        self.users.keys().filter_map(move |key| key.strip_prefix(&prefix))
+    /// The names of all users by what they look like, of those too whose record cannot be read.
+    pub(crate) fn user_names(&self) -> &NameIndex {
+        &self.user_names
     }
 
     /// All users that can be read, by organisation and name.

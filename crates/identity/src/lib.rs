@@ -16,6 +16,7 @@ mod rights;
 mod ring;
 mod shards;
 mod standing;
+mod subjects;
 
 pub use changes::ChangeFault;
 pub use directory::{Directory, OrgRecord, Role, ToolList, User};

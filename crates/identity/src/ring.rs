@@ -1,6 +1,5 @@
 //! From a presented key to a principal.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use subtle::ConstantTimeEq as _;
@@ -10,7 +9,10 @@ use crate::error::{CredentialError, Reason};
 use crate::key::{KeyRecord, digest, id_of};
 use crate::shards::Shards;
 use crate::standing::{self, HANDS, Records};
-use crate::{Directory, Personas, Principal, RightsClass};
+use crate::subjects::SubjectIndex;
+use crate::{Directory, Personas, Principal};
+
+mod queries;
 
 /// Verifies one key against a table, which is asked for the keys it was delegated from too.
 ///
@@ -77,6 +79,7 @@ pub struct KeyRing {
     held: Shards<Held>,
     /// The ids of all keys that came of a first one by being handed on, by its id.
     handed_on: Shards<Vec<String>>,
+    subjects: SubjectIndex,
     directory: Arc<Directory>,
     anonymous: Option<Principal>,
     open: Option<Level>,
@@ -160,11 +163,13 @@ impl KeyRing {
             ids.push(id.clone());
             self.handed_on.insert(&first.by, ids);
         }
+        self.subjects.insert(&row.record);
         self.rows.insert(&id, row);
     }
 
     fn take_row(&mut self, id: &str) {
         let Some(row) = self.rows.get(id) else { return };
+        self.subjects.remove(&row.record);
         if let Some(first) = row.record.delegations.first().map(|hand| hand.by.clone()) {
             let mut ids = self.handed_on.get(&first).cloned().unwrap_or_default();
             ids.retain(|one| one != id);
@@ -236,53 +241,6 @@ impl KeyRing {
         ids.filter_map(|id| self.get(id))
     }
 
-    /// How many keys are neither revoked nor expired.
-    pub fn live(&self, now: Wall) -> usize {
-        self.held.values().filter(|held| held.over(now).is_none()).count()
-    }
-
-    /// The keys that are revoked or expired since before `until`, by their own record or by one that they came of.
-    pub fn ended_before(&self, until: Wall) -> impl Iterator<Item = &KeyRecord> {
-        let ended = move |record: &&KeyRecord| self.ended_at(record, until).is_some();
-        self.rows.values().map(|row| &row.record).filter(ended)
-    }
-
-    /// When a key ended, where that was before `until`. One that came of a key which is not there any more ended with
-    /// that.
-    fn ended_at(&self, record: &KeyRecord, until: Wall) -> Option<Wall> {
-        let above: Option<Vec<_>> =
-            record.delegations.iter().map(|hand| self.get(&hand.by)).collect();
-        let Some(above) = above else { return Some(Wall(0)) };
-        let ends = above
-            .into_iter()
-            .chain(std::iter::once(record))
-            .flat_map(|one| [one.revoked, one.expires]);
-        ends.flatten().filter(|end| *end <= until).min()
-    }
-
-    /// At most `limit` records that `fits`, by id, of those after one; without an order of all.
-    pub fn page(
-        &self,
-        after: Option<&str>,
-        limit: usize,
-        fits: impl Fn(&KeyRecord) -> bool,
-    ) -> Vec<&KeyRecord> {
-        let mut page = BTreeMap::new();
-        for row in self.rows.values() {
-            let id = row.record.id.as_str();
-            let late =
-                page.len() >= limit && page.last_key_value().is_some_and(|(last, _)| id > *last);
-            if late || after.is_some_and(|after| id <= after) || !fits(&row.record) {
-                continue;
-            }
-            page.insert(id, &row.record);
-            if page.len() > limit {
-                let _beyond = page.pop_last();
-            }
-        }
-        page.into_values().collect()
-    }
-
     /// Opens the door: whoever brings no credential gets `level`, as an agent, with no rights. Only
     /// for loopback, and only where the operator said so. A credential that is brought must still hold.
     #[must_use]
@@ -330,6 +288,11 @@ impl KeyRing {
         &self.directory
     }
 
+    /// The subjects of all keys.
+    pub(crate) fn subjects(&self) -> &SubjectIndex {
+        &self.subjects
+    }
+
     /// The personas.
     pub fn personas(&self) -> &Personas {
         &self.directory.personas
@@ -366,25 +329,6 @@ impl KeyRing {
     /// Why a key does not hold, where it does not.
     pub fn over(&self, id: &str, now: Wall) -> Option<Reason> {
         self.held.get(id).and_then(|held| held.over(now))
-    }
-
-    /// All records, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyRecord> {
-        self.rows.values().map(|row| &row.record)
-    }
-
-    /// All records, by id.
-    pub fn records(&self) -> Vec<&KeyRecord> {
-        let mut records: Vec<_> = self.iter().collect();
-        records.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        records
-    }
-
-    /// The rights classes there are, each once: what a server may prepare ahead.
-    pub fn classes(&self) -> Vec<RightsClass> {
-        let principals = self.held.values().map(|held| &held.principal).chain(&self.anonymous);
-        let unique: std::collections::HashSet<_> = principals.map(|p| p.rights().clone()).collect();
-        unique.into_iter().collect()
     }
 }
 

@@ -9,7 +9,7 @@ const SHARDS: usize = 256;
 
 type Shard<T> = Map<Arc<str>, Arc<T>>;
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shards<T> {
     shards: Vec<Arc<Shard<T>>>,
     len: usize,
@@ -29,6 +29,8 @@ impl<T> Default for Shards<T> {
 
 impl<T> Shards<T> {
     pub(crate) fn get(&self, key: &str) -> Option<&T> {
+        #[cfg(test)]
+        visits::add();
         self.shards.get(shard_of(key))?.get(key).map(Arc::as_ref)
     }
 
@@ -54,7 +56,10 @@ impl<T> Shards<T> {
 
     /// In no order.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
-        self.shards.iter().flat_map(|shard| shard.values()).map(Arc::as_ref)
+        let all = self.shards.iter().flat_map(|shard| shard.values()).map(Arc::as_ref);
+        #[cfg(test)]
+        let all = all.inspect(|_| visits::add());
+        all
     }
 
     /// How many shards are the very ones of another.
@@ -70,6 +75,27 @@ fn shard_of(key: &str) -> usize {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });
     usize::try_from(hash >> 56).unwrap_or_default() % SHARDS
+}
+
+/// How many entries of all maps this thread has read.
+#[cfg(test)]
+pub(crate) mod visits {
+    use std::cell::Cell;
+
+    thread_local! {
+        static COUNT: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn add() {
+        COUNT.set(COUNT.get() + 1);
+    }
+
+    /// The entries that `work` reads, and what it returns.
+    pub(crate) fn count<R>(work: impl FnOnce() -> R) -> (usize, R) {
+        let before = COUNT.get();
+        let returned = work();
+        (COUNT.get() - before, returned)
+    }
 }
 
 #[cfg(test)]

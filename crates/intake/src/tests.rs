@@ -1,4 +1,5 @@
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use catalog::State;
@@ -6,16 +7,22 @@ use serde_json::json;
 use testkit::clock::FakeClock;
 use testkit::source::{Answer, Scripted};
 use tool::source::SourceFault;
-use tool::{Item, Listing, Offer, Org, Problem, SourceError, Trust};
+use tool::{
+    Boxed, Item, Listing, Offer, Org, Problem, Revision, Source, SourceError, SourceName, Trust,
+};
 
 use super::{Intake, Sourced, Times};
 
 fn listing(names: &[&str]) -> Answer {
+    Answer::Listing(listed(names))
+}
+
+fn listed(names: &[&str]) -> Listing {
     let offer = |name: &&str| Offer {
         item: Item::Tool(Arc::new(testkit::tool(name, "d", &json!({"type": "object"})))),
         executor: testkit::executor::echo(),
     };
-    Answer::Listing(Listing { offers: names.iter().map(offer).collect(), ..Listing::default() })
+    Listing { offers: names.iter().map(offer).collect(), ..Listing::default() }
 }
 
 fn failure() -> Answer {
@@ -104,6 +111,69 @@ async fn a_change_is_seen_and_a_refresh_waits_for_it() {
     intake.refresh(Some(&"s".parse().unwrap())).await.unwrap();
     assert_eq!(names(&intake), ["b"]);
     assert!(intake.refresh(Some(&"absent".parse().unwrap())).await.is_err());
+}
+
+/// A source that never says that it changed, and counts how often it is listed.
+#[derive(Debug)]
+struct Silent {
+    name: SourceName,
+    answer: Mutex<Listing>,
+    listings: AtomicUsize,
+}
+
+impl Silent {
+    fn new(name: &str, tools: &[&str]) -> Arc<Self> {
+        let answer = Mutex::new(listed(tools));
+        let name = SourceName::new(name).unwrap();
+        Arc::new(Self { name, answer, listings: AtomicUsize::new(0) })
+    }
+
+    fn listings(&self) -> usize {
+        self.listings.load(Ordering::SeqCst)
+    }
+}
+
+impl Source for Silent {
+    fn name(&self) -> &SourceName {
+        &self.name
+    }
+    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
+        self.listings.fetch_add(1, Ordering::SeqCst);
+        let listing = self.answer.lock().unwrap().clone();
+        Box::pin(std::future::ready(Ok(listing)))
+    }
+    fn changed(&self, _: Revision) -> Boxed<'_, Revision> {
+        Box::pin(std::future::pending())
+    }
+    fn close(&self) -> Boxed<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_polled_source_that_says_nothing_is_listed_again_once_an_interval() {
+    let (polled, unpolled) = (Silent::new("polled", &["a"]), Silent::new("unpolled", &["x"]));
+    let of = |source: &Arc<Silent>, poll| Sourced {
+        source: Arc::clone(source) as Arc<dyn Source>,
+        poll,
+        ..sourced(&Arc::new(Scripted::new("none", listing(&[]))))
+    };
+    let every = Duration::from_secs(15);
+    let sources = vec![of(&polled, Some(every)), of(&unpolled, None)];
+    let clock = Arc::new(FakeClock::default());
+    let intake = Intake::start(Org::default(), sources, Times::default(), clock);
+    intake.settled().await;
+    assert_eq!(names(&intake), ["a", "x"]);
+    let since = tokio::time::Instant::now();
+    for source in [&polled, &unpolled] {
+        *source.answer.lock().unwrap() = listed(&["new"]);
+    }
+    until(&intake, |i| names(i)[0] == "new").await;
+    assert!(since.elapsed() <= every + Duration::from_secs(1), "{:?}", since.elapsed());
+    tokio::time::sleep(4 * every + Duration::from_secs(1)).await;
+    assert_eq!(polled.listings(), 6, "two, and one for each interval");
+    // The control: one that is not polled is not listed again.
+    assert_eq!((unpolled.listings(), names(&intake)), (1, vec!["new".to_owned(), "x".to_owned()]));
 }
 
 #[tokio::test(start_paused = true)]

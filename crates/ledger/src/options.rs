@@ -92,13 +92,35 @@ mod tests {
 
     use super::Options;
 
+    type Set = fn(&mut Options, u64);
+
+    const BOUNDS: [(&str, Set, u64, u64); 7] = [
+        ("segment_bytes", |it, value| it.segment_bytes = value, 1 << 10, 1 << 30),
+        ("reserve_bytes", |it, value| it.reserve_bytes = value, 4 << 10, 1 << 30),
+        ("checkpoint_records", |it, value| it.checkpoint_records = value, 1, 1_000_000),
+        ("unsynced_bytes", |it, value| it.unsynced_bytes = size(value), 64 << 10, 1 << 30),
+        ("index_entries", |it, value| it.index_entries = size(value), 1, 100_000_000),
+        ("idle", |it, value| it.idle = Duration::from_millis(value), 1, 4_000),
+        ("sync_wait", |it, value| it.sync_wait = Duration::from_millis(value), 1, 600_000),
+    ];
+
+    fn size(value: u64) -> usize {
+        usize::try_from(value).unwrap()
+    }
+
     #[test]
-    fn options_have_bounds() {
-        Options::default().check().unwrap();
-        let slow = Options { idle: Duration::from_secs(9), ..Options::default() };
-        let error = slow.check().unwrap_err().message;
-        assert_eq!(error, "the record's option `idle` is 9000; it may be 1 to 4000");
-        Options { checkpoint_records: 0, ..Options::default() }.check().unwrap_err();
-        Options { reserve_bytes: 0, ..Options::default() }.check().unwrap_err();
+    fn each_option_has_both_its_bounds() {
+        for (name, set, least, most) in BOUNDS {
+            for (value, fits) in
+                [(least - 1, false), (least, true), (most, true), (most + 1, false)]
+            {
+                let mut options = Options::default();
+                set(&mut options, value);
+                let told =
+                    format!("the record's option `{name}` is {value}; it may be {least} to {most}");
+                let refused = options.check().err().map(|error| error.message);
+                assert_eq!(refused, (!fits).then_some(told));
+            }
+        }
     }
 }

@@ -1,12 +1,14 @@
-//! Event streams that are open, by root key. Each keeps a connection of the port for as long as its client
-//! likes, so that no key may have most of them.
+//! Event streams that are open and requests that wait, by root key. Each keeps a connection of the port for as
+//! long as its client likes, so that no key may have most of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use identity::Principal;
 
-/// Streams of one root key, and of all keys that were delegated from it: a tenth of the connections of a port.
+/// Streams and waiting requests of one root key, and of all keys that were delegated from it: a tenth of the
+/// connections of a port.
 pub(crate) const OF_KEY: usize = 1_000;
 
 /// The streams that are open.
@@ -35,12 +37,26 @@ impl Streams {
         let count = all.entry(key.clone()).or_default();
         if *count >= OF_KEY {
             return Err(format!(
-                "this key has {OF_KEY} event streams open, which is its limit; close some"
+                "this key has {OF_KEY} event streams and waiting requests open, which is its limit; close some"
             ));
         }
         *count += 1;
         Ok(OpenStream { streams: self.clone(), key })
     }
+
+    /// How long a request of this caller may wait, of the `time` that it asked for. No time where its key has as
+    /// many streams and waiting requests open as it may: the request then answers as things stand.
+    pub(crate) fn allowed_wait(&self, who: &Principal, time: Duration) -> AllowedWait {
+        let open = if time.is_zero() { None } else { self.open(who).ok() };
+        AllowedWait { time: if open.is_some() { time } else { Duration::ZERO }, _open: open }
+    }
+}
+
+/// A request may wait for this time, and counts among those of its key as long as this is there.
+#[derive(Debug)]
+pub(crate) struct AllowedWait {
+    pub(crate) time: Duration,
+    _open: Option<OpenStream>,
 }
 
 impl Drop for OpenStream {

@@ -12,6 +12,7 @@ pub mod mcp_fixture;
 pub mod oauth;
 pub mod real;
 pub mod source;
+pub mod store;
 mod wire;
 
 use serde_json::{Value, json};

@@ -4,10 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
-use tool::{Clock, Mono, Wall};
+use std::task::{Context, Waker};
 
-use super::{Answer, Run};
+use serde_json::Value;
+use testkit::context::{caller, context};
+use tool::{
+    Args, Call, CallId, Caller, Clock, Executor as _, Granted, Mono, Org, SourceName, Ticket,
+    ToolKey, Wall,
+};
+
+use super::{Answer, Run, Shop};
 use crate::fields::Fields;
 
 /// A clock that goes on by so many milliseconds each time it is looked at.
@@ -57,4 +63,48 @@ pub(crate) fn fault(name: &str, args: &Value) -> String {
         Err(message) => message,
         Ok(answer) => panic!("{name} {args}: {}", answer.value),
     }
+}
+
+/// Computes until it is given up.
+fn endless_work(_: Fields<'_>, run: &Run) -> Result<Answer, String> {
+    loop {
+        run.go_on()?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as all work")]
+fn short_work(_: Fields<'_>, _: &Run) -> Result<Answer, String> {
+    Ok(Value::Null.into())
+}
+
+fn granted_call() -> (Call, Ticket) {
+    let tool = Arc::new(testkit::tool("t", "d", &serde_json::json!({"type": "object"})));
+    let source = SourceName::new("builtin").unwrap();
+    let key = ToolKey { org: Org::default(), source, name: tool.name.clone() };
+    let (id, args) = (CallId(uuid::Uuid::nil()), Args::check("{}".to_owned()).unwrap());
+    let call = Call { id, parent: None, continues: None, unasked: None, key, tool, args };
+    (call, Ticket::issue(id, drop))
+}
+
+#[tokio::test]
+async fn one_key_has_half_of_the_threads_and_another_waits_for_none_of_its_queue() {
+    let shop = Shop::new(Arc::new(Stepping::default()), None);
+    let (endless, short) = (shop.executor(endless_work), shop.executor(short_work));
+    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).max(2);
+    let (ann, bob) = (caller(), Caller { key: "k2".to_owned(), ..caller() });
+    let (anns, bobs) = (context(&ann), context(&bob));
+    let (call, ticket) = granted_call();
+    let granted = || Granted::of(&call, &ticket).unwrap();
+    let mut polled = Context::from_waker(Waker::noop());
+    let mut running: Vec<_> = (0..threads).map(|_| endless.execute(granted(), &anns)).collect();
+    assert!(running.iter_mut().all(|it| it.as_mut().poll(&mut polled).is_pending()));
+    let mut own = short.execute(granted(), &anns);
+    assert!(own.as_mut().poll(&mut polled).is_pending());
+    let theirs = tokio::time::timeout(Duration::from_mins(1), short.execute(granted(), &bobs));
+    theirs.await.unwrap().unwrap();
+    // The control: what the first key asks for beside its share waits until it has ended something.
+    assert!(own.as_mut().poll(&mut polled).is_pending());
+    drop(running);
+    own.await.unwrap();
 }

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use guard::roots::FolderPath;
 use guard::sandbox::{Cage, Tier};
-use tokio::sync::Semaphore;
 use tool::{Code, Context, ExecuteError, Json};
 
-use super::{GONE, Job, READ_FOLDER, Worker};
+use super::{Job, READ_FOLDER, Worker, WorkerQuota};
 use crate::cages::Cages;
 
 /// Such workers at once.
@@ -30,12 +29,12 @@ const DESCRIPTORS: u64 = 1_024;
 #[derive(Debug)]
 pub(crate) struct FolderReaders {
     cages: Arc<Cages>,
-    room: Semaphore,
+    quota: WorkerQuota,
 }
 
 impl FolderReaders {
     pub(crate) fn new(cages: Arc<Cages>) -> Self {
-        Self { cages, room: Semaphore::new(MOST) }
+        Self { cages, quota: WorkerQuota::new(MOST) }
     }
 
     /// What `job` answers of `folder`, or why there is no answer, in words for the model. A caller that
@@ -62,8 +61,8 @@ impl FolderReaders {
         folder: &FolderPath,
         ctx: &Context<'_>,
     ) -> Result<Result<Json, String>, ExecuteError> {
-        let busy = |_| ExecuteError::before(Code::Busy, GONE);
-        let _room = self.room.acquire().await.map_err(busy)?;
+        let place = self.quota.enter(ctx.caller.root_key()).await;
+        let _place = place.map_err(|why| ExecuteError::before(Code::Busy, why))?;
         let worker = self.start(folder).await;
         let worker = worker.map_err(|why| ExecuteError::before(Code::Blocked, why))?;
         let ran = |took| ctx.ran_caged(took);

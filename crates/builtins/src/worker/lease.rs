@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tool::{Caged, Json};
 
-use super::quota::Room;
-use super::{GONE, Job, Worker, Workers};
+use super::{GONE, Job, Worker, WorkerPlace, Workers};
 
 /// A worker of one's own until this goes, and then the worker goes too: give it back with [`Lease::rest`].
 #[derive(Debug)]
@@ -13,7 +12,7 @@ pub struct Lease {
     workers: Arc<Workers>,
     /// None while it is asked, and where it is gone.
     worker: Option<Worker>,
-    room: Room,
+    place: WorkerPlace,
     took: Mutex<Option<Caged>>,
 }
 
@@ -23,9 +22,9 @@ impl Workers {
     /// # Errors
     /// In words, for the caller, where none can be started, or too many of this key wait already.
     pub async fn lease(self: &Arc<Self>, key: &str) -> Result<Lease, String> {
-        let room = self.rooms.enter(key).await?;
+        let place = self.quota.enter(key).await?;
         let worker = Some(self.taken().await?);
-        Ok(Lease { workers: Arc::clone(self), worker, room, took: Mutex::default() })
+        Ok(Lease { workers: Arc::clone(self), worker, place, took: Mutex::default() })
     }
 }
 
@@ -48,7 +47,7 @@ impl Lease {
 
     /// Whether others wait for a worker.
     pub fn is_wanted(&self) -> bool {
-        self.workers.rooms.is_wanted()
+        self.workers.quota.is_wanted()
     }
 
     fn ran(&self, took: Caged) {
@@ -58,11 +57,11 @@ impl Lease {
 
     /// Gives the worker to the next. Answers what all requests took.
     pub fn rest(self) -> Option<Caged> {
-        let Self { workers, worker, room, took } = self;
+        let Self { workers, worker, place, took } = self;
         if let Some(worker) = worker {
             workers.given_back(worker);
         }
-        drop(room);
+        drop(place);
         took.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }

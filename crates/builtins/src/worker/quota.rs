@@ -1,4 +1,4 @@
-//! Room for workers: so many at once, and of one root key no more than half of them. Who waits does so in order;
+//! Quota of workers: so many at once, and of one root key no more than half of them. Who waits does so in order;
 //! each key has no more places in the common queue than it may have workers, so that none waits for another's
 //! queue.
 
@@ -10,53 +10,54 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::GONE;
 
-/// Workers at once.
-const MOST: usize = 4;
-/// Workers that one root key has at once.
-const OF_KEY: usize = MOST / 2;
 /// Computations of one root key that wait at once.
 const WAITING: usize = 64;
 /// Keys that are remembered before those without a computation are forgotten.
 const KEYS: usize = 1_024;
 
-/// The room there is.
+/// Workers or threads that compute for calls, shared by the root keys of their callers.
 #[derive(Debug)]
-pub(super) struct Rooms {
+pub struct WorkerQuota {
     all: Arc<Semaphore>,
+    /// Places that one root key has at once.
+    per_key: usize,
     keys: Mutex<HashMap<String, Weak<Share>>>,
     /// Those that wait.
     waiting: AtomicUsize,
 }
 
-/// The room of one root key.
+/// The places of one root key.
 #[derive(Debug)]
 struct Share {
-    room: Arc<Semaphore>,
+    places: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
-/// For one worker.
+/// A place for one worker, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Room {
+pub struct WorkerPlace {
     _both: [OwnedSemaphorePermit; 2],
     _share: Arc<Share>,
 }
 
-impl Default for Rooms {
-    fn default() -> Self {
-        let all = Arc::new(Semaphore::new(MOST));
-        Self { all, keys: Mutex::default(), waiting: AtomicUsize::new(0) }
+impl WorkerQuota {
+    /// A quota of `places`, of which one root key has half, and one at least.
+    pub fn new(places: usize) -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(places)),
+            per_key: (places / 2).max(1),
+            keys: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+        }
     }
-}
 
-impl Rooms {
-    /// Room for one worker of this root key, as soon as there is some.
+    /// A place for one worker of this root key, as soon as there is one.
     ///
     /// # Errors
     /// In words, where too many computations of the key wait already.
-    pub(super) async fn enter(&self, key: &str) -> Result<Room, String> {
+    pub async fn enter(&self, key: &str) -> Result<WorkerPlace, String> {
         let share = self.share(key);
-        let own = if let Ok(own) = Arc::clone(&share.room).try_acquire_owned() {
+        let own = if let Ok(own) = Arc::clone(&share.places).try_acquire_owned() {
             own
         } else {
             let waits = (Waits::new(&share.waiting), Waits::new(&self.waiting));
@@ -66,7 +67,7 @@ impl Rooms {
                      try again soon"
                 ));
             }
-            Arc::clone(&share.room).acquire_owned().await.map_err(|_| GONE)?
+            Arc::clone(&share.places).acquire_owned().await.map_err(|_| GONE)?
         };
         let any = if let Ok(any) = Arc::clone(&self.all).try_acquire_owned() {
             any
@@ -74,7 +75,7 @@ impl Rooms {
             let _waits = Waits::new(&self.waiting);
             Arc::clone(&self.all).acquire_owned().await.map_err(|_| GONE)?
         };
-        Ok(Room { _both: [own, any], _share: share })
+        Ok(WorkerPlace { _both: [own, any], _share: share })
     }
 
     fn share(&self, key: &str) -> Arc<Share> {
@@ -85,8 +86,8 @@ impl Rooms {
         if keys.len() >= KEYS {
             keys.retain(|_, share| share.strong_count() > 0);
         }
-        let room = Arc::new(Semaphore::new(OF_KEY));
-        let share = Arc::new(Share { room, waiting: AtomicUsize::new(0) });
+        let places = Arc::new(Semaphore::new(self.per_key));
+        let share = Arc::new(Share { places, waiting: AtomicUsize::new(0) });
         keys.insert(key.to_owned(), Arc::downgrade(&share));
         share
     }
@@ -122,37 +123,40 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    use super::{MOST, OF_KEY, Room, Rooms, WAITING};
+    use super::{WAITING, WorkerPlace, WorkerQuota};
+
+    const MOST: usize = 4;
+    const OF_KEY: usize = 2;
 
     /// What comes of it without waiting.
-    fn now(rooms: &Rooms, key: &str) -> Option<Room> {
-        let entered = pin!(rooms.enter(key));
+    fn now(quota: &WorkerQuota, key: &str) -> Option<WorkerPlace> {
+        let entered = pin!(quota.enter(key));
         match entered.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(room) => room.ok(),
+            Poll::Ready(place) => place.ok(),
             Poll::Pending => None,
         }
     }
 
     #[test]
     fn one_key_has_half_of_the_workers_and_another_waits_for_none_of_its_queue() {
-        let rooms = Rooms::default();
-        let mut own: Vec<_> = (0..OF_KEY).map(|_| now(&rooms, "a").unwrap()).collect();
-        assert!(now(&rooms, "a").is_none());
+        let quota = WorkerQuota::new(MOST);
+        let mut own: Vec<_> = (0..OF_KEY).map(|_| now(&quota, "a").unwrap()).collect();
+        assert!(now(&quota, "a").is_none());
         // Its queue is full of computations that wait.
-        let mut waiting: Vec<_> = (0..WAITING).map(|_| Box::pin(rooms.enter("a"))).collect();
+        let mut waiting: Vec<_> = (0..WAITING).map(|_| Box::pin(quota.enter("a"))).collect();
         let mut context = Context::from_waker(Waker::noop());
         assert!(waiting.iter_mut().all(|it| it.as_mut().poll(&mut context).is_pending()));
-        assert!(rooms.is_wanted());
-        let refused = pin!(rooms.enter("a")).poll(&mut context);
+        assert!(quota.is_wanted());
+        let refused = pin!(quota.enter("a")).poll(&mut context);
         assert!(matches!(refused, Poll::Ready(Err(why)) if why.contains("64 computations")));
         // The control: the other half is others' at once.
-        let others: Vec<_> = (OF_KEY..MOST).map(|_| now(&rooms, "b").unwrap()).collect();
-        assert!(now(&rooms, "c").is_none());
+        let others: Vec<_> = (OF_KEY..MOST).map(|_| now(&quota, "b").unwrap()).collect();
+        assert!(now(&quota, "c").is_none());
         // What is left goes to whoever waited first.
         own.pop();
         let first = waiting.remove(0).as_mut().poll(&mut context);
         assert!(matches!(first, Poll::Ready(Ok(_))));
         drop((others, waiting, own));
-        assert!(!rooms.is_wanted() && now(&rooms, "c").is_some());
+        assert!(!quota.is_wanted() && now(&quota, "c").is_some());
     }
 }

@@ -5,12 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use tool::identifier::is_confusable;
 use tool::{Level, Org};
 
 use super::{KeyId, NewKey};
 use crate::standing::HANDS;
-use crate::{Delegation, KeyFault, KeyRecord, KeyRing, Persona, Principal, Right};
+use crate::{Delegation, KeyFault, KeyRing, Persona, Principal, Right};
 
 /// Rights of an organisation's first key, as far as its creator has them.
 const FIRST: [Right; 4] = [Right::Approve, Right::KeysWrite, Right::RecordsRead, Right::ActAs];
@@ -73,9 +72,8 @@ impl NewKey {
             let may = maker.may(Right::ActAs) || maker.is_owner();
             return if may { Ok(true) } else { Err(KeyFault::Foreign(self.subject.clone())) };
         }
-        let users = ring.directory().subjects(&self.org);
-        let keys = records_of(ring, &self.org).map(|record| record.subject.as_str());
-        match users.chain(keys).find(|there| is_confusable(&self.subject, there)) {
+        let names = [ring.directory().user_names(), ring.subjects().names()];
+        match names.iter().find_map(|names| names.confusable(&self.org, &self.subject)) {
             Some(there) => {
                 let (asked, there) = (self.subject.clone(), there.to_owned());
                 Err(KeyFault::Confusable { asked, there })
@@ -116,10 +114,6 @@ impl NewKey {
     }
 }
 
-fn records_of<'a>(ring: &'a KeyRing, org: &'a Org) -> impl Iterator<Item = &'a KeyRecord> {
-    ring.iter().filter(move |record| record.org == *org)
-}
-
 /// Whether this subject stands for somebody already. A key that was revoked counts: what its subject left
 /// behind is still its own. So does the name of a token's user, whom only the issuer knows.
 fn exists(subject: &str, org: &Org, ring: &KeyRing) -> bool {
@@ -130,12 +124,11 @@ fn exists(subject: &str, org: &Org, ring: &KeyRing) -> bool {
     subject == ANONYMOUS
         || subject.split_once(':').is_some_and(|(name, _)| of_issuer(name))
         || ring.directory().has_user(org, subject)
-        || records_of(ring, org).any(|record| record.subject == subject)
+        || ring.subjects().highest_level(org, subject).is_some()
 }
 
 /// The level of the key's subject: its user's, or else the highest of its keys.
 fn level_of(new: &NewKey, ring: &KeyRing) -> Option<Level> {
     let user = ring.directory().user(&new.org, &new.subject).map(|user| user.level);
-    let keys = records_of(ring, &new.org).filter(|record| record.subject == new.subject);
-    user.or_else(|| keys.map(|record| record.level).max())
+    user.or_else(|| ring.subjects().highest_level(&new.org, &new.subject))
 }

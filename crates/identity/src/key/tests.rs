@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use tool::{Level, Wall};
 
 use super::{KeyId, KeyRecord, NewKey, base64url, digest, id_of};
+use crate::shards::visits;
 use crate::{Directory, KeyFault, KeyRing, Persona, Principal, Right};
 
 const NOW: Wall = Wall(1_000);
@@ -114,6 +115,35 @@ fn nobody_gives_more_than_he_has() {
     let agent = principal(NewKey::agent(id("g")));
     let person = NewKey { agent: false, ..NewKey::user(id("n"), "new") };
     assert_eq!(person.within(&agent, &Directory::default()), Err(KeyFault::Person));
+}
+
+#[test]
+fn creating_a_key_reads_as_much_beside_5000_subjects_as_beside_ten() {
+    let record = |new: NewKey| new.issue([2; 32], NOW).unwrap().1;
+    let ring = |subjects: usize| {
+        let owner = record(NewKey::owner(id("first")));
+        let users = (0..subjects)
+            .map(|n| record(NewKey::user(id(&format!("k{n}")), format!("subject{n}"))));
+        KeyRing::new(users.chain([owner]))
+    };
+    let (few, many) = (ring(10), ring(5_000));
+    for (subject, created) in [
+        ("new", true),
+        ("subject7", true),
+        ("Анна", true),
+        // It looks like `subject7`.
+        ("sübject7", false),
+    ] {
+        let create = |ring: &KeyRing| {
+            let maker = ring.principal("first").unwrap();
+            visits::count(|| NewKey::user(id("new"), subject).created_by(maker, ring).is_ok())
+        };
+        let (beside_few, beside_many) = (create(&few), create(&many));
+        assert_eq!((beside_few.1, beside_many.1), (created, created), "{subject}");
+        assert_eq!(beside_few.0, beside_many.0, "{subject}");
+    }
+    // The control: what reads all keys is seen to do so.
+    assert!(visits::count(|| many.live(NOW)).0 > 5_000);
 }
 
 proptest! {

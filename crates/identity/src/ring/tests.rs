@@ -81,8 +81,14 @@ fn all_refusals_show_one_face() {
     for (presented, now, reason) in cases {
         let error = ring.verify(Some(presented), now).unwrap_err();
         assert_eq!(error.reason(), reason, "{presented}");
-        assert_eq!(error.to_string(), "the credential is not valid here: unknown, expired or revoked");
-        assert_eq!(format!("{error:?}"), "CredentialError(the credential is not valid here: unknown, expired or revoked)");
+        assert_eq!(
+            error.to_string(),
+            "the credential is not valid here: unknown, expired or revoked"
+        );
+        assert_eq!(
+            format!("{error:?}"),
+            "CredentialError(the credential is not valid here: unknown, expired or revoked)"
+        );
     }
     assert!(ring.verify(Some(secret.open()), Wall(1_999)).is_ok());
 }

@@ -1,7 +1,6 @@
 //! What starting, listing and tidying read, and what many programs of one key leave in the store.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,8 +8,9 @@ use identity::{KeyId, KeyRing, NewKey, Principal};
 use serde_json::json;
 use store::MemoryStore;
 use testkit::clock::FakeClock;
+use testkit::store::FaultyStore;
 use tool::store::Expect;
-use tool::{Boxed, CallId, Clock as _, Json, Store, StoreError, Version, Versioned};
+use tool::{CallId, Clock as _, Json, Store};
 use uuid::Uuid;
 
 use crate::Programs;
@@ -19,80 +19,10 @@ use crate::head::Head;
 use crate::keep::Kept;
 use crate::program::{Program, State};
 
-/// Counts the states that are read, and the most rows of an older version that one scan gave.
-#[derive(Debug, Default)]
-struct Counting {
-    inner: MemoryStore,
-    states: AtomicUsize,
-    page: AtomicUsize,
-    /// So many more writes fail.
-    failing: AtomicUsize,
-    /// After so many that do not.
-    good: AtomicUsize,
-}
-
-impl Counting {
-    fn counted(&self, rows: &[Versioned]) {
-        let states = rows.iter().filter(|row| row.key.starts_with("program-state/"));
-        self.states.fetch_add(states.count(), Ordering::SeqCst);
-    }
-
-    fn states(&self) -> usize {
-        self.states.swap(0, Ordering::SeqCst)
-    }
-
-    /// All keys there are.
-    async fn keys(&self) -> Vec<String> {
-        let rows = self.inner.scan("program", None, 10_000).await.unwrap();
-        rows.into_iter().map(|row| row.key).collect()
-    }
-}
-
-impl Store for Counting {
-    fn get<'a>(&'a self, key: &'a str) -> Boxed<'a, Result<Option<Versioned>, StoreError>> {
-        Box::pin(async move {
-            let row = self.inner.get(key).await?;
-            self.counted(row.as_slice());
-            Ok(row)
-        })
-    }
-
-    fn put<'a>(
-        &'a self,
-        key: &'a str,
-        expect: Expect,
-        bytes: Option<Bytes>,
-    ) -> Boxed<'a, Result<Version, StoreError>> {
-        let less = |left: usize| left.checked_sub(1);
-        let (order, next) = (Ordering::SeqCst, Ordering::SeqCst);
-        if self.good.fetch_update(order, next, less).is_err()
-            && self.failing.fetch_update(order, next, less).is_ok()
-        {
-            let told = StoreError::Unavailable("the process ended".to_owned());
-            return Box::pin(std::future::ready(Err(told)));
-        }
-        self.inner.put(key, expect, bytes)
-    }
-
-    fn scan<'a>(
-        &'a self,
-        prefix: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> Boxed<'a, Result<Vec<Versioned>, StoreError>> {
-        Box::pin(async move {
-            let rows = self.inner.scan(prefix, after, limit).await?;
-            self.counted(&rows);
-            if prefix == "program/" {
-                self.page.fetch_max(rows.len(), Ordering::SeqCst);
-            }
-            Ok(rows)
-        })
-    }
-
-    fn news(&self, since: Version) -> Boxed<'_, Result<Vec<Versioned>, StoreError>> {
-        self.inner.news(since)
-    }
+/// All keys there are.
+async fn all_keys(store: &FaultyStore) -> Vec<String> {
+    let rows = store.inner().scan("program", None, 10_000).await.unwrap();
+    rows.into_iter().map(|row| row.key).collect()
 }
 
 fn id(number: usize) -> CallId {
@@ -118,8 +48,9 @@ fn principal() -> Principal {
     KeyRing::new([record]).verify(Some(secret.open()), now).unwrap()
 }
 
-fn setup() -> (Arc<Counting>, Arc<FakeClock>, Arc<Programs>) {
-    let (store, clock) = (Arc::new(Counting::default()), Arc::new(FakeClock::default()));
+fn setup() -> (Arc<FaultyStore>, Arc<FakeClock>, Arc<Programs>) {
+    let (store, clock) =
+        (Arc::new(FaultyStore::new(MemoryStore::new())), Arc::new(FakeClock::default()));
     let programs = none(&store, &clock);
     (store, clock, programs)
 }
@@ -140,7 +71,7 @@ async fn starting_listing_and_tidying_read_no_state() {
         kept.program.state = State::Paused;
         programs.write(&mut kept).await.unwrap();
     }
-    store.states();
+    store.take_rows_read("program-state");
     let next = none(&store, &clock);
     assert_eq!(next.restore().await.unwrap(), 10);
     let listed = next.list(&principal(), 4).await.unwrap();
@@ -148,11 +79,11 @@ async fn starting_listing_and_tidying_read_no_state() {
     assert_eq!(json!(ids), json!([id(9), id(8), id(7), id(6)]));
     assert_eq!(listed[0]["status"], "paused");
     next.tidy().await.unwrap();
-    assert_eq!(store.states(), 0);
+    assert_eq!(store.take_rows_read("program-state"), 0);
     // The control: to show one, its state is read.
     let shown = next.show(&principal(), id(3), Duration::ZERO).await.unwrap();
     assert_eq!((&shown["program"], &shown["status"]), (&json!(id(3)), &json!("paused")));
-    assert_eq!(store.states(), 1);
+    assert_eq!(store.take_rows_read("program-state"), 1);
 }
 
 #[tokio::test]
@@ -169,7 +100,7 @@ async fn programs_that_nobody_resumes_do_not_fill_the_store() {
     assert_eq!(first.state, State::Expired);
     assert!(first.error.unwrap().contains("too many programs stored"));
     assert_eq!(stands(&programs, 6, &own).await.unwrap().state, State::Paused);
-    let heads = store.keys().await.into_iter().filter(|key| key.starts_with("program-head/"));
+    let heads = all_keys(&store).await.into_iter().filter(|key| key.starts_with("program-head/"));
     assert_eq!(heads.count(), 70, "ended ones are there for a day");
     // The control: another key of the same user has room, and nothing of this one ends for it.
     let mut other = program(100, &clock, None);
@@ -189,7 +120,7 @@ async fn bytes_of_programs_are_bounded_and_one_too_large_is_not_stored() {
     for number in 0..40 {
         programs.write(&mut large(number, 3 << 20)).await.unwrap();
     }
-    let rows = store.inner.scan("program", None, 10_000).await.unwrap();
+    let rows = store.inner().scan("program", None, 10_000).await.unwrap();
     let bytes: usize = rows.iter().map(|row| row.bytes.len()).sum();
     assert!((50 << 20..=66 << 20).contains(&bytes), "{bytes}");
     let refused = programs.write(&mut large(50, 5 << 20)).await.unwrap_err();
@@ -206,7 +137,7 @@ async fn bytes_of_programs_are_bounded_and_one_too_large_is_not_stored() {
 }
 
 /// Rows as versions before this one wrote them: whole programs, one row each.
-async fn whole(store: &MemoryStore, program: &Program) -> String {
+async fn whole(store: &dyn Store, program: &Program) -> String {
     let row = Kept::new(program.clone()).row();
     let key = row.head_key().replacen("program-head/", "program/", 1);
     store.put(&key, Expect::Absent, Some(Json::of(program).bytes().clone())).await.unwrap();
@@ -217,23 +148,23 @@ async fn whole(store: &MemoryStore, program: &Program) -> String {
 async fn programs_of_an_older_version_are_read_one_by_one_and_go_on() {
     let (store, clock, programs) = setup();
     for number in 0..5 {
-        whole(&store.inner, &program(number, &clock, None)).await;
+        whole(store.inner(), &program(number, &clock, None)).await;
     }
     let broken = "program/0/broken";
-    store.inner.put(broken, Expect::Absent, Some(Bytes::from_static(b"{"))).await.unwrap();
+    store.inner().put(broken, Expect::Absent, Some(Bytes::from_static(b"{"))).await.unwrap();
     // The version before died in the middle of this: one has its head, another all.
     let half = Kept::new(program(1, &clock, None));
     let head = Json::of(&Head::of(&half.program, 9)).bytes().clone();
-    store.inner.put(&half.row().head_key(), Expect::Absent, Some(head)).await.unwrap();
+    store.inner().put(&half.row().head_key(), Expect::Absent, Some(head)).await.unwrap();
     programs.write(&mut Kept::new(program(2, &clock, None))).await.unwrap();
     assert_eq!(programs.restore().await.unwrap(), 5);
-    assert_eq!(store.page.load(Ordering::SeqCst), 1);
+    assert_eq!(store.largest_page("program"), 1);
     assert_eq!(programs.list(&principal(), 100).await.unwrap().len(), 5);
     for number in 0..5 {
         let shown = programs.show(&principal(), id(number), Duration::ZERO).await.unwrap();
         assert_eq!(shown["status"], "paused");
     }
-    let old = store.keys().await.into_iter().filter(|key| key.starts_with("program/"));
+    let old = all_keys(&store).await.into_iter().filter(|key| key.starts_with("program/"));
     assert_eq!(old.collect::<Vec<_>>(), [broken]);
     // Twice is as once.
     assert_eq!(none(&store, &clock).restore().await.unwrap(), 5);
@@ -246,7 +177,7 @@ async fn a_head_without_a_state_is_forgotten_and_one_that_lags_is_put_right() {
     let orphan = Kept::new(program(1, &clock, None));
     let head = Head { first: true, ..Head::of(&orphan.program, 9) };
     let head = Json::of(&head).bytes().clone();
-    store.inner.put(&orphan.row().head_key(), Expect::Absent, Some(head)).await.unwrap();
+    store.inner().put(&orphan.row().head_key(), Expect::Absent, Some(head)).await.unwrap();
     programs.write(&mut Kept::new(program(3, &clock, None))).await.unwrap();
     assert_eq!(none(&store, &clock).restore().await.unwrap(), 1);
     let listed = programs.list(&principal(), 9).await.unwrap();
@@ -259,9 +190,9 @@ async fn a_head_without_a_state_is_forgotten_and_one_that_lags_is_put_right() {
     ended.ends(clock.wall(), State::Succeeded, Ok(json!(1)));
     let right = Head::of(&ended, 9);
     kept.program = ended;
-    let stale = store.inner.get(&kept.row().head_key()).await.unwrap().unwrap();
+    let stale = store.inner().get(&kept.row().head_key()).await.unwrap().unwrap();
     let lags = Some(stale.bytes.clone());
-    store.inner.put(&stale.key, Expect::Version(stale.version), lags).await.unwrap();
+    store.inner().put(&stale.key, Expect::Version(stale.version), lags).await.unwrap();
     // Another wrote it meanwhile: the state is right, and so is its head.
     kept.settle_head(store.as_ref(), &right).await.unwrap();
     let now = Head::read(store.as_ref(), &kept.row()).await.unwrap().unwrap();
@@ -293,11 +224,10 @@ async fn whatever_a_process_that_dies_leaves_can_be_gone_on_with() {
                 programs.write(&mut kept).await.unwrap();
             }
             kept.program.state = to;
-            store.good.store(writes, Ordering::SeqCst);
-            store.failing.store(9, Ordering::SeqCst);
+            store.fail_writes_after(Some(writes));
             let written = programs.write(&mut kept).await;
             assert_eq!(written.is_ok(), writes == 2, "{from:?} to {to:?}, {writes} writes");
-            store.failing.store(0, Ordering::SeqCst);
+            store.fail_writes_after(None);
             let head = Head::read(store.as_ref(), &kept.row()).await.unwrap();
             let state = stands(&programs, 1, &kept.program).await.map(|it| it.state);
             let rests = |state: State| state.has_ended() || state == Paused;

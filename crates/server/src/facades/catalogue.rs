@@ -82,6 +82,13 @@ const URI: &[Param] = &[Param { name: "uri", what: "Its policy rule", kind: "str
 #[schemars(transparent)]
 struct Entry(#[schemars(with = "Map<String, Value>")] Json);
 
+impl Entry {
+    /// As it is shown: with hidden characters written out.
+    fn shown(entry: Json) -> Self {
+        Self(entry.definition_made_visible().unwrap_or(entry))
+    }
+}
+
 #[derive(Debug, Serialize, JsonSchema)]
 struct Uploaded {
     /// `Tool uploaded successfully`.
@@ -127,7 +134,7 @@ impl<'a> Asked<'a> {
         let all = self.entries.entries(self.org).await?;
         let found = tokio::task::spawn_blocking(move || {
             let fitting = all.into_iter().filter(|entry| fits(&entry.value()));
-            fitting.map(Entry).collect()
+            fitting.map(Entry::shown).collect()
         });
         found.await.map_err(|_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "given up"))
     }
@@ -186,7 +193,7 @@ async fn show(
     Path(id): Path<String>,
 ) -> Result<Reply<Entry>, Refusal> {
     let asked = Asked::to_read(&doors, &principal)?;
-    Ok(Reply(Entry(asked.entries.entry(asked.org, &id).await?)))
+    Ok(Reply(Entry::shown(asked.entries.entry(asked.org, &id).await?)))
 }
 
 async fn update(

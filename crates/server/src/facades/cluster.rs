@@ -17,6 +17,7 @@ use gateway::View;
 use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::Serialize;
+use tool::json::made_visible;
 use tool::node::{NodeTool, Nodes, PREFIX, Speaks};
 use tool::{CallerType, Json, Org};
 
@@ -62,9 +63,18 @@ struct Document {
 }
 
 impl From<NodeTool> for Document {
+    /// As it is shown: with hidden characters written out.
     fn from(tool: NodeTool) -> Self {
         let NodeTool { name, node_id, input_spec, metadata, description } = tool;
-        Self { name, node_id, input_spec, metadata, description }
+        let shown = |json: Json| json.definition_made_visible().unwrap_or(json);
+        let description = made_visible(&description).unwrap_or(description);
+        Self {
+            name,
+            node_id,
+            input_spec: shown(input_spec),
+            metadata: shown(metadata),
+            description,
+        }
     }
 }
 

@@ -1,62 +1,14 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use identity::{Hand, KeyId, KeyRecord, NewKey, Persona};
 use store::MemoryStore;
 use testkit::clock::FakeClock;
+use testkit::store::FaultyStore;
 use tool::store::Expect;
-use tool::{Boxed, Clock as _, Json, Store, StoreError, Version, Versioned, Wall};
+use tool::{Clock as _, Json, Store, Wall};
 
 use super::{KEYS, Keys, purge};
-
-/// Counts what is asked of a store.
-#[derive(Debug, Default)]
-struct Counting {
-    inner: MemoryStore,
-    gets: AtomicUsize,
-    puts: AtomicUsize,
-    scans: AtomicUsize,
-    news: AtomicUsize,
-}
-
-impl Counting {
-    /// Gets, puts, scans and news since it was asked last.
-    fn asked(&self) -> [usize; 4] {
-        [&self.gets, &self.puts, &self.scans, &self.news]
-            .map(|count| count.swap(0, Ordering::SeqCst))
-    }
-}
-
-impl Store for Counting {
-    fn get<'a>(&'a self, key: &'a str) -> Boxed<'a, Result<Option<Versioned>, StoreError>> {
-        self.gets.fetch_add(1, Ordering::SeqCst);
-        self.inner.get(key)
-    }
-    fn put<'a>(
-        &'a self,
-        key: &'a str,
-        expect: Expect,
-        bytes: Option<Bytes>,
-    ) -> Boxed<'a, Result<Version, StoreError>> {
-        self.puts.fetch_add(1, Ordering::SeqCst);
-        self.inner.put(key, expect, bytes)
-    }
-    fn scan<'a>(
-        &'a self,
-        prefix: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> Boxed<'a, Result<Vec<Versioned>, StoreError>> {
-        self.scans.fetch_add(1, Ordering::SeqCst);
-        self.inner.scan(prefix, after, limit)
-    }
-    fn news(&self, since: Version) -> Boxed<'_, Result<Vec<Versioned>, StoreError>> {
-        self.news.fetch_add(1, Ordering::SeqCst);
-        self.inner.news(since)
-    }
-}
 
 const NOW: Wall = Wall(1_800_000_000_000);
 
@@ -64,7 +16,7 @@ fn new(id: &str) -> NewKey {
     NewKey::owner(KeyId::new(id).unwrap())
 }
 
-async fn fill(store: &Counting, keys: usize, change: impl Fn(usize, &mut KeyRecord)) {
+async fn fill(store: &FaultyStore, keys: usize, change: impl Fn(usize, &mut KeyRecord)) {
     let (_, model) = new("model").issue([1; 32], NOW).unwrap();
     for n in 0..keys {
         let mut record = KeyRecord { id: KeyId::new(format!("k{n:06}")).unwrap(), ..model.clone() };
@@ -74,13 +26,13 @@ async fn fill(store: &Counting, keys: usize, change: impl Fn(usize, &mut KeyReco
     }
 }
 
-async fn with(keys: usize) -> (Arc<Counting>, Keys) {
-    let store = Arc::new(Counting::default());
+async fn with(keys: usize) -> (Arc<FaultyStore>, Keys) {
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     fill(&store, keys, |_, _| {}).await;
     let (keys, problems) = Keys::read(Arc::clone(&store) as Arc<dyn Store>, None).await.unwrap();
     assert_eq!(problems, []);
     keys.look(&FakeClock::default()).await.unwrap();
-    store.asked();
+    store.take_requests();
     (store, keys)
 }
 
@@ -89,32 +41,32 @@ async fn a_change_of_a_key_reads_nothing_of_the_others() {
     for count in [10, 12_000] {
         let (store, keys) = with(count).await;
         let (secret, record) = keys.create(new("fresh"), NOW).await.unwrap();
-        assert_eq!(store.asked(), [0, 1, 0, 0], "created beside {count}");
+        assert_eq!(store.take_requests(), [0, 1, 0, 0], "created beside {count}");
         let maker = keys.ring().verify(Some(secret.open()), NOW).unwrap();
         let (handed, child) = keys.delegate(&maker, Hand::default(), NOW).await.unwrap();
-        assert_eq!(store.asked(), [0, 1, 0, 0], "handed on beside {count}");
+        assert_eq!(store.take_requests(), [0, 1, 0, 0], "handed on beside {count}");
         assert!(keys.ring().verify(Some(handed.open()), NOW).is_ok());
         keys.revoke(record.id.as_str(), NOW).await.unwrap();
-        assert_eq!(store.asked(), [1, 1, 0, 0], "revoked beside {count}");
+        assert_eq!(store.take_requests(), [1, 1, 0, 0], "revoked beside {count}");
         for secret in [&secret, &handed] {
             assert!(keys.ring().verify(Some(secret.open()), NOW).is_err());
         }
         // One's own changes are no news.
         keys.look(&FakeClock::default()).await.unwrap();
-        assert_eq!(store.asked(), [0, 0, 0, 2], "{count}");
+        assert_eq!(store.take_requests(), [0, 0, 0, 2], "{count}");
         // What another one wrote is put into the ring alone.
         let (other, _) = Keys::read(Arc::clone(&store) as Arc<dyn Store>, None).await.unwrap();
         other.revoke("k000003", NOW).await.unwrap();
-        store.asked();
+        store.take_requests();
         keys.look(&FakeClock::default()).await.unwrap();
-        assert_eq!(store.asked(), [0, 0, 0, 2], "{count}");
+        assert_eq!(store.take_requests(), [0, 0, 0, 2], "{count}");
         assert!(keys.ring().over("k000003", NOW).is_some());
         // The control: what stands beside the keys decides over all of them, and is read, without the keys.
         let persona = Persona { name: "p".to_owned(), allowed_modules: None };
         other.keep_persona(&persona, true).await.unwrap();
-        store.asked();
+        store.take_requests();
         keys.look(&FakeClock::default()).await.unwrap();
-        assert_eq!(store.asked(), [1, 0, 4, 2], "{count}");
+        assert_eq!(store.take_requests(), [1, 0, 4, 2], "{count}");
         let ring = keys.ring();
         assert_eq!((ring.len(), ring.get(child.id.as_str()).is_some()), (count + 2, true));
     }
@@ -132,7 +84,7 @@ async fn all_keys_are_read_however_many_pages_they_take() {
 
 #[tokio::test]
 async fn keys_that_ended_leave_the_store_after_their_time_and_count_for_nothing() {
-    let store = Arc::new(Counting::default());
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let kept = u64::try_from(purge::KEPT.as_millis()).unwrap();
     let long_ago = Wall(NOW.0 - kept - 1);
     fill(&store, 600, |n, record| {
@@ -153,7 +105,7 @@ async fn keys_that_ended_leave_the_store_after_their_time_and_count_for_nothing(
 
 #[tokio::test]
 async fn more_keys_than_there_may_be_are_an_error_and_those_that_ended_do_not_count() {
-    let store = Arc::new(Counting::default());
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     fill(&store, KEYS, |n, record| record.revoked = (n == 0).then_some(NOW)).await;
     let (keys, _) = Keys::read(Arc::clone(&store) as Arc<dyn Store>, None).await.unwrap();
     // One of them does not count any more.

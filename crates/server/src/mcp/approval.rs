@@ -114,7 +114,8 @@ pub(super) async fn settled(
     principal: &Principal,
     (call, wait): (CallId, std::time::Duration),
 ) -> Answer {
-    let answered = doors.parts.gateway.settled(principal, call, wait).await;
+    let wait = doors.streams.allowed_wait(principal, wait);
+    let answered = doors.parts.gateway.settled(principal, call, wait.time).await;
     answered.unwrap_or_else(|failure| Answer {
         call,
         status: Status::Refused,

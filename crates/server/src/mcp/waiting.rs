@@ -1,6 +1,7 @@
 //! Calls that wait for answers of a stateless client: our `requestState`, sealed, bound and taken once.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod taken;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,27 +17,19 @@ use uuid::Uuid;
 use super::asked::{Asked, Who, text};
 use super::refused::Refused;
 use crate::seal::{Seal, hash};
+use taken::{NONCE, TAKEN, Taken};
 
 /// How long a question may be answered.
 const HOLDS: Duration = Duration::from_mins(10);
 /// Bytes that an executor may want back. More is no state but a store.
 const RESUME: usize = 64 << 10;
-/// States that were taken and are remembered until they would expire anyway. Past that, new ones are
-/// refused rather than old ones forgotten.
-const TAKEN: usize = 100_000;
-/// Those of one root key among them.
-const TAKEN_OF_KEY: usize = TAKEN / 10;
-
 /// Where the store has those that were taken.
 const PREFIX: &str = "request_state/";
 /// Rows read at once.
 const PAGE: usize = 1_000;
-/// Rows of expired states that are removed when one is taken.
-const REMOVED: usize = 4;
 
 const CALL: usize = 16;
 const UNTIL: usize = 8;
-const NONCE: usize = 16;
 const BOUND: usize = 32;
 
 /// What a question belongs to: endpoint, method, target and arguments.
@@ -77,47 +70,6 @@ pub(super) struct Waits {
     taken: Mutex<Taken>,
     /// Whether it is known what processes before have taken.
     knows: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Taken {
-    nonces: HashSet<[u8; NONCE]>,
-    /// With the root keys that they count for.
-    order: VecDeque<(u64, [u8; NONCE], Arc<str>)>,
-    keys: HashMap<Arc<str>, usize>,
-}
-
-impl Taken {
-    /// Those that would have expired by now need not be remembered, nor their rows kept: at most `most`.
-    fn sweep(&mut self, now: u64, most: usize) -> Vec<[u8; NONCE]> {
-        let mut over = Vec::new();
-        while over.len() < most
-            && let Some((_, nonce, key)) = self.order.pop_front_if(|(until, ..)| *until < now)
-        {
-            self.nonces.remove(&nonce);
-            self.release(&key);
-            over.push(nonce);
-        }
-        over
-    }
-
-    fn release(&mut self, key: &Arc<str>) {
-        if let Some(count) = self.keys.get_mut(key) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.keys.remove(key);
-            }
-        }
-    }
-
-    /// Takes back what could not be stored.
-    fn forget(&mut self, nonce: &[u8; NONCE]) {
-        self.nonces.remove(nonce);
-        let at = self.order.iter().position(|(_, one, _)| one == nonce);
-        if let Some((.., key)) = at.and_then(|at| self.order.remove(at)) {
-            self.release(&key);
-        }
-    }
 }
 
 impl Waits {
@@ -258,21 +210,7 @@ impl Waits {
         key: Arc<str>,
         now: u64,
     ) -> Result<Vec<[u8; NONCE]>, Refused> {
-        let mut taken = self.lock();
-        if taken.nonces.contains(&nonce) {
-            return Err(used());
-        }
-        let over = taken.sweep(now, REMOVED);
-        let own = taken.keys.get(&key).copied().unwrap_or_default();
-        if taken.order.len() >= TAKEN || own >= TAKEN_OF_KEY {
-            return Err(wrong(
-                "cannot be taken: too many questions were answered lately; try later",
-            ));
-        }
-        taken.nonces.insert(nonce);
-        *taken.keys.entry(Arc::clone(&key)).or_default() += 1;
-        taken.order.push_back((until, nonce, key));
-        Ok(over)
+        self.lock().insert((nonce, until), key, now)
     }
 
     /// Takes up what processes before have taken.
@@ -294,11 +232,7 @@ impl Waits {
         all.sort_unstable();
         let mut taken = self.lock();
         if !self.knows.swap(true, Ordering::AcqRel) {
-            all.retain(|(_, nonce, _)| taken.nonces.insert(*nonce));
-            for one in all.into_iter().rev() {
-                *taken.keys.entry(Arc::clone(&one.2)).or_default() += 1;
-                taken.order.push_front(one);
-            }
+            taken.restore(all);
         }
         Ok(())
     }
@@ -355,7 +289,8 @@ mod tests {
     use store::MemoryStore;
     use tool::{Secret, Store as _};
 
-    use super::{PREFIX, TAKEN_OF_KEY, Waits};
+    use super::taken::TAKEN_OF_KEY;
+    use super::{PREFIX, Waits};
 
     fn process() -> Waits {
         Waits::new(&Secret::new("s"))

@@ -277,7 +277,8 @@ async fn settled(
     principal: &Principal,
     (call, wait): (CallId, std::time::Duration),
 ) -> Result<Answer, ApiError> {
-    let settled = doors.parts.gateway.settled(principal, call, wait).await;
+    let wait = doors.streams.allowed_wait(principal, wait);
+    let settled = doors.parts.gateway.settled(principal, call, wait.time).await;
     settled.map_err(|failure| ApiError::of(call, failure))
 }
 

@@ -222,11 +222,11 @@ fn known(doors: &Doors, name: &str) -> Result<OrgRecord, ApiError> {
 
 fn reply(doors: &Doors, org: &OrgRecord) -> OrgReply {
     let ring = doors.parts.keys.ring();
-    let own = |key: &&&identity::KeyRecord| key.org == org.name && key.revoked.is_none();
+    let own = |key: &identity::KeyRecord| key.org == org.name && key.revoked.is_none();
     OrgReply {
         org: org.name.to_string(),
         description: org.description.clone(),
-        keys: ring.records().iter().filter(own).count(),
+        keys: ring.count(own),
         tools: ring.directory().org_tools(&org.name).map(|list| list.patterns().len()),
         disabled: org.disabled.map(|wall| wall.to_string()),
     }

@@ -252,7 +252,8 @@ async fn begin(
         return Ok(told(program));
     }
     // What the tool answers is for models; here all of it is told.
-    let all = of(&doors)?.show(&principal, answer.call, wait.unwrap_or_default()).await;
+    let wait = doors.streams.allowed_wait(&principal, wait.unwrap_or_default());
+    let all = of(&doors)?.show(&principal, answer.call, wait.time).await;
     match all {
         // So many ended meanwhile that it is not at hand any more.
         Err(failure) if failure.code == Code::NotFound => Ok(told(program)),
@@ -292,7 +293,8 @@ async fn one(
         return Ok(events(states, stream));
     }
     let wait = asked.wait.as_deref().map(held::patience).transpose()?.unwrap_or_default();
-    of(&doors)?.show(&principal, named(&id)?, wait).await.map(told).map_err(refused)
+    let wait = doors.streams.allowed_wait(&principal, wait);
+    of(&doors)?.show(&principal, named(&id)?, wait.time).await.map(told).map_err(refused)
 }
 
 /// Each state of a program as an event; the last is its end.
@@ -312,7 +314,8 @@ async fn resume(
     Params(asked): Params<Waiting>,
 ) -> Result<Response, ApiError> {
     let wait = asked.wait.as_deref().map(held::patience).transpose()?.unwrap_or_default();
-    of(&doors)?.resume(&principal, named(&id)?, wait).await.map(told).map_err(refused)
+    let wait = doors.streams.allowed_wait(&principal, wait);
+    of(&doors)?.resume(&principal, named(&id)?, wait.time).await.map(told).map_err(refused)
 }
 
 async fn cancel(

@@ -126,7 +126,7 @@ async fn revoke(
 
 fn reply(doors: &Doors, role: &Role) -> RoleReply {
     let ring = doors.parts.keys.ring();
-    let keys = ring.records().iter().filter(|key| key.roles.contains(&role.name)).count();
+    let keys = ring.count(|key| key.roles.contains(&role.name));
     RoleReply {
         name: role.name.clone(),
         description: role.description.clone(),

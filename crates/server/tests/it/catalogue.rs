@@ -85,6 +85,21 @@ fn spec(id: &str) -> Value {
 }
 
 #[tokio::test]
+async fn hidden_characters_of_an_entry_are_written_out() {
+    let world = World::new().await;
+    let writer = world.writer().await;
+    let mut hiding = spec("rev");
+    hiding["tool_search_description"] = "Reverses\u{202e} a text".into();
+    assert_eq!(upload(&writer, "a.zip", &package(&hiding)).await.status, 200);
+    for path in ["/catalogue/tools/rev", "/catalogue/tools/query/by-tag?tag=fast"] {
+        let shown = world.reader().await.get(path).await.good().to_string();
+        // The control: it is there, in letters.
+        assert!(shown.contains(r"Reverses\\u{202e} a text"), "{path}: {shown}");
+        assert!(!shown.contains('\u{202e}'), "{path}: {shown}");
+    }
+}
+
+#[tokio::test]
 async fn a_package_is_uploaded_shown_changed_and_deleted_with_the_contracts_texts() {
     let world = World::new().await;
     let writer = world.writer().await;

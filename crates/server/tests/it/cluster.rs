@@ -371,6 +371,31 @@ async fn where_a_node_is_is_told_to_who_has_the_right_and_sees_the_tool() {
 }
 
 #[tokio::test]
+async fn hidden_characters_of_a_registered_tool_are_written_out_in_every_list() {
+    let cluster = Cluster::new().await;
+    let node = cluster.node("n1").await;
+    let hiding = "Reverses\u{202e} a string\u{e0041}";
+    let mut tool = document("n1", "reverse_text");
+    (tool["description"], tool["metadata"]["note"]) = (hiding.into(), hiding.into());
+    tool["input_spec"] = json!({"type": "object", "properties": {"text": {"description": hiding}}});
+    assert_eq!(node.post("/tools", &tool).await.status, 201);
+    cluster.at(&["n1"]);
+    cluster.shelved(1).await;
+    let owner = cluster.server.owner().await;
+    let ann = cluster.server.agent("ann", Level::User).await;
+    for client in [&owner, &ann, &node] {
+        for path in ["/tools/n1", "/tools/n1/reverse_text"] {
+            let shown = client.get(path).await.good().to_string();
+            assert!(!shown.contains(['\u{202e}', '\u{e0041}']), "{path}: {shown}");
+            assert_eq!(shown.matches(r"\\u{202e}").count(), 3, "{path}: {shown}");
+        }
+    }
+    // The control: the registry has it as it came.
+    let stored = tool::node::Nodes::tool(&*cluster.registry, "n1", "reverse_text").unwrap();
+    assert_eq!(stored.description, hiding);
+}
+
+#[tokio::test]
 async fn a_node_tells_that_it_lives_and_that_it_goes() {
     let cluster = Cluster::new().await;
     let node = cluster.node("n1").await;

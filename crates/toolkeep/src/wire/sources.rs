@@ -158,7 +158,7 @@ impl Workshop {
 
     fn source(&self, config: &SourceConfig) -> Sourced {
         let name = config.name.clone();
-        let (source, kind, poll): (Arc<dyn Source>, _, _) = match &config.kind {
+        let (source, kind): (Arc<dyn Source>, _) = match &config.kind {
             SourceKind::ToolFile(path) => {
                 let internals = internals::all(&self.inside);
                 let environment = Arc::clone(&self.environment);
@@ -167,16 +167,14 @@ impl Workshop {
                 let host = self.plugged.beside(&name, path) as Arc<dyn Host>;
                 let clock = Arc::clone(&self.clock);
                 let handlers = Handlers { clock, internals, web, host: Some(host) };
-                (Arc::new(ToolFile::new(name, path, handlers)), "tool_file", None)
+                (Arc::new(ToolFile::new(name, path, handlers)), "tool_file")
             }
-            SourceKind::Module(url) => {
-                (self.module(url.as_str(), config), "module", Some(MODULE_POLL))
-            }
+            SourceKind::Module(url) => (self.module(url.as_str(), config), "module"),
             SourceKind::McpCommand(command) => {
                 let dial = Arc::new(Stdio::new(self.launcher.clone(), spec(command)));
-                (Arc::new(McpSource::pipes(name, mcp(config), dial)), "mcp", None)
+                (Arc::new(McpSource::pipes(name, mcp(config), dial)), "mcp")
             }
-            SourceKind::McpUrl { .. } => (self.mcp(config), "mcp", None),
+            SourceKind::McpUrl { .. } => (self.mcp(config), "mcp"),
         };
         let durability = config.durability.map(|durability| match durability {
             SourceDurability::Written => Durability::Written,
@@ -187,7 +185,8 @@ impl Workshop {
         let source: Arc<dyn Source> =
             if redaction.is_empty() { source } else { Arc::new(Redacted::new(source, redaction)) };
         let source = if config.retry { Arc::new(Retrying::new(source)) } else { source };
-        let (trust, fingerprint) = (config.trust, fingerprint(config));
+        let (trust, poll, fingerprint) =
+            (config.trust, poll_interval(&config.kind), fingerprint(config));
         Sourced { source, kind, trust, durability, poll, fingerprint }
     }
 
@@ -299,6 +298,14 @@ pub(super) fn secrets(config: &Config) -> HashMap<SourceName, Held> {
     config.sources.iter().filter_map(pair).collect()
 }
 
+/// How often a source is listed although it says nothing; `None` for those that tell.
+fn poll_interval(kind: &SourceKind) -> Option<Duration> {
+    match kind {
+        SourceKind::Module(_) => Some(MODULE_POLL),
+        SourceKind::ToolFile(_) | SourceKind::McpCommand(_) | SourceKind::McpUrl { .. } => None,
+    }
+}
+
 /// Changes with anything that the source is made of, its secrets included.
 fn fingerprint(config: &SourceConfig) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -333,4 +340,19 @@ fn fingerprint(config: &SourceConfig) -> u64 {
         SourceKind::ToolFile(_) | SourceKind::Module(_) => {}
     }
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SourceKind, poll_interval};
+
+    #[test]
+    fn a_module_is_listed_as_often_as_the_guide_says() {
+        let interval = poll_interval(&SourceKind::Module("http://127.0.0.1:1".parse().unwrap()));
+        let seconds = interval.unwrap().as_secs();
+        let guide = include_str!("../../../../docs/guide/modules.md");
+        assert!(guide.contains(&format!("every {seconds} seconds")), "{seconds}");
+        // The control: a tool file is watched, and not listed again for nothing.
+        assert_eq!(poll_interval(&SourceKind::ToolFile("tools.yaml".into())), None);
+    }
 }

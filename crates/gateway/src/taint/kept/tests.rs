@@ -1,18 +1,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use catalog::{Catalog, Current, Shelf};
 use identity::{KeyId, KeyRing, NewKey, Principal};
 use policy::{At, Effect, Layer, Policy, Rule, Rules, Taint, Word};
 use serde_json::json;
 use store::MemoryStore;
 use testkit::clock::FakeClock;
+use testkit::store::FaultyStore;
 use tool::outcome::Answer;
 use tool::store::Expect;
 use tool::{
-    Boxed, Caller, Code, Interface, Item, Listing, Offer, Org, Scope, Secret, SourceName, Store,
-    StoreError, Trust, Version, Versioned, Wall,
+    Caller, Code, Interface, Item, Listing, Offer, Org, Scope, Secret, SourceName, Store, Trust,
+    Wall,
 };
 
 use super::PREFIX;
@@ -24,39 +24,6 @@ struct NoOne;
 impl Holders for NoOne {
     fn holder(&self, _: &Caller, _: Wall) -> Holder {
         Holder::Elsewhere
-    }
-}
-
-/// A store that does not answer.
-#[derive(Debug)]
-struct Down;
-
-fn down<T: Send + 'static>() -> Boxed<'static, Result<T, StoreError>> {
-    Box::pin(async { Err(StoreError::Unavailable("down".to_owned())) })
-}
-
-impl Store for Down {
-    fn get<'a>(&'a self, _: &'a str) -> Boxed<'a, Result<Option<Versioned>, StoreError>> {
-        down()
-    }
-    fn put<'a>(
-        &'a self,
-        _: &'a str,
-        _: Expect,
-        _: Option<Bytes>,
-    ) -> Boxed<'a, Result<Version, StoreError>> {
-        down()
-    }
-    fn scan<'a>(
-        &'a self,
-        _: &'a str,
-        _: Option<&'a str>,
-        _: usize,
-    ) -> Boxed<'a, Result<Vec<Versioned>, StoreError>> {
-        down()
-    }
-    fn news(&self, _: Version) -> Boxed<'_, Result<Vec<Versioned>, StoreError>> {
-        down()
     }
 }
 
@@ -216,7 +183,9 @@ async fn what_cannot_be_written_is_written_later() {
     let (machine, eve) = (Machine::default(), caller("eve"));
     let process = machine.started().await;
     call(&process, &eve, "fetch").await;
-    assert!(!process.write_taints(&Down).await);
+    let down = FaultyStore::new(MemoryStore::new());
+    down.set_down(true);
+    assert!(!process.write_taints(&down).await);
     written(&process, &machine).await;
     assert_eq!(machine.rows().await, 1);
 }

@@ -11,7 +11,8 @@ use tool::{
 };
 
 use super::{Bench, ID, State, agent, code, principal, tool};
-use crate::{Bounds, Request};
+use crate::waits::Patience;
+use crate::{Bounds, Options, Request};
 
 /// A server on which one call of a key runs at once, with a call of the agent's that runs until it is given
 /// up, and one that was approved meanwhile.
@@ -22,7 +23,12 @@ struct Full {
 }
 
 async fn full() -> Full {
-    let bench = Bench::bounded(Bounds { per_key: 1, ..Bounds::default() });
+    full_with(Patience::default()).await
+}
+
+async fn full_with(patience: Patience) -> Full {
+    let bounds = Bounds { per_key: 1, ..Bounds::default() };
+    let bench = Bench::made((patience, Options { bounds, ..Options::default() }));
     let hangs = tool("hangs", |tool| {
         (tool.traits.safety, tool.traits.effects) = (Safety::Safe, Effects::read_only());
     });
@@ -75,6 +81,29 @@ async fn an_approved_call_that_waits_for_capacity_runs_with_the_rights_of_that_m
     running.shutdown().await;
     assert_eq!(bench.settled(id).await.status, Status::Succeeded);
     assert_eq!(bench.ran.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn approved_calls_that_wait_for_capacity_count_among_those_of_their_key() {
+    // A key's share is a quarter of all.
+    let patience = Patience { pending: 2, total: 40, per_minute: 1_000, ..Patience::default() };
+    let Full { bench, mut running, .. } = full_with(patience).await;
+    for number in 1..10 {
+        let answer = bench.call("{}").await;
+        assert_eq!(answer.status, Status::Waiting, "{number}");
+        bench.approve(answer.call).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(bench.ran.calls(), 0);
+    assert_eq!(code(&bench.call("{}").await), Some(Code::RateLimited));
+    // The controls: another key has a share of its own, and what was approved runs once there is capacity.
+    let bob = principal([9; 6], |key| key.subject = "bob".to_owned());
+    let theirs = bench.gateway.call(&bob, Request::new("rm", "{}", Interface::Mcp)).await;
+    assert_eq!(theirs.status, Status::Waiting);
+    running.shutdown().await;
+    while bench.ran.calls() < 10 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
 }
 
 /// By which interface each record of a call says that it came.

@@ -117,7 +117,7 @@ async fn create(
     let made = async {
         let asked = Asked::to_change(&doors, &principal)?;
         let id = asked.entries.create(asked.org, entry).await?;
-        let entry = Entry(asked.entries.entry(asked.org, &id).await?);
+        let entry = Entry::shown(asked.entries.entry(asked.org, &id).await?);
         Ok((StatusCode::CREATED, Data::One(entry), "Tool created successfully"))
     };
     told(made.await)
@@ -130,7 +130,11 @@ async fn show(
 ) -> Response {
     let shown = async {
         let asked = Asked::to_read(&doors, &principal)?;
-        Ok((StatusCode::OK, Data::One(Entry(asked.entries.entry(asked.org, &id).await?)), ""))
+        Ok((
+            StatusCode::OK,
+            Data::One(Entry::shown(asked.entries.entry(asked.org, &id).await?)),
+            "",
+        ))
     };
     told(shown.await)
 }
@@ -144,7 +148,7 @@ async fn update(
     let updated = async {
         let asked = Asked::to_change(&doors, &principal)?;
         asked.entries.update(asked.org, &id, changes).await?;
-        let entry = Entry(asked.entries.entry(asked.org, &id).await?);
+        let entry = Entry::shown(asked.entries.entry(asked.org, &id).await?);
         Ok((StatusCode::OK, Data::One(entry), "Tool updated successfully"))
     };
     told(updated.await)
@@ -157,7 +161,7 @@ async fn remove(
 ) -> Response {
     let removed = async {
         let asked = Asked::to_change(&doors, &principal)?;
-        let entry = Entry(asked.entries.entry(asked.org, &id).await?);
+        let entry = Entry::shown(asked.entries.entry(asked.org, &id).await?);
         asked.entries.remove(asked.org, &id).await?;
         Ok((StatusCode::OK, Data::One(entry), "Tool deleted successfully"))
     };

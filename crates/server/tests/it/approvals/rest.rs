@@ -223,3 +223,34 @@ async fn the_page_knows_nothing_and_takes_only_ids() {
     assert_eq!(markup.header("content-type"), Some("application/json"));
     assert_eq!(markup.status, 404);
 }
+
+/// More requests of one key that wait at once than the server lets wait.
+const MANY: usize = 1_000;
+
+#[tokio::test]
+async fn so_many_requests_of_one_key_wait_at_once_and_the_next_one_answers_as_things_stand() {
+    let bench = Bench::new().await;
+    let bob = bench.server.agent("bob", tool::Level::User).await;
+    let id = bench.held(json!({})).await;
+    let theirs = bob.call("rm", json!({})).await.json()["call_id"].as_str().unwrap().to_owned();
+    let resume = |id: &str| format!("/v1/calls/{id}/resume?wait=10m");
+    let mut all = JoinSet::new();
+    for _ in 0..=MANY {
+        let (agent, path) = (bench.agent.clone(), resume(&id));
+        all.spawn(async move { agent.post(&path, &nothing()).await.status });
+    }
+    // One of them is not kept waiting.
+    assert_eq!(all.join_next().await.unwrap().unwrap(), 202);
+    // The control: another key's request waits meanwhile, until its call is decided.
+    let (client, path) = (bob.clone(), resume(&theirs));
+    let other = tokio::spawn(async move { client.post(&path, &nothing()).await });
+    bench.decide(&theirs, "deny", nothing()).await;
+    assert_eq!(other.await.unwrap().error().1, "approval_denied");
+    // All others are still there.
+    bench.decide(&id, "deny", nothing()).await;
+    let answers = all.join_all().await;
+    assert_eq!(
+        (answers.len(), answers.iter().filter(|it| it.as_u16() == 403).count()),
+        (MANY, MANY)
+    );
+}

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use proto::node::ListRequest;
 use serde_json::{Value, json};
 use testkit::data::rows;
 use testkit::source::Answer;
 use tool::{Json, Level, Listing, Offer, Tool, ToolName, Trust};
 
+use crate::grpc;
 use crate::support::{Client, Server, Setup, tools};
 
 /// Tools of one listing.
@@ -102,8 +104,8 @@ async fn server(trust: Trust, offers: Vec<Offer>) -> Server {
 }
 
 /// Everything that lists definitions, as it is read.
-async fn all_lists(client: &Client) -> Vec<(String, Value)> {
-    let mut lists = Vec::new();
+async fn all_lists(server: &Server, client: &Client) -> Vec<(String, Value)> {
+    let mut lists = vec![("grpc".to_owned(), grpc_list(server, client).await)];
     for query in [
         "",
         "?format=openai_chat",
@@ -120,7 +122,9 @@ async fn all_lists(client: &Client) -> Vec<(String, Value)> {
             client.get(&format!("/v1/tools{query}")).await.good(),
         ));
     }
-    for path in ["/tools", "/v1/sources", "/v1/pins"] {
+    let first = lists[1].1["tools"][0]["name"].as_str().unwrap();
+    let one = format!("/v1/tools/{first}");
+    for path in [one.as_str(), "/tools", "/api/modules", "/v1/sources", "/v1/pins"] {
         lists.push((path.to_owned(), client.get(path).await.good()));
     }
     let modern = client.modern("tools/list", json!({})).await;
@@ -133,6 +137,21 @@ async fn all_lists(client: &Client) -> Vec<(String, Value)> {
         lists.push((format!("/mcp/s {method}"), own.messages().remove(0)));
     }
     lists
+}
+
+/// What gRPC's `List` gives, with its JSON read.
+async fn grpc_list(server: &Server, client: &Client) -> Value {
+    let (line, stop, _tasks) = grpc::listening(server).await;
+    let request = grpc::with_key(ListRequest {}, &client.bearer());
+    let listed = line.node().list(request).await.unwrap().into_inner();
+    stop.cancel();
+    assert!(!listed.tools.is_empty());
+    let read = |json: &[u8]| serde_json::from_slice::<Value>(json).unwrap();
+    let tools = listed.tools.iter().map(|tool| {
+        json!({"name": tool.name, "description": tool.description,
+            "input": read(&tool.input_spec), "metadata": read(&tool.metadata)})
+    });
+    tools.collect()
 }
 
 async fn callable(client: &Client) -> usize {
@@ -229,7 +248,7 @@ async fn what_is_hidden_in_a_definition_is_seen_in_every_list() {
         };
         let shown = server(Trust::Full, offers()).await;
         let owner = shown.owner().await;
-        for (door, list) in all_lists(&owner).await {
+        for (door, list) in all_lists(&shown, &owner).await {
             assert!(!of_json(&list, &is_hidden), "{door}: {list}");
             lists += 1;
         }

@@ -1,92 +1,21 @@
 //! How fast what was taken back is gone, and what holds while the store does not answer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde_json::json;
 use server::Keys;
 use store::{MemoryStore, SqliteStore};
+use testkit::store::FaultyStore;
 use tokio::time::Instant;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
-use tool::store::Expect;
-use tool::{Boxed, Clock, Level, Store, StoreError, Version, Versioned};
+use tool::{Clock, Level, Store};
 
 use super::handed::names;
 use crate::support::{Client, Server, Setup, tools};
 
-/// A store that can fail, or not answer at all, and counts how often it was asked what others wrote.
-#[derive(Debug)]
-struct Failing {
-    inner: Box<dyn Store>,
-    down: AtomicBool,
-    silent: AtomicBool,
-    /// Answers to that question, each to one that began after the answer before.
-    answered: AtomicUsize,
-}
-
-impl Default for Failing {
-    fn default() -> Self {
-        Self::over(MemoryStore::new())
-    }
-}
-
-impl Failing {
-    fn over(inner: impl Store + 'static) -> Self {
-        let (down, silent) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { inner: Box::new(inner), down, silent, answered: AtomicUsize::new(0) }
-    }
-
-    async fn up(&self) -> Result<(), StoreError> {
-        if self.silent.load(Ordering::SeqCst) {
-            std::future::pending::<()>().await;
-        }
-        let down = self.down.load(Ordering::SeqCst);
-        if down { Err(StoreError::Unavailable("down".to_owned())) } else { Ok(()) }
-    }
-}
-
-impl Store for Failing {
-    fn get<'a>(&'a self, key: &'a str) -> Boxed<'a, Result<Option<Versioned>, StoreError>> {
-        Box::pin(async {
-            self.up().await?;
-            self.inner.get(key).await
-        })
-    }
-    fn put<'a>(
-        &'a self,
-        key: &'a str,
-        expect: Expect,
-        bytes: Option<Bytes>,
-    ) -> Boxed<'a, Result<Version, StoreError>> {
-        Box::pin(async move {
-            self.up().await?;
-            self.inner.put(key, expect, bytes).await
-        })
-    }
-    fn scan<'a>(
-        &'a self,
-        prefix: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> Boxed<'a, Result<Vec<Versioned>, StoreError>> {
-        Box::pin(async move {
-            self.up().await?;
-            self.inner.scan(prefix, after, limit).await
-        })
-    }
-    fn news(&self, since: Version) -> Boxed<'_, Result<Vec<Versioned>, StoreError>> {
-        Box::pin(async move {
-            self.up().await?;
-            let news = self.inner.news(since).await;
-            self.answered.fetch_add(1, Ordering::SeqCst);
-            news
-        })
-    }
-}
-
-async fn over(store: &Arc<Failing>) -> Server {
+async fn over(store: &Arc<FaultyStore>) -> Server {
     let store = Some(Arc::clone(store) as Arc<dyn Store>);
     Server::with(Setup { offers: tools::standard(), store, ..Setup::default() }).await
 }
@@ -185,10 +114,10 @@ async fn in_another_process(file: &std::path::Path, takes: &str) {
 
 /// Until a look that began from now on was answered and taken in: one may run already, the next finds what was
 /// written, and the third begins when that is done.
-async fn looked(store: &Failing) {
-    let before = store.answered.load(Ordering::SeqCst);
+async fn looked(store: &FaultyStore) {
+    let before = store.answered_news();
     let begun = Instant::now();
-    while store.answered.load(Ordering::SeqCst) < before + 3 {
+    while store.answered_news() < before + 3 {
         assert!(begun.elapsed() < Duration::from_mins(1), "nobody looks");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -200,7 +129,7 @@ async fn looked(store: &Failing) {
 async fn what_another_process_takes_back_is_gone_within_a_second() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("store.db");
-    let store = Arc::new(Failing::over(SqliteStore::open(&file).unwrap()));
+    let store = Arc::new(FaultyStore::new(SqliteStore::open(&file).unwrap()));
     let server = over(&store).await;
     let owner = server.owner().await;
     owner.put("/v1/roles/r", &json!({})).await.good();
@@ -220,23 +149,23 @@ async fn what_another_process_takes_back_is_gone_within_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn the_store_is_looked_at_twice_a_second() {
-    let store = Arc::new(Failing::default());
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let (keys, _) = Keys::read(Arc::clone(&store) as Arc<dyn Store>, None).await.unwrap();
     let clock = Arc::new(testkit::clock::FakeClock::default());
     let tending = keys.tend(clock);
     drop(tokio::time::timeout(Duration::from_mins(1), tending).await);
-    let looks = store.answered.load(Ordering::SeqCst);
+    let looks = store.answered_news();
     assert!((119..=122).contains(&looks), "{looks} looks in a minute");
 }
 
 #[tokio::test]
 async fn a_store_that_is_down_for_a_minute_lets_nobody_in() {
-    let store = Arc::new(Failing::default());
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let server = over(&store).await;
     let (ann, owner) = (server.agent("ann", Level::User).await, server.owner().await);
     let look = async || server.keys.look(server.clock.as_ref()).await;
     look().await.unwrap();
-    store.down.store(true, Ordering::SeqCst);
+    store.set_down(true);
     assert!(look().await.is_err());
     ann.call("needs.guest", json!({})).await.good();
     let revoke = owner.delete(&format!("/v1/keys/{}", ann.key_id)).await.error();
@@ -254,18 +183,18 @@ async fn a_store_that_is_down_for_a_minute_lets_nobody_in() {
     // A good key and a bad one look alike meanwhile.
     let bad = server.anyone().with("authorization", "Bearer tk_x");
     assert_eq!(bad.get("/v1/tools").await.error().1, "store_unavailable");
-    store.down.store(false, Ordering::SeqCst);
+    store.set_down(false);
     look().await.unwrap();
     assert!(!names(&ann).await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_never_answers_counts_as_one_that_is_down() {
-    let store = Arc::new(Failing::default());
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let (keys, _) = Keys::read(Arc::clone(&store) as Arc<dyn Store>, None).await.unwrap();
     let clock = testkit::clock::FakeClock::default();
     keys.look(&clock).await.unwrap();
-    store.silent.store(true, Ordering::SeqCst);
+    store.fall_silent();
     let error = keys.look(&clock).await.unwrap_err();
     assert_eq!(error.to_string(), "no answer within 5s");
 }

@@ -1,0 +1,81 @@
+//! Questions about all keys of a ring. Each reads every key.
+
+use std::collections::{BTreeMap, HashSet};
+
+use tool::Wall;
+
+use super::KeyRing;
+use crate::{KeyRecord, RightsClass};
+
+impl KeyRing {
+    /// How many keys are neither revoked nor expired.
+    pub fn live(&self, now: Wall) -> usize {
+        self.held.values().filter(|held| held.over(now).is_none()).count()
+    }
+
+    /// The keys that are revoked or expired since before `until`, by their own record or by one that they came of.
+    pub fn ended_before(&self, until: Wall) -> impl Iterator<Item = &KeyRecord> {
+        let ended = move |record: &&KeyRecord| self.ended_at(record, until).is_some();
+        self.rows.values().map(|row| &row.record).filter(ended)
+    }
+
+    /// When a key ended, where that was before `until`. One that came of a key which is not there any more ended with
+    /// that.
+    fn ended_at(&self, record: &KeyRecord, until: Wall) -> Option<Wall> {
+        let above: Option<Vec<_>> =
+            record.delegations.iter().map(|hand| self.get(&hand.by)).collect();
+        let Some(above) = above else { return Some(Wall(0)) };
+        let ends = above
+            .into_iter()
+            .chain(std::iter::once(record))
+            .flat_map(|one| [one.revoked, one.expires]);
+        ends.flatten().filter(|end| *end <= until).min()
+    }
+
+    /// At most `limit` records that `fits`, by id, of those after one; without an order of all.
+    pub fn page(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        fits: impl Fn(&KeyRecord) -> bool,
+    ) -> Vec<&KeyRecord> {
+        let mut page = BTreeMap::new();
+        for row in self.rows.values() {
+            let id = row.record.id.as_str();
+            let late =
+                page.len() >= limit && page.last_key_value().is_some_and(|(last, _)| id > *last);
+            if late || after.is_some_and(|after| id <= after) || !fits(&row.record) {
+                continue;
+            }
+            page.insert(id, &row.record);
+            if page.len() > limit {
+                let _beyond = page.pop_last();
+            }
+        }
+        page.into_values().collect()
+    }
+
+    /// All records, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyRecord> {
+        self.rows.values().map(|row| &row.record)
+    }
+
+    /// How many records fit.
+    pub fn count(&self, fits: impl Fn(&KeyRecord) -> bool) -> usize {
+        self.iter().filter(|record| fits(record)).count()
+    }
+
+    /// All records, by id.
+    pub fn records(&self) -> Vec<&KeyRecord> {
+        let mut records: Vec<_> = self.iter().collect();
+        records.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        records
+    }
+
+    /// The rights classes there are, each once: what a server may prepare ahead.
+    pub fn classes(&self) -> Vec<RightsClass> {
+        let principals = self.held.values().map(|held| &held.principal).chain(&self.anonymous);
+        let unique: HashSet<_> = principals.map(|p| p.rights().clone()).collect();
+        unique.into_iter().collect()
+    }
+}

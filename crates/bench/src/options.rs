@@ -15,7 +15,9 @@ usage: cargo xtask bench call [OPTIONS]
   --peers          other gateways beside it, which are installed for that (PyPI: fastmcp,
                    mcp-contextforge-gateway)
   --write          also write the report, docs/reference/benchmarks.md, and with --peers
-                   docs/reference/benchmarks-peers.md";
+                   docs/reference/benchmarks-peers.md
+  --shipped        what `cargo xtask release` built, Toolkeep and what stands beside it; with --write
+                   docs/reference/benchmarks-shipped.md";
 
 /// The choices of one run.
 #[derive(Debug, Clone, PartialEq)]

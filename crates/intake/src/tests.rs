@@ -48,7 +48,7 @@ fn start(sources: &[&Arc<Scripted>]) -> Intake {
 }
 
 fn names(intake: &Intake) -> Vec<String> {
-    intake.catalog().tools().map(|entry| entry.key.name.to_string()).collect()
+    intake.catalog().tools().map(|entry| entry.name.to_string()).collect()
 }
 
 fn states(intake: &Intake) -> Vec<State> {
@@ -367,12 +367,12 @@ async fn what_comes_together_at_the_start_is_merged_together_and_in_order() {
     let late = Arc::new(Scripted::new("late", Answer::Hang));
     let sources: Vec<_> = all.iter().chain([&late]).collect();
     let intake = start(&sources);
-    until(&intake, |i| names(i).len() == 101).await;
+    until(&intake, |i| names(i).len() == 200).await;
     assert!(intake.catalog().number <= 5, "{} catalogs", intake.catalog().number);
-    let expected = ["t0", "same", "t1", "t2"];
-    assert_eq!(names(&intake)[..4], expected, "the operator's order, and the first stays");
+    let expected = ["t0", "same", "t1", "s1.same"];
+    assert_eq!(names(&intake)[..4], expected, "the operator's order, and the first has the name");
     late.set(listing(&["l"]));
-    until(&intake, |i| names(i).len() == 102).await;
+    until(&intake, |i| names(i).len() == 201).await;
     // From here on each change is there when it is told.
     let before = intake.catalog().number;
     all[7].set(listing(&["u"]));

@@ -23,9 +23,10 @@ use tool::{
 };
 
 use super::{Event, Herald, Holder, Holders, Holding, Patience, State};
-use crate::{Bounds, Gateway, Options, Parts, Request};
+use crate::{Gateway, Options, Parts, Request};
 
 mod authority;
+mod identity;
 mod resumption;
 
 fn denying(deny: Vec<Pattern>) -> Policy {
@@ -103,14 +104,17 @@ fn merged(number: u64, tools: Vec<Tool>, ran: &Arc<Scripted>) -> Catalog {
 }
 
 fn merged_of(source: &str, number: u64, tools: Vec<Tool>, ran: &Arc<Scripted>) -> Catalog {
+    Catalog::merge(number, vec![shelf_of(source, tools, ran)])
+}
+
+fn shelf_of(source: &str, tools: Vec<Tool>, ran: &Arc<Scripted>) -> Arc<Shelf> {
     let offers = tools.into_iter().map(|tool| Offer {
         item: Item::Tool(Arc::new(tool)),
         executor: Arc::clone(ran) as Arc<dyn Executor>,
     });
     let listing = Listing { offers: offers.collect(), ..Listing::default() };
-    let shelf = Shelf::starting(SourceName::new(source).unwrap(), "test", Trust::Full)
-        .listed(&Org::default(), listing);
-    Catalog::merge(number, vec![Arc::new(shelf)])
+    let shelf = Shelf::starting(SourceName::new(source).unwrap(), "test", Trust::Full);
+    Arc::new(shelf.listed(&Org::default(), listing))
 }
 
 impl Bench {
@@ -120,11 +124,6 @@ impl Bench {
 
     fn with(patience: Patience) -> Self {
         Self::made((patience, Options::default()))
-    }
-
-    /// With so many calls at once.
-    fn bounded(bounds: Bounds) -> Self {
-        Self::made((Patience::default(), Options { bounds, ..Options::default() }))
     }
 
     fn made((patience, options): (Patience, Options)) -> Self {

@@ -10,9 +10,10 @@ const VARIABLE: &str = "TOOLKEEP_LOG";
 /// What may stand there alone.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Starts the log. A server tells what it does; other commands only what is wrong.
+/// Starts the log. A server tells what it does; other commands only what is wrong, and of the problems of sources only
+/// those that are asked for.
 pub(super) fn start(server: bool, context: &Context<'_>) {
-    let usual = if server { "info" } else { "error" };
+    let usual = if server { "info" } else { "error,intake=off" };
     let asked = context.environment.get(VARIABLE).unwrap_or(usual);
     let (filter, fault) = match parse_filter(asked) {
         Ok(filter) => (filter, None),
@@ -33,14 +34,15 @@ pub(super) fn start(server: bool, context: &Context<'_>) {
 /// logged: it is a slip.
 fn parse_filter(text: &str) -> Result<EnvFilter, String> {
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-    if let Some(word) = words.clone().find(|word| !word.contains(['=', '[']) && !is_level(word)) {
+    let words: Vec<_> = words.collect();
+    if let Some(word) = words.iter().find(|word| !word.contains(['=', '[']) && !is_level(word)) {
         return Err(format!(
             "`{}` is no level; use {} or `MODULE=LEVEL`",
             word.escape_debug(),
             LEVELS.join(", ")
         ));
     }
-    EnvFilter::try_new(text).map_err(|error| error.to_string())
+    EnvFilter::try_new(words.join(",")).map_err(|error| error.to_string())
 }
 
 fn is_level(word: &str) -> bool {

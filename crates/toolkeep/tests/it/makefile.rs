@@ -23,6 +23,7 @@ fn make(settings: &str, words: &[&str]) -> Ran {
 }
 
 const SETTINGS: &str = "\
+CORE_LOGS = echo module_discovered
 INFRA = echo started the infrastructure
 INFRA_DOWN = echo stopped the infrastructure
 WORKER_BUILD = echo built the worker
@@ -74,6 +75,10 @@ fn a_module_is_driven_by_the_commands_configured_for_it() {
     assert!(none.err.contains(told), "{}", none.err);
     let which = make(SETTINGS, &["logs-module"]);
     assert!(which.err.contains("say which module: make logs-module M=NAME"), "{}", which.err);
+    let core = make(SETTINGS, &["logs-core"]).good();
+    assert!(core.ends_with("module_discovered\n"), "{core}");
+    let none = make("", &["logs-core"]);
+    assert!(none.err.contains("set CORE_LOGS in modules.mk"), "{}", none.err);
 }
 
 #[test]

@@ -238,14 +238,18 @@ async fn a_node_that_takes_a_built_in_tools_name_gets_no_call_of_it() {
     let own = once(&agent, "own", |said| said["success"] == true).await;
     assert_eq!(own["output"], "the node's", "the control: its own name is its own");
     assert_eq!(calls.load(std::sync::atomic::Ordering::SeqCst), 1);
-    // Through every door the name is the built-in tool's, and the one that came later is told.
+    // The name is the built-in tool's.
     let said = agent.call("calculator", &json!({"expression": "6*7"})).await;
     assert!(said.status == 200 && said.body.to_string().contains("42"), "{}", said.body);
+    let calls = || calls.load(std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(calls(), 1, "a call reached the node");
+    // Who means the node's tool names the node: by the qualified name, or by the routes of nodes.
+    let said = agent.call("node.node-a.calculator", &json!({"expression": "6*7"})).await;
+    assert!(said.status == 200 && said.body.to_string().contains("the node's"), "{}", said.body);
     let body =
         json!({"tool_name": "calculator", "input": {"expression": "6*7"}, "node_id": "node-a"});
     let named = agent.post("/cluster-tools/execute", &body).await;
-    assert_ne!(named.body["success"], true, "{}", named.body);
-    assert_eq!(calls.load(std::sync::atomic::Ordering::SeqCst), 1, "a call reached the node");
+    assert_eq!((&named.body["success"], calls()), (&json!(true), 3), "{}", named.body);
     let source = server.owner().source("node.node-a").await.unwrap();
     assert!(source.to_string().contains("calculator"), "the problem is shown: {source}");
     node.stop().await;

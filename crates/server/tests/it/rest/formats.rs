@@ -287,9 +287,14 @@ async fn what_a_strict_schema_lets_be_null_is_left_out_again() {
         "function": {"name": "notes_append", "arguments": "{\"n\":null}"}}]);
     let strict = ann.post("/v1/calls?format=openai_chat_strict", &call).await.good();
     assert_eq!(strict["messages"][0]["content"], "{}");
-    // Positive control: elsewhere null is not what the schema takes.
+    // Models send it in the place of an optional argument in any format.
     let loose = ann.post("/v1/calls?format=openai_chat", &call).await.good();
-    assert_eq!(loose["calls"][0]["code"], "invalid_arguments");
+    assert_eq!(loose["messages"][0]["content"], "{}");
+    // Positive control: what else does not fit is told.
+    let wrong = json!([{"id": "a", "type": "function",
+        "function": {"name": "notes_append", "arguments": "{\"n\":11}"}}]);
+    let wrong = ann.post("/v1/calls?format=openai_chat", &wrong).await.good();
+    assert_eq!(wrong["calls"][0]["code"], "invalid_arguments");
 }
 
 #[tokio::test]

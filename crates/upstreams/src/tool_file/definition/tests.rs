@@ -156,7 +156,10 @@ fn parameters_are_a_json_schema_of_an_object() {
     for (parameters, message) in [
         (Value::Null, "Tool \"get_weather\" must have \"parameters\" "),
         (json!([]), "Tool \"get_weather\" has \"parameters\" that are array "),
-        (json!({}), "Tool \"get_weather\" has \"parameters\" whose \"type\" is not \"object\" "),
+        (
+            json!({ "properties": {} }),
+            "Tool \"get_weather\" has \"parameters\" whose \"type\" is not \"object\" ",
+        ),
         (
             json!({ "type": "array" }),
             "Tool \"get_weather\" has \"parameters\" whose \"type\" is not ",

@@ -116,7 +116,7 @@ async fn a_server_that_comes_back_is_news_and_calls_go_on() {
     }
     let listing = source.list().await.unwrap();
     assert!(
-        listing.problems[0].message.contains("is up again; it ended 1 times"),
+        listing.problems[0].message.contains("is up again; it ended once lately"),
         "{:?}",
         listing.problems
     );

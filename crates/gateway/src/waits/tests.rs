@@ -26,7 +26,7 @@ use super::{Event, Herald, Holder, Holders, Holding, Patience, State};
 use crate::{Gateway, Options, Parts, Request};
 
 mod authority;
-mod identity;
+mod renamed;
 mod resumption;
 
 fn denying(deny: Vec<Pattern>) -> Policy {

@@ -97,20 +97,22 @@ fn titled(shelves: &[Arc<Shelf>], taken: &Taken, problems: &mut Problems) {
     }
 }
 
-/// All of it from the beginning, in the plainest way.
-fn plain(shelves: &[Arc<Shelf>]) -> Told {
-    let mut taken = Taken::new();
-    let mut tools: Vec<(Arc<Entry>, String, Vec<String>)> = Vec::new();
-    let held = |shelf: &Arc<Shelf>| {
-        shelf.held.iter().map(|held| held.entry.key.name.to_string()).collect::<Vec<_>>()
-    };
-    let own = |shelf: &Arc<Shelf>| {
-        shelf.tools.iter().map(|it| it.key.name.to_string()).chain(held(shelf)).collect::<Vec<_>>()
-    };
-    let own: HashSet<String> =
-        shelves.iter().flat_map(own).flat_map(|name| looks(&name).collect::<Vec<_>>()).collect();
+/// Tools with the names that they are listed by, and the places that run them.
+type Named = Vec<(Arc<Entry>, String, Vec<String>)>;
+
+/// What all own names look like, of tools and of what is held back.
+fn own_looks(shelves: &[Arc<Shelf>]) -> HashSet<String> {
+    let tools = shelves.iter().flat_map(|shelf| &shelf.tools);
+    let held = shelves.iter().flat_map(|shelf| &shelf.held).map(|held| &held.entry);
+    let names = tools.chain(held).map(|entry| entry.key.name.as_str());
+    names.flat_map(|name| looks(name).collect::<Vec<_>>()).collect()
+}
+
+/// Who has which name.
+fn named(shelves: &[Arc<Shelf>], taken: &mut Taken, problems: &mut Problems) -> Named {
+    let own = own_looks(shelves);
     let free = |name: &str| !looks(name).any(|look| own.contains(&look));
-    let mut problems = Problems::new();
+    let mut tools = Named::new();
     for shelf in shelves {
         let told = problems.entry(shelf.source.to_string()).or_default();
         told.extend(shelf.problems.iter().cloned());
@@ -123,27 +125,47 @@ fn plain(shelves: &[Arc<Shelf>]) -> Told {
                     && first.definition == entry.definition
                     && !at.is_empty()
             });
-            match first.filter(|_| !places.is_empty()) {
-                Some((.., first)) => first.extend(places),
-                None => match take(&mut taken, entry) {
-                    Ok(()) => tools.push((Arc::clone(entry), entry.key.name.to_string(), places)),
-                    Err(problem) => {
-                        let qualified = format!("{}.{}", shelf.source, entry.key.name);
-                        told.push(problem.fix(if free(&qualified) {
-                            format!("call this one `{qualified}`, or list its source first to give it the short name")
-                        } else {
-                            RENAME.to_owned()
-                        }));
-                        if free(&qualified) {
-                            tools.push((Arc::clone(entry), qualified, places));
-                        }
-                    }
-                },
+            if let Some((.., first)) = first.filter(|_| !places.is_empty()) {
+                first.extend(places);
+                continue;
             }
+            let Err(problem) = take(taken, entry) else {
+                tools.push((Arc::clone(entry), entry.key.name.to_string(), places));
+                continue;
+            };
+            let qualified = format!("{}.{}", shelf.source, entry.key.name);
+            if !free(&qualified) {
+                told.push(problem.fix(RENAME));
+                continue;
+            }
+            let instead = "or list its source first to give it the short name";
+            told.push(problem.fix(format!("call this one `{qualified}`, {instead}")));
+            tools.push((Arc::clone(entry), qualified, places));
         }
-        let held = shelf.held.iter().filter_map(|held| take(&mut taken, &held.entry).err());
+        let held = shelf.held.iter().filter_map(|held| take(taken, &held.entry).err());
         told.extend(held.map(|problem| problem.fix(RENAME)));
     }
+    tools
+}
+
+/// The tool that a name is the qualified one of.
+fn qualified(tools: &Named, name: &str) -> Option<(String, String)> {
+    let halves = name.match_indices('.').filter_map(|(dot, _)| {
+        let (source, own) = name.split_at_checked(dot)?;
+        Some((source, own.strip_prefix('.')?))
+    });
+    let mut found = halves.flat_map(|(source, own)| {
+        tools.iter().filter(move |(entry, ..)| {
+            entry.key.source.as_str() == source && entry.key.name.as_str() == own
+        })
+    });
+    found.next().map(|(entry, ..)| identity(entry))
+}
+
+/// All of it from the beginning, in the plainest way.
+fn plain(shelves: &[Arc<Shelf>]) -> Told {
+    let (mut taken, mut problems) = (Taken::new(), Problems::new());
+    let tools = named(shelves, &mut taken, &mut problems);
     titled(shelves, &taken, &mut problems);
     let listed: BTreeMap<_, _> =
         tools.iter().rev().map(|(entry, name, _)| (name.clone(), identity(entry))).collect();
@@ -154,18 +176,9 @@ fn plain(shelves: &[Arc<Shelf>]) -> Told {
             aliases.entry(alias.to_string()).or_insert_with(|| to.clone());
         }
     }
-    let qualified = |name: &str| {
-        let halves = name.match_indices('.').map(|(dot, _)| (&name[..dot], &name[dot + 1..]));
-        let mut found = halves.flat_map(|(source, own)| {
-            tools.iter().filter(move |(entry, ..)| {
-                entry.key.source.as_str() == source && entry.key.name.as_str() == own
-            })
-        });
-        found.next().map(|(entry, ..)| identity(entry))
-    };
     let find = |name: &str| {
         let found = listed.get(name).or_else(|| aliases.get(name)).cloned();
-        found.or_else(|| qualified(name))
+        found.or_else(|| qualified(&tools, name))
     };
     let found = NAMES.iter().filter_map(|name| Some(((*name).to_owned(), find(name)?))).collect();
     let tools = tools

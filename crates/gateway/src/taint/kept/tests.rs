@@ -11,8 +11,8 @@ use testkit::store::FaultyStore;
 use tool::outcome::Answer;
 use tool::store::Expect;
 use tool::{
-    Caller, Code, Interface, Item, Listing, Offer, Org, Scope, Secret, SourceName, Store, Trust,
-    Wall,
+    Caller, Code, Interface, Item, Listing, Offer, Org, Scope, Secret, SourceName, Store as _,
+    Trust, Wall,
 };
 
 use super::PREFIX;

@@ -18,7 +18,7 @@ use super::cluster::{Cluster, documents, manifest, place};
 use crate::support::registry;
 
 /// The most that is waited for anything: past it the condition is taken not to come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A registry that follows it, as long as this is kept.
 struct Found {

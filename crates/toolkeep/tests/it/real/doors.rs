@@ -120,7 +120,7 @@ async fn all_sources_are_up(server: &Server) {
     let sources = settled(&server.owner()).await;
     let states: Vec<_> =
         sources.iter().map(|it| (it["name"].clone(), it["state"].clone())).collect();
-    let names = ["builtin", "local", "notes", "everything", "files", "time", "remote"];
+    let names = ["local", "notes", "everything", "files", "time", "remote", "builtin"];
     let expected: Vec<_> = names.iter().map(|name| (json!(name), json!("ok"))).collect();
     assert_eq!(states, expected, "{sources:#?}\n{}", server.said());
 }

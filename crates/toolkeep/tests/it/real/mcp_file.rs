@@ -40,10 +40,10 @@ async fn the_servers_of_an_mcp_file_work_beside_one_that_does_not_start() {
     let sources = settled(&server.agent()).await;
     let states: Vec<_> = sources.iter().map(|it| [&it["name"], &it["state"]]).collect();
     let expected = json!([
-        ["builtin", "ok"],
         ["mine.every-thing", "ok"],
         ["mine.files", "ok"],
         ["mine.gone", "failed"],
+        ["builtin", "ok"],
     ]);
     assert_eq!(json!(states), expected, "{sources:#?}");
     let lines = cli(&server, &["source", "list"]).good();

@@ -146,6 +146,29 @@ fn deny_wins_and_an_empty_allow_list_means_none() {
     assert_eq!(with(Some(&[]), &[]), Some(Reason::NotAllowed));
 }
 
+/// Two sources may have a tool of one name, and a pattern speaks of both or of one.
+#[test]
+fn a_pattern_fits_a_tools_own_name_and_its_qualified_one() {
+    let owner = principal(Level::Owner, None);
+    let denied = |pattern: &str, source: &str, name: &str| {
+        let layer = Layer { deny: patterns(&[pattern]), ..Layer::default() };
+        hidden(&admit(&policy(layer), &owner, source, name, &traits(Level::Guest))).is_some()
+    };
+    for (pattern, of_shop, of_builtin) in [
+        ("read_file", true, true),
+        ("builtin.read_file", false, true),
+        ("shop.*", true, false),
+        ("read_*", true, true),
+        ("builtin.write_file", false, false),
+    ] {
+        assert_eq!(denied(pattern, "shop", "read_file"), of_shop, "{pattern}");
+        assert_eq!(denied(pattern, "builtin", "read_file"), of_builtin, "{pattern}");
+    }
+    // A name with its source before it is its own qualified one.
+    assert!(denied("files.read", "files", "files.read"));
+    assert!(!denied("files.files.read", "files", "files.read"));
+}
+
 #[test]
 fn other_organisations_do_not_exist() {
     let owner = principal(Level::Owner, None);

@@ -14,6 +14,17 @@ fn source(yaml: &str) -> Vec<String> {
     bad(&format!("version: 1\nsources:\n  - {yaml}\n"))
 }
 
+/// One named `builtin` was called good and lost when it was served.
+#[test]
+fn a_source_cannot_have_a_name_of_toolkeeps_own() {
+    for name in ["builtin", "node.a", "plugin.notes", "configuration"] {
+        let told = source(&format!("{{ name: {name}, tools: ./tools.yaml }}"));
+        let expected = format!("the name `{name}` belongs to Toolkeep's own sources");
+        assert!(told.len() == 1 && told[0].contains(&expected), "{told:?}");
+    }
+    assert_eq!(source("{ name: builtins, tools: ./tools.yaml }"), [""; 0], "the control");
+}
+
 #[test]
 fn the_example_of_the_issue_is_understood() {
     let folder = tempfile::tempdir().unwrap();

@@ -63,6 +63,23 @@ async fn a_key_speaks_for_its_own_node_and_no_other() {
     registry.remove(&Speaks::All, "n1", "say").await.unwrap();
 }
 
+/// A node that ended says so; one that registers has started again, and gets calls at once.
+#[tokio::test]
+async fn a_node_that_registers_is_not_ending_any_more() {
+    let registry = fresh().await;
+    let by = own("n1");
+    registry.register(&by, tool("n1", "say")).await.unwrap();
+    registry.beat(&by, "n1", Beat::Draining).unwrap();
+    assert_eq!(registry.shared.beat_of("n1"), Some(Beat::Draining), "the control");
+    // What it registers is what it had.
+    registry.register(&by, tool("n1", "say")).await.unwrap();
+    assert_eq!(registry.shared.beat_of("n1"), Some(Beat::Serving));
+    // A refused registration says nothing of the node.
+    registry.beat(&by, "n1", Beat::Draining).unwrap();
+    registry.register(&own("n2"), tool("n1", "say")).await.unwrap_err();
+    assert_eq!(registry.shared.beat_of("n1"), Some(Beat::Draining));
+}
+
 /// A tool that its node shares.
 fn shared(node: &str, name: &str) -> NodeTool {
     let metadata = Json::of(&json!({ "version": "1", "node_id": node, "shared": true }));

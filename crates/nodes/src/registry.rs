@@ -170,6 +170,16 @@ impl Registry {
         self.authority.get().ok_or_else(none)
     }
 
+    /// Keeps a tool. A node that ended and registers again has started: it need not wait for its next beat.
+    async fn register_tool(&self, by: &Speaks, tool: NodeTool) -> Result<String, NodeFault> {
+        let node = tool.node_id.clone();
+        let id = self.put(by, tool).await?;
+        if self.shared.beat_of(&node) == Some(Beat::Draining) {
+            self.beat(by, &node, Beat::Serving)?;
+        }
+        Ok(id)
+    }
+
     async fn put(&self, by: &Speaks, tool: NodeTool) -> Result<String, NodeFault> {
         if !by.is_for(&tool.node_id) {
             return Err(NodeFault::Foreign(tool.node_id));
@@ -285,7 +295,7 @@ impl Nodes for Registry {
         by: &'a Speaks,
         tool: NodeTool,
     ) -> Boxed<'a, Result<String, NodeFault>> {
-        Box::pin(self.put(by, tool))
+        Box::pin(self.register_tool(by, tool))
     }
 
     fn remove<'a>(

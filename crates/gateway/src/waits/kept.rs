@@ -129,7 +129,7 @@ impl Kept {
 
     /// Tool and arguments in one.
     pub(crate) fn mark(&self) -> Digest {
-        mark(self.tool.name.as_str(), self.hash)
+        mark(&self.tool, self.hash)
     }
 
     /// Whether this is its caller, by whichever credential the principal was made.
@@ -219,11 +219,11 @@ impl Ended {
     }
 }
 
-/// Tool and arguments in one.
-pub(crate) fn mark(tool: &str, args: Digest) -> Digest {
+/// Tool and arguments in one. The tool by its identity: another source may have one of its name.
+pub(crate) fn mark(tool: &ToolKey, args: Digest) -> Digest {
     let mut hash = Sha256::new();
     hash.update(args.0);
-    hash.update(tool);
+    hash.update(tool.to_string());
     Digest(hash.finalize().into())
 }
 

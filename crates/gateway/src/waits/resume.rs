@@ -119,7 +119,7 @@ impl Gateway {
         let (entry, _) = view.target(&request.target)?;
         let args = crate::pipeline::fits(entry, args).ok()?;
         let hash = catalog::arguments::digest(args.raw());
-        index.unfetched(who.caller(), mark(entry.key.name.as_str(), hash))
+        index.unfetched(who.caller(), mark(&entry.key, hash))
     }
 
     /// How a held call stands, for its caller, without any effect.

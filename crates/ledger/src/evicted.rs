@@ -1,4 +1,4 @@
-//! What the index no longer holds of the segment that is written. That segment has no filter yet.
+//! Membership of evicted records in the segment that is written, which has no filter yet.
 //!
 //! A Bloom filter of call ids and a set of labels, in memory: both have false positives and no false negatives.
 

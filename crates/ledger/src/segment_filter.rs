@@ -1,4 +1,4 @@
-//! Which part of a sealed segment can hold a call, an organisation or a tool: `WRITER-NNNNNNNNNN.filter` beside it.
+//! Filter of a sealed segment, `WRITER-NNNNNNNNNN.filter`: the parts that can hold a call, an organisation or a tool.
 //!
 //! A segment has up to 64 parts of about equal size. The filter is one Bloom filter for each part, stored bit-sliced: bit `n` of
 //! a row belongs to part `n`. A key selects one page and some of its rows; the conjunction of these rows has a bit for each part

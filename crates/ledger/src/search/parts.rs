@@ -1,4 +1,4 @@
-//! Which parts of a segment a search reads, and the reading of one.
+//! Parts of segments: selection of those that a search reads, and reading one.
 
 use std::io;
 use std::sync::Arc;

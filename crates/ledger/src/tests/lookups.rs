@@ -1,4 +1,4 @@
-//! What look-ups read of the segments, counted; and filters that are missing, damaged, or of something else.
+//! Look-ups by the number of segment reads, and filters that are missing, damaged, or of something else.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! What a door asks for.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -116,6 +116,8 @@ pub struct Request {
     pub meta: Option<Json>,
     /// A method that lasts until its caller goes, such as a subscription. Tools always have a limit.
     pub lasting: bool,
+    /// Where the node that answered is named, of a node's tool.
+    pub node: Option<Arc<OnceLock<String>>>,
 }
 
 impl Request {
@@ -142,6 +144,7 @@ impl Request {
             unasked: None,
             meta: None,
             lasting: false,
+            node: None,
         }
     }
 }

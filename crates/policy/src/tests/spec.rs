@@ -308,3 +308,34 @@ fn the_filters_of_spec_1_keep_what_is_at_or_below_the_limit_and_in_a_category() 
     // Nothing said: all.
     assert!(kept(None, None, Safety::Dangerous, &[]));
 }
+
+#[test]
+fn group_read_is_what_reads_files_and_data_and_nothing_that_computes_or_reaches_the_network() {
+    let worker = Layer { allow: Some(patterns(&["group:read"])), ..Layer::default() };
+    let roles = [("worker".to_owned(), worker)];
+    let policy = Policy::new(Rules { roles: roles.into(), ..Rules::default() }).unwrap();
+    let worker = with_roles(&["worker"]);
+    for (name, category, scope, has) in [
+        ("list_directory", "system", Some(Scope::Filesystem), true),
+        ("notes.search", "specialized", None, true),
+        ("http_get", "web", Some(Scope::Network), false),
+        ("web_search", "web", Some(Scope::Network), false),
+        ("python_eval", "code", Some(Scope::Compute), false),
+        ("plot_braille", "data", Some(Scope::Compute), false),
+        // The spec's own names are in the group whatever else they are.
+        ("web_fetch", "web", Some(Scope::Network), true),
+    ] {
+        assert_eq!(sees(&policy, &worker, name, &reads(tool(category, scope))), has, "{name}");
+    }
+    // One of the spec's names that declares to reach the network and nothing else reads.
+    let effects = Effects::Declared(vec![tool::Effect::NetworkAccess]);
+    let fetch = Traits { effects, ..tool("web", Some(Scope::Network)) };
+    let task = narrowed(&worker, true, false, None);
+    assert!(sees(&policy, &task, "web_fetch", &fetch));
+    // Positive controls: what says nothing of its effects, or has others, does not.
+    assert!(!sees(&policy, &task, "web_fetch", &tool("web", Some(Scope::Network))));
+    let both = vec![tool::Effect::NetworkAccess, tool::Effect::ModifiesFiles];
+    let writes = Traits { effects: Effects::Declared(both), ..fetch.clone() };
+    assert!(!sees(&policy, &task, "web_fetch", &writes));
+    assert!(!sees(&policy, &task, "http_post", &fetch));
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use identity::RightsClass;
-use tool::{CallerType, Org, Safety, Scope, Wall};
+use tool::{CallerType, Level, Org, Safety, Scope, Wall};
 
 use crate::decide::Later;
 use crate::groups::{WEB, WRITE};
@@ -155,7 +155,10 @@ impl<'a> Lens<'a> {
                 None => self.add(name, Test::Closed(Reason::UnknownRole)),
             }
         }
-        if parts.rules.off.cascading_tool_policy && !known {
+        // Spec 3's flat permissions are roles and nothing else: where the file has none, nothing is flat, and
+        // the owner is no role of an agent.
+        let is_flat = parts.rules.off.cascading_tool_policy && !parts.roles.is_empty();
+        if is_flat && !known && rights.level() < Level::Owner {
             self.add("role", Test::Closed(Reason::NoRole));
         }
     }

@@ -288,7 +288,6 @@ fn a_flag_that_is_off_only_takes_away() {
         let hides = |traits| hidden(&admit(&policy, &user, "s", "n", traits));
         let (all, harm) = match *name {
             "tools" => (Some(Reason::Feature), Some(Reason::Feature)),
-            "cascading_tool_policy" => (Some(Reason::NoRole), Some(Reason::NoRole)),
             "side_effect_tracking" | "structured_tool_output" => (None, Some(Reason::Feature)),
             _ => (None, None),
         };

@@ -235,7 +235,10 @@ fn visible(p: &P, q: &Q) -> bool {
     !off("tools")
         && !((off("side_effect_tracking") || off("structured_tool_output")) && t.destructive)
         && !(off("scripts") && q.chain)
-        && (!off("cascading_tool_policy") || roles.iter().any(known))
+        && (!off("cascading_tool_policy")
+            || p.roles.is_empty()
+            || q.level == 3
+            || roles.iter().any(known))
         && (t.org == "default" || t.org == q.org)
         && (q.org == "default" || listed)
         && q.level >= t.level

@@ -339,3 +339,25 @@ fn group_read_is_what_reads_files_and_data_and_nothing_that_computes_or_reaches_
     assert!(!sees(&policy, &task, "web_fetch", &writes));
     assert!(!sees(&policy, &task, "http_post", &fetch));
 }
+
+#[test]
+fn without_cascading_policy_who_has_no_role_has_nothing_but_the_owner_and_where_there_are_no_roles()
+{
+    let off = || {
+        let mut off = crate::Off::default();
+        off.switch_off("cascading_tool_policy").unwrap();
+        off
+    };
+    let (owner, user) = (enter(key(Level::Owner)), enter(key(Level::User)));
+    let data = tool("data", None);
+    let flat = Policy::new(Rules { off: off(), ..roles() }).unwrap();
+    assert!(sees(&flat, &owner, "json_query", &data));
+    assert_eq!(hidden(&admit(&flat, &user, "s", "json_query", &data)), Some(Reason::NoRole));
+    assert!(sees(&flat, &with_roles(&["worker"]), "json_query", &data));
+    assert!(!sees(&flat, &with_roles(&["toolrunner"]), "json_query", &data));
+    // As the spec has it by default, with nothing else said.
+    let bare = Policy::new(Rules { off: off(), ..Rules::default() }).unwrap();
+    assert!(sees(&bare, &owner, "json_query", &data) && sees(&bare, &user, "json_query", &data));
+    // Positive control: with the flag on a user without a role has what no role takes away.
+    assert!(sees(&Policy::new(roles()).unwrap(), &user, "json_query", &data));
+}

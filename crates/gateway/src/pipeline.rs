@@ -183,6 +183,8 @@ impl Gateway {
         let intent = Intent {
             call: call.id,
             parent: call.parent,
+            chain_id: request.chain_index.and(call.parent).map(CallId::chain_id),
+            chain_index: request.chain_index,
             continues: call.continues.as_ref().map(|resume| resume.call),
             at,
             caller: principal.caller().clone(),

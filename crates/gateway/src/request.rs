@@ -98,6 +98,8 @@ pub struct Request {
     pub caller_type: CallerType,
     /// The call that makes this one.
     pub parent: Option<CallId>,
+    /// Its place among the calls of the one that makes it, from 0, where that is a program.
+    pub chain_index: Option<u32>,
     /// The client's own limit; can only shorten the tool's.
     pub timeout: Option<Duration>,
     /// What the client can do.
@@ -135,6 +137,7 @@ impl Request {
             door,
             caller_type: CallerType::Direct,
             parent: None,
+            chain_index: None,
             timeout: None,
             client: ClientCan::default(),
             progress: None,

@@ -61,6 +61,7 @@ impl Gateway {
             caller_type: request.caller_type,
             door: request.door,
             parent: request.parent,
+            chain_index: request.chain_index,
             timeout_ms: request.timeout.map(ms),
             tool: entry.key.clone(),
             definition: entry.definition,

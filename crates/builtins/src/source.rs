@@ -27,7 +27,10 @@ impl BuiltinSource {
         let registry = Registry::shipped().narrowed(&means.narrowings);
         let mut builtins = computing(&registry, clock);
         builtins.extend(reaching(&registry, means, clock));
-        let (caged, cages) = (caged(&registry, means, clock), means.cages.clone());
+        let (mut caged, cages) = (caged(&registry, means, clock), means.cages.clone());
+        if let Some(base) = means.files.as_ref().and_then(|files| files.base()) {
+            builtins.iter_mut().chain(&mut caged).for_each(|builtin| builtin.begin_in(&base));
+        }
         Self { name: name(), builtins, caged, cages, narrowings: means.narrowings.clone() }
     }
 

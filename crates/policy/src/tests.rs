@@ -67,6 +67,26 @@ fn hidden(admission: &Admission) -> Option<Reason> {
     }
 }
 
+/// The same, explained.
+fn explained(
+    policy: &Policy,
+    who: &Principal,
+    (name, traits): (&str, &Traits),
+    args: &Value,
+) -> crate::Explanation {
+    let org = Org::default();
+    let args = &Args::from_json(Json::of(args)).unwrap();
+    policy.explain(&Asking {
+        caller: who.caller(),
+        rights: who.rights(),
+        by: CallerType::Direct,
+        tool: Facts { org: &org, source: "s", name, traits },
+        args,
+        now: NOW,
+        taint: Taint::default(),
+    })
+}
+
 /// What becomes of a call.
 fn called(
     policy: &Policy,

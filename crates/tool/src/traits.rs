@@ -178,6 +178,10 @@ pub struct Traits {
     /// limit where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_paths: Option<Vec<String>>,
+    /// Folders of this machine, absolute: a path of a call that does not begin with `/` begins in one of
+    /// them, and a call that names no path uses no others. Absent: nobody knows.
+    #[serde(skip)]
+    pub base_folders: Option<Vec<String>>,
 }
 
 impl Traits {
@@ -203,6 +207,7 @@ impl Default for Traits {
             arguments: None,
             approval: false,
             allowed_paths: None,
+            base_folders: None,
         }
     }
 }

@@ -361,3 +361,42 @@ fn without_cascading_policy_who_has_no_role_has_nothing_but_the_owner_and_where_
     // Positive control: with the flag on a user without a role has what no role takes away.
     assert!(sees(&Policy::new(roles()).unwrap(), &user, "json_query", &data));
 }
+
+#[test]
+fn a_refusal_and_a_hold_name_the_path_the_folders_and_the_permission() {
+    let ann = enter(key(Level::Owner));
+    let paths = vec!["/mnt/raid0/llm/".to_owned(), "/tmp/".to_owned()];
+    let rule = ScopeRule { requires_approval: None, allowed_paths: Some(paths) };
+    let rules = Rules { scopes: [(Scope::Filesystem, rule)].into(), ..Rules::default() };
+    let policy = Policy::new(rules).unwrap();
+    let said = |name: &str, traits: &Traits, args: serde_json::Value| {
+        super::explained(&policy, &ann, (name, traits), &args).text.into_owned()
+    };
+    let file = reads(tool("system", Some(Scope::Filesystem)));
+    assert_eq!(
+        said("read_file", &file, json!({"path": "a.txt"})),
+        "`a.txt` is not beneath /mnt/raid0/llm/ or /tmp/, the allowed paths; give a whole path"
+    );
+    assert_eq!(
+        said("read_file", &file, json!({"path": "/etc/\u{1b}[2J"})),
+        "`/etc/\\u{1b}[2J` is not beneath /mnt/raid0/llm/ or /tmp/, the allowed paths"
+    );
+    assert_eq!(
+        said("git_status", &file, json!({})),
+        "`git_status` was called without a path; give a path beneath /mnt/raid0/llm/ or /tmp/"
+    );
+    let writes = tool("system", Some(Scope::Filesystem));
+    assert_eq!(
+        said("write_file", &writes, json!({"path": "/tmp/a"})),
+        "`write_file` uses the permission `filesystem`, which needs an approval"
+    );
+    // Where the tool's folder is known, a relative path and none are judged by it.
+    let base = Some(vec!["/mnt/raid0/llm".to_owned()]);
+    let known = Traits { base_folders: base, ..file };
+    for args in [json!({"path": "a.txt"}), json!({"path": "."}), json!({})] {
+        let decision = called(&policy, &ann, ("read_file", &known), &args);
+        assert_eq!(decision, Decision::Allow(Reason::Allowed), "{args}");
+    }
+    let up = called(&policy, &ann, ("read_file", &known), &json!({"path": "../x"}));
+    assert_eq!(up, Decision::Deny(Reason::Path));
+}

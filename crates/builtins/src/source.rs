@@ -1,6 +1,6 @@
 //! The source of the built-in tools. It never changes while the program runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tool::{
@@ -50,6 +50,12 @@ impl BuiltinSource {
     pub fn with_caged(mut self, more: Vec<Builtin>) -> Self {
         self.caged.extend(more);
         self
+    }
+
+    /// All of them by name, also those whose cage cannot be made: their calls say so.
+    pub fn installed(&self) -> HashMap<String, Builtin> {
+        let all = self.builtins.iter().chain(self.caged.iter().filter(|_| self.cages.is_some()));
+        all.map(|builtin| (builtin.tool.name.to_string(), builtin.clone())).collect()
     }
 
     async fn offers(&self) -> Listing {

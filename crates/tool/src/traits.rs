@@ -108,6 +108,13 @@ words! {
     }
 }
 
+/// Categories that every file may name: spec 3's, and spec 1's.
+#[rustfmt::skip]
+pub const CATEGORIES: &[&str] = &[
+    "web", "file", "data", "code", "math", "system", "archive", "llm", "specialized",
+    "introspection", "execution", "buffer", "diff", "xref", "clos", "packages",
+];
+
 /// Declared side effects, or none declared. Unknown counts as an effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Effects {

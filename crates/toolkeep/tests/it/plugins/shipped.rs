@@ -52,8 +52,20 @@ async fn files_data_and_code() {
         (&read["total_lines"], &read["lines_returned"], &read["offset"]),
         (&json!(3), &json!(1), &json!(1))
     );
-    let none = result(&agent, "file.read_file", json!({"path": "/etc/shadow"})).await;
-    assert_eq!(none, json!({"success": false, "error": "no such file: /etc/shadow"}));
+    // The cage has files of its own at such paths: none of them is a granted one.
+    std::os::unix::fs::symlink("/etc", folder.join("out")).unwrap();
+    std::os::unix::fs::symlink("a.txt", folder.join("in.txt")).unwrap();
+    for path in ["/etc/shadow", "/etc/passwd", "/usr/lib/os-release", "../x", "out/passwd"] {
+        for (tool, key) in [("file.read_file", "path"), ("file.list_dir", "path")] {
+            let none = result(&agent, tool, json!({key: path})).await;
+            let error = none["error"].as_str().unwrap_or_default();
+            assert!(error.starts_with("Path not allowed: "), "{tool} {path}: {none}");
+        }
+    }
+    // Positive control: a link that stays inside is followed.
+    assert_eq!(result(&agent, "file.read_file", json!({"path": "in.txt"})).await["success"], true);
+    std::fs::remove_file(folder.join("in.txt")).unwrap();
+    std::fs::remove_file(folder.join("out")).unwrap();
     let list = result(&agent, "file.list_dir", json!({"pattern": "*.py"})).await;
     let names: Vec<_> =
         list["entries"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tool::{
-    Args, Boxed, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step, Tool,
+    Args, Boxed, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Scope, Step, Tool,
 };
 
 /// A tool and what runs it.
@@ -17,6 +17,15 @@ pub struct Builtin {
     pub executor: Arc<dyn Executor>,
     /// What spec 2's tool files call it in `implementation.handler`.
     pub handler: Arc<str>,
+}
+
+impl Builtin {
+    /// Where it reaches for files, its relative paths begin in this folder.
+    pub(crate) fn begin_in(&mut self, folder: &str) {
+        if self.tool.traits.scopes.contains(&Scope::Filesystem) {
+            Arc::make_mut(&mut self.tool).traits.base_folders = Some(vec![folder.to_owned()]);
+        }
+    }
 }
 
 /// Computes an answer from arguments.

@@ -1,6 +1,6 @@
 //! The source of the built-in tools. It never changes while the program runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tool::{
@@ -27,7 +27,10 @@ impl BuiltinSource {
         let registry = Registry::shipped().narrowed(&means.narrowings);
         let mut builtins = computing(&registry, clock);
         builtins.extend(reaching(&registry, means, clock));
-        let (caged, cages) = (caged(&registry, means, clock), means.cages.clone());
+        let (mut caged, cages) = (caged(&registry, means, clock), means.cages.clone());
+        if let Some(base) = means.files.as_ref().and_then(|files| files.base()) {
+            builtins.iter_mut().chain(&mut caged).for_each(|builtin| builtin.begin_in(&base));
+        }
         Self { name: name(), builtins, caged, cages, narrowings: means.narrowings.clone() }
     }
 
@@ -47,6 +50,12 @@ impl BuiltinSource {
     pub fn with_caged(mut self, more: Vec<Builtin>) -> Self {
         self.caged.extend(more);
         self
+    }
+
+    /// All of them by name, also those whose cage cannot be made: their calls say so.
+    pub fn installed(&self) -> HashMap<String, Builtin> {
+        let all = self.builtins.iter().chain(self.caged.iter().filter(|_| self.cages.is_some()));
+        all.map(|builtin| (builtin.tool.name.to_string(), builtin.clone())).collect()
     }
 
     async fn offers(&self) -> Listing {

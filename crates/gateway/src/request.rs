@@ -1,7 +1,7 @@
 //! What a door asks for.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -98,6 +98,8 @@ pub struct Request {
     pub caller_type: CallerType,
     /// The call that makes this one.
     pub parent: Option<CallId>,
+    /// Its place among the calls of the one that makes it, from 0, where that is a program.
+    pub chain_index: Option<u32>,
     /// The client's own limit; can only shorten the tool's.
     pub timeout: Option<Duration>,
     /// What the client can do.
@@ -116,6 +118,8 @@ pub struct Request {
     pub meta: Option<Json>,
     /// A method that lasts until its caller goes, such as a subscription. Tools always have a limit.
     pub lasting: bool,
+    /// Where the node that answered is named, of a node's tool.
+    pub node: Option<Arc<OnceLock<String>>>,
 }
 
 impl Request {
@@ -133,6 +137,7 @@ impl Request {
             door,
             caller_type: CallerType::Direct,
             parent: None,
+            chain_index: None,
             timeout: None,
             client: ClientCan::default(),
             progress: None,
@@ -142,6 +147,7 @@ impl Request {
             unasked: None,
             meta: None,
             lasting: false,
+            node: None,
         }
     }
 }

@@ -106,6 +106,7 @@ impl Run {
             calls: None,
             attempt: 1,
             caged: Some(caged),
+            node: self.request.node.as_deref(),
         };
         self.bounded(self.ready.entry.executor.as_ref(), granted, &ctx, limit).await
     }

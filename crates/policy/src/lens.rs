@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use identity::RightsClass;
-use tool::{CallerType, Org, Safety, Scope, Wall};
+use tool::{CallerType, Level, Org, Safety, Scope, Wall};
 
 use crate::decide::Later;
 use crate::groups::{WEB, WRITE};
@@ -155,7 +155,10 @@ impl<'a> Lens<'a> {
                 None => self.add(name, Test::Closed(Reason::UnknownRole)),
             }
         }
-        if parts.rules.off.cascading_tool_policy && !known {
+        // Spec 3's flat permissions are roles and nothing else: where the file has none, nothing is flat, and
+        // the owner is no role of an agent.
+        let is_flat = parts.rules.off.cascading_tool_policy && !parts.roles.is_empty();
+        if is_flat && !known && rights.level() < Level::Owner {
             self.add("role", Test::Closed(Reason::NoRole));
         }
     }
@@ -259,7 +262,8 @@ impl<'a> Lens<'a> {
         let traits = seen.tool.traits;
         let dangerous = (traits.safety == Safety::Dangerous).then_some(Reason::Dangerous);
         let destructive = traits.destructive.then_some(Reason::Destructive);
-        let asked = traits.approval.then_some(Reason::ScopeApproval).or_else(|| self.scoped(seen));
+        let scope = self.scope_to_approve(seen);
+        let asked = (traits.approval || scope.is_some()).then_some(Reason::ScopeApproval);
         let holds: Vec<_> = [dangerous, destructive, asked].into_iter().flatten().collect();
         let hold = holds.first().copied();
         let layers = self.gates.iter().filter_map(|gate| match gate.test {
@@ -277,11 +281,11 @@ impl<'a> Lens<'a> {
             self.parts.rules.off.approvals() && (hold.is_some() || !rules.is_empty());
         let later = (!rules.is_empty() || !paths.is_empty() || no_approvals)
             .then(|| Arc::new(Later::new(rules, paths, no_approvals)));
-        Residual { hold, caution: traits.safety == Safety::Cautious, holds, later }
+        Residual { hold, caution: traits.safety == Safety::Cautious, holds, scope, later }
     }
 
-    /// Scopes that want an approval: as the file says, or as shipped.
-    fn scoped(&self, seen: &Seen<'_>) -> Option<Reason> {
+    /// The first scope that wants an approval: as the file says, or as shipped.
+    fn scope_to_approve(&self, seen: &Seen<'_>) -> Option<Scope> {
         let effects = seen.marks & WRITE != 0;
         let wants = |scope: &Scope| {
             let said = self.parts.rules.scopes.get(scope).and_then(|rule| rule.requires_approval);
@@ -291,6 +295,6 @@ impl<'a> Lens<'a> {
                 Scope::Network | Scope::Compute => false,
             })
         };
-        seen.tool.traits.scopes.iter().any(wants).then_some(Reason::ScopeApproval)
+        seen.tool.traits.scopes.iter().find(|scope| wants(scope)).copied()
     }
 }

@@ -22,6 +22,7 @@ mod ready;
 mod reason;
 mod rules;
 mod select;
+mod sentence;
 
 pub use asking::{Asking, Taint};
 pub use at::{At, Slip};

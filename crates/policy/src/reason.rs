@@ -38,9 +38,9 @@ reasons! {
     Rule = "rule", "a rule denies it";
     RuleFault = "rule_fault", "a rule's condition could not be worked out, so the call is denied";
     RuleHold = "rule_hold", "a rule wants an approval";
-    ScopeApproval = "scope_approval", "what the tool reaches for needs an approval";
-    Path = "path", "a path lies outside of the allowed ones";
-    NoPath = "no_path", "only some paths are allowed, and the call names none";
+    ScopeApproval = "scope_approval", "the tool uses a permission that needs an approval";
+    Path = "path", "a path is not beneath the allowed ones";
+    NoPath = "no_path", "only some paths are allowed, and the call names no path";
     NoApprovals = "no_approvals", "the call needs an approval, and approvals are switched off";
     Unknown = "unknown", "there is no such tool";
     OtherOrg = "other_org", "the tool belongs to another organisation";

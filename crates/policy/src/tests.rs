@@ -67,6 +67,26 @@ fn hidden(admission: &Admission) -> Option<Reason> {
     }
 }
 
+/// The same, explained.
+fn explained(
+    policy: &Policy,
+    who: &Principal,
+    (name, traits): (&str, &Traits),
+    args: &Value,
+) -> crate::Explanation {
+    let org = Org::default();
+    let args = &Args::from_json(Json::of(args)).unwrap();
+    policy.explain(&Asking {
+        caller: who.caller(),
+        rights: who.rights(),
+        by: CallerType::Direct,
+        tool: Facts { org: &org, source: "s", name, traits },
+        args,
+        now: NOW,
+        taint: Taint::default(),
+    })
+}
+
 /// What becomes of a call.
 fn called(
     policy: &Policy,
@@ -288,7 +308,6 @@ fn a_flag_that_is_off_only_takes_away() {
         let hides = |traits| hidden(&admit(&policy, &user, "s", "n", traits));
         let (all, harm) = match *name {
             "tools" => (Some(Reason::Feature), Some(Reason::Feature)),
-            "cascading_tool_policy" => (Some(Reason::NoRole), Some(Reason::NoRole)),
             "side_effect_tracking" | "structured_tool_output" => (None, Some(Reason::Feature)),
             _ => (None, None),
         };

@@ -124,6 +124,8 @@ pub struct Context<'a> {
     pub attempt: u8,
     /// Where what the call took in a cage is told, for the record.
     pub caged: Option<&'a OnceLock<Caged>>,
+    /// Where the node that answered is named, for interfaces that return it.
+    pub node: Option<&'a OnceLock<String>>,
 }
 
 impl Context<'_> {
@@ -131,6 +133,13 @@ impl Context<'_> {
     pub fn ran_caged(&self, caged: Caged) {
         if let Some(place) = self.caged {
             place.get_or_init(|| caged);
+        }
+    }
+
+    /// Names the node that answered; the first name counts.
+    pub fn ran_on(&self, node: &str) {
+        if let Some(place) = self.node {
+            place.get_or_init(|| node.to_owned());
         }
     }
 }

@@ -108,6 +108,13 @@ words! {
     }
 }
 
+/// Categories that every file may name: spec 3's, and spec 1's.
+#[rustfmt::skip]
+pub const CATEGORIES: &[&str] = &[
+    "web", "file", "data", "code", "math", "system", "archive", "llm", "specialized",
+    "introspection", "execution", "buffer", "diff", "xref", "clos", "packages",
+];
+
 /// Declared side effects, or none declared. Unknown counts as an effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Effects {
@@ -178,6 +185,10 @@ pub struct Traits {
     /// limit where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_paths: Option<Vec<String>>,
+    /// Folders of this machine, absolute: a path of a call that does not begin with `/` begins in one of
+    /// them, and a call that names no path uses no others. Absent: nobody knows.
+    #[serde(skip)]
+    pub base_folders: Option<Vec<String>>,
 }
 
 impl Traits {
@@ -203,6 +214,7 @@ impl Default for Traits {
             arguments: None,
             approval: false,
             allowed_paths: None,
+            base_folders: None,
         }
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Kept {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) parent: Option<CallId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) chain_index: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timeout_ms: Option<u64>,
     pub(crate) tool: ToolKey,
     pub(crate) definition: Digest,
@@ -151,6 +153,7 @@ impl Kept {
         let mut request = Request::to(Target::Of { source, name }, args, self.door);
         request.caller_type = self.caller_type;
         request.parent = self.parent;
+        request.chain_index = self.chain_index;
         request.timeout = self.timeout_ms.map(std::time::Duration::from_millis);
         request
     }

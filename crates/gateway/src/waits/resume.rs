@@ -227,17 +227,17 @@ impl Gateway {
         }
         match looked.decision {
             Decision::Allow(_) => {}
-            Decision::Hold(reason) => {
+            Decision::Hold(_) => {
                 if let Some(new) = looked.holds.iter().find(|it| !kept.holds.contains(it)) {
                     let told = format!(
                         "the call is held for another reason now: {} (`{new}`); call again",
-                        reason.text()
+                        looked.why
                     );
                     return Err(void(told));
                 }
             }
-            Decision::Deny(reason) => {
-                let told = format!("since the call was held: {}", reason.text());
+            Decision::Deny(_) => {
+                let told = format!("since the call was held: {}", looked.why);
                 return Err(Again::ends(Failure::new(Code::Denied, told)));
             }
         }

@@ -248,8 +248,8 @@ async fn made(
     (place, making): (&mut Place, Making),
     function: &Function,
 ) -> Result<To, Stop> {
-    let (id, effects): ((CallId, CallId), bool) =
-        ((kept.program.id, making.call), !function.read_only());
+    let index = kept.program.index_of(making.call);
+    let (id, effects) = ((kept.program.id, making.call, index), !function.read_only());
     if effects {
         let at = place.at(leg, AtCall::Making(making.clone())).await?;
         leg.keeps(kept, at).await?;

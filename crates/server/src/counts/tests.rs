@@ -75,6 +75,8 @@ fn intent(number: u128) -> Intent {
     Intent {
         call: CallId(Uuid::from_u128(number)),
         parent: None,
+        chain_id: None,
+        chain_index: None,
         continues: None,
         at: Wall(0),
         caller: testkit::context::caller(),

@@ -4,6 +4,7 @@ mod state;
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
@@ -54,7 +55,7 @@ const QUERY: &[Param] = &[
     },
     Param {
         name: "envelope",
-        what: "tool_output: the answer as spec 3's ToolOutput; not with a format",
+        what: "tool_output (or to_machine): the answer as spec 3's ToolOutput; to_human: its text for people; not with a format",
         kind: "string",
     },
     Param {
@@ -224,22 +225,52 @@ async fn call(
 ) -> Result<Response, ApiError> {
     let timeout = asked.timeout_ms.map(std::time::Duration::from_millis);
     let wait = asked.wait.as_deref().map(held::patience).transpose()?;
-    let envelope = match asked.envelope.as_deref() {
-        None => false,
-        Some("tool_output") => true,
-        Some(word) => {
-            let told = format!("unknown envelope `{}`; use tool_output", word.escape_debug());
-            return Err(ApiError::new(Code::InvalidRequest, told));
-        }
-    };
+    let envelope = asked.envelope.as_deref().map(Envelope::read).transpose()?;
     match asked.format.as_deref() {
         None | Some("native") => {
             one_call(&doors, &principal, CallBody::of(&large)?, (wait, envelope)).await
         }
-        Some(_) if envelope => {
+        Some(_) if envelope.is_some() => {
             Err(ApiError::new(Code::InvalidRequest, "`envelope` goes with no other `format`"))
         }
         Some(word) => asked_for::run(&doors, &principal, (word, timeout), &large.body.0).await,
+    }
+}
+
+/// Spec 3's two ways to give an answer.
+#[derive(Debug, Clone, Copy)]
+enum Envelope {
+    /// Its fields.
+    Machine,
+    /// A text for people.
+    Human,
+}
+
+impl Envelope {
+    fn read(word: &str) -> Result<Self, ApiError> {
+        match word {
+            "tool_output" | "to_machine" => Ok(Self::Machine),
+            "to_human" => Ok(Self::Human),
+            _ => {
+                let word: String = word.chars().take(64).flat_map(char::escape_debug).collect();
+                let told = format!("unknown envelope `{word}`; use tool_output or to_human");
+                Err(ApiError::new(Code::InvalidRequest, told))
+            }
+        }
+    }
+
+    fn reply(self, output: &ToolOutput) -> Response {
+        match self {
+            Self::Machine => Reply(output).into_response(),
+            Self::Human => {
+                // What a tool says is shown as text, whatever it looks like.
+                let headers = [
+                    (CONTENT_TYPE, "text/plain; charset=utf-8"),
+                    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+                ];
+                (headers, output.to_human()).into_response()
+            }
+        }
     }
 }
 
@@ -247,7 +278,7 @@ async fn one_call(
     doors: &Doors,
     principal: &Principal,
     (body, args): (CallBody, Given),
-    (wait, envelope): (Option<std::time::Duration>, bool),
+    (wait, envelope): (Option<std::time::Duration>, Option<Envelope>),
 ) -> Result<Response, ApiError> {
     let CallBody { read_only, no_web, task_type, .. } = &body;
     let task_type = task_type.clone();
@@ -262,12 +293,12 @@ async fn one_call(
     if let (Some(wait), Ok(Step::Wait(Wait::Approval(_)))) = (wait, &answer.result) {
         answer = settled(doors, principal, (answer.call, wait)).await?;
     }
-    if envelope
+    if let Some(envelope) = envelope
         && let Some((entry, _)) = view.find(&tool)
         && let Given::Checked(args, _) = &args
         && let Some(output) = ToolOutput::of(entry, &args.value(), &answer)
     {
-        return Ok(Reply(output).into_response());
+        return Ok(envelope.reply(&output));
     }
     told(answer, Some(tool))
 }

@@ -1,5 +1,7 @@
 //! `/v1/explain`: what would become of a call, and why.
 
+use std::borrow::Cow;
+
 use axum::extract::State;
 use axum::routing::post;
 use axum::{Extension, Json as Reply};
@@ -64,7 +66,7 @@ struct Explained {
     /// Why, as a code.
     reason: &'static str,
     /// Why, in words.
-    text: &'static str,
+    text: Cow<'static, str>,
     /// The layer that decided. This and what follows is told with the right `policy:explain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     layer: Option<String>,

@@ -19,7 +19,7 @@ use upstreams::layers::{Redacted, Retrying};
 use upstreams::mcp::oauth::Means;
 use upstreams::mcp::{Marked, Marks, McpSource, Stdio};
 use upstreams::module::{Manifests, Module, ModuleOptions};
-use upstreams::tool_file::{Handlers, Host, ToolFile, Web};
+use upstreams::tool_file::{Handlers, Host, OwnTools, ToolFile, Web};
 
 use super::cluster::Cluster;
 use super::credentials::Held;
@@ -78,6 +78,14 @@ pub(super) struct Workshop {
     pub(super) plugged: Arc<Plugged>,
 }
 
+/// What tool files may name of this installation.
+struct Installed {
+    tools: OwnTools,
+    categories: Arc<[String]>,
+    /// Of the built-in tools.
+    fingerprint: u64,
+}
+
 impl Workshop {
     pub(super) fn new(
         launcher: Launcher,
@@ -123,12 +131,9 @@ impl Workshop {
         let with_model = !language.is_empty();
         let builtins = BuiltinSource::new(&self.clock, &means).with(computing).with(language);
         let builtins = builtins.with_caged(solving).with_caged(programs::tools(&self.programs));
-        let builtins = Sourced {
-            source: Arc::new(builtins),
-            kind: tool::name::BUILTIN,
-            trust: Trust::Full,
-            durability: None,
-            poll: None,
+        let installed = Installed {
+            tools: Arc::new(builtins.installed()),
+            categories: config.policy.rules().own_categories.as_slice().into(),
             // A policy's folders are the tools' folders.
             fingerprint: hashed(&(
                 format!("{:?}", config.builtins),
@@ -136,7 +141,15 @@ impl Workshop {
                 with_model,
             )),
         };
-        let configured = config.sources.iter().map(|source| self.source(source));
+        let builtins = Sourced {
+            source: Arc::new(builtins),
+            kind: tool::name::BUILTIN,
+            trust: Trust::Full,
+            durability: None,
+            poll: None,
+            fingerprint: installed.fingerprint,
+        };
+        let configured = config.sources.iter().map(|source| self.source(source, &installed));
         let reported = reports::of_faults(faults);
         let rejected = self.rejected.get().and_then(|rows| reports::of_store(&rows.borrow()));
         let plugins = self.plugged.sourced(config, &self.inside);
@@ -156,7 +169,7 @@ impl Workshop {
         std::iter::once(own).chain(std::env::split_paths(path).collect::<Vec<_>>())
     }
 
-    fn source(&self, config: &SourceConfig) -> Sourced {
+    fn source(&self, config: &SourceConfig, installed: &Installed) -> Sourced {
         let name = config.name.clone();
         let (source, kind): (Arc<dyn Source>, _) = match &config.kind {
             SourceKind::ToolFile(path) => {
@@ -166,7 +179,10 @@ impl Workshop {
                 let web = Web { egress: self.egress.clone(), secret };
                 let host = self.plugged.beside(&name, path) as Arc<dyn Host>;
                 let clock = Arc::clone(&self.clock);
-                let handlers = Handlers { clock, internals, web, host: Some(host) };
+                let (own, categories) =
+                    (Arc::clone(&installed.tools), Arc::clone(&installed.categories));
+                let handlers =
+                    Handlers { clock, internals, web, host: Some(host), own, categories };
                 (Arc::new(ToolFile::new(name, path, handlers)), "tool_file")
             }
             SourceKind::Module(url) => (self.module(url.as_str(), config), "module"),
@@ -185,8 +201,15 @@ impl Workshop {
         let source: Arc<dyn Source> =
             if redaction.is_empty() { source } else { Arc::new(Redacted::new(source, redaction)) };
         let source = if config.retry { Arc::new(Retrying::new(source)) } else { source };
-        let (trust, poll, fingerprint) =
-            (config.trust, poll_interval(&config.kind), fingerprint(config));
+        let (trust, poll) = (config.trust, poll_interval(&config.kind));
+        let fingerprint = match &config.kind {
+            // Its tools may be built-in ones.
+            SourceKind::ToolFile(_) => {
+                let categories = installed.categories.as_ref();
+                hashed(&(fingerprint(config), installed.fingerprint, categories))
+            }
+            _ => fingerprint(config),
+        };
         Sourced { source, kind, trust, durability, poll, fingerprint }
     }
 

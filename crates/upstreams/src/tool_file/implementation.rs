@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use builtins::Builtin;
 use tool::{
     Boxed, Clock, Context, Effects, ExecuteError, Executor, Granted, Json, Outcome, Step, Traits,
 };
@@ -35,7 +36,15 @@ pub struct Handlers {
     pub web: Web,
     /// What runs `python` and `cpp` tools; without it there are none.
     pub host: Option<Arc<dyn Host>>,
+    /// The built-in tools of this installation, by name: a tool without an implementation is the one of its
+    /// name.
+    pub own: OwnTools,
+    /// Categories of the operator, beside those that every file may name.
+    pub categories: Arc<[String]>,
 }
+
+/// Built-in tools by their names.
+pub type OwnTools = Arc<HashMap<String, Builtin>>;
 
 /// What runs a tool, and the traits it has unless the file says otherwise.
 #[derive(Debug)]
@@ -44,12 +53,20 @@ pub(super) struct Implementation {
     pub(super) traits: Traits,
     /// What is to run it in the executor's place.
     pub(super) code: Option<Function>,
+    /// Of a built-in tool: its own schema. What the file says of it can only be stricter than its traits.
+    pub(super) own: Option<Json>,
 }
 
 impl Implementation {
     /// With nothing to be run beside.
     pub(super) fn new(executor: Arc<dyn Executor>, traits: Traits) -> Self {
-        Self { executor, traits, code: None }
+        Self { executor, traits, code: None, own: None }
+    }
+
+    fn of(builtin: &Builtin) -> Self {
+        let own = Some(builtin.tool.input.clone());
+        let (executor, traits) = (Arc::clone(&builtin.executor), builtin.tool.traits.clone());
+        Self { executor, traits, code: None, own }
     }
 }
 
@@ -77,6 +94,10 @@ pub(super) fn read(
         None => None,
     };
     let Some(word) = own.or_else(|| outer.filter(|word| word != "function")) else {
+        // As spec 3 prints it: what runs is what this installation has under the name.
+        if let Some(builtin) = handlers.own.get(name).filter(|_| inner.is_none()) {
+            return Ok(Implementation::of(builtin));
+        }
         return Err(Fault::new(format!(
             "Tool \"{name}\" must have an \"implementation\" with a \"type\""
         ))
@@ -123,11 +144,16 @@ fn mock(name: &str, place: &Fields) -> Result<Implementation> {
 }
 
 fn builtin(handler: &str, handlers: &Handlers) -> Result<Implementation> {
-    let found = builtins::handler(handler, &handlers.clock).ok_or_else(|| {
+    let named = |builtin: &&Builtin| &*builtin.handler == handler;
+    let own = || handlers.own.get(handler).or_else(|| handlers.own.values().find(named));
+    let Some(found) = builtins::handler(handler, &handlers.clock) else {
+        if let Some(builtin) = own() {
+            return Ok(Implementation::of(builtin));
+        }
         let known = builtins::all(&handlers.clock);
         let known: Vec<_> = known.iter().map(|builtin| &*builtin.handler).collect();
-        not_found("Builtin", handler, &known)
-    })?;
+        return Err(not_found("Builtin", handler, &known));
+    };
     Ok(Implementation::new(found.executor, found.tool.traits.clone()))
 }
 

@@ -25,8 +25,14 @@ fn file(folder: &TempDir, name: &str, text: &str) -> (PathBuf, ToolFile) {
 fn source(path: &Path) -> ToolFile {
     let egress = Egress::new(EgressSettings::default()).unwrap();
     let web = Web { egress, secret: Arc::new(|_| None) };
-    let handlers =
-        Handlers { clock: Arc::new(Still), internals: Arc::new(HashMap::new()), web, host: None };
+    let handlers = Handlers {
+        clock: Arc::new(Still),
+        internals: Arc::new(HashMap::new()),
+        web,
+        host: None,
+        own: Arc::default(),
+        categories: Arc::default(),
+    };
     ToolFile::new(SourceName::new("file").unwrap(), path, handlers)
 }
 

@@ -119,7 +119,7 @@ impl Serve {
         tracing::info!("stopping; once more ends at once");
         tokio::select! {
             () = node.stop() => Ok(()),
-            () = signals.any() => Err(Failure::new(Exit::Failed, "ended before the calls that ran")),
+            () = signals.any() => Err(Failure::new(Exit::Failed, "ended at once; calls that ran were cut off")),
         }
     }
 }

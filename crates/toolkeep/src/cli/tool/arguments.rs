@@ -61,10 +61,15 @@ fn form(schema: &Value) -> String {
 
 fn json(key: &str, text: &str, expected: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|_| {
-        let message = format!("`{key}` must be {expected}, and `{text}` is not");
-        wrong(message).fix("quote JSON for the shell: `key='[1, 2]'`")
+        let failure = wrong(format!("`{key}` must be {expected}, and `{text}` is not"));
+        // A number or a truth value has nothing that a shell changes.
+        let is_plain = expected.split(" or ").all(|kind| SIMPLE.contains(&kind));
+        if is_plain { failure } else { failure.fix("quote JSON for the shell: `key='[1, 2]'`") }
     })
 }
+
+/// Kinds whose values a shell passes on as they are written.
+const SIMPLE: [&str; 4] = ["boolean", "integer", "null", "number"];
 
 fn wrong(message: String) -> Failure {
     Failure::new(Exit::Usage, message)

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tool::{
-    CallerType, Clock, Effect, Effects, Json, Level, Mono, Safety, Scope, Tool, Traits, Wall,
+    CallerType, Clock, Effect, Effects, Json, Level, Mono, Safety, Scope, Tool, ToolName, Traits,
+    Wall,
 };
 
 use guard::egress::{Egress, EgressSettings};
@@ -29,7 +30,90 @@ fn handlers() -> Handlers {
     let echo = builtins::handler("echo", &clock).unwrap().executor;
     let echo = Internal { executor: echo, traits: Traits::default() };
     let internals = Arc::new(HashMap::from([("search".to_owned(), echo)]));
-    Handlers { clock, internals, web: Web { egress, secret: Arc::new(|_| None) }, host: None }
+    let web = Web { egress, secret: Arc::new(|_| None) };
+    let own = Arc::new(HashMap::from([("run_shell".to_owned(), shell())]));
+    let categories = Arc::from(["ours".to_owned()]);
+    Handlers { clock, internals, web, host: None, own, categories }
+}
+
+/// A built-in that runs commands, as far as its definition goes.
+fn shell() -> builtins::Builtin {
+    let clock: Arc<dyn Clock> = Arc::new(Still);
+    let echo = builtins::handler("echo", &clock).unwrap();
+    let traits = Traits {
+        level: Level::User,
+        scopes: vec![Scope::Shell],
+        effects: Effects::Declared(vec![Effect::LocalExec, Effect::ModifiesFiles]),
+        destructive: true,
+        timeout: Some(Duration::from_secs(30)),
+        callers: vec![CallerType::Direct],
+        ..Traits::default()
+    };
+    let name = ToolName::new("run_shell").unwrap();
+    let input = Json::of(&json!({"type": "object", "required": ["command"],
+        "properties": {"command": {"type": "string"}}}));
+    let tool = tool::Tool { name, input, traits, ..(*echo.tool).clone() };
+    builtins::Builtin { tool: Arc::new(tool), handler: "run_shell".into(), ..echo }
+}
+
+#[test]
+fn a_tool_without_an_implementation_is_the_built_in_one_of_its_name_and_no_less_strict() {
+    // As spec 3 prints it.
+    let printed = json!({
+        "name": "run_shell",
+        "description": "Sandboxed shell command execution",
+        "category": "code",
+        "side_effects": ["local_exec", "modifies_files", "system_state"],
+        "destructive": true,
+    });
+    let (tool, _) = read(&printed).offer.unwrap();
+    let own = shell();
+    assert_eq!(tool.input, own.tool.input);
+    let effects = [Effect::LocalExec, Effect::ModifiesFiles, Effect::SystemState];
+    assert_eq!(tool.traits.effects, Effects::Declared(effects.to_vec()));
+    assert_eq!(tool.traits.categories, ["code"]);
+    assert_eq!(
+        (tool.traits.scopes.as_slice(), tool.traits.level),
+        (&[Scope::Shell][..], Level::User)
+    );
+    // What would take something back does not.
+    let mut lax = printed.clone();
+    lax["side_effects"] = json!(["read_only"]);
+    lax["destructive"] = json!(false);
+    lax["required_permission"] = json!("guest");
+    lax["permissions"] = json!([]);
+    lax["allowed_callers"] = json!(["direct", "chain"]);
+    lax["timeout_ms"] = json!(60_000);
+    lax["parameters"] = json!({"type": "object"});
+    let (tool, _) = read(&lax).offer.unwrap();
+    let Traits { level, scopes, effects, destructive, timeout, callers, .. } = tool.traits;
+    assert!(effects.any() && destructive);
+    assert_eq!(
+        (level, scopes, callers),
+        (Level::User, vec![Scope::Shell], vec![CallerType::Direct])
+    );
+    assert_eq!((timeout, tool.input), (Some(Duration::from_secs(30)), own.tool.input.clone()));
+    // The same where the file says that it is built in.
+    let mut named = lax.clone();
+    named["implementation"] = json!({"type": "builtin", "handler": "run_shell"});
+    assert!(read(&named).offer.unwrap().0.traits.destructive);
+    // Positive control: a name that is not built in needs an implementation.
+    let mut other = printed;
+    other["name"] = json!("run_shelf");
+    other["parameters"] = json!({"type": "object"});
+    assert!(read(&other).offer.unwrap_err().message.contains("must have an \"implementation\""));
+}
+
+#[test]
+fn a_category_that_nobody_knows_is_told() {
+    let noted = |category: &str| {
+        let read = read(&with(&json!({ "category": category })));
+        assert!(read.offer.is_ok());
+        read.notes.into_iter().map(|note| note.message).collect::<Vec<_>>()
+    };
+    assert_eq!(noted("nonsense"), ["`category`: no category is called `nonsense`"]);
+    // Positive controls: one of the specs, and one of the operator.
+    assert_eq!((noted("code"), noted("ours")), (vec![], vec![]));
 }
 
 fn read(value: &Value) -> Definition {

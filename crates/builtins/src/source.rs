@@ -37,18 +37,14 @@ impl BuiltinSource {
     /// The same with tools from other crates, behind its own; the operator takes from them too.
     #[must_use]
     pub fn with(mut self, more: Vec<Builtin>) -> Self {
-        let narrowed = |builtin: Builtin| match self.narrowings.get(builtin.tool.name.as_str()) {
-            Some(by) => by.applied(builtin),
-            None => Some(builtin),
-        };
-        self.builtins.extend(more.into_iter().filter_map(narrowed));
+        self.builtins.extend(narrowed(more, &self.narrowings));
         self
     }
 
     /// The same with tools from other crates that run in a cage.
     #[must_use]
     pub fn with_caged(mut self, more: Vec<Builtin>) -> Self {
-        self.caged.extend(more);
+        self.caged.extend(narrowed(more, &self.narrowings));
         self
     }
 
@@ -87,6 +83,14 @@ impl BuiltinSource {
         let offers = all.into_iter().map(offer).collect();
         Listing { revision: Revision(1), offers, problems, ..Listing::default() }
     }
+}
+
+/// Tools from other crates, with less where the operator says so.
+fn narrowed(more: Vec<Builtin>, by: &BTreeMap<String, Narrowing>) -> impl Iterator<Item = Builtin> {
+    more.into_iter().filter_map(|builtin| match by.get(builtin.tool.name.as_str()) {
+        Some(by) => by.applied(builtin),
+        None => Some(builtin),
+    })
 }
 
 /// What is not offered for want of a cage.

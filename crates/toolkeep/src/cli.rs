@@ -196,7 +196,7 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::Pin(command) => command.run(&context, ui).await,
             Command::Module(command) => command.run(&context, ui).await,
             Command::Plugin(command) => command.run(&context, ui).await,
-            Command::Model(command) => command.run(&context, ui),
+            Command::Model(command) => command.run(&context, ui).await,
             Command::Persona(command) => command.run(&context, ui).await,
             Command::Role(command) => command.run(&context, ui).await,
             Command::Org(command) => command.run(&context, ui).await,

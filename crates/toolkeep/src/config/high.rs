@@ -113,6 +113,8 @@ pub struct BuiltinsConfig {
     pub search: Option<SearchConfig>,
     /// The address of a Wikipedia; `None` as shipped.
     pub wikipedia: Option<String>,
+    /// The address that models are downloaded from; `None` as shipped.
+    pub model_mirror: Option<String>,
     /// What is taken from single tools.
     pub tools: BTreeMap<String, builtins::Narrowing>,
 }

@@ -170,6 +170,7 @@ fn builtins(builtins: &BuiltinsConfig) -> Value {
             SearchConfig::DuckDuckGo(url) => json!({"duckduckgo": url}),
         }),
         "wikipedia": builtins.wikipedia,
+        "model_mirror": builtins.model_mirror,
         "tools": tools,
     })
 }

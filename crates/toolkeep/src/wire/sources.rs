@@ -126,9 +126,9 @@ impl Workshop {
         };
         let computing = builtins_math::all(&self.clock, self.artefacts.clone());
         let solving = builtins_symbolic::all(&self.cages);
-        // Without a model there are none; why is told by `doctor` and `tool show`.
-        let language = builtins_llm::all(&self.files.data.join(MODELS)).unwrap_or_default();
-        let with_model = !language.is_empty();
+        let language = builtins_llm::all(&self.files.data.join(MODELS));
+        // Their descriptions say which model answers.
+        let model = language.first().map(|builtin| builtin.tool.description.clone());
         let builtins = BuiltinSource::new(&self.clock, &means).with(computing).with(language);
         let builtins = builtins.with_caged(solving).with_caged(programs::tools(&self.programs));
         let installed = Installed {
@@ -138,7 +138,7 @@ impl Workshop {
             fingerprint: hashed(&(
                 format!("{:?}", config.builtins),
                 format!("{:?}", config.policy.rules().scopes),
-                with_model,
+                model,
             )),
         };
         let builtins = Sourced {

@@ -27,8 +27,7 @@ impl Show {
         let session = context.connect().await?;
         let mut tool = session.client.get(&Path::new("/v1/tools", &[&self.name])).await;
         if let Err(failure) = tool {
-            let told = near::named(near::TOOL, &session.client, &self.name, failure).await;
-            tool = Err(told);
+            tool = Err(near::named(near::TOOL, &session.client, &self.name, failure).await);
         }
         session.end().await?;
         let tool = tool?;

@@ -140,6 +140,7 @@ async fn lists_agree(server: &Server, agent: &Client, legacy: &Seen, modern: &Se
     let own = builtins::names()
         .chain(builtins_math::names())
         .chain(builtins_symbolic::names())
+        .chain(builtins_llm::names())
         .chain(programs::names())
         .filter(|name| plain.iter().any(|it| it == name))
         .count();

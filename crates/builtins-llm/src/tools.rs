@@ -41,7 +41,8 @@ impl Reader<'_> {
 
 pub(crate) fn embed(args: &Value, reader: &Reader<'_>) -> Result<Value, String> {
     let vector = reader.vector("text", text(args, "text")?)?;
-    Ok(json!({ "embedding": vector, "model": reader.label }))
+    // Only the numbers, as its contract has it: the tool's description names the model.
+    Ok(json!(vector))
 }
 
 pub(crate) fn search(args: &Value, reader: &Reader<'_>) -> Result<Value, String> {

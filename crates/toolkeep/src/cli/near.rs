@@ -40,10 +40,6 @@ pub(super) async fn named(kind: Kind, client: &Client, word: &str, failure: Fail
     if !failure.is_bare(kind.code) {
         return failure;
     }
-    // One that is there as soon as a language model is.
-    if kind.code == Code::UnknownTool && builtins_llm::names().any(|name| name == word) {
-        return failure.fix(format!("`{word}` needs a language model: {}", builtins_llm::HELP));
-    }
     let listed = client.get(&Path::new(kind.path, &[])).await.unwrap_or_default();
     let all = listed.get(kind.field).and_then(Value::as_array).into_iter().flatten();
     let names: Vec<_> = all.filter_map(|one| one.get("name")?.as_str()).collect();

@@ -55,7 +55,7 @@ impl List {
 }
 
 /// What is listed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Listing<'a> {
     /// Native where there is none.
     pub(super) format: Option<&'a str>,

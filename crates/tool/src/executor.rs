@@ -238,6 +238,16 @@ pub trait Credentials: Send + Sync {
     ) -> Boxed<'a, Credential>;
 }
 
+/// No source needs a credential: for programs whose tools are their own.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoCredentials;
+
+impl Credentials for NoCredentials {
+    fn for_source<'a>(&'a self, _: &'a SourceName, _: &'a Caller) -> Boxed<'a, Credential> {
+        Box::pin(std::future::ready(Credential::None))
+    }
+}
+
 /// What the credential port answers.
 #[derive(Debug, Clone)]
 pub enum Credential {

@@ -52,6 +52,10 @@ pub struct Setting {
     pub file: Option<PathBuf>,
     /// `--listen`: counts before the file's.
     pub listen: Option<String>,
+    /// `--allowed-host`: counts beside the file's.
+    pub allowed_hosts: Vec<String>,
+    /// `--behind-tls`: counts where the file does not say so.
+    pub behind_tls: bool,
     /// `--data`: counts before the file's.
     pub data: Option<PathBuf>,
     /// The folder that flags' paths begin at, absolute.

@@ -10,7 +10,7 @@ use super::index::{New, Phase};
 use super::kept::{Kept, key};
 use super::{Event, Heard, LONGEST, Shown, State, Waits, unavailable};
 use crate::pipeline::{Looked, Refused, denied};
-use crate::{Gateway, Request, Target};
+use crate::{Gateway, ModelCall, Request, Target};
 use identity::Principal;
 
 impl Gateway {
@@ -77,6 +77,7 @@ impl Gateway {
             edits: 0,
             decision: None,
             end: None,
+            model_call: request.model_call.clone().filter(ModelCall::is_short),
         }
     }
 

@@ -11,7 +11,7 @@ use tool::{
 };
 
 use super::State;
-use crate::{Request, Target};
+use crate::{ModelCall, Request, Target};
 
 /// What all waits' names in the store begin with.
 pub(crate) const PREFIX: &str = "wait/";
@@ -63,6 +63,20 @@ pub(crate) struct Kept {
     pub(crate) decision: Option<Decision>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<Ended>,
+    /// How its model's message names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) model_call: Option<ModelCall>,
+}
+
+/// What a pending call asks for, in its caller's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingRequest {
+    /// The tool.
+    pub tool: ToolKey,
+    /// The arguments that will run: an approver may have changed them.
+    pub args: Json,
+    /// How its model's message names it, where it came in one.
+    pub model_call: Option<ModelCall>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

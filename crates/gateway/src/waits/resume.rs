@@ -12,7 +12,7 @@ use tool::{CallId, Code, Limits, Refusal, StoreError};
 
 use super::decide::changed;
 use super::index::Phase;
-use super::kept::{Kept, mark};
+use super::kept::{Kept, PendingRequest, mark};
 use super::{Read, State, Waits, left, unavailable};
 use crate::pipeline::{Ready, Refused};
 use crate::run::Ended;
@@ -132,6 +132,22 @@ impl Gateway {
         let here = is_open(waits.index.phase(id));
         let read = waits.read(id).await?.filter(|read| read.kept.is_of(who.caller()));
         Ok(read.ok_or_else(missing)?.kept.answer(here))
+    }
+
+    /// What a held call asks for, for its caller.
+    ///
+    /// # Errors
+    /// As [`Gateway::settled`].
+    pub async fn pending_request(
+        &self,
+        who: &Principal,
+        id: CallId,
+    ) -> Result<PendingRequest, Failure> {
+        let missing = || Failure::new(Code::NotFound, format!("no held call `{id}`"));
+        let waits = self.waits.as_ref().ok_or_else(missing)?;
+        let read = waits.read(id).await?.filter(|read| read.kept.is_of(who.caller()));
+        let Kept { tool, args, model_call, .. } = read.ok_or_else(missing)?.kept;
+        Ok(PendingRequest { tool, args, model_call })
     }
 
     /// Runs an approved call in a task of its own. The end of the server waits for it to begin.

@@ -166,6 +166,9 @@ fn value(outcome: &Outcome) -> Value {
     match &outcome.body {
         Body::Value(value) => value.value(),
         Body::Mcp(result) => {
+            if let Some(preview) = tool::artefact::preview_of(result) {
+                return preview.value();
+            }
             let result = result.value();
             match result.get("structuredContent").filter(|it| !it.is_null()) {
                 Some(structured) => structured.clone(),

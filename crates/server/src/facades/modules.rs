@@ -168,7 +168,12 @@ struct Module {
     stale_since: Option<String>,
     /// What is wrong with it; for keys with the right `sources:refresh`.
     problem: Option<String>,
+    /// All that is wrong with it and its tools, 100 at most; for the same keys.
+    problems: Vec<String>,
 }
+
+/// Problems of one module that are told.
+const PROBLEMS: usize = 100;
 
 async fn list(
     State(doors): State<Doors>,
@@ -188,7 +193,9 @@ async fn module(doors: &Doors, principal: &Principal, shelf: &Shelf) -> Module {
         (None, Standing::Ok) => Health::Healthy,
         (None, _) => Health::Unreachable,
     };
-    let problem = doors.parts.intake.catalog().problems(&shelf.source).next().cloned();
+    let catalog = doors.parts.intake.catalog();
+    let problems = catalog.problems(&shelf.source).filter(|_| may).take(PROBLEMS);
+    let problems: Vec<_> = problems.map(|problem| problem.message.clone()).collect();
     Module {
         name: shelf.source.to_string(),
         url: probe.map(|probe| probe.url),
@@ -196,7 +203,8 @@ async fn module(doors: &Doors, principal: &Principal, shelf: &Shelf) -> Module {
         tools: view.tools_of(shelf.source.as_str()).count(),
         stale: shelf.stale_since.is_some(),
         stale_since: shelf.stale_since.map(|since| since.to_string()),
-        problem: problem.filter(|_| may).map(|problem| problem.message),
+        problem: problems.first().cloned(),
+        problems,
     }
 }
 

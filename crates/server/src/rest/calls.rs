@@ -14,12 +14,13 @@ use identity::{Narrowing, Principal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tool::artefact::preview_of;
 use tool::executor::{Approval, Wait};
 use tool::outcome::{Answer, Body as Answered, Failure, Status};
 use tool::{CallId, CallerType, Code, Interface, Json, Outcome, Step};
 use uuid::Uuid;
 
-use super::asked_for;
+use super::asked_for::{self, MessageOptions};
 use super::body::{Large, Params};
 use super::route::{Param, Route};
 use crate::context;
@@ -40,7 +41,7 @@ pub(super) fn routes() -> Vec<Route> {
             "Wait for a held call, and go on",
             post(resume),
         )
-        .query(WAIT)
+        .query(RESUME)
         .reply::<Answering>(),
         Route::new("get", "/v1/calls/{id}", "What became of a call", get(one)).reply::<CallState>(),
     ]
@@ -66,16 +67,25 @@ const QUERY: &[Param] = &[
     Param {
         name: "wait",
         what: "how long a call that is held for an approval may be waited for, such as 30s: what came of it \
-               is the answer then, and else 202 with the id",
+               is the answer then, and else 202 with the id; with a format all such calls of the message are \
+               waited for together",
         kind: "string",
     },
 ];
 
-const WAIT: &[Param] = &[Param {
-    name: "wait",
-    what: "how long a call that is held may be waited for, such as 30s; not at all where absent",
-    kind: "string",
-}];
+const RESUME: &[Param] = &[
+    Param {
+        name: "wait",
+        what: "how long a call that is held may be waited for, such as 30s; not at all where absent",
+        kind: "string",
+    },
+    Param {
+        name: "format",
+        what: "native where absent; else one of those of /v1/tools: the answer is the message of that provider, with \
+               the id that the provider gave the call",
+        kind: "string",
+    },
+];
 
 /// Whatever else a caller says there changes nothing.
 #[derive(Debug, Deserialize)]
@@ -86,11 +96,12 @@ struct Asked {
     envelope: Option<String>,
 }
 
-/// How long to wait.
+/// How to go on with a call that was held.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Waiting {
+struct Resuming {
     wait: Option<String>,
+    format: Option<String>,
 }
 
 /// One call, or a model's message.
@@ -233,7 +244,10 @@ async fn call(
         Some(_) if envelope.is_some() => {
             Err(ApiError::new(Code::InvalidRequest, "`envelope` goes with no other `format`"))
         }
-        Some(word) => asked_for::run(&doors, &principal, (word, timeout), &large.body.0).await,
+        Some(format) => {
+            let options = MessageOptions { format, timeout, wait };
+            asked_for::run(&doors, &principal, options, &large.body.0).await
+        }
     }
 }
 
@@ -319,12 +333,16 @@ async fn resume(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
     Path(id): Path<String>,
-    Params(asked): Params<Waiting>,
+    Params(asked): Params<Resuming>,
 ) -> Result<Response, ApiError> {
     let missing = || ApiError::new(Code::NotFound, format!("no call `{}`", id.escape_debug()));
     let call = id.parse::<Uuid>().map(CallId).map_err(|_| missing())?;
     let wait = asked.wait.as_deref().map(held::patience).transpose()?.unwrap_or_default();
-    told(settled(&doors, &principal, (call, wait)).await?, None)
+    let settled = settled(&doors, &principal, (call, wait));
+    match asked.format.as_deref() {
+        None | Some("native") => told(settled.await?, None),
+        Some(format) => asked_for::resume(&doors, &principal, (format, call), settled).await,
+    }
 }
 
 fn told(answer: Answer, tool: Option<String>) -> Result<Response, ApiError> {
@@ -362,13 +380,17 @@ struct TextBlock {
     text: String,
 }
 
-/// The answer as one value. Of an MCP answer: its structured content, or its text where that is all
-/// there is, or its content blocks; and those beside it as they came.
+/// The answer as one value, and the content blocks of an MCP answer beside it. Of what stands for an answer that was too large:
+/// its beginning and the artefact. Of an MCP answer: its structured content, or its text where that is all there is, or its
+/// content blocks.
 pub(crate) fn shown(outcome: Outcome) -> (Json, Option<Json>) {
     let json = match outcome.body {
         Answered::Value(json) => return (json, None),
         Answered::Mcp(json) => json,
     };
+    if let Some(preview) = preview_of(&json) {
+        return (preview, json.get("content"));
+    }
     let Ok(result) = serde_json::from_str::<McpResult<'_>>(json.as_str()) else {
         return (json, None);
     };

@@ -53,7 +53,10 @@ struct KeyBody {
     /// A line for people.
     #[serde(default)]
     label: String,
-    /// Whether an agent holds it; true where absent.
+    /// Whether a person holds it, rather than an agent; false where absent.
+    #[serde(default)]
+    person: Option<bool>,
+    /// The contrary of `person`, for clients of older versions.
     #[serde(default)]
     agent: Option<bool>,
     /// Rights beside calling tools, such as `records:read`.
@@ -64,8 +67,8 @@ struct KeyBody {
     #[serde(default)]
     roles: Vec<String>,
     /// The sources whose tools it may use; all where absent, none where empty.
-    #[serde(default)]
-    persona_modules: Option<BTreeSet<String>>,
+    #[serde(default, alias = "persona_modules")]
+    modules: Option<BTreeSet<String>>,
     /// Seconds until it ends by itself; never where absent.
     #[serde(default)]
     expires_in: Option<u64>,
@@ -98,6 +101,8 @@ struct KeyReply {
     #[schemars(with = "Vec<String>")]
     rights: BTreeSet<Right>,
     roles: Vec<String>,
+    modules: Option<BTreeSet<String>>,
+    /// The same as `modules`, for clients of older versions.
     persona_modules: Option<BTreeSet<String>>,
     /// The keys it came of by being handed on, the eldest first.
     came_of: Vec<String>,
@@ -144,10 +149,17 @@ async fn create(
     let mut new = NewKey::user(Keys::fresh_id()?, body.subject);
     new.org = principal.org().clone();
     new.level = body.level.unwrap_or(Level::User);
-    new.agent = body.agent.unwrap_or(true);
+    new.agent = match (body.person, body.agent) {
+        (Some(person), Some(agent)) if person == agent => {
+            let told = "`person` and `agent` contradict each other";
+            return Err(ApiError::new(Code::InvalidRequest, told).fix("leave `agent` out"));
+        }
+        (Some(person), _) => !person,
+        (None, agent) => agent.unwrap_or(true),
+    };
     (new.label, new.rights, new.roles) = (body.label, body.rights, body.roles);
     new.persona = body
-        .persona_modules
+        .modules
         .map(|modules| Persona { name: "key".to_owned(), allowed_modules: Some(modules) });
     new.expires = body.expires_in.map(|s| Wall(now.0.saturating_add(s.saturating_mul(1_000))));
     let (secret, record) = doors.parts.keys.create_by(&principal, new, now).await?;
@@ -183,6 +195,7 @@ async fn revoke(
 
 /// `over` is why it does not hold, where that is not its own end.
 fn reply(record: &KeyRecord, over: Option<Reason>) -> KeyReply {
+    let modules = record.persona.as_ref().and_then(|p| p.allowed_modules.clone());
     KeyReply {
         id: record.id.to_string(),
         subject: record.subject.clone(),
@@ -193,7 +206,8 @@ fn reply(record: &KeyRecord, over: Option<Reason>) -> KeyReply {
         roles: record.roles.clone(),
         came_of: record.delegations.iter().map(|hand| hand.by.clone()).collect(),
         over: over.map(|reason| reason.as_str().to_owned()),
-        persona_modules: record.persona.as_ref().and_then(|p| p.allowed_modules.clone()),
+        modules: modules.clone(),
+        persona_modules: modules,
         created: record.created.to_string(),
         expires: record.expires.map(|wall| wall.to_string()),
         revoked: record.revoked.map(|wall| wall.to_string()),

@@ -51,7 +51,7 @@ struct NewPersona {
     /// Its name: letters, digits, `_`, `.` and `-`.
     name: String,
     /// The sources whose tools it may use; none where empty.
-    #[serde(default)]
+    #[serde(default, alias = "modules")]
     allowed_modules: BTreeSet<String>,
 }
 
@@ -59,7 +59,7 @@ struct NewPersona {
 #[serde(deny_unknown_fields)]
 struct Change {
     /// The sources whose tools it may use from now on.
-    #[serde(default)]
+    #[serde(default, alias = "modules")]
     allowed_modules: Option<BTreeSet<String>>,
     /// True makes it that of all who have none.
     #[serde(default)]

@@ -31,6 +31,9 @@ pub(super) struct Common {
     /// How answers are written.
     #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORM")]
     pub(super) output: Output,
+    /// How log lines are written, on standard error: text or json [default: json with `-o json` and `-o yaml`, else text].
+    #[arg(long, global = true, env = "TOOLKEEP_LOG_FORMAT", value_enum, value_name = "FORM")]
+    pub(super) log_format: Option<LogFormat>,
     /// The configuration file.
     #[arg(long, global = true, env = "TOOLKEEP_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -48,6 +51,15 @@ pub(super) struct Common {
     /// Send the key over plain http beyond this machine as well. Everyone on the way can read it.
     #[arg(long, global = true, env = "TOOLKEEP_INSECURE", value_parser = FalseyValueParser::new())]
     insecure: bool,
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum LogFormat {
+    /// For people.
+    Text,
+    /// One object a line, for programs.
+    Json,
 }
 
 /// The flags, and where the process stands.
@@ -100,6 +112,8 @@ impl<'a> Context<'a> {
         Setting {
             file: self.common.config.clone(),
             listen,
+            allowed_hosts: Vec::new(),
+            behind_tls: false,
             data: self.common.data.clone(),
             folder: self.folder.clone(),
             environment: Arc::clone(&self.environment),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::FalseyValueParser;
 use serde::Serialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,7 @@ use super::data::{DataDir, FirstKey, Held, key_in};
 use super::failure::{Exit, Failure};
 use super::ui::Ui;
 use super::wiring::{Places, Running, Start};
-use crate::config;
+use crate::config::{self, Setting};
 
 /// Start a server.
 ///
@@ -35,11 +36,25 @@ use crate::config;
 Examples:
   toolkeep serve
   toolkeep serve --config toolkeep.yaml
-  toolkeep serve --listen 127.0.0.1:9000 --data ./data")]
+  toolkeep serve --listen 127.0.0.1:9000 --data ./data
+  toolkeep serve --listen 0.0.0.0:8000 --behind-tls --allowed-host core")]
 pub(super) struct Serve {
     /// The address to listen on [default: 127.0.0.1:8080].
     #[arg(long, env = "TOOLKEEP_LISTEN", value_name = "ADDRESS")]
     listen: Option<String>,
+    /// A host name under which clients address the server, without port, beside localhost: in a network of containers the
+    /// name of the service. May be given several times; adds to `server.allowed_hosts`.
+    #[arg(
+        long = "allowed-host",
+        env = "TOOLKEEP_ALLOWED_HOSTS",
+        value_name = "HOST",
+        value_delimiter = ','
+    )]
+    allowed_hosts: Vec<String>,
+    /// Listen beyond this machine in plain HTTP, since a TLS proxy or a private network of containers is in front. The same as
+    /// `server.behind_tls`.
+    #[arg(long, env = "TOOLKEEP_BEHIND_TLS", value_parser = FalseyValueParser::new())]
+    behind_tls: bool,
     /// Listen for gRPC too, with spec 4's `CallFunction`: an address on loopback, such as 127.0.0.1:50050.
     /// Callers send their key as the metadata `authorization: Bearer KEY`.
     #[arg(long, env = "TOOLKEEP_GRPC_LISTEN", value_name = "ADDRESS")]
@@ -102,7 +117,11 @@ struct Started {
 
 impl Serve {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let setting = context.setting(self.listen.clone());
+        let setting = Setting {
+            allowed_hosts: self.allowed_hosts.clone(),
+            behind_tls: self.behind_tls,
+            ..context.setting(self.listen.clone())
+        };
         let reading = config::read(&setting);
         let Some(config) = &reading.config else {
             return Err(Failure::of_faults(reading.faults));

@@ -158,13 +158,15 @@ pub(super) struct Credential {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Server {
-    /// Host names, without port, under which the server may be addressed, beside those of the loopback.
+    /// Host names, without port, under which the server may be addressed, beside those of the loopback. `serve
+    /// --allowed-host` and TOOLKEEP_ALLOWED_HOSTS add to them.
     pub(super) allowed_hosts: Field<Vec<Field<String>>>,
     /// Origins of web pages that may speak to it, such as `https://console.example`.
     pub(super) allowed_origins: Field<Vec<Field<String>>>,
     /// The largest request body, such as `2MiB`.
     pub(super) max_body: Field<Size>,
-    /// Whether something in front of the server ends TLS. Needed to listen beyond loopback.
+    /// Whether a TLS proxy, or a private network of containers, is in front of the server. Needed to listen beyond loopback. `serve
+    /// --behind-tls` and TOOLKEEP_BEHIND_TLS say the same.
     pub(super) behind_tls: Field<bool>,
     /// How much of a cage the tools that run code must have, `whole` where nothing is said.
     pub(super) cage: Field<CageWord>,

@@ -20,6 +20,8 @@ pub(in crate::config) fn setting(folder: &Path, variables: &[(&str, &str)]) -> S
     Setting {
         file,
         listen: None,
+        allowed_hosts: Vec::new(),
+        behind_tls: false,
         data: None,
         folder: folder.to_owned(),
         environment: environment.into(),

@@ -5,6 +5,7 @@
 //! They need what `cargo xtask provision` installs and fail where it is not there.
 
 mod held;
+mod large;
 
 use std::process::Stdio;
 use std::time::Duration;

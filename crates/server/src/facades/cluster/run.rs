@@ -19,7 +19,7 @@ use tool::{Code, Interface, Json, Limits, Step, Wait};
 use super::{Asked, object, text};
 use crate::facades::refusal::Refusal;
 use crate::held;
-use crate::rest::body::read;
+use crate::rest::body::{AROUND_ARGUMENTS, read};
 use crate::rest::calls::shown;
 use crate::rest::route::Route;
 use crate::state::Doors;
@@ -222,7 +222,7 @@ async fn body(doors: &Doors, incoming: Incoming) -> Result<Json, Refusal> {
     if bytes.trim_ascii().is_empty() || bytes.trim_ascii() == b"null" {
         return Err(bad("Missing request body".to_owned()));
     }
-    let checked = Json::check(bytes, Limits::DOCUMENT);
+    let checked = Json::check(bytes, Limits::DOCUMENT.around_arguments(AROUND_ARGUMENTS));
     object(checked.map_err(|error| bad(format!("the body: {error}")))?)
 }
 

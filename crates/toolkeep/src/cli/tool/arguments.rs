@@ -52,7 +52,7 @@ fn one<'a>(word: &'a str, schema: &Value) -> Result<(&'a str, Value), Failure> {
 
 /// How arguments are written, with the keys that this tool takes.
 fn form(schema: &Value) -> String {
-    let form = "write `key=value`, `key:=JSON`, or `--args JSON`";
+    let form = "write `key=value`, `key:=JSON`, or `--arguments JSON`";
     let all = schema.get("properties").and_then(Value::as_object);
     let keys: Vec<_> = all.into_iter().flat_map(Map::keys).take(KEYS).collect();
     let keys: Vec<_> = keys.iter().map(|key| format!("`{}`", clean(key))).collect();

@@ -45,7 +45,7 @@ pub(in crate::cli) struct Call {
     #[arg(value_name = "KEY=VALUE")]
     typed: Vec<String>,
     /// Its arguments as one JSON object.
-    #[arg(long, value_name = "JSON", conflicts_with = "typed")]
+    #[arg(long = "arguments", alias = "args", value_name = "JSON", conflicts_with = "typed")]
     args: Option<String>,
     /// A time of your own for the call, in milliseconds; it can only shorten the tool's.
     #[arg(long, value_name = "MS")]

@@ -96,8 +96,7 @@ fn offer(
         Fault::new(format!("Tool \"{name}\" must have a non-empty string \"description\""))
     })?;
     let input = parameters::read(name, fields);
-    let with = (settings.version, handlers);
-    let implementation = implementation::read(name, fields, &input, with)?;
+    let implementation = implementation::read(name, fields, &input, (settings, handlers))?;
     let input = input?;
     let base = implementation.traits.clone();
     let mut traits = traits::read(fields, base, settings.timeout.as_ref())?;

@@ -139,13 +139,30 @@ async fn a_forged_manifest_is_refused_and_a_deleted_one_is_gone() {
     assert!(server.stop().await.success());
     world.research.stop();
     let forged = world.redis.cli(&["GET", KEY]).replace("web_search", "run_shell");
+    // Under spec 0's key, where a core of spec 0 writes too: this installation's own copy counts.
     for value in [forged.as_str(), "garbage"] {
         world.redis.cli(&["SET", KEY, value]);
         let server = world.served().await;
-        assert_eq!(module(&server).await["tools"], 0);
-        assert!(server.said().contains("module_cache_refused"), "{}", server.said());
+        assert_eq!(module(&server).await["tools"], 1);
+        let tools = good(server.agent().get("/tools").await).to_string();
+        assert!(tools.contains("research.web_search") && !tools.contains("run_shell"), "{tools}");
+        // What spec 0 advises: delete the key, refresh; the module is away, so it is forgotten.
+        if value == "garbage" {
+            world.redis.cli(&["DEL", KEY]);
+            cli(&server, &["module", "refresh"]).good();
+            assert_eq!(module(&server).await["tools"], 0);
+        }
         assert!(server.stop().await.success());
     }
+    let copy = world.redis.cli(&["KEYS", "toolkeep:*:module_manifest:research"]);
+    let forged_copy = world.redis.cli(&["GET", &copy]).replace("web_search", "run_shell");
+    assert!(forged_copy.contains("run_shell"), "the copy is there: {copy}");
+    world.redis.cli(&["SET", KEY, &forged]);
+    world.redis.cli(&["SET", &copy, &forged_copy]);
+    let server = world.served().await;
+    assert_eq!(module(&server).await["tools"], 0);
+    assert!(server.said().contains("module_cache_refused"), "{}", server.said());
+    assert!(server.stop().await.success());
     world.redis.cli(&["DEL", KEY]);
     let server = world.served().await;
     assert_eq!(module(&server).await["tools"], 0);

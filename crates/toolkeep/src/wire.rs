@@ -129,6 +129,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = app.workshop.programs.tend() => {}
             () = app.workshop.plugged.follow() => {}
             () = reports::follow(rejected, &app.intake) => {}
+            () = reports::follow_cache(app.manifests.manifests.outage(), &app.intake) => {}
         }
         app.end().await;
         // Sources may have something that runs there: theirs comes to its end first.

@@ -173,7 +173,7 @@ impl Module {
 
     /// Asks the module itself.
     async fn discover(&self) -> Result<Listing, SourceError> {
-        let (line, name) = (&self.line, &self.line.options.name);
+        let line = &self.line;
         self.last().remembered = false;
         let fetched = tokio::time::timeout(MANIFEST_TIMEOUT, line.manifest()).await;
         let body = fetched.unwrap_or_else(|_| {

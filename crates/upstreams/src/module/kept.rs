@@ -7,13 +7,13 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
+use tokio::sync::watch;
 use tool::{Cache, Clock, Secret, SourceName, StoreError, Wall};
 
 /// How long a manifest is kept after the module gave it (spec 0).
@@ -36,7 +36,8 @@ pub struct Manifests {
     secret: Secret,
     installation: String,
     fresh: Mutex<HashMap<SourceName, Fresh>>,
-    up: AtomicBool,
+    /// Why the cache does not answer, while it does not.
+    outage: watch::Sender<Option<String>>,
 }
 
 /// A module, by its name and where it is: a manifest is of no other.
@@ -68,15 +69,21 @@ impl Manifests {
     pub fn new(cache: Arc<dyn Cache>, clock: Arc<dyn Clock>, secret: Secret) -> Self {
         let mut installation = hash(&secret, &[b"installation"]).map(finish).unwrap_or_default();
         installation.truncate(8);
-        let (fresh, up, cache) = (Mutex::default(), AtomicBool::new(true), Mutex::new(cache));
-        Self { cache, clock, secret, installation, fresh, up }
+        let (fresh, outage, cache) =
+            (Mutex::default(), watch::Sender::new(None), Mutex::new(cache));
+        Self { cache, clock, secret, installation, fresh, outage }
     }
 
     /// Keeps them in another cache from now on; what is known fresh is written there soon.
     pub fn move_to(&self, cache: Arc<dyn Cache>) {
         *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = cache;
-        self.up.store(true, Ordering::Relaxed);
+        self.outage.send_replace(None);
         self.fresh().values_mut().for_each(|fresh| fresh.written = None);
+    }
+
+    /// Why the cache does not answer, while it does not.
+    pub fn outage(&self) -> watch::Receiver<Option<String>> {
+        self.outage.subscribe()
     }
 
     pub(super) fn now(&self) -> Wall {
@@ -143,7 +150,8 @@ impl Manifests {
             fresh
         };
         // While the cache is away nobody waits for it: `look` writes this when it is back.
-        if fresh.written.is_none() && self.up.load(Ordering::Relaxed) {
+        let is_up = self.outage.borrow().is_none();
+        if fresh.written.is_none() && is_up {
             self.write(module, fresh).await;
         }
     }
@@ -217,12 +225,20 @@ impl Manifests {
 
     /// What the cache answered, and a line in the log when it goes or comes back.
     fn answered<T>(&self, answer: Result<T, StoreError>) -> Option<T> {
-        let was_up = self.up.swap(answer.is_ok(), Ordering::Relaxed);
-        match &answer {
-            Ok(_) if !was_up => tracing::info!("module_cache_available"),
-            Err(error) if was_up => tracing::warn!(%error, "module_cache_unavailable"),
-            _ => {}
-        }
+        let failure = answer.as_ref().err().map(ToString::to_string);
+        self.outage.send_if_modified(|outage| match (outage.is_some(), &failure) {
+            (true, None) => {
+                tracing::info!("module_cache_available");
+                *outage = None;
+                true
+            }
+            (false, Some(error)) => {
+                tracing::warn!(error, "module_cache_unavailable");
+                outage.clone_from(&failure);
+                true
+            }
+            _ => false,
+        });
         answer.ok()
     }
 

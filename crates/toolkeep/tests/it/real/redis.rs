@@ -58,6 +58,19 @@ async fn calls(server: &Server) {
     assert_eq!(result["success"], true, "{result}\n{}", server.said());
 }
 
+/// Waits until the sources do, or do not, report a cache that is away; what they report.
+async fn reported(server: &Server, expected: bool) -> String {
+    let since = Instant::now();
+    loop {
+        let sources = server.owner().get("/v1/sources").await.body.to_string();
+        if sources.contains("toolkeep-cache") == expected {
+            return sources;
+        }
+        assert!(since.elapsed() < 4 * RECOVERY, "{sources}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
 async fn module(server: &Server) -> Value {
     good(server.owner().get("/api/modules").await)["modules"][0].clone()
 }
@@ -95,8 +108,12 @@ async fn a_redis_that_hangs_dies_restarts_or_is_emptied_fails_no_call_and_is_fil
     calls(&server).await;
     cli(&server, &["module", "refresh"]).good();
     calls(&server).await;
+    // Whoever looks is told, as long as it is away.
+    let told = reported(&server, true).await;
+    assert!(told.contains("the cache of modules' manifests does not answer"), "{told}");
     world.redis.again();
     has_manifest(&world.redis).await;
+    reported(&server, false).await;
     world.redis.cli(&["FLUSHALL"]);
     has_manifest(&world.redis).await;
     assert_eq!(module(&server).await["stale"], false);

@@ -3,8 +3,6 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use tool::Scope;
-
 use crate::condition::{Fault, Given, Wants};
 use crate::paths::Outside;
 use crate::ready::ReadyRule;
@@ -19,8 +17,6 @@ pub struct Residual {
     pub caution: bool,
     /// Everything about the tool that holds each call, of which `hold` is the first.
     pub(crate) holds: Vec<Reason>,
-    /// The permission of the tool that needs an approval, where one does.
-    pub(crate) scope: Option<Scope>,
     /// What only the call can answer.
     pub(crate) later: Option<Arc<Later>>,
 }

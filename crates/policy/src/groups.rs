@@ -18,6 +18,8 @@ const DATA: Marks = 1 << 3;
 /// Reaches the network.
 pub(crate) const WEB: Marks = 1 << 4;
 const MATH: Marks = 1 << 5;
+/// May change files by itself: its effects are more than `local_exec`, or not declared. Part of [`WRITE`].
+pub(crate) const FILES: Marks = 1 << 6;
 /// Every tool.
 const ALL: Marks = 1 << 15;
 
@@ -36,7 +38,7 @@ pub(crate) const KNOWN: &[Known] = &[
         names: &["list_dir", "read_file", "search_files", "web_fetch"],
         marks: READ,
     },
-    Known { name: "write", names: &["write_file", "edit_file", "run_shell"], marks: WRITE },
+    Known { name: "write", names: &["write_file", "edit_file", "run_shell"], marks: WRITE | FILES },
     Known {
         name: "code",
         names: &["list_dir", "read_file", "search_files", "write_file", "edit_file", "run_shell"],
@@ -87,6 +89,7 @@ fn of_traits(traits: &Traits) -> Marks {
     [
         (READ, !changes && !is_web && only_files),
         (WRITE, changes),
+        (FILES, traits.effects.any() && !traits.effects.only_runs_code()),
         (CODE, category("code") || scope(Scope::Shell) || effect(Effect::LocalExec)),
         (DATA, category("data")),
         (WEB, is_web),

@@ -6,7 +6,7 @@ use identity::RightsClass;
 use tool::{CallerType, Level, Org, Safety, Scope, Wall};
 
 use crate::decide::Later;
-use crate::groups::{WEB, WRITE};
+use crate::groups::{FILES, WEB, WRITE};
 use crate::policy::Parts;
 use crate::ready::Ready;
 use crate::select::{Seen, Select, delegated};
@@ -262,9 +262,9 @@ impl<'a> Lens<'a> {
         let traits = seen.tool.traits;
         let dangerous = (traits.safety == Safety::Dangerous).then_some(Reason::Dangerous);
         let destructive = traits.destructive.then_some(Reason::Destructive);
-        let scope = self.scope_to_approve(seen);
-        let asked = (traits.approval || scope.is_some()).then_some(Reason::ScopeApproval);
-        let holds: Vec<_> = [dangerous, destructive, asked].into_iter().flatten().collect();
+        let source = traits.approval.then_some(Reason::SourceApproval);
+        let own = [dangerous, destructive, source].into_iter().flatten();
+        let holds: Vec<_> = own.chain(self.scope_approvals(seen)).collect();
         let hold = holds.first().copied();
         let layers = self.gates.iter().filter_map(|gate| match gate.test {
             Test::Layer(layer) => Some(layer),
@@ -281,20 +281,20 @@ impl<'a> Lens<'a> {
             self.parts.rules.off.approvals() && (hold.is_some() || !rules.is_empty());
         let later = (!rules.is_empty() || !paths.is_empty() || no_approvals)
             .then(|| Arc::new(Later::new(rules, paths, no_approvals)));
-        Residual { hold, caution: traits.safety == Safety::Cautious, holds, scope, later }
+        Residual { hold, caution: traits.safety == Safety::Cautious, holds, later }
     }
 
-    /// The first scope that wants an approval: as the file says, or as shipped.
-    fn scope_to_approve(&self, seen: &Seen<'_>) -> Option<Scope> {
-        let effects = seen.marks & WRITE != 0;
-        let wants = |scope: &Scope| {
-            let said = self.parts.rules.scopes.get(scope).and_then(|rule| rule.requires_approval);
-            said.unwrap_or(match scope {
+    /// The permissions of a tool that need an approval: by the operator's setting, or by default.
+    fn scope_approvals<'s>(&'s self, seen: &'s Seen<'_>) -> impl Iterator<Item = Reason> + 's {
+        let needs_approval = |scope: &Scope| {
+            let rule = self.parts.rules.scopes.get(scope);
+            rule.and_then(|rule| rule.requires_approval).unwrap_or(match scope {
                 Scope::Shell => true,
-                Scope::Filesystem => effects,
+                Scope::Filesystem => seen.marks & FILES != 0,
                 Scope::Network | Scope::Compute => false,
             })
         };
-        seen.tool.traits.scopes.iter().find(|scope| wants(scope)).copied()
+        let scopes = seen.tool.traits.scopes.iter().copied();
+        scopes.filter(needs_approval).map(Reason::scope_approval)
     }
 }

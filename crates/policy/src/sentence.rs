@@ -16,10 +16,6 @@ impl Residual {
         let later = self.later.as_deref();
         let told = match reason {
             Reason::Path | Reason::NoPath => later.and_then(|later| outside(later, asking)),
-            Reason::ScopeApproval => self.scope.map(|scope| {
-                let name = asking.tool.name.escape_debug();
-                format!("`{name}` uses the permission `{scope}`, which needs an approval")
-            }),
             _ => None,
         };
         told.map_or(Cow::Borrowed(reason.text()), Cow::Owned)

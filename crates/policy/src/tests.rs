@@ -1,5 +1,6 @@
 //! What the tests share, and the tests of the first words; those with many cases are beside.
 
+mod approval_table;
 mod differential;
 mod model;
 mod random;
@@ -229,8 +230,8 @@ fn dangerous_destructive_and_some_scopes_are_held_and_cautious_is_noted() {
     assert_eq!(decided(safety(Safety::Dangerous)), Decision::Hold(Reason::Dangerous));
     let destructive = Traits { destructive: true, ..Traits::default() };
     assert_eq!(decided(destructive), Decision::Hold(Reason::Destructive));
-    let held = Decision::Hold(Reason::ScopeApproval);
-    assert_eq!(decided(reach(Scope::Shell, reads())), held);
+    assert_eq!(decided(reach(Scope::Shell, reads())), Decision::Hold(Reason::ShellApproval));
+    let held = Decision::Hold(Reason::FilesystemApproval);
     assert_eq!(decided(reach(Scope::Filesystem, unknown)), held);
     for (scope, effects) in [(Scope::Filesystem, reads()), (Scope::Network, tool::Effects::Unknown)]
     {

@@ -144,6 +144,14 @@ impl Effects {
         effects.iter().any(changes) || !reads
     }
 
+    /// Whether `local_exec` is its only declared effect: what a call changes then is what its code is
+    /// given access to.
+    pub fn only_runs_code(&self) -> bool {
+        let Self::Declared(effects) = self else { return false };
+        let only = |e: &Effect| matches!(e, Effect::LocalExec | Effect::ReadOnly);
+        effects.contains(&Effect::LocalExec) && effects.iter().all(only)
+    }
+
     /// The words, for showing.
     pub fn words(&self) -> Vec<&'static str> {
         match self {
@@ -239,5 +247,19 @@ mod tests {
         assert!(Effects::Declared(vec![Effect::NetworkAccess]).any());
         assert!(!Effects::Declared(vec![Effect::ReadOnly, Effect::NetworkAccess]).any());
         assert!(Effects::Declared(vec![Effect::ReadOnly, Effect::ModifiesFiles]).any());
+    }
+
+    #[test]
+    fn code_with_another_effect_does_more_than_run() {
+        let declared = |effects: &[Effect]| Effects::Declared(effects.to_vec()).only_runs_code();
+        assert!(declared(&[Effect::LocalExec]) && declared(&[Effect::LocalExec, Effect::ReadOnly]));
+        assert!(
+            !Effects::Unknown.only_runs_code() && !declared(&[]) && !declared(&[Effect::ReadOnly])
+        );
+        let others =
+            Effect::ALL.iter().filter(|e| !matches!(e, Effect::LocalExec | Effect::ReadOnly));
+        for other in others {
+            assert!(!declared(&[Effect::LocalExec, *other]), "{other}");
+        }
     }
 }

@@ -163,7 +163,7 @@ fn of_text(read_file: ReadFile, text: &str, setting: &Setting) -> Reading {
     Variables::ours(environment).fill(&mut node, &sink);
     resolver.empty_rules(&node);
     let low: Option<low::File> = de::read(&node, true, &sink);
-    let main = low.map(|low| resolver.main(&low, setting));
+    let main = low.as_ref().map(|low| resolver.main(low, setting));
     // Up to here nothing may be wrong; from here on only sources drop out.
     let is_list =
         sources.as_ref().is_none_or(|node| matches!(node.kind, Kind::List(_) | Kind::Null));
@@ -172,7 +172,11 @@ fn of_text(read_file: ReadFile, text: &str, setting: &Setting) -> Reading {
     let known = |service: &SourceConfig| found.iter().any(|source| source.name == service.name);
     let services: Vec<_> = resolver.services().into_iter().filter(|it| !known(it)).collect();
     found.extend(services);
-    let config = main.filter(|_| usable).map(|config| Config { sources: found, ..config });
+    let config = main.map(|config| Config { sources: found, ..config });
+    if let (Some(config), Some(low)) = (&config, &low) {
+        resolver.check_guests(config, low);
+    }
+    let config = config.filter(|_| usable);
     files.extend(included);
     Reading { config, faults: Faults(sink.into_faults()), files }
 }

@@ -110,7 +110,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let door = Arc::new(RouterDoor(server::router(&app.doors)));
     settled(&app.intake, listener.is_some()).await;
     let stop = start.stop.clone();
-    unmet(&app);
+    unmet(&app, &start.config);
     let tasks = TaskTracker::new();
     let mut said = start.config.policy_said;
     let news = config::watch(start.setting, &start.reading, &tasks, stop.clone());
@@ -129,6 +129,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = app.workshop.programs.tend() => {}
             () = app.workshop.plugged.follow() => {}
             () = reports::follow(rejected, &app.intake) => {}
+            () = reports::follow_cache(app.manifests.manifests.outage(), &app.intake) => {}
         }
         app.end().await;
         // Sources may have something that runs there: theirs comes to its end first.
@@ -327,7 +328,7 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>, said: &mut bool) {
                 app.intake.set_with(sources, &config.policy);
                 // Now its rules are in force, and who reads this may rely on them.
                 tracing::info!("configuration taken");
-                unmet(app);
+                unmet(app, config);
             }
             Err(faults) => {
                 tracing::warn!("configuration not taken, the last good one stays:\n{faults}");
@@ -345,7 +346,10 @@ fn policy_is_gone(config: &Config) -> Fault {
 }
 
 /// Tools come and go, so a rule that names one which is not there is no fault; but it may be a slip.
-fn unmet(app: &App) {
+fn unmet(app: &App, config: &Config) {
+    for name in config.unknown_guests().take(UNMET) {
+        tracing::warn!("no source is called `{name}`, which `default_guest_modules` names");
+    }
     let (catalog, policy) = (app.intake.catalog(), app.intake.rules());
     let is_method = |name: &str| tool::METHODS.iter().any(|(method, _)| name.ends_with(method));
     let has = |name: &str| catalog.find(name).is_some() || is_method(name);

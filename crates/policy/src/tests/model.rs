@@ -123,6 +123,14 @@ fn mild(t: &T) -> bool {
     !t.destructive && t.effects.as_ref().is_some_and(|e| e.iter().all(harmless))
 }
 
+fn changes_files(t: &T) -> bool {
+    let runs = |e: &Vec<String>| {
+        has(e, "local_exec") && e.iter().all(|e| e == "local_exec" || e == "read_only")
+    };
+    let named = ["write_file", "edit_file", "run_shell"].contains(&t.name.as_str());
+    named || (effects(t) && !t.effects.as_ref().is_some_and(runs))
+}
+
 fn web(t: &T) -> bool {
     has(&t.categories, "web")
         || has(&t.scopes, "network")
@@ -275,7 +283,7 @@ pub(super) fn judge(p: &P, q: &Q) -> &'static str {
     }
     let scope = |scope: &String| {
         let said = p.scopes.iter().find(|(own, _)| own == scope).map(|(_, wants)| *wants);
-        said.unwrap_or(scope == "shell" || (scope == "filesystem" && group(p, "write", t, 0)))
+        said.unwrap_or(scope == "shell" || (scope == "filesystem" && changes_files(t)))
     };
     let mut held = t.safety == 2 || t.destructive || t.scopes.iter().any(scope);
     for r in layers(p, q).iter().flat_map(|l| &l.rules) {

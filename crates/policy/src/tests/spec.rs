@@ -245,9 +245,9 @@ fn the_permissions_section_of_spec_3_is_enforced() {
         |scope, args| called(&policy, &ann, ("n", &reads(tool("data", Some(scope)))), &args);
     assert_eq!(decided(Scope::Network, json!({})), Decision::Allow(Reason::Allowed));
     assert_eq!(decided(Scope::Compute, json!({})), Decision::Allow(Reason::Allowed));
-    assert_eq!(decided(Scope::Shell, json!({})), Decision::Hold(Reason::ScopeApproval));
+    assert_eq!(decided(Scope::Shell, json!({})), Decision::Hold(Reason::ShellApproval));
     let inside = json!({ "path": "/tmp/a" });
-    assert_eq!(decided(Scope::Filesystem, inside), Decision::Hold(Reason::ScopeApproval));
+    assert_eq!(decided(Scope::Filesystem, inside), Decision::Hold(Reason::FilesystemApproval));
     for outside in ["/etc/passwd", "/tmp", "/tmp/../etc/passwd", "notes.txt"] {
         let decision = decided(Scope::Filesystem, json!({ "path": outside }));
         assert_eq!(decision, Decision::Deny(Reason::Path), "{outside}");
@@ -274,12 +274,12 @@ fn a_files_own_permissions_only_add_to_the_operators() {
     let (free, closed) = (scoped(false, None), scoped(true, Some(&["/srv/own/", "/tmp/"])));
     assert_eq!(decided(&plain, &free, "/etc/a"), Decision::Allow(Reason::Allowed));
     assert_eq!(decided(&plain, &closed, "/etc/a"), Decision::Deny(Reason::Path));
-    assert_eq!(decided(&plain, &closed, "/tmp/a"), Decision::Hold(Reason::ScopeApproval));
+    assert_eq!(decided(&plain, &closed, "/tmp/a"), Decision::Hold(Reason::SourceApproval));
     // Beneath a folder of each: the operator's `/srv/` and the file's own.
     assert_eq!(decided(&ruled, &closed, "/tmp/a"), Decision::Deny(Reason::Path));
     assert_eq!(decided(&ruled, &closed, "/srv/a"), Decision::Deny(Reason::Path));
-    assert_eq!(decided(&ruled, &closed, "/srv/own/a"), Decision::Hold(Reason::ScopeApproval));
-    assert_eq!(decided(&ruled, &free, "/srv/a"), Decision::Hold(Reason::ScopeApproval));
+    assert_eq!(decided(&ruled, &closed, "/srv/own/a"), Decision::Hold(Reason::SourceApproval));
+    assert_eq!(decided(&ruled, &free, "/srv/a"), Decision::Hold(Reason::FilesystemApproval));
 }
 
 #[test]

@@ -105,10 +105,9 @@ async fn explain(
         None => principal.clone(),
         Some(key) if may => another(&doors, &principal, key)?,
         Some(_) => {
-            let told = "the key lacks the right `policy:explain`";
-            return Err(
-                ApiError::new(Code::Forbidden, told).fix("leave `as` out, or use the owner's key")
-            );
+            let remedy = Right::PolicyExplain.remedy();
+            let error = ApiError::lacks(Right::PolicyExplain);
+            return Err(error.fix(format!("leave `as` out, or {remedy}")));
         }
     };
     let who = context::apply(&doors, &who, &narrowing)?;

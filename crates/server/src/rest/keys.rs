@@ -117,8 +117,7 @@ fn allowed(principal: &Principal) -> Result<(), ApiError> {
     if principal.may(Right::KeysWrite) {
         return Ok(());
     }
-    Err(ApiError::new(Code::Forbidden, "the key lacks the right `keys:write`")
-        .fix("use the owner's key"))
+    Err(ApiError::lacks(Right::KeysWrite))
 }
 
 async fn list(

@@ -175,8 +175,7 @@ async fn revoke(
 ) -> Result<Reply<Revoked>, ApiError> {
     let registry = registry(&doors)?;
     if speaks(&principal) != Speaks::All {
-        return Err(ApiError::new(Code::Forbidden, "the key lacks the right `nodes:write`")
-            .fix("use the owner's key"));
+        return Err(ApiError::lacks(Right::NodesWrite));
     }
     let now = doors.parts.clock.wall();
     let ring = doors.parts.keys.ring();

@@ -103,8 +103,7 @@ async fn list(
     Params(asked): Params<Asked>,
 ) -> Result<Reply<RecordsReply>, ApiError> {
     if !principal.may(Right::RecordsRead) {
-        return Err(ApiError::new(Code::Forbidden, "the key lacks the right `records:read`")
-            .fix("use the owner's key, or `toolkeep key create --right records:read`"));
+        return Err(ApiError::lacks(Right::RecordsRead));
     }
     let query = asked.query(&principal, doors.parts.clock.wall())?;
     let page = doors.parts.records.list(query).await?;

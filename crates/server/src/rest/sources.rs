@@ -88,7 +88,7 @@ async fn refresh(
     Body(body): Body<RefreshBody>,
 ) -> Result<Reply<SourcesReply>, ApiError> {
     if !principal.may(Right::SourcesRefresh) {
-        return Err(ApiError::new(Code::Forbidden, "the key lacks the right `sources:refresh`"));
+        return Err(ApiError::lacks(Right::SourcesRefresh));
     }
     let only = body.source.as_deref().map(|name| visible(&principal, name)).transpose()?;
     let done = doors.parts.intake.refresh(only.as_ref()).await;

@@ -115,6 +115,11 @@ struct Started {
     faults: config::Faults,
 }
 
+/// What is served without. A fault may be of a source or of a setting, so it is told of neither.
+fn left_out(faults: &config::Faults) -> String {
+    format!("{faults}\n\nthe above is left out; the rest is served")
+}
+
 impl Serve {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let setting = Setting {
@@ -134,10 +139,7 @@ impl Serve {
         }
         let beside = self.beside()?;
         if !reading.faults.0.is_empty() {
-            ui.note(&format!(
-                "{}\n\nthe sources above are left out; the others are served",
-                reading.faults
-            ));
+            ui.note(&left_out(&reading.faults));
         }
         let held = hold(&DataDir::at(config.data.clone()))?;
         let signals = Signals::new()?;
@@ -342,7 +344,17 @@ async fn until_told(
 
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::{left_out, quoted};
+    use crate::config::{Fault, Faults};
+
+    /// A setting of the environment is no source.
+    #[test]
+    fn a_faulty_setting_is_not_told_as_a_source_that_is_left_out() {
+        let fault = Fault::flag("TOOL_EXECUTION_TIMEOUT", "`2m` is no time for a call");
+        let told = left_out(&Faults::one(fault));
+        assert!(told.contains("`2m` is no time") && !told.contains("source"), "{told}");
+        assert!(told.ends_with("\n\nthe above is left out; the rest is served"));
+    }
 
     #[test]
     fn words_survive_the_shell() {

@@ -10,6 +10,7 @@ mod policy;
 mod records;
 mod text;
 mod tokens;
+mod tool_file;
 mod tool_packages;
 mod which;
 
@@ -31,6 +32,7 @@ pub(super) use builtins::{Builtins, Folder, Narrowing, Search};
 pub(super) use records::Records;
 pub(super) use text::Text;
 pub(super) use tokens::{Grant, Issuer, Tokens};
+pub(super) use tool_file::ToolFilePath;
 pub(super) use tool_packages::ToolPackages;
 pub(super) use which::Which;
 
@@ -89,7 +91,7 @@ pub(super) struct Source {
     /// names in that file, and may be left out.
     pub(super) name: Field<String>,
     /// A tool file.
-    pub(super) tools: Field<String>,
+    pub(super) tools: Field<ToolFilePath>,
     /// URL of an HTTP module.
     pub(super) module: Field<String>,
     /// An MCP server: a command or a URL.

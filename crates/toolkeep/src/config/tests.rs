@@ -117,6 +117,13 @@ fn a_file_of_another_kind_is_told_where_it_belongs() {
     assert_eq!(told("tools: []\n"), format!("2:1 unknown key `tools` = {tools}"));
     let servers = "that is for a source: `sources: [{ mcp_servers: FILE }]`";
     assert_eq!(told("mcpServers: {}\n"), format!("2:1 unknown key `mcpServers` = {servers}"));
+    // The tools themselves, in the place of their file.
+    let list = told("sources:\n  - { name: a, tools: [{ name: t }] }\n");
+    let path = "expected the path of a tool file, found a list; save the tools in a file of their own and \
+                name it here, such as `tools: ./tools.yaml`";
+    assert_eq!(list, format!("3:23 {path}"));
+    let mapping = told("sources:\n  - { name: a, tools: { registry: [] } }\n");
+    assert_eq!(mapping, format!("3:23 {}", path.replace("a list", "a mapping")));
     // Within a source the nearest key is meant, as everywhere.
     let within = told("sources:\n  - { name: a, tools: t, mcpServers: m }\n");
     assert_eq!(within, "3:26 unknown key `mcpServers` = did you mean `mcp_servers`?");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use intake::{Intake, Sourced};
 use store::RejectedRow;
 use tokio::sync::watch;
-use tool::name::{CONFIGURATION, STORE};
+use tool::name::{CACHE, CONFIGURATION, STORE};
 use tool::{Boxed, Listing, Problem, Revision, Source, SourceError, SourceName, Trust};
 
 use crate::config::Faults;
@@ -41,6 +41,16 @@ pub(super) fn of_store(rejected: &[RejectedRow]) -> Option<Sourced> {
     report(STORE, problems)
 }
 
+/// The cache of modules' manifests that does not answer; `None` where it does.
+pub(super) fn of_cache(outage: Option<&String>) -> Option<Sourced> {
+    let problem = |error: &String| {
+        let message = format!("the cache of modules' manifests does not answer: {error}");
+        let fix = "see that Redis runs and that `redis` is right; calls go on without it";
+        Problem::new("redis", message).fix(fix)
+    };
+    report(CACHE, outage.map(problem).into_iter().collect())
+}
+
 fn report(name: &'static str, problems: Vec<Problem>) -> Option<Sourced> {
     let source = SourceName::new(name).ok().filter(|_| !problems.is_empty())?;
     let mut hasher = DefaultHasher::new();
@@ -60,6 +70,20 @@ pub(super) async fn follow(mut rejected: watch::Receiver<Vec<RejectedRow>>, inta
     while rejected.changed().await.is_ok() {
         let source = of_store(&rejected.borrow_and_update());
         match (source, SourceName::new(STORE)) {
+            (None, Ok(name)) => intake.remove(&name),
+            (source, _) => intake.add(source),
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+/// Reports each outage of the cache of modules' manifests, and its end; never ends.
+pub(super) async fn follow_cache(mut outage: watch::Receiver<Option<String>>, intake: &Intake) {
+    // What was so before this began counts too.
+    outage.mark_changed();
+    while outage.changed().await.is_ok() {
+        let source = of_cache(outage.borrow_and_update().as_ref());
+        match (source, SourceName::new(CACHE)) {
             (None, Ok(name)) => intake.remove(&name),
             (source, _) => intake.add(source),
         }

@@ -152,11 +152,13 @@ impl Workshop {
         let configured = config.sources.iter().map(|source| self.source(source, &installed));
         let reported = reports::of_faults(faults);
         let rejected = self.rejected.get().and_then(|rows| reports::of_store(&rows.borrow()));
+        let cache = reports::of_cache(self.manifests.outage().borrow().as_ref());
         let plugins = self.plugged.sourced(config, &self.inside);
         configured
             .chain(plugins)
             .chain(reported)
             .chain(rejected)
+            .chain(cache)
             .chain(std::iter::once(builtins))
             .chain(self.cluster.sourced())
             .collect()

@@ -99,8 +99,7 @@ fn offer(
         Fault::new(format!("Tool \"{name}\" must have a non-empty string \"description\""))
     })?;
     let input = parameters::read(name, fields);
-    let with = (settings.version, handlers);
-    let implementation = implementation::read(name, fields, &input, with)?;
+    let implementation = implementation::read(name, fields, &input, (settings, handlers))?;
     let input = match &implementation.own {
         Some(own) => own.clone(),
         None => input?,

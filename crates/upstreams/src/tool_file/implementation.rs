@@ -9,7 +9,7 @@ use tool::{
 };
 
 use super::code::{self, Function, Host};
-use super::document::Version;
+use super::document::{Settings, Version};
 use super::fields::{Fault, Fields, Result, kind};
 use super::http::{self, Web};
 
@@ -81,7 +81,7 @@ pub(super) fn read(
     name: &str,
     fields: &Fields,
     input: &Result<Json>,
-    (version, handlers): (Version, &Handlers),
+    (settings, handlers): (&Settings, &Handlers),
 ) -> Result<Implementation> {
     let inner = match fields.get("implementation") {
         None => None,
@@ -103,14 +103,23 @@ pub(super) fn read(
         ))
         .fix("add `implementation: {type: mock, mock_response: …}`, or `type: builtin`"));
     };
+    if inner.is_some() {
+        complete(name, fields, settings.requires_spec_2)?;
+    }
     let place = inner.as_ref().unwrap_or(fields);
+    let handler = |kind| match &inner {
+        Some(inner) => inner_handler((name, kind), inner),
+        None => flat_handler(name, fields),
+    };
     match word.as_str() {
         "mock" => mock(name, place),
-        "builtin" => builtin(&handler(name, place, fields)?, handlers),
-        "internal" => internal(&handler(name, place, fields)?, handlers),
-        "http" if version == Version::One => {
+        "builtin" => builtin(&handler("builtin")?, handlers),
+        "internal" => internal(&handler("internal")?, handlers),
+        "http" if settings.version == Version::One => {
             Err(Fault::new(HTTP).fix("write `version: 2` at the top of the file, beside `tools:`"))
         }
+        "http" if inner.is_none() => Err(Fault::new("an http tool needs a `url`")
+            .fix("write `implementation: {type: http, url: https://host/path/{parameter}}`")),
         "http" => http::read(&handlers.web, place, input.as_ref().map_err(Clone::clone)?),
         kind if OF_CODE.contains(&kind) => code::read((name, kind), place, handlers.host.as_ref()),
         _ => {
@@ -124,9 +133,52 @@ pub(super) fn read(
     }
 }
 
-/// The handler's name: where spec 2 has it, where its program has it, or the tool's own name.
-fn handler(name: &str, place: &Fields, fields: &Fields) -> Result<String> {
-    for (fields, key) in [(place, "handler"), (place, "builtin_handler"), (fields, "handler")] {
+/// Checks that spec 2's form is complete: beside `implementation` stand `type: function` and `handler`.
+/// The short form has neither; where `is_required`, there is no short form.
+fn complete(name: &str, fields: &Fields, is_required: bool) -> Result<()> {
+    let (kind, handler) = (fields.text("type")?, fields.text("handler")?);
+    if !is_required && kind.is_none() && handler.is_none() {
+        return Ok(());
+    }
+    let kind_fix = "write `type: function`; what runs the tool stands in `implementation.type`";
+    match kind.as_deref() {
+        Some("function") => {}
+        None => {
+            let message = format!("Tool \"{name}\" must have the \"type\" \"function\"");
+            return Err(Fault::new(message).fix(kind_fix));
+        }
+        Some(other) => {
+            let other: String = other.chars().take(64).collect();
+            let message = format!(
+                "Tool \"{name}\" has the \"type\" \"{}\"; expected \"function\"",
+                other.escape_debug()
+            );
+            return Err(Fault::new(message).fix(kind_fix));
+        }
+    }
+    if handler.is_none_or(|handler| handler.trim().is_empty()) {
+        let message = format!("Tool \"{name}\" must have a non-empty string \"handler\"");
+        return Err(
+            Fault::new(message).fix(format!("add `handler`, for example `handler: {name}`"))
+        );
+    }
+    Ok(())
+}
+
+/// `implementation.handler`: spec 2 has no other place for it.
+fn inner_handler((name, kind): (&str, &str), inner: &Fields) -> Result<String> {
+    inner.text("handler")?.filter(|handler| !handler.trim().is_empty()).ok_or_else(|| {
+        let message =
+            format!("Tool \"{name}\" of type {kind} must have \"implementation.handler\"");
+        let example = if kind == "builtin" { "math_eval" } else { "catalog.list" };
+        Fault::new(message)
+            .fix(format!("add `handler` to `implementation`, for example `{example}`"))
+    })
+}
+
+/// The handler of the flat form: where spec 2's program has it, or the tool's own name.
+fn flat_handler(name: &str, fields: &Fields) -> Result<String> {
+    for key in ["handler", "builtin_handler"] {
         if let Some(handler) = fields.text(key)? {
             return Ok(handler);
         }

@@ -24,7 +24,7 @@ const ROOM: u64 = 256 << 20;
 pub(super) fn configuration(file: Option<&Path>, reading: &Reading) -> Vec<Finding> {
     let what = "configuration";
     let Some(file) = file else {
-        let detail = "none: the built-in tools, on 127.0.0.1:8080";
+        let detail = without_file(reading);
         let none = Finding::good(what, detail);
         let faults = reading.faults.0.iter();
         return std::iter::once(none).chain(faults.map(fault)).collect();
@@ -37,6 +37,18 @@ pub(super) fn configuration(file: Option<&Path>, reading: &Reading) -> Vec<Findi
         return vec![Finding::good(what, detail)];
     }
     reading.faults.0.iter().map(fault).collect()
+}
+
+/// What a server has that is started without a file here; the one that runs may have been started otherwise.
+fn without_file(reading: &Reading) -> String {
+    let config = reading.config.as_ref();
+    let count = config.map_or(0, |config| config.sources.len());
+    let listen = config.map_or_else(String::new, |config| format!(", on {}", config.listen));
+    let modules = match count {
+        0 => String::new(),
+        count => format!(" and {count} {} of the environment", plural(count, "module")),
+    };
+    format!("no file: a server started here has the built-in tools{modules}{listen}")
 }
 
 fn fault(fault: &crate::config::Fault) -> Finding {

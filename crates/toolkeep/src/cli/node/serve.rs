@@ -65,7 +65,7 @@ impl Serve {
             return Err(Failure::of_faults(reading.faults));
         };
         if !reading.faults.0.is_empty() {
-            ui.note(&format!("{}\n\nthe sources above are left out", reading.faults));
+            ui.note(&format!("{}\n\nthe above is left out", reading.faults));
         }
         let data = DataDir::at(config.data.clone());
         let held = hold(&data)?;

@@ -100,7 +100,8 @@ impl Call {
         let answer = called?;
         let read = read(&answer)?;
         if let Some(approval) = &read.approval {
-            ui.answer(&answer, || held(&read.call_id, approval))?;
+            let is_own = !self.agent && !context.has_key();
+            ui.answer(&answer, || held(&read.call_id, approval, is_own))?;
             return Ok(Exit::Refused);
         }
         ui.answer(&answer, || read.result.map(text).unwrap_or_default())?;
@@ -190,22 +191,40 @@ fn read(answer: &RawValue) -> Result<Answer<'_>, Failure> {
     })
 }
 
-/// What a held call waits for, and what to do.
-fn held(id: &str, held: &Held) -> String {
+/// What a held call waits for, and what to do. `is_own`: a person made it with owner.key, and cannot approve
+/// it with that.
+fn held(id: &str, held: &Held, is_own: bool) -> String {
     let id = clean(id);
     if held.approved {
         return format!("approved: call {id} runs\n  toolkeep record show {id}");
     }
-    format!(
-        "held: call {id} waits for an approval until {}: {}\n  \
-         toolkeep approval approve {id}\n  toolkeep record show {id}",
-        clean(&held.expires),
-        clean(&held.reason)
-    )
+    let (expires, reason) = (clean(&held.expires), clean(&held.reason));
+    let what = format!("held: call {id} waits for an approval until {expires}: {reason}");
+    if is_own {
+        return format!(
+            "{what}\n  it is your own call, which another person approves; if you work alone, call with \
+             `--agent`, then approve that call\n  toolkeep record show {id}"
+        );
+    }
+    format!("{what}\n  toolkeep approval approve {id}\n  toolkeep record show {id}")
 }
 
 /// The tool's answer alone: a text as it is, anything else as the JSON that came.
 fn text(result: &RawValue) -> String {
     let text: Result<String, _> = serde_json::from_str(result.get());
     clean(text.as_deref().unwrap_or(result.get()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Held, held};
+
+    /// The command that is shown is one that its reader can use: nobody approves an own call.
+    #[test]
+    fn a_held_call_names_a_command_that_can_approve_it() {
+        let approval = || Held { reason: "r".into(), expires: "t".into(), approved: false };
+        let own = held("c1", &approval(), true);
+        assert!(!own.contains("approval approve") && own.contains("`--agent`"), "{own}");
+        assert!(held("c1", &approval(), false).contains("\n  toolkeep approval approve c1\n"));
+    }
 }

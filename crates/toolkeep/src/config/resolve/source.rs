@@ -137,7 +137,7 @@ impl Resolver<'_> {
 
     fn kind(&self, low: &low::Source) -> Option<SourceKind> {
         if let Some(path) = low.tools.get() {
-            return Some(SourceKind::ToolFile(self.path(path)));
+            return Some(SourceKind::ToolFile(self.path(&path.0)));
         }
         if let Some((url, place)) = low.module.given() {
             return self.url(url, place).map(SourceKind::Module);

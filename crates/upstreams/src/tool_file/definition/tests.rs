@@ -235,6 +235,76 @@ fn what_an_implementation_must_have() {
     );
 }
 
+/// Each of spec 2's MUSTs, in its own form. Positive control: the same definition without the fault loads.
+#[test]
+fn spec_2s_form_is_complete_or_the_tool_is_refused() {
+    tool(&json!({}));
+    let kind_fix = "[write `type: function`; what runs the tool stands in `implementation.type`]";
+    let builtin = json!({ "type": "builtin" });
+    let handler = |kind: &str, example: &str| {
+        format!(
+            "Tool \"get_weather\" of type {kind} must have \"implementation.handler\" [add `handler` to \
+             `implementation`, for example `{example}`]"
+        )
+    };
+    for (changes, told) in [
+        (
+            json!({ "type": null }),
+            format!("Tool \"get_weather\" must have the \"type\" \"function\" {kind_fix}"),
+        ),
+        (
+            json!({ "type": "procedure" }),
+            format!(
+                "Tool \"get_weather\" has the \"type\" \"procedure\"; expected \"function\" {kind_fix}"
+            ),
+        ),
+        (
+            json!({ "type": "mock" }),
+            format!("Tool \"get_weather\" has the \"type\" \"mock\"; expected \"function\" {kind_fix}"),
+        ),
+        (json!({ "type": 5 }), "`type` is number; expected a text []".to_owned()),
+        (
+            json!({ "handler": null }),
+            "Tool \"get_weather\" must have a non-empty string \"handler\" [add `handler`, for example \
+             `handler: get_weather`]"
+                .to_owned(),
+        ),
+        // The tool's own name or `handler` is a built-in's, and is not taken for it.
+        (
+            json!({ "handler": "math_eval", "implementation": builtin }),
+            handler("builtin", "math_eval"),
+        ),
+        (
+            json!({ "handler": "search", "implementation": { "type": "internal" } }),
+            handler("internal", "catalog.list"),
+        ),
+    ] {
+        assert_eq!(refused(&changes), told, "{changes}");
+    }
+    // The short form has neither of the two, unless the tools stand in spec 2's settings.
+    let short = with(&json!({ "type": null, "handler": null }));
+    let read = |requires_spec_2| {
+        let entry = Entry { line: 1, key: None, text: Json::of(&short) };
+        let settings = Settings { requires_spec_2, ..Settings::default() };
+        Definition::read(&entry, &settings, &handlers()).offer.map(drop)
+    };
+    assert!(read(false).is_ok());
+    let fault = read(true).unwrap_err();
+    assert_eq!(fault.message, "Tool \"get_weather\" must have the \"type\" \"function\"");
+}
+
+#[test]
+fn a_flat_http_tool_is_told_where_its_url_stands() {
+    let flat =
+        json!({ "type": "http", "implementation": null, "handler": null, "url": "http://h/" });
+    let entry = Entry { line: 1, key: None, text: Json::of(&with(&flat)) };
+    let settings =
+        Settings { version: crate::tool_file::document::Version::Two, ..Settings::default() };
+    let fault = Definition::read(&entry, &settings, &handlers()).offer.map(drop).unwrap_err();
+    assert_eq!(fault.message, "an http tool needs a `url`");
+    assert!(fault.fix.unwrap().starts_with("write `implementation: {type: http, url: "));
+}
+
 #[test]
 fn parameters_are_a_json_schema_of_an_object() {
     for (parameters, message) in [

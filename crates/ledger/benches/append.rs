@@ -60,6 +60,7 @@ fn intent() -> Intent {
         args: Digest([3; 32]),
         args_bytes: 17,
         effects: true,
+        unknown_effects: false,
     }
 }
 

@@ -137,12 +137,25 @@ impl Effects {
         effects.iter().any(changes) || !reads
     }
 
-    /// The words, for showing.
+    /// The word for effects that nobody declared.
+    pub const UNKNOWN: &'static str = "unknown";
+
+    /// The words of Toolkeep's own interfaces: what is declared, or [`Self::UNKNOWN`].
     pub fn words(&self) -> Vec<&'static str> {
+        if self.is_unknown() { vec![Self::UNKNOWN] } else { self.declared() }
+    }
+
+    /// Spec 3's side effects: of its six values those that are declared, none where nothing is.
+    pub fn declared(&self) -> Vec<&'static str> {
         match self {
-            Self::Unknown => vec!["unknown"],
+            Self::Unknown => Vec::new(),
             Self::Declared(effects) => effects.iter().map(|e| e.as_str()).collect(),
         }
+    }
+
+    /// Whether nobody declared them.
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::Unknown
     }
 }
 
@@ -227,5 +240,18 @@ mod tests {
         assert!(Effects::Declared(vec![Effect::NetworkAccess]).any());
         assert!(!Effects::Declared(vec![Effect::ReadOnly, Effect::NetworkAccess]).any());
         assert!(Effects::Declared(vec![Effect::ReadOnly, Effect::ModifiesFiles]).any());
+    }
+
+    /// Spec 3 has six values; Toolkeep's own interfaces have a seventh word for none of them.
+    #[test]
+    fn unknown_effects_have_a_word_of_their_own_and_none_of_spec_3s() {
+        let reads = Effects::read_only();
+        assert_eq!(
+            (Effects::Unknown.words(), Effects::Unknown.declared()),
+            (vec!["unknown"], vec![])
+        );
+        assert_eq!((reads.words(), reads.declared()), (vec!["read_only"], vec!["read_only"]));
+        assert_eq!(Effects::Declared(vec![]).words(), [""; 0], "declared to be none is known");
+        assert!("unknown".parse::<Effect>().is_err());
     }
 }

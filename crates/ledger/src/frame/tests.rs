@@ -87,7 +87,7 @@ prop_compose! {
             name: ToolName::new("files.read").unwrap(),
         };
         let caller_type = if chain { CallerType::Chain } else { CallerType::Direct };
-        Intent { call, parent, continues, at: Wall(at), caller, door, caller_type, tool, definition, catalog, policy, reason: reason.into(), args, args_bytes, effects }
+        Intent { call, parent, continues, at: Wall(at), caller, door, caller_type, tool, definition, catalog, policy, reason: reason.into(), args, args_bytes, effects, unknown_effects: effects && chain }
     }
 }
 

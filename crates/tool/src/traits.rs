@@ -191,6 +191,10 @@ pub struct Traits {
     /// limit where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_paths: Option<Vec<String>>,
+    /// Whether the operator trusts what the annotations of the definition say (MCP), beside what is
+    /// here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trusted_annotations: bool,
 }
 
 impl Traits {
@@ -216,6 +220,7 @@ impl Default for Traits {
             arguments: None,
             approval: false,
             allowed_paths: None,
+            trusted_annotations: false,
         }
     }
 }

@@ -54,6 +54,7 @@ pub(super) fn read(
         arguments: base.arguments,
         approval: base.approval,
         allowed_paths: base.allowed_paths,
+        trusted_annotations: base.trusted_annotations,
     })
 }
 

@@ -120,6 +120,7 @@ impl Serve {
                 reading.faults
             ));
         }
+        ui.notes(&config.notes);
         let held = hold(&DataDir::at(config.data.clone()))?;
         let signals = Signals::new()?;
         let stop = CancellationToken::new();

@@ -181,7 +181,7 @@ impl Gateway {
         at: Wall,
     ) -> impl Future<Output = Result<Ticket, Failure>> + Send {
         let Ready { call, entry, view, reason, .. } = ready;
-        let effects = call.tool.traits.effects.any();
+        let effects = &call.tool.traits.effects;
         let args = call.args.raw().bytes();
         let intent = Intent {
             call: call.id,
@@ -200,7 +200,8 @@ impl Gateway {
             reason: (*reason).into(),
             args: aside(args.len(), || self.mac.of(args)),
             args_bytes: args.len(),
-            effects,
+            effects: effects.any(),
+            unknown_effects: effects.is_unknown(),
         };
         if *reason == Reason::Caution.as_str() {
             tracing::warn!(tool = %call.key.name, call = %call.id, "caution");

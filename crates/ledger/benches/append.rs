@@ -62,6 +62,7 @@ fn intent() -> Intent {
         args: Digest([3; 32]),
         args_bytes: 17,
         effects: true,
+        unknown_effects: false,
     }
 }
 

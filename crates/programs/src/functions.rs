@@ -150,6 +150,7 @@ impl Functions {
                 json!({
                     "function": name, "tool": it.tool(), "signature": signature(name, it),
                     "description": it.entry.tool.description, "read_only": it.read_only(),
+                    "effects": it.entry.tool.traits.effects.words(),
                 })
             })
             .collect();

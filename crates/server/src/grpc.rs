@@ -119,9 +119,12 @@ impl Tools for Door {
                 name: entry.name.to_string(),
                 description: entry.tool.description.clone(),
                 input_spec: entry.tool.input.bytes().clone(),
-                metadata: Json::of(&serde_json::json!({ "source": entry.key.source }))
-                    .bytes()
-                    .clone(),
+                metadata: Json::of(&serde_json::json!({
+                    "source": entry.key.source,
+                    "effects": entry.tool.traits.effects.words(),
+                }))
+                .bytes()
+                .clone(),
             });
             Ok(listed.collect())
         })

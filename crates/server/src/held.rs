@@ -26,7 +26,7 @@ pub(crate) fn pending(tool: &str, args: &Json, (call, approval): (CallId, &Appro
         "ok": true,
         "status": "pending_approval",
         "output": null,
-        "side_effects_declared": approval.effects,
+        "side_effects_declared": approval.declared_effects(),
         "requires_approval": true,
         "metadata": metadata,
     }))

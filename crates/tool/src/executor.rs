@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::{
-    Boxed, Caged, Call, CallId, Caller, Code, Json, Mono, Outcome, Secret, SourceName, Ticket, Wall,
+    Boxed, Caged, Call, CallId, Caller, Code, Effects, Json, Mono, Outcome, Secret, SourceName,
+    Ticket, Wall,
 };
 
 /// Runs one call. Only the pipeline calls it, and only with a [`Granted`].
@@ -91,10 +92,17 @@ pub struct Approval {
     pub reason: String,
     /// When the wait ends by itself.
     pub expires: Wall,
-    /// The tool's declared side effects.
+    /// The tool's side effects: the declared ones, or [`Effects::UNKNOWN`].
     pub effects: Vec<String>,
     /// Whether a person has agreed already, and the call only has to go on.
     pub approved: bool,
+}
+
+impl Approval {
+    /// Spec 3's `side_effects_declared`: of its six values those that are declared.
+    pub fn declared_effects(&self) -> Vec<&str> {
+        self.effects.iter().map(String::as_str).filter(|word| *word != Effects::UNKNOWN).collect()
+    }
 }
 
 /// What an executor may use besides its call.

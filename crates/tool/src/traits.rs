@@ -152,12 +152,25 @@ impl Effects {
         effects.contains(&Effect::LocalExec) && effects.iter().all(only)
     }
 
-    /// The words, for showing.
+    /// The word for effects that nobody declared.
+    pub const UNKNOWN: &'static str = "unknown";
+
+    /// The words of Toolkeep's own interfaces: what is declared, or [`Self::UNKNOWN`].
     pub fn words(&self) -> Vec<&'static str> {
+        if self.is_unknown() { vec![Self::UNKNOWN] } else { self.declared() }
+    }
+
+    /// Spec 3's side effects: of its six values those that are declared, none where nothing is.
+    pub fn declared(&self) -> Vec<&'static str> {
         match self {
-            Self::Unknown => vec!["unknown"],
+            Self::Unknown => Vec::new(),
             Self::Declared(effects) => effects.iter().map(|e| e.as_str()).collect(),
         }
+    }
+
+    /// Whether nobody declared them.
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::Unknown
     }
 }
 
@@ -197,6 +210,10 @@ pub struct Traits {
     /// them, and a call that names no path uses no others. Absent: nobody knows.
     #[serde(skip)]
     pub base_folders: Option<Vec<String>>,
+    /// Whether the operator trusts what the annotations of the definition say (MCP), beside what is
+    /// here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trusted_annotations: bool,
 }
 
 impl Traits {
@@ -223,6 +240,7 @@ impl Default for Traits {
             approval: false,
             allowed_paths: None,
             base_folders: None,
+            trusted_annotations: false,
         }
     }
 }
@@ -261,5 +279,18 @@ mod tests {
         for other in others {
             assert!(!declared(&[Effect::LocalExec, *other]), "{other}");
         }
+    }
+
+    /// Spec 3 has six values; Toolkeep's own interfaces have a seventh word for none of them.
+    #[test]
+    fn unknown_effects_have_a_word_of_their_own_and_none_of_spec_3s() {
+        let reads = Effects::read_only();
+        assert_eq!(
+            (Effects::Unknown.words(), Effects::Unknown.declared()),
+            (vec!["unknown"], vec![])
+        );
+        assert_eq!((reads.words(), reads.declared()), (vec!["read_only"], vec!["read_only"]));
+        assert_eq!(Effects::Declared(vec![]).words(), [""; 0], "declared to be none is known");
+        assert!("unknown".parse::<Effect>().is_err());
     }
 }

@@ -30,9 +30,9 @@ pub use environment::Environment;
 pub use fault::{Fault, Faults, Place};
 pub use high::{
     ApprovalsConfig, BuiltinsConfig, Config, FolderConfig, IssuerConfig, KubernetesConfig,
-    LimitsConfig, McpCommand, NodesConfig, OAuthConfig, OAuthProof, PerCallerConfig, PluginsConfig,
-    SearchConfig, ServerConfig, SourceConfig, SourceDurability, SourceKind, TokensConfig, Tools,
-    WebhookConfig,
+    LimitsConfig, McpCommand, McpTools, NodesConfig, OAuthConfig, OAuthProof, PerCallerConfig,
+    PluginsConfig, SearchConfig, ServerConfig, SourceConfig, SourceDurability, SourceKind,
+    TokensConfig, Tools, WebhookConfig,
 };
 pub(crate) use nearest::nearest;
 pub use schema::schema;
@@ -172,7 +172,8 @@ fn of_text(read_file: ReadFile, text: &str, setting: &Setting) -> Reading {
     let known = |service: &SourceConfig| found.iter().any(|source| source.name == service.name);
     let services: Vec<_> = resolver.services().into_iter().filter(|it| !known(it)).collect();
     found.extend(services);
-    let config = main.map(|config| Config { sources: found, ..config });
+    let notes = Faults(sink.take_notes());
+    let config = main.map(|config| Config { sources: found, notes, ..config });
     if let (Some(config), Some(low)) = (&config, &low) {
         resolver.check_guests(config, low);
     }

@@ -310,6 +310,9 @@ async fn follow(app: &App, mut news: watch::Receiver<Latest>, said: &mut bool) {
             }
             Ok(config) => {
                 *said = config.policy_said;
+                for note in &config.notes.0 {
+                    tracing::info!("{note}");
+                }
                 configuration::told_of_restart(first.as_ref().as_ref().ok(), config);
                 app.credentials.set(sources::secrets(config));
                 app.manifests.follow(config);

@@ -91,7 +91,7 @@ prop_compose! {
             Some(parent) if chain => (Some(parent.chain_id()), u32::try_from(args_bytes).ok()),
             _ => (None, None),
         };
-        Intent { call, parent, chain_id, chain_index, continues, at: Wall(at), caller, door, caller_type, tool, definition, catalog, policy, reason: reason.into(), args, args_bytes, effects }
+        Intent { call, parent, chain_id, chain_index, continues, at: Wall(at), caller, door, caller_type, tool, definition, catalog, policy, reason: reason.into(), args, args_bytes, effects, unknown_effects: effects && chain }
     }
 }
 

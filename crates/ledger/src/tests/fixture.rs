@@ -171,6 +171,7 @@ pub(crate) fn intent(number: u64) -> Intent {
         args: Digest([3; 32]),
         args_bytes: 17,
         effects: true,
+        unknown_effects: false,
     }
 }
 

@@ -94,6 +94,7 @@ fn intent(number: u128) -> Intent {
         args: Digest([0; 32]),
         args_bytes: 2,
         effects: false,
+        unknown_effects: false,
     }
 }
 

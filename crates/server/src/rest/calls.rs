@@ -209,7 +209,7 @@ struct HeldFor {
     reason: String,
     /// When the wait ends by itself, RFC 3339.
     expires: String,
-    /// The tool's declared side effects.
+    /// The tool's declared side effects, or `unknown`, which counts as one.
     side_effects: Vec<String>,
     /// Whether a person has agreed already.
     approved: bool,

@@ -52,6 +52,9 @@ pub struct Intent {
     pub args_bytes: usize,
     /// Whether the call may change something.
     pub effects: bool,
+    /// Whether that is so because nobody declared the tool's effects.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown_effects: bool,
 }
 
 /// How it ended.

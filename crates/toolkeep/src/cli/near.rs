@@ -9,6 +9,7 @@ use tool::Code;
 use super::Line;
 use super::client::{Client, Path};
 use super::failure::Failure;
+use super::{pin, value};
 use crate::config::nearest;
 
 /// Where the names of a kind of thing are listed.
@@ -39,6 +40,9 @@ pub(super) const SOURCE: Kind = Kind {
 pub(super) async fn named(kind: Kind, client: &Client, word: &str, failure: Failure) -> Failure {
     if !failure.is_bare(kind.code) {
         return failure;
+    }
+    if let Some(fix) = waiting(kind, client, word).await {
+        return failure.fix(fix);
     }
     let listed = client.get(&Path::new(kind.path, &[])).await.unwrap_or_default();
     let all = listed.get(kind.field).and_then(Value::as_array).into_iter().flatten();
@@ -85,6 +89,21 @@ fn absent(own: &str, sources: &Value) -> String {
         (message, fix) if fix.is_empty() => format!("`{own}` {message}"),
         (message, fix) => format!("`{own}` {message}: {fix}"),
     }
+}
+
+/// What to do about a tool that is in no list because its definition waits for a person: who may see that, is told.
+async fn waiting(kind: Kind, client: &Client, word: &str) -> Option<String> {
+    if kind.code != Code::UnknownTool {
+        return None;
+    }
+    let pins = pin::all(client, None, Some("waiting")).await.ok()?;
+    let found = pins.iter().find(|pin| pin.get("tool").and_then(Value::as_str) == Some(word))?;
+    let state = value::line(found, "state", 12);
+    let name = format!("{}/{}", value::line(found, "source", 128), value::line(found, "tool", 128));
+    Some(format!(
+        "its definition is {state}, and nobody can call it: `toolkeep pin diff {name}` shows it, \
+         `toolkeep pin approve {name}` agrees to it"
+    ))
 }
 
 /// Tells of a command that is another's, such as `list`, where it stands.

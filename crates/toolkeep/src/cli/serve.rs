@@ -141,6 +141,7 @@ impl Serve {
         if !reading.faults.0.is_empty() {
             ui.note(&left_out(&reading.faults));
         }
+        ui.notes(&config.notes);
         let held = hold(&DataDir::at(config.data.clone()))?;
         let signals = Signals::new()?;
         let stop = CancellationToken::new();

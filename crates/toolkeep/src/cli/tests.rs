@@ -227,6 +227,37 @@ fn a_name_that_nobody_has_is_told_with_the_nearest_and_where_all_stand() {
     }
 }
 
+/// A client sees a tool whose definition changed as one that is not there; who may decide about it is told.
+#[test]
+fn a_tool_in_quarantine_is_told_with_the_command_that_shows_why() {
+    let error = json!({ "error": { "code": "unknown_tool", "message": "no" } });
+    let tools = json!({ "tools": [{ "name": "files.list" }] });
+    let pins = json!({ "pins": [{ "source": "files", "tool": "files.lost", "state": "quarantined" }],
+        "total": 1, "next_cursor": null });
+    let of = |played: Played| {
+        played
+            .refuses("POST /v1/calls", 404, &error)
+            .refuses("GET /v1/tools/files.lost", 404, &error)
+            .answers("GET /v1/tools", &tools)
+    };
+    let may = of(Played::default()).answers("GET /v1/pins", &pins);
+    let may_not = of(Played::default()).refuses("GET /v1/pins", 403, &error);
+    for line in [&["tool", "call", "files.lost"][..], &["tool", "show", "files.lost"]] {
+        let told = may.run(line).err;
+        assert!(
+            told.contains("quarantined") && told.contains("`toolkeep pin diff files/files.lost`"),
+            "{told}"
+        );
+        // The controls: without the right nothing is told, and another name is another's.
+        let told = may_not.run(line).err;
+        assert!(
+            told.contains("did you mean `files.list`?") && !told.contains("quarantined"),
+            "{told}"
+        );
+    }
+    assert!(!may.run(&["tool", "call", "files.lists"]).err.contains("quarantined"));
+}
+
 #[test]
 fn a_source_that_is_refreshed_by_name_is_shown_alone_and_fails_the_command_where_it_failed() {
     let source = |name: &str, state: &str, problems: serde_json::Value| json!({ "name": name, "kind": "module", "state": state, "tools": 0, "problems": problems });

@@ -1,6 +1,6 @@
-//! The configuration as it is used: resolved, typed, checked. No variable, no relative path and no
-//! default is left open.
+//! The configuration as it is used: resolved, typed, checked. No variable and no default is left open.
 
+mod mcp_tools;
 mod plugins;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -12,8 +12,9 @@ use guard::sandbox::Tier;
 use tool::{Secret, SourceName, Trust};
 use url::Url;
 
+pub use self::mcp_tools::McpTools;
 pub use self::plugins::PluginsConfig;
-use super::Place;
+use super::{Faults, Place};
 
 /// Time for one call where nothing is said (spec 0).
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -31,6 +32,8 @@ pub struct Config {
     pub data: PathBuf,
     /// Where tools come from, in the order of the file. No two have one name.
     pub sources: Vec<SourceConfig>,
+    /// What the files say that is not used, and takes nothing down.
+    pub notes: Faults,
     /// The front doors.
     pub server: ServerConfig,
     /// Calls that are held.
@@ -184,6 +187,8 @@ pub struct SourceConfig {
     pub timeout: Duration,
     /// Whether a failed call is made once more.
     pub retry: bool,
+    /// Which of an MCP server's tools are offered, and what their annotations count for.
+    pub mcp_tools: McpTools,
 }
 
 /// What a source is.

@@ -8,6 +8,7 @@ mod nodes;
 mod plugins;
 mod policy;
 mod records;
+mod servers;
 mod text;
 mod tokens;
 mod tool_file;
@@ -30,6 +31,7 @@ pub(super) use approvals::{Approvals, Webhook};
 pub(super) use authorization::{GrantWord, OAuth, PerCaller};
 pub(super) use builtins::{Builtins, Folder, Narrowing, Search};
 pub(super) use records::Records;
+pub(super) use servers::ServerSettings;
 pub(super) use text::Text;
 pub(super) use tokens::{Grant, Issuer, Tokens};
 pub(super) use tool_file::ToolFilePath;
@@ -103,6 +105,16 @@ pub(super) struct Source {
     /// How far it is trusted not to change its tools. Default: `first_use` for MCP servers, `full`
     /// for tool files and modules.
     pub(super) trust: Field<TrustWord>,
+    /// Whether an MCP server is trusted in what the annotations of its tools say, such as `readOnlyHint`.
+    /// Default: `false`, and then an annotation can only make a tool stricter.
+    pub(super) trust_annotations: Field<bool>,
+    /// Tools of an MCP server that destroy what cannot be had back, by your word: `true` for all, their names,
+    /// `false` for none. Without it the annotation `destructiveHint` counts. Their calls need an approval.
+    pub(super) destructive: Field<Which>,
+    /// Tools of an MCP server that are not offered, by the server's own names.
+    pub(super) disabled_tools: Field<Names>,
+    /// Settings of single servers of `mcp_servers`, by their names in that file.
+    pub(super) servers: Field<BTreeMap<String, Field<ServerSettings>>>,
     /// What is sent to it with each request.
     pub(super) credential: Field<Credential>,
     /// How sure the record must be. Default: a call with effects is on the disk before it runs, any

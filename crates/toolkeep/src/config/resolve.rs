@@ -29,7 +29,7 @@ use super::low;
 use super::node::shorten;
 use super::sink::Sink;
 use super::units;
-use super::{Fault, Place, ReadFile, Setting};
+use super::{Fault, Faults, Place, ReadFile, Setting};
 
 /// The port, where nothing is said.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -58,6 +58,7 @@ impl Resolver<'_> {
             data: self.data(low, setting),
             sources: Vec::new(),
             server: self.server(low.server.get(), &setting.allowed_hosts),
+            notes: Faults::default(),
             approvals: low.approvals.get().map(|it| self.approvals(it)).unwrap_or_default(),
             limits: low.limits.get().map(|limits| self.limits(limits)).unwrap_or_default(),
             builtins: low.builtins.get().map(|it| self.builtins(it)).unwrap_or_default(),

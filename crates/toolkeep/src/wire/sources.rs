@@ -287,6 +287,10 @@ fn mcp(config: &SourceConfig) -> upstreams::mcp::Options {
         idempotent: marked(&config.idempotent),
         chain: marked(&config.chain),
         timeout: Some(config.timeout),
+        trust_annotations: config.mcp_tools.trust_annotations,
+        destructive: config.mcp_tools.destructive.as_ref().map(marked),
+        disabled: config.mcp_tools.disabled.clone(),
+        enabled: config.mcp_tools.enabled.clone(),
         ..Marks::default()
     };
     upstreams::mcp::Options { marks, ..upstreams::mcp::Options::default() }
@@ -345,9 +349,10 @@ fn fingerprint(config: &SourceConfig) -> u64 {
         chain,
         timeout,
         retry,
+        mcp_tools,
         ..
     } = config;
-    let marks = (read_only, idempotent, chain);
+    let marks = (read_only, idempotent, chain, mcp_tools);
     format!("{kind:?}{slow}{trust:?}{durability:?}{marks:?}{timeout:?}{retry}").hash(&mut hasher);
     config.credential.as_ref().map(Secret::open).hash(&mut hasher);
     match &config.kind {

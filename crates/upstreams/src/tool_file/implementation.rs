@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use builtins::Builtin;
-use tool::{
-    Boxed, Clock, Context, Effects, ExecuteError, Executor, Granted, Json, Outcome, Step, Traits,
-};
+use tool::{Boxed, Clock, Context, ExecuteError, Executor, Granted, Json, Outcome, Step, Traits};
 
 use super::code::{self, Function, Host};
 use super::document::{Settings, Version};
@@ -191,8 +189,8 @@ fn mock(name: &str, place: &Fields) -> Result<Implementation> {
         Fault::new(format!("Tool \"{name}\" of type mock must have a \"mock_response\""))
             .fix("add `mock_response`, with any JSON value")
     })?;
-    let traits = Traits { effects: Effects::read_only(), idempotent: true, ..Traits::default() };
-    Ok(Implementation::new(Arc::new(Mock { response }), traits))
+    // A fixed answer stands for a tool to come: what that does is for the file to declare.
+    Ok(Implementation::new(Arc::new(Mock { response }), Traits::default()))
 }
 
 fn builtin(handler: &str, handlers: &Handlers) -> Result<Implementation> {

@@ -55,6 +55,7 @@ pub(super) fn read(
         approval: base.approval,
         allowed_paths: base.allowed_paths,
         base_folders: base.base_folders,
+        trusted_annotations: base.trusted_annotations,
     })
 }
 

@@ -33,6 +33,9 @@ struct Summary {
     sources: Vec<Source>,
     /// The rules; `None` where there are none.
     policy: Option<policy::Rules>,
+    /// What the files say that is not used.
+    #[serde(skip_serializing_if = "no_notes")]
+    notes: config::Faults,
 }
 
 #[derive(Debug, Serialize)]
@@ -40,6 +43,10 @@ struct Source {
     name: String,
     kind: &'static str,
     trust: tool::Trust,
+}
+
+fn no_notes(notes: &config::Faults) -> bool {
+    notes.0.is_empty()
 }
 
 impl Check {
@@ -50,11 +57,25 @@ impl Check {
             return Err(failure.fix("`toolkeep config check FILE`"));
         };
         let setting = Setting { file: Some(file.clone()), ..setting };
-        let config = config::read(&setting).whole().map_err(Failure::of_faults)?;
+        let reading = config::read(&setting);
+        let served = reading.config.as_ref().map(|config| config.sources.len());
+        let config =
+            reading.whole().map_err(|faults| left_out(Failure::of_faults(faults), served))?;
+        ui.notes(&config.notes);
         let summary = summary(file, &config);
         ui.answer(&summary, || text(&summary))?;
         Ok(Exit::Done)
     }
+}
+
+/// A server starts without the sources that have a fault, where nothing else has one.
+fn left_out(failure: Failure, served: Option<usize>) -> Failure {
+    let Some(served) = served else { return failure };
+    let sources = match served {
+        1 => "the 1 other source".to_owned(),
+        count => format!("the {count} other sources"),
+    };
+    failure.fix(format!("`serve` would leave out the sources above and serve {sources}"))
 }
 
 fn summary(file: PathBuf, config: &Config) -> Summary {
@@ -65,7 +86,8 @@ fn summary(file: PathBuf, config: &Config) -> Summary {
     };
     let sources = config.sources.iter().map(source).collect();
     let policy = config.rules().cloned();
-    Summary { file, listen: config.listen.to_string(), data: config.data.clone(), sources, policy }
+    let (listen, data) = (config.listen.to_string(), config.data.clone());
+    Summary { file, listen, data, sources, policy, notes: config.notes.clone() }
 }
 
 fn text(summary: &Summary) -> String {

@@ -11,7 +11,7 @@ use tool::{Secret, SourceName, Trust};
 
 use super::Resolver;
 use super::source::is_token;
-use crate::config::high::{Config, SourceConfig, SourceKind, Tools, timeout};
+use crate::config::high::{Config, McpTools, SourceConfig, SourceKind, Tools, timeout};
 use crate::config::low;
 use crate::config::nearest::nearest;
 use crate::config::node::shorten;
@@ -116,6 +116,7 @@ impl Resolver<'_> {
             idempotent: Tools::NONE,
             chain: Tools::NONE,
             retry: false,
+            mcp_tools: McpTools::default(),
             timeout: timeout(settings.limit.filter(|_| slow), slow),
         })
     }

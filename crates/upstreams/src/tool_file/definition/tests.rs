@@ -388,12 +388,29 @@ fn traits_stand_beside_spec_2s_fields() {
 
 #[test]
 fn unsaid_traits_are_those_of_what_runs() {
-    let mock = tool(&json!({})).traits;
-    assert!(!mock.effects.any() && mock.idempotent && mock.level == Level::Guest);
     let internal = json!({ "implementation": { "type": "internal", "handler": "search" } });
     assert_eq!(tool(&internal).traits.effects, Effects::Unknown);
     let builtin = json!({ "implementation": { "type": "builtin", "handler": "math_eval" } });
-    assert_eq!(tool(&builtin).traits.categories, ["math"]);
+    let builtin = tool(&builtin).traits;
+    assert_eq!(
+        (builtin.categories, builtin.effects),
+        (vec!["math".to_owned()], Effects::read_only())
+    );
+}
+
+/// The tool of the guide to approvals: it was said to change nothing, since its answer is a fixed one.
+#[test]
+fn a_fixed_answer_declares_no_effects() {
+    let undeclared = json!({
+        "name": "tidy_up", "description": "Empties a folder.", "safety": "dangerous",
+        "handler": null, "implementation": { "type": "mock", "mock_response": { "emptied": true } },
+    });
+    let traits = tool(&undeclared).traits;
+    assert_eq!((&traits.effects, traits.safety), (&Effects::Unknown, Safety::Dangerous));
+    assert!(traits.effects.any() && !traits.idempotent && traits.level == Level::Guest);
+    // The control: what the file declares counts.
+    let declared = tool(&json!({ "side_effects": ["read_only"] })).traits;
+    assert_eq!(declared.effects, Effects::read_only());
 }
 
 /// Positive control: were an unknown word the default, `gest` would open the tool to guests.

@@ -28,6 +28,7 @@ pub use list::{Entry, Listing};
 pub use write::Put;
 
 use error::told;
+use steps::split;
 
 /// Most tries where the kernel asks to try again, as something was renamed or mounted during a
 /// look-up (openat2(2), EAGAIN).
@@ -283,20 +284,8 @@ impl Root {
 
     /// The folder that `path` is in, and its name there: one name, which is no step up.
     fn place<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a OsStr), RootError> {
-        let bytes = path.as_os_str().as_bytes();
-        let (parent, name) = match bytes.iter().rposition(|byte| *byte == b'/') {
-            // Never empty where a slash was: that is for the kernel to refuse.
-            Some(at) => (
-                bytes.get(..at.max(1)).unwrap_or_default(),
-                bytes.get(at + 1..).unwrap_or_default(),
-            ),
-            None => (b"".as_slice(), bytes),
-        };
-        if matches!(name, b"" | b"." | b"..") || name.contains(&0) {
-            return Err(RootError::of(Errno::NOENT, path));
-        }
-        let parent = self.folder(Path::new(OsStr::from_bytes(parent)), path)?;
-        Ok((parent, OsStr::from_bytes(name)))
+        let (parent, name) = split(path)?;
+        Ok((self.folder(parent, path)?, name))
     }
 
     /// That neither this folder nor one above it is hidden.

@@ -106,6 +106,9 @@ pub struct Approval {
     pub effects: Vec<String>,
     /// Whether a person has agreed already, and the call only has to go on.
     pub approved: bool,
+    /// Whether an agent's key made the call. Otherwise it is a person's own call, which no key of that
+    /// person approves.
+    pub by_agent: bool,
 }
 
 /// What an executor may use besides its call.

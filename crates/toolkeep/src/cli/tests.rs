@@ -1,5 +1,6 @@
 //! Whole commands, from the line to the output, against a server that is played.
 
+mod held;
 mod joining;
 mod plaintext;
 pub(super) mod played;

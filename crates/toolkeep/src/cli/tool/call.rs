@@ -84,6 +84,13 @@ struct Held {
     reason: String,
     expires: String,
     approved: bool,
+    /// Whether an agent's key made the call. An older server does not say.
+    #[serde(default = "unknown_caller")]
+    by_agent: bool,
+}
+
+const fn unknown_caller() -> bool {
+    true
 }
 
 impl Call {
@@ -100,7 +107,7 @@ impl Call {
         let answer = called?;
         let read = read(&answer)?;
         if let Some(approval) = &read.approval {
-            ui.answer(&answer, || held(&read.call_id, approval))?;
+            ui.answer(&answer, || held(&self.name, (&read.call_id, approval)))?;
             return Ok(Exit::Refused);
         }
         ui.answer(&answer, || read.result.map(text).unwrap_or_default())?;
@@ -191,14 +198,24 @@ fn read(answer: &RawValue) -> Result<Answer<'_>, Failure> {
 }
 
 /// What a held call waits for, and what to do.
-fn held(id: &str, held: &Held) -> String {
+fn held(tool: &str, (id, held): (&str, &Held)) -> String {
     let id = clean(id);
     if held.approved {
         return format!("approved: call {id} runs\n  toolkeep record show {id}");
     }
+    let who = if held.by_agent {
+        format!("toolkeep approval approve {id}")
+    } else {
+        format!(
+            "nobody approves an own call: another person with the right `approve` can\n    \
+             toolkeep approval approve {id} --key KEY\n  \
+             to approve it yourself, make it as the agent, and approve that call\n    \
+             toolkeep tool call {} … --agent\n    toolkeep approval approve ID",
+            clean(tool)
+        )
+    };
     format!(
-        "held: call {id} waits for an approval until {}: {}\n  \
-         toolkeep approval approve {id}\n  toolkeep record show {id}",
+        "held: call {id} waits for an approval until {}: {}\n  {who}\n  toolkeep record show {id}",
         clean(&held.expires),
         clean(&held.reason)
     )

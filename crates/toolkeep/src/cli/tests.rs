@@ -1,5 +1,6 @@
 //! Whole commands, from the line to the output, against a server that is played.
 
+mod check;
 mod held;
 mod joining;
 mod plaintext;
@@ -287,7 +288,7 @@ fn a_configuration_with_faults_starts_nothing() {
         ran.err
     );
     assert!(
-        ran.err.ends_with("error[invalid_config]: 1 fault in the configuration\n  = `toolkeep error invalid_config` tells more\n"),
+        ran.err.ends_with("error[invalid_config]: 1 fault in the configuration\n  = a server does not start with this file; `toolkeep error invalid_config` tells more\n"),
         "{}",
         ran.err
     );

@@ -107,7 +107,7 @@ impl Call {
         let answer = called?;
         let read = read(&answer)?;
         if let Some(approval) = &read.approval {
-            ui.answer(&answer, || held(&self.name, (&read.call_id, approval)))?;
+            ui.answer(&answer, || held(&self.name, (read.call_id.as_str(), approval)))?;
             return Ok(Exit::Refused);
         }
         ui.answer(&answer, || read.result.map(text).unwrap_or_default())?;

@@ -73,7 +73,7 @@ impl ConfigurationReport {
     pub(super) fn sourced(&self) -> Option<Sourced> {
         let parts = self.parts();
         let Parts { faults, restart, names, .. } = &*parts;
-        report(CONFIGURATION, [faults.as_slice(), restart, names].concat())
+        report(CONFIGURATION, [faults.as_slice(), restart.as_slice(), names.as_slice()].concat())
     }
 
     /// Puts it among the sources, or takes it away.

@@ -32,6 +32,11 @@ impl Builtin {
 pub(crate) trait Compute: Send + Sync + fmt::Debug {
     /// The answer, or what is wrong with the arguments, for the model.
     fn compute(&self, args: &Args) -> Result<Json, String>;
+
+    /// See [`Executor::check_args`].
+    fn check_args(&self, _args: &Args) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Computes at once.
@@ -46,6 +51,10 @@ impl<T: Compute> Executor for Pure<T> {
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
         let outcome = outcome(self.0.compute(&call.call().args));
         Box::pin(std::future::ready(Ok(Step::Done(outcome))))
+    }
+
+    fn check_args(&self, args: &Args) -> Result<(), String> {
+        self.0.check_args(args)
     }
 }
 
@@ -65,6 +74,10 @@ impl<T: Compute + 'static> Executor for Aside<T> {
             let fault = |_| ExecuteError::during(Code::Internal, "a fault in the built-in tool");
             Ok(Step::Done(outcome(computed.map_err(fault)?)))
         })
+    }
+
+    fn check_args(&self, args: &Args) -> Result<(), String> {
+        self.0.check_args(args)
     }
 }
 

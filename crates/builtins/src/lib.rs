@@ -126,6 +126,11 @@ fn reaching(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<B
     files.chain(web).chain(artefacts).chain(code).flatten().collect()
 }
 
+/// What the tool `name` declares, where it is one of these.
+pub fn tool(name: &str) -> Option<Arc<tool::Tool>> {
+    Some(Arc::clone(Registry::shipped().get(name)?.tool()))
+}
+
 /// The names of all built-in tools, whether or not they can be offered here, in the order they are
 /// listed.
 pub fn names() -> impl Iterator<Item = &'static str> {

@@ -115,7 +115,11 @@ impl Gateway {
         let reason = match looked.decision {
             Decision::Allow(reason) => reason.as_str(),
             Decision::Deny(reason) => return Err(denied(Code::Denied, reason, &looked.why)),
-            Decision::Hold(reason) => return Ok(Prepared::Waits(Box::new((looked, reason)))),
+            Decision::Hold(reason) => {
+                // Nobody is to approve what is sure to fail.
+                can_succeed(&looked.entry, &looked.args)?;
+                return Ok(Prepared::Waits(Box::new((looked, reason))));
+            }
         };
         Ok(Prepared::Runs(self.permitted((id, reason), principal, request, looked)?))
     }
@@ -270,6 +274,11 @@ pub(crate) fn fits(entry: &Entry, args: Args) -> Result<Args, Failure> {
         let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
         Failure::new(Code::InvalidArguments, told.join("; "))
     })
+}
+
+/// That the tool itself does not reject the arguments before it begins.
+pub(crate) fn can_succeed(entry: &Entry, args: &Args) -> Result<(), Failure> {
+    entry.executor.check_args(args).map_err(|told| Failure::new(Code::InvalidArguments, told))
 }
 
 fn unknown(name: &str) -> Failure {

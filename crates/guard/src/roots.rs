@@ -27,6 +27,7 @@ pub use list::{Entry, Listing};
 pub use write::Put;
 
 use error::told;
+use steps::split;
 
 /// Most tries where the kernel asks to try again, as something was renamed or mounted during a
 /// look-up (openat2(2), EAGAIN).

@@ -317,7 +317,7 @@ pub(crate) async fn maker(means: Means) -> io::Result<Maker> {
 }
 
 /// Folders with a manifest, immediately in the given ones, in their order. Blocks.
-fn found(folders: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn found(folders: &[PathBuf]) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for folder in folders {
         let Ok(entries) = std::fs::read_dir(folder) else { continue };

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::{
-    Boxed, Caged, Call, CallId, Caller, Code, Effects, Json, Mono, Outcome, Secret, SourceName,
-    Ticket, Wall,
+    Args, Boxed, Caged, Call, CallId, Caller, Code, Effects, Json, Mono, Outcome, Secret,
+    SourceName, Ticket, Wall,
 };
 
 /// Runs one call. Only the pipeline calls it, and only with a [`Granted`].
@@ -23,6 +23,16 @@ pub trait Executor: Send + Sync + fmt::Debug {
         call: Granted<'a>,
         ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>>;
+
+    /// Rejects arguments with which the call is sure to fail, such as a path outside the tool's folders.
+    /// The pipeline calls it before it holds a call, so that nobody approves what cannot succeed. It has no
+    /// effect, does no I/O, and shares its rules with [`Executor::execute`].
+    ///
+    /// # Errors
+    /// What is wrong with the arguments, in words for the caller.
+    fn check_args(&self, _args: &Args) -> Result<(), String> {
+        Ok(())
+    }
 
     /// The nodes that may run it, the first one first; none of what runs nowhere in particular.
     fn places(&self) -> Vec<String> {
@@ -96,6 +106,9 @@ pub struct Approval {
     pub effects: Vec<String>,
     /// Whether a person has agreed already, and the call only has to go on.
     pub approved: bool,
+    /// Whether an agent's key made the call. Otherwise it is a person's own call, which no key of that
+    /// person approves.
+    pub by_agent: bool,
 }
 
 impl Approval {

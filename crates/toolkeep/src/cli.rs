@@ -208,7 +208,7 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
             Command::Key(command) => command.run(&context, ui).await,
             Command::Policy(command) => command.run(&context, ui).await,
             Command::Store(command) => command.run(&context, ui).await,
-            Command::Config(command) => command.run(&context, ui),
+            Command::Config(command) => command.run(&context, ui).await,
             Command::Doctor(command) => command.run(&context, ui).await,
             Command::Error(command) => command.run(ui),
             Command::Completions(command) => command.run(ui),

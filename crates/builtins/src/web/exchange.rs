@@ -8,7 +8,8 @@ use guard::egress::{Body, Class, Egress, Follow, HttpLimits};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use serde_json::{Map, Value, json};
 use tool::{
-    Body as Answer, Boxed, Clock, Context, ExecuteError, Executor, Granted, Json, Outcome, Step,
+    Args, Body as Answer, Boxed, Clock, Context, ExecuteError, Executor, Granted, Json, Outcome,
+    Step,
 };
 
 use crate::registry::Bound;
@@ -61,6 +62,10 @@ impl Executor for Asks {
             let body = Answer::Value(Json::of(&fields));
             Ok(Step::Done(Outcome { body, is_error }))
         })
+    }
+
+    fn check_args(&self, args: &Args) -> Result<(), String> {
+        self.request(args.value()).map(drop)
     }
 }
 

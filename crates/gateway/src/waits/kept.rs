@@ -217,6 +217,7 @@ impl Kept {
             expires: self.expires,
             effects: self.effects.clone(),
             approved: self.state != State::Pending,
+            by_agent: self.caller.agent,
         }))
     }
 }

@@ -213,18 +213,21 @@ struct HeldFor {
     side_effects: Vec<String>,
     /// Whether a person has agreed already.
     approved: bool,
+    /// Whether an agent's key made the call. Otherwise no key of its caller approves it.
+    by_agent: bool,
     /// What to do.
     fix: String,
 }
 
 impl HeldFor {
     fn of(id: CallId, approval: Approval) -> Self {
-        let Approval { reason, expires, effects, approved } = approval;
         let fix = format!(
-            "have it approved: `toolkeep approval approve {id}`; then `POST /v1/calls/{id}/resume?wait=30s` \
-             has the answer"
+            "have it approved {}; then `POST /v1/calls/{id}/resume?wait=30s` has the answer",
+            held::how_to_approve(id, &approval)
         );
-        Self { id, reason, expires: expires.to_string(), side_effects: effects, approved, fix }
+        let Approval { reason, expires, effects, approved, by_agent } = approval;
+        let expires = expires.to_string();
+        Self { id, reason, expires, side_effects: effects, approved, by_agent, fix }
     }
 }
 

@@ -4,18 +4,19 @@
 mod delegate;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::routing::{delete, get};
 use axum::{Extension, Json as Reply};
-use identity::{KeyRecord, NewKey, Persona, Principal, Reason, Right};
+use identity::{KeyRecord, KeyRing, NewKey, Persona, Principal, Reason, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{Code, Level, Wall};
 
 use super::body::{Body, Params};
 use super::page::{self, Page};
-use super::route::Route;
+use super::route::{Param, Route};
 use crate::error::ApiError;
 use crate::keys::Keys;
 use crate::state::Doors;
@@ -35,8 +36,24 @@ pub(super) fn routes() -> Vec<Route> {
             "Revoke a key, and all that came of it",
             delete(revoke),
         )
+        .query(REVOKE_QUERY)
         .reply::<KeyReply>(),
     ]
+}
+
+/// The parameters of a revocation.
+const REVOKE_QUERY: &[Param] = &[Param {
+    name: "last_owner",
+    what: "`true` revokes the key although no owner key is left then",
+    kind: "boolean",
+}];
+
+/// How a key is revoked.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Revocation {
+    #[serde(default)]
+    last_owner: bool,
 }
 
 /// A key to make. It can carry no more than the key that makes it, and is bound to that one where it was
@@ -171,6 +188,7 @@ async fn revoke(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
     Path(id): Path<String>,
+    Params(revocation): Params<Revocation>,
 ) -> Result<Reply<KeyReply>, ApiError> {
     let ring = doors.parts.keys.ring();
     let target = ring.get(&id).filter(|record| record.org == *principal.org());
@@ -187,9 +205,38 @@ async fn revoke(
         return Err(ApiError::new(Code::Forbidden, "the key is of a higher level than yours"));
     }
     let now = doors.parts.clock.wall();
+    if !revocation.last_owner && is_owner(target) {
+        let (ring, id) = (Arc::clone(&ring), id.clone());
+        if page::away(move || is_last_owner(&ring, &id, now)).await? {
+            let told = "it is the last valid owner key: without it nobody can manage keys, or approve calls";
+            return Err(ApiError::new(Code::Conflict, told).fix(
+                "make another owner key first, or revoke it all the same: `toolkeep key revoke ID --yes`; \
+                 `toolkeep key recover` on the server's machine makes a new one",
+            ));
+        }
+    }
     let record = doors.parts.keys.revoke(&id, now).await?;
     tracing::info!(key = %id, by = principal.key(), "key revoked");
     Ok(Reply(reply(&record, Some(Reason::Revoked))))
+}
+
+/// Whether a key is an owner's, a person's, and manages keys.
+fn is_owner(record: &KeyRecord) -> bool {
+    record.level == Level::Owner && !record.agent && record.rights.contains(&Right::KeysWrite)
+}
+
+/// Whether no valid owner key is left where this one and those that came of it are not.
+fn is_last_owner(ring: &KeyRing, id: &str, now: Wall) -> bool {
+    if ring.over(id, now).is_some() {
+        return false;
+    }
+    let left = |record: &KeyRecord| {
+        is_owner(record)
+            && record.id.as_str() != id
+            && record.delegations.iter().all(|hand| hand.by != id)
+            && ring.over(record.id.as_str(), now).is_none()
+    };
+    ring.count(left) == 0
 }
 
 /// `over` is why it does not hold, where that is not its own end.

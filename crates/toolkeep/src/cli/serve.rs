@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tool::{Level, Secret};
 
 use super::context::Context;
-use super::data::{DataDir, FirstKey, Held, key_in};
+use super::data::{DataDir, FirstKey, Held, KeyState, RECOVER, key_in};
 use super::failure::{Exit, Failure};
 use super::ui::Ui;
 use super::wiring::{Places, Running, Start};
@@ -85,7 +85,8 @@ pub(super) struct Serve {
     /// Let callers on this machine in without a key, as users with no rights. Only on loopback.
     #[arg(long)]
     open: bool,
-    /// Make owner.key and agent.key anew where their files are missing.
+    /// Make owner.key and agent.key anew where their files are missing. A new owner.key takes the place of the
+    /// one that is missing, whose key is revoked.
     #[arg(long)]
     make_keys: bool,
     /// Trust the machine's clock although it is behind the latest time on record. For a clock that was
@@ -101,8 +102,12 @@ const SETTLED: Duration = Duration::from_secs(1);
 struct Started {
     address: String,
     data: String,
-    owner_key: String,
-    agent_key: String,
+    /// The file of the owner's key, where it holds a valid one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner_key: Option<String>,
+    /// The file of the agent's key, where it holds a valid one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_key: Option<String>,
     open: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     grpc: Option<String>,
@@ -145,6 +150,7 @@ impl Serve {
         let held = hold(&DataDir::at(config.data.clone()))?;
         let signals = Signals::new()?;
         let stop = CancellationToken::new();
+        let config = setting.file.as_ref().map(|file| context.path(file));
         let start = Start::new(setting, reading, Arc::clone(&held), stop.clone())?;
         let faults = start.faults.clone();
         let start = Start {
@@ -156,7 +162,7 @@ impl Serve {
             ..start
         };
         let running = context.wiring.start(start).await?;
-        self.told(&running, &held, faults, ui)?;
+        self.told(&running, (held.as_ref(), config), faults, ui)?;
         let ended = tokio::select! {
             ended = until_told(running, signals, &stop) => ended,
             never = settle() => match never {},
@@ -191,16 +197,24 @@ impl Serve {
     fn told(
         &self,
         running: &Running,
-        held: &Held,
+        (held, config): (&Held, Option<PathBuf>),
         faults: config::Faults,
         ui: &mut Ui,
     ) -> Result<(), Failure> {
         let Some(address) = running.address else {
             return Err(Failure::new(Exit::NoServer, "the server does not listen"));
         };
-        held.tell_server(address)?;
+        held.tell_server(address, config)?;
         let data = held.data();
-        let file = |key| data.key_file(key).display().to_string();
+        for (path, mode) in data.open_key_files() {
+            let path = path.display();
+            ui.note(&format!(
+                "warning: `{path}` can be read by others (mode {mode:03o})\n  = chmod 600 '{path}', and revoke the \
+                 key if others are on this machine"
+            ));
+        }
+        let is_valid = |key| running.invalid.iter().all(|(invalid, _)| *invalid != key);
+        let file = |key| is_valid(key).then(|| data.key_file(key).display().to_string());
         let started = Started {
             address: format!("http://{address}"),
             data: data.path().display().to_string(),
@@ -213,7 +227,7 @@ impl Serve {
             old_nodes: running.beside.old_nodes.map(|address| address.to_string()),
             faults,
         };
-        ui.answer(&started, || text(&started, &running.made))
+        ui.answer(&started, || text(&started, data, running))
     }
 }
 
@@ -226,17 +240,39 @@ async fn settle() -> Infallible {
     std::future::pending().await
 }
 
-fn text(started: &Started, made: &[FirstKey]) -> String {
-    let Started { address, data, owner_key, agent_key, .. } = started;
-    let new = |key| if made.contains(&key) { "  (new)" } else { "" };
+/// The line of a key: its file where that holds a valid key, else what to do.
+fn key_line(key: FirstKey, data: &DataDir, running: &Running) -> String {
+    let path = data.key_file(key).display().to_string();
+    match running.invalid.iter().find(|(invalid, _)| *invalid == key).map(|(_, state)| *state) {
+        Some(KeyState::Missing) => {
+            format!("none: {path} is not there; if you do not keep it elsewhere, {RECOVER}")
+        }
+        Some(KeyState::Invalid) => {
+            format!("none: the key in {path} is not valid (unknown, expired or revoked); {RECOVER}")
+        }
+        Some(KeyState::Valid) | None if running.keys.made.contains(&key) => {
+            let revoked = running.keys.revoked.join(", ");
+            match (key, revoked.is_empty()) {
+                (FirstKey::Owner, false) => {
+                    format!("{path}  (new; it replaces {revoked}, which is revoked)")
+                }
+                _ => format!("{path}  (new)"),
+            }
+        }
+        Some(KeyState::Valid) | None => path,
+    }
+}
+
+fn text(started: &Started, held: &DataDir, running: &Running) -> String {
+    let Started { address, data, .. } = started;
     let mut text = format!(
         "toolkeep {} listens on {address}\n\
          \n  data   {data}\
-         \n  owner  {owner_key}{}\
-         \n  agent  {agent_key}{}\n",
+         \n  owner  {}\
+         \n  agent  {}\n",
         env!("CARGO_PKG_VERSION"),
-        new(FirstKey::Owner),
-        new(FirstKey::Agent),
+        key_line(FirstKey::Owner, held, running),
+        key_line(FirstKey::Agent, held, running),
     );
     if let Some(grpc) = &started.grpc {
         let _infallible = write!(text, "\ngRPC is spoken on {grpc}.\n");

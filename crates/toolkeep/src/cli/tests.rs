@@ -1,5 +1,7 @@
 //! Whole commands, from the line to the output, against a server that is played.
 
+mod check;
+mod held;
 mod joining;
 mod plaintext;
 pub(super) mod played;
@@ -343,7 +345,7 @@ fn a_configuration_with_faults_starts_nothing() {
         ran.err
     );
     assert!(
-        ran.err.ends_with("error[invalid_config]: 1 fault in the configuration\n  = `toolkeep error invalid_config` tells more\n"),
+        ran.err.ends_with("error[invalid_config]: 1 fault in the configuration\n  = a server does not start with this file; `toolkeep error invalid_config` tells more\n"),
         "{}",
         ran.err
     );

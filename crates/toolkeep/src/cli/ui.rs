@@ -131,8 +131,8 @@ impl Ui {
         let text = match self.output {
             Output::Json => serde_json::to_string_pretty(&envelope()).unwrap_or_default(),
             Output::Yaml => yaml::yaml(&envelope()).unwrap_or_default().trim_end().to_owned(),
-            Output::Text | Output::Table => match failure.faults() {
-                Some(faults) => format!("{faults}\n\n{}", failure.text()),
+            Output::Text | Output::Table => match failure.details() {
+                Some(details) => format!("{details}\n\n{}", failure.text()),
                 None => failure.text(),
             },
         };

@@ -64,6 +64,8 @@ pub struct Config {
     pub tokens: Option<TokensConfig>,
     /// Sources whose tools those may use who have no persona; `None` is no limit.
     pub default_guest_modules: Option<BTreeSet<String>>,
+    /// Where the file names them; `None` where it does not.
+    pub guest_modules_at: Option<Place>,
 }
 
 impl Config {

@@ -73,6 +73,7 @@ impl Resolver<'_> {
             plugins: self.plugins(low),
             tokens: self.tokens(low),
             default_guest_modules: self.guest_modules(low),
+            guest_modules_at: low.default_guest_modules.given().map(|(_, place)| place),
         }
     }
 

@@ -72,12 +72,37 @@ limits: { calls: none, calls_per_key: 0 }
             "8:11 the name `b b` holds ' '; allowed are letters, digits, `_`, `.` and `-`",
             "9:13 `ftp://x` is no URL of HTTP = write it as `http://HOST:PORT` or `https://HOST`",
             "10:5 the source has no name = add `name: …`",
-            "10:32 expected a list, found another text",
+            "10:32 expected a list, found a text = write a list: `[one, two]`, or each item on a line of its own after `- `",
             "11:5 expected a mapping of keys to values, found `just text`",
             "12:18 expected a whole number, found `none`",
             "12:39 use a number from 1 to 100000",
         ]
     );
+}
+
+#[test]
+fn what_is_typed_otherwise_than_it_is_meant_is_told_with_the_fix() {
+    for (text, told) in [
+        (
+            "version: \"1\"\n",
+            "1:10 expected a whole number, found the text `\"1\"` = write it without quotes: `1`",
+        ),
+        (
+            "version: 1\nsources:\n  - { name: x, mcp: { command: npx, args: \"-y foo\" } }\n",
+            "3:43 expected a list, found a text = write a list: `[one, two]`, or each item on a line of its own after `- `",
+        ),
+        (
+            "version: 1\npolicy:\n  rules: [{ name: a, effect: hold, time: { days: [sat], zone: Europe/Berlim } }]\n",
+            "3:63 `Europe/Berlim` is no time zone = use one such as `Europe/Berlin`",
+        ),
+    ] {
+        assert_eq!(bad(text), [told], "{text}");
+    }
+    let tab = bad("version: 1\nsources:\n\t- name: x\n");
+    assert!(tab[0].ends_with(" = indent with spaces: YAML allows no tabs there"), "{tab:?}");
+    let cel =
+        bad("version: 1\npolicy: { rules: [{ name: a, effect: deny, when: \"a &&& 'b'\" }] }\n");
+    assert!(cel[0].contains("cannot be read: column ") && !cel[0].contains('\\'), "{cel:?}");
 }
 
 #[test]

@@ -28,12 +28,12 @@ use super::files::{self, Own};
 use super::internals::{self, Late};
 use super::plugged::Plugged;
 use super::redaction;
-use super::reports;
+use super::reports::{self, ConfigurationReport};
 use super::unusable::Unusable;
 use crate::cli::data::MODELS;
 use crate::config::{
-    BuiltinsConfig, Config, Environment, Faults, McpCommand, SearchConfig, SourceConfig,
-    SourceDurability, SourceKind, Tools,
+    BuiltinsConfig, Config, Environment, McpCommand, SearchConfig, SourceConfig, SourceDurability,
+    SourceKind, Tools,
 };
 
 /// How often a module is asked for its manifest: one that dies is a line in `source list` that soon.
@@ -65,6 +65,8 @@ pub(super) struct Workshop {
     environment: Arc<Environment>,
     /// What `internal` tools look at, once it is there.
     pub(super) inside: Late,
+    /// What is wrong with the configuration.
+    pub(super) report: ConfigurationReport,
     /// Rows of the store that do not count, once they are looked for.
     pub(super) rejected: OnceLock<watch::Receiver<Vec<RejectedRow>>>,
     /// Where tokens are kept; it seals them.
@@ -103,6 +105,7 @@ impl Workshop {
             clock,
             environment,
             inside,
+            report: ConfigurationReport::default(),
             rejected: OnceLock::new(),
             tokens,
             artefacts,
@@ -114,7 +117,7 @@ impl Workshop {
 
     /// All sources, in the order in which they have short names: what the operator wrote, the built-in tools, and
     /// nodes, which register themselves and must not come into the place of a tool that is here.
-    pub(super) fn build(&self, config: &Config, faults: &Faults) -> Vec<Sourced> {
+    pub(super) fn build(&self, config: &Config) -> Vec<Sourced> {
         let means = builtins::Means {
             files: files::of(config, &self.files),
             egress: Some(self.egress.clone()),
@@ -150,7 +153,7 @@ impl Workshop {
             fingerprint: installed.fingerprint,
         };
         let configured = config.sources.iter().map(|source| self.source(source, &installed));
-        let reported = reports::of_faults(faults);
+        let reported = self.report.sourced();
         let rejected = self.rejected.get().and_then(|rows| reports::of_store(&rows.borrow()));
         let cache = reports::of_cache(self.manifests.outage().borrow().as_ref());
         let plugins = self.plugged.sourced(config, &self.inside);
@@ -175,16 +178,10 @@ impl Workshop {
         let name = config.name.clone();
         let (source, kind): (Arc<dyn Source>, _) = match &config.kind {
             SourceKind::ToolFile(path) => {
-                let internals = internals::all(&self.inside);
-                let environment = Arc::clone(&self.environment);
-                let secret = Arc::new(move |name: &str| environment.get(name).map(Secret::new));
-                let web = Web { egress: self.egress.clone(), secret };
                 let host = self.plugged.beside(&name, path) as Arc<dyn Host>;
-                let clock = Arc::clone(&self.clock);
-                let (own, categories) =
-                    (Arc::clone(&installed.tools), Arc::clone(&installed.categories));
-                let handlers =
-                    Handlers { clock, internals, web, host: Some(host), own, categories };
+                let means = (&self.clock, &self.egress);
+                let own = (Arc::clone(&installed.tools), Arc::clone(&installed.categories));
+                let handlers = handlers(means, &self.environment, (&self.inside, own), host);
                 (Arc::new(ToolFile::new(name, path, handlers)), "tool_file")
             }
             SourceKind::Module(url) => (self.module(url.as_str(), config), "module"),
@@ -243,6 +240,19 @@ impl Workshop {
             }
         }
     }
+}
+
+/// What the tools of a file may name, whoever reads it.
+pub(super) fn handlers(
+    (clock, egress): (&Arc<dyn Clock>, &Egress),
+    environment: &Arc<Environment>,
+    (inside, (own, categories)): (&Late, (OwnTools, Arc<[String]>)),
+    host: Arc<dyn Host>,
+) -> Handlers {
+    let (internals, environment) = (internals::all(inside), Arc::clone(environment));
+    let secret = Arc::new(move |name: &str| environment.get(name).map(Secret::new));
+    let web = Web { egress: egress.clone(), secret };
+    Handlers { clock: Arc::clone(clock), internals, web, host: Some(host), own, categories }
 }
 
 fn module_options(url: &str, config: &SourceConfig) -> ModuleOptions {

@@ -286,3 +286,24 @@ async fn so_many_requests_of_one_key_wait_at_once_and_the_next_one_answers_as_th
         (MANY, MANY)
     );
 }
+
+/// A person who followed the hint of an own call was refused: nobody approves an own call.
+#[tokio::test]
+async fn a_pending_call_says_who_can_approve_it_and_how() {
+    let bench = Bench::new().await;
+    let own = bench.owner.call("rm", json!({"n": 1})).await.json();
+    let id = own["call_id"].as_str().unwrap();
+    let told = own["approval"]["fix"].as_str().unwrap();
+    assert_eq!(own["approval"]["by_agent"], json!(false), "{own}");
+    assert!(told.contains("by another person with the right `approve`"), "{told}");
+    assert!(told.contains("`toolkeep tool call --agent`"), "{told}");
+    let refused = bench.owner.post(&format!("/v1/approvals/{id}/approve"), &json!({})).await;
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    // The control: the hint of an agent's call is what its owner does, and it is taken.
+    let asked = bench.agent.call("rm", json!({"n": 2})).await.json();
+    let (id, told) = (asked["call_id"].as_str().unwrap(), &asked["approval"]["fix"]);
+    assert_eq!(asked["approval"]["by_agent"], json!(true), "{asked}");
+    let hint = format!("have it approved with `toolkeep approval approve {id}`; then");
+    assert!(told.as_str().unwrap().starts_with(&hint), "{told}");
+    bench.decide(id, "approve", json!({})).await;
+}

@@ -162,3 +162,22 @@ async fn a_key_is_made_by_the_names_of_flags_and_by_older_ones() {
         owner.post("/v1/keys/delegate", &body).await.good();
     }
 }
+
+/// One's own last owner key was revoked without a question, and nobody could make another.
+#[tokio::test]
+async fn the_last_owner_key_is_revoked_only_where_that_is_asked_for() {
+    let server = Server::new().await;
+    let owner = server.owner().await;
+    let path = format!("/v1/keys/{}", owner.key_id);
+    let (status, code, told) = owner.delete(&path).await.error();
+    assert_eq!((status, code.as_str()), (409, "conflict"), "{told}");
+    assert!(told.contains("last valid owner key"), "{told}");
+    // The control: of two owner keys one is revoked at once, and then the other is the last.
+    let other = server.owner().await;
+    other.delete(&path).await.good();
+    assert_eq!(owner.get("/v1/keys").await.status, 401);
+    let path = format!("/v1/keys/{}", other.key_id);
+    assert_eq!(other.delete(&path).await.status, 409);
+    other.delete(&format!("{path}?last_owner=true")).await.good();
+    assert_eq!(other.get("/v1/keys").await.status, 401);
+}

@@ -84,6 +84,13 @@ struct Held {
     reason: String,
     expires: String,
     approved: bool,
+    /// Whether an agent's key made the call. An older server does not say.
+    #[serde(default = "unknown_caller")]
+    by_agent: bool,
+}
+
+const fn unknown_caller() -> bool {
+    true
 }
 
 impl Call {
@@ -100,8 +107,7 @@ impl Call {
         let answer = called?;
         let read = read(&answer)?;
         if let Some(approval) = &read.approval {
-            let is_own = !self.agent && !context.has_key();
-            ui.answer(&answer, || held(&read.call_id, approval, is_own))?;
+            ui.answer(&answer, || held(&self.name, (read.call_id.as_str(), approval)))?;
             return Ok(Exit::Refused);
         }
         ui.answer(&answer, || read.result.map(text).unwrap_or_default())?;
@@ -191,22 +197,28 @@ fn read(answer: &RawValue) -> Result<Answer<'_>, Failure> {
     })
 }
 
-/// What a held call waits for, and what to do. `is_own`: a person made it with owner.key, and cannot approve
-/// it with that.
-fn held(id: &str, held: &Held, is_own: bool) -> String {
+/// What a held call waits for, and what to do.
+fn held(tool: &str, (id, held): (&str, &Held)) -> String {
     let id = clean(id);
     if held.approved {
         return format!("approved: call {id} runs\n  toolkeep record show {id}");
     }
-    let (expires, reason) = (clean(&held.expires), clean(&held.reason));
-    let what = format!("held: call {id} waits for an approval until {expires}: {reason}");
-    if is_own {
-        return format!(
-            "{what}\n  it is your own call, which another person approves; if you work alone, call with \
-             `--agent`, then approve that call\n  toolkeep record show {id}"
-        );
-    }
-    format!("{what}\n  toolkeep approval approve {id}\n  toolkeep record show {id}")
+    let who = if held.by_agent {
+        format!("toolkeep approval approve {id}")
+    } else {
+        format!(
+            "nobody approves an own call: another person with the right `approve` can\n    \
+             toolkeep approval approve {id} --key KEY\n  \
+             to approve it yourself, make it as the agent, and approve that call\n    \
+             toolkeep tool call {} … --agent\n    toolkeep approval approve ID",
+            clean(tool)
+        )
+    };
+    format!(
+        "held: call {id} waits for an approval until {}: {}\n  {who}\n  toolkeep record show {id}",
+        clean(&held.expires),
+        clean(&held.reason)
+    )
 }
 
 /// The tool's answer alone: a text as it is, anything else as the JSON that came.

@@ -438,12 +438,12 @@ class Chains:
                      f"-0.5*(x0**2-1.2*x0*x1+x1**2)/0.64"]
             x0 = [[m], [s], [m, 0.0], [m], [0.0, 0.0]][i % 5]
             wide = [2.4 * s, 2.5 * s, max(s, 1.0) * 1.5, 2.5 * s, 1.2][i % 5]
-            cases.append({"log_density": forms[i % 5], "x0": x0, "proposal_std": wide, "n_samples": 8000, "seed": int(r.integers(1 << 30)),
+            cases.append({"log_density": forms[i % 5], "x0": x0, "proposal_std": wide, "n_samples": 8000, "max_returned": 8000, "seed": int(r.integers(1 << 30)),
                           "truth": [[[m], [s]], [[2 * s], [s * math.sqrt(2)]], [[m, 0], [s, 1]], [[m], [s * math.sqrt(2)]], [[0, 0], [1, 1]]][i % 5]})
         for k in range(20):
             d = 1 + k % 4
             cases.append({"log_density": "log(exp(-0.5*(x-3)**2)+exp(-0.5*(x+3)**2))" if k % 4 == 0 else "+".join(f"-0.5*x{j}**2" for j in range(d)),
-                          "x0": [0.0] * (1 if k % 4 == 0 else d), "proposal_std": 4.0 if k % 4 == 0 else 2.4 / math.sqrt(d), "n_samples": 16000, "seed": k,
+                          "x0": [0.0] * (1 if k % 4 == 0 else d), "proposal_std": 4.0 if k % 4 == 0 else 2.4 / math.sqrt(d), "n_samples": 16000, "max_returned": 16000, "seed": k,
                           "truth": [[0.0], [math.sqrt(10)]] if k % 4 == 0 else [[0.0] * d, [1.0] * d]})
         return cases
 

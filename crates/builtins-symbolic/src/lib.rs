@@ -6,6 +6,7 @@
 
 mod lower;
 mod read;
+mod root;
 mod show;
 mod solve;
 mod value;

@@ -271,20 +271,8 @@ impl Root {
         asked: &Path,
         resolve: ResolveFlags,
     ) -> Result<(OwnedFd, &'a OsStr), RootError> {
-        let bytes = path.as_os_str().as_bytes();
-        let (parent, name) = match bytes.iter().rposition(|byte| *byte == b'/') {
-            // Never empty where a slash was: that is for the kernel to refuse.
-            Some(at) => (
-                bytes.get(..at.max(1)).unwrap_or_default(),
-                bytes.get(at + 1..).unwrap_or_default(),
-            ),
-            None => (b"".as_slice(), bytes),
-        };
-        if matches!(name, b"" | b"." | b"..") || name.contains(&0) {
-            return Err(RootError::of(Errno::NOENT, asked));
-        }
-        let parent = self.folder_by(Path::new(OsStr::from_bytes(parent)), asked, resolve)?;
-        Ok((parent, OsStr::from_bytes(name)))
+        let (parent, name) = split(path).map_err(|_| RootError::of(Errno::NOENT, asked))?;
+        Ok((self.folder_by(parent, asked, resolve)?, name))
     }
 
     /// That neither this folder nor one above it is hidden.

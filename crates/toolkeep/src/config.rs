@@ -173,11 +173,7 @@ fn of_text(read_file: ReadFile, text: &str, setting: &Setting) -> Reading {
     let services: Vec<_> = resolver.services().into_iter().filter(|it| !known(it)).collect();
     found.extend(services);
     let notes = Faults(sink.take_notes());
-    let config = main.map(|config| Config { sources: found, notes, ..config });
-    if let (Some(config), Some(low)) = (&config, &low) {
-        resolver.check_guests(config, low);
-    }
-    let config = config.filter(|_| usable);
+    let config = main.filter(|_| usable).map(|config| Config { sources: found, notes, ..config });
     files.extend(included);
     Reading { config, faults: Faults(sink.into_faults()), files }
 }

@@ -13,8 +13,8 @@ use crate::functions::{Function, Functions};
 use crate::keep::Kept;
 use crate::program::{AtCall, Making, Program, Wave};
 use crate::script::{self, Answered, Asked, Kind, Mode, Plan, ToPlan, Traits};
+use tool::Code;
 use tool::outcome::{Answer, Failure, Status};
-use tool::{CallId, Code};
 
 /// A program whose call takes longer gives its place at the interpreter to others.
 const SHORT: Duration = Duration::from_millis(20);

@@ -141,11 +141,6 @@ impl<'a> Context<'a> {
         self.connect_as(FirstKey::Owner).await
     }
 
-    /// Whether a key was given, so that none of the first keys is used.
-    pub(super) fn has_key(&self) -> bool {
-        self.common.key.is_some()
-    }
-
     /// The same with another of the first keys, where no key is given.
     pub(super) async fn connect_as(&self, first: FirstKey) -> Result<Session, Failure> {
         let given = self.common.key.clone().map(Secret::new);

@@ -97,7 +97,10 @@ pub(super) fn unmatched(config: &Config, names: &Names) -> Vec<Problem> {
         let message = format!("the policy names `{pattern}`, and {what} now");
         Some(problem(config, (at.line, at.column), message, near.as_deref()))
     });
-    let guests = config.default_guest_modules.iter().flatten();
+    // In the environment the whole list of an older core may stand, of which not every module is here.
+    let of_file =
+        config.default_guest_modules.as_ref().filter(|_| config.guest_modules_at.is_some());
+    let guests = of_file.into_iter().flatten();
     let guests = guests.filter(|module| !sources.contains(*module)).map(|module| {
         let message = format!(
             "`default_guest_modules` names the source `{}`, which is not there now",
@@ -204,6 +207,8 @@ mod tests {
             file: Some("t.yaml".into()),
             listen: None,
             data: None,
+            allowed_hosts: Vec::new(),
+            behind_tls: false,
             folder: folder.path().to_owned(),
             environment: Arc::clone(&environment),
         };

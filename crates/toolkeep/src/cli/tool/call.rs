@@ -226,17 +226,3 @@ fn text(result: &RawValue) -> String {
     let text: Result<String, _> = serde_json::from_str(result.get());
     clean(text.as_deref().unwrap_or(result.get()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{Held, held};
-
-    /// The command that is shown is one that its reader can use: nobody approves an own call.
-    #[test]
-    fn a_held_call_names_a_command_that_can_approve_it() {
-        let approval = || Held { reason: "r".into(), expires: "t".into(), approved: false };
-        let own = held("c1", &approval(), true);
-        assert!(!own.contains("approval approve") && own.contains("`--agent`"), "{own}");
-        assert!(held("c1", &approval(), false).contains("\n  toolkeep approval approve c1\n"));
-    }
-}

@@ -11,9 +11,8 @@ use tool::{Secret, SourceName, Trust};
 
 use super::Resolver;
 use super::source::is_token;
-use crate::config::high::{Config, McpTools, SourceConfig, SourceKind, Tools, timeout};
+use crate::config::high::{McpTools, SourceConfig, SourceKind, Tools, timeout};
 use crate::config::low;
-use crate::config::nearest::nearest;
 use crate::config::node::shorten;
 use crate::config::{Fault, Place};
 
@@ -28,20 +27,6 @@ const REDIS: &str = "REDIS_URL";
 const SLOW_DEFAULT: &str = "garmin,renpho_biometrics,claude_code,deployer";
 /// The most modules of one variable, and the most names of one list.
 const MOST: usize = 1_000;
-
-impl Config {
-    /// Names among `default_guest_modules` that no source here has. Nodes and plugins come later and are not
-    /// judged.
-    pub fn unknown_guests(&self) -> impl Iterator<Item = &str> {
-        let names = self.default_guest_modules.iter().flatten().map(String::as_str);
-        names.filter(move |name| {
-            let is_source = self.sources.iter().any(|source| source.name.as_str() == *name);
-            let comes_later =
-                [tool::node::PREFIX, tool::plugin::PREFIX].iter().any(|it| name.starts_with(it));
-            !is_source && !comes_later && *name != tool::name::BUILTIN
-        })
-    }
-}
 
 impl Resolver<'_> {
     fn setting(&self, name: &str) -> Option<&str> {
@@ -149,22 +134,6 @@ impl Resolver<'_> {
             None => self.listed(GUESTS, self.setting(GUESTS)?)?,
         };
         Some(names.into_iter().take(MOST).collect())
-    }
-
-    /// Names of the file's `default_guest_modules` that are no source: they allow nothing, and are told. Those of
-    /// the environment are not: there the whole list of spec 0 may stand.
-    pub(in crate::config) fn check_guests(&self, config: &Config, low: &low::File) {
-        let Some((_, place)) = low.default_guest_modules.given() else { return };
-        let sources = config.sources.iter().map(|source| source.name.as_str());
-        let known: Vec<&str> = sources.chain([tool::name::BUILTIN]).collect();
-        for name in config.unknown_guests() {
-            let message = format!("no source is called `{}`", shorten(name));
-            let fix = match nearest(name, &known) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("use names of sources: {}", known.join(", ")),
-            };
-            self.sink.tell(place, message, &fix);
-        }
     }
 
     /// The Redis of the environment, for the modules of the environment.

@@ -199,18 +199,20 @@ impl Module {
     /// No manifest came. The last one stays, unless somebody deleted it from the cache and asked for a
     /// listing: then it is forgotten.
     async fn missed(&self, missed: Missed) -> Result<Listing, SourceError> {
-        let (asked, times) = {
+        let (forgets, asked, times) = {
             let mut last = self.last();
             let before = last.failure.take().filter(|(before, _)| *before == missed);
             let times = before.map_or(1, |(_, times)| times.saturating_add(1));
             last.failure = Some((missed.clone(), times));
-            (std::mem::take(&mut last.asked), times)
+            let asked = std::mem::take(&mut last.asked);
+            // Only what was known once can be forgotten.
+            (asked && last.revision != Revision(0), asked, times)
         };
         // It is tried again for ever: after spec 0's tries, the same failure is no news.
         missed.log(&self.line.options.name, asked || times <= DELAYED);
         let error = self.lost(missed.error);
         match &self.kept {
-            Some(kept) if asked && kept.is_forgotten(&self.line.options.name).await => {
+            Some(kept) if forgets && kept.is_forgotten(&self.line.options.name).await => {
                 let (stale_since, problems) = (Some(kept.now()), vec![error.problem]);
                 let revision = self.revision(&Bytes::new());
                 Ok(Listing { revision, problems, stale_since, ..Listing::default() })

@@ -93,7 +93,7 @@ const SOURCES: &str =
 
 fn tool_file(description: &str) -> String {
     format!(
-        "version: 1\ntools:\n  - name: greet\n    description: {description}\n    type: mock\n    parameters: \
+        "version: 1\ntools:\n  - name: greet\n    description: {description}\n    parameters: \
          {{ type: object }}\n    implementation: {{ type: mock, mock_response: hello }}\n"
     )
 }

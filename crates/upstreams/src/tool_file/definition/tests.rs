@@ -403,7 +403,7 @@ fn unsaid_traits_are_those_of_what_runs() {
 fn a_fixed_answer_declares_no_effects() {
     let undeclared = json!({
         "name": "tidy_up", "description": "Empties a folder.", "safety": "dangerous",
-        "handler": null, "implementation": { "type": "mock", "mock_response": { "emptied": true } },
+        "type": null, "handler": null, "implementation": { "type": "mock", "mock_response": { "emptied": true } },
     });
     let traits = tool(&undeclared).traits;
     assert_eq!((&traits.effects, traits.safety), (&Effects::Unknown, Safety::Dangerous));

@@ -17,7 +17,7 @@ use tool::artefact::Artefacts;
 use tool::{Clock, Durability, Problem, Secret, Source, SourceName, Store, Trust};
 use upstreams::layers::{Redacted, Retrying};
 use upstreams::mcp::oauth::Means;
-use upstreams::mcp::{Marked, Marks, McpSource, Stdio};
+use upstreams::mcp::{Bounds, Marked, Marks, McpSource, Stdio};
 use upstreams::module::{Manifests, Module, ModuleOptions};
 use upstreams::tool_file::{Handlers, Host, ToolFile, Web};
 
@@ -264,7 +264,9 @@ fn mcp(config: &SourceConfig) -> upstreams::mcp::Options {
         timeout: Some(config.timeout),
         ..Marks::default()
     };
-    upstreams::mcp::Options { marks, ..upstreams::mcp::Options::default() }
+    let bounds =
+        Bounds { start: config.startup_timeout, message: config.max_message, ..Bounds::default() };
+    upstreams::mcp::Options { marks, bounds, ..upstreams::mcp::Options::default() }
 }
 
 fn marked(tools: &Tools) -> Marked {
@@ -320,10 +322,14 @@ fn fingerprint(config: &SourceConfig) -> u64 {
         chain,
         timeout,
         retry,
+        startup_timeout,
+        max_message,
         ..
     } = config;
     let marks = (read_only, idempotent, chain);
-    format!("{kind:?}{slow}{trust:?}{durability:?}{marks:?}{timeout:?}{retry}").hash(&mut hasher);
+    let of_mcp = (startup_timeout, max_message);
+    format!("{kind:?}{slow}{trust:?}{durability:?}{marks:?}{timeout:?}{retry}{of_mcp:?}")
+        .hash(&mut hasher);
     config.credential.as_ref().map(Secret::open).hash(&mut hasher);
     match &config.kind {
         SourceKind::McpCommand(command) => {

@@ -101,6 +101,8 @@ impl Resolver<'_> {
             idempotent: Tools::NONE,
             chain: Tools::NONE,
             retry: false,
+            startup_timeout: super::source::STARTUP,
+            max_message: super::source::MESSAGE,
             timeout: timeout(settings.limit.filter(|_| slow), slow),
         })
     }

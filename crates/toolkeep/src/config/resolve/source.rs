@@ -15,6 +15,14 @@ use crate::config::node::shorten;
 use crate::config::units;
 use crate::config::{Place, ReadFile};
 
+/// Time for a start of an MCP server, and of one that may have to download a package first.
+pub(super) const STARTUP: Duration = Duration::from_secs(20);
+const STARTUP_OF_COMMAND: Duration = Duration::from_mins(5);
+/// The longest that may be configured.
+const LONGEST_STARTUP: Duration = Duration::from_hours(1);
+/// Bytes of one message of an MCP server, and the most that may be configured.
+pub(super) const MESSAGE: usize = 16 << 20;
+const LARGEST_MESSAGE: usize = 256 << 20;
 /// Headers that the HTTP client sets itself.
 const OWN_HEADERS: [&str; 6] =
     ["host", "content-length", "transfer-encoding", "connection", "te", "upgrade"];
@@ -30,6 +38,8 @@ pub(super) struct Common {
     pub(super) idempotent: Tools,
     pub(super) chain: Tools,
     pub(super) timeout: Option<Duration>,
+    pub(super) startup_timeout: Option<Duration>,
+    pub(super) max_message: Option<usize>,
     pub(super) retry: bool,
 }
 
@@ -44,6 +54,10 @@ impl Common {
             SourceKind::ToolFile(_) | SourceKind::Module(_) => Trust::Full,
             SourceKind::McpCommand(_) | SourceKind::McpUrl { .. } => Trust::FirstUse,
         });
+        let startup_timeout = self.startup_timeout.unwrap_or(match kind {
+            SourceKind::McpCommand(_) => STARTUP_OF_COMMAND,
+            _ => STARTUP,
+        });
         SourceConfig {
             name,
             written,
@@ -56,6 +70,8 @@ impl Common {
             idempotent: self.idempotent,
             chain: self.chain,
             timeout: timeout(self.timeout, self.slow),
+            startup_timeout,
+            max_message: self.max_message.unwrap_or(MESSAGE),
             retry: self.retry,
         }
     }
@@ -107,6 +123,7 @@ impl Resolver<'_> {
             self.sink.tell(place, "the source does not say where its tools come from", fix);
         }
         let Some((name, kind)) = name.zip(self.kind(low)) else { return Vec::new() };
+        self.of_mcp_only(low, &kind, place);
         if low.credential.get().is_some()
             && !matches!(kind, SourceKind::Module(_) | SourceKind::McpUrl { .. })
         {
@@ -121,6 +138,22 @@ impl Resolver<'_> {
             self.sink.tell_hidden(place, message, "remove one of them");
         }
         vec![common.clone().with(name, kind, (self.sink.file.to_owned(), place))]
+    }
+
+    /// What only an MCP server has.
+    fn of_mcp_only(&self, low: &low::Source, kind: &SourceKind, place: Place) {
+        if matches!(kind, SourceKind::McpCommand(_) | SourceKind::McpUrl { .. }) {
+            return;
+        }
+        for (key, absent) in [
+            ("startup_timeout", low.startup_timeout.is_absent()),
+            ("max_message", low.max_message.is_absent()),
+        ] {
+            if !absent {
+                let message = format!("`{key}` is of an MCP server, and this source is none");
+                self.sink.tell(place, message, "remove it");
+            }
+        }
     }
 
     fn name(&self, field: &Field<String>, place: Place) -> Option<SourceName> {
@@ -159,6 +192,8 @@ impl Resolver<'_> {
             read_only: which(&low.read_only),
             idempotent: which(&low.idempotent),
             chain: which(&low.chain),
+            startup_timeout: self.time_within(&low.startup_timeout, LONGEST_STARTUP),
+            max_message: self.size(&low.max_message, LARGEST_MESSAGE),
             retry: low.retry.get() == Some(&RetryWord::Once),
             timeout: low.timeout.given().and_then(|(text, place)| {
                 let wrong = |advice: String| {

@@ -17,6 +17,7 @@ mod manifests;
 mod places;
 mod plugged;
 mod programs;
+mod readiness;
 mod redaction;
 mod reports;
 mod sources;
@@ -42,6 +43,7 @@ use tool::artefact::Artefacts;
 use tool::{Boxed, Clock, Org, Secret, Store};
 
 use crate::cli::LAUNCH;
+use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::wiring::{Running, Start, Wiring};
 use crate::config::{self, Config, Fault, Faults, Latest, Place, ServerConfig};
@@ -107,10 +109,11 @@ async fn run(start: Start) -> Result<Running, Failure> {
     drop(app.workshop.rejected.set(rejected.clone()));
     restored(&app).await?;
     let offers = offers(&app.doors, &start.stop);
-    let door = Arc::new(RouterDoor(server::router(&app.doors)));
-    settled(&app.intake, listener.is_some()).await;
+    let door = Arc::new(RouterDoor::new(server::router(&app.doors), Arc::clone(&app.intake)));
+    if start.settles {
+        settled(&app.intake).await;
+    }
     let stop = start.stop.clone();
-    unmet(&app);
     let tasks = TaskTracker::new();
     let mut said = start.config.policy_said;
     let news = config::watch(start.setting, &start.reading, &tasks, stop.clone());
@@ -129,6 +132,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = app.workshop.programs.tend() => {}
             () = app.workshop.plugged.follow() => {}
             () = reports::follow(rejected, &app.intake) => {}
+            () = unmet_at_first(&app) => {}
         }
         app.end().await;
         // Sources may have something that runs there: theirs comes to its end first.
@@ -342,6 +346,13 @@ fn policy_is_gone(config: &Config) -> Fault {
     let file = config.file.clone().unwrap_or_default();
     let told = "the policy is gone from the file";
     Fault::new(&file, Place::TOP, told).fix("write `policy: {}` to have none")
+}
+
+/// The same of the first configuration, once there was time for its sources; never ends.
+async fn unmet_at_first(app: &App) {
+    readiness::wait(&app.intake, SourceNeed::Overview).await;
+    unmet(app);
+    std::future::pending::<()>().await;
 }
 
 /// Tools come and go, so a rule that names one which is not there is no fault; but it may be a slip.

@@ -1,8 +1,9 @@
 //! The data directory: who holds it, where its server listens, and the keys of the first start.
 
+mod server_file;
+
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -10,13 +11,14 @@ use bytes::Bytes;
 use guard::private_file;
 use identity::{KeyId, NewKey};
 use ledger::signed::RecordKey;
-use serde::{Deserialize, Serialize};
 use server::{ApiError, Keys};
 use store::MacFile;
 use tool::store::Expect;
 use tool::{Secret, Wall};
 
 use super::failure::{Exit, Failure};
+
+pub(super) use server_file::{Server, named};
 
 /// What the store keeps once both keys were made.
 const FIRST_START: &str = "installation/first_start";
@@ -31,35 +33,6 @@ const KEY_FILE: u64 = 1024;
 #[derive(Debug, Clone)]
 pub struct DataDir {
     path: PathBuf,
-}
-
-/// What the holder of a data directory tells other processes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Server {
-    /// Where it listens.
-    pub(super) address: SocketAddr,
-    /// Its process.
-    pub(super) pid: u32,
-}
-
-impl Server {
-    /// Whether its process is there, as far as this machine tells.
-    pub(super) fn is_alive(&self) -> bool {
-        let all = Path::new("/proc");
-        !all.join("self").exists() || all.join(self.pid.to_string()).exists()
-    }
-
-    /// How to reach it from this machine.
-    pub(super) fn url(&self) -> String {
-        let mut address = self.address;
-        if address.ip().is_unspecified() {
-            address.set_ip(match address.ip() {
-                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-            });
-        }
-        format!("http://{address}")
-    }
 }
 
 /// A data directory that this process holds: no other writes to it.
@@ -160,12 +133,14 @@ impl DataDir {
         let lock = self.path.join(LOCK);
         let mut options = OpenOptions::new();
         let lock = options.create(true).truncate(false).write(true).mode(0o600).open(lock);
-        let lock = lock.map_err(|error| self.failed("cannot be locked", &error))?;
+        let mut lock = lock.map_err(|error| self.failed("cannot be locked", &error))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(self.failed("cannot be locked", &error)),
         }
+        // For the message of a process that has to wait. Where it cannot be written, that one names no process.
+        drop(lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id())));
         let held = Held { data: self.clone(), _lock: lock };
         // What a server that was killed has left would send others to an address that is no more.
         held.forget_server();
@@ -196,16 +171,15 @@ impl DataDir {
             .fix("give the data a directory of its own with `--data DIR`"))
     }
 
+    /// The process that holds it, where it said so.
+    pub(super) fn holder(&self) -> Option<u32> {
+        fs::read_to_string(self.path.join(LOCK)).ok()?.parse().ok()
+    }
+
     /// Whether a process holds it now. Changes nothing.
     pub(super) fn is_held(&self) -> bool {
         let lock = File::open(self.path.join(LOCK));
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
-    }
-
-    /// Where the server that holds it listens; `None` where there is none, or not yet.
-    pub(super) fn server(&self) -> Option<Server> {
-        let text = fs::read(self.path.join("server.json")).ok()?;
-        serde_json::from_slice(&text).ok()
     }
 
     /// The key in a file.
@@ -238,7 +212,7 @@ impl DataDir {
         )
     }
 
-    fn failed(&self, what: &str, error: &io::Error) -> Failure {
+    pub(super) fn failed(&self, what: &str, error: &io::Error) -> Failure {
         let message = format!("the data directory `{}` {what}: {error}", self.path.display());
         Failure::new(Exit::NoServer, message).fix("choose another one with `--data DIR`")
     }
@@ -324,23 +298,6 @@ impl Held {
             let message = format!("the key `{}` cannot be written: {error}", path.display());
             Failure::new(Exit::NoServer, message)
         })
-    }
-
-    /// Tells other processes where this server listens.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
-    pub(super) fn tell_server(&self, address: SocketAddr) -> Result<(), Failure> {
-        let server = Server { address, pid: std::process::id() };
-        let text = serde_json::to_vec(&server).unwrap_or_default();
-        let path = self.data.path.join("server.json");
-        private_file::replace(&path, &text)
-            .map_err(|error| self.data.failed("cannot be written", &error))
-    }
-
-    /// Takes that back.
-    pub(super) fn forget_server(&self) {
-        let _absent = fs::remove_file(self.data.path.join("server.json"));
     }
 }
 

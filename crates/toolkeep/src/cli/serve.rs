@@ -1,5 +1,8 @@
 //! `toolkeep serve`.
 
+mod announce;
+mod run;
+
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -9,21 +12,26 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tool::{Level, Secret};
 
+use super::background::{Starting, occupied, take_over, until_unused, wait_for_directory};
 use super::context::Context;
-use super::data::{DataDir, FirstKey, Held, key_in};
+use super::data::{DataDir, FirstKey, Held, Server, key_in, named};
+use super::door::SourceNeed;
 use super::failure::{Exit, Failure};
 use super::ui::Ui;
 use super::wiring::{Places, Running, Start};
 use crate::config;
+use run::until_told;
+
+pub(super) use run::Signals;
 
 /// Start a server.
 ///
-/// Without a configuration it offers the built-in tools on 127.0.0.1:8080 and keeps everything in the
-/// data directory. On the first start it makes two keys there: owner.key, a person's, which may do
+/// Reads `--config`, else `toolkeep.yaml` of the current folder, else `~/.config/toolkeep/toolkeep.yaml`. Without a
+/// configuration it offers the built-in tools on 127.0.0.1:8080. It keeps everything in the data directory.
+/// A background server that `toolkeep mcp` started there is ended first, and its clients go on with this one. On the first start it makes two keys there: owner.key, a person's, which may do
 /// everything, and agent.key, for the agent, which approves nothing. A client sends one as
 /// `Authorization: Bearer KEY`.
 ///
@@ -77,7 +85,13 @@ pub(super) struct Serve {
     /// ahead and is right now.
     #[arg(long)]
     accept_clock: bool,
+    /// As `toolkeep mcp` starts it: on a free port of the loopback, ends some time after its last client.
+    #[arg(long, hide = true, conflicts_with_all = ["listen", "open"])]
+    background: bool,
 }
+
+/// The address of a server in the background. A client finds it in the data directory.
+const ANY_PORT: &str = "127.0.0.1:0";
 
 /// When a start is over: the sources have been listed for the first time, or take long.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -86,6 +100,8 @@ const SETTLED: Duration = Duration::from_secs(1);
 struct Started {
     address: String,
     data: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    configuration: Option<PathBuf>,
     owner_key: String,
     agent_key: String,
     open: bool,
@@ -101,8 +117,19 @@ struct Started {
 }
 
 impl Serve {
+    /// Whether it is one that a client started.
+    pub(super) fn is_background(&self) -> bool {
+        self.background
+    }
+
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let setting = context.setting(self.listen.clone());
+        if self.background {
+            guard::process::leave_session().map_err(|error| {
+                Failure::new(Exit::NoServer, format!("there is no session of its own: {error}"))
+            })?;
+        }
+        let listen = if self.background { Some(ANY_PORT.to_owned()) } else { self.listen.clone() };
+        let setting = context.setting(listen);
         let reading = config::read(&setting);
         let Some(config) = &reading.config else {
             return Err(Failure::of_faults(reading.faults));
@@ -120,13 +147,26 @@ impl Serve {
                 reading.faults
             ));
         }
-        let held = hold(&DataDir::at(config.data.clone()))?;
+        let data = DataDir::at(config.data.clone());
+        let idle = config.server.idle_timeout;
+        let (held, starting) = if self.background {
+            let Some(held) = wait_for_directory(&data).await? else {
+                tracing::info!("another server was faster, and has the data directory");
+                return Ok(Exit::Done);
+            };
+            (held, None)
+        } else {
+            let (held, starting) = hold(&data).await?;
+            (held, Some(starting))
+        };
         let signals = Signals::new()?;
         let stop = CancellationToken::new();
+        let mut server = announce::server(context, &reading, self.background);
         let start = Start::new(setting, reading, Arc::clone(&held), stop.clone())?;
         let faults = start.faults.clone();
         let start = Start {
             listen: true,
+            settles: !self.background,
             beside,
             open: self.open.then_some(Level::User),
             make_keys: self.make_keys,
@@ -134,10 +174,29 @@ impl Serve {
             ..start
         };
         let running = context.wiring.start(start).await?;
-        self.told(&running, &held, faults, ui)?;
+        self.told(&running, (&*held, &mut server), faults, ui)?;
+        drop(starting);
+        let door = Arc::clone(&running.door);
+        let listed = async {
+            if self.background {
+                door.sources(SourceNeed::Overview).await;
+                server.listed = true;
+                if let Err(error) = held.tell_server(&server) {
+                    tracing::warn!(%error, "clients wait for sources in vain");
+                }
+            }
+            settle().await
+        };
+        let unused = async {
+            if self.background {
+                until_unused(&data, idle).await
+            } else {
+                std::future::pending().await
+            }
+        };
         let ended = tokio::select! {
-            ended = until_told(running, signals, &stop) => ended,
-            never = settle() => match never {},
+            ended = until_told(running, (signals, unused), &held, &stop) => ended,
+            never = listed => match never {},
         };
         held.forget_server();
         ended.map(|()| Exit::Done)
@@ -169,19 +228,21 @@ impl Serve {
     fn told(
         &self,
         running: &Running,
-        held: &Held,
+        (held, server): (&Held, &mut Server),
         faults: config::Faults,
         ui: &mut Ui,
     ) -> Result<(), Failure> {
         let Some(address) = running.address else {
             return Err(Failure::new(Exit::NoServer, "the server does not listen"));
         };
-        held.tell_server(address)?;
+        server.address = address;
+        held.tell_server(server)?;
         let data = held.data();
         let file = |key| data.key_file(key).display().to_string();
         let started = Started {
             address: format!("http://{address}"),
             data: data.path().display().to_string(),
+            configuration: server.configuration.clone(),
             owner_key: file(FirstKey::Owner),
             agent_key: file(FirstKey::Agent),
             open: self.open,
@@ -209,10 +270,12 @@ fn text(started: &Started, made: &[FirstKey]) -> String {
     let new = |key| if made.contains(&key) { "  (new)" } else { "" };
     let mut text = format!(
         "toolkeep {} listens on {address}\n\
+         \n  config {}\
          \n  data   {data}\
          \n  owner  {owner_key}{}\
          \n  agent  {agent_key}{}\n",
         env!("CARGO_PKG_VERSION"),
+        named(started.configuration.as_deref()),
         new(FirstKey::Owner),
         new(FirstKey::Agent),
     );
@@ -259,66 +322,25 @@ fn quoted(word: &str) -> String {
 const TRIES: usize = 60;
 const AGAIN: Duration = Duration::from_millis(50);
 
-pub(super) fn hold(data: &DataDir) -> Result<Arc<Held>, Failure> {
+pub(super) async fn hold(data: &DataDir) -> Result<(Arc<Held>, Starting), Failure> {
     for _ in 0..TRIES {
-        if let Some(held) = data.hold()? {
-            return Ok(Arc::new(held));
+        if let Some(taken) = take_over(data).await? {
+            return Ok(taken);
         }
-        // A server that was killed while it started a program leaves its hold to that for a moment.
-        if data.server().is_none_or(|server| server.is_alive()) {
+        // A server that was killed while it started a program leaves its hold to that for a moment, and who looks
+        // whether the directory is held has it for a moment.
+        if data.server().is_some_and(|server| server.is_alive()) {
             break;
         }
-        std::thread::sleep(AGAIN);
+        tokio::time::sleep(AGAIN).await;
     }
     let path = data.path().display();
-    let who = match data.server() {
-        Some(server) => format!(" by the server at {} (process {})", server.url(), server.pid),
-        None => " by another process".to_owned(),
-    };
-    let message = format!("the data directory `{path}` is held{who}");
+    let Some(server) = data.server() else { return Err(occupied(data)) };
+    let (url, pid) = (server.url(), server.pid);
+    let message =
+        format!("the data directory `{path}` is held by the server at {url} (process {pid})");
     Err(Failure::new(Exit::NoServer, message)
         .fix("end that one, or choose another directory with `--data DIR`"))
-}
-
-/// SIGINT and SIGTERM.
-pub(super) struct Signals([Signal; 2]);
-
-impl Signals {
-    pub(super) fn new() -> Result<Self, Failure> {
-        let one = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::new(Exit::NoServer, format!("signals cannot be received: {error}"))
-            })
-        };
-        Ok(Self([one(SignalKind::interrupt())?, one(SignalKind::terminate())?]))
-    }
-
-    pub(super) async fn any(&mut self) {
-        let Self([interrupt, terminate]) = self;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    }
-}
-
-/// Runs until a signal comes or the server ends by itself. A second signal does not wait for calls.
-async fn until_told(
-    running: Running,
-    mut signals: Signals,
-    stop: &CancellationToken,
-) -> Result<(), Failure> {
-    let mut ended = running.ended;
-    tokio::select! {
-        ended = &mut ended => return ended,
-        () = signals.any() => {}
-    }
-    tracing::info!("stopping; once more ends at once");
-    stop.cancel();
-    tokio::select! {
-        ended = &mut ended => ended,
-        () = signals.any() => Err(Failure::new(Exit::Failed, "ended before the calls that ran")),
-    }
 }
 
 #[cfg(test)]

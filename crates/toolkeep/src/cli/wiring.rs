@@ -14,8 +14,8 @@ use crate::config::{Config, Faults, Reading, Setting};
 
 /// Puts a server together.
 pub trait Wiring: Sync {
-    /// Starts a server. Resolves when it takes requests and each source has been tried once, so that
-    /// who asks at once is answered in full; with a socket, after a second at the latest.
+    /// Starts a server. Resolves when it takes requests; whoever needs sources waits for them by
+    /// [`Door::sources`].
     ///
     /// # Errors
     /// Where it cannot start: the address is taken, the store or the record cannot be opened.
@@ -67,6 +67,8 @@ pub struct Start {
     pub held: Arc<Held>,
     /// Whether to listen on the configured address.
     pub listen: bool,
+    /// Whether the start waits until each source has been tried once, a second at the latest.
+    pub settles: bool,
     /// Where to listen beside HTTP.
     pub beside: Places,
     /// The level of those who bring no key; `None` lets nobody in without one.
@@ -103,6 +105,7 @@ impl Start {
             reading,
             held,
             listen,
+            settles: false,
             beside,
             open,
             make_keys,

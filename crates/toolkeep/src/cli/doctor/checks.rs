@@ -183,6 +183,7 @@ async fn running(data: &DataDir, context: &Context<'_>) -> Vec<Finding> {
         }
         Err(failure) => findings.push(Finding::wrong(what, failure.to_string(), "look at its log")),
     }
+    findings.push(Finding::good("configuration of the server", server.configuration()));
     if let Err(failure) = get("/readyz").await {
         findings.push(Finding::wrong(
             "ready",

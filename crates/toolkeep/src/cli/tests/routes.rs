@@ -80,6 +80,8 @@ const FOLLOWING: &[(&str, &str)] =
 /// Commands that are nobody's in particular.
 const APART: &[(&str, &str)] = &[
     ("serve", "is the server"),
+    ("stop", "ends a process of this machine"),
+    ("config trust", "writes a file of the user's configuration"),
     ("mcp", "passes messages on to /mcp, or offers what its key may call there"),
     ("tool install", "a program on this machine"),
     ("source add", "writes the configuration file"),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::list;
 use crate::cli::context::Context;
+use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure, plural};
 use crate::cli::replace::replace;
 use crate::cli::ui::{Ui, clean};
@@ -44,6 +45,7 @@ impl Export {
                 .fix("`toolkeep tool export --help` lists them")
         })?;
         let session = context.connect().await?;
+        session.sources(SourceNeed::Overview).await;
         let listed = list::all(&session.client, Some(&format.to_string()), true).await;
         session.end().await?;
         let mut listed = listed?;

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::cli::client::{Client, Path};
 use crate::cli::context::Context;
+use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure, plural};
 use crate::cli::ui::{Ui, table};
 use crate::cli::value;
@@ -40,6 +41,7 @@ impl List {
             return Err(Failure::new(Exit::Usage, message).fix("leave `--format` out"));
         }
         let session = context.connect().await?;
+        session.sources(SourceNeed::Overview).await;
         let listed = all(&session.client, self.format.as_deref(), self.losses).await;
         session.end().await?;
         let mut answer = listed?;

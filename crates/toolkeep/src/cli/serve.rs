@@ -148,22 +148,34 @@ impl Serve {
             ));
         }
         let data = DataDir::at(config.data.clone());
-        let idle = config.server.idle_timeout;
-        let (held, starting) = if self.background {
-            let Some(held) = wait_for_directory(&data).await? else {
-                tracing::info!("another server was faster, and has the data directory");
-                return Ok(Exit::Done);
-            };
-            (held, None)
-        } else {
-            let (held, starting) = hold(&data).await?;
-            (held, Some(starting))
+        let Some(held) = self.hold(&data).await? else {
+            tracing::info!("another server was faster, and has the data directory");
+            return Ok(Exit::Done);
         };
+        self.serve(context, ui, (setting, reading, beside), held).await
+    }
+
+    /// Takes hold of the data directory; `None` where another server in the background was faster.
+    async fn hold(&self, data: &DataDir) -> Result<Option<(Arc<Held>, Option<Starting>)>, Failure> {
+        if self.background {
+            return Ok(wait_for_directory(data).await?.map(|held| (held, None)));
+        }
+        let (held, starting) = hold(data).await?;
+        Ok(Some((held, Some(starting))))
+    }
+
+    async fn serve(
+        &self,
+        context: &Context<'_>,
+        ui: &mut Ui,
+        (setting, reading, beside): (config::Setting, config::Reading, Places),
+        (held, starting): (Arc<Held>, Option<Starting>),
+    ) -> Result<Exit, Failure> {
         let signals = Signals::new()?;
         let stop = CancellationToken::new();
         let mut server = announce::server(context, &reading, self.background);
         let start = Start::new(setting, reading, Arc::clone(&held), stop.clone())?;
-        let faults = start.faults.clone();
+        let (faults, idle) = (start.faults.clone(), start.config.server.idle_timeout);
         let start = Start {
             listen: true,
             settles: !self.background,
@@ -175,13 +187,17 @@ impl Serve {
         };
         let running = context.wiring.start(start).await?;
         self.told(&running, (&*held, &mut server), faults, ui)?;
+        // From here on it can be found.
         drop(starting);
         let door = Arc::clone(&running.door);
         let listed = async {
             if self.background {
                 door.sources(SourceNeed::Overview).await;
                 server.listed = true;
-                if let Err(error) = held.tell_server(&server) {
+                // One that is ending has taken back where it listens.
+                if !stop.is_cancelled()
+                    && let Err(error) = held.tell_server(&server)
+                {
                     tracing::warn!(%error, "clients wait for sources in vain");
                 }
             }
@@ -189,7 +205,7 @@ impl Serve {
         };
         let unused = async {
             if self.background {
-                until_unused(&data, idle).await
+                until_unused(held.data(), idle).await
             } else {
                 std::future::pending().await
             }

@@ -14,9 +14,9 @@ REDIS_URL ?= redis://127.0.0.1:6379
 -include modules.mk
 
 # Runs the command in the variable $(1), or says what to do.
-configured = $(if $($(1)),$($(1)),@echo "no command for '$@': set $(1) in modules.mk" >&2; exit 1)
+configured = $(if $($(1)),$($(1)),@echo "no command for '$@': set $(1) in modules.mk, for example '$(1) = $(2)'" >&2; exit 1)
 # The same for the module M.
-of_module = $(if $(M),$(call configured,$(1)_$(M)),@echo "say which module: make $@ M=NAME" >&2; exit 1)
+of_module = $(if $(M),$(call configured,$(1)_$(M),docker compose $(2) $(M)),@echo "say which module: make $@ M=NAME" >&2; exit 1)
 # A verb that Toolkeep has no need of, and what replaces it.
 replaced = @echo "$@: $(1)"
 
@@ -38,35 +38,35 @@ setup: ## Look whether everything is in place
 migrate: ## Not needed
 	$(call replaced,the store has one format and opens by itself)
 infra: ## Start what INFRA says, such as a Redis
-	$(call configured,INFRA)
+	$(call configured,INFRA,docker compose up -d redis)
 infra-down: ## Stop what INFRA_DOWN says
-	$(call configured,INFRA_DOWN)
+	$(call configured,INFRA_DOWN,docker compose stop redis)
 build: build-core ## Build the server
 build-core: ## Build the server
 	$(CARGO) build --release --bin toolkeep
 build-module: ## Build the module M
-	$(call of_module,BUILD)
+	$(call of_module,BUILD,build)
 build-worker: ## Build what WORKER_BUILD says
-	$(call configured,WORKER_BUILD)
+	$(call configured,WORKER_BUILD,docker compose build worker)
 restart-core: ## Not needed
 	$(call replaced,the server follows its configuration; end it and run 'make up' to start it anew)
 restart-module: ## Restart the module M, and discover it anew
-	$(call of_module,RESTART)
+	$(call of_module,RESTART,restart)
 	$(TOOLKEEP) module refresh
 restart-portal: ## Restart what PORTAL_RESTART says
-	$(call configured,PORTAL_RESTART)
+	$(call configured,PORTAL_RESTART,docker compose restart portal)
 restart-bots: ## Restart what BOTS_RESTART says
-	$(call configured,BOTS_RESTART)
+	$(call configured,BOTS_RESTART,docker compose restart bots)
 logs: ## The record, newest first
 	$(TOOLKEEP) record list
 logs-core: ## The log that CORE_LOGS shows
-	$(call configured,CORE_LOGS)
+	$(call configured,CORE_LOGS,docker compose logs toolkeep)
 logs-module: ## The log of the module M
-	$(call of_module,LOGS)
+	$(call of_module,LOGS,logs)
 logs-portal: ## The log that PORTAL_LOGS shows
-	$(call configured,PORTAL_LOGS)
+	$(call configured,PORTAL_LOGS,docker compose logs portal)
 logs-bots: ## The log that BOTS_LOGS shows
-	$(call configured,BOTS_LOGS)
+	$(call configured,BOTS_LOGS,docker compose logs bots)
 create-owner: ## Not needed
 	$(call replaced,the first start writes owner.key into the data directory; 'toolkeep serve --make-keys' writes a lost one anew)
 list-users: ## The users and their levels

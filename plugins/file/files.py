@@ -10,12 +10,25 @@ MOST_ENTRIES = 100
 MOST_SEEN = 100_000
 
 
-def _place(path):
+def _granted():
     folders = list(toolkeep.read_folders)
     if toolkeep.write_folder:
         folders.append(toolkeep.write_folder)
-    path = os.path.expanduser(path or ".")
-    return path if os.path.isabs(path) or not folders else os.path.normpath(os.path.join(folders[0], path))
+    return folders
+
+
+def _place(path):
+    """Where a path leads, links resolved. Raises OSError outside of the granted folders: the cage has files of
+    its own, which are not the ones that a caller means."""
+    folders = _granted()
+    path = path or "."
+    if not os.path.isabs(path) and folders:
+        path = os.path.join(folders[0], path)
+    place = os.path.realpath(path)
+    for folder in map(os.path.realpath, folders):
+        if place == folder or place.startswith(os.path.join(folder, "")):
+            return place
+    raise OSError(f"Path not allowed: {path} is in none of the granted folders ({', '.join(folders) or 'none'})")
 
 
 def _failed(error):
@@ -23,8 +36,8 @@ def _failed(error):
 
 
 def read_file(path, start_line=None, end_line=None):
-    place = _place(path)
     try:
+        place = _place(path)
         if not os.path.isfile(place):
             return _failed(f"no such file: {path}")
         with open(place, "rb") as file:
@@ -64,11 +77,11 @@ def _walk(place, recursive):
 
 
 def list_dir(path=None, pattern=None, recursive=False):
-    place = _place(path)
-    if not os.path.isdir(place):
-        return _failed(f"no such folder: {path}")
     entries, count = [], 0
     try:
+        place = _place(path)
+        if not os.path.isdir(place):
+            return _failed(f"no such folder: {path}")
         for full in _walk(place, recursive):
             name = os.path.relpath(full, place)
             if pattern and not fnmatch.fnmatch(os.path.basename(full), pattern):

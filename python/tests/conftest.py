@@ -49,6 +49,8 @@ def told():
                 return 404, {"error": "Node not found"}
             if self.command == "POST" and self.path == "/tools":
                 status = told.statuses.get(body["name"], 201)
+                if status == 409:
+                    return status, {"error": "the name is taken"}
                 return status, {"message": "Tool created", "id": "1"}
             return 200, {}
 

@@ -39,6 +39,25 @@ def test_a_tool_that_is_refused_holds_up_no_other_and_is_tried_again(told, start
     told.wait_for(lambda _: not node.registration.failed)
 
 
+def test_a_node_without_a_key_is_told_which_variable_to_set(told, start, monkeypatch, caplog):
+    monkeypatch.setattr(registration, "BEAT", 0.05)
+    monkeypatch.delenv("TOOLKEEP_KEY", raising=False)
+    told.statuses.update(a=401, b=409)
+    node = start(two(), registry_url=told.url, node_id="node-1")
+    failed = node.registration.failed
+    assert failed["a"] == "no key (401). Set TOOLKEEP_KEY to the node's key (`toolkeep node invite`)"
+    assert failed["b"] == "409: the name is taken"
+    assert node.told().endswith(f"0 tools registered at {told.url}, 2 refused")
+    # It tries again and again, and says it once.
+    told.wait_for(lambda all: sum(1 for m, p, *_ in all if (m, p) == ("POST", "/tools")) >= 8)
+    assert sum("tool a is not registered" in line for line in caplog.messages) == 1
+    # Positive control: with a key it is the key that is wrong.
+    told.statuses.pop("b")
+    node = start(two(), registry_url=told.url, node_id="node-1", key="k-9")
+    failed = node.registration.failed
+    assert failed == {"a": "the key is refused (401). Set TOOLKEEP_KEY to the node's key (`toolkeep node invite`)"}
+
+
 def test_a_registry_that_forgot_the_node_is_told_again(told, start, monkeypatch):
     monkeypatch.setattr(registration, "BEAT", 0.05)
     start(two(), registry_url=told.url, node_id="node-1")

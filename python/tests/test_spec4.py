@@ -1,4 +1,4 @@
-"""Spec 4's own examples, with nothing changed but their import lines; only the port is a free one."""
+"""Spec 4's own examples, with nothing changed but the import lines of `grpc.…`; only the port is a free one."""
 
 import json
 import os
@@ -65,7 +65,30 @@ def test_the_server_example_registers_serves_and_ends_with_its_tools_taken_back(
         server.send_signal(signal.SIGTERM)
         _, said = server.communicate(timeout=20)
     assert server.returncode == 0, said
+    listens = f"node-abc123 listens on 127.0.0.1:{port}, 1 tool registered at {told.url}"
+    assert listens in said.splitlines(), said
     assert [p for m, p, *_ in told.requests if m == "DELETE"] == ["/tools/node-abc123/reverse"]
+
+
+def test_what_is_wrong_with_the_start_is_said_in_one_line(example, tmp_path):
+    folder, _ = example
+    (tmp_path / "empty").mkdir()
+    for name, value, line in [
+        (
+            "TOOLKEEP_NODE_TLS",
+            str(tmp_path / "empty"),
+            f"error: TOOLKEEP_NODE_TLS={tmp_path / 'empty'} has no node.key; run `toolkeep node join` first",
+        ),
+        (
+            "TOOLKEEP_NODE_HOST",
+            "0.0.0.0",
+            "error: listening on 0.0.0.0 in plaintext lets anyone who reaches it call the tools; listen on "
+            "127.0.0.1, or say insecure=True (TOOLKEEP_NODE_INSECURE=1)",
+        ),
+    ]:
+        server = run(folder, "run_server.py", **{name: value})
+        _, said = server.communicate(timeout=20)
+        assert (server.returncode, said.splitlines()) == (1, [line])
 
 
 def test_the_client_example_prints_the_expected_output(example, start):

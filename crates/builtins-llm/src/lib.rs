@@ -1,19 +1,28 @@
 //! The built-in tools that compare texts: vectors of their meaning by a small language model.
 //!
-//! A crate of its own for what runs the model. The model is no part of Toolkeep: an operator installs it,
-//! and without it the tools are not offered. Nothing here reaches for anything but the model's two files.
+//! A crate of its own for what runs the model. Word vectors in the binary answer where no model is installed. An
+//! operator installs one from files or from a public hub; nothing else is reached for.
 
+mod download;
+mod embedder;
 mod model;
+mod onnx;
 mod tools;
+mod vector;
+mod word_vectors;
 mod words;
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use builtins::{Builtin, Registry};
-use tool::Problem;
+use tool::Tool;
 
-pub use model::{Installed, Sentences, install};
+pub use download::{Hub, PinnedFile, PinnedModel, Progress};
+use embedder::Embedder;
+pub use embedder::built_in_label;
+pub use model::{Installed, ModelFacts, install};
+pub use onnx::Sentences;
 use tools::{Ask, Asking};
 
 /// All tools and what answers them.
@@ -31,26 +40,26 @@ fn declared() -> Registry {
     Registry::read(text).expect("tool_registry.yaml is sound")
 }
 
-/// The tools with the model that is installed below `models`; or why there are none. The model itself is
-/// read when it is first needed.
-///
-/// # Errors
-/// What is missing, with what helps.
-pub fn all(models: &Path) -> Result<Vec<Builtin>, Problem> {
-    let installed = Installed::find(models).map_err(|why| {
-        let place = format!("tools {}", names().collect::<Vec<_>>().join(", "));
-        Problem::new(place, format!("are not offered: {why}")).fix(HELP)
-    })?;
-    let model = Arc::new(installed);
+/// The tools, with the model that is installed below `models`, else with the built-in word vectors. A model is read
+/// when it is first needed.
+pub fn all(models: &Path) -> Vec<Builtin> {
+    let embedder = Arc::new(Embedder::find(models));
+    let description = embedder.description();
     let made = |(name, ask): &(&str, Ask)| {
-        Some(DECLARED.get(name)?.run_by(Asking::new(*ask, Arc::clone(&model))))
+        let declared = DECLARED.get(name)?.with_description(&description);
+        Some(declared.run_by(Asking::new(*ask, Arc::clone(&embedder))))
     };
-    Ok(TOOLS.iter().filter_map(made).collect())
+    TOOLS.iter().filter_map(made).collect()
 }
 
-/// What helps where there is no model.
-pub const HELP: &str = "get all-MiniLM-L6-v2 as ONNX with its `tokenizer.json` in a folder, run `toolkeep model \
-                        install FOLDER`, and start the server again";
+/// What gives the tools a language model.
+pub const HELP: &str = "`toolkeep model install` downloads one; `toolkeep model install PATH` takes a folder with an \
+                        `.onnx` file and its `tokenizer.json`";
+
+/// What the tool `name` declares, where it is one of these.
+pub fn tool(name: &str) -> Option<Arc<Tool>> {
+    Some(Arc::clone(DECLARED.get(name)?.tool()))
+}
 
 /// The names of all tools here, in the order they are listed.
 pub fn names() -> impl Iterator<Item = &'static str> {

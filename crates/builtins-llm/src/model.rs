@@ -1,41 +1,68 @@
-//! The model: where it is installed, and what it makes of a text.
+//! The language model: where it is installed, and how it comes there.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use rten::{Model, NodeId, RunOptions, ThreadPool, Value};
+use serde::{Deserialize, Serialize};
 
-use crate::words::Words;
+use crate::onnx::Sentences;
+use crate::vector::likeness;
 
-/// Numbers of a vector.
-pub(crate) const WIDTH: usize = 384;
 /// The folder of the model, below that of models.
-const NAME: &str = "all-MiniLM-L6-v2";
+const PLACE: &str = "embedding";
+/// The one that earlier versions used, for the only model that they took.
+const EARLIER: &str = "all-MiniLM-L6-v2";
 const WEIGHTS: &str = "model.onnx";
 const WORDS: &str = "tokenizer.json";
+const FACTS: &str = "model.json";
 /// Bytes of either file, at most.
 const MOST: u64 = 512 << 20;
+/// The same of the facts.
+const MOST_FACTS: u64 = 64 << 10;
+/// Letters of a model's name.
+const MOST_NAME: usize = 64;
+
+/// Which model it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelFacts {
+    /// Its name: letters, digits and `-_.` alone.
+    pub name: String,
+    /// Numbers of a vector.
+    pub dimensions: usize,
+    /// Where it was downloaded from, where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+impl ModelFacts {
+    /// In words, as answers and descriptions have it.
+    pub fn label(&self) -> String {
+        label(&self.name, self.dimensions)
+    }
+}
+
+/// A model in words: its name, and the numbers of its vectors.
+pub(crate) fn label(name: &str, dimensions: usize) -> String {
+    format!("{name}, {dimensions} dimensions")
+}
 
 /// A model that was found, and is read when it is first needed.
 #[derive(Debug)]
 pub struct Installed {
     folder: PathBuf,
+    facts: ModelFacts,
     read: OnceLock<Result<Sentences, String>>,
 }
 
 impl Installed {
-    /// The model below the folder `models`.
-    ///
-    /// # Errors
-    /// What is missing, in words that follow "are not offered:".
-    pub fn find(models: &Path) -> Result<Self, String> {
-        let folder = models.join(NAME);
-        let there = |name| folder.join(name).is_file();
-        if there(WEIGHTS) && there(WORDS) {
-            return Ok(Self { folder, read: OnceLock::new() });
-        }
-        Err("no language model is installed".to_owned())
+    /// The model below the folder `models`; nothing where none is installed.
+    pub fn find(models: &Path) -> Option<Self> {
+        [PLACE, EARLIER].into_iter().find_map(|place| {
+            let folder = models.join(place);
+            let there = |name| folder.join(name).is_file();
+            let found = there(WEIGHTS) && there(WORDS);
+            found.then(|| Self { facts: facts(&folder), folder, read: OnceLock::new() })
+        })
     }
 
     /// Where it is.
@@ -43,46 +70,128 @@ impl Installed {
         &self.folder
     }
 
+    /// Which it is.
+    pub fn facts(&self) -> &ModelFacts {
+        &self.facts
+    }
+
     /// The model itself. Takes some 50 ms the first time.
     ///
     /// # Errors
     /// Why its files cannot be used.
     pub fn sentences(&self) -> Result<&Sentences, String> {
-        let read = || Sentences::read(&self.folder.join(WEIGHTS), &self.folder.join(WORDS));
+        let read = || {
+            let read = Sentences::read(&self.folder.join(WEIGHTS), &self.folder.join(WORDS))?;
+            let (has, says) = (read.dimensions(), self.facts.dimensions);
+            let place = self.folder.join(FACTS);
+            let other = || {
+                format!("{}: it says {says} dimensions, and the model has {has}", place.display())
+            };
+            (has == says).then_some(read).ok_or_else(other)
+        };
         self.read.get_or_init(read).as_ref().map_err(Clone::clone)
     }
 }
 
+/// What is written beside the model. Without it, it is the one that earlier versions took.
+fn facts(folder: &Path) -> ModelFacts {
+    let read = guard::files::read(folder.join(FACTS), MOST_FACTS).ok();
+    let read = read.and_then(|bytes| serde_json::from_slice::<ModelFacts>(&bytes).ok());
+    let read = read.map(|facts| ModelFacts { name: plain_name(&facts.name), ..facts });
+    let earlier = || ModelFacts { name: EARLIER.to_owned(), dimensions: 384, source: None };
+    read.unwrap_or_else(earlier)
+}
+
+/// A name for answers and descriptions: nothing in it can pass for more than a name.
+fn plain_name(text: &str) -> String {
+    let plain = |letter: &char| letter.is_ascii_alphanumeric() || "-_.".contains(*letter);
+    let name: String = text.chars().filter(plain).take(MOST_NAME).collect();
+    if name.is_empty() { "model".to_owned() } else { name }
+}
+
 /// Copies a model from `from` to its place below `models`, after it has shown that it works. `from` is its
-/// folder, or its `.onnx` file beside a `tokenizer.json`. Answers where it is then.
+/// folder, or its `.onnx` file; `tokenizer.json` is beside the file, or in the folder above one named `onnx`.
+/// Answers where it is then.
 ///
 /// # Errors
 /// What is wrong with the files, or with copying them; what was installed before is still there then.
-pub fn install(from: &Path, models: &Path) -> Result<PathBuf, String> {
+pub fn install(from: &Path, models: &Path) -> Result<Installed, String> {
     let weights = weights(from)?;
-    let words = weights.with_file_name(WORDS);
-    tried(&Sentences::read(&weights, &words)?)?;
-    let (folder, fresh) = (models.join(NAME), models.join(format!(".{NAME}.new")));
+    let words = words(&weights);
+    let resolved = words.canonicalize().ok();
+    let folder = resolved.as_deref().and_then(Path::parent).and_then(Path::file_name);
+    let name = plain_name(&folder.unwrap_or_default().to_string_lossy());
+    put(&weights, &words, (&name, None), models)
+}
+
+/// The same with the two files, and the model's name and source.
+pub(crate) fn put(
+    weights: &Path,
+    words: &Path,
+    (name, source): (&str, Option<String>),
+    models: &Path,
+) -> Result<Installed, String> {
+    let read = Sentences::read(weights, words)?;
+    check_ranking(&read)?;
+    let facts = ModelFacts { name: plain_name(name), dimensions: read.dimensions(), source };
+    let text = serde_json::to_vec_pretty(&facts).map_err(|error| error.to_string())?;
+    let fresh = models.join(format!(".{PLACE}.new"));
     let told = |error: std::io::Error| format!("{}: {error}", models.display());
-    if fresh.exists() {
-        std::fs::remove_dir_all(&fresh).map_err(told)?;
-    }
-    std::fs::create_dir_all(&fresh).map_err(told)?;
-    for (from, name) in [(&weights, WEIGHTS), (&words, WORDS)] {
+    emptied(&fresh).map_err(told)?;
+    for (from, name) in [(weights, WEIGHTS), (words, WORDS)] {
         // Read and written, not copied: what is protected where it comes from need not be here.
         let bytes = content(from)?;
         std::fs::write(fresh.join(name), bytes).map_err(told)?;
     }
+    std::fs::write(fresh.join(FACTS), text).map_err(told)?;
+    swap(&fresh, models).map_err(told)?;
+    Installed::find(models).ok_or_else(|| format!("{}: the model is gone again", models.display()))
+}
+
+/// The folder, with nothing in it.
+pub(crate) fn emptied(folder: &Path) -> std::io::Result<()> {
     if folder.exists() {
-        std::fs::remove_dir_all(&folder).map_err(told)?;
+        std::fs::remove_dir_all(folder)?;
     }
-    std::fs::rename(&fresh, &folder).map_err(told)?;
-    Ok(folder)
+    std::fs::create_dir_all(folder)
+}
+
+/// Puts what is in `fresh` into the model's place, and removes what was installed before.
+fn swap(fresh: &Path, models: &Path) -> std::io::Result<()> {
+    let (place, before) = (models.join(PLACE), models.join(format!(".{PLACE}.old")));
+    if before.exists() {
+        std::fs::remove_dir_all(&before)?;
+    }
+    let had = place.exists();
+    if had {
+        std::fs::rename(&place, &before)?;
+    }
+    if let Err(error) = std::fs::rename(fresh, &place) {
+        if had {
+            std::fs::rename(&before, &place)?;
+        }
+        return Err(error);
+    }
+    for old in [before, models.join(EARLIER)] {
+        if old.exists() {
+            std::fs::remove_dir_all(old)?;
+        }
+    }
+    Ok(())
 }
 
 /// All of a regular file.
-fn content(path: &Path) -> Result<Vec<u8>, String> {
+pub(crate) fn content(path: &Path) -> Result<Vec<u8>, String> {
     guard::files::read(path, MOST).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The tokenizer that belongs to a file of weights. Public repositories have the weights in a folder `onnx`.
+fn words(weights: &Path) -> PathBuf {
+    let beside = weights.with_file_name(WORDS);
+    let folder = weights.parent();
+    let above = folder.filter(|it| it.ends_with("onnx")).and_then(Path::parent);
+    let above = above.map(|folder| folder.join(WORDS)).filter(|path| path.is_file());
+    if beside.is_file() { beside } else { above.unwrap_or(beside) }
 }
 
 /// The one file of weights that is meant.
@@ -93,10 +202,17 @@ fn weights(from: &Path) -> Result<PathBuf, String> {
         let why = || format!("{} is neither a folder nor an `.onnx` file", from.display());
         return fine.then(|| from.to_owned()).ok_or_else(why);
     }
-    let entries =
-        std::fs::read_dir(from).map_err(|error| format!("{}: {error}", from.display()))?;
-    let mut found: Vec<PathBuf> =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| is_onnx(path)).collect();
+    let files = |folder: &Path| -> Result<Vec<PathBuf>, String> {
+        let read = std::fs::read_dir(folder);
+        let entries = read.map_err(|error| format!("{}: {error}", folder.display()))?;
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        Ok(paths.filter(|path| is_onnx(path) && path.is_file()).collect())
+    };
+    let mut found = files(from)?;
+    let below = from.join("onnx");
+    if found.is_empty() && below.is_dir() {
+        found = files(&below)?;
+    }
     match (found.pop(), found.len()) {
         (Some(only), 0) => Ok(only),
         (None, _) => Err(format!("{} has no `.onnx` file", from.display())),
@@ -108,7 +224,7 @@ fn weights(from: &Path) -> Result<PathBuf, String> {
 }
 
 /// Whether the model does what a model of sentences is for.
-fn tried(model: &Sentences) -> Result<(), String> {
+fn check_ranking(model: &Sentences) -> Result<(), String> {
     let [cat, kitten, market] =
         ["A cat sat on the mat.", "A kitten rests on a rug.", "Shares fell."]
             .map(|text| model.vector(text));
@@ -117,90 +233,8 @@ fn tried(model: &Sentences) -> Result<(), String> {
     if near > far + 0.1 {
         return Ok(());
     }
-    Err(format!("it finds a cat as like to shares ({far:.2}) as to a kitten ({near:.2})"))
-}
-
-/// A model of sentences, ready.
-pub struct Sentences {
-    model: Model,
-    words: Words,
-    ids: NodeId,
-    mask: NodeId,
-    vector: NodeId,
-    /// Texts at the same time are computed on a thread each.
-    pools: Vec<Arc<ThreadPool>>,
-    next: AtomicUsize,
-}
-
-impl std::fmt::Debug for Sentences {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sentences").field("words", &self.words).finish_non_exhaustive()
-    }
-}
-
-impl Sentences {
-    /// Reads the weights, and the words that they were made with.
-    ///
-    /// # Errors
-    /// What is wrong with the files.
-    pub fn read(weights: &Path, words: &Path) -> Result<Self, String> {
-        let told = |path: &Path, why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-        let cut = Words::read(&content(words)?).map_err(|why| told(words, &why))?;
-        // From its bytes: a model that is loaded by its path may name other files to read.
-        let model = Model::load(content(weights)?).map_err(|error| told(weights, &error))?;
-        let node = |name: &str| {
-            model
-                .node_id(name)
-                .map_err(|_| told(weights, &format!("it has no input or output `{name}`")))
-        };
-        let (ids, mask, vector) = (node("ids")?, node("mask")?, node("emb")?);
-        let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        let pools = (0..threads).map(|_| Arc::new(ThreadPool::with_num_threads(1))).collect();
-        let read = Self { model, words: cut, ids, mask, vector, pools, next: AtomicUsize::new(0) };
-        // A vocabulary that is larger than the weights shows at its last piece.
-        read.of(&[read.words.largest()]).map_err(|why| told(weights, &why))?;
-        Ok(read)
-    }
-
-    /// What a text means: 384 numbers, of length 1.
-    ///
-    /// # Errors
-    /// Where the model fails.
-    pub fn vector(&self, text: &str) -> Result<Vec<f32>, String> {
-        self.of(&self.words.numbers(text))
-    }
-
-    /// The numbers of a text's pieces, as the model is given them.
-    pub fn numbers(&self, text: &str) -> Vec<i32> {
-        self.words.numbers(text)
-    }
-
-    fn of(&self, numbers: &[i32]) -> Result<Vec<f32>, String> {
-        let shape = [1, numbers.len()];
-        let told = |error: &dyn std::fmt::Display| format!("the model failed: {error}");
-        let ids = Value::from_shape(&shape, numbers.to_vec()).map_err(|error| told(&error))?;
-        let ones = vec![1.0_f32; numbers.len()];
-        let mask = Value::from_shape(&shape, ones).map_err(|error| told(&error))?;
-        let at = self.next.fetch_add(1, Ordering::Relaxed) % self.pools.len().max(1);
-        let options = RunOptions::default().with_thread_pool(self.pools.get(at).cloned());
-        let inputs = vec![(self.ids, ids.into()), (self.mask, mask.into())];
-        let made = self.model.run(inputs, &[self.vector], Some(options));
-        let made = made.map_err(|error| told(&error))?.into_iter().next();
-        let vector = made.and_then(|value| value.into_shape_vec::<f32, 2>().ok());
-        let (_, vector) = vector.ok_or_else(|| told(&"it answers no rows of numbers"))?;
-        unit(vector).ok_or_else(|| told(&format!("it answers no vector of {WIDTH} numbers")))
-    }
-}
-
-fn unit(vector: Vec<f32>) -> Option<Vec<f32>> {
-    let length = vector.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
-    let good = vector.len() == WIDTH && length.is_finite() && length > 0.0;
-    #[expect(clippy::cast_possible_truncation, reason = "a vector of the model's own precision")]
-    let scaled = |x: f32| (f64::from(x) / length) as f32;
-    good.then(|| vector.into_iter().map(scaled).collect())
-}
-
-/// The cosine of the angle between two vectors of length 1.
-pub(crate) fn likeness(a: &[f32], b: &[f32]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>().clamp(-1.0, 1.0)
+    Err(format!(
+        "the check of similarities failed: \"cat\" is as close to \"shares\" ({far:.2}) as to \"kitten\" ({near:.2}); is \
+         this a model of sentences?"
+    ))
 }

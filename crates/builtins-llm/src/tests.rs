@@ -1,4 +1,8 @@
-//! What can be seen without a model: reading words, and what is no model.
+//! Reading words, small models, downloads, and what is no model.
+
+mod downloads;
+mod graphs;
+mod small_model;
 
 use std::path::Path;
 
@@ -53,13 +57,26 @@ fn other_kinds_of_words_are_refused_by_name() {
 }
 
 #[test]
-fn without_a_model_there_are_no_tools_and_a_reason() {
-    let problem = all(Path::new("/nowhere")).unwrap_err();
-    assert_eq!(
-        problem.place + " " + &problem.message,
-        "tools embed_text, similarity_search, classify_text are not offered: no language model is installed"
-    );
-    assert!(problem.fix.unwrap().contains("toolkeep model install"));
+fn the_tools_are_there_without_a_model_and_their_descriptions_say_which_answers() {
+    let descriptions = |models: &Path| {
+        let all = all(models);
+        assert_eq!(all.len(), TOOLS.len());
+        all.into_iter().map(|it| it.tool.description.clone()).collect::<Vec<_>>()
+    };
+    for description in descriptions(Path::new("/nowhere")) {
+        assert!(
+            description.contains("Model: toolkeep-word-vectors, 192 dimensions."),
+            "{description}"
+        );
+        assert!(description.contains("no language model is installed"), "{description}");
+    }
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    small_model::write(&from.path().join("small"), small_model::Shape::PUBLIC);
+    install(&from.path().join("small"), to.path()).unwrap();
+    for description in descriptions(to.path()) {
+        assert!(description.contains("Model: small, 4 dimensions."), "{description}");
+        assert!(!description.contains("word-vectors"), "{description}");
+    }
 }
 
 #[test]

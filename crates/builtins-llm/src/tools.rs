@@ -7,7 +7,8 @@ use builtins::WorkerQuota;
 use serde_json::{Map, Value, json};
 use tool::{Boxed, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
 
-use crate::model::{Installed, Sentences, likeness};
+use crate::embedder::Embedder;
+use crate::vector::likeness;
 
 /// Answers from arguments, or says what is wrong with them; asks before each text whether it may go on.
 pub(crate) type Ask = fn(&Value, &Reader<'_>) -> Result<Value, String>;
@@ -18,9 +19,11 @@ static QUOTA: std::sync::LazyLock<WorkerQuota> = std::sync::LazyLock::new(|| {
     WorkerQuota::new(cores.max(2))
 });
 
-/// The model, for one call.
+/// What makes vectors, for one call.
 pub(crate) struct Reader<'a> {
-    model: &'a Sentences,
+    embedder: &'a Embedder,
+    /// Which it is, for the answer.
+    label: &'a str,
     stopped: &'a AtomicBool,
 }
 
@@ -32,12 +35,13 @@ impl Reader<'_> {
         if text.trim().is_empty() {
             return Err(format!("`{place}` is empty"));
         }
-        self.model.vector(text)
+        self.embedder.embed(text)
     }
 }
 
 pub(crate) fn embed(args: &Value, reader: &Reader<'_>) -> Result<Value, String> {
     let vector = reader.vector("text", text(args, "text")?)?;
+    // Only the numbers, as its contract has it: the tool's description names the model.
     Ok(json!(vector))
 }
 
@@ -52,7 +56,7 @@ pub(crate) fn search(args: &Value, reader: &Reader<'_>) -> Result<Value, String>
     // Equal ones stay in the order that they came in.
     scored.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
     scored.truncate(usize::try_from(most).unwrap_or(usize::MAX));
-    let shown = |(score, index, item): (f64, usize, &str)| json!({ "item": item, "score": score, "index": index });
+    let shown = |(score, index, item): (f64, usize, &str)| json!({ "item": item, "score": score, "index": index, "model": reader.label });
     Ok(Value::Array(scored.into_iter().map(shown).collect()))
 }
 
@@ -73,7 +77,9 @@ pub(crate) fn classify(args: &Value, reader: &Reader<'_>) -> Result<Value, Strin
     let confidence = 1.0 / scores.iter().map(|(_, it)| weight(*it)).sum::<f64>();
     let scores: Map<String, Value> =
         scores.into_iter().map(|(name, score)| (name.to_owned(), json!(score))).collect();
-    Ok(json!({ "category": category, "confidence": confidence, "scores": scores }))
+    Ok(
+        json!({ "category": category, "confidence": confidence, "scores": scores, "model": reader.label }),
+    )
 }
 
 fn text<'a>(args: &'a Value, name: &str) -> Result<&'a str, String> {
@@ -93,12 +99,14 @@ fn texts<'a>(args: &'a Value, name: &str) -> Result<Vec<&'a str>, String> {
 #[derive(Debug)]
 pub(crate) struct Asking {
     ask: Ask,
-    model: Arc<Installed>,
+    embedder: Arc<Embedder>,
+    label: Arc<str>,
 }
 
 impl Asking {
-    pub(crate) fn new(ask: Ask, model: Arc<Installed>) -> Self {
-        Self { ask, model }
+    pub(crate) fn new(ask: Ask, embedder: Arc<Embedder>) -> Self {
+        let label = embedder.label().into();
+        Self { ask, embedder, label }
     }
 
     async fn answered(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
@@ -120,13 +128,14 @@ impl Asking {
         let fault = || ExecuteError::during(Code::Internal, "a fault in the built-in tool");
         let place = QUOTA.enter(ctx.caller.root_key()).await;
         let place = place.map_err(|why| ExecuteError::before(Code::Busy, why))?;
-        let (ask, model, stopped) = (self.ask, Arc::clone(&self.model), Arc::clone(stopped));
+        let (ask, stopped) = (self.ask, Arc::clone(stopped));
+        let (embedder, label) = (Arc::clone(&self.embedder), Arc::clone(&self.label));
         let args = call.call().args.clone();
         let computed = tokio::task::spawn_blocking(move || {
             // Kept until the thread is done, even where nobody waits for it any more.
             let _place = place;
-            let model = model.sentences()?;
-            ask(args.value(), &Reader { model, stopped: &stopped })
+            let reader = Reader { embedder: &embedder, label: &label, stopped: &stopped };
+            ask(args.value(), &reader)
         });
         let computed: Result<Value, String> = computed.await.map_err(|_| fault())?;
         Ok(Step::Done(match computed {

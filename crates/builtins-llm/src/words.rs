@@ -1,6 +1,7 @@
 //! Text to the model's numbers: BERT's normaliser and its pieces of words, as `tokenizer.json` has them.
 //!
-//! Only what all-MiniLM-L6-v2 uses of that format; another kind of tokenizer is refused by name.
+//! Only what all-MiniLM-L6-v2 uses of that format; another kind of tokenizer is refused by name. The built-in
+//! vectors have the same pieces, in their own file.
 
 use std::collections::HashMap;
 
@@ -8,21 +9,45 @@ use serde::Deserialize;
 use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::UnicodeNormalization as _;
 
+use crate::word_vectors::WordVectors;
+
 /// Pieces of one text, where the file does not say.
 const PIECES: usize = 128;
+/// Pieces of one text for the built-in vectors: more than any text of the tools has words.
+const BUILT_IN_PIECES: usize = 8_192;
+/// Letters of a word that is looked up in the built-in vectors, as the tokenizer they were made with has it.
+const BUILT_IN_LETTERS: usize = 100;
 
 /// Cuts text into pieces of words.
 #[derive(Debug)]
 pub(crate) struct Words {
-    pieces: HashMap<String, i32>,
+    vocabulary: Vocabulary,
+    /// Bytes of the longest piece.
+    longest_piece: usize,
     /// Texts that stand for a piece wherever they occur.
     special: Vec<(String, i32)>,
     prefix: String,
     longest: usize,
     most: usize,
     unknown: i32,
-    begin: i32,
-    end: i32,
+    /// What stands before and behind each text, where the model wants that.
+    ends: Option<(i32, i32)>,
+}
+
+/// Where pieces are looked up.
+#[derive(Debug)]
+enum Vocabulary {
+    Read(HashMap<String, i32>),
+    BuiltIn(&'static WordVectors),
+}
+
+impl Vocabulary {
+    fn find(&self, piece: &str) -> Option<i32> {
+        match self {
+            Self::Read(pieces) => pieces.get(piece).copied(),
+            Self::BuiltIn(vectors) => vectors.find(piece),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -76,7 +101,9 @@ impl Words {
             return Err(format!("it is a {kind} with {found}, not WordPiece with BertNormalizer"));
         }
         if !file.normalizer.lowercase || file.normalizer.strip_accents == Some(false) {
-            return Err("it keeps capitals or accents, which all-MiniLM-L6-v2 does not".to_owned());
+            return Err(
+                "it keeps capitals or accents; a tokenizer that removes both is needed".to_owned()
+            );
         }
         let pieces = file.model.vocab;
         let piece = |name: &str| {
@@ -85,26 +112,44 @@ impl Words {
         let (unknown, begin, end) =
             (piece(&file.model.unk_token)?, piece("[CLS]")?, piece("[SEP]")?);
         let most = file.truncation.map_or(PIECES, |it| it.max_length).clamp(3, 512);
+        let longest_piece = pieces.keys().map(String::len).max().unwrap_or(0);
         Ok(Self {
             special: file.added_tokens.into_iter().map(|it| (it.content, it.id)).collect(),
             prefix: file.model.continuing_subword_prefix,
             longest: file.model.max_input_chars_per_word,
             most,
             unknown,
-            begin,
-            end,
-            pieces,
+            ends: Some((begin, end)),
+            longest_piece,
+            vocabulary: Vocabulary::Read(pieces),
+        })
+    }
+
+    /// The pieces of the built-in vectors: each number is a row of them.
+    pub(crate) fn built_in(vectors: &'static WordVectors) -> Option<Self> {
+        Some(Self {
+            special: Vec::new(),
+            prefix: "##".to_owned(),
+            longest: BUILT_IN_LETTERS,
+            most: BUILT_IN_PIECES,
+            unknown: vectors.find("[UNK]")?,
+            ends: None,
+            longest_piece: vectors.longest_piece(),
+            vocabulary: Vocabulary::BuiltIn(vectors),
         })
     }
 
     /// The largest number of a piece.
     pub(crate) fn largest(&self) -> i32 {
-        self.pieces.values().copied().max().unwrap_or(0)
+        match &self.vocabulary {
+            Vocabulary::Read(pieces) => pieces.values().copied().max().unwrap_or(0),
+            Vocabulary::BuiltIn(vectors) => vectors.last(),
+        }
     }
 
     /// The numbers of a text's pieces, between those of its ends. What is too long is cut.
     pub(crate) fn numbers(&self, text: &str) -> Vec<i32> {
-        let mut numbers = vec![self.begin];
+        let mut numbers: Vec<i32> = self.ends.iter().map(|(begin, _)| *begin).collect();
         let mut rest = text;
         while !rest.is_empty() && numbers.len() < self.most {
             let (plain, special) = self.until_special(rest);
@@ -116,8 +161,8 @@ impl Words {
                 rest = behind.get(word.len()..).unwrap_or_default();
             }
         }
-        numbers.truncate(self.most - 1);
-        numbers.push(self.end);
+        numbers.truncate(self.most - self.ends.iter().len());
+        numbers.extend(self.ends.map(|(_, end)| end));
         numbers
     }
 
@@ -157,12 +202,13 @@ impl Words {
         }
         let (mut found, mut rest, mut first) = (Vec::new(), word, true);
         while !rest.is_empty() {
-            let ends = rest.char_indices().map(|(at, letter)| at + letter.len_utf8());
+            let head = rest.get(..rest.floor_char_boundary(self.longest_piece)).unwrap_or(rest);
+            let ends = head.char_indices().map(|(at, letter)| at + letter.len_utf8());
             let longest = ends.rev().find_map(|end| {
                 let part = rest.get(..end)?;
                 let piece = if first { None } else { Some(format!("{}{part}", self.prefix)) };
-                let number = self.pieces.get(piece.as_deref().unwrap_or(part))?;
-                Some((end, *number))
+                let number = self.vocabulary.find(piece.as_deref().unwrap_or(part))?;
+                Some((end, number))
             });
             let Some((end, number)) = longest else {
                 numbers.push(self.unknown);

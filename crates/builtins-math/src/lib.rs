@@ -27,8 +27,8 @@ mod work;
 use std::sync::{Arc, LazyLock};
 
 use builtins::{Builtin, Registry};
-use tool::Clock;
 use tool::artefact::Artefacts;
+use tool::{Clock, Tool};
 
 use work::{Shop, Work};
 
@@ -67,6 +67,11 @@ pub fn all(clock: &Arc<dyn Clock>, artefacts: Option<Arc<dyn Artefacts>>) -> Vec
     let shop = Shop::new(Arc::clone(clock), artefacts);
     let made = |(name, work): &(&str, Work)| Some(DECLARED.get(name)?.run_by(shop.executor(*work)));
     TOOLS.iter().filter_map(made).collect()
+}
+
+/// What the tool `name` declares, where it is one of these.
+pub fn tool(name: &str) -> Option<Arc<Tool>> {
+    Some(Arc::clone(DECLARED.get(name)?.tool()))
 }
 
 /// The names of all tools here, in the order they are listed.

@@ -17,6 +17,8 @@ const DIMENSIONS: usize = 100;
 const SAMPLES: usize = 1_000_000;
 /// Numbers in an answer.
 const WRITTEN: usize = 400_000;
+/// Numbers of all samples.
+const STORED: usize = 400_000;
 /// Steps in all.
 const STEPS: u64 = 100_000_000;
 /// Above this the chains have not found the same thing.
@@ -38,7 +40,8 @@ pub(crate) fn mcmc(fields: Fields<'_>, run: &Run) -> Result<Answer, String> {
         adapt: fields.flag("adapt")?,
         seed: fields.whole("seed", 42, 0..=u64::MAX)?,
     };
-    check(&plan, dimension)?;
+    let returned = fields.count("max_returned", 100, 0..=SAMPLES)?;
+    check(&plan, dimension, returned)?;
     let found = chains(&plan, &density, &x0, run)?;
     let per_chain: Vec<&[Vec<f64>]> = found.iter().map(|chain| chain.samples.as_slice()).collect();
     let (accepted, steps) =
@@ -56,7 +59,7 @@ pub(crate) fn mcmc(fields: Fields<'_>, run: &Run) -> Result<Answer, String> {
         (0..dimension).filter_map(|i| Some(covariance.get(i)?.get(i)?.sqrt())).collect();
     let size: Vec<f64> = judged.iter().map(|j| j.size).collect();
     let mut answer = json!({
-        "samples": all,
+        "samples": spread(&all, returned),
         "acceptance_rate": accepted as f64 / steps as f64,
         "mean": mean,
         "covariance": covariance,
@@ -73,7 +76,13 @@ pub(crate) fn mcmc(fields: Fields<'_>, run: &Run) -> Result<Answer, String> {
     Ok(answer.into())
 }
 
-fn check(plan: &Plan, dimension: usize) -> Result<(), String> {
+/// At most `most` of them, at equal distances.
+fn spread<'a>(all: &[&'a Vec<f64>], most: usize) -> Vec<&'a Vec<f64>> {
+    let count = most.min(all.len());
+    (0..count).filter_map(|at| all.get(at * all.len() / count).copied()).collect()
+}
+
+fn check(plan: &Plan, dimension: usize, returned: usize) -> Result<(), String> {
     let steps = (plan.samples as u64).saturating_mul(plan.thin as u64)
         + (plan.burnin as u64).saturating_mul(plan.chains as u64);
     if plan.samples / plan.chains < 4 {
@@ -84,11 +93,15 @@ fn check(plan: &Plan, dimension: usize) -> Result<(), String> {
             "{steps} steps in all; at most {STEPS} are allowed: lower `thin` or `n_samples`"
         ));
     }
-    if plan.samples * dimension > WRITTEN {
-        let most = WRITTEN / dimension;
+    if plan.samples.saturating_mul(dimension) > STORED {
+        let most = STORED / dimension;
         return Err(format!(
             "`n_samples` must be at most {most} with {dimension} dimensions; use `thin`"
         ));
+    }
+    if returned.min(plan.samples).saturating_mul(dimension) > WRITTEN {
+        let most = WRITTEN / dimension;
+        return Err(format!("`max_returned` must be at most {most} with {dimension} dimensions"));
     }
     Ok(())
 }

@@ -97,7 +97,7 @@ impl Chart {
         if let Some(value) = value.as_object_mut() {
             value.insert("dimensions".to_owned(), json!({ "width": size.0, "height": size.1 }));
         }
-        Ok(Answer { value, picture: Some(picture) })
+        Ok(Answer { value, picture: Some(picture), exact: None })
     }
 
     fn picture(&self, format: &str, size: (usize, usize)) -> Result<Picture, String> {

@@ -36,10 +36,25 @@ pub(crate) fn statistics(fields: Fields<'_>, _run: &Run) -> Result<Answer, Strin
     let metrics = wanted(fields)?;
     let sample = Sample::new(data);
     let mut answer = Map::new();
+    let (mut defined, mut fault) = (false, None);
     for metric in metrics {
-        answer.insert(metric.to_owned(), sample.metric(metric)?);
+        let value = match sample.metric(metric) {
+            Ok(value) => {
+                defined = true;
+                value
+            }
+            Err(why) => {
+                fault.get_or_insert(why);
+                Value::Null
+            }
+        };
+        answer.insert(metric.to_owned(), value);
     }
-    Ok(Value::Object(answer).into())
+    // Where nothing else was asked for, the reason is the answer.
+    match fault {
+        Some(why) if !defined => Err(why),
+        _ => Ok(Value::Object(answer).into()),
+    }
 }
 
 fn wanted(fields: Fields<'_>) -> Result<Vec<&'static str>, String> {
@@ -244,6 +259,17 @@ mod tests {
         let (n, sum) = (4.0, data.iter().sum::<f64>());
         let naive = data.iter().map(|x| x * x).sum::<f64>() / n - (sum / n) * (sum / n);
         assert!((naive - 22.5).abs() > 1.0, "{naive}");
+    }
+
+    /// `sem` of one number refused all the other figures.
+    #[test]
+    fn a_figure_that_is_not_defined_is_null_beside_the_others() {
+        let args = json!({ "data": [7], "metrics": ["mean", "sem", "std", "max"] });
+        let wanted = json!({ "mean": 7.0, "sem": null, "std": 0.0, "max": 7.0 });
+        assert_eq!(answer("statistics", &args), wanted);
+        // The control: of two numbers it is defined.
+        let args = json!({ "data": [1, 3], "metrics": ["mean", "sem"] });
+        assert_eq!(answer("statistics", &args), json!({ "mean": 2.0, "sem": 1.0 }));
     }
 
     #[test]

@@ -81,6 +81,7 @@ pub(crate) async fn execute(
         calls: None,
         attempt: 1,
         caged: None,
+        node: None,
     };
     let ticket = Ticket::issue(id, drop);
     let step = builtin.executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await?;

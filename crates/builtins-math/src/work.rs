@@ -29,11 +29,19 @@ pub(crate) type Work = fn(Fields<'_>, &Run) -> Result<Answer, String>;
 pub(crate) struct Answer {
     pub(crate) value: Value,
     pub(crate) picture: Option<Picture>,
+    /// The value as text, where a tree would lose digits of whole numbers.
+    pub(crate) exact: Option<Json>,
 }
 
 impl From<Value> for Answer {
     fn from(value: Value) -> Self {
-        Self { value, picture: None }
+        Self { value, picture: None, exact: None }
+    }
+}
+
+impl From<Json> for Answer {
+    fn from(exact: Json) -> Self {
+        Self { value: Value::Null, picture: None, exact: Some(exact) }
     }
 }
 
@@ -149,7 +157,7 @@ impl Working {
 
     async fn outcome(&self, owner: &Caller, answer: Answer) -> Outcome {
         let Some(picture) = answer.picture else {
-            return Outcome::value(Json::of(&answer.value));
+            return Outcome::value(answer.exact.unwrap_or_else(|| Json::of(&answer.value)));
         };
         let kept = match &self.shop.artefacts {
             Some(artefacts) => artefacts.keep(owner, picture.bytes.clone()).await.ok(),

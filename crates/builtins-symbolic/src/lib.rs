@@ -6,6 +6,7 @@
 
 mod lower;
 mod read;
+mod root;
 mod show;
 mod solve;
 mod value;
@@ -14,7 +15,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use builtins::{Builtin, Cages, Extra, Job, Registry, Workers};
-use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step};
+use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step, Tool};
 
 pub use solve::solve;
 
@@ -37,6 +38,11 @@ pub fn all(cages: &Arc<Cages>) -> Vec<Builtin> {
     let workers = Arc::new(Workers::new(Arc::clone(cages)));
     let made = |declared: &builtins::Declared| declared.run_by(Solving(Arc::clone(&workers)));
     DECLARED.get("symbolic_solve").map(made).into_iter().collect()
+}
+
+/// What the tool `name` declares, where it is one of these.
+pub fn tool(name: &str) -> Option<Arc<Tool>> {
+    Some(Arc::clone(DECLARED.get(name)?.tool()))
 }
 
 /// The names of all tools here, in the order they are listed.

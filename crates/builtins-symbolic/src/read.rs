@@ -164,7 +164,7 @@ fn product(scan: &mut Scan<'_>, depth: u32) -> Result<Node, String> {
     loop {
         // A number before a name or a parenthesis is a factor: `2x`.
         let beside = matches!(left, Node::Number(..))
-            && matches!(scan.peek(), Token::Name(_) | Token::Sign('('));
+            && matches!(scan.peek(), Token::Name(_) | Token::Sign('(' | '√'));
         let sign = match *scan.peek() {
             Token::Sign(sign @ ('*' | '/')) => {
                 scan.next();
@@ -221,6 +221,14 @@ fn atom(scan: &mut Scan<'_>, depth: u32) -> Result<Node, String> {
             Ok(inner)
         }
         Token::Name(name) => named(scan, name, depth),
+        Token::Sign('√') => {
+            if depth > DEPTH {
+                return Err(format!("{}: it nests deeper than {DEPTH}", scan.place()));
+            }
+            scan.next();
+            let inner = atom(scan, depth + 1)?;
+            Ok(Node::Call("sqrt", Box::new(inner)))
+        }
         _ => Err(scan.expected("a number, a name or `(`")),
     }
 }

@@ -12,6 +12,7 @@ use symplex::prelude::{Assumption, Ex, SymplexError};
 
 use crate::lower::Names;
 use crate::read::{self, Node};
+use crate::root;
 use crate::show;
 use check::{Checked, Solution};
 
@@ -227,7 +228,14 @@ fn cannot(problem: &Problem, why: &str) -> String {
 
 fn shown(problem: &Problem, solution: &Checked) -> Value {
     let whole = show::whole(&problem.names);
-    let text = |value: &Ex| Value::from(show::text(&value.to_string(), &problem.names, whole));
+    let text = |value: &Ex| {
+        let written = root::renumbered(&value.to_string(), &problem.names);
+        let mut text = show::text(&written, &problem.names, whole);
+        if let Some(number) = root::number(value).filter(|_| written.contains("RootOf(")) {
+            text = format!("{text}  # {number}");
+        }
+        Value::from(text)
+    };
     if let ([(_, value)], [_]) = (solution.as_slice(), problem.unknowns.as_slice()) {
         return text(value);
     }

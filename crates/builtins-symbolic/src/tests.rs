@@ -38,7 +38,7 @@ fn what_is_no_equation_is_refused_with_its_place() {
         ("x < 2", "`equation`: at character 3: only equations are solved"),
         ("x**1000 = 1", "`equation`: at character 4: powers above 100 are too large"),
         ("x = oo", "`equation`: at character 5: `oo` is no number to compute with"),
-        ("__import__('os')", "`equation`: at character 12: `\\'` has no meaning in an equation"),
+        ("__import__('os')", "`equation`: at character 12: `'` has no meaning in an equation"),
     ] {
         assert_eq!(asked(&json!({ "equation": equation })), Err(why.to_owned()), "{equation}");
     }
@@ -83,6 +83,36 @@ fn names_are_the_callers_and_never_the_algebras() {
     assert!(whole.contains("pi*k") || whole.contains("k*pi"), "{whole}");
 }
 
+/// It was refused as `\u{221a}`, and its result was named by an index that is not sympy's, without a number.
+#[test]
+fn roots_without_a_closed_form_have_sympys_index_and_a_number() {
+    assert_eq!(asked(&json!({ "equation": "√x = 3" })), Ok(json!(["9"])));
+    let found = asked(&json!({ "equation": "x**5 - x - 1 = 0" })).unwrap();
+    let texts: Vec<&str> =
+        found.as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    let part = |at: usize| texts[at].split_once("  # ").unwrap();
+    for at in 0..5 {
+        assert!(
+            part(at).0.starts_with("RootOf(") && part(at).0.ends_with(&format!(", {at})")),
+            "{texts:?}"
+        );
+    }
+    // As sympy numbers them: the real one, then pairs by their real parts.
+    let wanted = [
+        "1.1673039782614187",
+        "-0.7648844336005847 - 0.3524715460317263*I",
+        "-0.7648844336005847 + 0.3524715460317263*I",
+        "0.18123244446987538 - 1.0839541013177107*I",
+        "0.18123244446987538 + 1.0839541013177107*I",
+    ];
+    for (at, wanted) in wanted.iter().enumerate() {
+        let digits = |text: &str| -> String { text.chars().take(14).collect() };
+        assert_eq!(digits(part(at).1), digits(wanted), "{texts:?}");
+    }
+    // The control: what has a closed form has no number beside it.
+    assert_eq!(asked(&json!({ "equation": "x**2 = 2" })), Ok(json!(["-sqrt(2)", "sqrt(2)"])));
+}
+
 #[test]
 fn identities_and_contradictions_are_told_apart() {
     assert_eq!(asked(&json!({ "equation": "x = x + 1" })), Ok(json!([])));
@@ -118,6 +148,9 @@ fn text_is_read_as_python_reads_it() {
         ("2e1 + .5", 20.5),
         ("log(8, 2)", 3.0),
         ("np.sqrt(x + 1)", 2.0),
+        ("√(x + 1)", 2.0),
+        ("2√4", 4.0),
+        ("√9**2", 9.0),
     ] {
         assert!((two(text) - wanted).abs() < 1e-12, "{text}: {}", two(text));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tool::{
-    Args, Boxed, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step, Tool,
+    Args, Boxed, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Scope, Step, Tool,
 };
 
 /// A tool and what runs it.
@@ -19,10 +19,24 @@ pub struct Builtin {
     pub handler: Arc<str>,
 }
 
+impl Builtin {
+    /// Where it reaches for files, its relative paths begin in this folder.
+    pub(crate) fn begin_in(&mut self, folder: &str) {
+        if self.tool.traits.scopes.contains(&Scope::Filesystem) {
+            Arc::make_mut(&mut self.tool).traits.base_folders = Some(vec![folder.to_owned()]);
+        }
+    }
+}
+
 /// Computes an answer from arguments.
 pub(crate) trait Compute: Send + Sync + fmt::Debug {
     /// The answer, or what is wrong with the arguments, for the model.
     fn compute(&self, args: &Args) -> Result<Json, String>;
+
+    /// See [`Executor::check_args`].
+    fn check_args(&self, _args: &Args) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Computes at once.
@@ -37,6 +51,10 @@ impl<T: Compute> Executor for Pure<T> {
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
         let outcome = outcome(self.0.compute(&call.call().args));
         Box::pin(std::future::ready(Ok(Step::Done(outcome))))
+    }
+
+    fn check_args(&self, args: &Args) -> Result<(), String> {
+        self.0.check_args(args)
     }
 }
 
@@ -56,6 +74,10 @@ impl<T: Compute + 'static> Executor for Aside<T> {
             let fault = |_| ExecuteError::during(Code::Internal, "a fault in the built-in tool");
             Ok(Step::Done(outcome(computed.map_err(fault)?)))
         })
+    }
+
+    fn check_args(&self, args: &Args) -> Result<(), String> {
+        self.0.check_args(args)
     }
 }
 

@@ -64,6 +64,12 @@ fn answered(line: &str, body: &str) -> (&'static str, String) {
             r#"{"type":"standard","title":"Ferris","extract":"Ferris is a crab. It is orange.",
             "content_urls":{"desktop":{"page":"https://en.wikipedia.org/wiki/Ferris"}}}"#,
         ),
+        "GET /api/rest_v1/page/summary/Lonely?redirect=true" => {
+            fixed(r#"{"type":"standard","title":"Lonely","extract":"It has no categories here."}"#)
+        }
+        line if line.contains("prop=categories") && line.contains("titles=Lonely") => {
+            ("503 Service Unavailable", String::new())
+        }
         line if line.starts_with("GET /api/rest_v1/") => ("404 Not Found", "{}".to_owned()),
         line if line.contains("list=search") => {
             fixed(r#"{"query":{"search":[{"ns":0,"title":"Ferris"}]}}"#)
@@ -184,6 +190,30 @@ async fn every_example_is_what_happens() {
         }
     }
     assert!(ran > 20, "{ran}");
+}
+
+/// Categories that could not be read were an empty list, as of an article without any.
+#[tokio::test]
+async fn categories_that_cannot_be_read_are_reported() {
+    let ask = async |title: &str| {
+        let (_home, builtins) = stage().await;
+        let mut builtins = builtins.into_iter();
+        let builtin = builtins.find(|it| it.tool.name.as_str() == "fetch_wikipedia").unwrap();
+        let args = serde_json::json!({ "title": title });
+        let outcome = execute(builtin, &args.to_string()).await;
+        let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
+        (outcome.is_error, json.value())
+    };
+    let (failed, lonely) = ask("Lonely").await;
+    assert!(!failed && lonely["summary"] == "It has no categories here.", "{lonely}");
+    let said = "the categories could not be read: Wikipedia answered with status 503 [network]";
+    assert_eq!(
+        (&lonely["categories"], lonely["warning"].as_str()),
+        (&serde_json::json!([]), Some(said))
+    );
+    // The control: where they are read nothing is said.
+    let (_, ferris) = ask("Ferris").await;
+    assert_eq!((ferris["categories"][0].as_str(), ferris.get("warning")), (Some("Crabs"), None));
 }
 
 async fn run(builtin: Builtin, example: &Example) {

@@ -9,6 +9,7 @@ mod cages;
 mod code;
 mod data;
 mod math;
+mod nearest;
 mod registry;
 mod source;
 mod specialized;
@@ -23,6 +24,7 @@ pub use cages::Cages;
 pub use code::lint_python::{Installed, Package, RUFF, Ruff, install};
 pub use math::expression::{Expression, ExpressionError, Program};
 pub use math::number::Number;
+pub use nearest::nearest_name;
 pub use registry::{Declared, Narrowing, Registry};
 pub use source::BuiltinSource;
 pub use system::files::Files;
@@ -124,6 +126,11 @@ fn reaching(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<B
     let artefacts = artefacts.flat_map(|artefacts| data::artefacts::builtins(registry, artefacts));
     let code = [code::lint_python::builtin(registry, means.ruff.as_ref())];
     files.chain(web).chain(artefacts).chain(code).flatten().collect()
+}
+
+/// What the tool `name` declares, where it is one of these.
+pub fn tool(name: &str) -> Option<Arc<tool::Tool>> {
+    Some(Arc::clone(Registry::shipped().get(name)?.tool()))
 }
 
 /// The names of all built-in tools, whether or not they can be offered here, in the order they are

@@ -129,6 +129,21 @@ impl Declared {
         self.run_by(Long(Arc::new(work)))
     }
 
+    /// The definition, before an operator takes from it.
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.tool
+    }
+
+    /// The same with a further sentence in its description: what is known when it is made.
+    #[must_use]
+    pub fn with_description(&self, more: &str) -> Self {
+        let mut tool = Tool::clone(&self.tool);
+        tool.description = format!("{} {more}", tool.description.trim_end());
+        let description = Json::of(&tool.description);
+        tool.received = tool.received.with("description", &description);
+        Self { tool: Arc::new(tool), ..self.clone() }
+    }
+
     /// Bound to an executor of its own.
     pub fn run_by(&self, executor: impl Executor + 'static) -> Builtin {
         let (tool, handler) = (Arc::clone(&self.tool), Arc::clone(&self.handler));

@@ -1,6 +1,6 @@
 //! The source of the built-in tools. It never changes while the program runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tool::{
@@ -27,26 +27,31 @@ impl BuiltinSource {
         let registry = Registry::shipped().narrowed(&means.narrowings);
         let mut builtins = computing(&registry, clock);
         builtins.extend(reaching(&registry, means, clock));
-        let (caged, cages) = (caged(&registry, means, clock), means.cages.clone());
+        let (mut caged, cages) = (caged(&registry, means, clock), means.cages.clone());
+        if let Some(base) = means.files.as_ref().and_then(|files| files.base()) {
+            builtins.iter_mut().chain(&mut caged).for_each(|builtin| builtin.begin_in(&base));
+        }
         Self { name: name(), builtins, caged, cages, narrowings: means.narrowings.clone() }
     }
 
     /// The same with tools from other crates, behind its own; the operator takes from them too.
     #[must_use]
     pub fn with(mut self, more: Vec<Builtin>) -> Self {
-        let narrowed = |builtin: Builtin| match self.narrowings.get(builtin.tool.name.as_str()) {
-            Some(by) => by.applied(builtin),
-            None => Some(builtin),
-        };
-        self.builtins.extend(more.into_iter().filter_map(narrowed));
+        self.builtins.extend(narrowed(more, &self.narrowings));
         self
     }
 
     /// The same with tools from other crates that run in a cage.
     #[must_use]
     pub fn with_caged(mut self, more: Vec<Builtin>) -> Self {
-        self.caged.extend(more);
+        self.caged.extend(narrowed(more, &self.narrowings));
         self
+    }
+
+    /// All of them by name, also those whose cage cannot be made: their calls say so.
+    pub fn installed(&self) -> HashMap<String, Builtin> {
+        let all = self.builtins.iter().chain(self.caged.iter().filter(|_| self.cages.is_some()));
+        all.map(|builtin| (builtin.tool.name.to_string(), builtin.clone())).collect()
     }
 
     async fn offers(&self) -> Listing {
@@ -78,6 +83,14 @@ impl BuiltinSource {
         let offers = all.into_iter().map(offer).collect();
         Listing { revision: Revision(1), offers, problems, ..Listing::default() }
     }
+}
+
+/// Tools from other crates, with less where the operator says so.
+fn narrowed(more: Vec<Builtin>, by: &BTreeMap<String, Narrowing>) -> impl Iterator<Item = Builtin> {
+    more.into_iter().filter_map(|builtin| match by.get(builtin.tool.name.as_str()) {
+        Some(by) => by.applied(builtin),
+        None => Some(builtin),
+    })
 }
 
 /// What is not offered for want of a cage.

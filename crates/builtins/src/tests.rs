@@ -89,6 +89,7 @@ pub(crate) async fn execute_until(builtin: Builtin, args: &str, cancel: &dyn Can
         calls: None,
         attempt: 1,
         caged: None,
+        node: None,
     };
     let ticket = Ticket::issue(id, drop);
     let step = executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tool::{Boxed, Call, Caller, Code, Context, ExecuteError, Executor, Granted, Json, Step};
+use tool::{Args, Boxed, Call, Caller, Code, Context, ExecuteError, Executor, Granted, Json, Step};
 
 use crate::builtin::outcome;
 
@@ -16,6 +16,11 @@ const TELL: Duration = Duration::from_millis(250);
 pub(crate) trait Work: Send + Sync + fmt::Debug {
     /// The answer, or what is wrong, for the model.
     fn work(&self, job: &Job) -> Result<Json, String>;
+
+    /// See [`Executor::check_args`].
+    fn check_args(&self, _args: &Args) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// One call, and what connects it with those who wait for it.
@@ -91,6 +96,10 @@ impl<T: Work + 'static> Executor for Long<T> {
             let fault = |_| ExecuteError::during(Code::Internal, "a fault in the built-in tool");
             Ok(Step::Done(outcome(worked.map_err(fault)?)))
         })
+    }
+
+    fn check_args(&self, args: &Args) -> Result<(), String> {
+        self.0.check_args(args)
     }
 }
 

@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tool::{Executor, Item, Offer, Org, Safety, SourceName, Tool, ToolName};
+use tool::{Executor, Item, Listing, Offer, Org, Safety, SourceName, Tool, ToolName, Trust};
 
 use crate::entry::Entry;
+use crate::merge::Catalog;
+use crate::shelf::Shelf;
 
 /// What to do where the name is taken by another definition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -119,6 +121,18 @@ impl Registry {
             };
             limit.is_none_or(|limit| traits.safety <= limit) && categories.is_none_or(in_one)
         })
+    }
+
+    /// The tools as a catalog, which a gateway needs to run them. `number` names it on record; count it up for each.
+    pub fn catalog(&self, number: u64) -> Catalog {
+        let offer = |entry: &Arc<Entry>| Offer {
+            item: Item::Tool(Arc::clone(&entry.tool)),
+            executor: Arc::clone(&entry.executor),
+        };
+        let offers = self.tools.iter().map(offer).collect();
+        let listing = Listing { offers, ..Listing::default() };
+        let shelf = Shelf::starting(self.source.clone(), "library", Trust::Full);
+        Catalog::merge(number, vec![Arc::new(shelf.listed(&Org::default(), listing))])
     }
 
     /// How many.

@@ -91,6 +91,8 @@ pub struct Shelf {
     pub stale_since: Option<Wall>,
     /// Second names of its tools, each with the tool's own.
     pub aliases: Vec<(ToolName, ToolName)>,
+    /// Whether the operator trusts what the annotations of its tools say (MCP).
+    pub trusted_annotations: bool,
 }
 
 impl Shelf {
@@ -114,6 +116,7 @@ impl Shelf {
             problems: Vec::new(),
             stale_since: None,
             aliases: Vec::new(),
+            trusted_annotations: false,
         }
     }
 
@@ -128,12 +131,14 @@ impl Shelf {
     /// executor changed.
     #[must_use]
     pub fn listed(&self, org: &Org, listing: Listing) -> Self {
-        let Listing { revision, offers, problems, stale_since, about, aliases } = listing;
+        let trusted_annotations = listing.trusted_annotations;
+        let Listing { revision, offers, problems, stale_since, about, aliases, .. } = listing;
         let state = if stale_since.is_some() { State::Stale } else { State::Ok };
         let empty = Self::starting(self.source.clone(), self.kind, self.trust);
         let durability = self.durability;
         let instructions = about.as_ref().and_then(Beside::instructions);
         let said = about.map(|about| about.definition_made_visible().unwrap_or(about));
+        let empty = Self { trusted_annotations, ..empty };
         let mut next =
             Self { durability, state, revision, said, problems, stale_since, aliases, ..empty };
         next.beside.extend(instructions.map(Arc::new));
@@ -191,7 +196,8 @@ impl Shelf {
         let beside = |(one, two): (&Arc<Beside>, &Arc<Beside>)| {
             one.pin == two.pin && one.definition == two.definition
         };
-        let stands = |it: &Self| (it.trust, it.durability, it.state, it.stale_since);
+        let stands =
+            |it: &Self| (it.trust, it.durability, it.state, it.stale_since, it.trusted_annotations);
         let says = |it: &Self| (it.about.clone(), it.said.clone());
         self.source == other.source
             && self.kind == other.kind

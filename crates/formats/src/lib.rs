@@ -17,11 +17,13 @@ mod ollama;
 mod openai_chat;
 mod openai_responses;
 mod results;
+mod schemas;
 
 pub use calls::{Answered, CallsError, RequestedCall};
 pub use format::{Format, UnknownFormat};
 pub use lower::{Back, Change, Loss};
 pub use names::AliasMap;
+pub use schemas::{ToolSchemas, tools_to_schema};
 
 use lower::Lowered;
 use lower::rules::Rules;

@@ -4,7 +4,7 @@
 //! what Toolkeep itself decides (name, description, input schema) stands in its place.
 
 use serde_json::{Map, Value, json};
-use tool::{Body, Effects, Json, Outcome, Tool, Traits};
+use tool::{Body, Json, Outcome, Tool, Traits};
 
 use crate::calls::{self, CallsError, RequestedCall, text};
 use crate::results::value_text;
@@ -44,7 +44,50 @@ fn received(tool: &Tool, name: &Json) -> Json {
     if json.get("inputSchema").as_ref() != Some(&tool.input) {
         json = json.with("inputSchema", &tool.input);
     }
-    json
+    apply_hints(json, &tool.traits)
+}
+
+/// The definition with the hints that hold here: a client takes them for Toolkeep's own word. What else
+/// its annotations say stays.
+pub fn apply_hints(json: Json, traits: &Traits) -> Json {
+    let said = json.get("annotations").and_then(|it| it.value().as_object().cloned());
+    let before = said.unwrap_or_default();
+    let (mut after, hints) = (before.clone(), hints(traits));
+    if !traits.trusted_annotations {
+        let holds = |hint: &str, said: &Value| {
+            hints.iter().any(|(known, holds)| *known == hint && said.as_bool() == Some(*holds))
+        };
+        after.retain(|hint, said| is_strict(hint, said) || holds(hint, said));
+    }
+    // What makes a client careful stays, whatever is known here.
+    for (hint, holds) in hints.into_iter().filter(|hint| *hint != ("destructiveHint", false)) {
+        if hint_meaning(&after, hint) != holds {
+            after.insert(hint.to_owned(), Value::Bool(holds));
+        }
+    }
+    match after {
+        same if same == before => json,
+        none if none.is_empty() => json.without("annotations"),
+        after => json.with("annotations", &Json::of(&after)),
+    }
+}
+
+/// Whether a member of annotations can only make a client more careful.
+fn is_strict(hint: &str, said: &Value) -> bool {
+    match hint {
+        "readOnlyHint" | "idempotentHint" => said.as_bool() == Some(false),
+        "destructiveHint" | "openWorldHint" => said.as_bool() == Some(true),
+        _ => true,
+    }
+}
+
+/// What annotations say of a hint, by MCP's defaults where it is absent.
+fn hint_meaning(annotations: &Map<String, Value>, hint: &str) -> bool {
+    let said = |hint: &str| annotations.get(hint).and_then(Value::as_bool);
+    match hint {
+        "destructiveHint" => said("readOnlyHint") != Some(true) && said(hint) != Some(false),
+        _ => said(hint) == Some(true),
+    }
 }
 
 /// Clients refuse an output schema whose root is no object.
@@ -54,17 +97,25 @@ fn is_object_schema(schema: &Json) -> bool {
 
 /// Only what is known: MCP reads an absent hint as the worse case, which is what unknown means here.
 fn annotations(traits: &Traits) -> Option<Json> {
-    let mut hints = Map::new();
-    if traits.effects != Effects::Unknown {
-        hints.insert("readOnlyHint".into(), Value::Bool(!traits.effects.any()));
-        hints.insert("destructiveHint".into(), Value::Bool(traits.destructive));
+    let hints =
+        hints(traits).into_iter().map(|(hint, holds)| (hint.to_owned(), Value::Bool(holds)));
+    let hints: Map<_, _> = hints.collect();
+    (!hints.is_empty()).then(|| Json::of(&hints))
+}
+
+/// The hints that are known to hold.
+fn hints(traits: &Traits) -> Vec<(&'static str, bool)> {
+    let mut hints = Vec::new();
+    if !traits.effects.is_unknown() {
+        hints.push(("readOnlyHint", !traits.effects.any()));
+        hints.push(("destructiveHint", traits.destructive));
     } else if traits.destructive {
-        hints.insert("destructiveHint".into(), Value::Bool(true));
+        hints.push(("destructiveHint", true));
     }
     if traits.idempotent {
-        hints.insert("idempotentHint".into(), Value::Bool(true));
+        hints.push(("idempotentHint", true));
     }
-    (!hints.is_empty()).then(|| Json::of(&hints))
+    hints
 }
 
 /// Of the `params` of a `tools/call`, or of an array of such.

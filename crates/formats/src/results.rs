@@ -31,6 +31,7 @@ pub(crate) fn value(outcome: &Outcome) -> Json {
         Body::Mcp(result) => result
             .get("structuredContent")
             .filter(|structured| structured.kind() != "null")
+            .or_else(|| tool::artefact::preview_of(result))
             .unwrap_or_else(|| Json::of(&mcp::result_text(result))),
     }
 }

@@ -1,5 +1,7 @@
 //! What policy is asked: of a call in the pipeline, and of one that is only thought of.
 
+use std::borrow::Cow;
+
 use catalog::Entry;
 use identity::Principal;
 use policy::{Asking, Decision, Explanation, Facts, Policy, Residual, Taint};
@@ -19,16 +21,16 @@ impl Gateway {
         Moment { wall: self.parts.clock.wall(), mono: self.parts.clock.mono() }
     }
 
-    /// The second stage, of one call.
+    /// The second stage, of one call; and why it is held or denied, in words.
     pub(crate) fn decide(
         &self,
         who: (&Principal, CallerType),
         (entry, residual): (&Entry, &Residual),
         args: &Args,
         now: Moment,
-    ) -> Decision {
+    ) -> (Decision, Cow<'static, str>) {
         let taint = self.taints.of(who.0, now.mono);
-        policy::decide(residual, &asking(who, entry, (args, taint), now.wall))
+        decided(residual, &asking(who, entry, (args, taint), now.wall))
     }
 
     /// The same of a call that is only thought of: nothing is noted of whoever would make it.
@@ -37,10 +39,10 @@ impl Gateway {
         who: (&Principal, CallerType),
         (entry, residual): (&Entry, &Residual),
         args: &Args,
-    ) -> Decision {
+    ) -> (Decision, Cow<'static, str>) {
         let now = self.now();
         let taint = self.taints.look(who.0, now.mono);
-        policy::decide(residual, &asking(who, entry, (args, taint), now.wall))
+        decided(residual, &asking(who, entry, (args, taint), now.wall))
     }
 
     /// Everything that holds a call.
@@ -89,6 +91,15 @@ impl Gateway {
     pub fn policy(&self) -> Policy {
         self.parts.current.rules()
     }
+}
+
+fn decided(residual: &Residual, asking: &Asking<'_>) -> (Decision, Cow<'static, str>) {
+    let decision = policy::decide(residual, asking);
+    let why = match decision {
+        Decision::Allow(_) => Cow::Borrowed(""),
+        Decision::Hold(reason) | Decision::Deny(reason) => residual.sentence(asking, reason),
+    };
+    (decision, why)
 }
 
 fn asking<'a>(

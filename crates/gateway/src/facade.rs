@@ -9,6 +9,7 @@ mod output;
 mod runner;
 
 use serde::Serialize;
+use tool::artefact::preview_of;
 use tool::{Body, Json, Outcome};
 
 pub use approver::{Approver, Ask, Verdict};
@@ -19,7 +20,7 @@ pub use runner::{Asked, Metadata, Runner, ToolResult};
 fn value(outcome: &Outcome) -> serde_json::Value {
     let json = match &outcome.body {
         Body::Value(json) => return json.value(),
-        Body::Mcp(json) => json.value(),
+        Body::Mcp(json) => preview_of(json).map_or_else(|| json.value(), |preview| preview.value()),
     };
     if let Some(structured) = json.get("structuredContent") {
         return structured.clone();

@@ -23,21 +23,21 @@ mod waits;
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::Current;
+use catalog::{Catalog, Current};
 use policy::Policy;
 use tokio_util::task::TaskTracker;
 use tool::artefact::Artefacts;
-use tool::executor::Credentials;
+use tool::executor::{Credentials, NoCredentials};
 use tool::{Clock, Ledger, Secret};
 
 pub use aside::{aside, away};
 pub use cancel::Unheard;
 pub use limits::Bounds;
-pub use request::{Detached, Given, Request, Target};
+pub use request::{Detached, Given, ModelCall, Request, Target};
 pub use view::View;
 pub use waits::{
     Decided, Event, Heard, Herald, Holder, Holders, Holding, LONGEST, Nobody, Page, Patience,
-    Shown, State,
+    PendingRequest, Shown, State,
 };
 
 use ids::Ids;
@@ -79,6 +79,27 @@ pub struct Options {
     pub result_bytes: usize,
     /// How many calls at once.
     pub bounds: Bounds,
+}
+
+impl Parts {
+    /// For a program that embeds the library: a catalog that does not change, no policy, no approvals, and no credentials for
+    /// sources. `secret` is the key with which arguments are hashed on record.
+    pub fn new(
+        catalog: Catalog,
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+        secret: Secret,
+    ) -> Self {
+        Self {
+            current: Arc::new(Current::new(catalog, Policy::default())),
+            ledger,
+            clock,
+            credentials: Arc::new(NoCredentials),
+            mac_key: secret,
+            holding: None,
+            options: Options::default(),
+        }
+    }
 }
 
 impl Default for Options {

@@ -1,5 +1,6 @@
 //! The product in one function. Read it from the top.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use catalog::Entry;
@@ -32,6 +33,8 @@ pub(crate) struct Looked {
     pub(crate) decision: Decision,
     /// Everything that holds it; empty where nothing does.
     pub(crate) holds: Vec<String>,
+    /// Why it is held or denied, in words; empty where it is neither.
+    pub(crate) why: Cow<'static, str>,
 }
 
 /// What becomes of a call that is not refused.
@@ -111,8 +114,12 @@ impl Gateway {
         let looked = self.look(principal, request, now)?;
         let reason = match looked.decision {
             Decision::Allow(reason) => reason.as_str(),
-            Decision::Deny(reason) => return Err(denied(Code::Denied, reason)),
-            Decision::Hold(reason) => return Ok(Prepared::Waits(Box::new((looked, reason)))),
+            Decision::Deny(reason) => return Err(denied(Code::Denied, reason, &looked.why)),
+            Decision::Hold(reason) => {
+                // Nobody is to approve what is sure to fail.
+                can_succeed(&looked.entry, &looked.args)?;
+                return Ok(Prepared::Waits(Box::new((looked, reason))));
+            }
         };
         Ok(Prepared::Runs(self.permitted((id, reason), principal, request, looked)?))
     }
@@ -137,12 +144,12 @@ impl Gateway {
         })?;
         let args = fits(&entry, args)?;
         let who = (principal, request.caller_type);
-        let decision = self.decide(who, (&entry, &residual), &args, now);
+        let (decision, why) = self.decide(who, (&entry, &residual), &args, now);
         let holds = match decision {
             Decision::Hold(_) => self.holds(who, (&entry, &residual), &args, now),
             _ => Vec::new(),
         };
-        Ok(Looked { entry, view, args, decision, holds })
+        Ok(Looked { entry, view, args, decision, holds, why })
     }
 
     /// Takes the room that a call needs.
@@ -178,11 +185,13 @@ impl Gateway {
         at: Wall,
     ) -> impl Future<Output = Result<Ticket, Failure>> + Send {
         let Ready { call, entry, view, reason, .. } = ready;
-        let effects = call.tool.traits.effects.any();
+        let effects = &call.tool.traits.effects;
         let args = call.args.raw().bytes();
         let intent = Intent {
             call: call.id,
             parent: call.parent,
+            chain_id: request.chain_index.and(call.parent).map(CallId::chain_id),
+            chain_index: request.chain_index,
             continues: call.continues.as_ref().map(|resume| resume.call),
             at,
             caller: principal.caller().clone(),
@@ -195,7 +204,8 @@ impl Gateway {
             reason: (*reason).into(),
             args: aside(args.len(), || self.mac.of(args)),
             args_bytes: args.len(),
-            effects,
+            effects: effects.any(),
+            unknown_effects: effects.is_unknown(),
         };
         if *reason == Reason::Caution.as_str() {
             tracing::warn!(tool = %call.key.name, call = %call.id, "caution");
@@ -266,11 +276,16 @@ pub(crate) fn fits(entry: &Entry, args: Args) -> Result<Args, Failure> {
     })
 }
 
+/// That the tool itself does not reject the arguments before it begins.
+pub(crate) fn can_succeed(entry: &Entry, args: &Args) -> Result<(), Failure> {
+    entry.executor.check_args(args).map_err(|told| Failure::new(Code::InvalidArguments, told))
+}
+
 fn unknown(name: &str) -> Failure {
     let shown: String = name.chars().take(tool::name::MAX).collect();
     Failure::new(Code::UnknownTool, format!("unknown tool `{}`", shown.escape_debug()))
 }
 
-pub(crate) fn denied(code: Code, reason: Reason) -> Refused {
-    Refused { failure: Failure::new(code, reason.text()), reason: Some(reason) }
+pub(crate) fn denied(code: Code, reason: Reason, why: &str) -> Refused {
+    Refused { failure: Failure::new(code, why), reason: Some(reason) }
 }

@@ -68,7 +68,8 @@ impl Gateway {
         only: Option<&str>,
     ) -> Result<Reloaded, Failure> {
         if !who.may(Right::SourcesRefresh) {
-            let told = "the key lacks the right `sources:refresh`";
+            let (right, remedy) = (Right::SourcesRefresh, Right::SourcesRefresh.remedy());
+            let told = format!("the key lacks the right `{right}`; {remedy}");
             return Err(Failure::new(Code::Forbidden, told));
         }
         let failed = |fault: PluginFault| Failure::new(fault.code(), fault.to_string());

@@ -1,10 +1,11 @@
 //! What a door asks for.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 use tool::call::Resume;
 use tool::executor::{Ask, ClientCan, Progress, Task};
@@ -83,6 +84,29 @@ impl<T: Into<Bytes>> From<T> for Given {
     }
 }
 
+/// How a model's message names a call. Stored with a pending call, so that its provider's message can be written after the
+/// decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelCall {
+    /// The provider's id of the call, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The tool's name as the model wrote it.
+    pub name: String,
+}
+
+impl ModelCall {
+    /// The longest id or name that is stored, in bytes. Ids of providers have some 30.
+    pub const STORED: usize = 512;
+
+    /// Whether it is short enough to be stored.
+    pub(crate) fn is_short(&self) -> bool {
+        self.name.len() <= Self::STORED
+            && self.id.as_ref().is_none_or(|id| id.len() <= Self::STORED)
+    }
+}
+
 /// One call as a door hands it in. Nothing in it can widen what the caller may do.
 #[derive(Clone)]
 pub struct Request {
@@ -98,6 +122,8 @@ pub struct Request {
     pub caller_type: CallerType,
     /// The call that makes this one.
     pub parent: Option<CallId>,
+    /// Its place among the calls of the one that makes it, from 0, where that is a program.
+    pub chain_index: Option<u32>,
     /// The client's own limit; can only shorten the tool's.
     pub timeout: Option<Duration>,
     /// What the client can do.
@@ -116,6 +142,10 @@ pub struct Request {
     pub meta: Option<Json>,
     /// A method that lasts until its caller goes, such as a subscription. Tools always have a limit.
     pub lasting: bool,
+    /// Where the node that answered is named, of a node's tool.
+    pub node: Option<Arc<OnceLock<String>>>,
+    /// How the message of a model names the call, where it came in one.
+    pub model_call: Option<ModelCall>,
 }
 
 impl Request {
@@ -133,6 +163,7 @@ impl Request {
             door,
             caller_type: CallerType::Direct,
             parent: None,
+            chain_index: None,
             timeout: None,
             client: ClientCan::default(),
             progress: None,
@@ -142,6 +173,8 @@ impl Request {
             unasked: None,
             meta: None,
             lasting: false,
+            node: None,
+            model_call: None,
         }
     }
 }

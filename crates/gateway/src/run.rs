@@ -106,6 +106,7 @@ impl Run {
             calls: None,
             attempt: 1,
             caged: Some(caged),
+            node: self.request.node.as_deref(),
         };
         self.bounded(self.ready.entry.executor.as_ref(), granted, &ctx, limit).await
     }
@@ -205,7 +206,12 @@ impl Run {
         // Secrets are out of it before it is on the disk.
         let shaped = aside(outcome.size(), || shape::step(Step::Done(outcome.clone())));
         let Step::Done(outcome) = shaped else { return None };
-        match shape::large(artefacts.as_ref(), self.principal.caller(), &outcome).await {
+        let large = shape::LargeAnswer {
+            outcome: &outcome,
+            has_schema: self.ready.entry.tool.output.is_some(),
+            limit: self.gateway.parts.options.result_bytes,
+        };
+        match large.kept(artefacts.as_ref(), self.principal.caller()).await {
             Ok(outcome) => Some(Step::Done(outcome)),
             Err(error) => {
                 tracing::warn!(%error, call = %self.ready.call.id, "a large answer is not kept");

@@ -10,7 +10,7 @@ mod words;
 use tool::executor::Rpc;
 use tool::{Body, Json, Outcome, Step, Wait};
 
-pub(crate) use large::large;
+pub(crate) use large::LargeAnswer;
 pub(crate) use words::Words;
 
 /// An answer, shaped.

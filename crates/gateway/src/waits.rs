@@ -24,6 +24,7 @@ use tool::outcome::{Answer, Failure};
 use tool::store::Expect;
 use tool::{CallId, Code, Mono, Store, StoreError, Version};
 
+pub use kept::PendingRequest;
 pub use port::{Event, Heard, Herald, Holder, Holders, Nobody};
 pub use shown::{Decided, Page, Shown, State};
 

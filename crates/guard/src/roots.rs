@@ -7,13 +7,12 @@
 
 mod error;
 mod list;
+mod read;
 mod steps;
 mod write;
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
-use std::io::Read as _;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -28,6 +27,7 @@ pub use list::{Entry, Listing};
 pub use write::Put;
 
 use error::told;
+use steps::split;
 
 /// Most tries where the kernel asks to try again, as something was renamed or mounted during a
 /// look-up (openat2(2), EAGAIN).
@@ -81,9 +81,6 @@ pub struct Start {
     pub meta: Meta,
 }
 
-/// Room made before anything was read: a file may say that it is larger than it is.
-const MOST_AT_ONCE: usize = 16 << 20;
-
 /// A path that leads to a folder as long as this is held.
 #[derive(Debug)]
 pub struct FolderPath {
@@ -107,6 +104,8 @@ pub struct Root {
     id: Id,
     access: Access,
     resolve: ResolveFlags,
+    /// Whether reading goes through links that stay inside.
+    follows: bool,
     protected: Vec<Id>,
 }
 
@@ -123,7 +122,7 @@ impl Root {
         let id = id_of(&rustix::fs::fstat(&folder).map_err(unfit)?);
         let resolve =
             ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
-        let root = Self { folder, id, access, resolve, protected: Vec::new() };
+        let root = Self { folder, id, access, resolve, follows: false, protected: Vec::new() };
         match root.look_up(&root.folder, Path::new("."), FOLDER, Mode::empty()) {
             Ok(_) => Ok(root),
             Err(Errno::NOSYS | Errno::PERM) => Err(RootError::Root {
@@ -135,11 +134,19 @@ impl Root {
         }
     }
 
-    /// Also goes through links to folders, as long as they lead to inside. A file must be itself.
+    /// Reads also through links to files and folders, as long as they are relative and lead to inside.
+    /// Nothing is written through one.
     #[must_use]
     pub fn through_links(mut self) -> Self {
-        self.resolve.remove(ResolveFlags::NO_SYMLINKS);
+        self.follows = true;
         self
+    }
+
+    /// How a path that is read is resolved.
+    fn reads(&self) -> ResolveFlags {
+        let mut resolve = self.resolve;
+        resolve.set(ResolveFlags::NO_SYMLINKS, !self.follows);
+        resolve
     }
 
     /// Stays on the root's own file system: what is mounted below it is not there.
@@ -172,53 +179,6 @@ impl Root {
         self.access
     }
 
-    /// The content of a regular file.
-    ///
-    /// # Errors
-    /// [`RootError`]; [`RootError::TooLarge`] where there are over `limit` bytes, by what is read and
-    /// not by what the system says of it.
-    pub fn read(&self, path: impl AsRef<Path>, limit: usize) -> Result<Vec<u8>, RootError> {
-        let path = path.as_ref();
-        let start = self.read_start(path, limit)?;
-        if start.more {
-            return Err(RootError::TooLarge { path: error::shown(path), limit });
-        }
-        Ok(start.content)
-    }
-
-    /// How a regular file begins: at most `limit` bytes, and what the file is.
-    ///
-    /// # Errors
-    /// [`RootError`].
-    pub fn read_start(&self, path: impl AsRef<Path>, limit: usize) -> Result<Start, RootError> {
-        let path = path.as_ref();
-        let (file, meta) = self.file(path)?;
-        let announced = usize::try_from(meta.size).unwrap_or(0);
-        let mut content =
-            Vec::with_capacity(announced.min(limit).saturating_add(1).min(MOST_AT_ONCE));
-        let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-        let read = file.take(most).read_to_end(&mut content);
-        read.map_err(|error| RootError::io(&error, path))?;
-        let more = content.len() > limit;
-        content.truncate(limit);
-        Ok(Start { content, more, meta })
-    }
-
-    /// A regular file, open for reading, and what it is. For what is too large to be read whole: who
-    /// reads from it keeps count.
-    ///
-    /// # Errors
-    /// [`RootError`].
-    pub fn file(&self, path: impl AsRef<Path>) -> Result<(File, Meta), RootError> {
-        let path = path.as_ref();
-        let (parent, name) = self.place(path)?;
-        let file = self
-            .look_up(&parent, Path::new(name), READ, Mode::empty())
-            .map_err(|error| RootError::of(error, path))?;
-        let stat = self.regular(&file, path)?;
-        Ok((File::from(file), meta(&stat)))
-    }
-
     /// A path that leads to a folder below the root, for what takes nothing but paths: through the root's
     /// own handle, so that it stays this one where folders above it are renamed. What is below that
     /// folder is not guarded.
@@ -238,13 +198,13 @@ impl Root {
     /// [`RootError`].
     pub fn stat(&self, path: impl AsRef<Path>) -> Result<Meta, RootError> {
         let path = path.as_ref();
-        let found = match self.place(path) {
+        let found = match self.place_by(path, path, self.reads()) {
             Ok((parent, name)) => {
                 let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 self.look_up(&parent, Path::new(name), flags, Mode::empty())
                     .map_err(|error| RootError::of(error, path))?
             }
-            Err(_) => self.folder(path, path)?,
+            Err(_) => self.folder_by(path, path, self.reads())?,
         };
         let stat = rustix::fs::fstat(&found).map_err(|error| RootError::of(error, path))?;
         self.unhidden(&stat, path)?;
@@ -259,9 +219,18 @@ impl Root {
         flags: OFlags,
         mode: Mode,
     ) -> Result<OwnedFd, Errno> {
+        Self::look_up_by(at, path, (flags, mode), self.resolve)
+    }
+
+    fn look_up_by(
+        at: impl AsFd,
+        path: &Path,
+        (flags, mode): (OFlags, Mode),
+        resolve: ResolveFlags,
+    ) -> Result<OwnedFd, Errno> {
         let mut last = Errno::AGAIN;
         for _ in 0..MOST_TRIES {
-            match rustix::fs::openat2(at.as_fd(), path, flags, mode, self.resolve) {
+            match rustix::fs::openat2(at.as_fd(), path, flags, mode, resolve) {
                 Err(error @ (Errno::AGAIN | Errno::INTR)) => last = error,
                 other => return other,
             }
@@ -271,11 +240,20 @@ impl Root {
 
     /// A folder, which is not hidden; an empty path is the root. Errors name `asked`.
     fn folder(&self, path: &Path, asked: &Path) -> Result<OwnedFd, RootError> {
+        self.folder_by(path, asked, self.resolve)
+    }
+
+    fn folder_by(
+        &self,
+        path: &Path,
+        asked: &Path,
+        resolve: ResolveFlags,
+    ) -> Result<OwnedFd, RootError> {
         let inside = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let found = if steps::up(inside) && self.resolve.contains(ResolveFlags::NO_SYMLINKS) {
+        let found = if steps::up(inside) && resolve.contains(ResolveFlags::NO_SYMLINKS) {
             self.walk(inside)
         } else {
-            self.look_up(&self.folder, inside, FOLDER, Mode::empty())
+            Self::look_up_by(&self.folder, inside, (FOLDER, Mode::empty()), resolve)
         };
         let found = found.and_then(|found| self.up_to_root(&found).map(|()| found));
         found.map_err(|error| RootError::of(error, asked))
@@ -283,20 +261,18 @@ impl Root {
 
     /// The folder that `path` is in, and its name there: one name, which is no step up.
     fn place<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a OsStr), RootError> {
-        let bytes = path.as_os_str().as_bytes();
-        let (parent, name) = match bytes.iter().rposition(|byte| *byte == b'/') {
-            // Never empty where a slash was: that is for the kernel to refuse.
-            Some(at) => (
-                bytes.get(..at.max(1)).unwrap_or_default(),
-                bytes.get(at + 1..).unwrap_or_default(),
-            ),
-            None => (b"".as_slice(), bytes),
-        };
-        if matches!(name, b"" | b"." | b"..") || name.contains(&0) {
-            return Err(RootError::of(Errno::NOENT, path));
-        }
-        let parent = self.folder(Path::new(OsStr::from_bytes(parent)), path)?;
-        Ok((parent, OsStr::from_bytes(name)))
+        self.place_by(path, path, self.resolve)
+    }
+
+    /// The same, resolved so; errors name `asked`.
+    fn place_by<'a>(
+        &self,
+        path: &'a Path,
+        asked: &Path,
+        resolve: ResolveFlags,
+    ) -> Result<(OwnedFd, &'a OsStr), RootError> {
+        let (parent, name) = split(path).map_err(|_| RootError::of(Errno::NOENT, asked))?;
+        Ok((self.folder_by(parent, asked, resolve)?, name))
     }
 
     /// That neither this folder nor one above it is hidden.

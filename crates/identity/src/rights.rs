@@ -76,6 +76,20 @@ impl Right {
     }
 }
 
+impl Right {
+    /// What to do where a key lacks it: for every interface.
+    pub fn remedy(self) -> String {
+        if self.fits_agent() {
+            format!("use owner.key, or a key made with `toolkeep key create --right {self}`")
+        } else {
+            format!(
+                "use owner.key, or a person's key made with `toolkeep key create --person --right {self}`; \
+                 an agent's key never has it"
+            )
+        }
+    }
+}
+
 impl fmt::Display for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

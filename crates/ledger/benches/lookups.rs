@@ -36,6 +36,8 @@ fn intent(number: u64) -> Intent {
     Intent {
         call: CallId(uuid::Uuid::now_v7()),
         parent: None,
+        chain_id: None,
+        chain_index: None,
         continues: None,
         at: Wall(1_700_000_000_000),
         caller: Caller {
@@ -61,6 +63,7 @@ fn intent(number: u64) -> Intent {
         args: Digest([3; 32]),
         args_bytes: 17,
         effects: true,
+        unknown_effects: false,
     }
 }
 

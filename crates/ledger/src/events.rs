@@ -12,7 +12,11 @@ impl Inner {
     fn note(&self, event: &Event) -> Result<(), LedgerError> {
         let mut draft = Draft::new(Kind::Event, None, event)?;
         let tool = event.tool.as_ref().map_or("", |tool| tool.as_str());
-        let label = self.label(event.org.as_str(), tool);
+        let label = self.label(
+            event.org.as_str(),
+            tool,
+            event.by.as_ref().map_or("", |by| by.subject.as_str()),
+        );
         let mut state = self.lock();
         // What is left of a full disk is for calls.
         if !matches!(state.mode, Mode::Open) {

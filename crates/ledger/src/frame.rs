@@ -163,6 +163,7 @@ pub(crate) fn frames(mut bytes: &[u8]) -> impl Iterator<Item = Frame<'_>> {
 /// A frame on its way to the file: all of it but seq and CRC, which are known under the lock only.
 #[derive(Debug)]
 pub(crate) struct Draft {
+    pub(crate) kind: Kind,
     pub(crate) call: Option<CallId>,
     bytes: Vec<u8>,
 }
@@ -202,7 +203,7 @@ impl Draft {
         bytes.extend([form as u8, kind as u8, 0, 0]);
         bytes.extend([0; 8]);
         bytes.extend(call.map_or([0; 16], |call| *call.0.as_bytes()));
-        Self { call, bytes }
+        Self { kind, call, bytes }
     }
 
     fn measured(mut self, written: Result<(), String>) -> Result<Self, LedgerError> {

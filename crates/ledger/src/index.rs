@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use tool::CallId;
+use tool::ledger::Kind;
+use tool::{CallId, Wall};
 
 use crate::evicted::Evicted;
 use crate::frame::Frame;
@@ -18,18 +19,29 @@ pub(crate) struct Place {
     pub(crate) offset: u64,
 }
 
-/// What a record can be found by: organisation and tool, hashed with a key of this process, so that
+/// What a record can be found by: organisation, tool and caller, hashed with a key of this process, so that
 /// nobody can choose names that meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Label {
     pub(crate) org: u64,
     pub(crate) tool: u64,
+    pub(crate) caller: u64,
+}
+
+/// The names that a query asks for, hashed as those of a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct WantedLabel {
+    pub(crate) org: Option<u64>,
+    pub(crate) tool: Option<u64>,
+    pub(crate) caller: Option<u64>,
 }
 
 impl Label {
-    /// Whether it is of this organisation and this tool.
-    pub(crate) fn fits(self, (org, tool): (Option<u64>, Option<u64>)) -> bool {
-        org.is_none_or(|org| org == self.org) && tool.is_none_or(|tool| tool == self.tool)
+    /// Whether it has the names that are wanted.
+    pub(crate) fn fits(self, wanted: WantedLabel) -> bool {
+        wanted.org.is_none_or(|org| org == self.org)
+            && wanted.tool.is_none_or(|tool| tool == self.tool)
+            && wanted.caller.is_none_or(|caller| caller == self.caller)
     }
 }
 
@@ -38,6 +50,7 @@ impl Label {
 pub(crate) struct Entry {
     pub(crate) seq: u64,
     pub(crate) place: Place,
+    pub(crate) kind: Kind,
     pub(crate) call: Option<CallId>,
     /// `None` where it stands in the intent only, and that was not at hand.
     pub(crate) label: Option<Label>,
@@ -59,6 +72,8 @@ pub(crate) struct Index {
     filters: BTreeMap<u32, Arc<FilterHead>>,
     /// Segments whose filter was found damaged.
     damaged_filters: BTreeSet<u32>,
+    /// When segments were begun, of those that were asked for it.
+    begun: BTreeMap<u32, Wall>,
     /// What left it of the newest segment.
     evicted: Evicted,
     max: usize,
@@ -72,6 +87,7 @@ impl Index {
             spans: Vec::new(),
             filters: BTreeMap::new(),
             damaged_filters: BTreeSet::new(),
+            begun: BTreeMap::new(),
             evicted: Evicted::new(segment_bytes),
             max: max.max(1),
         }
@@ -118,6 +134,7 @@ impl Index {
         self.spans.retain(|span| span.number > number);
         self.filters.retain(|of, _| *of > number);
         self.damaged_filters.retain(|of| *of > number);
+        self.begun.retain(|of, _| *of > number);
         while self.entries.front().is_some_and(|entry| entry.place.number <= number) {
             self.entries.pop_front();
         }
@@ -151,6 +168,18 @@ impl Index {
     /// What left it of the newest segment.
     pub(crate) fn evicted(&self) -> &Evicted {
         &self.evicted
+    }
+
+    /// When a segment was begun, where that was read before.
+    pub(crate) fn begun(&self, number: u32) -> Option<Wall> {
+        self.begun.get(&number).copied()
+    }
+
+    /// Keeps when a segment was begun.
+    pub(crate) fn set_begun(&mut self, number: u32, at: Wall) {
+        if self.knows(number) {
+            self.begun.insert(number, at);
+        }
     }
 
     /// The filter of a segment, where it has one.
@@ -198,14 +227,12 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
-    use tool::ledger::Kind;
-
-    use super::{Entry, Index, Place, Span};
+    use super::{Entry, Index, Kind, Place, Span};
     use crate::frame::{Draft, frames};
 
     fn entry(seq: u64, number: u32) -> Entry {
         let place = Place { number, offset: seq * 100 };
-        Entry { seq, place, call: None, label: None }
+        Entry { seq, place, kind: Kind::Gap, call: None, label: None }
     }
 
     #[test]

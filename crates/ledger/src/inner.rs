@@ -7,18 +7,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot};
-use tool::ledger::Kind;
+use tool::ledger::{Kind, Query};
 use tool::outcome::Status;
 use tool::{
-    CallId, Clock, Code, Durability, End, Intent, LedgerError, Mono, Org, Refusal, Ticket, Waited,
-    Wall,
+    CallId, Caller, Clock, Code, Durability, End, Intent, LedgerError, Mono, Refusal, Ticket,
+    Waited, Wall,
 };
 
 use crate::chain::Checkpoint;
 use crate::failure::{behind, slow};
 use crate::filters::FilterWork;
 use crate::frame::Draft;
-use crate::index::{Entry, Index, Label, Place};
+use crate::index::{Entry, Index, Label, Place, WantedLabel};
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::segment::Site;
@@ -126,8 +126,14 @@ impl Inner {
         lock(&self.checkpoint)
     }
 
-    pub(crate) fn label(&self, org: &str, tool: &str) -> Label {
-        Label { org: self.hasher.hash_one(org), tool: self.hasher.hash_one(tool) }
+    pub(crate) fn label(&self, org: &str, tool: &str, caller: &str) -> Label {
+        let [org, tool, caller] = [org, tool, caller].map(|name| self.hasher.hash_one(name));
+        Label { org, tool, caller }
+    }
+
+    /// The label of a call of this caller.
+    pub(crate) fn label_of(&self, caller: &Caller, tool: &str) -> Label {
+        self.label(caller.org.as_str(), tool, &caller.subject)
     }
 
     /// A number that no other process has for the segment `number`.
@@ -181,7 +187,7 @@ impl Inner {
         state.next_seq += 1;
         state.pending.extend_from_slice(bytes);
         state.pending_records += 1;
-        self.index().push(Entry { seq, place, call: draft.call, label });
+        self.index().push(Entry { seq, place, kind: draft.kind, call: draft.call, label });
         Ok(())
     }
 
@@ -193,7 +199,7 @@ impl Inner {
     ) -> Result<(Ticket, Option<Confirmed>), LedgerError> {
         let call = intent.call;
         let mut draft = Draft::intent(intent)?;
-        let label = self.label(intent.caller.org.as_str(), intent.tool.name.as_str());
+        let label = self.label_of(&intent.caller, intent.tool.name.as_str());
         let live = Live { label, since: self.clock.mono() };
         let mut state = self.lock();
         state.admits_intent(need, draft.len(), &self.site.dir)?;
@@ -301,7 +307,7 @@ impl Inner {
     /// Writes a step of a held call: as an intent that need not be synced.
     pub(crate) fn waited(&self, waited: &Waited) -> Result<(), LedgerError> {
         let mut draft = Draft::new(Kind::Wait, Some(waited.call), waited)?;
-        let label = self.label(waited.caller.org.as_str(), waited.tool.name.as_str());
+        let label = self.label_of(&waited.caller, waited.tool.name.as_str());
         let mut state = self.lock();
         state.admits_intent(Durability::Written, draft.len(), &self.site.dir)?;
         self.append(&mut state, &mut draft, Some(label))?;
@@ -318,7 +324,7 @@ impl Inner {
         let open = matches!(state.mode, Mode::Open);
         // Past the cap a refusal costs next to nothing: it is not even encoded.
         let written = open && state.refusals.take(now) && {
-            let label = self.label(refusal.caller.org.as_str(), &refusal.tool);
+            let label = self.label_of(&refusal.caller, &refusal.tool);
             Draft::new(Kind::Refused, Some(refusal.call), refusal)
                 .and_then(|mut draft| self.append(&mut state, &mut draft, Some(label)))
                 .is_ok()
@@ -368,13 +374,14 @@ impl Inner {
         }
     }
 
-    /// The organisation's and the tool's hash for a query.
-    pub(crate) fn wanted(
-        &self,
-        org: Option<&Org>,
-        tool: Option<&str>,
-    ) -> (Option<u64>, Option<u64>) {
-        (org.map(|org| self.hasher.hash_one(org.as_str())), tool.map(|t| self.hasher.hash_one(t)))
+    /// The names that a query asks for, as hashes.
+    pub(crate) fn wanted(&self, query: &Query) -> WantedLabel {
+        let hash = |name: &str| self.hasher.hash_one(name);
+        WantedLabel {
+            org: query.org.as_ref().map(|org| hash(org.as_str())),
+            tool: query.tool.as_deref().map(hash),
+            caller: query.caller.as_deref().map(hash),
+        }
     }
 }
 

@@ -215,21 +215,20 @@ impl<'a> Reading<'a> {
         }
         let label = self.label(frame);
         let place = Place { number: part.number, offset: at };
-        let entry = Entry { seq: frame.seq, place, call: frame.call, label };
+        let entry = Entry { seq: frame.seq, place, kind: frame.kind, call: frame.call, label };
         self.inner.index().push(entry);
     }
 
     fn label(&mut self, frame: &Frame<'_>) -> Option<Label> {
         if frame.kind == Kind::Event {
-            let (org, tool) = names(frame)?;
-            return Some(self.inner.label(&org, &tool));
+            return names(frame).map(|it| self.inner.label(&it.org, &it.tool, &it.caller));
         }
         let call = frame.call?;
         match frame.kind {
             Kind::Outcome => self.open.remove(&call)?.1,
             Kind::Intent | Kind::Refused | Kind::Wait => {
                 let names = (frame.seq >= self.labelled).then(|| names(frame)).flatten();
-                let label = names.map(|(org, tool)| self.inner.label(&org, &tool));
+                let label = names.map(|it| self.inner.label(&it.org, &it.tool, &it.caller));
                 if frame.kind == Kind::Intent {
                     self.open.insert(call, (frame.seq, label));
                 }

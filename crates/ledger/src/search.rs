@@ -2,6 +2,7 @@
 //! can hold them.
 
 mod call;
+mod facts;
 mod parts;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -13,11 +14,11 @@ use tool::{CallId, LedgerError};
 use crate::disk::{DiskFile, Open, read_all};
 use crate::failure::failed;
 use crate::frame::{Bad, Frame, HEAD, MAX_BODY, decode};
-use crate::index::Entry;
+use crate::index::{Entry, WantedLabel};
 use crate::inner::Inner;
-use crate::names::names;
+use crate::names::{Names, names};
 use crate::records::record;
-use crate::segment_filter::{Key, Names};
+use crate::segment_filter::Key;
 use parts::{Goes, SegmentPart};
 
 /// So many entries are looked at under the index's lock at a time.
@@ -28,7 +29,7 @@ const PAGE_BYTES: u64 = 32 << 20;
 pub(crate) struct Search<'a> {
     inner: &'a Inner,
     query: Query,
-    wanted: (Option<u64>, Option<u64>),
+    wanted: WantedLabel,
     /// Bytes of segments that may still be read for this page.
     budget: u64,
     /// Whether a part of a segment, or a whole one, is done.
@@ -45,7 +46,7 @@ struct Match {
 
 impl<'a> Search<'a> {
     pub(crate) fn new(inner: &'a Inner, query: Query) -> Self {
-        let wanted = inner.wanted(query.org.as_ref(), query.tool.as_deref());
+        let wanted = inner.wanted(&query);
         Self { inner, query, wanted, budget: PAGE_BYTES, has_progressed: false }
     }
 
@@ -69,8 +70,9 @@ impl<'a> Search<'a> {
         }
         // One more, which tells whether there is a next page.
         let mut found = Vec::new();
-        let mut before = self.query.before.unwrap_or(u64::MAX);
-        while found.len() <= limit {
+        let span = self.seqs_in_time();
+        let mut before = self.query.before.unwrap_or(u64::MAX).min(span.end);
+        while found.len() <= limit && before > span.start {
             let (entries, lowest) = self.entries(before);
             // Where records were damaged, their numbers may not fall: each turn must.
             let Some(lowest) = lowest else { break };
@@ -78,13 +80,18 @@ impl<'a> Search<'a> {
             let names =
                 self.names_of_calls(&unnamed.filter_map(|entry| entry.call).collect(), before)?;
             for entry in &entries {
-                if found.len() <= limit && self.fits_entry(entry, &names) {
-                    found.extend(self.read(entry));
+                if found.len() > limit || !self.fits_entry(entry, &names) {
+                    continue;
                 }
+                if self.query.needs_facts() && !self.may_go_on() {
+                    return Ok(Page { records: found, next: Some(entry.seq + 1) });
+                }
+                found.extend(self.read(entry).filter(|record| self.fits_record(record)));
+                self.charge_read();
             }
             before = lowest.min(before.saturating_sub(1));
         }
-        let mut next = self.older(before, &mut found)?;
+        let mut next = self.older(before, span.start, &mut found)?;
         if found.len() > limit {
             found.truncate(limit);
             next = found.last().map(|last| last.seq);
@@ -95,6 +102,7 @@ impl<'a> Search<'a> {
     /// The next entries of the index that may fit, newest first.
     fn entries(&self, before: u64) -> (Vec<Entry>, Option<u64>) {
         let may_fit = |entry: &Entry| match entry.label {
+            _ if !self.query.fits_head(entry.kind, entry.call) => false,
             _ if self.any_names() => true,
             Some(_) => self.fits_entry(entry, &HashMap::new()),
             None => entry.call.is_some(),
@@ -104,19 +112,27 @@ impl<'a> Search<'a> {
 
     /// Goes through segments, newest first. Where there is more than is read for one page, returns the number from which the
     /// next page goes on.
-    fn older(&mut self, before: u64, found: &mut Vec<Record>) -> Result<Option<u64>, LedgerError> {
-        let (org, tool) = (self.query.org.clone(), self.query.tool.clone());
-        let key = Key::of_names(org.as_ref().map(tool::Org::as_str), tool.as_deref());
+    fn older(
+        &mut self,
+        before: u64,
+        since: u64,
+        found: &mut Vec<Record>,
+    ) -> Result<Option<u64>, LedgerError> {
+        let query = self.query.clone();
+        let org = query.org.as_ref().map(tool::Org::as_str);
+        let mut keys: Vec<_> = Key::of_names(org, query.tool.as_deref()).into_iter().collect();
+        keys.extend(query.caller.as_deref().map(Key::Caller));
+        keys.extend(query.call.map(Key::Call));
         let spans = self.inner.index().spans_before(before);
         for (span, end) in spans {
-            if found.len() > self.query.limit {
+            if found.len() > self.query.limit || end <= since {
                 break;
             }
             if !self.may_go_on() {
                 return Ok(Some(end.min(before)));
             }
-            for part in self.parts((span, end), key.as_slice()) {
-                if part.first >= before {
+            for part in self.parts_with_all((span, end), &keys) {
+                if part.first >= before || part.end <= since {
                     continue;
                 }
                 if !self.may_go_on() {
@@ -148,7 +164,7 @@ impl<'a> Search<'a> {
         let mut calls = HashMap::new();
         self.walk(part, before, &mut |search, offset, frame| {
             let fits = search.fits_frame(frame, &mut calls);
-            if fits == Some(false) {
+            if fits == Some(false) || !search.fits_itself(frame) {
                 return Goes::On;
             }
             let undecided = frame.call.filter(|_| fits.is_none());
@@ -171,7 +187,7 @@ impl<'a> Search<'a> {
     }
 
     fn any_names(&self) -> bool {
-        self.wanted == (None, None)
+        self.wanted == WantedLabel::default()
     }
 
     fn fits_entry(&self, entry: &Entry, names: &HashMap<CallId, Names>) -> bool {
@@ -189,7 +205,8 @@ impl<'a> Search<'a> {
             return Some(true);
         }
         if matches!(frame.kind, Kind::Intent | Kind::Refused | Kind::Wait | Kind::Event) {
-            let fits = names(frame).is_some_and(|(org, tool)| self.fits_names(&org, &tool));
+            let fits =
+                names(frame).is_some_and(|it| self.fits_names([&it.org, &it.tool, &it.caller]));
             if let (Kind::Intent, Some(call)) = (frame.kind, frame.call) {
                 calls.insert(call, fits);
             }
@@ -201,16 +218,17 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn fits_names(&self, org: &str, tool: &str) -> bool {
+    fn fits_names(&self, [org, tool, caller]: [&str; 3]) -> bool {
         self.query.org.as_ref().is_none_or(|wanted| wanted.as_str() == org)
             && self.query.tool.as_ref().is_none_or(|wanted| wanted == tool)
+            && self.query.caller.as_ref().is_none_or(|wanted| wanted == caller)
     }
 
     fn fits_call(&self, call: CallId, names: &HashMap<CallId, Names>) -> bool {
-        names.get(&call).is_some_and(|(org, tool)| self.fits_names(org, tool))
+        names.get(&call).is_some_and(|it| self.fits_names([&it.org, &it.tool, &it.caller]))
     }
 
-    /// Organisation and tool of calls whose intents have numbers before `before`. Calls without an intent on record are left out.
+    /// The names of calls whose intents have numbers before `before`. Calls without an intent on record are left out.
     pub(crate) fn names_of(
         inner: &Inner,
         calls: &HashSet<CallId>,
@@ -238,9 +256,9 @@ impl<'a> Search<'a> {
                 self.walk(&part, before, &mut |_, _, frame| {
                     if let (Kind::Intent, Some(call)) = (frame.kind, frame.call)
                         && missing.remove(&call)
-                        && let Some((org, tool)) = names(frame)
+                        && let Some(names) = names(frame)
                     {
-                        found.insert(call, (org.into_owned(), tool.into_owned()));
+                        found.insert(call, names.into_names());
                     }
                     if missing.is_empty() { Goes::No } else { Goes::On }
                 })?;

@@ -40,7 +40,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::frame::{array, put};
 
-pub(crate) use build::{Names, Surroundings, build};
+pub(crate) use build::{Surroundings, build};
 use file::source;
 pub(crate) use file::{Source, load, probe, write};
 
@@ -53,7 +53,7 @@ const ROWS: usize = 511;
 const SUM: usize = PAGE - 4;
 const MAGIC: [u8; 8] = *b"tkfilter";
 /// Changes with everything that changes which keys a record has, so that filters of another version are built anew.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 const PARTS_AT: usize = 96;
 /// Rows of a part for each key: with [`HASHES`], a part admits about one foreign key in 50,000.
 const ROWS_PER_KEY: usize = 24;
@@ -76,6 +76,7 @@ pub(crate) enum Key<'k> {
     Org(&'k str),
     Tool(&'k str),
     OrgAndTool(&'k str, &'k str),
+    Caller(&'k str),
 }
 
 impl<'k> Key<'k> {
@@ -111,6 +112,10 @@ impl<'k> Key<'k> {
                 hash.update((org.len() as u64).to_le_bytes());
                 hash.update(org);
                 hash.update(tool);
+            }
+            Self::Caller(caller) => {
+                hash.update([5]);
+                hash.update(caller);
             }
         }
         array(&hash.finalize(), 0).map_or(0, u64::from_le_bytes)

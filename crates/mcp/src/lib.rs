@@ -14,5 +14,5 @@ pub mod task;
 pub mod write;
 
 pub use id::Id;
-pub use message::{Fault, Message, Notification, Request, Response, RpcError};
+pub use message::{AROUND_ARGUMENTS, Fault, Message, Notification, Request, Response, RpcError};
 pub use revision::{Era, Revision};

@@ -90,6 +90,9 @@ impl From<JsonError> for Fault {
     }
 }
 
+/// Levels of a message around the arguments of its call: the message itself, and its `params`.
+pub const AROUND_ARGUMENTS: usize = 2;
+
 impl Message {
     /// Reads one. A byte order mark before it is passed over.
     ///

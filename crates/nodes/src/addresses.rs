@@ -50,9 +50,16 @@ impl Addresses {
         let origin = Origin::parse(&with_port(url)).map_err(|error| unusable(error.to_string()))?;
         let here = own && origin.is_loopback();
         if !origin.is_https() && !here && !self.insecure_ok.contains(node) {
-            let why = "it would be called in plaintext beyond this machine; use `https` and let it \
-                       join, or name it under `nodes.insecure_ok` where the network is trusted";
-            return Err(unusable(why.to_owned()));
+            let (place, fix) = if own {
+                ("beyond this machine", format!("write `https://{}`", endpoint(&origin)))
+            } else {
+                ("at an address that Kubernetes or the pattern gave", "use `https`".to_owned())
+            };
+            let why = format!(
+                "it would be called in plaintext {place}; {fix} and let it join, or name it under \
+                 `nodes.insecure_ok` where the network is trusted"
+            );
+            return Err(unusable(why));
         }
         Ok(origin)
     }

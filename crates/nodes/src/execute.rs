@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use proto::node::CallRequest;
 use proto::node::call_event::Event;
 use proto::toolrpc::CallFunctionRequest;
 use tonic::{Request, Status};
-use tool::node::Beat;
-use tool::{Boxed, Code, Context, ExecuteError, Executor, Granted, Outcome, Step};
+use tool::node::{Beat, WHOLE_INPUT};
+use tool::{Args, Boxed, Code, Context, ExecuteError, Executor, Granted, Outcome, Step};
 
 use crate::answer::{lost, outcome};
 use crate::placed::{Placed, not_there, pinned};
@@ -35,7 +36,10 @@ impl Execute {
         let left = ctx.deadline.since(self.shared.clock.mono());
         tokio::select! {
             answer = self.ask(&line, call, ctx, left) => match answer {
-                Ok(outcome) => Ok(Step::Done(outcome)),
+                Ok(outcome) => {
+                    ctx.ran_on(&self.node);
+                    Ok(Step::Done(outcome))
+                }
                 Err(status) => Err(lost(&self.node, &status)),
             },
             // Dropping the request resets its stream: the node hears of it.
@@ -54,7 +58,7 @@ impl Execute {
         left: Duration,
     ) -> Result<Outcome, Status> {
         let call = call.call();
-        let (tool_name, input) = (call.tool.name.to_string(), call.args.raw().bytes().clone());
+        let (tool_name, input) = (call.tool.name.to_string(), input(&call.args));
         if ctx.progress.wanted() && self.shared.may_tell(&self.node) {
             let call_id = call.id.to_string();
             let (tool_name, input) = (tool_name.clone(), input.clone());
@@ -89,6 +93,23 @@ impl Execute {
             Err(status) => Err(status),
         }
     }
+}
+
+/// What a node gets: the arguments, or the one value that stands for all of them.
+fn input(args: &Args) -> Bytes {
+    let raw = args.raw();
+    // Most calls have no such argument, and their arguments are not walked.
+    let first = raw.bytes().trim_ascii_start().strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
+    let first = first.and_then(|rest| rest.strip_prefix(b"\""));
+    if first.is_some_and(|rest| rest.starts_with(WHOLE_INPUT.as_bytes())) {
+        let mut members = raw.named();
+        if let (Some((name, value)), None) = (members.next(), members.next())
+            && name == WHOLE_INPUT
+        {
+            return value.bytes().clone();
+        }
+    }
+    raw.bytes().clone()
 }
 
 async fn followed(

@@ -116,7 +116,7 @@ impl Kubernetes {
                     "another server saw it move, and Kubernetes does not answer here".to_owned(),
                 ));
             }
-            Place::Nowhere => return Err(Unresolved::Unknown(node.to_owned())),
+            Place::Nowhere => return Err(Unresolved::Unlabelled(node.to_owned())),
             Place::Several => {
                 return Err(unusable(format!(
                     "several Kubernetes nodes carry the label `{LABEL}={node}`"

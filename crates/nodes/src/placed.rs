@@ -1,12 +1,12 @@
 //! One tool on several nodes: which of them runs a call.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tool::executor::Sent;
 use tool::node::{Beat, PIN};
-use tool::{Boxed, Code, Context, ExecuteError, Executor, Granted, Mono, Step};
+use tool::{Boxed, Code, Context, ExecuteError, Executor, Granted, Step};
 
 use crate::execute::Execute;
 use crate::registry::Shared;
@@ -27,8 +27,6 @@ pub(crate) struct Placed {
 struct Place {
     execute: Execute,
     running: AtomicUsize,
-    /// When it may be asked like others again, in milliseconds of the monotonic clock.
-    rests: AtomicU64,
 }
 
 /// Counts a call while it runs.
@@ -62,7 +60,6 @@ impl Placed {
         let place = |node| Place {
             execute: Execute { node, shared: Arc::clone(shared) },
             running: AtomicUsize::new(0),
-            rests: AtomicU64::new(0),
         };
         Self { places: nodes.into_iter().map(place).collect(), shared: Arc::clone(shared) }
     }
@@ -92,20 +89,18 @@ impl Placed {
         let _counted = Counted::of(&place.running);
         let ended = place.execute.run(call, ctx).await;
         if ended.as_ref().is_err_and(|error| error.code == Code::UpstreamLost) {
-            place.rests.store(millis(self.shared.clock.mono().after(REST)), Ordering::Relaxed);
+            self.shared.rest(&place.execute.node, self.shared.clock.mono().after(REST));
         }
         ended
     }
 
     /// Those that end are left out; those that rest come last.
     fn order(&self) -> Vec<&Place> {
-        let now = millis(self.shared.clock.mono());
         let takes =
             |place: &&Place| self.shared.beat_of(&place.execute.node) != Some(Beat::Draining);
         let mut order: Vec<&Place> = self.places.iter().filter(takes).collect();
         order.sort_by_cached_key(|place| {
-            let rests = place.rests.load(Ordering::Relaxed) > now;
-            let rests = rests || self.shared.is_late(&place.execute.node);
+            let rests = !self.shared.is_preferred(&place.execute.node);
             (rests, place.running.load(Ordering::Relaxed))
         });
         order
@@ -116,10 +111,6 @@ impl Placed {
 fn moves(call: Granted<'_>, error: &ExecuteError) -> bool {
     let changes = call.call().tool.traits.effects.any();
     error.sent == Sent::No || (!changes && error.code == Code::UpstreamLost)
-}
-
-fn millis(at: Mono) -> u64 {
-    u64::try_from(at.0.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Executor for Placed {

@@ -317,10 +317,13 @@ impl Nodes for Registry {
 
     fn endpoint(&self, node: &str) -> Result<String, Unresolved> {
         if self.shared.lines.dialled(node).is_some() {
-            let why = "it has none, and is called over the connection that it made".to_owned();
-            return Err(Unresolved::Unusable { node: node.to_owned(), why });
+            return Err(Unresolved::OwnConnection(node.to_owned()));
         }
         self.shared.lines.origin(node).map(|origin| endpoint(&origin))
+    }
+
+    fn takes_calls(&self, node: &str) -> bool {
+        self.shared.beat_of(node) != Some(Beat::Draining) && self.shared.is_preferred(node)
     }
 
     fn beat(&self, by: &Speaks, node: &str, beat: Beat) -> Result<(), NodeFault> {

@@ -4,6 +4,7 @@
 //! What a manifest asks for and what the operator grants are two things; who may call is not known here.
 
 mod attached;
+mod check;
 mod execute;
 mod folder;
 mod grant;
@@ -20,6 +21,7 @@ mod trial;
 mod version;
 
 pub use attached::{Attached, Beside, Call, Code};
+pub use check::{Checked, check_folders, unreadable};
 pub use folder::{Content, ContentError, Copies};
 pub use grant::{Grant, Means};
 pub use manifest::{Manifest, ManifestError, SCHEMA};

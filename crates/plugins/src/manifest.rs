@@ -9,12 +9,13 @@ mod schema;
 mod tests;
 
 use serde_json::{Map, Value};
-use tool::{Json, Limits};
+use tool::{Json, Limits, Problem};
 
 pub(crate) use declared::{Declared, Example, is_identifier};
 pub(crate) use faults::Faults;
 pub use schema::SCHEMA;
 
+use crate::folder::{Content, MANIFEST};
 use crate::grant::Needs;
 
 /// Most tools of one plugin.
@@ -109,6 +110,16 @@ impl Manifest {
             Some(manifest) if faults.is_empty() => Ok(manifest),
             _ => Err(error(faults.joined())),
         }
+    }
+
+    /// Reads the manifest among the files of a plugin.
+    ///
+    /// # Errors
+    /// What is wrong with it, or that it is not there.
+    pub(crate) fn of_content(content: &Content, place: &str) -> Result<Self, Problem> {
+        let missing = || Problem::new(place, "the manifest is not there");
+        let text = content.file(MANIFEST).ok_or_else(missing)?;
+        Self::read(text, place).map_err(|error| Problem::new(place, error.to_string()))
     }
 
     fn of(fields: &Map<String, Value>, faults: &mut Faults) -> Option<Self> {

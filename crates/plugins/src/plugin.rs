@@ -275,12 +275,9 @@ impl PluginSource {
             Err(why) => return self.refuse(None, Problem::new(place, why)),
         };
         let digest = content.digest;
-        let Some(text) = content.file(MANIFEST) else {
-            return self.refuse(Some(digest), Problem::new(place, "the manifest is not there"));
-        };
-        let manifest = match Manifest::read(text, &place) {
+        let manifest = match Manifest::of_content(&content, &place) {
             Ok(manifest) => manifest,
-            Err(error) => return self.refuse(Some(digest), Problem::new(place, error.to_string())),
+            Err(problem) => return self.refuse(Some(digest), problem),
         };
         if let Err(first) = self.names.claim(&manifest.name, &self.folder) {
             let told = format!(

@@ -131,12 +131,25 @@ impl Registry {
         for source in came {
             drop(self.maker.tasks.spawn_on(source.watch(), &self.maker.runtime));
         }
+        if !gone.is_empty() {
+            self.retry_refused();
+        }
         for source in gone {
             tracing::info!(folder = %source.folder().display(), "a plugin is gone");
             source.end();
         }
         if news {
             self.news.send_modify(|number| *number += 1);
+        }
+    }
+
+    /// A name may be free now: whoever was refused tries again.
+    fn retry_refused(&self) {
+        for source in self.sources().into_iter().filter(|source| !source.refused().is_empty()) {
+            let retry = async move {
+                let _looked = source.ask().await;
+            };
+            drop(self.maker.tasks.spawn_on(retry, &self.maker.runtime));
         }
     }
 
@@ -230,6 +243,8 @@ impl Registry {
             match looked {
                 Looked::Refused => reloaded.failed.push(name),
                 Looked::Taken => reloaded.reloaded.push(name),
+                // It was refused before, and stands as it did.
+                Looked::Same if !source.refused().is_empty() => reloaded.failed.push(name),
                 Looked::Same if new => reloaded.reloaded.push(name),
                 Looked::Same => {}
             }
@@ -302,7 +317,7 @@ pub(crate) async fn maker(means: Means) -> io::Result<Maker> {
 }
 
 /// Folders with a manifest, immediately in the given ones, in their order. Blocks.
-fn found(folders: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn found(folders: &[PathBuf]) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for folder in folders {
         let Ok(entries) = std::fs::read_dir(folder) else { continue };

@@ -214,7 +214,7 @@ impl Maker {
         let (mut offers, mut aliases) = (Vec::new(), Vec::new());
         for (declared, off) in manifest.tools.iter().zip(&mut off) {
             let (Some(runs), None) = (&runs, &off) else { continue };
-            match offer(&manifest, declared, digest, runs) {
+            match offer(&manifest, declared, digest, (grant, runs)) {
                 Ok((offer, alias)) => {
                     offers.push(offer);
                     aliases.extend(alias);
@@ -308,7 +308,7 @@ fn offer(
     manifest: &Manifest,
     declared: &Declared,
     digest: Digest,
-    runs: &Runs,
+    (grant, runs): (&Grant, &Runs),
 ) -> Result<(Offer, Option<(ToolName, ToolName)>), String> {
     let name = ToolName::new(format!("{}.{}", manifest.name, declared.name));
     let name = name.map_err(|error| error.to_string())?;
@@ -319,7 +319,7 @@ fn offer(
         description: declared.description.clone(),
         input: Json::of(&declared.input),
         output: None,
-        traits: traits(manifest, declared),
+        traits: traits(manifest, declared, grant),
         received: pinned(manifest, digest, &declared.received),
     };
     let offer = match runs {
@@ -340,13 +340,20 @@ fn offer(
     Ok((offer, alias))
 }
 
-/// What the manifest says, and what the whole plugin reaches for.
-fn traits(manifest: &Manifest, declared: &Declared) -> Traits {
+/// What the manifest says, and what the whole plugin reaches for. Its cage sees no folders of this machine
+/// but those that are granted: whatever a call names or leaves out, it is in one of them.
+fn traits(manifest: &Manifest, declared: &Declared, grant: &Grant) -> Traits {
     let mut traits = declared.traits.clone();
     for scope in manifest.needs.scopes() {
         if !traits.scopes.contains(&scope) {
             traits.scopes.push(scope);
         }
+    }
+    if let Ok(allowed) = Allowed::of(&manifest.needs, grant, &manifest.name) {
+        let granted = allowed.read.iter().chain(&allowed.write);
+        let granted: Option<Vec<_>> =
+            granted.map(|path| path.to_str().map(str::to_owned)).collect();
+        traits.base_folders = granted.filter(|granted| !granted.is_empty());
     }
     traits
 }

@@ -52,9 +52,7 @@ impl Condition {
             return bad(told, "make two rules of it");
         }
         let program = Program::compile(text).map_err(|error| {
-            let told = error.to_string();
-            let line = told.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            let told = format!("the condition cannot be read: {}", line.trim().escape_debug());
+            let told = format!("the condition cannot be read: {}", syntax(&error.to_string()));
             (told, "write it in CEL, such as `args.path.startsWith('/srv/')`".to_owned())
         })?;
         Bound::check(program.expression())?;
@@ -82,6 +80,19 @@ impl Condition {
 /// A context for conditions, without anything in it.
 pub(crate) fn context<'v>() -> Context<'v, 'v> {
     Context::with_env(Arc::clone(&ENV))
+}
+
+/// The first line of the parser's error, without what it says of a file; quotes stay as they are.
+fn syntax(error: &str) -> String {
+    let line = error.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let told = || {
+        let (row, rest) = line.strip_prefix("ERROR: <input>:")?.split_once(':')?;
+        let (column, told) = rest.split_once(": ")?;
+        let row = if row == "1" { String::new() } else { format!("line {row}, ") };
+        Some(format!("{row}column {column}: {told}"))
+    };
+    told().unwrap_or(line)
 }
 
 /// How deep brackets nest; those in texts count too, and are rare.

@@ -4,6 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::condition::{Fault, Given, Wants};
+use crate::paths::Outside;
 use crate::ready::ReadyRule;
 use crate::{Asking, Effect, Reason, paths};
 
@@ -144,11 +145,18 @@ impl Later {
         self.rules.iter().map(Arc::as_ptr)
     }
 
+    /// The path of a call that is not beneath the folders of one of the lists, and that list.
+    pub(crate) fn outside<'a>(&self, asking: &Asking<'a>) -> Option<(Outside<'a>, &[String])> {
+        let base = asking.tool.traits.base_folders.as_deref();
+        self.paths.iter().find_map(|allowed| {
+            paths::outside(asking.args, allowed, base).map(|outside| (outside, allowed.as_slice()))
+        })
+    }
+
     fn judge(&self, residual: &Residual, asking: &Asking<'_>) -> Verdict {
         let plainly = |decision| Verdict { decision, rule: None, fault: None };
-        let outside = |paths: &Vec<String>| paths::outside(asking.args, paths);
-        if let Some(reason) = self.paths.iter().find_map(outside) {
-            return plainly(Decision::Deny(reason));
+        if let Some((outside, _)) = self.outside(asking) {
+            return plainly(Decision::Deny(outside.reason));
         }
         let mut held = None;
         let mut given = None;

@@ -1,6 +1,8 @@
 //! Why a call would be decided as it would be. The decision is the lens's own; only what is told about
 //! it is looked for anew.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::decide::Decision;
@@ -16,7 +18,7 @@ pub struct Explanation {
     /// Why, as a code.
     pub reason: Reason,
     /// Why, in words.
-    pub text: &'static str,
+    pub text: Cow<'static, str>,
     /// The layer that decided, such as ``role `worker` ``.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer: Option<String>,
@@ -35,7 +37,7 @@ impl Explanation {
     /// A bare one.
     pub fn new(decision: &'static str, reason: Reason) -> Self {
         let (layer, rule, place, fault) = (None, None, None, None);
-        Self { decision, reason, text: reason.text(), layer, rule, place, fault }
+        Self { decision, reason, text: reason.text().into(), layer, rule, place, fault }
     }
 
     /// What is told of a tool that is not there, or that the asker may not know of.
@@ -52,12 +54,14 @@ impl Policy {
         if let Some((gate, reason)) = lens.refused(&seen) {
             return self.hidden(gate, reason, (&seen, asking));
         }
-        let verdict = lens.residual(&seen).verdict(asking);
+        let residual = lens.residual(&seen);
+        let verdict = residual.verdict(asking);
         let mut told = match verdict.decision {
             Decision::Allow(reason) => Explanation::new("allow", reason),
             Decision::Hold(reason) => Explanation::new("hold", reason),
             Decision::Deny(reason) => Explanation::new("deny", reason),
         };
+        told.text = residual.sentence(asking, told.reason);
         if let Some(rule) = &verdict.rule {
             let of_rule = |gate: &&Gate<'_>| match gate.test {
                 Test::Layer(layer) => {

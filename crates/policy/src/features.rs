@@ -32,7 +32,8 @@ macro_rules! features {
 features! {
     /// No tool at all.
     tools,
-    /// The spec's flat permissions: besides all layers, a caller needs a role that the file knows.
+    /// The spec's flat permissions: besides all layers, a caller below the owner's level needs a role that
+    /// the file knows, where the file has roles.
     cascading_tool_policy,
     /// Without it the spec ran what is destructive at once; here such tools are taken away.
     side_effect_tracking,

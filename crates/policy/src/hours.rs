@@ -52,26 +52,70 @@ pub struct HoursText<'a> {
     pub until: Option<&'a str>,
 }
 
+/// Which part of a span of days and hours is at fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HoursPart {
+    /// One of the days, by its place among them.
+    Day(usize),
+    /// The hours.
+    Hours,
+    /// The time zone.
+    Zone,
+    /// The beginning.
+    Since,
+    /// The end.
+    Until,
+}
+
+/// One thing that is wrong with a span of days and hours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HoursFault {
+    /// Where.
+    pub part: HoursPart,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub fix: String,
+}
+
+impl HoursFault {
+    fn new(part: HoursPart, message: String, fix: impl Into<String>) -> Self {
+        Self { part, message, fix: fix.into() }
+    }
+}
+
 impl Hours {
     /// Reads it.
     ///
     /// # Errors
-    /// What is wrong, in words.
-    pub fn read(text: HoursText<'_>) -> Result<Self, String> {
-        let days = text.days.iter().map(|day| {
-            let known = DAYS.iter().find(|(word, _)| word == day).map(|(word, _)| *word);
-            known.ok_or_else(|| format!("`{day}` is no day: use mon, tue, wed, thu, fri, sat, sun"))
-        });
+    /// All that is wrong.
+    pub fn read(text: HoursText<'_>) -> Result<Self, Vec<HoursFault>> {
+        let mut faults = Vec::new();
+        let mut days = BTreeSet::new();
+        for (at, day) in text.days.iter().enumerate() {
+            match DAYS.iter().find(|(word, _)| word == day) {
+                Some((word, _)) => drop(days.insert(*word)),
+                None => faults.push(no_day(at, day)),
+            }
+        }
+        let mut keep = |fault: HoursFault| faults.push(fault);
         let named = text.zone.unwrap_or("UTC").to_owned();
         let zone = TimeZoneDatabase::bundled().get(&named);
-        let zone = zone
-            .map_err(|_| format!("`{named}` is no time zone: use one such as `Europe/Berlin`"))?;
-        let (since, until) = (moment(text.since)?, moment(text.until)?);
-        if since.zip(until).is_some_and(|(since, until)| until <= since) {
-            return Err("`until` is not after `since`: the rule would never hold".to_owned());
+        let zone = zone.map_err(|_| keep(no_zone(&named))).ok();
+        let hours = text.hours.map(minutes).transpose().map_err(&mut keep).ok();
+        let since = moment(HoursPart::Since, text.since).map_err(&mut keep).ok();
+        let until = moment(HoursPart::Until, text.until).map_err(&mut keep).ok();
+        let (since_at, until_at) = (since.flatten(), until.flatten());
+        if since_at.zip(until_at).is_some_and(|(since, until)| until <= since) {
+            let told = "`until` is not after `since`, so the rule would never hold".to_owned();
+            keep(HoursFault::new(HoursPart::Until, told, "write a later time"));
         }
-        let days = days.collect::<Result<_, _>>()?;
-        Ok(Self { days, minutes: text.hours.map(minutes).transpose()?, zone, named, since, until })
+        match (zone, hours) {
+            (Some(zone), Some(minutes)) if faults.is_empty() => {
+                Ok(Self { days, minutes, zone, named, since: since_at, until: until_at })
+            }
+            _ => Err(faults),
+        }
     }
 
     /// Whether it is now. Where the calendar cannot be asked it is: a rule only takes away.
@@ -137,7 +181,21 @@ pub(crate) fn word(day: Weekday) -> &'static str {
     DAYS.iter().find(|(_, known)| *known == day).map_or("", |(word, _)| word)
 }
 
-fn minutes(text: &str) -> Result<Range<u16>, String> {
+fn no_day(at: usize, day: &str) -> HoursFault {
+    let short = DAYS.iter().find(|(word, _)| day.to_lowercase().starts_with(word));
+    let fix = match short {
+        Some((word, _)) => format!("write `{word}`"),
+        None => "use mon, tue, wed, thu, fri, sat, sun".to_owned(),
+    };
+    HoursFault::new(HoursPart::Day(at), format!("`{}` is no day", day.escape_debug()), fix)
+}
+
+fn no_zone(named: &str) -> HoursFault {
+    let message = format!("`{}` is no time zone", named.escape_debug());
+    HoursFault::new(HoursPart::Zone, message, "use one such as `Europe/Berlin`")
+}
+
+fn minutes(text: &str) -> Result<Range<u16>, HoursFault> {
     let one = |text: &str| {
         let (hour, minute) = text.trim().split_once(':')?;
         let digits = |text: &str| text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -149,17 +207,17 @@ fn minutes(text: &str) -> Result<Range<u16>, String> {
     let both = text.split_once('-').and_then(|(from, to)| Some(one(from)?..one(to)?));
     let span = both.filter(|span| span.start < DAY && span.start != span.end);
     span.ok_or_else(|| {
-        format!(
-            "`{}` are no hours: use a span such as `09:00-17:30` or `22:00-06:00`",
-            text.escape_debug()
-        )
+        let message = format!("`{}` are no hours", text.escape_debug());
+        let fix = "use a span such as `09:00-17:30` or `22:00-06:00`";
+        HoursFault::new(HoursPart::Hours, message, fix)
     })
 }
 
-fn moment(text: Option<&str>) -> Result<Option<Wall>, String> {
+fn moment(part: HoursPart, text: Option<&str>) -> Result<Option<Wall>, HoursFault> {
     let Some(text) = text else { return Ok(None) };
     read_moment(text).map(Some).ok_or_else(|| {
-        format!("`{}` is no time: use one such as `2026-12-24T18:00:00Z`", text.escape_debug())
+        let message = format!("`{}` is no time", text.escape_debug());
+        HoursFault::new(part, message, "use one such as `2026-12-24T18:00:00Z`")
     })
 }
 
@@ -173,7 +231,7 @@ pub(crate) fn read_moment(text: &str) -> Option<Wall> {
 mod tests {
     use tool::Wall;
 
-    use super::{Hours, HoursText, read_moment};
+    use super::{Hours, HoursPart, HoursText, read_moment};
 
     fn hours(text: HoursText<'_>) -> Hours {
         Hours::read(text).unwrap()
@@ -255,8 +313,23 @@ mod tests {
                 "never hold",
             ),
         ] {
-            let error = Hours::read(text).unwrap_err();
-            assert!(error.contains(told), "{error}");
+            let faults = Hours::read(text).unwrap_err();
+            assert!(faults.len() == 1 && faults[0].message.contains(told), "{faults:?}");
         }
+    }
+
+    /// Only the first was told, at the place of the whole.
+    #[test]
+    fn all_that_is_wrong_is_told_with_its_part() {
+        let text = HoursText {
+            days: &["mon", "saturday"],
+            hours: Some("25:00-3"),
+            zone: Some("Europe/Berlim"),
+            ..HoursText::default()
+        };
+        let faults = Hours::read(text).unwrap_err();
+        let parts: Vec<_> = faults.iter().map(|fault| fault.part).collect();
+        assert_eq!(parts, [HoursPart::Day(1), HoursPart::Zone, HoursPart::Hours]);
+        assert_eq!(faults[0].fix, "write `sat`");
     }
 }

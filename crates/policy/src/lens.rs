@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use identity::RightsClass;
-use tool::{CallerType, Org, Safety, Scope, Wall};
+use tool::{CallerType, Level, Org, Safety, Scope, Wall};
 
 use crate::decide::Later;
-use crate::groups::{WEB, WRITE};
+use crate::groups::{FILES, WEB, WRITE};
 use crate::policy::Parts;
 use crate::ready::Ready;
 use crate::select::{Seen, Select, delegated};
@@ -155,7 +155,10 @@ impl<'a> Lens<'a> {
                 None => self.add(name, Test::Closed(Reason::UnknownRole)),
             }
         }
-        if parts.rules.off.cascading_tool_policy && !known {
+        // Spec 3's flat permissions are roles and nothing else: where the file has none, nothing is flat, and
+        // the owner is no role of an agent.
+        let is_flat = parts.rules.off.cascading_tool_policy && !parts.roles.is_empty();
+        if is_flat && !known && rights.level() < Level::Owner {
             self.add("role", Test::Closed(Reason::NoRole));
         }
     }
@@ -259,8 +262,9 @@ impl<'a> Lens<'a> {
         let traits = seen.tool.traits;
         let dangerous = (traits.safety == Safety::Dangerous).then_some(Reason::Dangerous);
         let destructive = traits.destructive.then_some(Reason::Destructive);
-        let asked = traits.approval.then_some(Reason::ScopeApproval).or_else(|| self.scoped(seen));
-        let holds: Vec<_> = [dangerous, destructive, asked].into_iter().flatten().collect();
+        let source = traits.approval.then_some(Reason::SourceApproval);
+        let own = [dangerous, destructive, source].into_iter().flatten();
+        let holds: Vec<_> = own.chain(self.scope_approvals(seen)).collect();
         let hold = holds.first().copied();
         let layers = self.gates.iter().filter_map(|gate| match gate.test {
             Test::Layer(layer) => Some(layer),
@@ -280,17 +284,17 @@ impl<'a> Lens<'a> {
         Residual { hold, caution: traits.safety == Safety::Cautious, holds, later }
     }
 
-    /// Scopes that want an approval: as the file says, or as shipped.
-    fn scoped(&self, seen: &Seen<'_>) -> Option<Reason> {
-        let effects = seen.marks & WRITE != 0;
-        let wants = |scope: &Scope| {
-            let said = self.parts.rules.scopes.get(scope).and_then(|rule| rule.requires_approval);
-            said.unwrap_or(match scope {
+    /// The permissions of a tool that need an approval: by the operator's setting, or by default.
+    fn scope_approvals<'s>(&'s self, seen: &'s Seen<'_>) -> impl Iterator<Item = Reason> + 's {
+        let needs_approval = |scope: &Scope| {
+            let rule = self.parts.rules.scopes.get(scope);
+            rule.and_then(|rule| rule.requires_approval).unwrap_or(match scope {
                 Scope::Shell => true,
-                Scope::Filesystem => effects,
+                Scope::Filesystem => seen.marks & FILES != 0,
                 Scope::Network | Scope::Compute => false,
             })
         };
-        seen.tool.traits.scopes.iter().any(wants).then_some(Reason::ScopeApproval)
+        let scopes = seen.tool.traits.scopes.iter().copied();
+        scopes.filter(needs_approval).map(Reason::scope_approval)
     }
 }

@@ -22,6 +22,7 @@ mod ready;
 mod reason;
 mod rules;
 mod select;
+mod sentence;
 
 pub use asking::{Asking, Taint};
 pub use at::{At, Slip};
@@ -30,10 +31,10 @@ pub use diff::{Change, diff};
 pub use explain::Explanation;
 pub use facts::Facts;
 pub use features::Off;
-pub use hours::{Hours, HoursText};
+pub use hours::{Hours, HoursFault, HoursPart, HoursText};
 pub use lens::{Admission, Lens};
 pub use pattern::Pattern;
-pub use policy::Policy;
+pub use policy::{Inventory, Policy};
 pub use reason::Reason;
 pub use rules::{Effect, Example, Group, Layer, Permissions, Rule, Rules, ScopeRule, Word};
 

@@ -1,7 +1,7 @@
 //! Whether the paths that a call names lie beneath allowed folders.
 //!
 //! Text is compared, nothing is looked up: what a link leads to is for the file guard. What is doubtful
-//! lies outside.
+//! lies outside. A path that does not begin with `/` begins in a folder of its tool, where that is known.
 
 use serde_json::Value;
 use tool::Args;
@@ -35,41 +35,77 @@ const NAMES: &[&str] = &[
 /// The longest arguments that are looked through, in bytes; what is longer is doubtful.
 const LONGEST: usize = 1 << 20;
 
-/// Why a call is denied by its paths, where it is.
-pub(crate) fn outside(args: &Args, allowed: &[String]) -> Option<Reason> {
+/// Why a call is denied by its paths.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Outside<'a> {
+    pub(crate) reason: Reason,
+    /// The first path that is not beneath an allowed folder; none where the arguments are too long to be
+    /// searched, or name no path.
+    pub(crate) path: Option<&'a str>,
+}
+
+/// Why a call is denied by its paths, where it is. `base` are the folders that a relative path begins in.
+pub(crate) fn outside<'a>(
+    args: &'a Args,
+    allowed: &[String],
+    base: Option<&[String]>,
+) -> Option<Outside<'a>> {
     if args.raw().bytes().len() > LONGEST {
-        return Some(Reason::Path);
+        return Some(Outside { reason: Reason::Path, path: None });
     }
-    let mut found = Found { allowed, any: false, outside: false };
+    let base = base.unwrap_or_default();
+    let mut found = Found { allowed, base, any: false, outside: None };
     found.walk(args.value(), false);
-    if found.outside {
-        Some(Reason::Path)
-    } else if found.any {
-        None
-    } else {
-        Some(Reason::NoPath)
+    let is_within = |folder: &String| allowed.iter().any(|allowed| within(folder, allowed));
+    let is_known = !base.is_empty() && base.iter().all(is_within);
+    match found.outside {
+        Some(path) => Some(Outside { reason: Reason::Path, path: Some(path) }),
+        None if found.any || is_known => None,
+        None => Some(Outside { reason: Reason::NoPath, path: None }),
     }
 }
 
-struct Found<'a> {
-    allowed: &'a [String],
+struct Found<'a, 'b> {
+    allowed: &'b [String],
+    base: &'b [String],
     any: bool,
-    outside: bool,
+    outside: Option<&'a str>,
 }
 
-impl Found<'_> {
+impl<'a> Found<'a, '_> {
     /// `named`: the argument's name says that it is a path.
-    fn walk(&mut self, value: &Value, named: bool) {
+    fn walk(&mut self, value: &'a Value, named: bool) {
         match value {
             Value::String(text) if named || is_path(text) => {
                 self.any = true;
-                self.outside |= !self.allowed.iter().any(|folder| beneath(text, folder));
+                if !self.is_inside(text) {
+                    self.outside.get_or_insert(text);
+                }
             }
             Value::Array(items) => items.iter().for_each(|item| self.walk(item, named)),
             Value::Object(fields) => {
                 fields.iter().for_each(|(name, field)| self.walk(field, is_name(name)));
             }
             Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn is_inside(&self, path: &str) -> bool {
+        if is_doubtful(path) {
+            return false;
+        }
+        let is_allowed = |base: &str| {
+            // The folder that a tool works in may be named itself, as `.`.
+            let least = |folder: &String| usize::from(!within(base, folder));
+            self.allowed.iter().any(|folder| {
+                let deeper = depth_in(&format!("{base}/{path}"), folder);
+                deeper.is_some_and(|deeper| deeper >= least(folder))
+            })
+        };
+        if path.starts_with('/') {
+            self.allowed.iter().any(|folder| beneath(path, folder))
+        } else {
+            !self.base.is_empty() && self.base.iter().all(|base| is_allowed(base))
         }
     }
 }
@@ -94,15 +130,34 @@ fn climbs(text: &str) -> bool {
     text.split('/').any(|part| part == "..")
 }
 
+/// Whether a text may lead elsewhere than it says.
+fn is_doubtful(path: &str) -> bool {
+    let other =
+        path.starts_with('~') || path.get(..5).is_some_and(|it| it.eq_ignore_ascii_case("file:"));
+    climbs(path) || path.contains(['\0', '\\', '%']) || other
+}
+
 /// Things below a folder; not the folder itself (spec 3).
 fn beneath(path: &str, folder: &str) -> bool {
-    let doubtful = climbs(path) || path.contains(['\0', '\\', '%']) || !path.starts_with('/');
+    depth_in(path, folder).is_some_and(|deeper| deeper > 0)
+}
+
+/// The folder itself, or below it.
+fn within(path: &str, folder: &str) -> bool {
+    depth_in(path, folder).is_some()
+}
+
+/// How many steps an absolute path lies below a folder; `None` where it does not.
+fn depth_in(path: &str, folder: &str) -> Option<usize> {
     let parts = |text: &'_ str| {
         let parts = text.split('/').filter(|part| !part.is_empty() && *part != ".");
         parts.map(str::to_owned).collect::<Vec<_>>()
     };
+    if !path.starts_with('/') || is_doubtful(path) {
+        return None;
+    }
     let (path, folder) = (parts(path), parts(folder));
-    !doubtful && path.len() > folder.len() && path.starts_with(&folder)
+    path.starts_with(&folder).then(|| path.len() - folder.len())
 }
 
 #[cfg(test)]
@@ -114,7 +169,58 @@ mod tests {
     use crate::Reason;
 
     fn outside(args: &serde_json::Value, allowed: &[String]) -> Option<Reason> {
-        super::outside(&Args::from_json(Json::of(args)).unwrap(), allowed)
+        in_folders(args, allowed, None)
+    }
+
+    fn in_folders(
+        args: &serde_json::Value,
+        allowed: &[String],
+        base: Option<&[&str]>,
+    ) -> Option<Reason> {
+        let base: Option<Vec<_>> =
+            base.map(|base| base.iter().map(|one| (*one).to_owned()).collect());
+        let args = Args::from_json(Json::of(args)).unwrap();
+        super::outside(&args, allowed, base.as_deref()).map(|outside| outside.reason)
+    }
+
+    #[test]
+    fn a_relative_path_begins_in_the_tools_folder_and_no_path_is_that_folder() {
+        let allowed = ["/mnt/raid0/llm/".to_owned(), "/tmp/".to_owned()];
+        let at = |args: serde_json::Value, base: &[&str]| in_folders(&args, &allowed, Some(base));
+        for (args, base) in [
+            (json!({ "path": "a.txt" }), "/mnt/raid0/llm"),
+            (json!({ "path": "." }), "/mnt/raid0/llm"),
+            (json!({ "path": "./x/y" }), "/tmp/work/"),
+            (json!({}), "/tmp/work"),
+            (json!({ "pattern": "*.md" }), "/tmp"),
+            // Below what is allowed, although the folder itself is above it.
+            (json!({ "path": "llm/a.txt" }), "/mnt/raid0"),
+        ] {
+            assert_eq!(at(args.clone(), &[base]), None, "{args} in {base}");
+        }
+        for (args, base) in [
+            (json!({ "path": "../raid1/x" }), "/mnt/raid0/llm"),
+            (json!({ "path": "a/../../x" }), "/mnt/raid0/llm"),
+            (json!({ "path": "~/a" }), "/tmp/work"),
+            (json!({ "path": "a%2fb" }), "/tmp/work"),
+            (json!({ "path": "a" }), "/srv"),
+            (json!({ "path": "." }), "/mnt/raid0"),
+            (json!({ "path": "llm" }), "/mnt/raid0"),
+            (json!({ "path": "llm_evil/x" }), "/mnt/raid0"),
+            // What is named whole is judged as ever.
+            (json!({ "path": "/tmp" }), "/tmp/work"),
+            (json!({ "path": "/etc/passwd" }), "/tmp/work"),
+        ] {
+            assert_eq!(at(args.clone(), &[base]), Some(Reason::Path), "{args} in {base}");
+        }
+        assert_eq!(at(json!({}), &["/srv"]), Some(Reason::NoPath));
+        // Where it may begin in one of several, each must be allowed.
+        let two = ["/tmp/a", "/srv"];
+        assert_eq!(at(json!({ "path": "x" }), &two), Some(Reason::Path));
+        assert_eq!(at(json!({}), &two), Some(Reason::NoPath));
+        // Positive control: without a folder that is known, both are denied as they were.
+        assert_eq!(outside(&json!({ "path": "a.txt" }), &allowed), Some(Reason::Path));
+        assert_eq!(outside(&json!({}), &allowed), Some(Reason::NoPath));
     }
 
     #[test]

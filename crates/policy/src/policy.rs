@@ -1,12 +1,13 @@
 //! The rules in force.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use identity::RightsClass;
 use tool::{CallerType, Digest, Wall};
 
 use crate::at::shown;
+use crate::pattern::Of;
 use crate::ready::{Reading, Ready, ReadyRule};
 use crate::select::Groups;
 use crate::{Layer, Lens, Pattern, Rules, Slip};
@@ -118,13 +119,45 @@ impl Policy {
         Rules::TASKS.iter().copied().chain(own)
     }
 
-    /// Tools that the rules name and that are not among `names`: a slip, or a tool that is yet to come.
-    pub fn unmet<'a>(
+    /// Patterns of the rules that match nothing of the inventory: slips, or what is yet to come.
+    pub fn unmatched<'a>(
         &'a self,
-        has: impl Fn(&str) -> bool + 'a,
+        inventory: &'a Inventory<'a>,
     ) -> impl Iterator<Item = &'a Pattern> {
-        let named = self.0.rules.layers().flat_map(|(_, layer)| lists(layer)).flatten();
-        named.filter(move |pattern| pattern.exact().is_some_and(|name| !has(name)))
+        let rules = &self.0.rules;
+        let listed = rules.layers().flat_map(|(_, layer)| lists(layer)).flatten();
+        let members = rules.groups.values().flat_map(|group| &group.members);
+        listed.chain(members).filter(move |pattern| !inventory.has(pattern))
+    }
+}
+
+/// The tools and the sources there are, as patterns name them.
+#[derive(Debug, Clone, Copy)]
+pub struct Inventory<'a> {
+    /// Names of tools: each by its own name and as `SOURCE.NAME`.
+    pub tools: &'a BTreeSet<String>,
+    /// Names of sources.
+    pub sources: &'a BTreeSet<String>,
+    /// Those of them whose tools are not known.
+    pub unlisted: &'a BTreeSet<String>,
+}
+
+impl Inventory<'_> {
+    /// Whether a pattern matches something, or something whose tools are not known may match it.
+    fn has(&self, pattern: &Pattern) -> bool {
+        let of_method = |name: &str| tool::METHODS.iter().any(|(method, _)| name.ends_with(method));
+        let of_unlisted = |name: &str| {
+            let of = |source: &String| name.strip_prefix(source.as_str());
+            self.unlisted.iter().filter_map(of).any(|rest| rest.starts_with('.'))
+        };
+        match pattern.of() {
+            // A pattern of many names is no slip for want of one.
+            Of::Name(name) | Of::Source(name) if name.contains('*') => true,
+            Of::Name(name) => self.tools.contains(name) || of_method(name) || of_unlisted(name),
+            Of::Source(name) => self.sources.contains(name),
+            // One that is not there is a fault already.
+            Of::Group(_) => true,
+        }
     }
 }
 

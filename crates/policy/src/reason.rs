@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use tool::Scope;
 
 macro_rules! reasons {
     ($($variant:ident = $word:literal, $text:literal;)+) => {
@@ -38,9 +39,13 @@ reasons! {
     Rule = "rule", "a rule denies it";
     RuleFault = "rule_fault", "a rule's condition could not be worked out, so the call is denied";
     RuleHold = "rule_hold", "a rule wants an approval";
-    ScopeApproval = "scope_approval", "what the tool reaches for needs an approval";
-    Path = "path", "a path lies outside of the allowed ones";
-    NoPath = "no_path", "only some paths are allowed, and the call names none";
+    SourceApproval = "source_approval", "the tool's source requires an approval (`requires_approval` of the tool, or in `permissions` of its file)";
+    NetworkApproval = "network_approval", "the tool uses the permission `network`, which needs an approval (`policy.permissions.network.requires_approval`)";
+    FilesystemApproval = "filesystem_approval", "the tool uses the permission `filesystem`, which needs an approval (`policy.permissions.filesystem.requires_approval`)";
+    ShellApproval = "shell_approval", "the tool uses the permission `shell`, which needs an approval (`policy.permissions.shell.requires_approval`)";
+    ComputeApproval = "compute_approval", "the tool uses the permission `compute`, which needs an approval (`policy.permissions.compute.requires_approval`)";
+    Path = "path", "a path is not beneath the allowed ones";
+    NoPath = "no_path", "only some paths are allowed, and the call names no path";
     NoApprovals = "no_approvals", "the call needs an approval, and approvals are switched off";
     Unknown = "unknown", "there is no such tool";
     OtherOrg = "other_org", "the tool belongs to another organisation";
@@ -53,6 +58,18 @@ reasons! {
     CallerType = "caller_type", "the tool may not be called in this way";
     Dangerous = "dangerous", "the tool is dangerous and needs an approval";
     Destructive = "destructive", "the tool is destructive and needs an approval";
+}
+
+impl Reason {
+    /// Why a tool with this permission needs an approval: its text names the permission and the setting.
+    pub const fn scope_approval(scope: Scope) -> Self {
+        match scope {
+            Scope::Network => Self::NetworkApproval,
+            Scope::Filesystem => Self::FilesystemApproval,
+            Scope::Shell => Self::ShellApproval,
+            Scope::Compute => Self::ComputeApproval,
+        }
+    }
 }
 
 impl fmt::Display for Reason {

@@ -147,11 +147,7 @@ pub struct Example {
 
 impl Rules {
     /// Categories that every file may name: spec 3's, and spec 1's.
-    #[rustfmt::skip]
-    pub const CATEGORIES: &'static [&'static str] = &[
-        "web", "file", "data", "code", "math", "system", "archive", "llm", "specialized",
-        "introspection", "execution", "buffer", "diff", "xref", "clos", "packages",
-    ];
+    pub const CATEGORIES: &'static [&'static str] = tool::traits::CATEGORIES;
     /// Spec 3's task types that use no network.
     pub const TASKS: &'static [&'static str] = &["math", "thinking", "instruction_precision"];
 

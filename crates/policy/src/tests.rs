@@ -1,5 +1,6 @@
 //! What the tests share, and the tests of the first words; those with many cases are beside.
 
+mod approval_table;
 mod differential;
 mod model;
 mod random;
@@ -65,6 +66,26 @@ fn hidden(admission: &Admission) -> Option<Reason> {
         Admission::Hidden(reason) => Some(*reason),
         Admission::Visible(_) => None,
     }
+}
+
+/// The same, explained.
+fn explained(
+    policy: &Policy,
+    who: &Principal,
+    (name, traits): (&str, &Traits),
+    args: &Value,
+) -> crate::Explanation {
+    let org = Org::default();
+    let args = &Args::from_json(Json::of(args)).unwrap();
+    policy.explain(&Asking {
+        caller: who.caller(),
+        rights: who.rights(),
+        by: CallerType::Direct,
+        tool: Facts { org: &org, source: "s", name, traits },
+        args,
+        now: NOW,
+        taint: Taint::default(),
+    })
 }
 
 /// What becomes of a call.
@@ -209,8 +230,8 @@ fn dangerous_destructive_and_some_scopes_are_held_and_cautious_is_noted() {
     assert_eq!(decided(safety(Safety::Dangerous)), Decision::Hold(Reason::Dangerous));
     let destructive = Traits { destructive: true, ..Traits::default() };
     assert_eq!(decided(destructive), Decision::Hold(Reason::Destructive));
-    let held = Decision::Hold(Reason::ScopeApproval);
-    assert_eq!(decided(reach(Scope::Shell, reads())), held);
+    assert_eq!(decided(reach(Scope::Shell, reads())), Decision::Hold(Reason::ShellApproval));
+    let held = Decision::Hold(Reason::FilesystemApproval);
     assert_eq!(decided(reach(Scope::Filesystem, unknown)), held);
     for (scope, effects) in [(Scope::Filesystem, reads()), (Scope::Network, tool::Effects::Unknown)]
     {
@@ -288,7 +309,6 @@ fn a_flag_that_is_off_only_takes_away() {
         let hides = |traits| hidden(&admit(&policy, &user, "s", "n", traits));
         let (all, harm) = match *name {
             "tools" => (Some(Reason::Feature), Some(Reason::Feature)),
-            "cascading_tool_policy" => (Some(Reason::NoRole), Some(Reason::NoRole)),
             "side_effect_tracking" | "structured_tool_output" => (None, Some(Reason::Feature)),
             _ => (None, None),
         };

@@ -44,6 +44,11 @@ impl Function {
         !self.entry.tool.traits.effects.any()
     }
 
+    /// Whether it hands the work to another, which a program never does.
+    pub(crate) fn routes(&self) -> bool {
+        ROUTING.contains(&self.entry.key.name.as_str())
+    }
+
     /// Whether a second call changes nothing that the first did not.
     pub(crate) fn may_repeat(&self) -> bool {
         self.read_only() || self.entry.tool.traits.idempotent
@@ -85,11 +90,10 @@ impl Functions {
         for allowed in [true, false] {
             for entry in direct.tools().chain(chain.tools().filter(|_| allowed)) {
                 let tool = entry.name.as_str();
-                let routing = ROUTING.contains(&entry.key.name.as_str());
-                let chain = chained.contains(tool) && !routing;
-                if chain == allowed {
-                    let (entry, parameters) = (Arc::clone(entry), Arc::default());
-                    let function = Function { entry, chain, parameters };
+                let (entry, parameters) = (Arc::clone(entry), Arc::default());
+                let mut function = Function { entry, chain: false, parameters };
+                function.chain = chained.contains(tool) && !function.routes();
+                if function.chain == allowed {
                     all.entry(python(tool)).or_insert(function);
                 }
             }
@@ -146,6 +150,7 @@ impl Functions {
                 json!({
                     "function": name, "tool": it.tool(), "signature": signature(name, it),
                     "description": it.entry.tool.description, "read_only": it.read_only(),
+                    "effects": it.entry.tool.traits.effects.words(),
                 })
             })
             .collect();

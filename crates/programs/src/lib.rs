@@ -48,7 +48,7 @@ use program::{Program, State};
 use quota::{Bounds, Quota};
 pub use script::{Interpreter, Mode, Turn};
 pub use steps::Planned;
-pub use tools::{names, tools};
+pub use tools::{names, tool, tools};
 use watching::Watching;
 
 /// Programs whose state is read at once.

@@ -289,6 +289,11 @@ impl Program {
         self.observation = Some(cut(text, PRINTED).to_owned());
     }
 
+    /// The place of a call among those of the program: of one that is made, the next.
+    pub(crate) fn index_of(&self, call: CallId) -> usize {
+        self.calls.iter().position(|it| it.call == call).unwrap_or(self.calls.len())
+    }
+
     /// Notes what a call came to; one that waited is noted anew.
     pub(crate) fn notes(&mut self, tool: &str, (call, success): (CallId, Option<bool>), ms: u64) {
         if let Some(known) = self.calls.iter_mut().find(|it| it.call == call) {

@@ -107,7 +107,7 @@ impl Leg<'_> {
         kept.program.fallback = plan.fallback;
         if !plan.blocked.is_empty() {
             let now = self.programs.parts.clock.wall();
-            kept.program.ends(now, State::Failed, Err(refused(&plan.blocked)));
+            kept.program.ends(now, State::Failed, Err(refused(&plan.blocked, &functions)));
             return Ok(kept);
         }
         let came = match (plan.waves, python) {
@@ -280,12 +280,35 @@ fn planned(program: &Program, steps: &[Planned], functions: &Functions) -> Resul
     Ok(Plan { called, blocked, used, fallback: false, waves, answered: None })
 }
 
-/// The gate of spec 3, in its words.
-fn refused(blocked: &[String]) -> String {
-    let blocked = blocked.join(", ");
-    format!(
-        "Structured mode: multi-tool chaining requires chain opt-in for non-read-only tools. Blocked tools: {blocked}."
-    )
+/// The gate of spec 3: in its words where a tool lacks the opt-in that they are about, and else why.
+fn refused(blocked: &[String], functions: &Functions) -> String {
+    let (mut others, mut closed) = (Vec::new(), Vec::new());
+    let mut told = Vec::new();
+    for name in blocked {
+        // As the gate lists it: a tool by its name, or `TOOL(name)`.
+        let own = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+        match functions.find(own.unwrap_or(name)) {
+            Some(it) if it.routes() => {
+                told.push(format!("`{name}` routes and never runs in a chain."));
+            }
+            Some(it) if it.read_only() && !it.chain => closed.push(format!("`{name}`")),
+            _ => others.push(name.as_str()),
+        }
+    }
+    if !closed.is_empty() {
+        let (names, verb) = (closed.join(", "), if closed.len() == 1 { "does" } else { "do" });
+        told.push(format!("{names} {verb} not allow `chain` under `allowed_callers`."));
+    }
+    let first = if others.is_empty() {
+        String::new()
+    } else {
+        let others = others.join(", ");
+        format!(
+            " multi-tool chaining requires chain opt-in for non-read-only tools. Blocked tools: {others}."
+        )
+    };
+    let told: String = told.iter().flat_map(|it| [" ", it.as_str()]).collect();
+    format!("Structured mode:{first}{told}")
 }
 
 /// Arguments of a call by name: what has no name takes those of the parameters, in order.

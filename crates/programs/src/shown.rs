@@ -82,13 +82,17 @@ fn word(state: State) -> &'static str {
     }
 }
 
+/// Whether all calls succeeded. A program that ended before its first one, as where the gate blocked it, did
+/// nothing well.
 fn went_well(program: &Program) -> bool {
-    program.calls.iter().all(|it| it.success == Some(true))
+    let ended =
+        matches!(program.state, State::Failed | State::Cancelled | State::Expired | State::Unknown);
+    let nothing = ended && program.calls.is_empty();
+    !nothing && program.calls.iter().all(|it| it.success == Some(true))
 }
 
 /// One entry of spec 3's `tool_chains`.
 fn chain(program: &Program) -> Value {
-    let id = program.id.0.simple().to_string();
     let used = program.used.as_str();
     let tools: Vec<&str> = program.calls.iter().map(|it| it.tool.as_str()).collect();
     let timeline: Vec<Value> = program
@@ -104,7 +108,7 @@ fn chain(program: &Program) -> Value {
         })
         .collect();
     json!({
-        "chain_id": id.get(id.len().saturating_sub(12)..),
+        "chain_id": program.id.chain_id(),
         "caller_type": "chain",
         "tools": tools,
         "elapsed_ms": program.elapsed_ms,

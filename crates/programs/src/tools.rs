@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tool::{
     Boxed, CallId, Code, Context, ExecuteError, Executor, Granted, Interface, Json, Outcome, Step,
+    Tool,
 };
 
 use crate::shown;
@@ -29,6 +30,11 @@ static DECLARED: LazyLock<Registry> = LazyLock::new(declared);
 fn declared() -> Registry {
     let text = include_str!(concat!(env!("OUT_DIR"), "/tool_registry.json"));
     Registry::read(text).expect("tool_registry.yaml is sound")
+}
+
+/// What the tool `name` declares, where it is one of these.
+pub fn tool(name: &str) -> Option<Arc<Tool>> {
+    Some(Arc::clone(DECLARED.get(name)?.tool()))
 }
 
 /// The names of the tools here, in the order they are listed.

@@ -70,7 +70,10 @@ pub(crate) async fn principal(
         tracing::info!(reason = error.reason().as_str(), "credential refused");
         let fault = presented.map(|_| "invalid_token");
         let error = ApiError::new(Code::Unauthenticated, error.to_string())
-            .fix("send `Authorization: Bearer KEY` with a key of `toolkeep key create`");
+            .fix(
+                "send `Authorization: Bearer KEY` with a key of `toolkeep key create`; where owner.key itself is \
+                 not valid, `toolkeep key recover` on the server's machine makes a new one",
+            );
         issuers.challenged(error, source, fault)
     })
 }

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::HeaderValue;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
+use identity::Right;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tool::outcome::Failure;
@@ -44,6 +45,11 @@ impl ApiError {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let error = Envelope { code, message: message.into(), fix: None, call_id: None };
         Self { error, detail: None, challenge: None }
+    }
+
+    /// The key lacks a right: which one, and how to come by it.
+    pub(crate) fn lacks(right: Right) -> Self {
+        Self::new(Code::Forbidden, format!("the key lacks the right `{right}`")).fix(right.remedy())
     }
 
     /// Adds what to do.

@@ -8,6 +8,7 @@ mod known;
 use std::io;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use gateway::Request;
 use http::header::{AUTHORIZATION, InvalidHeaderValue};
 use http::{HeaderMap, HeaderValue, Uri};
@@ -20,8 +21,9 @@ use proto::{MetadataMap, Status};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tool::executor::{Progress, Wait};
+use tool::node::arguments;
 use tool::outcome::{Answer, Failure};
-use tool::{CallerType, Code, Interface, Json, Secret, Step};
+use tool::{CallerType, Code, Interface, Json, Limits, Secret, Step};
 
 use crate::error::ApiError;
 use crate::rest::calls::shown;
@@ -117,9 +119,12 @@ impl Tools for Door {
                 name: entry.name.to_string(),
                 description: entry.tool.description.clone(),
                 input_spec: entry.tool.input.bytes().clone(),
-                metadata: Json::of(&serde_json::json!({ "source": entry.key.source }))
-                    .bytes()
-                    .clone(),
+                metadata: Json::of(&serde_json::json!({
+                    "source": entry.key.source,
+                    "effects": entry.tool.traits.effects.words(),
+                }))
+                .bytes()
+                .clone(),
             });
             Ok(listed.collect())
         })
@@ -132,7 +137,7 @@ impl Tools for Door {
         Box::pin(async move {
             let known = connection.as_ref().and_then(|kept| kept.downcast_ref::<Known>());
             let principal = known::principal(&doors, headers, known).await?;
-            let args = if input.is_empty() { Json::empty().bytes().clone() } else { input };
+            let args = if input.is_empty() { Json::empty().bytes().clone() } else { whole(input) };
             let view = doors.parts.gateway.view(&principal, CallerType::Direct);
             let native = doors.lists.native(&view, &tool_name);
             let mut request = Request::new(native, args, Interface::Grpc);
@@ -157,6 +162,15 @@ impl Tools for Door {
     fn draining(&self) -> bool {
         self.stop.is_cancelled()
     }
+}
+
+/// Spec 4's input is any JSON; what is none is refused with the arguments.
+fn whole(input: Bytes) -> Bytes {
+    if input.trim_ascii_start().starts_with(b"{") {
+        return input;
+    }
+    let checked = Json::check(input.clone(), Limits::DOCUMENT);
+    checked.map_or(input, |input| arguments(&input).bytes().clone())
 }
 
 fn narrowed(doors: &Doors, whose: Principal, headers: &HeaderMap) -> Result<Principal, Status> {

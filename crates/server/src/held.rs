@@ -26,7 +26,7 @@ pub(crate) fn pending(tool: &str, args: &Json, (call, approval): (CallId, &Appro
         "ok": true,
         "status": "pending_approval",
         "output": null,
-        "side_effects_declared": approval.effects,
+        "side_effects_declared": approval.declared_effects(),
         "requires_approval": true,
         "metadata": metadata,
     }))
@@ -39,8 +39,22 @@ pub(crate) fn sentence(call: CallId, approval: &Approval) -> String {
     }
     format!(
         "call {call} waits for a person's approval until {}: {}. It has not run. Do not call again: it \
-         runs by itself when it is approved, with `toolkeep approval approve {call}`",
-        approval.expires, approval.reason
+         runs by itself when it is approved, {}",
+        approval.expires,
+        approval.reason,
+        how_to_approve(call, approval)
+    )
+}
+
+/// Who can approve a pending call and how, as the end of a sentence. Every interface takes it from here.
+pub(crate) fn how_to_approve(call: CallId, approval: &Approval) -> String {
+    let command = format!("with `toolkeep approval approve {call}`");
+    if approval.by_agent {
+        return command;
+    }
+    format!(
+        "{command} by another person with the right `approve`: nobody approves an own call. To approve it \
+         yourself, make it with an agent's key instead (`toolkeep tool call --agent`)"
     )
 }
 

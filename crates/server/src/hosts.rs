@@ -33,7 +33,8 @@ impl Hosts {
         if !is_loopback(name) && !self.names.iter().any(known) {
             let told = format!("this server does not answer to the host `{}`", host.escape_debug());
             return Err(ApiError::new(Code::ForbiddenOrigin, told).fix(
-                "use the address it prints at start, or add the name to `server.allowed_hosts`",
+                "use the address it prints at start, or add the name: `serve --allowed-host NAME`, TOOLKEEP_ALLOWED_HOSTS or \
+                 `server.allowed_hosts`",
             ));
         }
         let Some(origin) = one(headers, &ORIGIN)? else { return Ok(()) };

@@ -35,10 +35,15 @@ pub(crate) struct Page<'a> {
     pub(crate) next: Option<String>,
 }
 
-/// The next tools of a view, at most `limit`. A cursor is the name of the last tool of the page
+/// The next tools of a view that fit, at most `limit`. A cursor is the name of the last tool of the page
 /// before: it holds across catalogs, as long as that tool is there. `None` where it is not.
-pub(crate) fn page<'a>(view: &'a View, limit: usize, cursor: Option<&str>) -> Option<Page<'a>> {
-    let mut tools = behind(view, cursor)?;
+pub(crate) fn page<'a>(
+    view: &'a View,
+    limit: usize,
+    cursor: Option<&str>,
+    fits: impl Fn(&Entry) -> bool,
+) -> Option<Page<'a>> {
+    let mut tools = behind(view, cursor)?.filter(|entry| fits(entry));
     let page: Vec<_> = tools.by_ref().take(limit).collect();
     let more = tools.next().is_some();
     let next = page.last().filter(|_| more).map(|entry| entry.name.to_string());

@@ -18,6 +18,7 @@ mod personas;
 mod pins;
 mod plugins;
 pub(crate) mod programs;
+pub(crate) mod query;
 mod records;
 mod roles;
 pub(crate) mod route;

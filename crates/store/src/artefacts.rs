@@ -64,6 +64,8 @@ struct Index {
 struct Entry {
     org: String,
     subject: String,
+    /// The key that made the call.
+    key: String,
     /// The root key that it counts for.
     root: String,
     bytes: u64,
@@ -153,8 +155,8 @@ impl FileArtefacts {
             fs::remove_file(&path).ok();
             return Err(told(format!("the answer cannot be kept: {error}")));
         }
-        let (org, subject) = (owner.org.to_string(), owner.subject.clone());
-        let entry = Entry { org, subject, root, bytes, since: self.clock.mono() };
+        let (org, subject, key) = (owner.org.to_string(), owner.subject.clone(), owner.key.clone());
+        let entry = Entry { org, subject, key, root, bytes, since: self.clock.mono() };
         index.bytes += bytes;
         index.order.push_back(id.clone());
         index.by_id.insert(id.clone(), entry);
@@ -172,7 +174,12 @@ impl FileArtefacts {
         let (file, total) = {
             let mut index = self.lock();
             self.make_room(&mut index, 0);
-            let ours = |it: &&Entry| it.org == owner.org.as_str() && it.subject == owner.subject;
+            // A narrower key of the same subject may not have the tool whose answer this is.
+            let root = format!("{}/{}", owner.org.as_str(), owner.key);
+            let ours = |it: &&Entry| {
+                let same = it.org == owner.org.as_str() && it.subject == owner.subject;
+                same && (it.key == owner.key || it.root == root)
+            };
             let entry = index.by_id.get(id).filter(ours).ok_or(ArtefactError::Missing)?;
             (File::open(self.dir.join(id)), entry.bytes)
         };
@@ -259,6 +266,31 @@ mod tests {
         clock.advance(Duration::from_hours(1));
         assert_eq!(kept.read(&caller("ann"), &one.id, (0, 1)).await, Err(ArtefactError::Missing));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    /// A key that was delegated from a wider one read what that one's tools had answered.
+    #[tokio::test]
+    async fn a_narrower_key_of_its_subject_reads_none_of_a_wider_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept =
+            FileArtefacts::open(dir.path(), bounds(1_000), Arc::<FakeClock>::default()).unwrap();
+        let key = |key: &str, root: Option<&str>| Caller {
+            key: key.to_owned(),
+            root: root.map(str::to_owned),
+            ..caller("ann")
+        };
+        let (wide, narrow, other) = (key("a", None), key("b", Some("a")), key("c", None));
+        let keep = async |who: &Caller| kept.keep(who, vec![7; 4].into()).await.unwrap().id;
+        let read = async |who: &Caller, id: &str| kept.read(who, id, (0, 4)).await;
+        let (wides, narrows) = (keep(&wide).await, keep(&narrow).await);
+        for who in [&narrow, &other] {
+            assert_eq!(read(who, &wides).await, Err(ArtefactError::Missing));
+        }
+        assert_eq!(read(&other, &narrows).await, Err(ArtefactError::Missing));
+        // The controls: each reads its own, and the first key those of the keys delegated from it.
+        for (who, id) in [(&wide, &wides), (&narrow, &narrows), (&wide, &narrows)] {
+            assert_eq!(read(who, id).await.unwrap().total, 4);
+        }
     }
 
     #[tokio::test]

@@ -62,5 +62,6 @@ pub fn context(caller: &Caller) -> Context<'_> {
         calls: None,
         attempt: 1,
         caged: None,
+        node: None,
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tool::{Boxed, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
+use tool::{Args, Boxed, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
 
 /// Answers with its arguments.
 pub fn echo() -> Arc<dyn Executor> {
@@ -17,13 +17,26 @@ pub type Result = std::result::Result<Step, ExecuteError>;
 /// Answers by a function, and counts.
 pub struct Scripted {
     script: Box<dyn Fn(Json) -> Result + Send + Sync>,
+    check: Option<Check>,
     calls: AtomicUsize,
 }
+
+/// What a script says of arguments before it runs with them.
+type Check = Box<dyn Fn(&Args) -> std::result::Result<(), String> + Send + Sync>;
 
 impl Scripted {
     /// With this script.
     pub fn new(script: impl Fn(Json) -> Result + Send + Sync + 'static) -> Self {
-        Self { script: Box::new(script), calls: AtomicUsize::new(0) }
+        Self { script: Box::new(script), check: None, calls: AtomicUsize::new(0) }
+    }
+
+    /// The same, which rejects arguments by `check` before it runs.
+    #[must_use]
+    pub fn checked(
+        self,
+        check: impl Fn(&Args) -> std::result::Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { check: Some(Box::new(check)), ..self }
     }
 
     /// How often it ran.
@@ -42,6 +55,10 @@ impl Executor for Scripted {
     fn execute<'a>(&'a self, call: Granted<'a>, _: &'a Context<'a>) -> Boxed<'a, Result> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move { (self.script)(call.call().args.raw().clone()) })
+    }
+
+    fn check_args(&self, args: &Args) -> std::result::Result<(), String> {
+        self.check.as_ref().map_or(Ok(()), |check| check(args))
     }
 }
 

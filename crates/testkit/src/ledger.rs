@@ -104,8 +104,20 @@ impl Events for MemoryLedger {
 
 impl Records for MemoryLedger {
     fn list(&self, query: Query) -> Boxed<'_, Result<Page, LedgerError>> {
-        let fits = move |record: &Record| query.before.is_none_or(|before| record.seq < before);
-        let mut all = self.frames().into_iter().rev().filter(fits);
+        let frames = self.frames();
+        let caller = |record: &Record| {
+            let own = record.body.get("caller").or_else(|| record.body.get("by"));
+            let of_call =
+                || frames.iter().find(|it| it.call == record.call && it.kind == Kind::Intent);
+            own.or_else(|| of_call()?.body.get("caller"))?.get("subject")?.read::<String>().ok()
+        };
+        let fits = |record: &&Record| {
+            query.before.is_none_or(|before| record.seq < before)
+                && query.fits_head(record.kind, record.call)
+                && query.fits_facts(record.kind, record.body.read().unwrap_or_default())
+                && query.caller.as_ref().is_none_or(|it| caller(record).as_ref() == Some(it))
+        };
+        let mut all = frames.iter().rev().filter(fits).cloned();
         let records: Vec<_> = all.by_ref().take(query.limit).collect();
         let next = all.next().and_then(|_| records.last()).map(|last| last.seq);
         Box::pin(async move { Ok(Page { records, next }) })

@@ -14,6 +14,14 @@ use crate::{Json, JsonError, Level, Limits, Org, Tool, ToolKey};
 #[serde(transparent)]
 pub struct CallId(pub Uuid);
 
+impl CallId {
+    /// The chain of a program with this id, as spec 3 has it: twelve hexadecimal digits.
+    pub fn chain_id(self) -> String {
+        let digits = self.0.simple().to_string();
+        digits.get(digits.len().saturating_sub(12)..).unwrap_or_default().to_owned()
+    }
+}
+
 impl fmt::Display for CallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

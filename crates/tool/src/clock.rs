@@ -1,6 +1,7 @@
 //! Two times that must not be mixed: the wall's, which may jump, and the monotonic one, which orders.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,90 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (year + era * 400 + u64::from(month <= 2), month, day)
 }
 
+/// A text that is no time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "it is no time of RFC 3339, such as `2026-11-24T15:00:00Z`, and no day, such as `2026-11-24`"
+)]
+pub struct NotATime;
+
+impl FromStr for Wall {
+    type Err = NotATime;
+
+    /// RFC 3339 from 1970 on, rounded down to milliseconds; or a day alone, which is its midnight in UTC. A leap second counts as the
+    /// second before it.
+    fn from_str(text: &str) -> Result<Self, NotATime> {
+        parse(text).map(Self).ok_or(NotATime)
+    }
+}
+
+fn parse(text: &str) -> Option<u64> {
+    let (date, rest) = text.split_at_checked(10)?;
+    let (year, month, day) =
+        (number(date, 0, "0000-")?, number(date, 5, "00-")?, number(date, 8, "00")?);
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let longest = match month {
+        2 => 28 + u64::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    if year < 1970 || !(1..=longest).contains(&day) {
+        return None;
+    }
+    let midnight = days(year, month, day) * 86_400_000;
+    if rest.is_empty() {
+        return Some(midnight);
+    }
+    let (time, rest) = rest.strip_prefix(['T', 't', ' '])?.split_at_checked(8)?;
+    let (h, m, s) = (number(time, 0, "00:")?, number(time, 3, "00:")?, number(time, 6, "00")?);
+    if h > 23 || m > 59 || s > 60 {
+        return None;
+    }
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let (ms, zone) = match rest.strip_prefix('.') {
+        Some(fraction) => {
+            let (part, zone) = fraction.split_at_checked(digits(fraction))?;
+            let ms = part.bytes().chain([b'0'; 3]).take(3);
+            let ms = ms.fold(0, |ms, digit| ms * 10 + u64::from(digit - b'0'));
+            ((!part.is_empty()).then_some(ms)?, zone)
+        }
+        None => (0, rest),
+    };
+    let local = midnight + (h * 3_600 + m * 60 + s.min(59)) * 1_000 + ms;
+    if zone.eq_ignore_ascii_case("z") {
+        return Some(local);
+    }
+    let (sign, zone) = zone.split_at_checked(1)?;
+    let (hours, minutes) = (number(zone, 0, "00:")?, number(zone, 3, "00")?);
+    if zone.len() != 5 || hours > 23 || minutes > 59 {
+        return None;
+    }
+    let offset = (hours * 3_600 + minutes * 60) * 1_000;
+    match sign {
+        "+" => local.checked_sub(offset),
+        "-" => local.checked_add(offset),
+        _ => None,
+    }
+}
+
+/// The number at `at`, of as many digits as `shape` has zeros, with what else `shape` has behind it.
+fn number(text: &str, at: usize, shape: &str) -> Option<u64> {
+    let part = text.get(at..at + shape.len())?;
+    let digits = shape.trim_end_matches(['-', ':']).len();
+    let (number, end) = part.split_at_checked(digits)?;
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && shape.ends_with(end)).then(|| number.parse().ok()).flatten()
+}
+
+/// Days from 1970-01-01 to this one: the way back from [`civil`].
+fn days(year: u64, month: u64, day: u64) -> u64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let of_year = (153 * month + 2) / 5 + day - 1;
+    let of_era = year % 400 * 365 + year % 400 / 4 - year % 400 / 100 + of_year;
+    year / 400 * 146_097 + of_era - 719_468
+}
+
 #[cfg(test)]
 mod tests {
     use super::Wall;
@@ -70,6 +155,52 @@ mod tests {
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
         ] {
             assert_eq!(Wall(ms).to_string(), text);
+            assert_eq!(text.parse(), Ok(Wall(ms)));
+        }
+    }
+
+    #[test]
+    fn times_of_rfc_3339_are_read_and_nothing_else() {
+        for (text, ms) in [
+            ("2000-02-29", 951_782_400_000),
+            ("2000-02-29T00:00:00Z", 951_782_400_000),
+            ("2000-02-29t01:30:00.0019+01:30", 951_782_400_001),
+            ("2000-02-28 23:00:00.25-01:00", 951_782_400_250),
+            ("1970-01-01T00:00:60z", 59_000),
+        ] {
+            assert_eq!(text.parse(), Ok(Wall(ms)), "{text}");
+        }
+        for day in 0..60_000_u64 {
+            let wall = Wall(day * 86_400_000 + 86_399_999);
+            assert_eq!(wall.to_string().parse(), Ok(wall));
+        }
+        for bad in [
+            "",
+            "2000",
+            "2000-2-29",
+            "2001-02-29",
+            "2100-02-29",
+            "2000-13-01",
+            "2000-00-01",
+            "2000-01-00",
+            "2000-04-31",
+            "1969-12-31",
+            "2000-01-01T",
+            "2000-01-01T00:00:00",
+            "2000-01-01T24:00:00Z",
+            "2000-01-01T00:60:00Z",
+            "2000-01-01T00:00:61Z",
+            "2000-01-01T00:00:00.Z",
+            "2000-01-01T00:00:00+1:00",
+            "2000-01-01T00:00:00+01:00x",
+            "2000-01-01T00:00:00*01:00",
+            "+000-01-01",
+            "2000-01-01T00:00:0éZ",
+            "1970-01-01T00:00:00+00:01",
+            "1700000000000",
+            "now",
+        ] {
+            assert!(bad.parse::<Wall>().is_err(), "{bad}");
         }
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::{
-    Boxed, Caged, Call, CallId, Caller, Code, Json, Mono, Outcome, Secret, SourceName, Ticket, Wall,
+    Args, Boxed, Caged, Call, CallId, Caller, Code, Effects, Json, Mono, Outcome, Secret,
+    SourceName, Ticket, Wall,
 };
 
 /// Runs one call. Only the pipeline calls it, and only with a [`Granted`].
@@ -22,6 +23,16 @@ pub trait Executor: Send + Sync + fmt::Debug {
         call: Granted<'a>,
         ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>>;
+
+    /// Rejects arguments with which the call is sure to fail, such as a path outside the tool's folders.
+    /// The pipeline calls it before it holds a call, so that nobody approves what cannot succeed. It has no
+    /// effect, does no I/O, and shares its rules with [`Executor::execute`].
+    ///
+    /// # Errors
+    /// What is wrong with the arguments, in words for the caller.
+    fn check_args(&self, _args: &Args) -> Result<(), String> {
+        Ok(())
+    }
 
     /// The nodes that may run it, the first one first; none of what runs nowhere in particular.
     fn places(&self) -> Vec<String> {
@@ -91,10 +102,20 @@ pub struct Approval {
     pub reason: String,
     /// When the wait ends by itself.
     pub expires: Wall,
-    /// The tool's declared side effects.
+    /// The tool's side effects: the declared ones, or [`Effects::UNKNOWN`].
     pub effects: Vec<String>,
     /// Whether a person has agreed already, and the call only has to go on.
     pub approved: bool,
+    /// Whether an agent's key made the call. Otherwise it is a person's own call, which no key of that
+    /// person approves.
+    pub by_agent: bool,
+}
+
+impl Approval {
+    /// Spec 3's `side_effects_declared`: of its six values those that are declared.
+    pub fn declared_effects(&self) -> Vec<&str> {
+        self.effects.iter().map(String::as_str).filter(|word| *word != Effects::UNKNOWN).collect()
+    }
 }
 
 /// What an executor may use besides its call.
@@ -124,6 +145,8 @@ pub struct Context<'a> {
     pub attempt: u8,
     /// Where what the call took in a cage is told, for the record.
     pub caged: Option<&'a OnceLock<Caged>>,
+    /// Where the node that answered is named, for interfaces that return it.
+    pub node: Option<&'a OnceLock<String>>,
 }
 
 impl Context<'_> {
@@ -131,6 +154,13 @@ impl Context<'_> {
     pub fn ran_caged(&self, caged: Caged) {
         if let Some(place) = self.caged {
             place.get_or_init(|| caged);
+        }
+    }
+
+    /// Names the node that answered; the first name counts.
+    pub fn ran_on(&self, node: &str) {
+        if let Some(place) = self.node {
+            place.get_or_init(|| node.to_owned());
         }
     }
 }
@@ -227,6 +257,16 @@ pub trait Credentials: Send + Sync {
         source: &'a SourceName,
         caller: &'a Caller,
     ) -> Boxed<'a, Credential>;
+}
+
+/// No source needs a credential: for programs whose tools are their own.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoCredentials;
+
+impl Credentials for NoCredentials {
+    fn for_source<'a>(&'a self, _: &'a SourceName, _: &'a Caller) -> Boxed<'a, Credential> {
+        Box::pin(std::future::ready(Credential::None))
+    }
 }
 
 /// What the credential port answers.

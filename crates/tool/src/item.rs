@@ -120,6 +120,28 @@ pub struct Tool {
     pub received: Json,
 }
 
+impl Tool {
+    /// A tool of a program's own: its name, what it does, and the JSON Schema of its arguments. Its traits are those of a definition
+    /// that says nothing about itself; set them before it is registered.
+    pub fn new(name: ToolName, description: impl Into<String>, input: Json) -> Self {
+        let description = description.into();
+        let received = Json::fields([
+            ("name", &Json::of(name.as_str())),
+            ("description", &Json::of(&description)),
+            ("inputSchema", &input),
+        ]);
+        Self {
+            name,
+            title: None,
+            description,
+            input,
+            output: None,
+            traits: Traits::default(),
+            received,
+        }
+    }
+}
+
 /// A prompt of an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {

@@ -56,6 +56,13 @@ impl Limits {
         let bytes = bytes.clamp(Self::ARGUMENTS.bytes, Self::MOST_ARGUMENTS);
         Self { bytes, nodes: bytes.div_ceil(1 << 20) * Self::ARGUMENTS.nodes, ..Self::ARGUMENTS }
     }
+
+    /// The same for a message in which the arguments of a call are this many levels deep: they may have as many levels in each kind of
+    /// message.
+    #[must_use]
+    pub const fn around_arguments(self, levels: usize) -> Self {
+        Self { depth: Self::ARGUMENTS.depth + levels, ..self }
+    }
 }
 
 /// Why a text was refused.

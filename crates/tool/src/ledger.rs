@@ -13,7 +13,7 @@ use crate::outcome::Status;
 use crate::{Boxed, CallId};
 pub use body::{End, Event, Intent, Refusal, WaitStep, Waited};
 pub use caged::Caged;
-pub use record::{Kind, Page, Query, Record, standing};
+pub use record::{Kind, Page, Query, Record, RecordFacts, standing};
 pub use ticket::{Hear, Ticket, Watch};
 
 /// What keeps the record of every call: one intent before it runs, one outcome after.

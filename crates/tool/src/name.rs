@@ -131,6 +131,8 @@ pub const BUILTIN: &str = "builtin";
 pub const CONFIGURATION: &str = "configuration";
 /// The source that shows problems of the store beside those of sources.
 pub const STORE: &str = "toolkeep-store";
+/// The source that shows a cache of modules' manifests that does not answer, beside problems of sources.
+pub const CACHE: &str = "toolkeep-cache";
 
 impl SourceName {
     /// A name that an operator may give a source: not one of Toolkeep's own.
@@ -139,7 +141,7 @@ impl SourceName {
     /// [`NameError`] with the fault.
     pub fn of_operator(name: &str) -> Result<Self, NameError> {
         let prefixes = [crate::node::PREFIX, crate::plugin::PREFIX];
-        let reserved = [BUILTIN, CONFIGURATION, STORE].contains(&name)
+        let reserved = [BUILTIN, CONFIGURATION, STORE, CACHE].contains(&name)
             || prefixes.iter().any(|prefix| name.starts_with(prefix));
         if reserved { Err(NameError::Reserved(name.to_owned())) } else { Self::new(name) }
     }
@@ -184,7 +186,14 @@ mod tests {
 
     #[test]
     fn an_operator_gives_no_source_a_name_of_toolkeeps_own() {
-        for reserved in ["builtin", "configuration", "toolkeep-store", "node.a", "plugin.notes"] {
+        for reserved in [
+            "builtin",
+            "configuration",
+            "toolkeep-store",
+            "toolkeep-cache",
+            "node.a",
+            "plugin.notes",
+        ] {
             let error = SourceName::of_operator(reserved).unwrap_err();
             assert_eq!(error, NameError::Reserved(reserved.to_owned()));
             assert!(SourceName::new(reserved).is_ok(), "Toolkeep itself has it");

@@ -95,9 +95,17 @@ pub enum NodeFault {
 /// Why there is no way to a node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unresolved {
-    /// Nothing says where it is.
-    #[error("nothing says where the node `{0}` is")]
+    /// The operator names no address, and nothing else is asked for one.
+    #[error("`nodes.addresses` does not name the node `{0}`")]
     Unknown(String),
+    /// Kubernetes is asked, and no node there carries the label.
+    #[error(
+        "no Kubernetes node has the label nodeID={0}, and `nodes.addresses` does not name the node"
+    )]
+    Unlabelled(String),
+    /// It has no address of its own: it made the connection over which it is called.
+    #[error("the node `{0}` has no address: it is called over its own connection")]
+    OwnConnection(String),
     /// What says where it is cannot be used.
     #[error("the address of the node `{node}` cannot be used: {why}")]
     Unusable {
@@ -230,6 +238,10 @@ pub trait Nodes: Send + Sync + fmt::Debug {
     /// [`Unresolved`].
     fn endpoint(&self, node: &str) -> Result<String, Unresolved>;
 
+    /// Whether a call would be sent to the node now: it is not ending, not silent, and was reached when it
+    /// was called last.
+    fn takes_calls(&self, node: &str) -> bool;
+
     /// A node's sign of life.
     ///
     /// # Errors
@@ -295,3 +307,12 @@ pub const PREFIX: &str = "node.";
 /// What names a node beside the arguments of a call, in MCP's `_meta`: any other is then none of its
 /// places.
 pub const PIN: &str = "toolkeep/node";
+
+/// An argument of a node's tool. Where it is the only one, its value is the whole input, whatever JSON it
+/// is: spec 4's `input` need not be an object.
+pub const WHOLE_INPUT: &str = "toolkeep/input";
+
+/// The arguments of a call with this input: an object as it is, any other JSON as [`WHOLE_INPUT`].
+pub fn arguments(input: &Json) -> Json {
+    if input.kind() == "object" { input.clone() } else { Json::fields([(WHOLE_INPUT, input)]) }
+}

@@ -131,6 +131,8 @@ pub struct Listing {
     pub about: Option<Json>,
     /// Second names of tools, each with the tool's own: they lead to it where nothing else has them.
     pub aliases: Vec<(ToolName, ToolName)>,
+    /// Whether the operator trusts what the annotations of its tools say (MCP).
+    pub trusted_annotations: bool,
 }
 
 /// An item and what runs it: shown and run are one value.

@@ -108,6 +108,13 @@ words! {
     }
 }
 
+/// Categories that every file may name: spec 3's, and spec 1's.
+#[rustfmt::skip]
+pub const CATEGORIES: &[&str] = &[
+    "web", "file", "data", "code", "math", "system", "archive", "llm", "specialized",
+    "introspection", "execution", "buffer", "diff", "xref", "clos", "packages",
+];
+
 /// Declared side effects, or none declared. Unknown counts as an effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Effects {
@@ -137,12 +144,33 @@ impl Effects {
         effects.iter().any(changes) || !reads
     }
 
-    /// The words, for showing.
+    /// Whether `local_exec` is its only declared effect: what a call changes then is what its code is
+    /// given access to.
+    pub fn only_runs_code(&self) -> bool {
+        let Self::Declared(effects) = self else { return false };
+        let only = |e: &Effect| matches!(e, Effect::LocalExec | Effect::ReadOnly);
+        effects.contains(&Effect::LocalExec) && effects.iter().all(only)
+    }
+
+    /// The word for effects that nobody declared.
+    pub const UNKNOWN: &'static str = "unknown";
+
+    /// The words of Toolkeep's own interfaces: what is declared, or [`Self::UNKNOWN`].
     pub fn words(&self) -> Vec<&'static str> {
+        if self.is_unknown() { vec![Self::UNKNOWN] } else { self.declared() }
+    }
+
+    /// Spec 3's side effects: of its six values those that are declared, none where nothing is.
+    pub fn declared(&self) -> Vec<&'static str> {
         match self {
-            Self::Unknown => vec!["unknown"],
+            Self::Unknown => Vec::new(),
             Self::Declared(effects) => effects.iter().map(|e| e.as_str()).collect(),
         }
+    }
+
+    /// Whether nobody declared them.
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::Unknown
     }
 }
 
@@ -178,6 +206,14 @@ pub struct Traits {
     /// limit where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_paths: Option<Vec<String>>,
+    /// Folders of this machine, absolute: a path of a call that does not begin with `/` begins in one of
+    /// them, and a call that names no path uses no others. Absent: nobody knows.
+    #[serde(skip)]
+    pub base_folders: Option<Vec<String>>,
+    /// Whether the operator trusts what the annotations of the definition say (MCP), beside what is
+    /// here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trusted_annotations: bool,
 }
 
 impl Traits {
@@ -203,6 +239,8 @@ impl Default for Traits {
             arguments: None,
             approval: false,
             allowed_paths: None,
+            base_folders: None,
+            trusted_annotations: false,
         }
     }
 }
@@ -227,5 +265,32 @@ mod tests {
         assert!(Effects::Declared(vec![Effect::NetworkAccess]).any());
         assert!(!Effects::Declared(vec![Effect::ReadOnly, Effect::NetworkAccess]).any());
         assert!(Effects::Declared(vec![Effect::ReadOnly, Effect::ModifiesFiles]).any());
+    }
+
+    #[test]
+    fn code_with_another_effect_does_more_than_run() {
+        let declared = |effects: &[Effect]| Effects::Declared(effects.to_vec()).only_runs_code();
+        assert!(declared(&[Effect::LocalExec]) && declared(&[Effect::LocalExec, Effect::ReadOnly]));
+        assert!(
+            !Effects::Unknown.only_runs_code() && !declared(&[]) && !declared(&[Effect::ReadOnly])
+        );
+        let others =
+            Effect::ALL.iter().filter(|e| !matches!(e, Effect::LocalExec | Effect::ReadOnly));
+        for other in others {
+            assert!(!declared(&[Effect::LocalExec, *other]), "{other}");
+        }
+    }
+
+    /// Spec 3 has six values; Toolkeep's own interfaces have a seventh word for none of them.
+    #[test]
+    fn unknown_effects_have_a_word_of_their_own_and_none_of_spec_3s() {
+        let reads = Effects::read_only();
+        assert_eq!(
+            (Effects::Unknown.words(), Effects::Unknown.declared()),
+            (vec!["unknown"], vec![])
+        );
+        assert_eq!((reads.words(), reads.declared()), (vec!["read_only"], vec!["read_only"]));
+        assert_eq!(Effects::Declared(vec![]).words(), [""; 0], "declared to be none is known");
+        assert!("unknown".parse::<Effect>().is_err());
     }
 }

@@ -32,9 +32,9 @@ pub use environment::Environment;
 pub use fault::{Fault, Faults, Place};
 pub use high::{
     ApprovalsConfig, BuiltinsConfig, Config, FolderConfig, IssuerConfig, KubernetesConfig,
-    LimitsConfig, McpCommand, NodesConfig, OAuthConfig, OAuthProof, PerCallerConfig, PluginsConfig,
-    SearchConfig, ServerConfig, SourceConfig, SourceDurability, SourceKind, TokensConfig, Tools,
-    WebhookConfig,
+    LimitsConfig, McpCommand, McpTools, NodesConfig, OAuthConfig, OAuthProof, PerCallerConfig,
+    PluginsConfig, SearchConfig, ServerConfig, SourceConfig, SourceDurability, SourceKind,
+    TokensConfig, Tools, WebhookConfig,
 };
 pub use location::{Folder, Location, trust};
 pub(crate) use nearest::nearest;
@@ -55,6 +55,10 @@ pub struct Setting {
     pub file: Option<PathBuf>,
     /// `--listen`: counts before the file's.
     pub listen: Option<String>,
+    /// `--allowed-host`: counts beside the file's.
+    pub allowed_hosts: Vec<String>,
+    /// `--behind-tls`: counts where the file does not say so.
+    pub behind_tls: bool,
     /// `--data`: counts before the file's.
     pub data: Option<PathBuf>,
     /// The folder that flags' paths begin at, absolute.
@@ -171,7 +175,7 @@ fn of_text(read_file: ReadFile, text: &str, setting: &Setting) -> Reading {
     Variables::ours(environment).fill(&mut node, &sink);
     resolver.empty_rules(&node);
     let low: Option<low::File> = de::read(&node, true, &sink);
-    let main = low.map(|low| resolver.main(&low, setting));
+    let main = low.as_ref().map(|low| resolver.main(low, setting));
     // Up to here nothing may be wrong; from here on only sources drop out.
     let is_list =
         sources.as_ref().is_none_or(|node| matches!(node.kind, Kind::List(_) | Kind::Null));
@@ -180,7 +184,8 @@ fn of_text(read_file: ReadFile, text: &str, setting: &Setting) -> Reading {
     let known = |service: &SourceConfig| found.iter().any(|source| source.name == service.name);
     let services: Vec<_> = resolver.services().into_iter().filter(|it| !known(it)).collect();
     found.extend(services);
-    let config = main.filter(|_| usable).map(|config| Config { sources: found, ..config });
+    let notes = Faults(sink.take_notes());
+    let config = main.filter(|_| usable).map(|config| Config { sources: found, notes, ..config });
     files.extend(included);
     Reading { config, faults: Faults(sink.into_faults()), files }
 }

@@ -14,12 +14,14 @@ mod internals;
 mod issuers;
 mod listen;
 mod manifests;
+mod names;
 mod places;
 mod plugged;
 mod programs;
 mod readiness;
 mod redaction;
 mod reports;
+mod review;
 mod sources;
 mod unusable;
 mod webhook;
@@ -36,17 +38,17 @@ use ledger::signed::RecordKey;
 use policy::Policy;
 use server::{Counts, Doors, Hosts, Issuers, Keys, Parts};
 use store::Sealed;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::artefact::Artefacts;
+use tool::ledger::Events as _;
 use tool::{Boxed, Clock, Org, Secret, Store};
 
 use crate::cli::LAUNCH;
-use crate::cli::door::SourceNeed;
+use crate::cli::data::{FirstKey, KeyState, revocation};
 use crate::cli::failure::{Exit, Failure};
-use crate::cli::wiring::{Running, Start, Wiring};
-use crate::config::{self, Config, Fault, Faults, Latest, Place, ServerConfig};
+use crate::cli::wiring::{Review, Running, Start, Wiring};
+use crate::config::{self, Config, Environment, ServerConfig};
 use checkpoints::Sealing;
 use clocks::Clocks;
 use cluster::Cluster;
@@ -60,16 +62,22 @@ pub(crate) use plugged::Caged;
 use plugged::Plugged;
 use sources::{Ways, Workshop};
 
-/// Rules for tools that are not there, of which so many are told.
-const UNMET: usize = 20;
-
 /// The real parts.
 #[derive(Debug)]
 pub struct Real;
 
 impl Wiring for Real {
     fn start(&self, start: Start) -> Boxed<'_, Result<Running, Failure>> {
-        Box::pin(run(start))
+        let data = start.held.data().clone();
+        Box::pin(async move { run(start).await.map_err(|failure| data.on_full_disk(failure)) })
+    }
+
+    fn review<'a>(
+        &'a self,
+        config: &'a Config,
+        environment: &'a Arc<Environment>,
+    ) -> Boxed<'a, Result<Review, Failure>> {
+        Box::pin(review::review(config, environment))
     }
 }
 
@@ -103,15 +111,27 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let store: Arc<dyn Store> = store;
     let clocks = Clocks::open(store.as_ref(), start.accept_clock).await?;
     let keys = read_keys(Arc::clone(&store), &start).await?;
-    let made = start.held.first_keys(&keys, clocks.steady.wall(), start.make_keys).await?;
+    let now = clocks.steady.wall();
+    let changes = start.held.first_keys(&keys, now, start.make_keys).await?;
+    let state = |key| (key, start.held.data().key_state(&keys.ring(), key, now));
+    let states = [FirstKey::Owner, FirstKey::Agent].map(state).into_iter();
+    let invalid = states.filter(|(_, state)| *state != KeyState::Valid).collect();
     let app = assemble(&start, early, (keys, store, record_key), &clocks).await?;
     app.intake.add(reports::of_store(&rejected.borrow()));
     drop(app.workshop.rejected.set(rejected.clone()));
+    for id in &changes.revoked {
+        let noted = app.ledger.note(&revocation(now, id));
+        noted.map_err(fault("the record"))?;
+    }
     restored(&app).await?;
     let offers = offers(&app.doors, &start.stop);
-    let door = Arc::new(RouterDoor::new(server::router(&app.doors), Arc::clone(&app.intake)));
+    let door = Arc::new(RouterDoor::new(
+        server::router(&app.doors),
+        (Arc::clone(&app.intake), Arc::clone(&app.workshop.report)),
+    ));
     if start.settles {
         settled(&app.intake).await;
+        names::refresh(&app.workshop.report, &app.intake).await;
     }
     let stop = start.stop.clone();
     let tasks = TaskTracker::new();
@@ -122,7 +142,8 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let ended = Box::pin(async move {
         tokio::select! {
             () = serve(&app, (listener, beside), &workers, stop) => {}
-            () = follow(&app, news, &mut said) => {}
+            () = configuration::follow(&app, news, &mut said) => {}
+            () = names::follow(&app) => {}
             () = app.manifests.manifests.tend() => {}
             () = app.gateway.tend() => {}
             () = clocks.steady.tend(app.keys.store()) => {}
@@ -132,7 +153,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
             () = app.workshop.programs.tend() => {}
             () = app.workshop.plugged.follow() => {}
             () = reports::follow(rejected, &app.intake) => {}
-            () = unmet_at_first(&app) => {}
+            () = reports::follow_cache(app.manifests.manifests.outage(), &app.intake) => {}
         }
         app.end().await;
         // Sources may have something that runs there: theirs comes to its end first.
@@ -140,7 +161,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
         drop(held);
         Ok(())
     });
-    Ok(Running { address, beside: listening, door, offers, made, ended })
+    Ok(Running { address, beside: listening, door, offers, keys: changes, invalid, ended })
 }
 
 /// Takes up what waited when the process before ended.
@@ -212,7 +233,8 @@ async fn assemble(
         Workshop::new(launcher(), ways, environment, (Arc::clone(&clock), artefacts.clone()));
     let credentials = configured(config);
     let (at, seals) = places::pins(start, (&ledger, &store), record_key, &clock);
-    let sources = workshop.build(config, &start.faults);
+    workshop.report.set_active(config, &start.faults, Vec::new());
+    let sources = workshop.build(config);
     let intake = intake(at, (sources, &config.policy), &clock);
     let counts = Counts::default();
     let gateway = Gateway::new(gateway::Parts {
@@ -296,75 +318,6 @@ fn keeping(gateway: Gateway, artefacts: Option<Arc<dyn Artefacts>>) -> Gateway {
     match artefacts {
         Some(artefacts) => gateway.with_artefacts(artefacts),
         None => gateway,
-    }
-}
-
-/// Takes each new configuration as it comes, whole or not at all; never ends.
-async fn follow(app: &App, mut news: watch::Receiver<Latest>, said: &mut bool) {
-    let first = Arc::clone(&news.borrow());
-    while news.changed().await.is_ok() {
-        let latest = Arc::clone(&news.borrow_and_update());
-        match latest.as_ref() {
-            // Half a file may be a whole one without the rules.
-            Ok(config) if *said && !config.policy_said => {
-                let faults = Faults::one(policy_is_gone(config));
-                tracing::warn!("configuration not taken, the last good one stays:\n{faults}");
-                app.intake.add(reports::of_faults(&faults));
-            }
-            Ok(config) => {
-                *said = config.policy_said;
-                configuration::told_of_restart(first.as_ref().as_ref().ok(), config);
-                app.credentials.set(sources::secrets(config));
-                app.manifests.follow(config);
-                app.seals.set_also(config.checkpoints_also.clone());
-                app.seals.set_keep(config.keep);
-                held::follow(config, &app.gateway, (&app.doors, &app.hooks));
-                app.doors.believe(issuers::trusted(config, &app.workshop.egress));
-                let guests = config.default_guest_modules.clone();
-                if let Err(error) = app.keys.set_guests(guests).await {
-                    tracing::error!(%error, "the personas are not read anew");
-                }
-                app.workshop.cluster.take(&config.nodes);
-                app.workshop.plugged.take(config);
-                let sources = app.workshop.build(config, &Faults::default());
-                // No tool of the old sources under the new rules, and none of the new under the old.
-                app.intake.set_with(sources, &config.policy);
-                // Now its rules are in force, and who reads this may rely on them.
-                tracing::info!("configuration taken");
-                unmet(app);
-            }
-            Err(faults) => {
-                tracing::warn!("configuration not taken, the last good one stays:\n{faults}");
-                app.intake.add(reports::of_faults(faults));
-            }
-        }
-    }
-    std::future::pending::<()>().await;
-}
-
-fn policy_is_gone(config: &Config) -> Fault {
-    let file = config.file.clone().unwrap_or_default();
-    let told = "the policy is gone from the file";
-    Fault::new(&file, Place::TOP, told).fix("write `policy: {}` to have none")
-}
-
-/// The same of the first configuration, once there was time for its sources; never ends.
-async fn unmet_at_first(app: &App) {
-    readiness::wait(&app.intake, SourceNeed::Overview).await;
-    unmet(app);
-    std::future::pending::<()>().await;
-}
-
-/// Tools come and go, so a rule that names one which is not there is no fault; but it may be a slip.
-fn unmet(app: &App) {
-    let (catalog, policy) = (app.intake.catalog(), app.intake.rules());
-    let is_method = |name: &str| tool::METHODS.iter().any(|(method, _)| name.ends_with(method));
-    let has = |name: &str| catalog.find(name).is_some() || is_method(name);
-    for pattern in policy.unmet(has).take(UNMET) {
-        let place = pattern.place();
-        tracing::warn!(
-            "the policy names `{pattern}` at {place}, and no source has such a tool now"
-        );
     }
 }
 

@@ -20,6 +20,7 @@ use tool::{Boxed, Executor, Listing, Problem, Revision, Secret, Source, SourceEr
 
 use crate::mcp::Marked;
 use execute::Execute;
+use kept::Identity;
 pub use kept::{LIFE, Manifests};
 use line::{Line, Missed};
 
@@ -107,6 +108,8 @@ struct Last {
     remembered: bool,
     /// Someone asked for a listing.
     asked: bool,
+    /// The failure of the last discoveries, and how many had it in a row; nothing after one that worked.
+    failure: Option<(Missed, u32)>,
     /// Discoveries that failed, while nothing at all was ever known of it.
     missed: u32,
 }
@@ -154,7 +157,7 @@ impl Module {
 
     async fn remembered(&self, kept: &Manifests, missed: Option<&SourceError>) -> Option<Listing> {
         let name = &self.line.options.name;
-        let remembered = match kept.load(name).await {
+        let remembered = match kept.load(self.identity()).await {
             Ok(remembered) => remembered?,
             Err(error) => {
                 tracing::warn!(module = %name, error, "module_cache_refused");
@@ -170,7 +173,7 @@ impl Module {
 
     /// Asks the module itself.
     async fn discover(&self) -> Result<Listing, SourceError> {
-        let (line, name) = (&self.line, &self.line.options.name);
+        let line = &self.line;
         self.last().remembered = false;
         let fetched = tokio::time::timeout(MANIFEST_TIMEOUT, line.manifest()).await;
         let body = fetched.unwrap_or_else(|_| {
@@ -178,24 +181,47 @@ impl Module {
             let what = format!("no manifest came within {seconds} s");
             Err(line.fault(SourceFault::TimedOut, what).into())
         });
-        let body = body.map_err(|Missed { error, status }| {
-            let what = error.problem.message.as_str();
-            if let Some(status) = status {
-                tracing::warn!(module = %name, status, "module_manifest_error");
-            } else {
-                tracing::warn!(module = %name, error = what, "module_unreachable");
-            }
-            self.lost(error)
-        })?;
-        let listing = self.listing(&body).map_err(|error| {
-            tracing::warn!(module = %name, error, "module_manifest_error");
-            self.lost(line.fault(SourceFault::Malformed, error))
-        })?;
+        let listed = body.and_then(|body| match self.listing(&body) {
+            Ok(listing) => Ok((listing, body)),
+            Err(what) => Err(line.malformed(what)),
+        });
+        let (listing, body) = match listed {
+            Ok(listed) => listed,
+            Err(missed) => return self.missed(missed).await,
+        };
         let asked = self.discovered(&listing);
         if let Some(kept) = &self.kept {
-            kept.keep(name, &body, asked).await;
+            kept.keep(self.identity(), &body, asked).await;
         }
         Ok(listing)
+    }
+
+    /// No manifest came. The last one stays, unless somebody deleted it from the cache and asked for a
+    /// listing: then it is forgotten.
+    async fn missed(&self, missed: Missed) -> Result<Listing, SourceError> {
+        let (asked, times) = {
+            let mut last = self.last();
+            let before = last.failure.take().filter(|(before, _)| *before == missed);
+            let times = before.map_or(1, |(_, times)| times.saturating_add(1));
+            last.failure = Some((missed.clone(), times));
+            (std::mem::take(&mut last.asked), times)
+        };
+        // It is tried again for ever: after spec 0's tries, the same failure is no news.
+        missed.log(&self.line.options.name, asked || times <= DELAYED);
+        let error = self.lost(missed.error);
+        match &self.kept {
+            Some(kept) if asked && kept.is_forgotten(&self.line.options.name).await => {
+                let (stale_since, problems) = (Some(kept.now()), vec![error.problem]);
+                let revision = self.revision(&Bytes::new());
+                Ok(Listing { revision, problems, stale_since, ..Listing::default() })
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        let ModuleOptions { name, url, .. } = &self.line.options;
+        Identity { name, url }
     }
 
     fn lost(&self, error: SourceError) -> SourceError {
@@ -221,6 +247,7 @@ impl Module {
         let (asked, told) = {
             let mut last = self.last();
             let told = last.told.replace(listing.revision);
+            last.failure = None;
             (std::mem::take(&mut last.asked), told)
         };
         if asked || told != Some(listing.revision) {

@@ -38,7 +38,7 @@ use definition::{Definition, Fault};
 use document::{Document, Entry};
 pub use http::{Secrets, Web};
 use implementation::Implementation;
-pub use implementation::{Handlers, Internal, Internals};
+pub use implementation::{Handlers, Internal, Internals, OwnTools};
 pub use watch::{DEFAULT_POLL, Watching};
 use watch::{Print, Watch};
 

@@ -49,16 +49,40 @@ class Registration:
 
     def register(self) -> bool:
         """Each tool; one that is refused holds up no other. Whether all are there."""
-        self.failed = {}
+        before, self.failed = self.failed, {}
         for tool in self._tools.all():
             body = tool.described(self._node_id)
             status, answer = self._ask("POST", "/tools", body)
             if status in (200, 201):
                 log.info("tool %s is registered", tool.name)
             else:
-                self.failed[tool.name] = f"{status}: {answer}"
-                log.warning("tool %s is not registered: %s: %s", tool.name, status, answer)
+                why = self._reason(status, answer)
+                # A node tries again every few seconds: the same reason is logged once.
+                if before.get(tool.name) != why:
+                    log.warning("tool %s is not registered: %s", tool.name, why)
+                self.failed[tool.name] = why
         return not self.failed
+
+    def _reason(self, status: int, answer: str) -> str:
+        """Why the registry did not do it, and what to set where it is the key."""
+        if status == 0:
+            return f"{self._url} does not answer: {answer}"
+        if status in (401, 403):
+            wrong = f"no key ({status})" if not self._key else f"the key is refused ({status})"
+            if status == 403:
+                return f"{wrong}: {_said(answer)}"
+            return f"{wrong}. Set TOOLKEEP_KEY to the node's key (`toolkeep node invite`)"
+        return f"{status}: {_said(answer)}"
+
+    @property
+    def registered(self) -> int:
+        """How many tools are registered."""
+        return len(self._tools.all()) - len(self.failed)
+
+    @property
+    def url(self) -> str:
+        """Where."""
+        return self._url
 
     def stop(self) -> None:
         """Tells that it drains, then takes its tools back."""
@@ -113,6 +137,17 @@ class _Stay(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any) -> None:
         return None
+
+
+def _said(answer: str) -> str:
+    """The words of an error, of spec 4's shape and of Toolkeep's own."""
+    try:
+        error = json.loads(answer)["error"]
+    except (ValueError, LookupError, TypeError):
+        return answer
+    if isinstance(error, dict):
+        error = error.get("message", answer)
+    return str(error)
 
 
 def _quoted(part: str) -> str:

@@ -7,6 +7,7 @@ import logging
 import os
 import queue
 import signal
+import sys
 import threading
 from concurrent import futures
 from pathlib import Path
@@ -195,6 +196,24 @@ class Node:
             key = key or setting("TOOLKEEP_KEY")
             self.registration = Registration(url, key, self.node_id, tools, insecure_registry)
         self._stopped = threading.Event()
+        self._place = self._where(address, socket, connect)
+
+    def _where(self, address: str, socket: Optional[str], connect: Optional[str]) -> str:
+        if connect:
+            return f"connects to {connect}"
+        if socket:
+            return f"listens on the socket {socket}"
+        return f"listens on {address.rpartition(':')[0]}:{self.port}"
+
+    def told(self) -> str:
+        """One line for people: where it listens, and how many of its tools are registered where."""
+        line = f"{self.node_id or 'a node without an id'} {self._place}"
+        if self.registration is None:
+            return f"{line}, no tool is registered: ORG_SYSTEM_TOOLS_REGISTRY_URL is not set"
+        count, failed = self.registration.registered, len(self.registration.failed)
+        tools = "1 tool" if count == 1 else f"{count} tools"
+        line = f"{line}, {tools} registered at {self.registration.url}"
+        return f"{line}, {failed} refused" if failed else line
 
     def start(self) -> "Node":
         """Listens, then registers; returns once each tool was tried once."""
@@ -228,18 +247,33 @@ class Node:
 
 def _shown(folder: str) -> grpc.ServerCredentials:
     """What the folder of `toolkeep node join` holds. Only the server it joined can call then."""
-    read = [Path(folder, name).read_bytes() for name in ("node.key", "node.pem", "authority.pem")]
+    try:
+        read = [Path(folder, name).read_bytes() for name in ("node.key", "node.pem", "authority.pem")]
+    except OSError as error:
+        name = Path(str(error.filename)).name
+        why = "has no" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror}):"
+        raise ValueError(
+            f"TOOLKEEP_NODE_TLS={folder} {why} {name}; run `toolkeep node join` first"
+        ) from None
     key, certificate, authority = read
     return grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
 
 
 def serve(port: int = 50051, **options: Any) -> None:
-    """Serves all registered tools until SIGINT or SIGTERM; the options are those of `Node`."""
-    node, ending = Node(port, **options), threading.Event()
+    """Serves all registered tools until SIGINT or SIGTERM; the options are those of `Node`.
+
+    Says on standard error where it listens and what is registered; what is wrong with the options is said
+    there too, and ends the process with 1.
+    """
+    try:
+        node, ending = Node(port, **options), threading.Event()
+    except ValueError as error:
+        raise SystemExit(f"error: {error}") from None
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: ending.set())
     node.start()
+    print(node.told(), file=sys.stderr, flush=True)
     # A wait without an end would not see signals on every system.
     while not ending.wait(3600):
         pass

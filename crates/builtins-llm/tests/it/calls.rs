@@ -24,8 +24,13 @@ pub(crate) fn given() -> PathBuf {
 pub(crate) fn tools() -> (tempfile::TempDir, Vec<Builtin>) {
     let home = tempfile::tempdir().unwrap();
     builtins_llm::install(&given(), home.path()).unwrap();
-    let tools = builtins_llm::all(home.path()).unwrap();
+    let tools = builtins_llm::all(home.path());
     (home, tools)
+}
+
+/// The tools as they are on the first day: no model is installed.
+pub(crate) fn first_day() -> Vec<Builtin> {
+    builtins_llm::all(std::path::Path::new("/no-such-folder"))
 }
 
 pub(crate) async fn call(tools: &[Builtin], name: &str, args: &Value) -> Outcome {

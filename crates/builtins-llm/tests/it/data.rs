@@ -1,45 +1,14 @@
-//! What the tools answer.
+//! What the tools answer with the model of the shared data.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::calls::{call, given, tools, value};
-
-/// Whether all that is wanted is there.
-fn holds(answered: &Value, wanted: &Value) -> bool {
-    match (answered, wanted) {
-        (Value::Object(answered), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, wanted)| answered.get(key).is_some_and(|it| holds(it, wanted)))
-        }
-        (Value::Array(answered), Value::Array(wanted)) => {
-            let all = answered.iter().zip(wanted).all(|(answered, wanted)| holds(answered, wanted));
-            answered.len() == wanted.len() && all
-        }
-        _ => answered == wanted,
-    }
-}
+use crate::examples::every_example_holds;
 
 #[tokio::test]
 async fn every_example_is_what_happens() {
     let (_home, tools) = tools();
-    let entries: Vec<Value> =
-        serde_json::from_str(include_str!(concat!(env!("OUT_DIR"), "/tool_registry.json")))
-            .unwrap();
-    for entry in entries {
-        let name = entry["name"].as_str().unwrap();
-        assert!(!entry["examples"].as_array().unwrap().is_empty(), "{name} has no example");
-        for example in entry["examples"].as_array().unwrap() {
-            let outcome = call(&tools, name, &example["input"]).await;
-            let answered = value(&outcome);
-            let wanted = example.get("error").unwrap_or(&example["output"]);
-            assert_eq!(outcome.is_error, example.get("error").is_some(), "{name}: {answered}");
-            assert!(holds(&answered, wanted), "{name}: {answered} lacks {wanted}");
-            if !outcome.is_error {
-                let tool = tools.iter().find(|it| it.tool.name.as_str() == name).unwrap();
-                let schema = tool.tool.output.as_ref().unwrap().value();
-                assert!(jsonschema::is_valid(&schema, &answered), "{name}: {answered}");
-            }
-        }
-    }
+    every_example_holds(&tools).await;
 }
 
 #[tokio::test]
@@ -50,6 +19,8 @@ async fn a_vector_is_of_length_1_and_the_same_every_time() {
         [call(&tools, "embed_text", &args).await, call(&tools, "embed_text", &args).await]
             .map(|outcome| value(&outcome));
     assert_eq!(first, second);
+    let embed = tools.iter().find(|it| it.tool.name.as_str() == "embed_text").unwrap();
+    assert!(embed.tool.description.contains(", 384 dimensions"), "{}", embed.tool.description);
     let vector: Vec<f64> = serde_json::from_value(first).unwrap();
     assert_eq!(vector.len(), 384);
     assert!((vector.iter().map(|x| x * x).sum::<f64>() - 1.0).abs() < 1e-5);
@@ -95,8 +66,8 @@ async fn categories_have_scores_and_the_shares_make_one() {
 fn what_is_installed_is_there_again_and_can_be_replaced() {
     let home = tempfile::tempdir().unwrap();
     for _ in 0..2 {
-        let folder = builtins_llm::install(&given(), home.path()).unwrap();
-        assert!(folder.join("model.onnx").is_file());
+        let found = builtins_llm::install(&given(), home.path()).unwrap();
+        assert!(found.folder().join("model.onnx").is_file());
     }
     let found = builtins_llm::Installed::find(home.path()).unwrap();
     assert_eq!(found.sentences().unwrap().vector("a").unwrap().len(), 384);

@@ -1,8 +1,12 @@
-//! The tools with the model that they are made for.
+//! The tools with the model that they are made for, and without one.
 
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
 mod data;
+#[cfg(test)]
+mod examples;
+#[cfg(test)]
+mod first_day;
 #[cfg(test)]
 mod real;

@@ -20,6 +20,17 @@ HARD = [
 ]
 
 
+OUTPUTS = ["sentence_embedding", "emb", "last_hidden_state", "token_embeddings", "pooler_output"]
+
+
+def filled(it, ids):
+    """The value of an input for one text that is not padded."""
+    kind = np.float32 if it.type == "tensor(float)" else np.int64
+    if it.name in ("input_ids", "ids"):
+        return ids.astype(kind)
+    return np.zeros(ids.shape, kind) if it.name == "token_type_ids" else np.ones(ids.shape, kind)
+
+
 def texts():
     chance = random.Random(7)
     words = (
@@ -50,6 +61,8 @@ def main():
     session = onnxruntime.InferenceSession(str(weights), options, providers=["CPUExecutionProvider"])
     cut = Tokenizer.from_file(str(folder / "tokenizer.json"))
     cut.no_padding()
+    outputs = [it.name for it in session.get_outputs()]
+    output = next(it for it in OUTPUTS if it in outputs)
     least, worst, apart = 1.0, None, 0.0
     other = 0
     for text, numbers, vector in json.load(sys.stdin):
@@ -57,7 +70,8 @@ def main():
         if ids[0].tolist() != numbers:
             other += 1
             print(text, ids[0].tolist(), numbers, file=sys.stderr)
-        wanted = session.run(["emb"], {"ids": ids, "mask": np.ones(ids.shape, dtype=np.float32)})[0][0]
+        wanted = session.run([output], {it.name: filled(it, ids) for it in session.get_inputs()})[0][0]
+        wanted = wanted.mean(0) if wanted.ndim == 2 else wanted
         wanted = wanted / np.linalg.norm(wanted)
         like = float(wanted @ np.array(vector))
         apart = max(apart, float(np.max(np.abs(wanted - np.array(vector)))))

@@ -25,11 +25,25 @@ fn a_gaussian_is_recovered() {
     );
     let rate = found["acceptance_rate"].as_f64().unwrap();
     assert!((0.2..0.6).contains(&rate), "{rate}");
-    assert_eq!(
-        (found["samples"].as_array().unwrap().len(), &found["dimension"]),
-        (40_000, &json!(2))
-    );
+    assert_eq!((found["samples"].as_array().unwrap().len(), &found["dimension"]), (100, &json!(2)));
+    assert_eq!(found["n_samples"], json!(40_000));
     assert_eq!(answer("mcmc", &args)["mean"], found["mean"], "the seed fixes it all");
+}
+
+/// 40,000 samples made an answer of a megabyte, and the figures are of all of them in any case.
+#[test]
+fn the_samples_returned_are_as_many_as_asked_for() {
+    let args = |returned: usize| json!({ "log_density": "-0.5 * x**2", "x0": [0], "n_samples": 400, "max_returned": returned });
+    let all = answer("mcmc", &args(400));
+    let samples = |found: &Value| found["samples"].as_array().unwrap().clone();
+    assert_eq!(samples(&all).len(), 400);
+    let few = answer("mcmc", &args(4));
+    let wanted: Vec<Value> =
+        [0, 100, 200, 300].iter().map(|at| samples(&all)[*at].clone()).collect();
+    assert_eq!(samples(&few), wanted);
+    assert_eq!(samples(&answer("mcmc", &args(0))), [] as [Value; 0]);
+    // The control: nothing else depends on it.
+    assert_eq!((&few["mean"], &few["covariance"]), (&all["mean"], &all["covariance"]));
 }
 
 #[test]

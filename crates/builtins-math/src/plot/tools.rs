@@ -56,7 +56,7 @@ pub(crate) fn sixel(fields: Fields<'_>, _run: &Run) -> Result<Answer, String> {
         }
         _ => Some(chart.picture(format, (width, height))?),
     };
-    Ok(Answer { value, picture })
+    Ok(Answer { value, picture, exact: None })
 }
 
 /// Runs `histogram`.

@@ -55,7 +55,10 @@ pub(crate) fn outcome(name: &str, args: &Value, run: &Run) -> Result<Answer, Str
 /// What a tool answers, read again from its JSON: a number that is not finite would be null there.
 pub(crate) fn answer(name: &str, args: &Value) -> Value {
     let answer = outcome(name, args, &endless()).unwrap_or_else(|e| panic!("{name} {args}: {e}"));
-    serde_json::from_str(&answer.value.to_string()).unwrap()
+    answer.exact.map_or_else(
+        || serde_json::from_str(&answer.value.to_string()).unwrap(),
+        |exact| exact.value(),
+    )
 }
 
 pub(crate) fn fault(name: &str, args: &Value) -> String {

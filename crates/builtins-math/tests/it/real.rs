@@ -47,8 +47,14 @@ fn authority(script: &str, args: &[&str], input: &Value) -> Value {
     serde_json::from_slice(&ended.stdout).unwrap()
 }
 
-/// What the tool says to each case.
+/// What the tool answers to each case.
 async fn answers(tool: &str, cases: &[Value]) -> Vec<Value> {
+    let answered = outcomes(tool, cases).await.into_iter();
+    answered.map(|(args, field, value)| json!({ "args": args, field: value.value() })).collect()
+}
+
+/// The arguments, `answer` or `error`, and the text of each.
+async fn outcomes(tool: &str, cases: &[Value]) -> Vec<(Value, &'static str, tool::Json)> {
     let clock: Arc<dyn Clock> = Arc::new(Still);
     let tools = builtins_math::all(&clock, None);
     let builtin = tools.iter().find(|it| it.tool.name.as_str() == tool).unwrap();
@@ -73,7 +79,7 @@ async fn answers(tool: &str, cases: &[Value]) -> Vec<Value> {
         let Step::Done(outcome) = step else { panic!("it waits") };
         let (Body::Value(value) | Body::Mcp(value)) = &outcome.body;
         let field = if outcome.is_error { "error" } else { "answer" };
-        answered.push(json!({ "args": args, field: value.value() }));
+        answered.push((args.clone(), field, value.clone()));
     }
     answered
 }
@@ -109,7 +115,6 @@ macro_rules! agreed {
 }
 
 agreed! {
-    expressions_are_those_of_python: "calculate",
     statistics_are_those_of_numpy_and_scipy: "statistics",
     solutions_are_those_of_numpy: "matrix_solve",
     eigenvalues_are_those_of_numpy: "matrix_eigenvalues",
@@ -126,6 +131,44 @@ agreed! {
     bins_are_those_of_matplotlib: "histogram",
     spots_are_where_the_points_are: "plot_sixel",
     formulas_have_the_letters_of_matplotlib_where_it_has_them: "render_math",
+}
+
+/// 20,000 random expressions: whole numbers and truth values exactly, floats to 1e-12, errors where Python or
+/// numpy has one.
+#[tokio::test]
+async fn expressions_are_those_of_python_and_numpy() {
+    let cases = authority("calculate.py", &["cases", "20000"], &json!(null));
+    let cases = cases.as_array().unwrap();
+    assert_eq!(cases.len(), 20_000);
+    let answered: Vec<Value> = outcomes("calculate", cases)
+        .await
+        .into_iter()
+        .map(|(args, field, value)| {
+            // A tree of numbers would round the answer; the words of an error are text already.
+            let text = if field == "answer" {
+                value.as_str().to_owned()
+            } else {
+                value.value().as_str().unwrap_or_default().to_owned()
+            };
+            json!({ "args": args, field: text })
+        })
+        .collect();
+    let verdict = authority("calculate.py", &["judge"], &json!(answered));
+    let differ = verdict["differ"].as_array().unwrap();
+    let count = |field: &str| verdict[field].as_u64().unwrap();
+    println!(
+        "{} values, {} errors, {} explained",
+        count("values"),
+        count("errors"),
+        count("explained")
+    );
+    assert!(count("values") >= 12_000 && count("errors") >= 1_000, "{verdict}");
+    assert!(count("explained") <= 20, "{verdict}");
+    // The control: an answer that is off by one in its last digit differs.
+    let off = json!([{ "args": { "expression": "2**64" }, "answer": "18446744073709551617" }]);
+    assert_eq!(authority("calculate.py", &["judge"], &off)["differ"].as_array().unwrap().len(), 1);
+    let first: Vec<&Value> = differ.iter().take(20).collect();
+    assert!(differ.is_empty(), "{} of {} differ: {first:#?}", differ.len(), cases.len());
 }
 
 /// Known posteriors and optima: at most 1.5 times the iterations and 1.25 times the error of Python's

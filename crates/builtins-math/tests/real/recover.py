@@ -65,7 +65,7 @@ def cases():
     found = []
     for name, (text, x0, width, steps, _, _) in POSTERIORS.items():
         for seed in range(SEEDS):
-            args = {"log_density": text, "x0": x0, "proposal_std": width, "n_samples": int(steps * MORE), "burnin": 500, "chains": 1, "seed": seed}
+            args = {"log_density": text, "x0": x0, "proposal_std": width, "n_samples": int(steps * MORE), "max_returned": int(steps * MORE), "burnin": 500, "chains": 1, "seed": seed}
             found.append({"tool": "mcmc", "name": name, "args": args})
     for name, (_, text, box, most, _) in OPTIMA.items():
         for seed in range(TRIES):

@@ -96,11 +96,15 @@ fn piece(text: &str) -> (Token, usize) {
         '+' | '-' | '*' | '/' | '^' | '(' | ')' | ',' | ';' | '=' | '[' | ']' => {
             (Token::Sign(first), 1)
         }
+        '√' => (Token::Sign('√'), first.len_utf8()),
         '−' => (Token::Sign('-'), first.len_utf8()),
         '·' | '×' => (Token::Sign('*'), first.len_utf8()),
         '<' | '>' => (Token::Strange("only equations are solved".to_owned()), 1),
         _ => {
-            let shown = first.escape_default();
+            // A sign that can be seen is shown as it was written.
+            let escaped = first.is_control() || first.is_whitespace() || first == '\u{feff}';
+            let shown =
+                if escaped { first.escape_default().to_string() } else { first.to_string() };
             let why = format!("`{shown}` has no meaning in an equation");
             (Token::Strange(why), first.len_utf8())
         }

@@ -164,7 +164,7 @@ def judge(case):
         known = dict(names, n=whole, RootOf=lambda poly, index: sp.CRootOf(poly, index))
         for solution in case["answer"]:
             values = [solution] if isinstance(solution, str) else [solution[str(u)] for u in unknowns]
-            mine.append([sp.sympify(value, locals=known) for value in values])
+            mine.append([sp.sympify(value.split("#")[0], locals=known) for value in values])
     theirs, cannot = [], None
     signal.alarm(SECONDS)
     try:

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use glob::Pattern;
 use guard::roots::{Put, Root};
 use serde_json::{Value, json};
-use tool::Json;
+use tool::{Args, Json};
 
 use super::archive_open::issue;
 use super::entry::Entry;
@@ -40,11 +40,20 @@ impl Work for ArchiveExtract {
         let archive = self.0.open(&path, None)?;
         let wanted = Wanted::of(args)?;
         let into = text("into").map_or_else(|| folder(&path), str::to_owned);
-        let (root, inside) = self.0.place(&into)?;
+        let (root, inside) = self.0.place_to_change(&into)?;
         let documents = args.get("process_documents").and_then(Value::as_bool).unwrap_or(true);
         let mut out = Out { root, inside, job, documents, done: Done::default() };
         out.all(&archive, &wanted)?;
         Ok(Json::of(&out.done.told(&into)))
+    }
+
+    fn check_args(&self, args: &Args) -> Result<(), String> {
+        let args = args.value();
+        Wanted::of(args)?;
+        match args.get("into").and_then(Value::as_str) {
+            Some(into) => self.0.place_to_change(into).map(drop),
+            None => Ok(()),
+        }
     }
 }
 

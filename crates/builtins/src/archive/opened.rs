@@ -40,6 +40,17 @@ impl Archives {
         self.files.place(path)
     }
 
+    /// The same of a folder that files are written into, without those where nothing can be.
+    pub(super) fn place_to_change<'a>(
+        &'a self,
+        folder: &'a str,
+    ) -> Result<(&'a Root, &'a Path), String> {
+        let (root, inside) = self.place(folder)?;
+        // Of any name in it: a folder may be the root itself.
+        root.check_change(inside.join("name")).map_err(|error| error.to_string())?;
+        Ok((root, inside))
+    }
+
     /// Opens what is at `path`, and remembers it where `by` is given.
     pub(super) fn open(&self, path: &str, by: Option<&Caller>) -> Result<Archive, String> {
         let (root, inside) = self.place(path)?;

@@ -53,6 +53,53 @@ pub(super) enum Fold {
 
 use Function::{Abs, Factorial, Log, One, Pow, Round, Rounding, Two, Where};
 
+/// Every name that is known here.
+pub(super) const NAMES: &[&str] = &[
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "cos",
+    "cosh",
+    "degrees",
+    "e",
+    "exp",
+    "expm1",
+    "factorial",
+    "floor",
+    "hypot",
+    "ln",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "max",
+    "mean",
+    "min",
+    "pi",
+    "pow",
+    "prod",
+    "radians",
+    "round",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "std",
+    "sum",
+    "tan",
+    "tanh",
+    "tau",
+    "trunc",
+    "where",
+];
+
 impl Function {
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
@@ -218,7 +265,7 @@ fn factorial(x: Number) -> Result<Number, Fault> {
     }
 }
 
-/// Half away from zero, to whole numbers or to places after the point.
+/// A half to the even neighbour, to whole numbers or to places after the point, as Python rounds.
 fn round(args: &[Number]) -> Result<Number, Fault> {
     let (x, places) = match args {
         [x] => (*x, 0),
@@ -228,9 +275,11 @@ fn round(args: &[Number]) -> Result<Number, Fault> {
     match (x, places) {
         (_, ..0 | 16..) => Err(Fault::Places),
         (Whole(_), _) => Ok(x),
-        (Real(x), _) => {
-            let scale = 10_f64.powi(places);
-            Ok(Real((x * scale).round() / scale))
+        (Real(x), 0) => Ok(Real(x.round_ties_even())),
+        // The decimal text is exact, where a product with a power of ten is rounded once more.
+        (Real(x), places) => {
+            let places = usize::try_from(places).map_err(|_| Fault::Places)?;
+            format!("{x:.places$}").parse().map(Real).map_err(|_| Fault::Places)
         }
     }
 }

@@ -17,6 +17,22 @@ impl Files {
         Self(roots)
     }
 
+    /// The folder in which a path begins that does not begin with `/`.
+    pub(crate) fn base(&self) -> Option<String> {
+        let (path, _) = self.0.first()?;
+        path.to_str().map(str::to_owned)
+    }
+
+    /// The same of a path that is read, without those that surely lead out of their folder.
+    pub(crate) fn place_inside<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> Result<(&'a Root, &'a Path), String> {
+        let (root, path) = self.place(path)?;
+        root.check_inside(path).map_err(|error| told(&error))?;
+        Ok((root, path))
+    }
+
     /// The folder, and the path in it.
     pub(crate) fn place<'a>(&'a self, path: &'a str) -> Result<(&'a Root, &'a Path), String> {
         let asked = Path::new(path);

@@ -27,17 +27,37 @@ pub(crate) fn builtin(registry: &Registry, files: Arc<Files>) -> Option<Builtin>
 #[derive(Debug)]
 struct ListDirectory(Arc<Files>);
 
-impl Compute for ListDirectory {
-    fn compute(&self, args: &Args) -> Result<Json, String> {
-        let args = args.value();
+/// What a call asks for.
+struct Query<'a> {
+    root: &'a Root,
+    path: &'a Path,
+    /// The path as the call has it.
+    asked: &'a str,
+    pattern: Pattern,
+}
+
+impl ListDirectory {
+    fn query<'a>(&'a self, args: &'a Value) -> Result<Query<'a>, String> {
         let text = |name| args.get(name).and_then(Value::as_str);
         let asked = text("path").unwrap_or_default();
         let pattern = text("pattern").unwrap_or("*");
         let pattern = Pattern::new(pattern).map_err(|error| format!("pattern: {error}"))?;
+        let (root, path) = self.0.place_inside(asked)?;
+        Ok(Query { root, path, asked, pattern })
+    }
+}
+
+impl Compute for ListDirectory {
+    fn compute(&self, args: &Args) -> Result<Json, String> {
+        let args = args.value();
+        let Query { root, path, asked, pattern } = self.query(args)?;
         let recursive = args.get("recursive").and_then(Value::as_bool).unwrap_or(false);
-        let (root, path) = self.0.place(asked)?;
         let found = walk(root, (path, Path::new(asked)), &pattern, recursive)?;
         Ok(Json::of(&found))
+    }
+
+    fn check_args(&self, args: &Args) -> Result<(), String> {
+        self.query(args.value()).map(drop)
     }
 }
 

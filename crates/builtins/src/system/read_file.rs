@@ -38,11 +38,16 @@ impl Compute for ReadFile {
         let path = args.get("path").and_then(Value::as_str).unwrap_or_default();
         let encoding = args.get("encoding").and_then(Value::as_str).unwrap_or("utf-8");
         let limit = self.bytes.size(args, "max_bytes");
-        let (root, path) = self.files.place(path)?;
+        let (root, path) = self.files.place_inside(path)?;
         let start = root.read_start(path, limit).map_err(|error| told(&error))?;
         let content = decoded(start.content, encoding, start.more)?;
         let (size, modified) = (start.meta.size, start.meta.modified.to_string());
         Ok(Json::of(&Answer { content, size, modified, truncated: start.more }))
+    }
+
+    fn check_args(&self, args: &Args) -> Result<(), String> {
+        let path = args.value().get("path").and_then(Value::as_str).unwrap_or_default();
+        self.files.place_inside(path).map(drop)
     }
 }
 

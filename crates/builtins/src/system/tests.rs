@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use guard::roots::{Access, Root};
 use serde_json::{Value, json};
-use tool::{Body, Scope};
+use tool::{Args, Body, Scope};
 
 use super::files::Files;
 use super::{list_directory, read_file, write_file};
@@ -107,7 +107,7 @@ async fn nothing_outside_is_reached() {
         ["link", "../secret", "up/secret", "a/../../secret", &place.path("work/../secret")];
     for path in tricks {
         let told = place.read(json!({ "path": path })).await.unwrap_err();
-        assert!(told.contains("is not to be found"), "{path}: {told}");
+        assert!(told.contains("there is no"), "{path}: {told}");
         // A link may be replaced: by a file inside.
         let _told = place.write(path, "changed", "w").await;
     }
@@ -129,6 +129,42 @@ async fn what_cannot_be_done_says_why() {
     let listed = json!({ "path": ".", "pattern": "[" });
     let told = place.call("list_directory", listed).await.unwrap_err();
     assert!(told.starts_with("pattern: "), "{told}");
+}
+
+/// Originally each of these was held, approved by a person, and failed then.
+#[tokio::test]
+async fn what_cannot_succeed_is_rejected_before_the_call_runs_as_the_run_would() {
+    let place = place();
+    let check = |name: &str, args: &Value| {
+        let tool = place.tools.iter().find(|tool| tool.tool.name.as_str() == name).unwrap();
+        tool.executor.check_args(&Args::check(args.to_string()).unwrap())
+    };
+    let writes = |path: &str, mode: &str| json!({ "path": path, "content": "1", "mode": mode });
+    let readonly = place.path("more/x");
+    for (name, args, told) in [
+        ("write_file", writes("/tmp/evil", "w"), "Path not allowed: /tmp/evil"),
+        ("write_file", writes("../x", "w"), "`../x` is not to be found"),
+        ("write_file", writes("a/../../x", "w"), "`a/../../x` is not to be found"),
+        ("write_file", writes("a/", "w"), "`a/` is not to be found"),
+        ("write_file", writes("x", "x"), "Invalid mode: x"),
+        ("write_file", writes(&readonly, "w"), "configured for reading only"),
+        ("write_file", writes(".git/config", "w"), "is not to be found"),
+        ("read_file", json!({ "path": "../secret" }), "`../secret` is not to be found"),
+        ("read_file", json!({ "path": "/etc/passwd" }), "Path not allowed: /etc/passwd"),
+        ("list_directory", json!({ "path": ".." }), "`..` is not to be found"),
+        ("list_directory", json!({ "path": ".", "pattern": "[" }), "pattern: "),
+    ] {
+        let rejected = check(name, &args).unwrap_err();
+        assert!(rejected.contains(told), "{name} {args}: {rejected}");
+        assert_eq!(place.call(name, args).await.unwrap_err(), rejected, "one rule for both");
+    }
+    // The control: what can succeed passes, and the check itself writes nothing.
+    for path in ["a/x", "./x", "a/../x", &place.path("work/y")] {
+        check("write_file", &writes(path, "a")).unwrap();
+    }
+    assert_eq!(place.names(json!({ "path": "." })).await, [""; 0]);
+    std::fs::create_dir(place.path("work/a")).unwrap();
+    place.write("a/../x", "1", "w").await.unwrap();
 }
 
 #[test]

@@ -21,25 +21,51 @@ pub(crate) fn builtin(registry: &Registry, files: Arc<Files>) -> Option<Builtin>
 #[derive(Debug)]
 struct WriteFile(Arc<Files>);
 
+/// What a call asks for.
+struct Target<'a> {
+    root: &'a Root,
+    path: &'a Path,
+    /// The path as the call has it.
+    asked: &'a str,
+    appends: bool,
+}
+
+impl WriteFile {
+    /// Reads the arguments, and rejects those with which nothing can be written whatever the folders hold.
+    fn target<'a>(&'a self, args: &'a Value) -> Result<Target<'a>, String> {
+        let text = |name| args.get(name).and_then(Value::as_str);
+        let asked = text("path").unwrap_or_default();
+        let (root, path) = self.0.place(asked)?;
+        let appends = match text("mode").unwrap_or("w") {
+            "w" => false,
+            "a" => true,
+            other => return Err(format!("Invalid mode: {}", super::files::shown(other))),
+        };
+        root.check_change(path).map_err(|error| told(&error))?;
+        Ok(Target { root, path, asked, appends })
+    }
+}
+
 impl Compute for WriteFile {
     fn compute(&self, args: &Args) -> Result<Json, String> {
         let args = args.value();
-        let text = |name| args.get(name).and_then(Value::as_str);
-        let (asked, content) =
-            (text("path").unwrap_or_default(), text("content").unwrap_or_default());
-        let mode = text("mode").unwrap_or("w");
-        let (root, path) = self.0.place(asked)?;
-        let before = match mode {
-            "w" => Vec::new(),
-            "a" => match root.read(path, MOST) {
+        let Target { root, path, asked, appends } = self.target(args)?;
+        let content = args.get("content").and_then(Value::as_str).unwrap_or_default();
+        let before = if appends {
+            match root.read(path, MOST) {
                 Ok(before) => before,
                 Err(RootError::NoSuch { .. }) => Vec::new(),
                 Err(error) => return Err(told(&error)),
-            },
-            other => return Err(format!("Invalid mode: {}", super::files::shown(other))),
+            }
+        } else {
+            Vec::new()
         };
         write(root, path, &[&before, content.as_bytes()].concat()).map_err(|error| told(&error))?;
         Ok(Json::of(&json!({ "bytes_written": content.len(), "path": asked })))
+    }
+
+    fn check_args(&self, args: &Args) -> Result<(), String> {
+        self.target(args.value()).map(drop)
     }
 }
 

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use encoding_rs::{Encoding, UTF_8};
 use guard::egress::{Body, Class, Egress, Follow, HttpLimits};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use serde_json::{Map, Value, json};
 use tool::{
-    Body as Answer, Boxed, Clock, Context, ExecuteError, Executor, Granted, Json, Outcome, Step,
+    Args, Body as Answer, Boxed, Clock, Context, ExecuteError, Executor, Granted, Json, Outcome,
+    Step,
 };
 
 use crate::registry::Bound;
@@ -61,6 +63,10 @@ impl Executor for Asks {
             let body = Answer::Value(Json::of(&fields));
             Ok(Step::Done(Outcome { body, is_error }))
         })
+    }
+
+    fn check_args(&self, args: &Args) -> Result<(), String> {
+        self.request(args.value()).map(drop)
     }
 }
 
@@ -132,6 +138,19 @@ fn shown(headers: &HeaderMap) -> Map<String, Value> {
     all
 }
 
+/// The encoding that `content-type` names, by the labels of the WHATWG: `iso-8859-1` is windows-1252 there. A
+/// byte order mark at the beginning counts before it.
+fn charset(headers: &HeaderMap) -> &'static Encoding {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let mut parameters = kind.unwrap_or_default().split(';').skip(1);
+    let label = parameters.find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        let value = value.trim().trim_matches('"');
+        name.trim().eq_ignore_ascii_case("charset").then_some(value)
+    });
+    label.and_then(|label| Encoding::for_label(label.as_bytes())).unwrap_or(UTF_8)
+}
+
 /// The body as text, and whether there was more.
 async fn text(mut body: Body, headers: &HeaderMap) -> Result<(String, bool), String> {
     let (mut bytes, mut more) = (Vec::new(), false);
@@ -142,14 +161,8 @@ async fn text(mut body: Body, headers: &HeaderMap) -> Result<(String, bool), Str
             break;
         }
     }
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let kind = kind.unwrap_or_default().to_ascii_lowercase();
-    let latin = ["iso-8859-1", "latin1", "windows-1252"].iter().any(|it| kind.contains(it));
-    let mut text: String = if latin {
-        bytes.into_iter().map(char::from).collect()
-    } else {
-        String::from_utf8_lossy(&bytes).into_owned()
-    };
+    let (decoded, ..) = charset(headers).decode(&bytes);
+    let mut text = decoded.into_owned();
     if let Some((end, _)) = text.char_indices().nth(MOST_TEXT) {
         text.truncate(end);
         more = true;

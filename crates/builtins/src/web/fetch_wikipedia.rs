@@ -52,12 +52,21 @@ impl FetchWikipedia {
         let text = |at: &str| page.pointer(at).and_then(Value::as_str).unwrap_or_default();
         let title = text("/title").to_owned();
         let most = self.sentences.size(args, "sentences");
-        Ok(json!({
+        let mut answer = json!({
             "title": title,
             "summary": first(text("/extract"), most),
             "url": text("/content_urls/desktop/page"),
-            "categories": self.categories(&title).await.unwrap_or_default(),
-        }))
+        });
+        let (categories, warning) = match self.categories(&title).await {
+            Ok(categories) => (categories, None),
+            Err(failed) => (Vec::new(), Some(failed.told())),
+        };
+        if let Some(fields) = answer.as_object_mut() {
+            fields.insert("categories".to_owned(), json!(categories));
+            let warning = warning.map(|why| format!("the categories could not be read: {why}"));
+            fields.extend(warning.map(|warning| ("warning".to_owned(), Value::String(warning))));
+        }
+        Ok(answer)
     }
 
     /// The article of that very title, redirects followed.
@@ -92,7 +101,10 @@ impl FetchWikipedia {
             "/w/api.php?action=query&prop=categories&clshow=!hidden&cllimit={CATEGORIES}&titles={title}\
              &redirects=1&format=json&formatversion=2"
         );
-        let (_, body) = self.at.get(&self.egress, &path, LIMIT).await?;
+        let (status, body) = self.at.get(&self.egress, &path, LIMIT).await?;
+        if status != StatusCode::OK {
+            return Err(Failed::status(WHO, status));
+        }
         let found = read(&body)?;
         let all = found.pointer("/query/pages/0/categories").and_then(Value::as_array);
         let title = |it: &Value| it.get("title").and_then(Value::as_str).map(str::to_owned);

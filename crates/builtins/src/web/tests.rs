@@ -170,6 +170,32 @@ async fn a_long_body_is_cut_and_an_old_one_is_read() {
     assert_eq!(answered["body"], "é");
 }
 
+/// `iso-8859-1` was read as Latin-1, in which these bytes are control characters.
+#[tokio::test]
+async fn a_charset_is_that_of_the_whatwg() {
+    let site = site(|request| {
+        let path = request.split(' ').nth(1).unwrap_or_default().trim_start_matches('/');
+        let kind = format!("200 OK\r\ncontent-type: text/html; charset={path}");
+        answer(&kind, b"\x93\x80 5\x94 \xe9")
+    })
+    .await;
+    let typographic = "\u{201c}€ 5\u{201d} é";
+    for (label, expected) in [
+        ("iso-8859-1", typographic),
+        ("latin1", typographic),
+        ("Windows-1252", typographic),
+        ("us-ascii;x=y", typographic),
+        // The controls: other labels are other encodings, an unknown one is UTF-8.
+        ("koi8-r", "⌠─ 5■ И"),
+        ("iso-8859-15", "\u{93}\u{80} 5\u{94} é"),
+        ("no-such", "\u{fffd}\u{fffd} 5\u{fffd} \u{fffd}"),
+    ] {
+        let url = format!("http://8.8.8.8/{label}");
+        let (_, answered) = site.call("http_get", json!({ "url": url })).await;
+        assert_eq!(answered["body"], expected, "{label}");
+    }
+}
+
 #[tokio::test]
 async fn headers_of_the_connection_are_not_the_callers() {
     let site = site(|_| answer("200 OK", b"")).await;

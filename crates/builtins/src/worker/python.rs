@@ -1,13 +1,19 @@
 //! Python, by monty: an interpreter of its own, with nothing around it.
 
+mod source;
+
+use std::borrow::Cow;
 use std::time::Duration;
 
 use monty::MontyRun;
 use monty_types::{
-    CompileOptions, MontyException, MontyObject, PrintWriter, ResourceLimits, ResourceTracker,
+    CompileOptions, MontyException, MontyObject, PrintWriter, PrintWriterCallback, ResourceLimits,
+    ResourceTracker,
 };
 use serde::Deserialize;
 use serde_json::{Map, Number, Value};
+
+use source::Source;
 
 /// Bytes that a program may have in memory.
 pub(super) const MEMORY: usize = 64 << 20;
@@ -17,6 +23,11 @@ pub(super) const DEPTH: usize = 200;
 const NESTED: usize = 60;
 /// Longest message of an error, in characters.
 const LONGEST: usize = 2_000;
+/// Bytes of what a program prints.
+const PRINTED: usize = 64 << 10;
+/// Modules that the interpreter has.
+const MODULES: &str =
+    "math, json, re, datetime, collections, itertools, functools, dataclasses, typing, base64";
 
 /// What stands before a program that rounds: monty rounds to digits by a product, which is not exact, so
 /// that 2.675 would become 2.68. As text the number is rounded as Python does it.
@@ -49,16 +60,116 @@ pub(super) fn evaluate(args: &[u8], limit: Duration) -> Result<Vec<u8>, String> 
         values.push(object(value)?);
     }
     let code = asked.expression.trim();
-    let before = if code.contains("round") { ROUND } else { "" };
-    let code = format!("{before}{code}");
-    let limits =
-        ResourceLimits::default().max_duration(limit).max_memory(MEMORY).max_recursion_depth(DEPTH);
-    let program = MontyRun::new(code, "expression", names, CompileOptions::default());
-    let run = program.and_then(|program| {
-        program.run(values, ResourceTracker::new(limits), PrintWriter::Disabled)
-    });
-    let value = json(&run.map_err(|error| told(&error, before.lines().count()))?, 0)?;
-    serde_json::to_vec(&value).map_err(|error| error.to_string())
+    let mut source = Source::new(code, false);
+    let (mut run, mut printed) = source.run(&names, &values, limit);
+    if run.as_ref().is_err_and(lacks_an_operator) {
+        // Nothing outside has changed, so that the program may begin again. The job's own deadline counts for both.
+        let again = Source::new(code, true);
+        let (second, text) = again.run(&names, &values, limit);
+        // Where it cannot be written otherwise, the first error counts.
+        if !second.as_ref().is_err_and(|error| error.summary().starts_with("SyntaxError")) {
+            (source, run, printed) = (again, second, text);
+        }
+    }
+    let value = json(&run.map_err(|error| message(&error, &source, &printed))?, 0)?;
+    serde_json::to_vec(&answer(value, printed)).map_err(|error| error.to_string())
+}
+
+impl Source {
+    /// What the program came to, and what it printed.
+    fn run(
+        &self,
+        names: &[String],
+        values: &[MontyObject],
+        limit: Duration,
+    ) -> (Result<MontyObject, MontyException>, String) {
+        let limits = ResourceLimits::default()
+            .max_duration(limit)
+            .max_memory(MEMORY)
+            .max_recursion_depth(DEPTH);
+        let mut printed = Printed::default();
+        let options = CompileOptions::default();
+        let program = MontyRun::new(self.code.clone(), "expression", names.to_vec(), options);
+        let run = program.and_then(|program| {
+            let tracker = ResourceTracker::new(limits);
+            program.run(values.to_vec(), tracker, PrintWriter::Callback(&mut printed))
+        });
+        (run, printed.text())
+    }
+}
+
+/// Whether monty has no such operator where Python has one: truth values as numbers, formatting by `%`.
+fn lacks_an_operator(error: &MontyException) -> bool {
+    let text = error.summary();
+    let unsupported = text.starts_with("TypeError: unsupported operand type(s) for ");
+    let formats = text.contains(" %: 'str' and ");
+    unsupported && (formats || text.contains("'bool'"))
+}
+
+/// The value; with what was printed beside it, where something was.
+fn answer(value: Value, printed: String) -> Value {
+    if printed.is_empty() {
+        return value;
+    }
+    let mut answer = Map::new();
+    answer.insert("value".to_owned(), value);
+    answer.insert("printed".to_owned(), Value::String(printed));
+    Value::Object(answer)
+}
+
+/// The error with its line, what was printed before it, and what there is instead of a missing module.
+fn message(error: &MontyException, source: &Source, printed: &str) -> String {
+    let mut text = told(error, source.before);
+    if text.starts_with("ModuleNotFoundError") {
+        let own: Vec<_> = source::module_names().collect();
+        text = format!("{text}; there are {MODULES}, {}", own.join(", "));
+        if text.contains("'decimal'") || text.contains("'fractions'") {
+            text.push_str("; whole numbers are exact at any size: count in the smallest unit");
+        } else if text.contains("'numpy'") {
+            text.push_str("; the tool calculate has np. functions, matrix_op has matrices");
+        }
+    }
+    if !printed.is_empty() {
+        let end: String = printed.chars().rev().take(LONGEST).collect();
+        let end: String = end.chars().rev().collect();
+        text = format!("{text}; printed before: {}", end.trim_end().replace('\n', "\\n"));
+    }
+    text
+}
+
+/// What a program prints, up to a bound.
+#[derive(Default)]
+struct Printed {
+    text: String,
+    is_cut: bool,
+}
+
+impl Printed {
+    fn push(&mut self, text: &str) {
+        let left = PRINTED.saturating_sub(self.text.len());
+        let end = (0..=left.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+        self.text.push_str(text.get(..end.unwrap_or(0)).unwrap_or_default());
+        self.is_cut |= text.len() > left;
+    }
+
+    fn text(mut self) -> String {
+        if self.is_cut {
+            self.text.push_str("\n… more was printed; the first 65536 bytes are given");
+        }
+        self.text
+    }
+}
+
+impl PrintWriterCallback for Printed {
+    fn stdout_write(&mut self, output: Cow<'_, str>) -> Result<(), MontyException> {
+        self.push(&output);
+        Ok(())
+    }
+
+    fn stdout_push(&mut self, end: char) -> Result<(), MontyException> {
+        self.push(end.encode_utf8(&mut [0; 4]));
+        Ok(())
+    }
 }
 
 pub(super) fn is_name(name: &str) -> bool {

@@ -116,6 +116,7 @@ impl Stage {
             calls: None,
             attempt: 1,
             caged: None,
+            node: None,
         };
         let ticket = Ticket::issue(id, drop);
         let granted = Granted::of(&call, &ticket).unwrap();

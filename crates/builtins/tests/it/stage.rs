@@ -159,6 +159,7 @@ impl Stage {
             calls: None,
             attempt: 1,
             caged: None,
+            node: None,
         };
         let ticket = Ticket::issue(id, drop);
         let step = offer.executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await;

@@ -82,22 +82,16 @@ fn a_bad_schema_is_a_value_not_a_panic() {
 /// What a program that embeds the registry sends to its model.
 #[test]
 fn filtered_tools_become_schemas() {
-    use formats::{AliasMap, Format};
+    use formats::{Format, tools_to_schema};
     let registry =
         registry(vec![tool("look.up", Safety::Safe, &["x"]), tool("wipe", Safety::Dangerous, &[])]);
-    let aliases = AliasMap::safe(registry.names().map(tool::ToolName::as_str));
-    let written: Vec<_> = registry
-        .filter(Some(Safety::Cautious), None)
-        .map(|entry| {
-            let alias = aliases.alias(entry.key.name.as_str()).unwrap();
-            formats::render(Format::OpenaiChat, &entry.tool, alias).json.unwrap()
-        })
-        .collect();
-    let list = formats::list(Format::OpenaiChat, &written).value();
+    let safe = registry.filter(Some(Safety::Cautious), None).map(|entry| &*entry.tool);
+    let schemas = tools_to_schema(Format::OpenaiChat, safe);
+    let list = schemas.tools.value();
     assert_eq!(
         list,
         json!([{"type": "function", "function": {
             "name": "look_up", "description": "look.up", "parameters": {"type": "object", "properties": {}}}}])
     );
-    assert_eq!(aliases.name("look_up"), Some("look.up"));
+    assert_eq!(schemas.names.name("look_up"), Some("look.up"));
 }

@@ -8,7 +8,7 @@ fn json(text: &str) -> Json {
     Json::check(text.to_owned(), Limits::DEFINITION).unwrap()
 }
 
-/// A tool whose source wrote it as MCP does.
+/// A tool whose source wrote it as MCP does, with annotations that are trusted.
 fn from_mcp(text: &str) -> Tool {
     let received = json(text.trim_end());
     let word = |key: &str| received.get(key).map(|json| json.read::<String>().unwrap());
@@ -18,7 +18,7 @@ fn from_mcp(text: &str) -> Tool {
         description: word("description").unwrap(),
         input: received.get("inputSchema").unwrap(),
         output: received.get("outputSchema"),
-        traits: Traits::default(),
+        traits: Traits { trusted_annotations: true, ..Traits::default() },
         received,
     }
 }
@@ -95,6 +95,63 @@ fn traits_become_annotations() {
     snapshots("delete_file", &from_elsewhere(include_str!("golden/delete_file.json"), traits));
     let traits = Traits { effects: Effects::read_only(), ..Traits::default() };
     snapshots("read_only", &from_elsewhere(include_str!("golden/delete_file.json"), traits));
+}
+
+/// A client takes the hints of a list for Toolkeep's word: those of a server that nobody trusts are not passed on
+/// where they would make it careless.
+#[test]
+fn hints_go_out_as_they_hold() {
+    let listed = |received: &str, traits: Traits| {
+        let definition = format!(
+            r#"{{"name":"t","description":"d","inputSchema":{{"type":"object"}},"annotations":{received}}}"#
+        );
+        let tool = Tool { traits, ..from_mcp(&definition) };
+        let written = fragment(Format::Mcp, &tool, "t");
+        written.get("annotations").map(|it| it.as_str().to_owned()).unwrap_or_default()
+    };
+    let trusted = |effects| Traits { effects, trusted_annotations: true, ..Traits::default() };
+    let changes = || Effects::Declared(vec![Effect::SystemState]);
+    let destructive = Traits { destructive: true, ..Traits::default() };
+    for (received, traits, expected) in [
+        // Not trusted: what is left can only make a client more careful.
+        (r#"{"readOnlyHint":true}"#, Traits::default(), ""),
+        (
+            r#"{"title":"T","readOnlyHint":true,"openWorldHint":false,"x":1}"#,
+            Traits::default(),
+            r#"{"title":"T","x":1}"#,
+        ),
+        (r#"{"destructiveHint":false,"idempotentHint":true}"#, Traits::default(), ""),
+        (
+            r#"{"readOnlyHint":false,"openWorldHint":true}"#,
+            destructive.clone(),
+            r#"{"readOnlyHint":false,"openWorldHint":true}"#,
+        ),
+        // Trusted: as it was received.
+        (
+            r#"{"readOnlyHint":true,"openWorldHint":false}"#,
+            trusted(Effects::read_only()),
+            r#"{"readOnlyHint":true,"openWorldHint":false}"#,
+        ),
+        (
+            r#"{"readOnlyHint":false,"destructiveHint":false}"#,
+            trusted(changes()),
+            r#"{"readOnlyHint":false,"destructiveHint":false}"#,
+        ),
+        (r#"{"openWorldHint":false}"#, trusted(Effects::Unknown), r#"{"openWorldHint":false}"#),
+        // The operator's word goes before the server's, trusted or not.
+        (
+            "{}",
+            Traits { effects: Effects::read_only(), ..Traits::default() },
+            r#"{"readOnlyHint":true}"#,
+        ),
+        (
+            r#"{"destructiveHint":false}"#,
+            Traits { trusted_annotations: true, ..destructive },
+            r#"{"destructiveHint":true}"#,
+        ),
+    ] {
+        assert_eq!(listed(received, traits), expected, "{received}");
+    }
 }
 
 #[test]

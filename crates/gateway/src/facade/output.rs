@@ -4,7 +4,7 @@ use catalog::Entry;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tool::outcome::Answer;
-use tool::{Code, Effects, Step, Wait};
+use tool::{Code, Step, Wait};
 
 use super::{ListedTool, text, value};
 
@@ -19,7 +19,7 @@ pub struct ToolOutput {
     pub status: &'static str,
     /// What the tool answered, or what went wrong in words; null while it waits.
     pub output: Value,
-    /// What the tool declares to do beside answering.
+    /// What the tool declares to do beside answering; empty where nobody declared it.
     pub side_effects_declared: Vec<&'static str>,
     /// Whether it waits for an approval.
     pub requires_approval: bool,
@@ -36,7 +36,7 @@ impl ToolOutput {
             ok: true,
             status: "success",
             output: Value::Null,
-            side_effects_declared: declared(&entry.tool.traits.effects),
+            side_effects_declared: entry.tool.traits.effects.declared(),
             requires_approval: false,
             metadata: Map::new(),
         };
@@ -92,14 +92,6 @@ impl ToolOutput {
     }
 }
 
-/// Spec 3's side effects: what is declared and changes or reaches something.
-fn declared(effects: &Effects) -> Vec<&'static str> {
-    match effects {
-        Effects::Unknown => Vec::new(),
-        Effects::Declared(effects) => effects.iter().map(|effect| effect.as_str()).collect(),
-    }
-}
-
 /// Whether nothing ran: no such tool, arguments that do not fit, no permission, no room.
 fn before(code: Code) -> bool {
     matches!(
@@ -133,7 +125,7 @@ pub fn listed(entry: &Entry, kind: &str) -> ListedTool {
         category: entry.tool.traits.categories.first().cloned().unwrap_or_default(),
         parameters,
         mcp_backed: kind == "mcp",
-        side_effects: declared(&entry.tool.traits.effects),
+        side_effects: entry.tool.traits.effects.declared(),
         destructive: entry.tool.traits.destructive,
     }
 }

@@ -35,7 +35,7 @@ fn done(body: Body, is_error: bool) -> Step {
 
 fn approval() -> Approval {
     let (reason, effects) = ("it is dangerous".to_owned(), vec!["system_state".to_owned()]);
-    Approval { reason, expires: Wall(0), effects, approved: false }
+    Approval { reason, expires: Wall(0), effects, approved: false, by_agent: true }
 }
 
 /// All states of spec 3's envelope, with both ways to read it.

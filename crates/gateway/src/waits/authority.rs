@@ -139,8 +139,8 @@ impl Gateway {
         let (entry, residual): (&Arc<Entry>, _) =
             view.find_key(&kept.tool).ok_or_else(|| refused("the tool is not there for it"))?;
         match self.consider((who, by), (entry, residual), args) {
-            Decision::Deny(reason) => Err(refused(reason.text())),
-            Decision::Allow(_) | Decision::Hold(_) => Ok(()),
+            (Decision::Deny(_), why) => Err(refused(&why)),
+            (Decision::Allow(_) | Decision::Hold(_), _) => Ok(()),
         }
     }
 }

@@ -268,6 +268,7 @@ impl Gateway {
         })?;
         let args = crate::pipeline::fits(entry, args)?;
         self.may_edit(waits, who, (&read.kept, &args))?;
+        crate::pipeline::can_succeed(entry, &args)?;
         let kept = &mut read.kept;
         kept.hash = catalog::arguments::digest(args.raw());
         kept.args = args.raw().clone();

@@ -10,7 +10,7 @@ use super::index::{New, Phase};
 use super::kept::{Kept, key};
 use super::{Event, Heard, LONGEST, Shown, State, Waits, unavailable};
 use crate::pipeline::{Looked, Refused, denied};
-use crate::{Gateway, Request, Target};
+use crate::{Gateway, ModelCall, Request, Target};
 use identity::Principal;
 
 impl Gateway {
@@ -27,7 +27,7 @@ impl Gateway {
         let plain = matches!(request.target, Target::Tool(_) | Target::Of { .. })
             && request.continues.is_none();
         let Some(waits) = self.waits.as_ref().filter(|_| plain) else {
-            return Err(denied(Code::ApprovalRequired, reason));
+            return Err(denied(Code::ApprovalRequired, reason, &looked.why));
         };
         let (most, size) = (Limits::ARGUMENTS.bytes, looked.args.raw().bytes().len());
         if size > most {
@@ -61,11 +61,12 @@ impl Gateway {
             caller_type: request.caller_type,
             door: request.door,
             parent: request.parent,
+            chain_index: request.chain_index,
             timeout_ms: request.timeout.map(ms),
             tool: entry.key.clone(),
             definition: entry.definition,
             policy: view.policy(),
-            reason: (reason.as_str().to_owned(), reason.text().to_owned()),
+            reason: (reason.as_str().to_owned(), looked.why.clone().into_owned()),
             holds: looked.holds.clone(),
             level: entry.tool.traits.level,
             effects: entry.tool.traits.effects.words().into_iter().map(str::to_owned).collect(),
@@ -76,6 +77,7 @@ impl Gateway {
             edits: 0,
             decision: None,
             end: None,
+            model_call: request.model_call.clone().filter(ModelCall::is_short),
         }
     }
 

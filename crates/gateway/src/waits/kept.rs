@@ -11,7 +11,7 @@ use tool::{
 };
 
 use super::State;
-use crate::{Request, Target};
+use crate::{ModelCall, Request, Target};
 
 /// What all waits' names in the store begin with.
 pub(crate) const PREFIX: &str = "wait/";
@@ -37,6 +37,8 @@ pub(crate) struct Kept {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) parent: Option<CallId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) chain_index: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timeout_ms: Option<u64>,
     pub(crate) tool: ToolKey,
     pub(crate) definition: Digest,
@@ -61,6 +63,20 @@ pub(crate) struct Kept {
     pub(crate) decision: Option<Decision>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<Ended>,
+    /// How its model's message names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) model_call: Option<ModelCall>,
+}
+
+/// What a pending call asks for, in its caller's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingRequest {
+    /// The tool.
+    pub tool: ToolKey,
+    /// The arguments that will run: an approver may have changed them.
+    pub args: Json,
+    /// How its model's message names it, where it came in one.
+    pub model_call: Option<ModelCall>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -151,6 +167,7 @@ impl Kept {
         let mut request = Request::to(Target::Of { source, name }, args, self.door);
         request.caller_type = self.caller_type;
         request.parent = self.parent;
+        request.chain_index = self.chain_index;
         request.timeout = self.timeout_ms.map(std::time::Duration::from_millis);
         request
     }
@@ -200,6 +217,7 @@ impl Kept {
             expires: self.expires,
             effects: self.effects.clone(),
             approved: self.state != State::Pending,
+            by_agent: self.caller.agent,
         }))
     }
 }

@@ -12,7 +12,7 @@ use tool::{CallId, Code, Limits, Refusal, StoreError};
 
 use super::decide::changed;
 use super::index::Phase;
-use super::kept::{Kept, mark};
+use super::kept::{Kept, PendingRequest, mark};
 use super::{Read, State, Waits, left, unavailable};
 use crate::pipeline::{Ready, Refused};
 use crate::run::Ended;
@@ -134,6 +134,22 @@ impl Gateway {
         Ok(read.ok_or_else(missing)?.kept.answer(here))
     }
 
+    /// What a held call asks for, for its caller.
+    ///
+    /// # Errors
+    /// As [`Gateway::settled`].
+    pub async fn pending_request(
+        &self,
+        who: &Principal,
+        id: CallId,
+    ) -> Result<PendingRequest, Failure> {
+        let missing = || Failure::new(Code::NotFound, format!("no held call `{id}`"));
+        let waits = self.waits.as_ref().ok_or_else(missing)?;
+        let read = waits.read(id).await?.filter(|read| read.kept.is_of(who.caller()));
+        let Kept { tool, args, model_call, .. } = read.ok_or_else(missing)?.kept;
+        Ok(PendingRequest { tool, args, model_call })
+    }
+
     /// Runs an approved call in a task of its own. The end of the server waits for it to begin.
     pub(crate) fn go_on_soon(self: &Arc<Self>, who: Principal, id: CallId) {
         let (gateway, starting) = (Arc::clone(self), self.starting.token());
@@ -227,17 +243,17 @@ impl Gateway {
         }
         match looked.decision {
             Decision::Allow(_) => {}
-            Decision::Hold(reason) => {
+            Decision::Hold(_) => {
                 if let Some(new) = looked.holds.iter().find(|it| !kept.holds.contains(it)) {
                     let told = format!(
                         "the call is held for another reason now: {} (`{new}`); call again",
-                        reason.text()
+                        looked.why
                     );
                     return Err(void(told));
                 }
             }
-            Decision::Deny(reason) => {
-                let told = format!("since the call was held: {}", reason.text());
+            Decision::Deny(_) => {
+                let told = format!("since the call was held: {}", looked.why);
                 return Err(Again::ends(Failure::new(Code::Denied, told)));
             }
         }

@@ -69,7 +69,7 @@ pub struct Shown {
     pub arguments_sha256: Digest,
     /// How often a person changed them.
     pub edits: u32,
-    /// The tool's declared side effects.
+    /// The tool's side effects: the declared ones, or `unknown`.
     pub side_effects: Vec<String>,
     /// The least level that may approve it.
     pub level: Level,

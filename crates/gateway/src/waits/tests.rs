@@ -26,6 +26,7 @@ use super::{Event, Herald, Holder, Holders, Holding, Patience, State};
 use crate::{Gateway, Options, Parts, Request};
 
 mod authority;
+mod checks;
 mod renamed;
 mod resumption;
 

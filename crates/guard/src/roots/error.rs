@@ -21,7 +21,9 @@ pub enum RootError {
         what: String,
     },
     /// Not there, outside, behind a link, hidden, or not permitted: which of these is not told.
-    #[error("`{path}` is not to be found; give a path relative to the folder, without links")]
+    #[error(
+        "there is no `{path}` in the folder; a path begins in the folder, and no link that leads out of it is followed"
+    )]
     NoSuch {
         /// As asked for.
         path: String,

@@ -37,7 +37,7 @@ impl Root {
     /// [`RootError`].
     pub fn list(&self, path: impl AsRef<Path>, limit: usize) -> Result<Listing, RootError> {
         let path = path.as_ref();
-        let folder = self.folder(path, path)?;
+        let folder = self.folder_by(path, path, self.reads())?;
         let failed = |error| RootError::of(error, path);
         let mut listing = Listing { entries: Vec::new(), more: false };
         for found in opened(&folder).map_err(failed)? {

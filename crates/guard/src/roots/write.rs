@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::error::{self, RootError};
+use super::steps::split;
 use super::{Access, MOST_DEPTH, MOST_TRIES, Root};
 
 /// What git runs programs by: nobody writes there through a root.
@@ -118,15 +119,28 @@ impl Root {
         removed.and_then(|()| sync(&parent)).map_err(|error| RootError::of(error, path))
     }
 
-    fn place_to_change<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a OsStr), RootError> {
+    /// Rejects a path at which nothing can be written or removed whatever is there, from its text alone:
+    /// one that leads out of the root, names nothing, or is in a root for reading. Every change begins with
+    /// it.
+    ///
+    /// # Errors
+    /// [`RootError`], as the change itself has it.
+    pub fn check_change(&self, path: impl AsRef<Path>) -> Result<(), RootError> {
+        let path = path.as_ref();
         // No link leads anywhere, so a name in the path is the name of the folder.
         if path.iter().any(|part| part.eq_ignore_ascii_case(GIT)) {
             return Err(RootError::of(Errno::NOENT, path));
         }
-        match self.access {
-            Access::ReadWrite => self.place(path),
-            Access::Read => Err(RootError::ReadOnly { path: error::shown(path) }),
+        if self.access == Access::Read {
+            return Err(RootError::ReadOnly { path: error::shown(path) });
         }
+        self.check_inside(path)?;
+        split(path).map(drop)
+    }
+
+    fn place_to_change<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a OsStr), RootError> {
+        self.check_change(path)?;
+        self.place(path)
     }
 
     /// The mode of the file that is there; an error where it is not one that may be replaced.

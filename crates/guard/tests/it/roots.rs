@@ -72,7 +72,7 @@ fn what_is_outside_answers_as_what_is_not_there() {
         errors.map(|error| error.to_string().replace(path, "PATH"))
     };
     let missing = told("nowhere/x");
-    assert!(missing.iter().all(|text| text.contains("not to be found")), "{missing:?}");
+    assert!(missing.iter().all(|text| text.contains("there is no")), "{missing:?}");
     for path in [
         "../secret",
         "../nope",
@@ -112,7 +112,7 @@ fn no_link_is_followed() {
 }
 
 #[test]
-fn links_to_folders_inside_can_be_allowed() {
+fn links_that_stay_inside_can_be_read_through_and_nothing_is_written_through_one() {
     let (folder, root) = folder();
     let within = |name: &str| folder.path().join("root").join(name);
     symlink("sub", within("same")).unwrap();
@@ -120,11 +120,33 @@ fn links_to_folders_inside_can_be_allowed() {
     symlink(folder.path(), within("abs")).unwrap();
     symlink("/proc/self/root", within("magic")).unwrap();
     symlink("a", within("inner")).unwrap();
-    assert!(no_such(&root.read("same/b", 10).unwrap_err()));
+    symlink("../inner", within("sub/twice")).unwrap();
+    symlink("sub/../../secret", within("leads")).unwrap();
+    symlink(folder.path().join("secret"), within("whole")).unwrap();
+    symlink("round", within("round")).unwrap();
+    let inside = fs::read(within("a")).unwrap();
+    for path in ["same/b", "inner", "sub/twice", "same/twice"] {
+        assert!(no_such(&root.read(path, 100).unwrap_err()), "{path}");
+    }
     let root = root.through_links();
     assert_eq!(root.read("same/b", 10).unwrap(), b"below");
-    for path in ["sub/out/secret", "abs/secret", "magic/etc/passwd", "inner", "same/out/secret"] {
+    for path in ["inner", "sub/twice", "same/twice"] {
+        assert_eq!(root.read(path, 100).unwrap(), inside, "{path}");
+    }
+    assert_eq!(root.list("same", 10).unwrap().entries.len(), 3);
+    let out = ["sub/out/secret", "abs/secret", "magic/etc/passwd", "same/out/secret", "leads"];
+    for path in out.into_iter().chain(["whole", "round"]) {
         assert!(no_such(&root.read(path, 1 << 20).unwrap_err()), "{path}");
+    }
+    // What is written is written where it is named.
+    for path in ["same/new", "inner", "sub/twice"] {
+        assert!(root.write(path, b"x", Put::Replace).is_err(), "{path}");
+    }
+    assert_eq!(fs::read(within("a")).unwrap(), inside);
+    // A protected file or folder is not there through a link either.
+    let root = root.protect("sub").unwrap().protect("a").unwrap();
+    for path in ["same/b", "inner", "same/twice"] {
+        assert!(no_such(&root.read(path, 100).unwrap_err()), "{path}");
     }
 }
 

@@ -87,7 +87,11 @@ prop_compose! {
             name: ToolName::new("files.read").unwrap(),
         };
         let caller_type = if chain { CallerType::Chain } else { CallerType::Direct };
-        Intent { call, parent, continues, at: Wall(at), caller, door, caller_type, tool, definition, catalog, policy, reason: reason.into(), args, args_bytes, effects }
+        let (chain_id, chain_index) = match parent {
+            Some(parent) if chain => (Some(parent.chain_id()), u32::try_from(args_bytes).ok()),
+            _ => (None, None),
+        };
+        Intent { call, parent, chain_id, chain_index, continues, at: Wall(at), caller, door, caller_type, tool, definition, catalog, policy, reason: reason.into(), args, args_bytes, effects, unknown_effects: effects && chain }
     }
 }
 

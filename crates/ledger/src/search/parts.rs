@@ -8,7 +8,7 @@ use tool::ledger::Record;
 
 use crate::disk::{DiskFile, Open};
 use crate::frame::Frame;
-use crate::index::Span;
+use crate::index::{Span, WantedLabel};
 use crate::segment::HEADER;
 use crate::segment_filter::{FilterHead, Key, probe};
 use crate::walk::{Step, Walk};
@@ -70,12 +70,38 @@ impl Search<'_> {
         parts
     }
 
+    /// The parts of a segment that can hold records with all of the keys, newest first.
+    pub(super) fn parts_with_all(
+        &mut self,
+        span: (Span, u64),
+        keys: &[Key<'_>],
+    ) -> Vec<SegmentPart> {
+        let Some((first, others)) = keys.split_first() else { return self.parts(span, &[]) };
+        let mut parts = self.parts(span, &[*first]);
+        for key in others {
+            if parts.is_empty() {
+                break;
+            }
+            let also = self.parts(span, &[*key]);
+            // Where the filter went meanwhile, one list is the whole segment: then only that counts which both have.
+            let overlaps = |part: &SegmentPart| {
+                also.iter().any(|it| it.first < part.end && part.first < it.end)
+            };
+            parts.retain(overlaps);
+        }
+        parts
+    }
+
     /// Whether the segment may hold the key among the records that left the index. Of those in the index none is searched for here.
     fn may_be_evicted(&self, span: Span, key: Key<'_>) -> bool {
         let index = self.inner.index();
         let wanted = match key {
             Key::Call(call) => return index.evicted().may_hold(span.number, call),
-            Key::Org(_) | Key::Tool(_) | Key::OrgAndTool(..) => self.wanted,
+            Key::Org(_) | Key::Tool(_) | Key::OrgAndTool(..) => {
+                WantedLabel { caller: None, ..self.wanted }
+            }
+            // Of the segment that is written, callers are not told apart.
+            Key::Caller(_) => WantedLabel::default(),
         };
         index.evicted().may_hold_label(span.number, |label| label.fits(wanted))
     }

@@ -8,7 +8,7 @@ use tool::ledger::Kind;
 
 use crate::disk::Open;
 use crate::frame::Frame;
-use crate::names::names;
+use crate::names::{Names, names};
 use crate::segment::{HEADER, Site};
 use crate::walk::{Step, Walk};
 
@@ -18,9 +18,6 @@ use super::{FilterHead, Key, PARTS, Part, SegmentFilter, source};
 const PART_BYTES: u64 = 4 << 10;
 /// Asks after so many steps whether to stop.
 const STOP_AFTER: u32 = 4_096;
-
-/// Organisation and tool of a call's intent.
-pub(crate) type Names = (String, String);
 
 /// What the pass needs of its surroundings.
 pub(crate) struct Surroundings<'a> {
@@ -66,7 +63,7 @@ struct Pass {
     part_bytes: u64,
     /// Hashes, of each part that has begun.
     keys: Vec<Vec<u64>>,
-    /// Organisation and tool, by their places in `names`.
+    /// Names by their places in `names`.
     ids: HashMap<Names, u32>,
     names: Vec<Names>,
     /// The names that the part has.
@@ -116,8 +113,8 @@ impl Pass {
     fn end_part(&mut self) {
         self.last = None;
         for id in std::mem::take(&mut self.used) {
-            if let Some((org, tool)) = self.names.get(id as usize) {
-                let keys = name_keys(org, tool, self.head.salt);
+            if let Some(names) = self.names.get(id as usize) {
+                let keys = name_keys(names, self.head.salt);
                 self.keys.last_mut().into_iter().for_each(|all| all.extend(keys));
             }
         }
@@ -134,7 +131,7 @@ impl Pass {
         }
         match frame.kind {
             Kind::Intent | Kind::Wait | Kind::Refused | Kind::Event => {
-                let id = names(frame).map(|(org, tool)| self.id((org.into(), tool.into())));
+                let id = names(frame).map(|names| self.id(names.into_names()));
                 self.used.extend(id);
                 if let (Kind::Intent, Some(call)) = (frame.kind, frame.call) {
                     self.intents.insert(call, id.unwrap_or(NAMELESS));
@@ -163,13 +160,13 @@ impl Pass {
     /// `names`: what is known of the calls that began earlier. Parts with others of them may hold any names.
     fn filter(mut self, names: &HashMap<CallId, Names>) -> SegmentFilter {
         for (call, parts) in &self.foreign {
-            let Some((org, tool)) = names.get(call) else {
+            let Some(names) = names.get(call) else {
                 self.head.unnamed |= parts;
                 continue;
             };
             let of_part = |(part, _): &(usize, _)| parts & (1 << part) != 0;
             for (_, keys) in self.keys.iter_mut().enumerate().filter(of_part) {
-                keys.extend(name_keys(org, tool, self.head.salt));
+                keys.extend(name_keys(names, self.head.salt));
             }
         }
         for keys in &mut self.keys {
@@ -180,6 +177,7 @@ impl Pass {
     }
 }
 
-fn name_keys(org: &str, tool: &str, salt: u64) -> [u64; 3] {
-    [Key::Org(org), Key::Tool(tool), Key::OrgAndTool(org, tool)].map(|key| key.hash(salt))
+fn name_keys(Names { org, tool, caller }: &Names, salt: u64) -> [u64; 4] {
+    let keys = [Key::Org(org), Key::Tool(tool), Key::OrgAndTool(org, tool), Key::Caller(caller)];
+    keys.map(|key| key.hash(salt))
 }

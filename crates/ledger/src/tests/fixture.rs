@@ -152,6 +152,8 @@ pub(crate) fn intent(number: u64) -> Intent {
     Intent {
         call: id(number),
         parent: None,
+        chain_id: None,
+        chain_index: None,
         continues: None,
         at: Wall(number),
         caller: caller(number),
@@ -169,6 +171,7 @@ pub(crate) fn intent(number: u64) -> Intent {
         args: Digest([3; 32]),
         args_bytes: 17,
         effects: true,
+        unknown_effects: false,
     }
 }
 

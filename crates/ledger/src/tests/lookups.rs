@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tool::ledger::{Kind, Page, Query, Record};
-use tool::{CallId, Durability};
+use tool::outcome::Status;
+use tool::{CallId, Clock as _, Durability, End, Intent, Wall};
 
 use super::fixture::{Driven, driven, end, id, intent};
 use super::reading;
@@ -61,7 +62,7 @@ fn of_call(driven: &Driven, call: CallId) -> Vec<Record> {
 }
 
 fn tool(name: &str, before: Option<u64>) -> Query {
-    Query { tool: Some(name.to_owned()), limit: 1_000, before, org: None }
+    Query { tool: Some(name.to_owned()), limit: 1_000, before, ..Query::default() }
 }
 
 fn list(driven: &Driven, query: Query) -> Page {
@@ -358,4 +359,159 @@ fn a_full_disk_leaves_no_part_of_a_filter_and_searches_read() {
     refresh(&driven.inner);
     assert!(filters(&disk).len() > 10);
     all_are_found(&driven);
+}
+
+/// Records of the plain look through all that fit.
+fn expected(driven: &Driven, fits: impl Fn(&Record, &str) -> bool) -> Vec<Record> {
+    let all = list(driven, Query { limit: 100_000, ..Query::default() }).records;
+    let callers: BTreeMap<_, _> = all
+        .iter()
+        .filter_map(|record| {
+            Some((record.call?, record.body.read::<Intent>().ok()?.caller.subject))
+        })
+        .collect();
+    let caller = |record: &Record| record.call.and_then(|call| callers.get(&call).cloned());
+    all.into_iter().filter(|it| fits(it, &caller(it).unwrap_or_default())).collect()
+}
+
+/// All pages of a list, each of which is bounded.
+fn pages(driven: &Driven, query: &Query) -> Vec<Record> {
+    let (mut records, mut before) = (Vec::new(), None);
+    loop {
+        let query = Query { before, ..query.clone() };
+        let page = Search::new(&driven.inner, query).within(64 << 10).list().unwrap();
+        assert!(page.next.is_none_or(|next| before.is_none_or(|before| next < before)));
+        records.extend(page.records);
+        before = page.next;
+        if before.is_none() {
+            return records;
+        }
+    }
+}
+
+/// Calls at the times of the clock, a minute apart.
+fn timed(disk: &SimDisk, calls: u64) -> Driven {
+    let mut driven = Driven::open(disk.shared(), options()).unwrap();
+    for number in 0..calls {
+        driven.clock.go(60_000);
+        let at = driven.clock.wall();
+        let intent = Intent { call: id(number * 10), at, ..intent(number) };
+        let (ticket, _) = driven.begin(&intent, Durability::Written).unwrap();
+        let end = End { at, ..end(number) };
+        driven.inner.outcome(ticket.redeem(), &end, Durability::Written).unwrap();
+        if number % 20 == 0 {
+            driven.syncer.turn(false);
+        }
+    }
+    driven.syncer.turn(true);
+    assert!(segments(disk) > 10);
+    driven
+}
+
+#[test]
+fn records_are_found_by_call_caller_kind_status_and_time() {
+    let disk = SimDisk::new(1);
+    let driven = timed(&disk, 2_000);
+    let at = |record: &Record| record.body.get("at").and_then(|at| at.read::<Wall>().ok());
+    let all = list(&driven, Query { limit: 100_000, ..Query::default() }).records;
+    let times: Vec<_> = all.iter().filter_map(at).collect();
+    let (low, high) = (times.iter().min().unwrap(), times.iter().max().unwrap());
+    let middle = Wall(u64::midpoint(low.0, high.0));
+    for has_filters in [false, true] {
+        if has_filters {
+            refresh(&driven.inner);
+        }
+        let base = Query { limit: 100_000, ..Query::default() };
+        let caller = super::fixture::caller(7).subject;
+        type Fits<'f> = Box<dyn Fn(&Record, &str) -> bool + 'f>;
+        let cases: Vec<(Query, Fits<'_>)> = vec![
+            (
+                Query { call: Some(id(70)), ..base.clone() },
+                Box::new(|it, _| it.call == Some(id(70))),
+            ),
+            (
+                Query { caller: Some(caller.clone()), ..base.clone() },
+                Box::new(|_, by| by == caller),
+            ),
+            (Query { caller: Some("nobody".to_owned()), ..base.clone() }, Box::new(|_, _| false)),
+            (
+                Query { kind: Some(Kind::Outcome), ..base.clone() },
+                Box::new(|it, _| it.kind == Kind::Outcome),
+            ),
+            (Query { status: Some(Status::Failed), ..base.clone() }, Box::new(|_, _| false)),
+            (
+                Query {
+                    status: Some(Status::Succeeded),
+                    caller: Some(caller.clone()),
+                    ..base.clone()
+                },
+                Box::new(|it, by| it.kind == Kind::Outcome && by == caller),
+            ),
+            (
+                Query { since: Some(middle), ..base.clone() },
+                Box::new(|it, _| at(it).is_some_and(|at| at >= middle)),
+            ),
+            (
+                Query { until: Some(middle), ..base.clone() },
+                Box::new(|it, _| at(it).is_some_and(|at| at < middle)),
+            ),
+        ];
+        for (query, fits) in cases {
+            let expected = expected(&driven, fits);
+            assert_eq!(pages(&driven, &query), expected, "{query:?}");
+        }
+    }
+}
+
+/// The control is the same without filters.
+#[test]
+fn a_caller_that_is_not_on_record_reads_no_sealed_segment() {
+    let disk = SimDisk::new(1);
+    let driven = many(&disk);
+    let nobody =
+        || list(&driven, Query { caller: Some("nobody".into()), limit: 10, ..Query::default() });
+    let (_, control) = counted(&disk, nobody);
+    refresh(&driven.inner);
+    let (page, read) = counted(&disk, nobody);
+    assert_eq!(page, Page::default());
+    assert!(control > 500_000 && read < control / 10, "{read} {control}");
+}
+
+/// The control is the same without a time.
+#[test]
+fn a_time_beyond_the_record_reads_next_to_none_of_it() {
+    let disk = SimDisk::new(1);
+    let driven = timed(&disk, 2_000);
+    let read = |query: &Query| counted(&disk, || list(&driven, query.clone())).1;
+    let base = Query { limit: 1, kind: Some(Kind::Tombstone), ..Query::default() };
+    let control = read(&base);
+    assert!(control > 500_000, "{control}");
+    let now = driven.clock.wall().0;
+    // The headers of the segments are read once.
+    read(&Query { since: Some(Wall(now)), until: Some(Wall(0)), ..base.clone() });
+    for (since, until) in
+        [(Some(now + 7_200_000), None), (None, Some(0)), (Some(now - 60_000), None)]
+    {
+        let query = Query { since: since.map(Wall), until: until.map(Wall), ..base.clone() };
+        let read = read(&query);
+        assert!(read < control / 3, "{since:?} {until:?}: {read} {control}");
+    }
+}
+
+/// Segments of a clock that was a year ahead for a while hide nothing that came after them.
+#[test]
+fn a_clock_that_was_ahead_hides_no_record_of_the_right_time() {
+    let disk = SimDisk::new(1);
+    let driven = timed(&disk, 2_000);
+    let spans = driven.inner.index().spans_before(u64::MAX);
+    let query = Query { until: Some(driven.clock.wall()), limit: 10, ..Query::default() };
+    list(&driven, query.clone());
+    let ahead = Wall(driven.clock.wall().0 + 365 * 24 * 60 * 60 * 1_000);
+    for (span, _) in spans.iter().skip(1) {
+        driven.inner.index().set_begun(span.number, ahead);
+    }
+    assert_eq!(list(&driven, query.clone()).records.len(), 10);
+    // The control: where the newest segment is of that time too, all of them are out of the time.
+    driven.inner.index().set_begun(spans[0].0.number, ahead);
+    assert_eq!(list(&driven, query).records.len(), 0);
 }

@@ -76,7 +76,7 @@ async fn filters(ledger: &FileLedger, all: &[Shown]) {
     let limit = 1_000;
     // By tool and organisation: what a plain look through all records gives.
     let odd = Org::new("odd").unwrap();
-    let query = Query { limit, tool: Some("notes.tool_0".into()), org: None, before: None };
+    let query = Query { limit, tool: Some("notes.tool_0".into()), ..Query::default() };
     let by_tool = list(ledger, query.clone()).await;
     let fits = |every: u64, of: u64| {
         let call = move |call: Option<u64>| call.is_some_and(|call| call % every == of);
@@ -137,7 +137,7 @@ async fn records_are_found_after_they_were_carried_to_another_segment() {
 /// Both records of a call, as JSON.
 fn call_as_before(ledger: &FileLedger, number: u64) {
     let (inner, intent) = (&ledger.inner, intent(number));
-    let label = inner.label(intent.caller.org.as_str(), intent.tool.name.as_str());
+    let label = inner.label_of(&intent.caller, intent.tool.name.as_str());
     let begun = Draft::new(Kind::Intent, Some(intent.call), &intent);
     let ended = Draft::new(Kind::Outcome, Some(intent.call), &end(number));
     for draft in [begun, ended] {

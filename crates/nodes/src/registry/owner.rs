@@ -103,8 +103,7 @@ impl Registry {
                     continue;
                 }
                 (_, Err(fault)) => {
-                    let (name, node) = (&tool.name, &tool.node_id);
-                    tracing::warn!(name, node, why = %fault, "name refused");
+                    self.shared.refused(tool, &fault);
                     return Err(fault);
                 }
             };

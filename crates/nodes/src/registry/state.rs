@@ -63,6 +63,10 @@ struct Node {
     beat: Option<(Beat, Wall, Mono)>,
     /// It has spec 4's calls and no others.
     plain: bool,
+    /// Until when it is called last, because it could not be reached.
+    rests: Option<Mono>,
+    /// Names that were refused to it, each with why: a node that tries again is logged once.
+    refused: BTreeMap<String, String>,
 }
 
 impl Shared {
@@ -170,6 +174,7 @@ impl Shared {
         let old = node.tools.get(&kept.tool.name);
         let same = old.is_some_and(|old| old.version == kept.version);
         if !same && holds(old.map(|old| old.version)) {
+            node.refused.remove(&kept.tool.name);
             node.tools.insert(kept.tool.name.clone(), kept);
             node.revision.send_modify(|count| *count += 1);
         }
@@ -239,6 +244,23 @@ impl Shared {
         }
     }
 
+    /// Logs that a name was refused to a node. A node tries again every few seconds: the same refusal is
+    /// logged once. Whether it was logged.
+    pub(super) fn refused(&self, tool: &NodeTool, fault: &NodeFault) -> bool {
+        let (name, node, why) = (&tool.name, &tool.node_id, fault.to_string());
+        if let Some(known) = self.lock().nodes.get_mut(node) {
+            if known.refused.get(name) == Some(&why) {
+                return false;
+            }
+            if known.refused.len() >= MOST_TOOLS {
+                known.refused.clear();
+            }
+            known.refused.insert(name.clone(), why.clone());
+        }
+        tracing::warn!(name, node, why, "name refused");
+        true
+    }
+
     /// Ids, in the order of their first registration.
     pub(super) fn known(&self) -> Vec<String> {
         let state = self.lock();
@@ -284,6 +306,21 @@ impl Shared {
     pub(crate) fn is_late(&self, node: &str) -> bool {
         let beat = self.lock().nodes.get(node).and_then(|node| node.beat);
         beat.is_some_and(|(_, _, at)| self.clock.mono().since(at) > LATE)
+    }
+
+    /// It could not be reached: until then others are called before it.
+    pub(crate) fn rest(&self, node: &str, until: Mono) {
+        if let Some(node) = self.lock().nodes.get_mut(node) {
+            node.rests = Some(until);
+        }
+    }
+
+    /// Whether a node is called before others: it could be reached when it was called last, and is not
+    /// late.
+    pub(crate) fn is_preferred(&self, node: &str) -> bool {
+        let rests = self.lock().nodes.get(node).and_then(|node| node.rests);
+        let rests = rests.is_some_and(|until| self.clock.mono() < until);
+        !rests && !self.is_late(node)
     }
 
     /// Whether a node may have calls with progress.
@@ -336,6 +373,14 @@ impl State {
 impl Node {
     fn since(created: u64) -> Self {
         let (tools, revision) = (BTreeMap::new(), watch::Sender::new(1));
-        Self { created, tools, revision, beat: None, plain: false }
+        Self {
+            created,
+            tools,
+            revision,
+            beat: None,
+            plain: false,
+            rests: None,
+            refused: BTreeMap::new(),
+        }
     }
 }

@@ -123,6 +123,26 @@ async fn a_name_is_its_first_nodes_and_others_may_have_the_same_definition_alone
 }
 
 #[tokio::test]
+async fn a_name_that_is_refused_again_and_again_is_logged_once() {
+    let registry = fresh().await;
+    registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    let mut other = tool("n2", "say");
+    other.description = "Says something else.".to_owned();
+    let refused = registry.register(&own("n2"), other.clone()).await.unwrap_err();
+    // It was logged when it was registered, and is not logged again.
+    for _ in 0..5 {
+        assert!(!registry.shared.refused(&other, &refused));
+    }
+    // Positive controls: another reason, another name, and the same after it was let in meanwhile.
+    let unshared = NodeFault::Unshared { name: "say".to_owned(), owner: "n1".to_owned() };
+    assert!(registry.shared.refused(&other, &unshared));
+    assert!(registry.shared.refused(&tool("n2", "shout"), &refused));
+    registry.remove(&Speaks::All, "n1", "say").await.unwrap();
+    registry.register(&own("n2"), other.clone()).await.unwrap();
+    assert!(registry.shared.refused(&other, &unshared));
+}
+
+#[tokio::test]
 async fn a_tool_is_shared_where_its_owner_or_the_operator_says_so_and_nowhere_else() {
     let registry = fresh().await;
     registry.register(&own("n1"), tool("n1", "say")).await.unwrap();

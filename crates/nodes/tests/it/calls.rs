@@ -148,7 +148,7 @@ async fn a_node_without_an_address_or_that_drains_is_not_called() {
     let ctx = context(&caller);
     let error = call(&registry, "echo", "{}", &ctx).await.unwrap_err();
     assert_eq!((error.code, error.sent), (Code::UpstreamLost, Sent::No));
-    assert_eq!(error.message, "nothing says where the node `n1` is");
+    assert_eq!(error.message, "`nodes.addresses` does not name the node `n1`");
     moved(&registry, node.address);
     let own = Speaks::For("n1".to_owned());
     registry.beat(&own, "n1", Beat::Draining).unwrap();
@@ -158,6 +158,30 @@ async fn a_node_without_an_address_or_that_drains_is_not_called() {
     registry.beat(&own, "n1", Beat::Serving).unwrap();
     call(&registry, "echo", "{}", &ctx).await.unwrap();
     assert!(matches!(node.next().await, Heard::Call { .. }));
+}
+
+#[tokio::test]
+async fn an_input_that_is_no_object_goes_out_as_it_is() {
+    let mut node = Node::start().await;
+    let registry = registry(Some(node.address), &["echo"]).await;
+    let caller = caller();
+    let ctx = Context { progress: &Deaf, ..context(&caller) };
+    for (input, sent) in [
+        (json!("str"), r#""str""#),
+        (json!([1, 2]), "[1,2]"),
+        (json!(null), "null"),
+        (json!(5), "5"),
+        // Positive controls: objects are what they are, also one that has such an argument among others.
+        (json!({ "text": "hi" }), r#"{"text":"hi"}"#),
+        (json!({ "toolkeep/input": 1, "x": 2 }), r#"{"toolkeep/input":1,"x":2}"#),
+        (json!({ "x": "toolkeep/input" }), r#"{"x":"toolkeep/input"}"#),
+    ] {
+        let args = tool::node::arguments(&Json::of(&input));
+        call(&registry, "echo", args.as_str(), &ctx).await.unwrap();
+        let Heard::Call { input, .. } = node.next().await else { panic!("no call") };
+        assert_eq!(input, sent);
+        assert_eq!(node.next().await, Heard::Dropped);
+    }
 }
 
 /// Two nodes with the tool `echo`, and it as one tool in both places.
@@ -210,17 +234,26 @@ async fn calls_go_to_the_other_node_while_one_is_away_or_ends() {
     let (registry, tool, placed) = both(&one, &other).await;
     let caller = caller();
     let ctx = context(&caller);
-    run((&tool, &placed), "{}", &ctx).await.unwrap();
+    let answerer = std::sync::OnceLock::new();
+    run((&tool, &placed), "{}", &Context { node: Some(&answerer), ..ctx }).await.unwrap();
+    assert_eq!(answerer.get().map(String::as_str), Some("n1"));
+    assert!(registry.takes_calls("n1") && registry.takes_calls("n2"));
     one.kill();
     // What was sent to nobody is sent to the other; where it may have been sent, it is not.
     let mut answered = 0;
     for _ in 0..5 {
+        let answerer = std::sync::OnceLock::new();
+        let ctx = Context { node: Some(&answerer), ..ctx };
         match run((&tool, &placed), "{}", &ctx).await {
-            Ok(_) => answered += 1,
+            Ok(_) => {
+                assert_eq!(answerer.get().map(String::as_str), Some("n2"), "who answered");
+                answered += 1;
+            }
             Err(error) => assert_eq!((error.code, error.sent), (Code::UpstreamLost, Sent::Maybe)),
         }
     }
     assert!(answered >= 4, "{answered}");
+    assert!(!registry.takes_calls("n1") && registry.takes_calls("n2"));
     assert!(matches!(other.next().await, Heard::Call { .. }));
     registry.beat(&Speaks::All, "n2", Beat::Draining).unwrap();
     let error = run((&tool, &placed), "{}", &ctx).await.unwrap_err();

@@ -221,6 +221,9 @@ async fn a_node_that_dials_is_let_in_with_its_newest_certificate_alone() {
     }
     assert!(matches!(node.next().await, Heard::Call { .. }));
     assert_eq!(node.next().await, Heard::Dropped);
+    let own = registry.endpoint("n1").unwrap_err();
+    let words = "the node `n1` has no address: it is called over its own connection";
+    assert_eq!(own.to_string(), words);
     // A second one with the same certificate takes its place, and that is told.
     let replaced = || registry.nodes().into_iter().any(|node| node.replaced.is_some());
     assert!(!replaced());

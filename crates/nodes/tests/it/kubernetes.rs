@@ -294,10 +294,13 @@ async fn a_node_is_where_the_label_says_and_what_goes_wrong_has_its_own_words() 
     let found = Found::by(&api, true, &[], None).await;
     found.at("n1", "10.0.0.1:50051").await;
     let told = |node: &str| found.registry.endpoint(node).unwrap_err();
-    assert_eq!(told("n3"), Unresolved::Unknown("n3".to_owned()));
+    assert_eq!(told("n3"), Unresolved::Unlabelled("n3".to_owned()));
+    let words =
+        "no Kubernetes node has the label nodeID=n3, and `nodes.addresses` does not name the node";
+    assert_eq!(told("n3").to_string(), words);
     let unusable = |node: &str| match told(node) {
         Unresolved::Unusable { why, .. } => why,
-        Unresolved::Unknown(node) => panic!("unknown: {node}"),
+        other => panic!("{other:?}"),
     };
     assert_eq!(unusable("n2"), "its Kubernetes node has no InternalIP");
     assert_eq!(unusable("n4"), "several Kubernetes nodes carry the label `nodeID=n4`");
@@ -314,9 +317,9 @@ async fn what_changes_there_is_known_without_asking_for_each_call() {
     found.at("n1", "10.0.0.9:50051").await;
     api.put("k1", Some("n2"), Some("10.0.0.9"));
     found.at("n2", "10.0.0.9:50051").await;
-    found.until("n1", |now| *now == Err(Unresolved::Unknown("n1".to_owned()))).await;
+    found.until("n1", |now| *now == Err(Unresolved::Unlabelled("n1".to_owned()))).await;
     api.put("k1", None, Some("10.0.0.9"));
-    found.until("n2", |now| *now == Err(Unresolved::Unknown("n2".to_owned()))).await;
+    found.until("n2", |now| *now == Err(Unresolved::Unlabelled("n2".to_owned()))).await;
     for _ in 0..1_000 {
         drop(found.registry.endpoint("n1"));
     }

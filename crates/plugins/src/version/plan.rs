@@ -82,12 +82,12 @@ impl Plan {
     pub(super) fn tell(&mut self, told: &Told) {
         self.broken |= !told.missing;
         let fix = if told.missing {
-            "install it where the plugin runs, or switch the tool off"
+            "install it where the plugin runs, or switch the tool off".to_owned()
         } else {
-            "mend the plugin"
+            correction(&told.message)
         };
         let Some(name) = &told.tool else {
-            return self.withheld(&told.message, Some(fix.to_owned()));
+            return self.withheld(&told.message, Some(fix));
         };
         let place = format!("{} tool `{}`", self.place, name.escape_debug());
         self.problems.push(Problem::new(place, told.message.clone()).fix(fix));
@@ -119,5 +119,16 @@ impl Plan {
     pub(super) fn wants_process(&self) -> bool {
         // What a server offers beside is known when it lists.
         matches!(self.manifest.kind, Kind::Mcp(_)) || self.off.iter().any(Option::is_none)
+    }
+}
+
+/// What to do about a fault in the code: the message ends with the file and line, where they are known.
+fn correction(message: &str) -> String {
+    let place = message.strip_suffix(')').and_then(|message| Some(message.rsplit_once('(')?.1));
+    match place.filter(|place| place.contains(" line ")) {
+        Some(place) => {
+            format!("correct {place}; the plugin is loaded again when the file is saved")
+        }
+        None => "correct the plugin's code; it is loaded again when a file is saved".to_owned(),
     }
 }

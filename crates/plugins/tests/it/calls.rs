@@ -312,6 +312,8 @@ async fn granted_folders_are_there_and_scopes_say_so() {
     assert!(error.contains("Read-only") || error.contains("Permission"), "{error}");
     let Item::Tool(tool) = stage.offer("p", "read").await.item else { panic!() };
     assert_eq!(tool.traits.scopes, [Scope::Filesystem]);
+    // What a call may touch is known, also where it names no path.
+    assert_eq!(tool.traits.base_folders, Some(vec![path.display().to_string()]));
     // Nothing is granted to the other one.
     let listing = stage.listing("q").await;
     assert!(listing.offers.is_empty());

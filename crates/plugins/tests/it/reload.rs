@@ -255,3 +255,45 @@ async fn many_reloads_under_load_lose_no_call_and_leave_no_process() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
+
+/// Another folder of plugins takes the place of the one before it while the server runs.
+#[tokio::test]
+async fn the_same_plugin_in_another_folder_is_taken_when_the_folders_change() {
+    let stage = Stage::new().await;
+    stage.python("p", &code(1), &[("which", json!({"wait": {"type": "number"}}))]);
+    stage.reload().await;
+    assert_eq!(stage.call("p", "which", json!({})).await.unwrap(), 1);
+    let other = stage.home.path().join("others");
+    std::fs::create_dir_all(other.join("p")).unwrap();
+    let which = [("which", json!({"wait": {"type": "number"}}))];
+    std::fs::write(other.join("p/manifest.json"), manifest("p", &which).to_string()).unwrap();
+    std::fs::write(other.join("p/tools.py"), code(2)).unwrap();
+    stage.registry.configure(vec![other.clone()], std::collections::BTreeMap::new());
+    // Nobody asks for a reload: the registry looks by itself.
+    let began = Instant::now();
+    let place = other.display().to_string();
+    let taken = || {
+        let all = stage.registry.standing();
+        matches!(all.as_slice(), [one] if one.folder.starts_with(&place) && one.version.is_some())
+    };
+    while !taken() {
+        assert!(began.elapsed() < SOON, "{:?}", stage.registry.standing());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(stage.call("p", "which", json!({})).await.unwrap(), 2);
+    stage.registry.close().await;
+}
+
+#[tokio::test]
+async fn a_change_that_stays_refused_is_reported_by_every_reload() {
+    let stage = stage().await;
+    stage.write("p", "tools.py", "def which(:\n");
+    for _ in 0..2 {
+        assert_eq!(stage.reload().await, (vec![], vec!["p".to_owned()]));
+    }
+    // Positive control: once it is right, it is refused no longer.
+    stage.write("p", "tools.py", &code(2));
+    assert_eq!(stage.reload().await, (vec!["p".to_owned()], vec![]));
+    assert_eq!(stage.reload().await, (vec![], vec![]));
+    stage.registry.close().await;
+}

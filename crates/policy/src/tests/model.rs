@@ -114,6 +114,23 @@ fn effects(t: &T) -> bool {
     !none || t.destructive
 }
 
+fn reads(t: &T) -> bool {
+    ["list_dir", "read_file", "search_files", "web_fetch"].contains(&t.name.as_str())
+}
+
+fn mild(t: &T) -> bool {
+    let harmless = |e: &String| e == "read_only" || e == "network_access" || e == "calls_llm";
+    !t.destructive && t.effects.as_ref().is_some_and(|e| e.iter().all(harmless))
+}
+
+fn changes_files(t: &T) -> bool {
+    let runs = |e: &Vec<String>| {
+        has(e, "local_exec") && e.iter().all(|e| e == "local_exec" || e == "read_only")
+    };
+    let named = ["write_file", "edit_file", "run_shell"].contains(&t.name.as_str());
+    named || (effects(t) && !t.effects.as_ref().is_some_and(runs))
+}
+
 fn web(t: &T) -> bool {
     has(&t.categories, "web")
         || has(&t.scopes, "network")
@@ -125,8 +142,13 @@ fn group(p: &P, name: &str, t: &T, depth: usize) -> bool {
     let effect = |word| t.effects.as_ref().is_some_and(|e| has(e, word));
     match name {
         "all" => true,
-        "read" => named("list_dir read_file search_files web_fetch") || !effects(t),
-        "write" => named("write_file edit_file run_shell") || effects(t),
+        "read" => {
+            let only_files = t.scopes.iter().all(|scope| scope == "filesystem");
+            reads(t) || (!effects(t) && !web(t) && only_files)
+        }
+        "write" => {
+            named("write_file edit_file run_shell") || (effects(t) && !(reads(t) && mild(t)))
+        }
         "code" => {
             named("list_dir read_file search_files write_file edit_file run_shell")
                 || has(&t.categories, "code")
@@ -221,7 +243,10 @@ fn visible(p: &P, q: &Q) -> bool {
     !off("tools")
         && !((off("side_effect_tracking") || off("structured_tool_output")) && t.destructive)
         && !(off("scripts") && q.chain)
-        && (!off("cascading_tool_policy") || roles.iter().any(known))
+        && (!off("cascading_tool_policy")
+            || p.roles.is_empty()
+            || q.level == 3
+            || roles.iter().any(known))
         && (t.org == "default" || t.org == q.org)
         && (q.org == "default" || listed)
         && q.level >= t.level
@@ -258,7 +283,7 @@ pub(super) fn judge(p: &P, q: &Q) -> &'static str {
     }
     let scope = |scope: &String| {
         let said = p.scopes.iter().find(|(own, _)| own == scope).map(|(_, wants)| *wants);
-        said.unwrap_or(scope == "shell" || (scope == "filesystem" && group(p, "write", t, 0)))
+        said.unwrap_or(scope == "shell" || (scope == "filesystem" && changes_files(t)))
     };
     let mut held = t.safety == 2 || t.destructive || t.scopes.iter().any(scope);
     for r in layers(p, q).iter().flat_map(|l| &l.rules) {

@@ -245,9 +245,9 @@ fn the_permissions_section_of_spec_3_is_enforced() {
         |scope, args| called(&policy, &ann, ("n", &reads(tool("data", Some(scope)))), &args);
     assert_eq!(decided(Scope::Network, json!({})), Decision::Allow(Reason::Allowed));
     assert_eq!(decided(Scope::Compute, json!({})), Decision::Allow(Reason::Allowed));
-    assert_eq!(decided(Scope::Shell, json!({})), Decision::Hold(Reason::ScopeApproval));
+    assert_eq!(decided(Scope::Shell, json!({})), Decision::Hold(Reason::ShellApproval));
     let inside = json!({ "path": "/tmp/a" });
-    assert_eq!(decided(Scope::Filesystem, inside), Decision::Hold(Reason::ScopeApproval));
+    assert_eq!(decided(Scope::Filesystem, inside), Decision::Hold(Reason::FilesystemApproval));
     for outside in ["/etc/passwd", "/tmp", "/tmp/../etc/passwd", "notes.txt"] {
         let decision = decided(Scope::Filesystem, json!({ "path": outside }));
         assert_eq!(decision, Decision::Deny(Reason::Path), "{outside}");
@@ -274,12 +274,12 @@ fn a_files_own_permissions_only_add_to_the_operators() {
     let (free, closed) = (scoped(false, None), scoped(true, Some(&["/srv/own/", "/tmp/"])));
     assert_eq!(decided(&plain, &free, "/etc/a"), Decision::Allow(Reason::Allowed));
     assert_eq!(decided(&plain, &closed, "/etc/a"), Decision::Deny(Reason::Path));
-    assert_eq!(decided(&plain, &closed, "/tmp/a"), Decision::Hold(Reason::ScopeApproval));
+    assert_eq!(decided(&plain, &closed, "/tmp/a"), Decision::Hold(Reason::SourceApproval));
     // Beneath a folder of each: the operator's `/srv/` and the file's own.
     assert_eq!(decided(&ruled, &closed, "/tmp/a"), Decision::Deny(Reason::Path));
     assert_eq!(decided(&ruled, &closed, "/srv/a"), Decision::Deny(Reason::Path));
-    assert_eq!(decided(&ruled, &closed, "/srv/own/a"), Decision::Hold(Reason::ScopeApproval));
-    assert_eq!(decided(&ruled, &free, "/srv/a"), Decision::Hold(Reason::ScopeApproval));
+    assert_eq!(decided(&ruled, &closed, "/srv/own/a"), Decision::Hold(Reason::SourceApproval));
+    assert_eq!(decided(&ruled, &free, "/srv/a"), Decision::Hold(Reason::FilesystemApproval));
 }
 
 #[test]
@@ -307,4 +307,96 @@ fn the_filters_of_spec_1_keep_what_is_at_or_below_the_limit_and_in_a_category() 
     assert!(!kept(None, Some(&[]), Safety::Safe, &["xref"]));
     // Nothing said: all.
     assert!(kept(None, None, Safety::Dangerous, &[]));
+}
+
+#[test]
+fn group_read_is_what_reads_files_and_data_and_nothing_that_computes_or_reaches_the_network() {
+    let worker = Layer { allow: Some(patterns(&["group:read"])), ..Layer::default() };
+    let roles = [("worker".to_owned(), worker)];
+    let policy = Policy::new(Rules { roles: roles.into(), ..Rules::default() }).unwrap();
+    let worker = with_roles(&["worker"]);
+    for (name, category, scope, has) in [
+        ("list_directory", "system", Some(Scope::Filesystem), true),
+        ("notes.search", "specialized", None, true),
+        ("http_get", "web", Some(Scope::Network), false),
+        ("web_search", "web", Some(Scope::Network), false),
+        ("python_eval", "code", Some(Scope::Compute), false),
+        ("plot_braille", "data", Some(Scope::Compute), false),
+        // The spec's own names are in the group whatever else they are.
+        ("web_fetch", "web", Some(Scope::Network), true),
+    ] {
+        assert_eq!(sees(&policy, &worker, name, &reads(tool(category, scope))), has, "{name}");
+    }
+    // One of the spec's names that declares to reach the network and nothing else reads.
+    let effects = Effects::Declared(vec![tool::Effect::NetworkAccess]);
+    let fetch = Traits { effects, ..tool("web", Some(Scope::Network)) };
+    let task = narrowed(&worker, true, false, None);
+    assert!(sees(&policy, &task, "web_fetch", &fetch));
+    // Positive controls: what says nothing of its effects, or has others, does not.
+    assert!(!sees(&policy, &task, "web_fetch", &tool("web", Some(Scope::Network))));
+    let both = vec![tool::Effect::NetworkAccess, tool::Effect::ModifiesFiles];
+    let writes = Traits { effects: Effects::Declared(both), ..fetch.clone() };
+    assert!(!sees(&policy, &task, "web_fetch", &writes));
+    assert!(!sees(&policy, &task, "http_post", &fetch));
+}
+
+#[test]
+fn without_cascading_policy_who_has_no_role_has_nothing_but_the_owner_and_where_there_are_no_roles()
+{
+    let off = || {
+        let mut off = crate::Off::default();
+        off.switch_off("cascading_tool_policy").unwrap();
+        off
+    };
+    let (owner, user) = (enter(key(Level::Owner)), enter(key(Level::User)));
+    let data = tool("data", None);
+    let flat = Policy::new(Rules { off: off(), ..roles() }).unwrap();
+    assert!(sees(&flat, &owner, "json_query", &data));
+    assert_eq!(hidden(&admit(&flat, &user, "s", "json_query", &data)), Some(Reason::NoRole));
+    assert!(sees(&flat, &with_roles(&["worker"]), "json_query", &data));
+    assert!(!sees(&flat, &with_roles(&["toolrunner"]), "json_query", &data));
+    // As the spec has it by default, with nothing else said.
+    let bare = Policy::new(Rules { off: off(), ..Rules::default() }).unwrap();
+    assert!(sees(&bare, &owner, "json_query", &data) && sees(&bare, &user, "json_query", &data));
+    // Positive control: with the flag on a user without a role has what no role takes away.
+    assert!(sees(&Policy::new(roles()).unwrap(), &user, "json_query", &data));
+}
+
+#[test]
+fn a_refusal_and_a_hold_name_the_path_the_folders_and_the_permission() {
+    let ann = enter(key(Level::Owner));
+    let paths = vec!["/mnt/raid0/llm/".to_owned(), "/tmp/".to_owned()];
+    let rule = ScopeRule { requires_approval: None, allowed_paths: Some(paths) };
+    let rules = Rules { scopes: [(Scope::Filesystem, rule)].into(), ..Rules::default() };
+    let policy = Policy::new(rules).unwrap();
+    let said = |name: &str, traits: &Traits, args: serde_json::Value| {
+        super::explained(&policy, &ann, (name, traits), &args).text.into_owned()
+    };
+    let file = reads(tool("system", Some(Scope::Filesystem)));
+    assert_eq!(
+        said("read_file", &file, json!({"path": "a.txt"})),
+        "`a.txt` is not beneath /mnt/raid0/llm/ or /tmp/, the allowed paths; give a whole path"
+    );
+    assert_eq!(
+        said("read_file", &file, json!({"path": "/etc/\u{1b}[2J"})),
+        "`/etc/\\u{1b}[2J` is not beneath /mnt/raid0/llm/ or /tmp/, the allowed paths"
+    );
+    assert_eq!(
+        said("git_status", &file, json!({})),
+        "`git_status` was called without a path; give a path beneath /mnt/raid0/llm/ or /tmp/"
+    );
+    let writes = tool("system", Some(Scope::Filesystem));
+    assert_eq!(
+        said("write_file", &writes, json!({"path": "/tmp/a"})),
+        "`write_file` uses the permission `filesystem`, which needs an approval"
+    );
+    // Where the tool's folder is known, a relative path and none are judged by it.
+    let base = Some(vec!["/mnt/raid0/llm".to_owned()]);
+    let known = Traits { base_folders: base, ..file };
+    for args in [json!({"path": "a.txt"}), json!({"path": "."}), json!({})] {
+        let decision = called(&policy, &ann, ("read_file", &known), &args);
+        assert_eq!(decision, Decision::Allow(Reason::Allowed), "{args}");
+    }
+    let up = called(&policy, &ann, ("read_file", &known), &json!({"path": "../x"}));
+    assert_eq!(up, Decision::Deny(Reason::Path));
 }

@@ -31,7 +31,7 @@ impl Leg<'_> {
     /// Makes one call as the caller is now; gives up where the program is.
     pub(crate) async fn call(
         &self,
-        (program, call): (CallId, CallId),
+        (program, call, index): (CallId, CallId, usize),
         function: &Function,
         args: &Map<String, Value>,
     ) -> Result<(Answer, Called), Stop> {
@@ -39,6 +39,7 @@ impl Leg<'_> {
             id: Some(call),
             caller_type: CallerType::Chain,
             parent: Some(program),
+            chain_index: u32::try_from(index).ok(),
             ..Request::new(function.tool(), Json::of(args).bytes().clone(), Interface::Program)
         };
         let who = self.current_caller()?;
@@ -165,6 +166,9 @@ fn value(outcome: &Outcome) -> Value {
     match &outcome.body {
         Body::Value(value) => value.value(),
         Body::Mcp(result) => {
+            if let Some(preview) = tool::artefact::preview_of(result) {
+                return preview.value();
+            }
             let result = result.value();
             match result.get("structuredContent").filter(|it| !it.is_null()) {
                 Some(structured) => structured.clone(),

@@ -13,8 +13,8 @@ use crate::functions::{Function, Functions};
 use crate::keep::Kept;
 use crate::program::{AtCall, Making, Program, Wave};
 use crate::script::{self, Answered, Asked, Kind, Mode, Plan, ToPlan, Traits};
+use tool::Code;
 use tool::outcome::{Answer, Failure, Status};
-use tool::{CallId, Code};
 
 /// A program whose call takes longer gives its place at the interpreter to others.
 const SHORT: Duration = Duration::from_millis(20);
@@ -248,8 +248,8 @@ async fn made(
     (place, making): (&mut Place, Making),
     function: &Function,
 ) -> Result<To, Stop> {
-    let (id, effects): ((CallId, CallId), bool) =
-        ((kept.program.id, making.call), !function.read_only());
+    let index = kept.program.index_of(making.call);
+    let (id, effects) = ((kept.program.id, making.call, index), !function.read_only());
     if effects {
         let at = place.at(leg, AtCall::Making(making.clone())).await?;
         leg.keeps(kept, at).await?;

@@ -212,7 +212,11 @@ async fn at_once(
     if keeps {
         leg.keeps(kept, At::Waves(Box::new(standing.clone()))).await?;
     }
-    let calls: Vec<_> = named.iter().map(|(it, call)| made(leg, (id, *call), it)).collect();
+    // They are noted in this order when they have ended.
+    let first = kept.program.calls.len();
+    let calls = named.iter().enumerate();
+    let calls: Vec<_> =
+        calls.map(|(at, (it, call))| made(leg, (id, *call, first + at), it)).collect();
     let came: Vec<_> = futures_util::stream::iter(calls).buffered(BESIDE).collect().await;
     let mut failed = None;
     for (it, called) in row.iter().zip(came) {
@@ -228,7 +232,7 @@ async fn at_once(
 
 fn made<'a>(
     leg: &'a Leg<'a>,
-    id: (CallId, CallId),
+    id: (CallId, CallId, usize),
     it: &'a Ready<'a>,
 ) -> Boxed<'a, Result<(Answer, Called), Stop>> {
     Box::pin(leg.call(id, it.function, &it.args))

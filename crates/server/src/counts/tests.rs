@@ -75,6 +75,8 @@ fn intent(number: u128) -> Intent {
     Intent {
         call: CallId(Uuid::from_u128(number)),
         parent: None,
+        chain_id: None,
+        chain_index: None,
         continues: None,
         at: Wall(0),
         caller: testkit::context::caller(),
@@ -92,6 +94,7 @@ fn intent(number: u128) -> Intent {
         args: Digest([0; 32]),
         args_bytes: 2,
         effects: false,
+        unknown_effects: false,
     }
 }
 

@@ -17,8 +17,9 @@ use gateway::{Given, Request};
 use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tool::outcome::Answer;
 use tool::source::Health;
-use tool::{CallerType, Code, Interface, Json, Level, Limits};
+use tool::{CallerType, Interface, Json, Level, Limits};
 
 use crate::error::ApiError;
 use crate::rest::body::{Large, Params};
@@ -97,7 +98,7 @@ async fn refresh(
     Extension(principal): Extension<Principal>,
 ) -> Result<Reply<Refreshed>, ApiError> {
     if !principal.may(Right::SourcesRefresh) {
-        return Err(ApiError::new(Code::Forbidden, "the key lacks the right `sources:refresh`"));
+        return Err(ApiError::lacks(Right::SourcesRefresh));
     }
     doors.parts.intake.refresh_kind(KIND, DISCOVERY).await;
     let known = |shelf: &Shelf| matches!(shelf.state, Standing::Ok | Standing::Stale);
@@ -168,7 +169,12 @@ struct Module {
     stale_since: Option<String>,
     /// What is wrong with it; for keys with the right `sources:refresh`.
     problem: Option<String>,
+    /// All that is wrong with it and its tools, 100 at most; for the same keys.
+    problems: Vec<String>,
 }
+
+/// Problems of one module that are told.
+const PROBLEMS: usize = 100;
 
 async fn list(
     State(doors): State<Doors>,
@@ -188,7 +194,9 @@ async fn module(doors: &Doors, principal: &Principal, shelf: &Shelf) -> Module {
         (None, Standing::Ok) => Health::Healthy,
         (None, _) => Health::Unreachable,
     };
-    let problem = doors.parts.intake.catalog().problems(&shelf.source).next().cloned();
+    let catalog = doors.parts.intake.catalog();
+    let problems = catalog.problems(&shelf.source).filter(|_| may).take(PROBLEMS);
+    let problems: Vec<_> = problems.map(|problem| problem.message.clone()).collect();
     Module {
         name: shelf.source.to_string(),
         url: probe.map(|probe| probe.url),
@@ -196,7 +204,8 @@ async fn module(doors: &Doors, principal: &Principal, shelf: &Shelf) -> Module {
         tools: view.tools_of(shelf.source.as_str()).count(),
         stale: shelf.stale_since.is_some(),
         stale_since: shelf.stale_since.map(|since| since.to_string()),
-        problem: problem.filter(|_| may).map(|problem| problem.message),
+        problem: problems.first().cloned(),
+        problems,
     }
 }
 
@@ -258,8 +267,22 @@ async fn run(
     let view = doors.parts.gateway.view(&caller, CallerType::Direct);
     let native = doors.lists.native(&view, &tool_name);
     let request = Request::new(native, given, Interface::Modules);
-    let answer = doors.parts.gateway.call(&caller, request).await;
-    doors.metrics.ended(Interface::Modules, &answer);
+    let answer = match pending(doors, &caller, &request).await {
+        Some(answer) => answer,
+        None => {
+            let answer = doors.parts.gateway.call(&caller, request).await;
+            doors.metrics.ended(Interface::Modules, &answer);
+            answer
+        }
+    };
     let asked = ToolAsked { doors, principal, caller: &caller, tool_name, arguments };
     asked.told(answer)
+}
+
+/// A client of spec 0 can only call again, and does so where a call failed. A call that equals one which
+/// waits for an approval, or was approved and whose answer nobody has fetched, is that one.
+async fn pending(doors: &Doors, caller: &Principal, request: &Request) -> Option<Answer> {
+    let gateway = &doors.parts.gateway;
+    let call = gateway.earlier(caller, request)?;
+    Box::pin(gateway.settled(caller, call, Duration::ZERO)).await.ok()
 }

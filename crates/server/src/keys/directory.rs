@@ -21,7 +21,9 @@ impl Keys {
         let expect = match there {
             Some(_) if new => {
                 let told = format!("there is a persona `{name}` already");
-                return Err(ApiError::new(Code::Conflict, told).fix("give it another name"));
+                let fix =
+                    format!("change it with `toolkeep persona set {name}`, or give another name");
+                return Err(ApiError::new(Code::Conflict, told).fix(fix));
             }
             None if !new => {
                 return Err(ApiError::new(Code::NotFound, format!("no persona `{name}`")));

@@ -39,7 +39,7 @@ pub(crate) fn refuses(headers: &HeaderMap) -> Option<Reply> {
 
 /// The same as [`answer`], of headers that [`refuses`] has seen.
 pub(crate) async fn taken(who: Who<'_>, heads: Heads<'_>, body: Bytes) -> Reply {
-    let limits = limits(body.len());
+    let limits = limits(body.len()).around_arguments(mcp::AROUND_ARGUMENTS);
     match gateway::aside(body.len(), || Message::read(body, limits)) {
         Ok(Message::Request(request)) => {
             let replied = requested(who, heads, &request).await;

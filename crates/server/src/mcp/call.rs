@@ -28,8 +28,8 @@ pub(super) async fn tool(asked: &Asked<'_>) -> Result<Reply, Refused> {
     }
     let mut finish = Finish::tool(asked, (&native, name), &args);
     let continues = finish.continues(asked).await?;
-    // What the message was held against; how much it may hold depends on its size.
-    let by = Limits { bytes: usize::MAX, nodes: usize::MAX, ..Limits::DOCUMENT };
+    // What the message was held against, less the levels around the arguments; how much it may hold depends on its size.
+    let by = Limits { bytes: usize::MAX, nodes: usize::MAX, ..Limits::ARGUMENTS };
     let mut request = Box::new(Request::new(native, Given::Checked(args, by), Interface::Mcp));
     request.unasked = continues.is_none().then(|| asked.unasked()).flatten();
     request.continues = continues;

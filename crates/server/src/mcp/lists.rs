@@ -43,7 +43,8 @@ pub(super) fn tools(asked: &Asked<'_>) -> Result<Reply, Refused> {
     })
 }
 
-/// The tools of one source: an MCP server's definitions as they were received, under its own names.
+/// The tools of one source: an MCP server's definitions as they were received, under its own names, with the
+/// hints that hold here.
 fn own(
     to: (&Doors, &Principal),
     (scope, view): (&Scope, &View),
@@ -54,7 +55,7 @@ fn own(
     let written = of_source.map(|entry| {
         let name = entry.key.name.as_str();
         let json = if received {
-            entry.tool.received.clone()
+            formats::mcp::apply_hints(entry.tool.received.clone(), &entry.tool.traits)
         } else {
             let plain = || formats::mcp::tool(&entry.tool, name);
             described(to, entry, (Format::Mcp, name)).unwrap_or_else(plain)

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::extract::Query;
 use catalog::{Entry, Shelf};
 use gateway::View;
 use http::Uri;
 use serde::Deserialize;
 use tool::Code;
 
-use crate::context;
 use crate::error::ApiError;
 use crate::lists::Names;
+use crate::rest::query;
 
 /// The kind of sources whose own names and definitions are passed on as they are.
 const MCP: &str = "mcp";
@@ -41,10 +40,8 @@ impl Scope {
         if uri.query().is_none_or(str::is_empty) {
             return Ok(all);
         }
-        let uri = &context::without(uri);
         let bad = |message: String| ApiError::new(Code::InvalidRequest, message);
-        let Query(Asked { names }) = Query::try_from_uri(uri)
-            .map_err(|rejection| bad(format!("the query: {}", rejection.body_text())))?;
+        let Asked { names } = query::read(uri).map_err(bad)?;
         match (all, names.as_deref()) {
             (all, None) | (all @ Self::All(_), Some("native")) => Ok(all),
             (Self::All(_), Some("safe")) => Ok(Self::All(Names::Safe)),

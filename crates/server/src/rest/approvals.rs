@@ -81,6 +81,7 @@ struct Approval {
     arguments_sha256: String,
     /// How often a person changed them.
     edits: u32,
+    /// The tool's declared side effects, or `unknown`, which counts as one.
     side_effects: Vec<String>,
     /// The least level that may approve it.
     level: String,

@@ -4,14 +4,14 @@ use std::error::Error;
 use std::time::Duration;
 
 use axum::body::{Body as Incoming, Bytes, to_bytes};
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use http_body_util::LengthLimitError;
 use identity::Principal;
 use serde::de::DeserializeOwned;
 use tool::{Code, Json, JsonError, Limits};
 
-use crate::context;
+use super::query;
 use crate::error::ApiError;
 use crate::state::Doors;
 
@@ -55,6 +55,11 @@ pub(crate) async fn read_large(
     })
 }
 
+/// Levels of a body around the arguments of the call that it is.
+pub(crate) const AROUND_ARGUMENTS: usize = 1;
+/// The same of a model's message, in whichever format: Gemini's response has seven around an object of arguments.
+const AROUND_IN_FORMAT: usize = 8;
+
 /// What a body of this size may hold: a document's limits, or those of large arguments.
 pub(crate) fn limits(size: usize) -> Limits {
     let (document, large) = (Limits::DOCUMENT, Limits::arguments(size));
@@ -94,9 +99,9 @@ pub(crate) struct Large {
 }
 
 impl Large {
-    fn check(bytes: Bytes) -> Result<Self, JsonError> {
+    fn check(bytes: Bytes, around: usize) -> Result<Self, JsonError> {
         let text = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
-        let limits = limits(text.len());
+        let limits = limits(text.len()).around_arguments(around);
         let keys = ["arguments"];
         let checked = gateway::aside(text.len(), || Json::check_and_pick(text, limits, keys));
         let (body, [arguments]) = checked?;
@@ -114,7 +119,8 @@ impl Large {
             None => self.body.read()?,
         };
         let given = self.arguments.clone().filter(|args| args.kind() != "null");
-        Ok((rest, given.unwrap_or_else(Json::empty), self.limits))
+        let depth = self.limits.depth.saturating_sub(AROUND_ARGUMENTS);
+        Ok((rest, given.unwrap_or_else(Json::empty), Limits { depth, ..self.limits }))
     }
 }
 
@@ -123,11 +129,13 @@ impl FromRequest<Doors> for Large {
 
     async fn from_request(request: Request, doors: &Doors) -> Result<Self, ApiError> {
         let principal = request.extensions().get::<Principal>().cloned();
+        let in_format = request.uri().query().is_some_and(|query| query.contains("format="));
+        let around = if in_format { AROUND_IN_FORMAT } else { AROUND_ARGUMENTS };
         let bytes = match principal {
             Some(principal) => read_large(doors, &principal, request.into_body()).await?,
             None => read(request.into_body(), doors.parts.max_body).await?,
         };
-        Self::check(bytes).map_err(|error| bad_body(&error.to_string()))
+        Self::check(bytes, around).map_err(|error| bad_body(&error.to_string()))
     }
 }
 
@@ -154,10 +162,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let read = Query::<T>::try_from_uri(&context::without(&parts.uri));
-        read.map(|Query(params)| Self(params)).map_err(|rejection| {
-            ApiError::new(Code::InvalidRequest, format!("the query: {}", rejection.body_text()))
-                .fix("see /openapi.json for the parameters")
+        query::read(&parts.uri).map(Self).map_err(|told| {
+            ApiError::new(Code::InvalidRequest, told).fix("see /openapi.json for the parameters")
         })
     }
 }

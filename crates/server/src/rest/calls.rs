@@ -4,6 +4,7 @@ mod state;
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
@@ -13,12 +14,13 @@ use identity::{Narrowing, Principal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tool::artefact::preview_of;
 use tool::executor::{Approval, Wait};
 use tool::outcome::{Answer, Body as Answered, Failure, Status};
 use tool::{CallId, CallerType, Code, Interface, Json, Outcome, Step};
 use uuid::Uuid;
 
-use super::asked_for;
+use super::asked_for::{self, MessageOptions};
 use super::body::{Large, Params};
 use super::route::{Param, Route};
 use crate::context;
@@ -39,7 +41,7 @@ pub(super) fn routes() -> Vec<Route> {
             "Wait for a held call, and go on",
             post(resume),
         )
-        .query(WAIT)
+        .query(RESUME)
         .reply::<Answering>(),
         Route::new("get", "/v1/calls/{id}", "What became of a call", get(one)).reply::<CallState>(),
     ]
@@ -54,7 +56,7 @@ const QUERY: &[Param] = &[
     },
     Param {
         name: "envelope",
-        what: "tool_output: the answer as spec 3's ToolOutput; not with a format",
+        what: "tool_output (or to_machine): the answer as spec 3's ToolOutput; to_human: its text for people; not with a format",
         kind: "string",
     },
     Param {
@@ -65,16 +67,25 @@ const QUERY: &[Param] = &[
     Param {
         name: "wait",
         what: "how long a call that is held for an approval may be waited for, such as 30s: what came of it \
-               is the answer then, and else 202 with the id",
+               is the answer then, and else 202 with the id; with a format all such calls of the message are \
+               waited for together",
         kind: "string",
     },
 ];
 
-const WAIT: &[Param] = &[Param {
-    name: "wait",
-    what: "how long a call that is held may be waited for, such as 30s; not at all where absent",
-    kind: "string",
-}];
+const RESUME: &[Param] = &[
+    Param {
+        name: "wait",
+        what: "how long a call that is held may be waited for, such as 30s; not at all where absent",
+        kind: "string",
+    },
+    Param {
+        name: "format",
+        what: "native where absent; else one of those of /v1/tools: the answer is the message of that provider, with \
+               the id that the provider gave the call",
+        kind: "string",
+    },
+];
 
 /// Whatever else a caller says there changes nothing.
 #[derive(Debug, Deserialize)]
@@ -85,11 +96,12 @@ struct Asked {
     envelope: Option<String>,
 }
 
-/// How long to wait.
+/// How to go on with a call that was held.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Waiting {
+struct Resuming {
     wait: Option<String>,
+    format: Option<String>,
 }
 
 /// One call, or a model's message.
@@ -197,22 +209,25 @@ struct HeldFor {
     reason: String,
     /// When the wait ends by itself, RFC 3339.
     expires: String,
-    /// The tool's declared side effects.
+    /// The tool's declared side effects, or `unknown`, which counts as one.
     side_effects: Vec<String>,
     /// Whether a person has agreed already.
     approved: bool,
+    /// Whether an agent's key made the call. Otherwise no key of its caller approves it.
+    by_agent: bool,
     /// What to do.
     fix: String,
 }
 
 impl HeldFor {
     fn of(id: CallId, approval: Approval) -> Self {
-        let Approval { reason, expires, effects, approved } = approval;
         let fix = format!(
-            "have it approved: `toolkeep approval approve {id}`; then `POST /v1/calls/{id}/resume?wait=30s` \
-             has the answer"
+            "have it approved {}; then `POST /v1/calls/{id}/resume?wait=30s` has the answer",
+            held::how_to_approve(id, &approval)
         );
-        Self { id, reason, expires: expires.to_string(), side_effects: effects, approved, fix }
+        let Approval { reason, expires, effects, approved, by_agent } = approval;
+        let expires = expires.to_string();
+        Self { id, reason, expires, side_effects: effects, approved, by_agent, fix }
     }
 }
 
@@ -224,22 +239,55 @@ async fn call(
 ) -> Result<Response, ApiError> {
     let timeout = asked.timeout_ms.map(std::time::Duration::from_millis);
     let wait = asked.wait.as_deref().map(held::patience).transpose()?;
-    let envelope = match asked.envelope.as_deref() {
-        None => false,
-        Some("tool_output") => true,
-        Some(word) => {
-            let told = format!("unknown envelope `{}`; use tool_output", word.escape_debug());
-            return Err(ApiError::new(Code::InvalidRequest, told));
-        }
-    };
+    let envelope = asked.envelope.as_deref().map(Envelope::read).transpose()?;
     match asked.format.as_deref() {
         None | Some("native") => {
             one_call(&doors, &principal, CallBody::of(&large)?, (wait, envelope)).await
         }
-        Some(_) if envelope => {
+        Some(_) if envelope.is_some() => {
             Err(ApiError::new(Code::InvalidRequest, "`envelope` goes with no other `format`"))
         }
-        Some(word) => asked_for::run(&doors, &principal, (word, timeout), &large.body.0).await,
+        Some(format) => {
+            let options = MessageOptions { format, timeout, wait };
+            asked_for::run(&doors, &principal, options, &large.body.0).await
+        }
+    }
+}
+
+/// Spec 3's two ways to give an answer.
+#[derive(Debug, Clone, Copy)]
+enum Envelope {
+    /// Its fields.
+    Machine,
+    /// A text for people.
+    Human,
+}
+
+impl Envelope {
+    fn read(word: &str) -> Result<Self, ApiError> {
+        match word {
+            "tool_output" | "to_machine" => Ok(Self::Machine),
+            "to_human" => Ok(Self::Human),
+            _ => {
+                let word: String = word.chars().take(64).flat_map(char::escape_debug).collect();
+                let told = format!("unknown envelope `{word}`; use tool_output or to_human");
+                Err(ApiError::new(Code::InvalidRequest, told))
+            }
+        }
+    }
+
+    fn reply(self, output: &ToolOutput) -> Response {
+        match self {
+            Self::Machine => Reply(output).into_response(),
+            Self::Human => {
+                // What a tool says is shown as text, whatever it looks like.
+                let headers = [
+                    (CONTENT_TYPE, "text/plain; charset=utf-8"),
+                    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+                ];
+                (headers, output.to_human()).into_response()
+            }
+        }
     }
 }
 
@@ -247,7 +295,7 @@ async fn one_call(
     doors: &Doors,
     principal: &Principal,
     (body, args): (CallBody, Given),
-    (wait, envelope): (Option<std::time::Duration>, bool),
+    (wait, envelope): (Option<std::time::Duration>, Option<Envelope>),
 ) -> Result<Response, ApiError> {
     let CallBody { read_only, no_web, task_type, .. } = &body;
     let task_type = task_type.clone();
@@ -262,12 +310,12 @@ async fn one_call(
     if let (Some(wait), Ok(Step::Wait(Wait::Approval(_)))) = (wait, &answer.result) {
         answer = settled(doors, principal, (answer.call, wait)).await?;
     }
-    if envelope
+    if let Some(envelope) = envelope
         && let Some((entry, _)) = view.find(&tool)
         && let Given::Checked(args, _) = &args
         && let Some(output) = ToolOutput::of(entry, &args.value(), &answer)
     {
-        return Ok(Reply(output).into_response());
+        return Ok(envelope.reply(&output));
     }
     told(answer, Some(tool))
 }
@@ -288,12 +336,16 @@ async fn resume(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
     Path(id): Path<String>,
-    Params(asked): Params<Waiting>,
+    Params(asked): Params<Resuming>,
 ) -> Result<Response, ApiError> {
     let missing = || ApiError::new(Code::NotFound, format!("no call `{}`", id.escape_debug()));
     let call = id.parse::<Uuid>().map(CallId).map_err(|_| missing())?;
     let wait = asked.wait.as_deref().map(held::patience).transpose()?.unwrap_or_default();
-    told(settled(&doors, &principal, (call, wait)).await?, None)
+    let settled = settled(&doors, &principal, (call, wait));
+    match asked.format.as_deref() {
+        None | Some("native") => told(settled.await?, None),
+        Some(format) => asked_for::resume(&doors, &principal, (format, call), settled).await,
+    }
 }
 
 fn told(answer: Answer, tool: Option<String>) -> Result<Response, ApiError> {
@@ -331,13 +383,17 @@ struct TextBlock {
     text: String,
 }
 
-/// The answer as one value. Of an MCP answer: its structured content, or its text where that is all
-/// there is, or its content blocks; and those beside it as they came.
+/// The answer as one value, and the content blocks of an MCP answer beside it. Of what stands for an answer that was too large:
+/// its beginning and the artefact. Of an MCP answer: its structured content, or its text where that is all there is, or its
+/// content blocks.
 pub(crate) fn shown(outcome: Outcome) -> (Json, Option<Json>) {
     let json = match outcome.body {
         Answered::Value(json) => return (json, None),
         Answered::Mcp(json) => json,
     };
+    if let Some(preview) = preview_of(&json) {
+        return (preview, json.get("content"));
+    }
     let Ok(result) = serde_json::from_str::<McpResult<'_>>(json.as_str()) else {
         return (json, None);
     };

@@ -1,5 +1,7 @@
 //! `/v1/explain`: what would become of a call, and why.
 
+use std::borrow::Cow;
+
 use axum::extract::State;
 use axum::routing::post;
 use axum::{Extension, Json as Reply};
@@ -64,7 +66,7 @@ struct Explained {
     /// Why, as a code.
     reason: &'static str,
     /// Why, in words.
-    text: &'static str,
+    text: Cow<'static, str>,
     /// The layer that decided. This and what follows is told with the right `policy:explain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     layer: Option<String>,
@@ -103,10 +105,9 @@ async fn explain(
         None => principal.clone(),
         Some(key) if may => another(&doors, &principal, key)?,
         Some(_) => {
-            let told = "the key lacks the right `policy:explain`";
-            return Err(
-                ApiError::new(Code::Forbidden, told).fix("leave `as` out, or use the owner's key")
-            );
+            let remedy = Right::PolicyExplain.remedy();
+            let error = ApiError::lacks(Right::PolicyExplain);
+            return Err(error.fix(format!("leave `as` out, or {remedy}")));
         }
     };
     let who = context::apply(&doors, &who, &narrowing)?;

@@ -85,8 +85,7 @@ async fn invite(
 ) -> Result<Reply<Invitation>, ApiError> {
     registry(&doors)?;
     if speaks(&principal) != Speaks::All {
-        return Err(ApiError::new(Code::Forbidden, "the key lacks the right `nodes:write`")
-            .fix("use the owner's key"));
+        return Err(ApiError::lacks(Right::NodesWrite));
     }
     if principal.is_delegated() {
         return Err(refused_key(&KeyFault::Delegated("invite a node")));

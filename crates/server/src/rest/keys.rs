@@ -4,18 +4,19 @@
 mod delegate;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::routing::{delete, get};
 use axum::{Extension, Json as Reply};
-use identity::{KeyRecord, NewKey, Persona, Principal, Reason, Right};
+use identity::{KeyRecord, KeyRing, NewKey, Persona, Principal, Reason, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{Code, Level, Wall};
 
 use super::body::{Body, Params};
 use super::page::{self, Page};
-use super::route::Route;
+use super::route::{Param, Route};
 use crate::error::ApiError;
 use crate::keys::Keys;
 use crate::state::Doors;
@@ -35,8 +36,24 @@ pub(super) fn routes() -> Vec<Route> {
             "Revoke a key, and all that came of it",
             delete(revoke),
         )
+        .query(REVOKE_QUERY)
         .reply::<KeyReply>(),
     ]
+}
+
+/// The parameters of a revocation.
+const REVOKE_QUERY: &[Param] = &[Param {
+    name: "last_owner",
+    what: "`true` revokes the key although no owner key is left then",
+    kind: "boolean",
+}];
+
+/// How a key is revoked.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Revocation {
+    #[serde(default)]
+    last_owner: bool,
 }
 
 /// A key to make. It can carry no more than the key that makes it, and is bound to that one where it was
@@ -53,7 +70,10 @@ struct KeyBody {
     /// A line for people.
     #[serde(default)]
     label: String,
-    /// Whether an agent holds it; true where absent.
+    /// Whether a person holds it, rather than an agent; false where absent.
+    #[serde(default)]
+    person: Option<bool>,
+    /// The contrary of `person`, for clients of older versions.
     #[serde(default)]
     agent: Option<bool>,
     /// Rights beside calling tools, such as `records:read`.
@@ -64,8 +84,8 @@ struct KeyBody {
     #[serde(default)]
     roles: Vec<String>,
     /// The sources whose tools it may use; all where absent, none where empty.
-    #[serde(default)]
-    persona_modules: Option<BTreeSet<String>>,
+    #[serde(default, alias = "persona_modules")]
+    modules: Option<BTreeSet<String>>,
     /// Seconds until it ends by itself; never where absent.
     #[serde(default)]
     expires_in: Option<u64>,
@@ -98,6 +118,8 @@ struct KeyReply {
     #[schemars(with = "Vec<String>")]
     rights: BTreeSet<Right>,
     roles: Vec<String>,
+    modules: Option<BTreeSet<String>>,
+    /// The same as `modules`, for clients of older versions.
     persona_modules: Option<BTreeSet<String>>,
     /// The keys it came of by being handed on, the eldest first.
     came_of: Vec<String>,
@@ -112,8 +134,7 @@ fn allowed(principal: &Principal) -> Result<(), ApiError> {
     if principal.may(Right::KeysWrite) {
         return Ok(());
     }
-    Err(ApiError::new(Code::Forbidden, "the key lacks the right `keys:write`")
-        .fix("use the owner's key"))
+    Err(ApiError::lacks(Right::KeysWrite))
 }
 
 async fn list(
@@ -144,10 +165,17 @@ async fn create(
     let mut new = NewKey::user(Keys::fresh_id()?, body.subject);
     new.org = principal.org().clone();
     new.level = body.level.unwrap_or(Level::User);
-    new.agent = body.agent.unwrap_or(true);
+    new.agent = match (body.person, body.agent) {
+        (Some(person), Some(agent)) if person == agent => {
+            let told = "`person` and `agent` contradict each other";
+            return Err(ApiError::new(Code::InvalidRequest, told).fix("leave `agent` out"));
+        }
+        (Some(person), _) => !person,
+        (None, agent) => agent.unwrap_or(true),
+    };
     (new.label, new.rights, new.roles) = (body.label, body.rights, body.roles);
     new.persona = body
-        .persona_modules
+        .modules
         .map(|modules| Persona { name: "key".to_owned(), allowed_modules: Some(modules) });
     new.expires = body.expires_in.map(|s| Wall(now.0.saturating_add(s.saturating_mul(1_000))));
     let (secret, record) = doors.parts.keys.create_by(&principal, new, now).await?;
@@ -160,6 +188,7 @@ async fn revoke(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
     Path(id): Path<String>,
+    Params(revocation): Params<Revocation>,
 ) -> Result<Reply<KeyReply>, ApiError> {
     let ring = doors.parts.keys.ring();
     let target = ring.get(&id).filter(|record| record.org == *principal.org());
@@ -176,13 +205,43 @@ async fn revoke(
         return Err(ApiError::new(Code::Forbidden, "the key is of a higher level than yours"));
     }
     let now = doors.parts.clock.wall();
+    if !revocation.last_owner && is_owner(target) {
+        let (ring, id) = (Arc::clone(&ring), id.clone());
+        if page::away(move || is_last_owner(&ring, &id, now)).await? {
+            let told = "it is the last valid owner key: without it nobody can manage keys, or approve calls";
+            return Err(ApiError::new(Code::Conflict, told).fix(
+                "make another owner key first, or revoke it all the same: `toolkeep key revoke ID --yes`; \
+                 `toolkeep key recover` on the server's machine makes a new one",
+            ));
+        }
+    }
     let record = doors.parts.keys.revoke(&id, now).await?;
     tracing::info!(key = %id, by = principal.key(), "key revoked");
     Ok(Reply(reply(&record, Some(Reason::Revoked))))
 }
 
+/// Whether a key is an owner's, a person's, and manages keys.
+fn is_owner(record: &KeyRecord) -> bool {
+    record.level == Level::Owner && !record.agent && record.rights.contains(&Right::KeysWrite)
+}
+
+/// Whether no valid owner key is left where this one and those that came of it are not.
+fn is_last_owner(ring: &KeyRing, id: &str, now: Wall) -> bool {
+    if ring.over(id, now).is_some() {
+        return false;
+    }
+    let left = |record: &KeyRecord| {
+        is_owner(record)
+            && record.id.as_str() != id
+            && record.delegations.iter().all(|hand| hand.by != id)
+            && ring.over(record.id.as_str(), now).is_none()
+    };
+    ring.count(left) == 0
+}
+
 /// `over` is why it does not hold, where that is not its own end.
 fn reply(record: &KeyRecord, over: Option<Reason>) -> KeyReply {
+    let modules = record.persona.as_ref().and_then(|p| p.allowed_modules.clone());
     KeyReply {
         id: record.id.to_string(),
         subject: record.subject.clone(),
@@ -193,7 +252,8 @@ fn reply(record: &KeyRecord, over: Option<Reason>) -> KeyReply {
         roles: record.roles.clone(),
         came_of: record.delegations.iter().map(|hand| hand.by.clone()).collect(),
         over: over.map(|reason| reason.as_str().to_owned()),
-        persona_modules: record.persona.as_ref().and_then(|p| p.allowed_modules.clone()),
+        modules: modules.clone(),
+        persona_modules: modules,
         created: record.created.to_string(),
         expires: record.expires.map(|wall| wall.to_string()),
         revoked: record.revoked.map(|wall| wall.to_string()),

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::Code;
 use tool::node::{
-    Beat, CertificateState, NodeCertificate, NodeFault, NodeState, Nodes, Speaks, Stale,
+    Beat, CertificateState, NodeCertificate, NodeFault, NodeState, Nodes, Speaks, Stale, Unresolved,
 };
 
 use super::body::Body;
@@ -71,6 +71,9 @@ struct NodeReply {
     /// Where it is called; for keys with the right `nodes:resolve`.
     #[serde(skip_serializing_if = "Option::is_none")]
     endpoint: Option<String>,
+    /// Whether it has no address, and is called over a connection that it made.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    own_connection: bool,
     /// Why it cannot be called; for keys with the right `nodes:resolve`.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
@@ -172,8 +175,7 @@ async fn revoke(
 ) -> Result<Reply<Revoked>, ApiError> {
     let registry = registry(&doors)?;
     if speaks(&principal) != Speaks::All {
-        return Err(ApiError::new(Code::Forbidden, "the key lacks the right `nodes:write`")
-            .fix("use the owner's key"));
+        return Err(ApiError::lacks(Right::NodesWrite));
     }
     let now = doors.parts.clock.wall();
     let ring = doors.parts.keys.ring();
@@ -204,8 +206,10 @@ async fn revoke(
 fn reply(registry: &dyn Nodes, node: NodeState, may: bool) -> NodeReply {
     let NodeState { node_id, tools, beat, endpoint, replaced } = node;
     let certificates = registry.certificates(&node_id).into_iter().map(Into::into).collect();
+    let own_connection = matches!(endpoint, Err(Unresolved::OwnConnection(_)));
     let (endpoint, problem) = match endpoint {
         Ok(endpoint) => (Some(endpoint), None),
+        Err(_) if own_connection => (None, None),
         Err(error) => (None, Some(error.to_string())),
     };
     NodeReply {
@@ -214,6 +218,7 @@ fn reply(registry: &dyn Nodes, node: NodeState, may: bool) -> NodeReply {
         state: beat.map(|(state, _)| state),
         seen: beat.map(|(_, seen)| seen.to_string()),
         endpoint: endpoint.filter(|_| may),
+        own_connection,
         problem: problem.filter(|_| may),
         replaced: replaced.map(|at| at.to_string()),
         certificates,

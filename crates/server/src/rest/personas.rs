@@ -43,6 +43,9 @@ struct PersonaReply {
     allowed_modules: Option<BTreeSet<String>>,
     /// Whether it is that of all who have none, the owner apart.
     default: bool,
+    /// The names among `allowed_modules` that no source has now: they allow nothing until one has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unknown_modules: Vec<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -51,7 +54,7 @@ struct NewPersona {
     /// Its name: letters, digits, `_`, `.` and `-`.
     name: String,
     /// The sources whose tools it may use; none where empty.
-    #[serde(default)]
+    #[serde(default, alias = "modules")]
     allowed_modules: BTreeSet<String>,
 }
 
@@ -59,7 +62,7 @@ struct NewPersona {
 #[serde(deny_unknown_fields)]
 struct Change {
     /// The sources whose tools it may use from now on.
-    #[serde(default)]
+    #[serde(default, alias = "modules")]
     allowed_modules: Option<BTreeSet<String>>,
     /// True makes it that of all who have none.
     #[serde(default)]
@@ -82,7 +85,7 @@ async fn list(
 ) -> Result<Reply<PersonasReply>, ApiError> {
     allowed(&principal)?;
     let ring = doors.parts.keys.ring();
-    let personas = ring.personas().all().map(|(persona, default)| reply(persona, default));
+    let personas = ring.personas().all().map(|(persona, default)| reply(&doors, persona, default));
     Ok(Reply(PersonasReply { personas: personas.collect() }))
 }
 
@@ -98,7 +101,7 @@ async fn create(
     let persona = Persona { name: body.name, allowed_modules: Some(modules) };
     doors.parts.keys.keep_persona(&persona, true).await?;
     tracing::info!(persona = persona.name, by = principal.key(), "persona made");
-    Ok(Reply(reply(&persona, false)))
+    Ok(Reply(reply(&doors, &persona, false)))
 }
 
 async fn change(
@@ -125,7 +128,7 @@ async fn change(
     tracing::info!(persona = persona.name, by = principal.key(), "persona changed");
     let ring = keys.ring();
     let default = ring.personas().all().any(|(other, default)| default && other.name == name);
-    Ok(Reply(reply(&persona, default)))
+    Ok(Reply(reply(&doors, &persona, default)))
 }
 
 /// A name of a source that there may be.
@@ -135,13 +138,20 @@ fn checked(modules: BTreeSet<String>) -> Result<BTreeSet<String>, ApiError> {
         return Err(ApiError::new(Code::InvalidRequest, told));
     }
     for module in &modules {
+        if module.trim().is_empty() {
+            let error = ApiError::new(Code::InvalidRequest, "a module's name is empty");
+            return Err(error.fix("leave the modules out for none"));
+        }
         SourceName::new(module)
             .map_err(|fault| ApiError::new(Code::InvalidRequest, fault.to_string()))?;
     }
     Ok(modules)
 }
 
-fn reply(persona: &Persona, default: bool) -> PersonaReply {
+fn reply(doors: &Doors, persona: &Persona, default: bool) -> PersonaReply {
     let allowed_modules = persona.allowed_modules.clone();
-    PersonaReply { name: persona.name.clone(), allowed_modules, default }
+    let catalog = doors.parts.intake.catalog();
+    let unknown = |name: &&String| catalog.shelf(name.as_str()).is_none();
+    let unknown_modules = allowed_modules.iter().flatten().filter(unknown).cloned().collect();
+    PersonaReply { name: persona.name.clone(), allowed_modules, default, unknown_modules }
 }

@@ -215,8 +215,7 @@ async fn decide(
     (decision, body): (Decision, WordBody),
 ) -> Result<Reply<PinReply>, ApiError> {
     if !principal.may(Right::PinsWrite) {
-        return Err(ApiError::new(Code::Forbidden, "the key lacks the right `pins:write`")
-            .fix("use the owner's key; an agent's key never has it"));
+        return Err(ApiError::lacks(Right::PinsWrite));
     }
     let (source, tool) = named(principal, path)?;
     let bad = |message: String| ApiError::new(Code::InvalidRequest, message);
@@ -237,7 +236,7 @@ fn may_look(principal: &Principal) -> Result<(), ApiError> {
         return Ok(());
     }
     let message = "the key lacks the rights `pins:write` and `sources:refresh`";
-    Err(ApiError::new(Code::Forbidden, message).fix("use the owner's key"))
+    Err(ApiError::new(Code::Forbidden, message).fix(Right::SourcesRefresh.remedy()))
 }
 
 fn pins<'a>(doors: &'a Doors, path: &(String, String)) -> Result<&'a Pins, ApiError> {

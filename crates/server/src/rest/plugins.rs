@@ -117,7 +117,7 @@ fn may(principal: &Principal) -> Result<(), ApiError> {
     if principal.may(Right::SourcesRefresh) {
         return Ok(());
     }
-    Err(ApiError::new(Code::Forbidden, "the key lacks the right `sources:refresh`"))
+    Err(ApiError::lacks(Right::SourcesRefresh))
 }
 
 /// Settings are a person's: they may hold secrets, and an agent that may reload does not decide what is switched on.

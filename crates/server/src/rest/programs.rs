@@ -220,7 +220,7 @@ struct Listed {
 #[expect(dead_code, reason = "it says what there is; `programs` writes it")]
 struct Chainable {
     count: usize,
-    /// `function`, `tool`, `signature`, `description`, `read_only` of each.
+    /// `function`, `tool`, `signature`, `description`, `read_only` and `effects` of each.
     tools: Vec<Map<String, Value>>,
 }
 

@@ -60,6 +60,9 @@ struct SourceReply {
     resources: usize,
     #[schemars(with = "String")]
     trust: Trust,
+    /// Whether the operator trusts what an MCP server's annotations say; absent where not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    trust_annotations: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stale_since: Option<String>,
     /// What is wrong, where, and what to do; for keys with the right `sources:refresh`.
@@ -88,7 +91,7 @@ async fn refresh(
     Body(body): Body<RefreshBody>,
 ) -> Result<Reply<SourcesReply>, ApiError> {
     if !principal.may(Right::SourcesRefresh) {
-        return Err(ApiError::new(Code::Forbidden, "the key lacks the right `sources:refresh`"));
+        return Err(ApiError::lacks(Right::SourcesRefresh));
     }
     let only = body.source.as_deref().map(|name| visible(&principal, name)).transpose()?;
     let done = doors.parts.intake.refresh(only.as_ref()).await;
@@ -129,6 +132,7 @@ fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
         prompts: shelf.prompts.len(),
         resources: shelf.resources.len(),
         trust: shelf.trust,
+        trust_annotations: shelf.trusted_annotations,
         stale_since: shelf.stale_since.map(|since| since.to_string()),
         problems: if all { catalog.problems(&shelf.source).cloned().collect() } else { Vec::new() },
     });

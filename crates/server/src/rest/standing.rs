@@ -14,8 +14,7 @@ pub(super) fn has(principal: &Principal, right: Right) -> Result<(), ApiError> {
     if principal.may(right) {
         return Ok(());
     }
-    Err(ApiError::new(Code::Forbidden, format!("the key lacks the right `{right}`"))
-        .fix("use the owner's key"))
+    Err(ApiError::lacks(right))
 }
 
 /// Roles and personas are the installation's, so keys of other organisations see and change none.

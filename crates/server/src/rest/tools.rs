@@ -43,6 +43,7 @@ const QUERY: &[Param] = &[
         what: "only these tools, names with commas between them; all where absent or empty",
         kind: "string",
     },
+    Param { name: "source", what: "only tools of this source", kind: "string" },
     Param {
         name: "losses",
         what: "true: also what the format does not say as the tools' schemas do",
@@ -93,6 +94,7 @@ struct Asked {
     format: Option<String>,
     names: Option<String>,
     allowed_tools: Option<String>,
+    source: Option<String>,
     #[serde(default)]
     losses: bool,
     limit: Option<usize>,
@@ -296,7 +298,10 @@ impl Asked {
     /// Whether it is the whole list, and nothing else, that is asked for.
     fn is_whole(&self) -> bool {
         let all = self.allowed_tools.as_ref().is_none_or(String::is_empty);
-        all && !self.losses && self.limit.is_none() && self.cursor.is_none()
+        all && self.source.is_none()
+            && !self.losses
+            && self.limit.is_none()
+            && self.cursor.is_none()
     }
 
     fn page<'a>(&self, doors: &Doors, view: &'a View) -> Result<Page<'a>, ApiError> {
@@ -304,14 +309,15 @@ impl Asked {
         if limit == 0 || limit > PAGE {
             return Err(ApiError::new(Code::InvalidRequest, format!("`limit` is 1 to {PAGE}")));
         }
-        let mut page = lists::page(view, limit, self.cursor.as_deref()).ok_or_else(|| {
+        let (allowed, source) = (self.allowed(doors, view)?, self.source.as_deref());
+        let fits = |entry: &Entry| {
+            allowed.as_ref().is_none_or(|allowed| allowed.contains(entry.name.as_str()))
+                && source.is_none_or(|source| entry.key.source.as_str() == source)
+        };
+        lists::page(view, limit, self.cursor.as_deref(), fits).ok_or_else(|| {
             ApiError::new(Code::InvalidRequest, "the cursor's tool is no longer there")
                 .fix("list from the beginning")
-        })?;
-        if let Some(allowed) = self.allowed(doors, view)? {
-            page.tools.retain(|entry| allowed.contains(entry.name.as_str()));
-        }
-        Ok(page)
+        })
     }
 
     /// The tools that `allowed_tools` names, by their own names; `None` where it names none. What is

@@ -1,5 +1,6 @@
 //! Held calls through the doors: REST, both eras of MCP, spec 0's routes and the providers' formats.
 
+mod formats;
 mod mcp;
 mod rest;
 

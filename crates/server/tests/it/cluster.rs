@@ -286,6 +286,11 @@ async fn a_call_is_answered_in_spec_4s_shape() {
         "error": "Tool 'reverse_text' not found on node 'n2'",
     });
     assert_eq!(execute(pinned).await, (404, told));
+    // Any JSON is an input, and the tool says what it thinks of it.
+    for input in [json!("str"), json!([1, 2])] {
+        let (status, said) = execute(json!({ "tool_name": "text", "input": input })).await;
+        assert_eq!((status, &said["output"]), (200, &json!("no json")), "{said}");
+    }
     // Text stays text; a tool's own failure is no failure of the call, and has no trace.
     let (status, said) = execute(json!({ "tool_name": "text", "input": {} })).await;
     assert_eq!((status, &said["output"]), (200, &json!("no json")));
@@ -320,10 +325,19 @@ async fn what_goes_wrong_with_a_call_has_spec_4s_texts_and_statuses() {
     let node = cluster.node("n1").await;
     node.post("/tools", &document("n1", "reverse_text")).await;
     cluster.shelved(1).await;
-    let lost = (502, told("nothing says where the node `n1` is"));
+    let lost = (404, told("`nodes.addresses` does not name the node `n1`"));
     assert_eq!(execute(call.clone()).await, lost);
-    let text = json!({ "tool_name": "reverse_text", "input": "text" });
-    assert_eq!(execute(text).await.0, 400);
+    // What leads to it cannot be used.
+    let nodes = [("n1".to_owned(), "http://10.42.0.12:50051".to_owned())].into();
+    cluster.registry.set_addresses(Addresses { nodes, ..Addresses::default() });
+    let (status, said) = execute(call.clone()).await;
+    assert_eq!(status, 500, "{said}");
+    assert!(said["error"].as_str().unwrap().contains("write `https://10.42.0.12:50051`"), "{said}");
+    // Positive control: a node that is known and away is another matter.
+    let nodes = [("n1".to_owned(), "http://127.0.0.1:9".to_owned())].into();
+    cluster.registry.set_addresses(Addresses { nodes, ..Addresses::default() });
+    let away = (502, told("the node `n1` cannot be reached"));
+    assert_eq!(execute(call.clone()).await, away);
     // A guest may not call it, and so it is not there for him.
     let guest = cluster.server.agent("guest", Level::Guest).await;
     assert_eq!(status_and(&guest.post("/cluster-tools/execute", &call).await), unknown);
@@ -414,7 +428,7 @@ async fn a_node_tells_that_it_lives_and_that_it_goes() {
         (&n1["node_id"], &n1["tools"], &n1["state"]),
         (&json!("n1"), &json!(1), &json!("draining"))
     );
-    assert_eq!(n1["problem"], "nothing says where the node `n1` is");
+    assert_eq!(n1["problem"], "`nodes.addresses` does not name the node `n1`");
     assert_eq!(node.get("/v1/nodes").await.good()["nodes"][0]["endpoint"], Value::Null);
     let ann = cluster.server.agent("ann", Level::User).await;
     assert_eq!(ann.get("/v1/nodes").await.good(), json!({ "nodes": [] }));
@@ -451,6 +465,23 @@ async fn a_tool_on_two_nodes_is_seen_once_and_run_where_the_caller_says() {
         assert_eq!((status, &body["metadata"]["node_id"]), (200, &json!(node)), "{body}");
         assert_eq!(body["output"], json!({ "result": "ba" }));
     }
+    // While the first is away, the other answers, and is the one that is named and resolved.
+    let away = |url: &str| {
+        let other = format!("http://{}", cluster.address);
+        let nodes = [("n1".to_owned(), url.to_owned()), ("n2".to_owned(), other)].into();
+        cluster.registry.set_addresses(Addresses { nodes, ..Addresses::default() });
+    };
+    let may = cluster.server.client(|key| key.rights = [Right::NodesResolve].into()).await;
+    let resolved = async || {
+        let body = json!({ "tool_name": "reverse_text" });
+        may.post("/cluster-tools/resolve", &body).await.good()["endpoint"].clone()
+    };
+    away("http://127.0.0.1:9");
+    assert_eq!(resolved().await, "127.0.0.1:9", "nobody knows yet");
+    let call = json!({ "tool_name": "reverse_text", "input": { "text": "ab" } });
+    let (status, body) = status_and(&ann.post("/cluster-tools/execute", &call).await);
+    assert_eq!((status, &body["metadata"]["node_id"]), (200, &json!("n2")), "{body}");
+    assert_eq!(resolved().await, cluster.address.to_string());
     assert_eq!(on("n3").await.0, 404);
     let source = tool::SourceName::new("node.n2").unwrap();
     let catalog = cluster.server.intake.catalog();

@@ -243,7 +243,7 @@ async fn the_modules_are_shown_with_how_they_are() {
     let module = |tools: usize| {
         json!({
             "name": "s", "url": null, "health": "healthy", "tools": tools, "stale": false,
-            "stale_since": null, "problem": null,
+            "stale_since": null, "problem": null, "problems": [],
         })
     };
     let shown = owner.get("/api/modules").await.good();

@@ -16,7 +16,7 @@ use tool::{Clock as _, Level};
 
 use crate::support::executors::Gate;
 use crate::support::tools::{offer, tool, with};
-use crate::support::{Server, soon};
+use crate::support::{Client, Server, soon};
 
 struct Door {
     server: Server,
@@ -66,6 +66,16 @@ pub(crate) async fn claiming(
     }
     let said = line.executor().call_function(request).await.unwrap().into_inner();
     (said.success, said.error)
+}
+
+/// The metadata of a tool in the list that this client's key gets.
+pub(crate) async fn listed(server: &Server, client: &Client, name: &str) -> Value {
+    let (line, stop, _tasks) = listening(server).await;
+    let request = with_key(ListRequest {}, &client.bearer());
+    let list = line.node().list(request).await.unwrap().into_inner();
+    let tool = list.tools.into_iter().find(|tool| tool.name == name).unwrap();
+    stop.cancel();
+    serde_json::from_slice(&tool.metadata).unwrap()
 }
 
 impl Door {

@@ -1,10 +1,13 @@
 //! Limits that are one for all doors.
 
+use bytes::Bytes;
 use hyper::Method;
+use proto::toolrpc::CallFunctionRequest;
 use serde_json::json;
 use testkit::executor::echo;
 use tool::Level;
 
+use crate::grpc::{listening, with_key};
 use crate::support::client::message;
 use crate::support::{Client, Server, Setup, tools};
 
@@ -50,6 +53,77 @@ async fn a_tool_takes_as_many_arguments_at_one_door_as_at_another() {
     ] {
         for (door, ran) in at_each_door(&ann, tool, bytes).await {
             assert_eq!(ran, expected, "{tool} with {bytes} bytes at {door}");
+        }
+    }
+}
+
+/// A text of arguments that are so many levels deep, themselves the first.
+fn deep(levels: usize) -> String {
+    format!(r#"{{"t":{}{}}}"#, "[".repeat(levels - 1), "]".repeat(levels - 1))
+}
+
+/// A text of arguments with so many keys and elements.
+fn wide(nodes: usize) -> String {
+    format!(r#"{{"t":[{}0]}}"#, "0,".repeat(nodes - 2))
+}
+
+/// A call with these arguments at each door; whether it ran.
+async fn ran_at_each_door(server: &Server, client: &Client, args: &str) -> Vec<(String, bool)> {
+    let inside = args.trim_start_matches(r#"{"t":"#).trim_end_matches('}');
+    let name = r#""name":"usual""#;
+    let text = serde_json::to_string(args).unwrap();
+    let anthropic = format!(
+        r#"{{"role":"assistant","content":[{{"type":"tool_use","id":"a",{name},"input":{args}}}]}}"#
+    );
+    let gemini = format!(
+        r#"{{"candidates":[{{"content":{{"role":"model","parts":[{{"functionCall":{{{name},"args":{args}}}}}]}}}}]}}"#
+    );
+    let openai =
+        format!(r#"[{{"id":"a","type":"function","function":{{{name},"arguments":{text}}}}}]"#);
+    let mut ran = Vec::new();
+    for (path, body) in [
+        ("/v1/calls", format!(r#"{{"tool":"usual","arguments":{args}}}"#)),
+        ("/v1/calls?format=openai_chat", openai),
+        ("/v1/calls?format=anthropic", anthropic),
+        ("/v1/calls?format=gemini", gemini),
+        ("/execute", format!(r#"{{"tool_name":"usual","arguments":{args}}}"#)),
+    ] {
+        let reply = client.send(Method::POST, path, body.into()).await;
+        ran.push((path.to_owned(), reply.status == 200 && reply.text().contains(inside)));
+    }
+    let call =
+        |args: &str| serde_json::from_str(&format!(r#"{{"name":"usual","arguments":{args}}}"#));
+    let params: serde_json::Value = call(args).unwrap();
+    let reply = client.legacy(&message("tools/call", params.clone())).await;
+    ran.push(("mcp".to_owned(), reply.text().contains(inside)));
+    let reply = client.modern("tools/call", params).await;
+    ran.push(("mcp, stateless".to_owned(), reply.text().contains(inside)));
+    let (line, stop, tasks) = listening(server).await;
+    let input = Bytes::from(args.to_owned());
+    let call = CallFunctionRequest { tool_name: "usual".to_owned(), input };
+    let said = line.executor().call_function(with_key(call, &client.bearer())).await.unwrap();
+    ran.push(("grpc".to_owned(), said.into_inner().success));
+    drop(line);
+    stop.cancel();
+    tasks.close();
+    tasks.wait().await;
+    ran
+}
+
+#[tokio::test]
+async fn arguments_may_be_as_deep_and_have_as_many_elements_at_one_door_as_at_another() {
+    let server = Server::of(vec![tools::offer(tools::tool("usual"), echo())]).await;
+    let ann = server.agent("ann", Level::User).await;
+    let most = tool::Limits::ARGUMENTS;
+    for (args, expected) in [
+        (deep(most.depth), true),
+        (deep(most.depth + 1), false),
+        (deep(most.depth + 20), false),
+        (wide(most.nodes - 10), true),
+        (wide(most.nodes + 10), false),
+    ] {
+        for (door, ran) in ran_at_each_door(&server, &ann, &args).await {
+            assert_eq!(ran, expected, "{} bytes, {:.20}, at {door}", args.len(), args);
         }
     }
 }

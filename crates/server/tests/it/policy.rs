@@ -272,6 +272,70 @@ async fn context_narrows_at_every_door_and_gives_nothing() {
     }
 }
 
+/// `tidy_up` of the guide to approvals, whose effects nobody declared, and `look`, which declares that it reads.
+async fn undeclared() -> Server {
+    let tidy_up = tools::with("tidy_up", |tool| {
+        (tool.traits.effects, tool.traits.safety) = (Effects::Unknown, Safety::Dangerous);
+        tool.received = tool.received.without("inputSchema");
+    });
+    let look = tools::with("look", |tool| tool.received = tool.received.without("inputSchema"));
+    Server::of([tidy_up, look].map(|it| tools::offer(it, echo())).into()).await
+}
+
+/// Clients took a tool without declared effects for one that changes nothing.
+#[tokio::test]
+async fn undeclared_effects_are_unknown_in_every_list() {
+    let server = undeclared().await;
+    let ann = server.agent("ann", Level::User).await;
+    // REST, spec 3's envelope, MCP of both revisions, gRPC; `look` is the control.
+    for (name, words, declared, hint) in [
+        ("tidy_up", json!(["unknown"]), Value::Null, Value::Null),
+        ("look", json!(["read_only"]), json!(["read_only"]), json!(true)),
+    ] {
+        let of = |list: &Value| {
+            let mut tools = list["tools"].as_array().unwrap().iter();
+            tools.find(|tool| tool["name"] == name).unwrap().clone()
+        };
+        assert_eq!(of(&ann.get("/v1/tools").await.good())["traits"]["effects"], words, "{name}");
+        let listed = of(&ann.get("/v1/tools?envelope=list_tools").await.good());
+        assert_eq!(listed["side_effects"], declared, "{name}");
+        for list in [
+            ann.legacy(&message("tools/list", json!({}))).await.good(),
+            ann.modern("tools/list", json!({})).await.good(),
+        ] {
+            assert_eq!(of(&list["result"])["annotations"]["readOnlyHint"], hint, "{name}");
+        }
+        let metadata = crate::grpc::listed(&server, &ann, name).await;
+        assert_eq!(metadata["effects"], words, "{name}");
+    }
+    let list = ann.get("/v1/tools?read_only=true").await.good();
+    let names: Vec<_> = list["tools"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["look"]);
+}
+
+/// The approver was shown `read_only`, and the record said that the call changes nothing.
+#[tokio::test]
+async fn undeclared_effects_are_unknown_to_the_approver_and_in_the_record() {
+    let server = undeclared().await;
+    let (ann, owner) = (server.agent("ann", Level::User).await, server.owner().await);
+    let call = json!({ "tool": "tidy_up", "arguments": {} });
+    let held = ann.post("/v1/calls", &call).await.json();
+    assert_eq!(held["approval"]["side_effects"], json!(["unknown"]));
+    let id = held["call_id"].as_str().unwrap();
+    let shown = owner.get(&format!("/v1/approvals/{id}")).await.good();
+    assert_eq!(shown["side_effects"], json!(["unknown"]));
+    // Spec 3's envelope has six values, and none of them is declared.
+    let call = json!({ "tool_name": "tidy_up", "arguments": {} });
+    let pending = ann.post("/execute", &call).await.good();
+    assert_eq!(pending["result"]["side_effects_declared"], json!([]));
+    owner.post(&format!("/v1/approvals/{id}/approve"), &json!({})).await.good();
+    ann.post(&format!("/v1/calls/{id}/resume?wait=30s"), &json!({})).await.good();
+    ann.post("/v1/calls", &json!({ "tool": "look", "arguments": {} })).await.good();
+    let intents = server.intents();
+    let recorded: Vec<_> = intents.iter().map(|it| (it.effects, it.unknown_effects)).collect();
+    assert_eq!(recorded, [(true, true), (false, false)]);
+}
+
 #[tokio::test]
 async fn context_in_a_body_narrows_and_what_cannot_be_read_is_refused() {
     let server = three().await;

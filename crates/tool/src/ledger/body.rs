@@ -18,6 +18,12 @@ pub struct Intent {
     /// The call that made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<CallId>,
+    /// The chain that it is part of: the same for all calls of one program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain_id: Option<String>,
+    /// Its place in the chain, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain_index: Option<u32>,
     /// The call whose wait it ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continues: Option<CallId>,
@@ -46,6 +52,9 @@ pub struct Intent {
     pub args_bytes: usize,
     /// Whether the call may change something.
     pub effects: bool,
+    /// Whether that is so because nobody declared the tool's effects.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown_effects: bool,
 }
 
 /// How it ended.

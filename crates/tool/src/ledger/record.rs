@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{End, Waited};
+use super::{End, WaitStep, Waited};
 use crate::outcome::Status;
-use crate::{CallId, Json, Org};
+use crate::{CallId, Json, Org, Wall};
 
 /// One frame, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,17 +44,113 @@ pub enum Kind {
     Event = 8,
 }
 
-/// What to list.
+impl Kind {
+    /// All kinds.
+    pub const ALL: &'static [Self] = &[
+        Self::Intent,
+        Self::Wait,
+        Self::Outcome,
+        Self::Refused,
+        Self::Checkpoint,
+        Self::Tombstone,
+        Self::Gap,
+        Self::Event,
+    ];
+
+    /// The word as it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Intent => "intent",
+            Self::Wait => "wait",
+            Self::Outcome => "outcome",
+            Self::Refused => "refused",
+            Self::Checkpoint => "checkpoint",
+            Self::Tombstone => "tombstone",
+            Self::Gap => "gap",
+            Self::Event => "event",
+        }
+    }
+}
+
+impl Record {
+    /// The same for people and other programs: the times of its body as RFC 3339, as everywhere else.
+    #[must_use]
+    pub fn with_times(mut self) -> Self {
+        for name in ["at", "expires", "from", "to"] {
+            let ms = self.body.get(name).and_then(|time| time.read::<u64>().ok());
+            if let Some(ms) = ms {
+                self.body = self.body.with(name, &Json::of(&Wall(ms).to_string()));
+            }
+        }
+        self
+    }
+}
+
+/// What to list. Whatever is absent fits any record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
     /// Only of this tool.
     pub tool: Option<String>,
     /// Only of this organisation.
     pub org: Option<Org>,
+    /// Only of this subject's calls, or events that it caused.
+    pub caller: Option<String>,
+    /// Only of this call.
+    pub call: Option<CallId>,
+    /// Only of this kind.
+    pub kind: Option<Kind>,
+    /// Only records that say so of their call: its outcome, its refusal, or a step of its wait.
+    pub status: Option<Status>,
+    /// Only records of this time or a later one.
+    pub since: Option<Wall>,
+    /// Only records of an earlier time.
+    pub until: Option<Wall>,
     /// Only before this number.
     pub before: Option<u64>,
     /// At most so many.
     pub limit: usize,
+}
+
+/// What a record itself says that a query can ask for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub struct RecordFacts {
+    /// When.
+    #[serde(default)]
+    pub at: Option<Wall>,
+    /// The status of an outcome.
+    #[serde(default)]
+    pub status: Option<Status>,
+    /// The step of a wait.
+    #[serde(default)]
+    pub step: Option<WaitStep>,
+}
+
+impl Query {
+    /// Whether kind and call of a record fit.
+    pub fn fits_head(&self, kind: Kind, call: Option<CallId>) -> bool {
+        self.kind.is_none_or(|wanted| wanted == kind)
+            && self.call.is_none_or(|wanted| call == Some(wanted))
+    }
+
+    /// Whether more than the head of a record and its call's intent must be read.
+    pub fn needs_facts(&self) -> bool {
+        self.status.is_some() || self.since.is_some() || self.until.is_some()
+    }
+
+    /// Whether the facts of a record of this kind fit. What says no time fits no time.
+    pub fn fits_facts(&self, kind: Kind, facts: RecordFacts) -> bool {
+        let status = match (kind, facts.step) {
+            (Kind::Outcome, _) => facts.status,
+            (Kind::Refused, _) => Some(Status::Refused),
+            (Kind::Wait, Some(step)) if step.ends() => Some(Status::Refused),
+            (Kind::Wait, Some(_)) => Some(Status::Waiting),
+            _ => None,
+        };
+        let at = facts.at;
+        self.status.is_none_or(|wanted| status == Some(wanted))
+            && self.since.is_none_or(|since| at.is_some_and(|at| at >= since))
+            && self.until.is_none_or(|until| at.is_some_and(|at| at < until))
+    }
 }
 
 /// One page of a list.
@@ -89,7 +185,7 @@ pub fn standing(records: &[Record], alive: bool) -> Option<Status> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Record, standing};
+    use super::{Kind, Query, Record, RecordFacts, standing};
     use crate::ledger::{End, Waited};
     use crate::outcome::Status;
     use crate::{CallId, Digest, Json, Wall};
@@ -120,6 +216,43 @@ mod tests {
             let records = kinds.iter().map(|&kind| record(kind)).collect::<Vec<_>>();
             assert_eq!(standing(&records, alive), status, "{kinds:?}");
         }
+    }
+
+    #[test]
+    fn a_query_asks_for_what_a_record_says() {
+        let facts = |status| RecordFacts { at: Some(Wall(5)), status, step: None };
+        let failed = facts(Some(Status::Failed));
+        let query = |change: fn(&mut Query)| {
+            let mut query = Query::default();
+            change(&mut query);
+            query
+        };
+        for (query, kind, facts, fits) in [
+            (query(|q| q.since = Some(Wall(5))), Kind::Outcome, failed, true),
+            (query(|q| q.since = Some(Wall(6))), Kind::Outcome, failed, false),
+            (query(|q| q.until = Some(Wall(5))), Kind::Outcome, failed, false),
+            (query(|q| q.until = Some(Wall(6))), Kind::Outcome, failed, true),
+            (query(|q| q.until = Some(Wall(6))), Kind::Gap, RecordFacts::default(), false),
+            (query(|q| q.status = Some(Status::Failed)), Kind::Outcome, failed, true),
+            (query(|q| q.status = Some(Status::Failed)), Kind::Intent, facts(None), false),
+            (query(|q| q.status = Some(Status::Refused)), Kind::Refused, facts(None), true),
+        ] {
+            assert_eq!(query.fits_facts(kind, facts), fits, "{query:?} {kind:?}");
+        }
+        let one = Query { kind: Some(Kind::Wait), ..Query::default() };
+        assert!(one.fits_head(Kind::Wait, None) && !one.fits_head(Kind::Intent, None));
+    }
+
+    #[test]
+    fn kinds_are_written_as_they_are_named_and_times_as_everywhere_else() {
+        for kind in Kind::ALL {
+            assert_eq!(Json::of(kind).as_str(), format!("\"{}\"", kind.as_str()));
+        }
+        let shown = record(Kind::Outcome).with_times().body.value();
+        assert_eq!(
+            (&shown["at"], &shown["elapsed_ms"]),
+            (&"1970-01-01T00:00:00.000Z".into(), &1.into())
+        );
     }
 
     #[test]

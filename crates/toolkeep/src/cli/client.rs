@@ -28,6 +28,11 @@ impl Client {
         Self { door, key }
     }
 
+    /// The same server, asked with another key.
+    pub(super) fn with_key(&self, key: Secret) -> Self {
+        Self { door: Arc::clone(&self.door), key: Some(key) }
+    }
+
     /// Opens what an MCP client asks for: the request is built by who knows its headers.
     pub(super) async fn open(
         &self,

@@ -21,9 +21,9 @@ pub(super) enum Config {
 }
 
 impl Config {
-    pub(super) fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         match self {
-            Self::Check(command) => command.run(context, ui),
+            Self::Check(command) => command.run(context, ui).await,
             Self::Show(show::Show {}) => show::Show::run(context, ui),
             Self::Schema(schema::Schema {}) => schema::Schema::run(ui),
             Self::Trust(command) => command.run(context, ui),

@@ -32,6 +32,9 @@ pub(super) struct Common {
     /// How answers are written.
     #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORM")]
     pub(super) output: Output,
+    /// How log lines are written, on standard error: text or json [default: json with `-o json` and `-o yaml`, else text].
+    #[arg(long, global = true, env = "TOOLKEEP_LOG_FORMAT", value_enum, value_name = "FORM")]
+    pub(super) log_format: Option<LogFormat>,
     /// The configuration file [default: toolkeep.yaml in the current folder, else
     /// $XDG_CONFIG_HOME/toolkeep/toolkeep.yaml, else ~/.config/toolkeep/toolkeep.yaml].
     #[arg(long, global = true, env = "TOOLKEEP_CONFIG", value_name = "FILE")]
@@ -50,6 +53,15 @@ pub(super) struct Common {
     /// Send the key over plain http beyond this machine as well. Everyone on the way can read it.
     #[arg(long, global = true, env = "TOOLKEEP_INSECURE", value_parser = FalseyValueParser::new())]
     insecure: bool,
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum LogFormat {
+    /// For people.
+    Text,
+    /// One object a line, for programs.
+    Json,
 }
 
 /// The flags, and where the process stands.
@@ -119,11 +131,18 @@ impl<'a> Context<'a> {
         file.map(|file| file.canonicalize().unwrap_or(file))
     }
 
+    /// Whether a flag or a variable names the configuration file.
+    pub(super) fn is_configuration_named(&self) -> bool {
+        self.location.is_named
+    }
+
     /// What the configuration is read from.
     pub(super) fn setting(&self, listen: Option<String>) -> Setting {
         Setting {
             file: self.location.file.clone(),
             listen,
+            allowed_hosts: Vec::new(),
+            behind_tls: false,
             data: self.common.data.clone(),
             folder: self.folder.clone(),
             environment: Arc::clone(&self.environment),

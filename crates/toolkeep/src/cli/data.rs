@@ -1,5 +1,6 @@
 //! The data directory: who holds it, where its server listens, and the keys of the first start.
 
+mod key_files;
 mod server_file;
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -7,25 +8,24 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
 use guard::private_file;
-use identity::{KeyId, NewKey};
 use ledger::signed::RecordKey;
-use server::{ApiError, Keys};
 use store::MacFile;
-use tool::store::Expect;
-use tool::{Secret, Wall};
+use tool::Secret;
 
 use super::failure::{Exit, Failure};
+pub(super) use key_files::RECOVER;
+pub(crate) use key_files::revocation;
+pub use key_files::{FirstKey, KeyChanges, KeyState};
 
 pub(super) use server_file::{Server, named};
 
-/// What the store keeps once both keys were made.
-const FIRST_START: &str = "installation/first_start";
 /// Locked by the process that holds the directory.
 const LOCK: &str = "server.lock";
 /// The folder of language models.
 pub(crate) const MODELS: &str = "models";
+/// With less room than this, in bytes, a disk counts as full: a store cannot be opened there.
+const FULL: u64 = 1 << 20;
 /// The longest key file that is read, in bytes.
 const KEY_FILE: u64 = 1024;
 
@@ -41,31 +41,6 @@ pub struct Held {
     data: DataDir,
     /// Locked as long as it is open.
     _lock: File,
-}
-
-/// The two keys of an installation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FirstKey {
-    /// A person's, with every right.
-    Owner,
-    /// For the owner's agent.
-    Agent,
-}
-
-impl FirstKey {
-    const fn file(self) -> &'static str {
-        match self {
-            Self::Owner => "owner.key",
-            Self::Agent => "agent.key",
-        }
-    }
-
-    fn with(self, id: KeyId) -> NewKey {
-        match self {
-            Self::Owner => NewKey::owner(id),
-            Self::Agent => NewKey::agent(id),
-        }
-    }
 }
 
 impl DataDir {
@@ -187,8 +162,8 @@ impl DataDir {
         let path = self.key_file(key);
         key_in(&path).map(Secret::new).map_err(|error| {
             let message = format!("the key `{}` cannot be read: {error}", path.display());
-            Failure::new(Exit::Refused, message)
-                .fix("give a key by `--key` or TOOLKEEP_KEY, or have it made: `toolkeep serve --make-keys`")
+            let fix = format!("give a key by `--key` or TOOLKEEP_KEY; where it is lost, {RECOVER}");
+            Failure::new(Exit::Refused, message).fix(fix)
         })
     }
 
@@ -214,7 +189,24 @@ impl DataDir {
 
     pub(super) fn failed(&self, what: &str, error: &io::Error) -> Failure {
         let message = format!("the data directory `{}` {what}: {error}", self.path.display());
-        Failure::new(Exit::NoServer, message).fix("choose another one with `--data DIR`")
+        let failure = Failure::new(Exit::NoServer, message);
+        self.on_full_disk(failure.fix("choose another one with `--data DIR`"))
+    }
+
+    /// Bytes that are free on its disk, or on that of the folder above where it is not there yet.
+    pub(super) fn free_bytes(&self) -> Option<u64> {
+        let system = self.path.ancestors().find_map(|path| rustix::fs::statvfs(path).ok())?;
+        Some(system.f_bavail.saturating_mul(system.f_frsize))
+    }
+
+    /// Adds that the disk is full to what failed on it; a failure on another disk stays as it is.
+    pub(crate) fn on_full_disk(&self, failure: Failure) -> Failure {
+        let Some(free) = self.free_bytes().filter(|free| *free < FULL) else { return failure };
+        let path = self.path.display();
+        let message = format!("{failure}; the disk of `{path}` is full ({} KiB free)", free >> 10);
+        let fix =
+            format!("free space on the disk of `{path}`, or choose another one with `--data DIR`");
+        Failure::new(failure.exit(), message).fix(fix)
     }
 }
 
@@ -227,50 +219,6 @@ impl Held {
     /// The directory.
     pub fn data(&self) -> &DataDir {
         &self.data
-    }
-
-    /// Makes `owner.key` and `agent.key` on the first start, or where `anew` asks for those that are
-    /// missing. A file that is there is never touched. Returns those that were made.
-    ///
-    /// # Errors
-    /// Where the store or the directory cannot be written, or there is no randomness.
-    pub async fn first_keys(
-        &self,
-        keys: &Keys,
-        now: Wall,
-        anew: bool,
-    ) -> Result<Vec<FirstKey>, Failure> {
-        let store = keys.store();
-        let told = |error: tool::StoreError| Failure::new(Exit::NoServer, error.to_string());
-        // The mark is set last: a start that broke off is a first start still.
-        let done = store.get(FIRST_START).await.map_err(told)?.is_some();
-        self.complete_owner(keys, now).await?;
-        if done && !anew {
-            return Ok(Vec::new());
-        }
-        let mut made = Vec::new();
-        for key in [FirstKey::Owner, FirstKey::Agent] {
-            if !self.data.key_file(key).exists() {
-                self.make(key, keys, now).await?;
-                made.push(key);
-            }
-        }
-        if !done {
-            let mark = Bytes::from(now.to_string());
-            store.put(FIRST_START, Expect::Absent, Some(mark)).await.map_err(told)?;
-        }
-        Ok(made)
-    }
-
-    /// A key that an older program made has every right of this one.
-    async fn complete_owner(&self, keys: &Keys, now: Wall) -> Result<(), Failure> {
-        // A file that cannot be read is told by whoever needs it.
-        let Ok(presented) = self.data.key(FirstKey::Owner) else { return Ok(()) };
-        let told = |error: ApiError| Failure::new(Exit::NoServer, error.message());
-        if keys.complete(presented.open(), now).await.map_err(told)? {
-            tracing::info!("the owner's key has the rights that came since it was made");
-        }
-        Ok(())
     }
 
     /// The key that signs the record's checkpoints, made where it is not there.
@@ -286,18 +234,6 @@ impl Held {
         private_file::create_with(&self.data.record_key(), text.as_bytes())
             .map_err(|error| self.data.no_key(&format!("cannot be written: {error}")))?;
         Ok(fresh)
-    }
-
-    async fn make(&self, key: FirstKey, keys: &Keys, now: Wall) -> Result<(), Failure> {
-        let told = |error: ApiError| Failure::new(Exit::NoServer, error.message());
-        let new = key.with(Keys::fresh_id().map_err(told)?);
-        let (secret, _) = keys.create(new, now).await.map_err(told)?;
-        let text = format!("{}\n", secret.open());
-        let path = self.data.key_file(key);
-        private_file::create_with(&path, text.as_bytes()).map_err(|error| {
-            let message = format!("the key `{}` cannot be written: {error}", path.display());
-            Failure::new(Exit::NoServer, message)
-        })
     }
 }
 

@@ -1,10 +1,14 @@
-//! `toolkeep doctor`: looks at everything a server needs, changes nothing; starts only a trial of the cage.
+//! `toolkeep doctor`: checks everything a server needs, and the server that runs. Changes nothing; starts only a
+//! trial of the cage.
 
 mod cage;
 mod checks;
 mod descriptors;
+mod keys;
 mod model;
 mod record;
+mod redis;
+mod running;
 
 use std::path::Path;
 
@@ -13,16 +17,18 @@ use guard::descriptors::Shares;
 use serde::Serialize;
 
 use super::context::Context;
-use super::data::DataDir;
+use super::data::{DataDir, Server};
 use super::failure::{Exit, Failure};
 use super::ui::Ui;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Setting};
 
-/// Look at the configuration, the data directory, the keys, the server and the cage for code, and tell
-/// what is wrong and what to do.
+/// Check the configuration, the data directory, the keys, the record, the server that runs and the cage for
+/// code; print what is wrong and what to do.
 ///
-/// Changes nothing, and starts nothing but attempts to get out of a cage. Exits with 1 where something is
-/// wrong.
+/// Where a server holds the data directory, its own configuration and sources are checked. Otherwise the tool
+/// files and names are checked as by `toolkeep config check`. Every record is read, as by `toolkeep record
+/// verify`. Changes nothing but a file in the data directory that it writes and removes, and starts nothing but
+/// attempts to get out of a cage. Exits with 1 where something is wrong.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -76,11 +82,15 @@ struct Findings {
 
 impl Doctor {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let setting = context.setting(None);
+        let (setting, server) = configured(context);
         let reading = config::read(&setting);
-        let mut findings = checks::configuration(setting.file.as_deref(), &reading);
+        let mut findings = checks::configuration((&setting, context), server.as_ref(), &reading);
         if let Some(config) = &reading.config {
             findings.extend(of_data(config, context).await);
+            if server.is_none() {
+                findings.extend(checks::reviewed(config, context).await);
+            }
+            findings.extend(redis::finding(config.redis.as_ref()).await);
             findings.extend(cage::findings(config.server.cage).await);
             findings.push(descriptors::finding(Shares::here(), config.sources.len()));
             findings.push(model::finding(&DataDir::at(config.data.clone())));
@@ -92,15 +102,35 @@ impl Doctor {
     }
 }
 
+/// What is checked: where a server holds the data directory and no file is named, the configuration is that of
+/// the server, which is returned too.
+fn configured(context: &Context<'_>) -> (Setting, Option<Server>) {
+    let setting = context.setting(None);
+    let Some(config) = config::read(&setting).config else { return (setting, None) };
+    let data = DataDir::at(config.data);
+    let Some(server) = data.running_server() else { return (setting, None) };
+    let is_named = context.is_configuration_named();
+    let file = if is_named { setting.file.clone() } else { server.configuration.clone() };
+    let data = Some(data.path().to_owned());
+    (Setting { file, data, ..setting }, Some(server))
+}
+
 async fn of_data(config: &Config, context: &Context<'_>) -> Vec<Finding> {
     let data = DataDir::at(config.data.clone());
     let mut findings = checks::directory(&data);
     if !Path::new(data.path()).exists() {
         return findings;
     }
-    findings.extend(checks::keys(&data));
+    findings.extend(keys::files(&data));
     findings.extend(record::kept(&data, config.keep));
-    findings.extend(checks::server(&data, context).await);
+    findings.extend(record::verified(&data).await);
+    if data.is_held() {
+        findings.extend(running::findings(&data, context).await);
+    } else {
+        findings.push(Finding::good("server", "none runs; commands do the work themselves"));
+        findings.extend(checks::store(&data));
+        findings.extend(keys::offline(&data).await);
+    }
     findings
 }
 

@@ -4,8 +4,10 @@ use std::fmt;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tool::Code;
+use tool::{Code, Problem};
 
+use super::ui::clean;
+use super::wiring::Review;
 use crate::config::Faults;
 
 /// How a command ended.
@@ -87,13 +89,20 @@ struct Told {
     call_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     faults: Option<Faults>,
+    /// What a server would leave out beside the faults.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<Problem>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Problem>,
 }
 
 impl Failure {
     /// With an exit and words.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self(Box::new(Told { exit, code: None, message, fix: None, call_id: None, faults: None }))
+        let (code, fix, call_id, faults) = (None, None, None, None);
+        let (left_out, warnings) = (Vec::new(), Vec::new());
+        Self(Box::new(Told { exit, code, message, fix, call_id, faults, left_out, warnings }))
     }
 
     /// The server's error.
@@ -107,10 +116,18 @@ impl Failure {
 
     /// Faults of the configuration.
     pub fn of_faults(faults: Faults) -> Self {
-        let count = faults.0.len();
-        let message = format!("{count} {} in the configuration", plural(count, "fault"));
+        Self::of_review(faults, Review::default())
+    }
+
+    /// Faults of the configuration, with what a server would say of the rest of it.
+    pub(super) fn of_review(faults: Faults, review: Review) -> Self {
+        let Review { left_out, warnings } = review;
+        let count = faults.0.len() + left_out.len();
+        let (count, word) = if count == 0 { (warnings.len(), "warning") } else { (count, "fault") };
+        let message = format!("{count} {} in the configuration", plural(count, word));
         let mut failure = Self::of_code(Code::InvalidConfig.as_str(), message);
-        failure.0.faults = Some(faults);
+        let told = failure.0.as_mut();
+        (told.faults, told.left_out, told.warnings) = (Some(faults), left_out, warnings);
         failure
     }
 
@@ -143,6 +160,15 @@ impl Failure {
         self.0.faults.as_ref()
     }
 
+    /// All that is wrong, for people, where it is the configuration that failed.
+    pub(super) fn details(&self) -> Option<String> {
+        let Told { faults, left_out, warnings, .. } = self.0.as_ref();
+        let mut parts: Vec<_> = faults.as_ref()?.0.iter().map(ToString::to_string).collect();
+        parts.extend(left_out.iter().map(|problem| paragraph("", problem)));
+        parts.extend(warnings.iter().map(|problem| paragraph("warning: ", problem)));
+        Some(parts.join("\n\n"))
+    }
+
     /// The message and what belongs to it, for people.
     pub(super) fn text(&self) -> String {
         let Told { code, message, fix, call_id, .. } = self.0.as_ref();
@@ -165,6 +191,13 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// A problem, with what to do on a line of its own.
+pub(super) fn paragraph(before: &str, problem: &Problem) -> String {
+    let Problem { place, message, fix } = problem;
+    let fix = fix.as_ref().map(|fix| format!("\n  = {fix}")).unwrap_or_default();
+    clean(&format!("{before}{place}: {message}{fix}"))
+}
 
 /// One fault, two faults.
 pub(super) fn plural(count: usize, word: &str) -> String {

@@ -2,6 +2,7 @@
 
 mod create;
 mod list;
+mod recover;
 mod revoke;
 
 use clap::Subcommand;
@@ -12,13 +13,14 @@ use super::failure::{Exit, Failure};
 use super::ui::{Ui, table};
 use super::value;
 
-/// Make, list and revoke keys. Needs a key with the right `keys:write`, as owner.key has it; any key may
+/// Make, list, revoke and recover keys. Needs a key with the right `keys:write`, as owner.key has it; any key may
 /// make narrower ones of itself.
 #[derive(Debug, Subcommand)]
 pub(super) enum Key {
     Create(create::Create),
     List(list::List),
     Revoke(revoke::Revoke),
+    Recover(recover::Recover),
 }
 
 impl Key {
@@ -27,6 +29,7 @@ impl Key {
             Self::Create(command) => command.run(context, ui).await,
             Self::List(command) => command.run(context, ui).await,
             Self::Revoke(command) => command.run(context, ui).await,
+            Self::Recover(recover::Recover {}) => recover::Recover::run(context, ui).await,
         }
     }
 }

@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 pub(super) use file::{background_log, background_path, last_lines};
 
-use super::context::Context;
+use super::context::{Context, LogFormat};
 use super::data::DataDir;
 use super::ui::Output;
 
@@ -28,11 +28,15 @@ pub(super) fn start((server, background): (bool, Option<&Path>), context: &Conte
         Ok(filter) => (filter, None),
         Err(fault) => (EnvFilter::new(usual), Some(fault)),
     };
+    let of_output = match context.common.output {
+        Output::Json | Output::Yaml => LogFormat::Json,
+        Output::Text | Output::Table => LogFormat::Text,
+    };
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer(background));
     // Where a log is there already, as in a test, it stays.
-    let _there = match context.common.output {
-        Output::Json | Output::Yaml => log.json().try_init(),
-        Output::Text | Output::Table => log.with_ansi(false).try_init(),
+    let _there = match context.common.log_format.unwrap_or(of_output) {
+        LogFormat::Json => log.json().try_init(),
+        LogFormat::Text => log.with_ansi(false).try_init(),
     };
     if let Some(fault) = fault {
         tracing::error!("{VARIABLE}: {fault}; the log is at `{usual}`");

@@ -7,7 +7,7 @@ use super::client::Path;
 use super::context::Context;
 use super::door::SourceNeed;
 use super::failure::{Exit, Failure};
-use super::ui::Ui;
+use super::ui::{self, Ui};
 use super::value;
 
 /// See how HTTP modules are; have them discovered anew. Needs the right `sources:refresh`.
@@ -76,8 +76,8 @@ fn text(modules: &[Value]) -> String {
         let line = |key, width| value::line(module, key, width);
         let since = line("stale_since", 24);
         let stale = if since.is_empty() { since } else { format!(", stale since {since}") };
-        let problem = line("problem", 300);
-        let problem = if problem.is_empty() { problem } else { format!("\n    = {problem}") };
+        let problem: String =
+            problems(module).map(|problem| format!("\n    = {problem}")).collect();
         let (name, url, health) = (line("name", 80), line("url", 120), line("health", 20));
         let tools = match line("tools", 8).as_str() {
             "1" => "1 tool".to_owned(),
@@ -86,6 +86,21 @@ fn text(modules: &[Value]) -> String {
         format!("{name}: {url} — {health}, {tools}{stale}{problem}")
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Problems of one module that are shown.
+const SHOWN: usize = 10;
+
+/// The first problems of a module, and how many more there are.
+fn problems(module: &Value) -> impl Iterator<Item = String> {
+    let all = value::list(module, "problems");
+    let more = all.len().saturating_sub(SHOWN);
+    let more = (more > 0).then(|| format!("and {more} more: `toolkeep source list`"));
+    all.iter()
+        .take(SHOWN)
+        .filter_map(Value::as_str)
+        .map(|problem| ui::line(problem, 300))
+        .chain(more)
 }
 
 #[cfg(test)]
@@ -98,7 +113,8 @@ mod tests {
     fn modules_are_listed_with_their_health_as_spec_0_prints_it() {
         let module = |health: &str, since: Option<&str>, problem: Option<&str>| {
             json!({ "name": "research", "url": "http://research:8000", "health": health,
-                "tools": 4, "stale_since": since, "problem": problem })
+                "tools": 4, "stale_since": since, "problem": problem,
+                "problems": problem.into_iter().collect::<Vec<_>>() })
         };
         let modules = [
             module("healthy", None, None),
@@ -111,6 +127,11 @@ research: http://research:8000 — unhealthy (503), 4 tools
 research: http://research:8000 — unreachable, 4 tools, stale since T
     = Connection refused";
         assert_eq!(text(&modules), expected);
+        let mut many = module("healthy", None, None);
+        many["problems"] = (0..12).map(|n| format!("tool {n}")).collect();
+        let listed = text(&[many]);
+        assert_eq!(listed.lines().count(), 12, "{listed}");
+        assert!(listed.contains("= tool 9\n    = and 2 more"), "{listed}");
         assert_eq!(text(&[]), "no modules");
     }
 }

@@ -9,6 +9,7 @@ use tool::Code;
 use super::Line;
 use super::client::{Client, Path};
 use super::failure::Failure;
+use super::{pin, value};
 use crate::config::nearest;
 
 /// Where the names of a kind of thing are listed.
@@ -40,14 +41,69 @@ pub(super) async fn named(kind: Kind, client: &Client, word: &str, failure: Fail
     if !failure.is_bare(kind.code) {
         return failure;
     }
+    if let Some(fix) = waiting(kind, client, word).await {
+        return failure.fix(fix);
+    }
     let listed = client.get(&Path::new(kind.path, &[])).await.unwrap_or_default();
     let all = listed.get(kind.field).and_then(Value::as_array).into_iter().flatten();
     let names: Vec<_> = all.filter_map(|one| one.get("name")?.as_str()).collect();
+    if let Some(own) = shipped(kind, word) {
+        let sources = client.get(&Path::new("/v1/sources", &[])).await.unwrap_or_default();
+        return failure.fix(absent(own, &sources));
+    }
     let shows = format!("`{}` shows what there is", kind.command);
     failure.fix(match nearest(word, &names) {
         Some(near) => format!("did you mean `{}`? {shows}", super::ui::clean(near)),
         None => shows,
     })
+}
+
+/// The name of a built-in tool, where the word is one.
+fn shipped(kind: Kind, word: &str) -> Option<&str> {
+    let prefix = format!("{}.", tool::name::BUILTIN);
+    let own = word.strip_prefix(&prefix).unwrap_or(word);
+    let mut all = builtins::names()
+        .chain(builtins_math::names())
+        .chain(builtins_symbolic::names())
+        .chain(builtins_llm::names())
+        .chain(programs::names());
+    (kind.code == Code::UnknownTool && all.any(|name| name == own)).then_some(own)
+}
+
+/// Why a built-in tool is not there: what `/v1/sources` says to this key, else what can be the reason.
+fn absent(own: &str, sources: &Value) -> String {
+    let sources = sources.get("sources").and_then(Value::as_array).into_iter().flatten();
+    let of_builtins =
+        |one: &&Value| one.get("kind").and_then(Value::as_str) == Some(tool::name::BUILTIN);
+    let place = format!("tool {own}");
+    let problems = sources.filter(of_builtins).filter_map(|one| one.get("problems")?.as_array());
+    let problem = problems
+        .flatten()
+        .find(|it| it.get("place").and_then(Value::as_str) == Some(place.as_str()));
+    let part = |key: &str| super::value::line(problem.unwrap_or(&Value::Null), key, 300);
+    match (part("message"), part("fix")) {
+        (message, _) if message.is_empty() => format!(
+            "`{own}` is a built-in tool that is switched off (`builtins.tools.{own}.enabled: false`), or that the policy or \
+             this key's persona hides"
+        ),
+        (message, fix) if fix.is_empty() => format!("`{own}` {message}"),
+        (message, fix) => format!("`{own}` {message}: {fix}"),
+    }
+}
+
+/// What to do about a tool that is in no list because its definition waits for a person: who may see that, is told.
+async fn waiting(kind: Kind, client: &Client, word: &str) -> Option<String> {
+    if kind.code != Code::UnknownTool {
+        return None;
+    }
+    let pins = pin::all(client, None, Some("waiting")).await.ok()?;
+    let found = pins.iter().find(|pin| pin.get("tool").and_then(Value::as_str) == Some(word))?;
+    let state = value::line(found, "state", 12);
+    let name = format!("{}/{}", value::line(found, "source", 128), value::line(found, "tool", 128));
+    Some(format!(
+        "its definition is {state}, and nobody can call it: `toolkeep pin diff {name}` shows it, \
+         `toolkeep pin approve {name}` agrees to it"
+    ))
 }
 
 /// Tells of a command that is another's, such as `list`, where it stands.
@@ -69,8 +125,24 @@ pub(super) fn misplaced(error: &mut clap::Error) {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use serde_json::json;
 
-    use super::{Line, misplaced};
+    use super::{Line, SOURCE, TOOL, absent, misplaced, shipped};
+
+    #[test]
+    fn a_built_in_tool_that_is_absent_has_its_reason() {
+        assert_eq!(shipped(TOOL, "embed_text"), Some("embed_text"));
+        assert_eq!(shipped(TOOL, "builtin.run_shell"), Some("run_shell"));
+        assert_eq!((shipped(TOOL, "embed"), shipped(SOURCE, "echo")), (None, None));
+        let problem = json!({"place": "tool run_shell", "message": "is not offered: no cage", "fix": "allow one"});
+        let of = |kind: &str| json!({"sources": [{"kind": kind, "problems": [problem]}]});
+        let told = absent("run_shell", &of("builtin"));
+        assert_eq!(told, "`run_shell` is not offered: no cage: allow one");
+        // The control: a problem of another tool, or of another source, is none of it.
+        for told in [absent("embed_text", &of("builtin")), absent("run_shell", &of("mcp"))] {
+            assert!(told.contains(".enabled: false`") && !told.contains("cage"), "{told}");
+        }
+    }
 
     fn told(words: &[&str]) -> String {
         let mut error = Line::try_parse_from(words).unwrap_err();

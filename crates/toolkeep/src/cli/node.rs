@@ -74,7 +74,12 @@ fn text(nodes: &[Value]) -> String {
     let row = |node: &Value| {
         let line = |key, width| value::line(node, key, width);
         let place = line("endpoint", 60);
-        let place = if place.is_empty() { line("problem", 120) } else { place };
+        let own = node.get("own_connection").and_then(Value::as_bool) == Some(true);
+        let place = match place {
+            place if !place.is_empty() => place,
+            _ if own => "over its own connection".to_owned(),
+            _ => line("problem", 120),
+        };
         let certificate = show::summary(value::list(node, "certificates"));
         let (state, seen) = (line("state", 10), line("seen", 24));
         [line("node_id", 60), line("tools", 8), state, seen, certificate, place]

@@ -89,6 +89,13 @@ async fn one(
     session.end().await?;
     let answer: Value = answer?;
     ui.answer(&answer, || text(std::slice::from_ref(&answer)))?;
+    let unknown = value::line(&answer, "unknown_modules", 400);
+    if !unknown.is_empty() {
+        ui.note(&format!(
+            "no source is called {unknown} now, so it allows nothing yet; \
+             see `toolkeep source list` for the names"
+        ));
+    }
     Ok(Exit::Done)
 }
 

@@ -66,7 +66,7 @@ async fn named(client: &Client, name: &str) -> Result<(String, String), Failure>
 }
 
 /// All pins that fit, page by page.
-async fn all(
+pub(super) async fn all(
     client: &Client,
     source: Option<&str>,
     state: Option<&str>,

@@ -241,7 +241,12 @@ fn listed(answer: &Value) -> String {
 fn tools(answer: &Value) -> String {
     let row = |tool: &Value| {
         let looks = tool.get("read_only").and_then(Value::as_bool) == Some(true);
-        let effects = if looks { "only looks" } else { "has effects" };
+        let unknown = value::line(tool, "effects", 20) == tool::Effects::UNKNOWN;
+        let effects = match (looks, unknown) {
+            (true, _) => "only looks",
+            (false, true) => "unknown",
+            (false, false) => "has effects",
+        };
         [value::line(tool, "signature", 120), effects.to_owned(), value::line(tool, "tool", 60)]
     };
     let rows: Vec<_> = value::list(answer, "tools").iter().map(row).collect();

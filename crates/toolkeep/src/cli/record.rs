@@ -8,6 +8,8 @@ mod show;
 mod tail;
 mod verify;
 
+pub(super) use verify::verify_data;
+
 use clap::Subcommand;
 
 use super::context::Context;

@@ -2,28 +2,29 @@
 
 mod announce;
 mod run;
+mod start_report;
 
 use std::convert::Infallible;
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use serde::Serialize;
+use clap::builder::FalseyValueParser;
 use tokio_util::sync::CancellationToken;
 use tool::{Level, Secret};
 
 use super::background::{Starting, occupied, take_over, until_unused, wait_for_directory};
 use super::context::Context;
-use super::data::{DataDir, FirstKey, Held, Server, key_in, named};
+use super::data::{DataDir, Held, Server, key_in};
 use super::door::SourceNeed;
 use super::failure::{Exit, Failure};
 use super::ui::Ui;
 use super::wiring::{Places, Running, Start};
-use crate::config;
+use crate::config::{self, Setting};
 use run::until_told;
+use start_report::{Started, left_out};
 
 pub(super) use run::Signals;
 
@@ -43,11 +44,25 @@ pub(super) use run::Signals;
 Examples:
   toolkeep serve
   toolkeep serve --config toolkeep.yaml
-  toolkeep serve --listen 127.0.0.1:9000 --data ./data")]
+  toolkeep serve --listen 127.0.0.1:9000 --data ./data
+  toolkeep serve --listen 0.0.0.0:8000 --behind-tls --allowed-host core")]
 pub(super) struct Serve {
     /// The address to listen on [default: 127.0.0.1:8080].
     #[arg(long, env = "TOOLKEEP_LISTEN", value_name = "ADDRESS")]
     listen: Option<String>,
+    /// A host name under which clients address the server, without port, beside localhost: in a network of containers the
+    /// name of the service. May be given several times; adds to `server.allowed_hosts`.
+    #[arg(
+        long = "allowed-host",
+        env = "TOOLKEEP_ALLOWED_HOSTS",
+        value_name = "HOST",
+        value_delimiter = ','
+    )]
+    allowed_hosts: Vec<String>,
+    /// Listen beyond this machine in plain HTTP, since a TLS proxy or a private network of containers is in front. The same as
+    /// `server.behind_tls`.
+    #[arg(long, env = "TOOLKEEP_BEHIND_TLS", value_parser = FalseyValueParser::new())]
+    behind_tls: bool,
     /// Listen for gRPC too, with spec 4's `CallFunction`: an address on loopback, such as 127.0.0.1:50050.
     /// Callers send their key as the metadata `authorization: Bearer KEY`.
     #[arg(long, env = "TOOLKEEP_GRPC_LISTEN", value_name = "ADDRESS")]
@@ -78,7 +93,8 @@ pub(super) struct Serve {
     /// Let callers on this machine in without a key, as users with no rights. Only on loopback.
     #[arg(long)]
     open: bool,
-    /// Make owner.key and agent.key anew where their files are missing.
+    /// Make owner.key and agent.key anew where their files are missing. A new owner.key takes the place of the
+    /// one that is missing, whose key is revoked.
     #[arg(long)]
     make_keys: bool,
     /// Trust the machine's clock although it is behind the latest time on record. For a clock that was
@@ -96,26 +112,6 @@ const ANY_PORT: &str = "127.0.0.1:0";
 /// When a start is over: the sources have been listed for the first time, or take long.
 const SETTLED: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Serialize)]
-struct Started {
-    address: String,
-    data: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    configuration: Option<PathBuf>,
-    owner_key: String,
-    agent_key: String,
-    open: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grpc: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    plain: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    nodes: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    old_nodes: Option<String>,
-    faults: config::Faults,
-}
-
 impl Serve {
     /// Whether it is one that a client started.
     pub(super) fn is_background(&self) -> bool {
@@ -129,7 +125,11 @@ impl Serve {
             })?;
         }
         let listen = if self.background { Some(ANY_PORT.to_owned()) } else { self.listen.clone() };
-        let setting = context.setting(listen);
+        let setting = Setting {
+            allowed_hosts: self.allowed_hosts.clone(),
+            behind_tls: self.behind_tls,
+            ..context.setting(listen)
+        };
         let reading = config::read(&setting);
         let Some(config) = &reading.config else {
             return Err(Failure::of_faults(reading.faults));
@@ -142,11 +142,9 @@ impl Serve {
         }
         let beside = self.beside()?;
         if !reading.faults.0.is_empty() {
-            ui.note(&format!(
-                "{}\n\nthe sources above are left out; the others are served",
-                reading.faults
-            ));
+            ui.note(&left_out(&reading.faults));
         }
+        ui.notes(&config.notes);
         let data = DataDir::at(config.data.clone());
         let Some(held) = self.hold(&data).await? else {
             tracing::info!("another server was faster, and has the data directory");
@@ -254,21 +252,15 @@ impl Serve {
         server.address = address;
         held.tell_server(server)?;
         let data = held.data();
-        let file = |key| data.key_file(key).display().to_string();
-        let started = Started {
-            address: format!("http://{address}"),
-            data: data.path().display().to_string(),
-            configuration: server.configuration.clone(),
-            owner_key: file(FirstKey::Owner),
-            agent_key: file(FirstKey::Agent),
-            open: self.open,
-            grpc: running.beside.grpc.map(|address| address.to_string()),
-            plain: running.beside.plain.map(|address| address.to_string()),
-            nodes: running.beside.nodes.map(|address| address.to_string()),
-            old_nodes: running.beside.old_nodes.map(|address| address.to_string()),
-            faults,
-        };
-        ui.answer(&started, || text(&started, &running.made))
+        for (path, mode) in data.open_key_files() {
+            let path = path.display();
+            ui.note(&format!(
+                "warning: `{path}` can be read by others (mode {mode:03o})\n  = chmod 600 '{path}', and revoke the \
+                 key if others are on this machine"
+            ));
+        }
+        let started = Started::new((running, server), data, self.open, faults);
+        ui.answer(&started, || started.text(data, running))
     }
 }
 
@@ -279,59 +271,6 @@ async fn settle() -> Infallible {
         tracing::debug!(%error, "what only a start needs stays in memory");
     }
     std::future::pending().await
-}
-
-fn text(started: &Started, made: &[FirstKey]) -> String {
-    let Started { address, data, owner_key, agent_key, .. } = started;
-    let new = |key| if made.contains(&key) { "  (new)" } else { "" };
-    let mut text = format!(
-        "toolkeep {} listens on {address}\n\
-         \n  config {}\
-         \n  data   {data}\
-         \n  owner  {owner_key}{}\
-         \n  agent  {agent_key}{}\n",
-        env!("CARGO_PKG_VERSION"),
-        named(started.configuration.as_deref()),
-        new(FirstKey::Owner),
-        new(FirstKey::Agent),
-    );
-    if let Some(grpc) = &started.grpc {
-        let _infallible = write!(text, "\ngRPC is spoken on {grpc}.\n");
-    }
-    if let Some(plain) = &started.plain {
-        let _infallible =
-            write!(text, "\nOn {plain} whoever comes has the rights of --plain-key.\n");
-    }
-    if let Some(nodes) = &started.nodes {
-        let _infallible = write!(text, "\nNodes connect to {nodes}.\n");
-    }
-    if let Some(old) = &started.old_nodes {
-        let _infallible = write!(text, "\nOn {old} whoever comes is the node of --old-node-key.\n");
-    }
-    if started.open {
-        text += "\nWithout a key everyone on this machine is a user: --open.\n";
-    }
-    // To be copied as it stands: with the program as it was called, whatever the folder is named.
-    let (program, data) = (quoted(&program()), quoted(data));
-    let _infallible =
-        write!(text, "\nTry in another terminal:\n  {program} --data {data} tool list\n");
-    text
-}
-
-/// This program, as whoever started it wrote it.
-fn program() -> String {
-    let program = std::env::args_os().next().filter(|program| !program.is_empty());
-    program.map_or_else(|| "toolkeep".to_owned(), |it| it.to_string_lossy().into_owned())
-}
-
-/// A word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
-    if word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// How often the directory of a server that is dead is tried to be held, and how far apart.
@@ -357,15 +296,4 @@ pub(super) async fn hold(data: &DataDir) -> Result<(Arc<Held>, Starting), Failur
         format!("the data directory `{path}` is held by the server at {url} (process {pid})");
     Err(Failure::new(Exit::NoServer, message)
         .fix("end that one, or choose another directory with `--data DIR`"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn words_survive_the_shell() {
-        assert_eq!(quoted("/a/b-c_d.e"), "/a/b-c_d.e");
-        assert_eq!(quoted("/a b/it's"), r"'/a b/it'\''s'");
-    }
 }

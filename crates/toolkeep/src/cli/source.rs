@@ -54,7 +54,7 @@ fn text(answer: &Value) -> String {
             tools(source),
             value::line(source, "prompts", 8),
             value::line(source, "resources", 8),
-            value::line(source, "trust", 12),
+            trust(source),
         ]
     };
     let rows: Vec<_> = sources.iter().map(row).collect();
@@ -71,6 +71,13 @@ fn text(answer: &Value) -> String {
         format!("\n\nwaiting to be looked at: {}; `toolkeep pin list`", waits.join(", "))
     };
     format!("{}{below}{look}", table(head, &rows))
+}
+
+/// How far it is trusted, and whether in what it says of its tools, too.
+fn trust(source: &Value) -> String {
+    let trust = value::line(source, "trust", 12);
+    let annotations = source.get("trust_annotations").and_then(Value::as_bool) == Some(true);
+    if annotations { format!("{trust} + annotations") } else { trust }
 }
 
 /// How many tools it offers, and of how many others it runs a share.
@@ -106,6 +113,8 @@ mod tests {
         let answer = json!({ "sources": [
             { "name": "builtin", "kind": "builtin", "state": "ok", "tools": 4, "prompts": 0,
               "resources": 0, "trust": "full", "problems": [] },
+            { "name": "files", "kind": "mcp", "state": "ok", "tools": 9, "prompts": 0,
+              "resources": 0, "trust": "first_use", "trust_annotations": true, "problems": [] },
             { "name": "research", "kind": "module", "state": "stale", "tools": 2, "prompts": 0,
               "resources": 0, "trust": "full", "stale_since": "2026-01-01T00:00:00.000Z",
               "problems": [{ "place": "http://h/manifest", "message": "no \u{1b}answer", "fix": "start it" }] },
@@ -113,6 +122,7 @@ mod tests {
         let expected = "\
 NAME      KIND     STATE                                 TOOLS  PROMPTS  RESOURCES  TRUST
 builtin   builtin  ok                                    4      0        0          full
+files     mcp      ok                                    9      0        0          first_use + annotations
 research  module   stale since 2026-01-01T00:00:00.000Z  2      0        0          full
 
 research:

@@ -1,5 +1,7 @@
 //! Whole commands, from the line to the output, against a server that is played.
 
+mod check;
+mod held;
 mod joining;
 mod plaintext;
 pub(super) mod played;
@@ -26,6 +28,14 @@ fn tools_are_listed_page_after_page() {
         .answers(
             "GET /v1/tools?cursor=c+1",
             &json!({ "tools": [tool("b", "y")], "next_cursor": null }),
+        )
+        .answers(
+            "GET /v1/tools?source=y",
+            &json!({ "tools": [tool("b", "y")], "next_cursor": null }),
+        )
+        .answers(
+            "GET /v1/tools?format=mcp&source=y",
+            &json!({ "tools": [{ "name": "b" }], "next_cursor": null }),
         );
     let ran = played.run(&["tool", "list"]);
     let expected = "\
@@ -39,6 +49,8 @@ b     y       guest  safe    Does it.
     let json = played.run(&["tool", "list", "--source", "y", "-o", "json"]).json();
     assert_eq!(json["tools"].as_array().unwrap().len(), 1);
     assert_eq!((&json["tools"][0]["name"], &json["next_cursor"]), (&json!("b"), &json!(null)));
+    let json = played.run(&["tool", "list", "--source", "y", "--format", "mcp"]).json();
+    assert_eq!(json["tools"], json!([{ "name": "b" }]));
 }
 
 #[test]
@@ -217,13 +229,61 @@ fn a_name_that_nobody_has_is_told_with_the_nearest_and_where_all_stand() {
     }
 }
 
+/// A client sees a tool whose definition changed as one that is not there; who may decide about it is told.
+#[test]
+fn a_tool_in_quarantine_is_told_with_the_command_that_shows_why() {
+    let error = json!({ "error": { "code": "unknown_tool", "message": "no" } });
+    let tools = json!({ "tools": [{ "name": "files.list" }] });
+    let pins = json!({ "pins": [{ "source": "files", "tool": "files.lost", "state": "quarantined" }],
+        "total": 1, "next_cursor": null });
+    let of = |played: Played| {
+        played
+            .refuses("POST /v1/calls", 404, &error)
+            .refuses("GET /v1/tools/files.lost", 404, &error)
+            .answers("GET /v1/tools", &tools)
+    };
+    let may = of(Played::default()).answers("GET /v1/pins", &pins);
+    let may_not = of(Played::default()).refuses("GET /v1/pins", 403, &error);
+    for line in [&["tool", "call", "files.lost"][..], &["tool", "show", "files.lost"]] {
+        let told = may.run(line).err;
+        assert!(
+            told.contains("quarantined") && told.contains("`toolkeep pin diff files/files.lost`"),
+            "{told}"
+        );
+        // The controls: without the right nothing is told, and another name is another's.
+        let told = may_not.run(line).err;
+        assert!(
+            told.contains("did you mean `files.list`?") && !told.contains("quarantined"),
+            "{told}"
+        );
+    }
+    assert!(!may.run(&["tool", "call", "files.lists"]).err.contains("quarantined"));
+}
+
+#[test]
+fn a_source_that_is_refreshed_by_name_is_shown_alone_and_fails_the_command_where_it_failed() {
+    let source = |name: &str, state: &str, problems: serde_json::Value| json!({ "name": name, "kind": "module", "state": state, "tools": 0, "problems": problems });
+    let refused = json!([{ "place": "http://late", "message": "Connection refused" }]);
+    let sources = [source("files", "ok", json!([])), source("late", "failed", refused)];
+    let played =
+        Played::default().answers("POST /v1/sources/refresh", &json!({ "sources": sources }));
+    let late = played.run(&["source", "refresh", "late"]);
+    assert_eq!(late.exit, 1);
+    assert!(late.out.contains("Connection refused") && !late.out.contains("files"), "{}", late.out);
+    assert!(late.err.contains("`late` was not listed anew"), "{}", late.err);
+    // The controls: one that is well, and all of them.
+    assert_eq!(played.run(&["source", "refresh", "files"]).exit, 0);
+    let all = played.run(&["source", "refresh"]);
+    assert!(all.exit == 0 && all.out.contains("files") && all.out.contains("late"), "{}", all.out);
+}
+
 #[test]
 fn a_word_that_is_no_argument_is_told_with_the_keys() {
     let schema = json!({ "properties": { "expression": { "type": "string" } } });
     let tool = json!({ "name": "calculator", "input_schema": schema });
     let played = Played::default().answers("GET /v1/tools/calculator", &tool);
     let ran = played.run(&["tool", "call", "calculator", "1+1"]);
-    let told = "error: `1+1` is no argument\n  = write `key=value`, `key:=JSON`, or `--args JSON`; keys: `expression`\n";
+    let told = "error: `1+1` is no argument\n  = write `key=value`, `key:=JSON`, or `--arguments JSON`; keys: `expression`\n";
     assert_eq!((ran.exit, ran.err.as_str()), (2, told));
 }
 
@@ -233,7 +293,6 @@ fn a_wrong_line_starts_no_server() {
     for line in [
         &["tool", "call", "x", "--args", "[]"][..],
         &["tool", "call", "x", "--args", "{"],
-        &["tool", "list", "--source", "a", "--format", "mcp"],
         &["config", "check"],
     ] {
         assert_eq!(played.run(line).exit, 2, "{line:?}");
@@ -264,8 +323,8 @@ fn keys_are_asked_for_as_they_are_typed() {
     let ran = played.run(&line);
     assert_eq!((ran.exit, ran.out.as_str()), (0, "tk_a_b\n"));
     let body: serde_json::Value = serde_json::from_str(&played.body()).unwrap();
-    let expected = json!({ "subject": "ann", "level": "user", "agent": false, "rights": ["approve"],
-        "label": "", "persona_modules": ["m"], "expires_in": 3600 });
+    let expected = json!({ "subject": "ann", "level": "user", "person": true, "rights": ["approve"],
+        "label": "", "modules": ["m"], "expires_in": 3600 });
     assert_eq!(body, expected);
     assert!(played.run(&["key", "revoke", "a"]).out.contains("revoked R"));
 }
@@ -286,7 +345,7 @@ fn a_configuration_with_faults_starts_nothing() {
         ran.err
     );
     assert!(
-        ran.err.ends_with("error[invalid_config]: 1 fault in the configuration\n  = `toolkeep error invalid_config` tells more\n"),
+        ran.err.ends_with("error[invalid_config]: 1 fault in the configuration\n  = a server does not start with this file; `toolkeep error invalid_config` tells more\n"),
         "{}",
         ran.err
     );

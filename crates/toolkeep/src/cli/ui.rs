@@ -6,7 +6,7 @@
 mod grid;
 mod yaml;
 
-use std::io::{self, Write};
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write};
 use std::ops::ControlFlow;
 
 use clap::ValueEnum;
@@ -14,6 +14,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
+use crate::config::Faults;
+
+/// The longest answer to a question, in bytes.
+const ANSWER: u64 = 64;
 
 /// How answers are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -101,14 +105,34 @@ impl Ui {
         let _unheard = writeln!(self.err, "{text}");
     }
 
+    /// A question to whoever sits at the terminal; `None` where nobody does, or where nothing was answered.
+    pub(super) fn confirm(&mut self, question: &str) -> Option<bool> {
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return None;
+        }
+        let asked = write!(self.err, "{question} [y/N] ").and_then(|()| self.err.flush());
+        let mut answer = String::new();
+        asked.and_then(|()| io::stdin().lock().take(ANSWER).read_line(&mut answer)).ok()?;
+        match answer.trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => Some(true),
+            "n" | "no" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Notes on a configuration: what of it is not used.
+    pub(super) fn notes(&mut self, notes: &Faults) {
+        notes.0.iter().for_each(|note| self.note(&format!("note: {note}")));
+    }
+
     /// A failure.
     pub fn failure(&mut self, failure: &Failure) {
         let envelope = || serde_json::json!({ "error": failure });
         let text = match self.output {
             Output::Json => serde_json::to_string_pretty(&envelope()).unwrap_or_default(),
             Output::Yaml => yaml::yaml(&envelope()).unwrap_or_default().trim_end().to_owned(),
-            Output::Text | Output::Table => match failure.faults() {
-                Some(faults) => format!("{faults}\n\n{}", failure.text()),
+            Output::Text | Output::Table => match failure.details() {
+                Some(details) => format!("{details}\n\n{}", failure.text()),
                 None => failure.text(),
             },
         };

@@ -44,6 +44,16 @@ impl User {
     }
 }
 
+/// A level that a user may have: nobody is made an owner.
+fn level_of_user(word: &str) -> Result<Level, String> {
+    let fix = "use one of guest, user, admin";
+    match word.parse::<Level>() {
+        Ok(Level::Owner) => Err(format!("nobody is made an owner; {fix}")),
+        Ok(level) => Ok(level),
+        Err(_) => Err(format!("unknown permission level `{}`; {fix}", word.escape_debug())),
+    }
+}
+
 fn shown(ui: &mut Ui, user: &Value) -> Result<Exit, Failure> {
     ui.answer(user, || text(std::slice::from_ref(user)))?;
     Ok(Exit::Done)
@@ -82,7 +92,7 @@ pub(super) struct Create {
     #[arg(value_name = "NAME")]
     subject: String,
     /// Its level: guest, user, admin.
-    #[arg(long, value_name = "LEVEL", default_value = "guest")]
+    #[arg(long, value_name = "LEVEL", default_value = "guest", value_parser = level_of_user)]
     level: Level,
     /// The persona whose modules it may use.
     #[arg(long, value_name = "NAME")]
@@ -139,7 +149,7 @@ pub(super) struct Promote {
     #[arg(value_name = "NAME")]
     subject: String,
     /// Its level from now on: guest, user, admin.
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL", value_parser = level_of_user)]
     level: Level,
 }
 
@@ -168,4 +178,19 @@ fn text(users: &[Value]) -> String {
     };
     let rows: Vec<_> = users.iter().map(row).collect();
     table(["USER", "LEVEL", "PERSONA", "ROLES", "KEYS", "DISABLED"], &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::Level;
+
+    use super::level_of_user;
+
+    #[test]
+    fn a_level_of_a_user_is_none_of_the_owner_and_the_words_are_told_without_it() {
+        assert_eq!(level_of_user("admin"), Ok(Level::Admin));
+        let fix = "use one of guest, user, admin";
+        assert_eq!(level_of_user("owner"), Err(format!("nobody is made an owner; {fix}")));
+        assert_eq!(level_of_user("root"), Err(format!("unknown permission level `root`; {fix}")));
+    }
 }

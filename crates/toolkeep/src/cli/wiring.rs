@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use tool::{Boxed, Level, Secret};
+use tool::{Boxed, Level, Problem, Secret};
 
-use super::data::{FirstKey, Held};
+use super::data::{FirstKey, Held, KeyChanges, KeyState};
 use super::door::Door;
 use super::failure::Failure;
-use crate::config::{Config, Faults, Reading, Setting};
+use crate::config::{Config, Environment, Faults, Reading, Setting};
 
 /// Puts a server together.
 pub trait Wiring: Sync {
@@ -20,6 +20,26 @@ pub trait Wiring: Sync {
     /// # Errors
     /// Where it cannot start: the address is taken, the store or the record cannot be opened.
     fn start(&self, start: Start) -> Boxed<'_, Result<Running, Failure>>;
+
+    /// Loads what a server would load of a configuration without starting anything: tool files and plugins
+    /// are read, and the names in it are compared with what there is.
+    ///
+    /// # Errors
+    /// Where this machine has no means to read them.
+    fn review<'a>(
+        &'a self,
+        config: &'a Config,
+        environment: &'a Arc<Environment>,
+    ) -> Boxed<'a, Result<Review, Failure>>;
+}
+
+/// What a server would say of a configuration that it can read.
+#[derive(Debug, Clone, Default)]
+pub struct Review {
+    /// What it would leave out: whole sources, and single tools of a source.
+    pub left_out: Vec<Problem>,
+    /// Names that match nothing: slips, or what is yet to come.
+    pub warnings: Vec<Problem>,
 }
 
 /// Where to listen beside HTTP; `None` is nowhere.
@@ -125,8 +145,10 @@ pub struct Running {
     pub door: Arc<dyn Door>,
     /// What the owner of a key may call, for a door of its own.
     pub offers: Offers,
-    /// The keys that were made.
-    pub made: Vec<FirstKey>,
+    /// What was done about the keys of the installation.
+    pub keys: KeyChanges,
+    /// Key files without a valid key.
+    pub invalid: Vec<(FirstKey, KeyState)>,
     /// Resolves when it has ended, calls and children included.
     pub ended: Boxed<'static, Result<(), Failure>>,
 }

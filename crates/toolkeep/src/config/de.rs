@@ -112,6 +112,16 @@ impl<'a> Reader<'a> {
         Bad { told, ..Bad::new(message).at(self.node) }
     }
 
+    /// A text that would be what is expected without its quotes.
+    fn quoted(self, expected: &str, scalar: &Scalar) -> Bad {
+        if self.node.secret {
+            return self.other_than(expected).fix("write it without quotes");
+        }
+        let text = shorten(&scalar.text);
+        let message = format!("expected {expected}, found the text `\"{text}\"`");
+        Bad::new(message).fix(format!("write it without quotes: `{text}`")).at(self.node)
+    }
+
     fn number(self) -> Result<u64, Bad> {
         let expected = "a whole number";
         let scalar = self.scalar(expected)?;
@@ -120,7 +130,11 @@ impl<'a> Reader<'a> {
             Some(digits) => u64::from_str_radix(digits, 16),
             None => text.parse(),
         };
-        parsed.ok().filter(|_| scalar.plain).ok_or_else(|| self.other_than(expected))
+        match parsed {
+            Ok(number) if scalar.plain => Ok(number),
+            Ok(_) => Err(self.quoted(expected, scalar)),
+            Err(_) => Err(self.other_than(expected)),
+        }
     }
 
     fn truth(self) -> Result<bool, Bad> {
@@ -129,6 +143,7 @@ impl<'a> Reader<'a> {
         match scalar.text.as_str() {
             "true" if scalar.plain => Ok(true),
             "false" if scalar.plain => Ok(false),
+            "true" | "false" => Err(self.quoted(expected, scalar)),
             _ => Err(self.other_than(expected)),
         }
     }
@@ -137,7 +152,12 @@ impl<'a> Reader<'a> {
         match &self.node.kind {
             Kind::List(nodes) => Ok(nodes),
             Kind::Null => Ok(&[]),
-            _ => Err(self.other_than("a list")),
+            Kind::Scalar(_) => {
+                let fix =
+                    "write a list: `[one, two]`, or each item on a line of its own after `- `";
+                Err(self.other_than("a list").fix(fix))
+            }
+            Kind::Broken | Kind::Map(_) => Err(self.other_than("a list")),
         }
     }
 

@@ -1,6 +1,6 @@
-//! The configuration as it is used: resolved, typed, checked. No variable, no relative path and no
-//! default is left open.
+//! The configuration as it is used: resolved, typed, checked. No variable and no default is left open.
 
+mod mcp_tools;
 mod plugins;
 mod server;
 
@@ -12,9 +12,10 @@ use std::time::Duration;
 use tool::{Secret, SourceName, Trust};
 use url::Url;
 
+pub use self::mcp_tools::McpTools;
 pub use self::plugins::PluginsConfig;
 pub use self::server::ServerConfig;
-use super::Place;
+use super::{Faults, Place};
 
 /// Time for one call where nothing is said (spec 0).
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -32,6 +33,8 @@ pub struct Config {
     pub data: PathBuf,
     /// Where tools come from, in the order of the file. No two have one name.
     pub sources: Vec<SourceConfig>,
+    /// What the files say that is not used, and takes nothing down.
+    pub notes: Faults,
     /// The front doors.
     pub server: ServerConfig,
     /// Calls that are held.
@@ -62,6 +65,8 @@ pub struct Config {
     pub tokens: Option<TokensConfig>,
     /// Sources whose tools those may use who have no persona; `None` is no limit.
     pub default_guest_modules: Option<BTreeSet<String>>,
+    /// Where the file names them; `None` where it does not.
+    pub guest_modules_at: Option<Place>,
 }
 
 impl Config {
@@ -114,6 +119,8 @@ pub struct BuiltinsConfig {
     pub search: Option<SearchConfig>,
     /// The address of a Wikipedia; `None` as shipped.
     pub wikipedia: Option<String>,
+    /// The address that models are downloaded from; `None` as shipped.
+    pub model_mirror: Option<String>,
     /// What is taken from single tools.
     pub tools: BTreeMap<String, builtins::Narrowing>,
 }
@@ -187,6 +194,8 @@ pub struct SourceConfig {
     pub max_message: usize,
     /// Whether a failed call is made once more.
     pub retry: bool,
+    /// Which of an MCP server's tools are offered, and what their annotations count for.
+    pub mcp_tools: McpTools,
 }
 
 /// What a source is.

@@ -8,8 +8,10 @@ mod nodes;
 mod plugins;
 mod policy;
 mod records;
+mod servers;
 mod text;
 mod tokens;
+mod tool_file;
 mod tool_packages;
 mod which;
 
@@ -29,8 +31,10 @@ pub(super) use approvals::{Approvals, Webhook};
 pub(super) use authorization::{GrantWord, OAuth, PerCaller};
 pub(super) use builtins::{Builtins, Folder, Narrowing, Search};
 pub(super) use records::Records;
+pub(super) use servers::ServerSettings;
 pub(super) use text::Text;
 pub(super) use tokens::{Grant, Issuer, Tokens};
+pub(super) use tool_file::ToolFilePath;
 pub(super) use tool_packages::ToolPackages;
 pub(super) use which::Which;
 
@@ -89,7 +93,7 @@ pub(super) struct Source {
     /// names in that file, and may be left out.
     pub(super) name: Field<String>,
     /// A tool file.
-    pub(super) tools: Field<String>,
+    pub(super) tools: Field<ToolFilePath>,
     /// URL of an HTTP module.
     pub(super) module: Field<String>,
     /// An MCP server: a command or a URL.
@@ -101,6 +105,16 @@ pub(super) struct Source {
     /// How far it is trusted not to change its tools. Default: `first_use` for MCP servers, `full`
     /// for tool files and modules.
     pub(super) trust: Field<TrustWord>,
+    /// Whether an MCP server is trusted in what the annotations of its tools say, such as `readOnlyHint`.
+    /// Default: `false`, and then an annotation can only make a tool stricter.
+    pub(super) trust_annotations: Field<bool>,
+    /// Tools of an MCP server that destroy what cannot be had back, by your word: `true` for all, their names,
+    /// `false` for none. Without it the annotation `destructiveHint` counts. Their calls need an approval.
+    pub(super) destructive: Field<Which>,
+    /// Tools of an MCP server that are not offered, by the server's own names.
+    pub(super) disabled_tools: Field<Names>,
+    /// Settings of single servers of `mcp_servers`, by their names in that file.
+    pub(super) servers: Field<BTreeMap<String, Field<ServerSettings>>>,
     /// What is sent to it with each request.
     pub(super) credential: Field<Credential>,
     /// How sure the record must be. Default: a call with effects is on the disk before it runs, any
@@ -164,13 +178,15 @@ pub(super) struct Credential {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Server {
-    /// Host names, without port, under which the server may be addressed, beside those of the loopback.
+    /// Host names, without port, under which the server may be addressed, beside those of the loopback. `serve
+    /// --allowed-host` and TOOLKEEP_ALLOWED_HOSTS add to them.
     pub(super) allowed_hosts: Field<Vec<Field<String>>>,
     /// Origins of web pages that may speak to it, such as `https://console.example`.
     pub(super) allowed_origins: Field<Vec<Field<String>>>,
     /// The largest request body, such as `2MiB`.
     pub(super) max_body: Field<Size>,
-    /// Whether something in front of the server ends TLS. Needed to listen beyond loopback.
+    /// Whether a TLS proxy, or a private network of containers, is in front of the server. Needed to listen beyond loopback. `serve
+    /// --behind-tls` and TOOLKEEP_BEHIND_TLS say the same.
     pub(super) behind_tls: Field<bool>,
     /// How much of a cage the tools that run code must have, `whole` where nothing is said.
     pub(super) cage: Field<CageWord>,

@@ -52,7 +52,7 @@ impl Node {
             Kind::Null | Kind::Broken => "nothing".to_owned(),
             Kind::List(_) => "a list".to_owned(),
             Kind::Map(_) => "a mapping".to_owned(),
-            Kind::Scalar(_) if self.secret => "another text".to_owned(),
+            Kind::Scalar(_) if self.secret => "a text".to_owned(),
             Kind::Scalar(scalar) => format!("`{}`", shorten(&scalar.text)),
         }
     }

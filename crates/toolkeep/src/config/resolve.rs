@@ -30,7 +30,7 @@ use super::low;
 use super::node::shorten;
 use super::sink::Sink;
 use super::units;
-use super::{Fault, Place, ReadFile, Setting};
+use super::{Fault, Faults, Place, ReadFile, Setting};
 
 /// The port, where nothing is said.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -55,13 +55,13 @@ impl Resolver<'_> {
     /// Everything but the sources. Whether the result may be used is for the faults to say.
     pub(super) fn main(&self, low: &low::File, setting: &Setting) -> Config {
         self.version(low);
-        let server = low.server.get();
         Config {
             file: setting.file.clone(),
             listen: self.listen(low, setting),
             data: self.data(low, setting),
             sources: Vec::new(),
-            server: server.map(|server| self.server(server)).unwrap_or_default(),
+            server: self.server(low.server.get(), &setting.allowed_hosts),
+            notes: Faults::default(),
             approvals: low.approvals.get().map(|it| self.approvals(it)).unwrap_or_default(),
             limits: low.limits.get().map(|limits| self.limits(limits)).unwrap_or_default(),
             builtins: low.builtins.get().map(|it| self.builtins(it)).unwrap_or_default(),
@@ -76,6 +76,7 @@ impl Resolver<'_> {
             plugins: self.plugins(low),
             tokens: self.tokens(low),
             default_guest_modules: self.guest_modules(low),
+            guest_modules_at: low.default_guest_modules.given().map(|(_, place)| place),
         }
     }
 
@@ -115,7 +116,8 @@ impl Resolver<'_> {
     }
 
     fn listen(&self, low: &low::File, setting: &Setting) -> SocketAddr {
-        let behind_tls = low.server.get().and_then(|server| server.behind_tls.get());
+        let in_file = low.server.get().and_then(|server| server.behind_tls.get());
+        let behind_tls = setting.behind_tls || in_file == Some(&true);
         let (text, flag) = match (&setting.listen, low.listen.given()) {
             (Some(text), _) => (text, None),
             (None, Some((text, place))) => (text, Some(place)),
@@ -132,10 +134,11 @@ impl Resolver<'_> {
             let message = format!("`{}` is no address to listen on", shorten(text));
             return wrong(message, "write an IP address and a port, such as `127.0.0.1:8080`");
         };
-        if !address.ip().is_loopback() && behind_tls != Some(&true) {
+        if !address.ip().is_loopback() && !behind_tls {
             let message = format!("`{address}` is open to the network, and this is plain HTTP");
-            let fix = "listen on 127.0.0.1, or put what ends TLS in front and say \
-                       `server: { behind_tls: true }` in the configuration";
+            let fix = "listen on 127.0.0.1; or put a TLS proxy in front, or keep the network private, and say so: \
+                       `serve --behind-tls`, TOOLKEEP_BEHIND_TLS=true, or `server: { behind_tls: true }` in the \
+                       configuration";
             return wrong(message, fix);
         }
         address
@@ -155,8 +158,18 @@ impl Resolver<'_> {
         })
     }
 
-    fn server(&self, low: &low::Server) -> ServerConfig {
+    fn server(&self, low: Option<&low::Server>, flags: &[String]) -> ServerConfig {
         let default = ServerConfig::default();
+        let of_flag = |text: &String| {
+            let host = host(text);
+            if host.is_none() {
+                let message = format!("`{}` is no host name", shorten(text));
+                self.sink.add(Fault::flag("--allowed-host", message).fix(HOST_FIX));
+            }
+            host
+        };
+        let flags: Vec<_> = flags.iter().filter(|it| !it.is_empty()).filter_map(of_flag).collect();
+        let Some(low) = low else { return ServerConfig { allowed_hosts: flags, ..default } };
         let texts = |field: &'_ Field<Vec<Field<String>>>| {
             let all = field.get().into_iter().flatten();
             all.filter_map(|text| text.given().map(|(text, place)| (text.clone(), place)))
@@ -165,7 +178,10 @@ impl Resolver<'_> {
         let hosts = texts(&low.allowed_hosts).into_iter();
         let origins = texts(&low.allowed_origins).into_iter();
         ServerConfig {
-            allowed_hosts: hosts.filter_map(|(text, place)| self.host(&text, place)).collect(),
+            allowed_hosts: hosts
+                .filter_map(|(text, place)| self.host(&text, place))
+                .chain(flags)
+                .collect(),
             allowed_origins: origins
                 .filter_map(|(text, place)| self.origin(&text, place))
                 .collect(),
@@ -179,17 +195,12 @@ impl Resolver<'_> {
     }
 
     fn host(&self, text: &str, place: Place) -> Option<String> {
-        let host = text.to_ascii_lowercase();
-        let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-        let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        let is_address = address.is_some_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok());
-        let is_name = (1..=255).contains(&host.len()) && host.chars().all(letters);
-        if is_name || is_address {
-            return Some(host);
+        let host = host(text);
+        if host.is_none() {
+            let message = format!("`{}` is no host name", shorten(text));
+            self.sink.tell(place, message, HOST_FIX);
         }
-        let message = format!("`{}` is no host name", shorten(text));
-        self.sink.tell(place, message, "write the name alone, such as `tools.example`");
-        None
+        host
     }
 
     fn origin(&self, text: &str, place: Place) -> Option<String> {
@@ -281,6 +292,19 @@ impl Resolver<'_> {
 fn is_redis(text: &str) -> bool {
     let fits = |url: &Url| matches!(url.scheme(), "redis" | "rediss") && url.has_host();
     Url::parse(text).is_ok_and(|url| fits(&url))
+}
+
+/// What to do about a host name that is none.
+const HOST_FIX: &str = "write the name alone, such as `tools.example`";
+
+/// A host name or an IPv6 address in brackets, in lower case and without port.
+fn host(text: &str) -> Option<String> {
+    let host = text.to_ascii_lowercase();
+    let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let is_address = address.is_some_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok());
+    let is_name = (1..=255).contains(&host.len()) && host.chars().all(letters);
+    (is_name || is_address).then_some(host)
 }
 
 /// An address to listen on: an IP address or `localhost`, and a port.

@@ -1,7 +1,7 @@
 //! A configuration as it counts, in the words of its file: what was said, what the flags and the
 //! environment say, and every default. No secret is in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -171,6 +171,7 @@ fn builtins(builtins: &BuiltinsConfig) -> Value {
             SearchConfig::DuckDuckGo(url) => json!({"duckduckgo": url}),
         }),
         "wikipedia": builtins.wikipedia,
+        "model_mirror": builtins.model_mirror,
         "tools": tools,
     })
 }
@@ -218,6 +219,10 @@ fn source(source: &SourceConfig) -> Value {
         "idempotent": which(&source.idempotent),
         "chain": which(&source.chain),
         "timeout": time(source.timeout),
+        "trust_annotations": source.mcp_tools.trust_annotations.then_some(true),
+        "destructive": source.mcp_tools.destructive.as_ref().map(which),
+        "disabled_tools": some(&source.mcp_tools.disabled),
+        "enabled_tools": source.mcp_tools.enabled,
         "retry": if source.retry { "once" } else { "never" },
     });
     let kind = match &source.kind {
@@ -242,6 +247,10 @@ fn source(source: &SourceConfig) -> Value {
         members.insert(source.kind.as_str().to_owned(), kind);
     }
     all
+}
+
+fn some(names: &BTreeSet<String>) -> Option<&BTreeSet<String>> {
+    Some(names).filter(|names| !names.is_empty())
 }
 
 fn which(tools: &Tools) -> Value {

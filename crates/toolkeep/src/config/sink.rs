@@ -11,11 +11,12 @@ pub(super) struct Sink<'a> {
     pub(super) file: &'a Path,
     text: &'a str,
     faults: RefCell<Vec<Fault>>,
+    notes: RefCell<Vec<Fault>>,
 }
 
 impl<'a> Sink<'a> {
     pub(super) fn new(file: &'a Path, text: &'a str) -> Self {
-        Self { file, text, faults: RefCell::new(Vec::new()) }
+        Self { file, text, faults: RefCell::default(), notes: RefCell::default() }
     }
 
     /// Notes a fault.
@@ -45,6 +46,22 @@ impl<'a> Sink<'a> {
     /// Notes a fault as it is, of this file or of another.
     pub(super) fn add(&self, fault: Fault) {
         self.faults.borrow_mut().push(fault);
+    }
+
+    /// Notes what is not used and takes nothing down. Its line is not shown: it may hold a secret.
+    pub(super) fn note(&self, place: Place, message: impl Into<String>, fix: &str) {
+        let note = Fault::new(self.file, place, message);
+        self.add_note(if fix.is_empty() { note } else { note.fix(fix) });
+    }
+
+    /// Adds a note of this file or of another.
+    pub(super) fn add_note(&self, note: Fault) {
+        self.notes.borrow_mut().push(note);
+    }
+
+    /// The notes so far, which are then no longer here.
+    pub(super) fn take_notes(&self) -> Vec<Fault> {
+        self.notes.take()
     }
 
     /// How many there are, to see whether a part added some.

@@ -20,6 +20,8 @@ pub(in crate::config) fn setting(folder: &Path, variables: &[(&str, &str)]) -> S
     Setting {
         file,
         listen: None,
+        allowed_hosts: Vec::new(),
+        behind_tls: false,
         data: None,
         folder: folder.to_owned(),
         environment: environment.into(),
@@ -70,12 +72,37 @@ limits: { calls: none, calls_per_key: 0 }
             "8:11 the name `b b` holds ' '; allowed are letters, digits, `_`, `.` and `-`",
             "9:13 `ftp://x` is no URL of HTTP = write it as `http://HOST:PORT` or `https://HOST`",
             "10:5 the source has no name = add `name: …`",
-            "10:32 expected a list, found another text",
+            "10:32 expected a list, found a text = write a list: `[one, two]`, or each item on a line of its own after `- `",
             "11:5 expected a mapping of keys to values, found `just text`",
             "12:18 expected a whole number, found `none`",
             "12:39 use a number from 1 to 100000",
         ]
     );
+}
+
+#[test]
+fn what_is_typed_otherwise_than_it_is_meant_is_told_with_the_fix() {
+    for (text, told) in [
+        (
+            "version: \"1\"\n",
+            "1:10 expected a whole number, found the text `\"1\"` = write it without quotes: `1`",
+        ),
+        (
+            "version: 1\nsources:\n  - { name: x, mcp: { command: npx, args: \"-y foo\" } }\n",
+            "3:43 expected a list, found a text = write a list: `[one, two]`, or each item on a line of its own after `- `",
+        ),
+        (
+            "version: 1\npolicy:\n  rules: [{ name: a, effect: hold, time: { days: [sat], zone: Europe/Berlim } }]\n",
+            "3:63 `Europe/Berlim` is no time zone = use one such as `Europe/Berlin`",
+        ),
+    ] {
+        assert_eq!(bad(text), [told], "{text}");
+    }
+    let tab = bad("version: 1\nsources:\n\t- name: x\n");
+    assert!(tab[0].ends_with(" = indent with spaces: YAML allows no tabs there"), "{tab:?}");
+    let cel =
+        bad("version: 1\npolicy: { rules: [{ name: a, effect: deny, when: \"a &&& 'b'\" }] }\n");
+    assert!(cel[0].contains("cannot be read: column ") && !cel[0].contains('\\'), "{cel:?}");
 }
 
 #[test]
@@ -115,6 +142,13 @@ fn a_file_of_another_kind_is_told_where_it_belongs() {
     assert_eq!(told("tools: []\n"), format!("2:1 unknown key `tools` = {tools}"));
     let servers = "that is for a source: `sources: [{ mcp_servers: FILE }]`";
     assert_eq!(told("mcpServers: {}\n"), format!("2:1 unknown key `mcpServers` = {servers}"));
+    // The tools themselves, in the place of their file.
+    let list = told("sources:\n  - { name: a, tools: [{ name: t }] }\n");
+    let path = "expected the path of a tool file, found a list; save the tools in a file of their own and \
+                name it here, such as `tools: ./tools.yaml`";
+    assert_eq!(list, format!("3:23 {path}"));
+    let mapping = told("sources:\n  - { name: a, tools: { registry: [] } }\n");
+    assert_eq!(mapping, format!("3:23 {}", path.replace("a list", "a mapping")));
     // Within a source the nearest key is meant, as everywhere.
     let within = told("sources:\n  - { name: a, tools: t, mcpServers: m }\n");
     assert_eq!(within, "3:26 unknown key `mcpServers` = did you mean `mcp_servers`?");

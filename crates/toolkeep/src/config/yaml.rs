@@ -48,9 +48,16 @@ fn syntax(file: &Path, text: &str, error: &Error) -> Fault {
     };
     let fault = Fault::new(file, place, message).excerpt(text);
     match error {
+        _ if has_tab(text, place) => fault.fix("indent with spaces: YAML allows no tabs there"),
         Error::UnknownAnchor { .. } => fault.fix("put a text that begins with `*` in quotes"),
         _ => fault,
     }
+}
+
+/// Whether the line of a fault is indented with a tab.
+fn has_tab(text: &str, place: Place) -> bool {
+    let line = text.lines().nth(place.line.saturating_sub(1)).unwrap_or_default();
+    line.chars().take_while(|c| c.is_whitespace()).any(|c| c == '\t')
 }
 
 fn place(location: Location) -> Place {

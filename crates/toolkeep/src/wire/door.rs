@@ -13,7 +13,8 @@ use intake::Intake;
 use tool::Boxed;
 use tower::ServiceExt as _;
 
-use super::readiness;
+use super::reports::ConfigurationReport;
+use super::{names, readiness};
 use crate::cli::door::{Door, DoorError, Parts, SourceNeed};
 
 /// The same router that a server would listen with.
@@ -21,11 +22,15 @@ use crate::cli::door::{Door, DoorError, Parts, SourceNeed};
 pub(super) struct RouterDoor {
     router: Router,
     intake: Arc<Intake>,
+    report: Arc<ConfigurationReport>,
 }
 
 impl RouterDoor {
-    pub(super) fn new(router: Router, intake: Arc<Intake>) -> Self {
-        Self { router, intake }
+    pub(super) fn new(
+        router: Router,
+        (intake, report): (Arc<Intake>, Arc<ConfigurationReport>),
+    ) -> Self {
+        Self { router, intake, report }
     }
 
     async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Body>, DoorError> {
@@ -57,7 +62,14 @@ impl Door for RouterDoor {
     }
 
     fn sources<'a>(&'a self, need: SourceNeed<'a>) -> Boxed<'a, ()> {
-        Box::pin(readiness::wait(&self.intake, need))
+        Box::pin(async move {
+            readiness::wait(&self.intake, need).await;
+            if matches!(need, SourceNeed::Overview | SourceNeed::All) {
+                // An overview shows names that match nothing too, as a source of their own.
+                names::refresh(&self.report, &self.intake).await;
+                readiness::wait(&self.intake, need).await;
+            }
+        })
     }
 }
 

@@ -76,7 +76,8 @@ fn open(asked: &Asked, config: &Config, own: &Own) -> Result<(PathBuf, Root), St
     if path.starts_with(&data) && !path.starts_with(&work) {
         return Err("it is the server's own".to_owned());
     }
-    let mut root = Root::open(&path, asked.access).map_err(|error| told(&error))?;
+    let root = Root::open(&path, asked.access).map_err(|error| told(&error))?;
+    let mut root = root.through_links();
     let kept = [Some(data), config.file.as_deref().map(whole)].into_iter().flatten();
     let kept = kept.filter_map(|kept| kept.strip_prefix(&path).ok().map(Path::to_owned));
     for kept in kept.filter(|kept| !kept.as_os_str().is_empty()) {

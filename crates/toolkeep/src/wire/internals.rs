@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use gateway::{Gateway, View};
 use identity::{Principal, Right};
 use serde_json::{Value, json};
-use tool::ledger::{Query, Records};
+use tool::ledger::{Query, Record, Records};
 use tool::{
     Boxed, CallerType, Code, Context, Effects, ExecuteError, Executor, Granted, Json, Outcome,
     Step, Traits,
@@ -138,7 +138,8 @@ async fn records(
         .list(query)
         .await
         .map_err(|error| ExecuteError::during(Code::RecordUnavailable, error.message))?;
-    Ok(json!({"records": found.records}))
+    let records: Vec<_> = found.records.into_iter().map(Record::with_times).collect();
+    Ok(json!({"records": records}))
 }
 
 impl Executor for Handler {

@@ -1,15 +1,15 @@
 //! What is wrong beside the sources, shown where all that is wrong is shown: among them, as a source without tools.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use intake::{Intake, Sourced};
 use store::RejectedRow;
 use tokio::sync::watch;
-use tool::name::{CONFIGURATION, STORE};
+use tool::name::{CACHE, CONFIGURATION, STORE};
 use tool::{Boxed, Listing, Problem, Revision, Source, SourceError, SourceName, Trust};
 
-use crate::config::Faults;
+use crate::config::{Config, Faults};
 
 /// Rejected rows of the store that are reported by name.
 const NAMED: usize = 20;
@@ -21,9 +21,68 @@ struct Report {
     problems: Vec<Problem>,
 }
 
-/// What is wrong with the configuration; `None` where nothing is.
-pub(super) fn of_faults(faults: &Faults) -> Option<Sourced> {
-    report(CONFIGURATION, faults.0.iter().map(Problem::from).collect())
+/// What is wrong with the configuration, as the source `configuration` shows it.
+#[derive(Debug, Default)]
+pub(super) struct ConfigurationReport(Mutex<Parts>);
+
+#[derive(Debug, Default)]
+struct Parts {
+    /// The configuration that is active.
+    config: Option<Arc<Config>>,
+    /// Why the newest is not, or what of it is left out.
+    faults: Vec<Problem>,
+    /// What of it waits for a restart.
+    restart: Vec<Problem>,
+    /// Names in it that match nothing.
+    names: Vec<Problem>,
+}
+
+impl ConfigurationReport {
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The configuration that is active.
+    pub(super) fn config(&self) -> Option<Arc<Config>> {
+        self.parts().config.clone()
+    }
+
+    /// A configuration is active from here on, with what of it waits for a restart.
+    pub(super) fn set_active(&self, config: &Config, faults: &Faults, restart: Vec<Problem>) {
+        let mut parts = self.parts();
+        (parts.config, parts.restart) = (Some(Arc::new(config.clone())), restart);
+        parts.faults = faults.0.iter().map(Problem::from).collect();
+    }
+
+    /// The newest configuration is not taken.
+    pub(super) fn set_faults(&self, faults: &Faults) {
+        self.parts().faults = faults.0.iter().map(Problem::from).collect();
+    }
+
+    /// Names that match nothing.
+    pub(super) fn names(&self) -> Vec<Problem> {
+        self.parts().names.clone()
+    }
+
+    /// Sets them.
+    pub(super) fn set_names(&self, names: Vec<Problem>) {
+        self.parts().names = names;
+    }
+
+    /// As a source; `None` where nothing is wrong.
+    pub(super) fn sourced(&self) -> Option<Sourced> {
+        let parts = self.parts();
+        let Parts { faults, restart, names, .. } = &*parts;
+        report(CONFIGURATION, [faults.as_slice(), restart.as_slice(), names.as_slice()].concat())
+    }
+
+    /// Puts it among the sources, or takes it away.
+    pub(super) fn publish(&self, intake: &Intake) {
+        match (self.sourced(), SourceName::new(CONFIGURATION)) {
+            (None, Ok(name)) => intake.remove(&name),
+            (source, _) => intake.add(source),
+        }
+    }
 }
 
 /// The rows of the store that do not count; `None` where all do.
@@ -39,6 +98,16 @@ pub(super) fn of_store(rejected: &[RejectedRow]) -> Option<Sourced> {
         problems.push(Problem::new("store.db", format!("{more} more rows do not count")));
     }
     report(STORE, problems)
+}
+
+/// The cache of modules' manifests that does not answer; `None` where it does.
+pub(super) fn of_cache(outage: Option<&String>) -> Option<Sourced> {
+    let problem = |error: &String| {
+        let message = format!("the cache of modules' manifests does not answer: {error}");
+        let fix = "see that Redis runs and that `redis` is right; calls go on without it";
+        Problem::new("redis", message).fix(fix)
+    };
+    report(CACHE, outage.map(problem).into_iter().collect())
 }
 
 fn report(name: &'static str, problems: Vec<Problem>) -> Option<Sourced> {
@@ -60,6 +129,20 @@ pub(super) async fn follow(mut rejected: watch::Receiver<Vec<RejectedRow>>, inta
     while rejected.changed().await.is_ok() {
         let source = of_store(&rejected.borrow_and_update());
         match (source, SourceName::new(STORE)) {
+            (None, Ok(name)) => intake.remove(&name),
+            (source, _) => intake.add(source),
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+/// Reports each outage of the cache of modules' manifests, and its end; never ends.
+pub(super) async fn follow_cache(mut outage: watch::Receiver<Option<String>>, intake: &Intake) {
+    // What was so before this began counts too.
+    outage.mark_changed();
+    while outage.changed().await.is_ok() {
+        let source = of_cache(outage.borrow_and_update().as_ref());
+        match (source, SourceName::new(CACHE)) {
             (None, Ok(name)) => intake.remove(&name),
             (source, _) => intake.add(source),
         }

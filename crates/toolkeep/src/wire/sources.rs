@@ -19,7 +19,7 @@ use upstreams::layers::{Redacted, Retrying};
 use upstreams::mcp::oauth::Means;
 use upstreams::mcp::{Bounds, Marked, Marks, McpSource, Stdio};
 use upstreams::module::{Manifests, Module, ModuleOptions};
-use upstreams::tool_file::{Handlers, Host, ToolFile, Web};
+use upstreams::tool_file::{Handlers, Host, OwnTools, ToolFile, Web};
 
 use super::cluster::Cluster;
 use super::credentials::Held;
@@ -28,12 +28,12 @@ use super::files::{self, Own};
 use super::internals::{self, Late};
 use super::plugged::Plugged;
 use super::redaction;
-use super::reports;
+use super::reports::{self, ConfigurationReport};
 use super::unusable::Unusable;
 use crate::cli::data::MODELS;
 use crate::config::{
-    BuiltinsConfig, Config, Environment, Faults, McpCommand, SearchConfig, SourceConfig,
-    SourceDurability, SourceKind, Tools,
+    BuiltinsConfig, Config, Environment, McpCommand, SearchConfig, SourceConfig, SourceDurability,
+    SourceKind, Tools,
 };
 
 /// How often a module is asked for its manifest: one that dies is a line in `source list` that soon.
@@ -65,6 +65,8 @@ pub(super) struct Workshop {
     environment: Arc<Environment>,
     /// What `internal` tools look at, once it is there.
     pub(super) inside: Late,
+    /// What is wrong with the configuration.
+    pub(super) report: Arc<ConfigurationReport>,
     /// Rows of the store that do not count, once they are looked for.
     pub(super) rejected: OnceLock<watch::Receiver<Vec<RejectedRow>>>,
     /// Where tokens are kept; it seals them.
@@ -76,6 +78,14 @@ pub(super) struct Workshop {
     pub(super) programs: Arc<Programs>,
     /// Folders of tools.
     pub(super) plugged: Arc<Plugged>,
+}
+
+/// What tool files may name of this installation.
+struct Installed {
+    tools: OwnTools,
+    categories: Arc<[String]>,
+    /// Of the built-in tools.
+    fingerprint: u64,
 }
 
 impl Workshop {
@@ -95,6 +105,7 @@ impl Workshop {
             clock,
             environment,
             inside,
+            report: Arc::default(),
             rejected: OnceLock::new(),
             tokens,
             artefacts,
@@ -106,7 +117,7 @@ impl Workshop {
 
     /// All sources, in the order in which they have short names: what the operator wrote, the built-in tools, and
     /// nodes, which register themselves and must not come into the place of a tool that is here.
-    pub(super) fn build(&self, config: &Config, faults: &Faults) -> Vec<Sourced> {
+    pub(super) fn build(&self, config: &Config) -> Vec<Sourced> {
         let means = builtins::Means {
             files: files::of(config, &self.files),
             egress: Some(self.egress.clone()),
@@ -118,32 +129,39 @@ impl Workshop {
         };
         let computing = builtins_math::all(&self.clock, self.artefacts.clone());
         let solving = builtins_symbolic::all(&self.cages);
-        // Without a model there are none; why is told by `doctor` and `tool show`.
-        let language = builtins_llm::all(&self.files.data.join(MODELS)).unwrap_or_default();
-        let with_model = !language.is_empty();
+        let language = builtins_llm::all(&self.files.data.join(MODELS));
+        // Their descriptions say which model answers.
+        let model = language.first().map(|builtin| builtin.tool.description.clone());
         let builtins = BuiltinSource::new(&self.clock, &means).with(computing).with(language);
         let builtins = builtins.with_caged(solving).with_caged(programs::tools(&self.programs));
+        let installed = Installed {
+            tools: Arc::new(builtins.installed()),
+            categories: config.policy.rules().own_categories.as_slice().into(),
+            // A policy's folders are the tools' folders.
+            fingerprint: hashed(&(
+                format!("{:?}", config.builtins),
+                format!("{:?}", config.policy.rules().scopes),
+                model,
+            )),
+        };
         let builtins = Sourced {
             source: Arc::new(builtins),
             kind: tool::name::BUILTIN,
             trust: Trust::Full,
             durability: None,
             poll: None,
-            // A policy's folders are the tools' folders.
-            fingerprint: hashed(&(
-                format!("{:?}", config.builtins),
-                format!("{:?}", config.policy.rules().scopes),
-                with_model,
-            )),
+            fingerprint: installed.fingerprint,
         };
-        let configured = config.sources.iter().map(|source| self.source(source));
-        let reported = reports::of_faults(faults);
+        let configured = config.sources.iter().map(|source| self.source(source, &installed));
+        let reported = self.report.sourced();
         let rejected = self.rejected.get().and_then(|rows| reports::of_store(&rows.borrow()));
+        let cache = reports::of_cache(self.manifests.outage().borrow().as_ref());
         let plugins = self.plugged.sourced(config, &self.inside);
         configured
             .chain(plugins)
             .chain(reported)
             .chain(rejected)
+            .chain(cache)
             .chain(std::iter::once(builtins))
             .chain(self.cluster.sourced())
             .collect()
@@ -156,17 +174,14 @@ impl Workshop {
         std::iter::once(own).chain(std::env::split_paths(path).collect::<Vec<_>>())
     }
 
-    fn source(&self, config: &SourceConfig) -> Sourced {
+    fn source(&self, config: &SourceConfig, installed: &Installed) -> Sourced {
         let name = config.name.clone();
         let (source, kind): (Arc<dyn Source>, _) = match &config.kind {
             SourceKind::ToolFile(path) => {
-                let internals = internals::all(&self.inside);
-                let environment = Arc::clone(&self.environment);
-                let secret = Arc::new(move |name: &str| environment.get(name).map(Secret::new));
-                let web = Web { egress: self.egress.clone(), secret };
                 let host = self.plugged.beside(&name, path) as Arc<dyn Host>;
-                let clock = Arc::clone(&self.clock);
-                let handlers = Handlers { clock, internals, web, host: Some(host) };
+                let means = (&self.clock, &self.egress);
+                let own = (Arc::clone(&installed.tools), Arc::clone(&installed.categories));
+                let handlers = handlers(means, &self.environment, (&self.inside, own), host);
                 (Arc::new(ToolFile::new(name, path, handlers)), "tool_file")
             }
             SourceKind::Module(url) => (self.module(url.as_str(), config), "module"),
@@ -185,8 +200,15 @@ impl Workshop {
         let source: Arc<dyn Source> =
             if redaction.is_empty() { source } else { Arc::new(Redacted::new(source, redaction)) };
         let source = if config.retry { Arc::new(Retrying::new(source)) } else { source };
-        let (trust, poll, fingerprint) =
-            (config.trust, poll_interval(&config.kind), fingerprint(config));
+        let (trust, poll) = (config.trust, poll_interval(&config.kind));
+        let fingerprint = match &config.kind {
+            // Its tools may be built-in ones.
+            SourceKind::ToolFile(_) => {
+                let categories = installed.categories.as_ref();
+                hashed(&(fingerprint(config), installed.fingerprint, categories))
+            }
+            _ => fingerprint(config),
+        };
         Sourced { source, kind, trust, durability, poll, fingerprint }
     }
 
@@ -218,6 +240,19 @@ impl Workshop {
             }
         }
     }
+}
+
+/// What the tools of a file may name, whoever reads it.
+pub(super) fn handlers(
+    (clock, egress): (&Arc<dyn Clock>, &Egress),
+    environment: &Arc<Environment>,
+    (inside, (own, categories)): (&Late, (OwnTools, Arc<[String]>)),
+    host: Arc<dyn Host>,
+) -> Handlers {
+    let (internals, environment) = (internals::all(inside), Arc::clone(environment));
+    let secret = Arc::new(move |name: &str| environment.get(name).map(Secret::new));
+    let web = Web { egress: egress.clone(), secret };
+    Handlers { clock: Arc::clone(clock), internals, web, host: Some(host), own, categories }
 }
 
 fn module_options(url: &str, config: &SourceConfig) -> ModuleOptions {
@@ -262,6 +297,10 @@ fn mcp(config: &SourceConfig) -> upstreams::mcp::Options {
         idempotent: marked(&config.idempotent),
         chain: marked(&config.chain),
         timeout: Some(config.timeout),
+        trust_annotations: config.mcp_tools.trust_annotations,
+        destructive: config.mcp_tools.destructive.as_ref().map(marked),
+        disabled: config.mcp_tools.disabled.clone(),
+        enabled: config.mcp_tools.enabled.clone(),
         ..Marks::default()
     };
     let bounds =
@@ -324,9 +363,10 @@ fn fingerprint(config: &SourceConfig) -> u64 {
         retry,
         startup_timeout,
         max_message,
+        mcp_tools,
         ..
     } = config;
-    let marks = (read_only, idempotent, chain);
+    let marks = (read_only, idempotent, chain, mcp_tools);
     let of_mcp = (startup_timeout, max_message);
     format!("{kind:?}{slow}{trust:?}{durability:?}{marks:?}{timeout:?}{retry}{of_mcp:?}")
         .hash(&mut hasher);

@@ -5,6 +5,7 @@
 //! They need what `cargo xtask provision` installs and fail where it is not there.
 
 mod held;
+mod large;
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -176,7 +177,8 @@ async fn every_client_sees_all_of_the_fixture_through_toolkeep() {
     for era in [Era::Both, Era::Legacy, Era::Modern] {
         let fixture = mcp_fixture::start(Options { era, page: 7 }).await.unwrap();
         let url = &fixture.url;
-        let source = format!("{{ name: fixture, mcp: {{ url: '{url}' }} }}");
+        let source =
+            format!("{{ name: fixture, mcp: {{ url: '{url}' }}, trust_annotations: true }}");
         let home = Home::new(&format!("version: 1\nsources: [{source}]\n"));
         let server = serve(&home).await;
         let key = std::fs::read_to_string(server.data.join("agent.key")).unwrap();

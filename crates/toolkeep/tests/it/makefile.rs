@@ -71,7 +71,8 @@ fn a_module_is_driven_by_the_commands_configured_for_it() {
     assert!(restarted.ends_with("toolkeep module refresh\n"), "{restarted}");
     let none = make(SETTINGS, &["restart-module", "M=other"]);
     assert_ne!(none.code, Some(0));
-    let told = "no command for 'restart-module': set RESTART_other in modules.mk";
+    let told = "no command for 'restart-module': set RESTART_other in modules.mk, for example \
+                'RESTART_other = docker compose restart other'";
     assert!(none.err.contains(told), "{}", none.err);
     let which = make(SETTINGS, &["logs-module"]);
     assert!(which.err.contains("say which module: make logs-module M=NAME"), "{}", which.err);

@@ -69,6 +69,7 @@ fn the_configurations_and_settings_shown_are_sound() {
             "yaml" => {
                 let mut terminal = Terminal::new();
                 terminal.save("mcp.json", r#"{ "mcpServers": {} }"#);
+                terminal.save("tools.yaml", crate::support::home::TOOLS);
                 terminal.save("toolkeep.yaml", &text);
                 let line = "toolkeep config check --config toolkeep.yaml".to_owned();
                 terminal.run(&Command { line, prints: None });

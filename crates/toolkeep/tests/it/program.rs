@@ -116,6 +116,17 @@ impl Following {
     }
 }
 
+impl Following {
+    /// As ctrl-c would; the exit code, and what it wrote to standard error.
+    pub(crate) fn interrupted(mut self) -> (i32, String) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::INT).unwrap();
+        let mut err = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        (self.child.wait().unwrap().code().unwrap(), err)
+    }
+}
+
 impl Drop for Following {
     fn drop(&mut self) {
         drop(self.child.kill());

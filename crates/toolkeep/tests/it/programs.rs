@@ -126,6 +126,21 @@ d = calculate('5 + 5')
     let chain = &more["tool_chains"][0];
     assert_eq!((&chain["fallback_to_seq"], &chain["mode_used"]), (&json!(true), &json!("seq")));
     assert_eq!(more["result"], 3);
+    // The record has each call's chain and its place there, and `parent` is the program's own call.
+    let all = good(server.owner().get("/v1/records?tool=calculate").await);
+    let all = all["records"].as_array().unwrap();
+    let mut intents: Vec<_> = all.iter().filter(|it| it["kind"] == "intent").collect();
+    intents.reverse();
+    let chains = intents.iter().map(|it| &it["body"]["chain_id"]).collect::<Vec<_>>();
+    let of_more = intents.iter().filter(|it| it["body"]["chain_id"] == chain["chain_id"]);
+    let of_more: Vec<_> = of_more.map(|it| it["body"]["chain_index"].clone()).collect();
+    assert_eq!(of_more, [json!(0), json!(1)], "{chains:?}");
+    // Positive control: a call of a model is in none.
+    good(agent.call("calculate", &json!({ "expression": "1" })).await);
+    let last = good(server.owner().get("/v1/records?tool=calculate&limit=2").await);
+    let intent = last["records"].as_array().unwrap().iter().find(|it| it["kind"] == "intent");
+    let body = &intent.unwrap()["body"];
+    assert_eq!((&body["chain_id"], &body["caller_type"]), (&json!(null), &json!("direct")));
     assert!(server.stop().await.success());
 }
 
@@ -203,13 +218,24 @@ async fn routing_tools_are_no_functions() {
              implementation: {{type: internal, handler: catalog.list}}\n"
         )
     };
-    let file = format!("version: 2\ntools:\n{}{}", tool("delegate"), tool("lists"));
+    let direct = tool("no_fx").replace("    allowed_callers: [direct, chain]\n", "");
+    let file = format!("version: 2\ntools:\n{}{}{direct}", tool("delegate"), tool("lists"));
     home.write("tools.yaml", &file);
     let server = serve(&home).await;
     settled(&server.owner()).await;
     let came = run(&server.agent(), json!({ "code": "lists()['count'] > 2" })).await;
     assert_eq!(came["result"], true, "{came}");
     let came = run(&server.agent(), json!({ "code": "delegate()" })).await;
-    assert!(came["error"].as_str().unwrap().ends_with("Blocked tools: delegate."), "{came}");
+    assert_eq!(came["error"], "Structured mode: `delegate` routes and never runs in a chain.");
+    // Blocked before anything ran: nothing of it went well.
+    let made = server.agent().post("/v1/programs", &json!({ "code": "no_fx()" })).await;
+    let error = "Structured mode: `no_fx` does not allow `chain` under `allowed_callers`.";
+    assert_eq!(made.body["error"], error, "{made:?}");
+    let chain = &made.body["tool_chains"][0];
+    assert_eq!((&chain["success"], &made.body["tools_success"]), (&json!(false), &json!(false)));
+    // Positive control: one that ran did.
+    let made = server.agent().post("/v1/programs", &json!({ "code": "lists()" })).await;
+    let chain = &made.body["tool_chains"][0];
+    assert_eq!((&chain["success"], &made.body["tools_success"]), (&json!(true), &json!(true)));
     assert!(server.stop().await.success());
 }

@@ -8,10 +8,15 @@ use crate::program::{Home, until};
 
 /// One request without a key; the whole answer.
 fn ask(address: &str, path: &str, key: Option<&str>) -> String {
+    ask_as("localhost", address, path, key)
+}
+
+/// The same of a server that is addressed by this name.
+fn ask_as(host: &str, address: &str, path: &str, key: Option<&str>) -> String {
     #[expect(clippy::disallowed_methods, reason = "the test stands where a client does")]
     let mut stream = TcpStream::connect(address.strip_prefix("http://").unwrap()).unwrap();
     let key = key.map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n{key}Connection: close\r\n\r\n")
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n{key}Connection: close\r\n\r\n")
         .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -156,4 +161,45 @@ fn a_source_that_is_added_is_taken_up_by_the_server_that_runs() {
         "{}",
         again.err
     );
+}
+
+#[test]
+fn log_lines_are_json_where_that_is_asked_for() {
+    let home = Home::new();
+    for (flag, is_json) in [(&["--log-format", "json"][..], true), (&[][..], false)] {
+        let mut serving = home.follow(&[&["serve", "--listen", "127.0.0.1:0"], flag].concat());
+        assert!(serving.line().contains(" listens on http://"));
+        let (code, err) = serving.interrupted();
+        assert_eq!(code, 0, "{err}");
+        let is_line = |line: &&str| {
+            let read: Result<serde_json::Value, _> = serde_json::from_str(line);
+            read.is_ok_and(|line| {
+                line["level"].is_string() && line["fields"]["message"].is_string()
+            })
+        };
+        let (all, json) = (err.lines().count(), err.lines().filter(is_line).count());
+        assert!(all > 0, "nothing was logged");
+        assert_eq!(json, if is_json { all } else { 0 }, "{err}");
+    }
+}
+
+/// As a service of a network of containers is: no configuration file, and addressed by its name.
+#[test]
+fn a_server_is_addressed_by_a_name_that_a_flag_or_a_variable_allows() {
+    let home = Home::new();
+    let refused = home.run(&["serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    for word in ["is open to the network", "--behind-tls", "TOOLKEEP_BEHIND_TLS=true"] {
+        assert!(refused.err.contains(word), "{}", refused.err);
+    }
+    let serving = home.serve(&["--allowed-host", "core", "--allowed-host", "Portal"]);
+    for (host, status) in [("core:8000", "200"), ("portal", "200"), ("other:8000", "403")] {
+        let answer = ask_as(host, &serving.address(), "/healthz", None);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{host}: {answer}");
+        assert_eq!(answer.contains("TOOLKEEP_ALLOWED_HOSTS"), status == "403", "{answer}");
+    }
+    assert_eq!(serving.end(), 0);
+    let bad = ["serve", "--listen", "127.0.0.1:0"];
+    let refused = home.run_with(&bad, ("TOOLKEEP_ALLOWED_HOSTS", "core:8000"));
+    assert!(refused.err.contains("`core:8000` is no host name"), "{}", refused.err);
 }

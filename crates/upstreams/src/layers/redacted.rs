@@ -6,7 +6,7 @@ use std::time::Duration;
 use tool::executor::{Ask, Progress, Unanswered};
 use tool::source::{Consent, Probe};
 use tool::{
-    Boxed, Context, ExecuteError, Executor, Granted, Json, Listing, Offer, Revision, Source,
+    Args, Boxed, Context, ExecuteError, Executor, Granted, Json, Listing, Offer, Revision, Source,
     SourceError, SourceName, Step,
 };
 
@@ -42,6 +42,10 @@ impl Executor for RedactedExecutor {
         ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
         Box::pin(self.run(call, ctx))
+    }
+
+    fn check_args(&self, args: &Args) -> Result<(), String> {
+        self.inner.check_args(args).map_err(|told| self.redaction.error(told))
     }
 }
 

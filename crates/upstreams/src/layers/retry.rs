@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tool::source::{Consent, Probe};
 use tool::{
-    Body, Boxed, Code, Context, ExecuteError, Executor, Granted, Item, Json, Listing, Offer,
+    Args, Body, Boxed, Code, Context, ExecuteError, Executor, Granted, Item, Json, Listing, Offer,
     Outcome, Revision, Source, SourceError, SourceName, Step, Tool, Traits,
 };
 
@@ -42,6 +42,10 @@ impl Executor for RetryOnce {
         ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
         Box::pin(self.run(call, ctx))
+    }
+
+    fn check_args(&self, args: &Args) -> Result<(), String> {
+        self.inner.check_args(args)
     }
 }
 

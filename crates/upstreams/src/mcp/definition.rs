@@ -1,13 +1,14 @@
 //! One definition of a server, as received, to one item of the catalog.
 //!
-//! Nothing a server says of its own harmlessness counts unless the operator believes it; what it says
-//! is kept as it came and passed on.
+//! Nothing a server says of its own harmlessness counts unless the operator trusts it; what it says of the harm
+//! it does counts always. The definition itself stays as it was received.
 
 use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tool::{
-    CallerType, Effects, Json, Limits, NameError, Problem, Prompt, Resource, Safety, Scope,
+    CallerType, Effect, Effects, Json, Limits, NameError, Problem, Prompt, Resource, Safety, Scope,
     SourceName, Tool, ToolName, Traits,
 };
 
@@ -54,14 +55,28 @@ struct ToolText<'a> {
     annotations: Option<&'a RawValue>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+/// A tool's annotations. A hint that is no truth value is none, and takes no other with it.
+#[derive(Debug, Default)]
 struct Annotations {
     title: Option<String>,
-    read_only_hint: Option<bool>,
-    destructive_hint: Option<bool>,
-    idempotent_hint: Option<bool>,
-    open_world_hint: Option<bool>,
+    read_only: Option<bool>,
+    destructive: Option<bool>,
+    idempotent: Option<bool>,
+    open_world: Option<bool>,
+}
+
+impl Annotations {
+    fn read(raw: &RawValue) -> Option<Self> {
+        let said: serde_json::Map<String, Value> = serde_json::from_str(raw.get()).ok()?;
+        let hint = |key: &str| said.get(key).and_then(Value::as_bool);
+        Some(Self {
+            title: said.get("title").and_then(Value::as_str).map(str::to_owned),
+            read_only: hint("readOnlyHint"),
+            destructive: hint("destructiveHint"),
+            idempotent: hint("idempotentHint"),
+            open_world: hint("openWorldHint"),
+        })
+    }
 }
 
 /// Reads one tool. `index` names it where it has no name.
@@ -85,8 +100,7 @@ pub(super) fn tool(
         Ok(output) => (output, None),
         Err(why) => (None, Some(at(format!("is offered without its `outputSchema`, which {why}")))),
     };
-    let annotations: Annotations =
-        text.annotations.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let annotations = text.annotations.and_then(Annotations::read).unwrap_or_default();
     let traits = traits(marks, &text.name, &annotations);
     let title = text.title.or(annotations.title);
     let description = text.description.unwrap_or_default();
@@ -177,13 +191,24 @@ fn schema(raw: &RawValue) -> Result<Json, String> {
     }
 }
 
+/// What a tool's annotations count for: nowhere else is it decided. The operator's marks go before them.
+///
+/// MCP leaves it to the client whom it trusts. Of a server that the operator does not trust, a hint counts
+/// that makes the tool stricter, which is `destructiveHint` alone: `openWorldHint` would let the tool into
+/// what a policy allows to tools of the network.
 fn traits(marks: &Marks, own: &str, said: &Annotations) -> Traits {
-    let said = if marks.believe_annotations { said } else { &Annotations::default() };
-    let read_only = marks.read_only.holds(own) || said.read_only_hint == Some(true);
+    let trusted = marks.trust_annotations;
+    let read_only = marks.read_only.holds(own) || (trusted && said.read_only == Some(true));
+    let effects = match said.read_only {
+        _ if read_only => Effects::read_only(),
+        // MCP: it modifies its environment.
+        Some(false) if trusted => Effects::Declared(vec![Effect::SystemState]),
+        _ => Effects::Unknown,
+    };
     // MCP: a tool that is said to change things and not said to spare them destroys.
-    let destructive = said.destructive_hint.unwrap_or(said.read_only_hint == Some(false));
+    let destroys = said.destructive.unwrap_or(said.read_only == Some(false));
     let mut scopes = marks.scopes.clone();
-    if said.open_world_hint == Some(true) && !scopes.contains(&Scope::Network) {
+    if trusted && said.open_world == Some(true) && !scopes.contains(&Scope::Network) {
         scopes.push(Scope::Network);
     }
     let mut callers = vec![CallerType::Direct];
@@ -193,11 +218,12 @@ fn traits(marks: &Marks, own: &str, said: &Annotations) -> Traits {
         scopes,
         safety: marks.safety.unwrap_or(Safety::Safe),
         categories: marks.categories.clone(),
-        effects: if read_only { Effects::read_only() } else { Effects::Unknown },
-        idempotent: marks.idempotent.holds(own) || said.idempotent_hint == Some(true),
-        destructive: marks.destructive.holds(own) || (destructive && !read_only),
+        effects,
+        idempotent: marks.idempotent.holds(own) || (trusted && said.idempotent == Some(true)),
+        destructive: marks.destructive.as_ref().map_or(destroys && !read_only, |it| it.holds(own)),
         callers,
         timeout: marks.timeout,
+        trusted_annotations: trusted,
         ..Traits::default()
     }
 }

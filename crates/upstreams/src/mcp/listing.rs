@@ -15,6 +15,7 @@ use super::dial::Fault;
 use super::fail::{refused, unasked};
 use super::greeting::Can;
 use super::link::Link;
+use super::options::Marked;
 use super::page::{Kind, page};
 use super::patience::WINDOW;
 use super::upstream::Upstream;
@@ -66,7 +67,8 @@ pub(super) async fn list(upstream: &Arc<Upstream>, link: &Arc<Link>) -> Result<L
     }));
     problems.extend(upstream.account().and_then(|account| account.problem(&upstream.place)));
     let about = Some(greeted.about.clone());
-    Ok(Listing { revision, offers, problems, about, ..Listing::default() })
+    let trusted_annotations = upstream.options.marks.trust_annotations;
+    Ok(Listing { revision, offers, problems, about, trusted_annotations, ..Listing::default() })
 }
 
 /// Whether to ask for lists of this kind. Tools are asked for in any case.
@@ -191,6 +193,10 @@ impl<'a> Gathered<'a> {
         let (own, item, problem) = match kind {
             Kind::Tools => {
                 let Read { own, item, problem } = definition::tool(source, marks, raw)?;
+                if !marks.offers(&own) {
+                    self.tools.insert(own);
+                    return Ok(());
+                }
                 mirror = self.mirror(&own, &item)?;
                 support = Support::of(&item.received);
                 (own, Item::Tool(Arc::new(item)), problem)
@@ -239,13 +245,19 @@ impl<'a> Gathered<'a> {
     fn unmatched_marks(&mut self) {
         let marks = &self.upstream.options.marks;
         let mut problems = Vec::new();
-        for (mark, marked) in [
+        let marked = [
             ("read_only", &marks.read_only),
             ("idempotent", &marks.idempotent),
-            ("destructive", &marks.destructive),
+            ("destructive", marks.destructive.as_ref().unwrap_or(&Marked::None)),
             ("chain", &marks.chain),
-        ] {
-            for name in marked.names().filter(|name| !self.tools.contains(*name)) {
+        ];
+        let marked = marked.map(|(mark, marked)| (mark, marked.names().collect::<Vec<_>>()));
+        let sets =
+            [("disabled_tools", Some(&marks.disabled)), ("includeTools", marks.enabled.as_ref())];
+        let sets = sets
+            .map(|(mark, names)| (mark, names.into_iter().flatten().map(String::as_str).collect()));
+        for (mark, names) in marked.into_iter().chain(sets) {
+            for name in names.into_iter().filter(|name| !self.tools.contains(*name)) {
                 let message = format!("`{mark}` names `{name}`, which the server does not offer");
                 let fix =
                     "write the name as the server has it, without the source's name before it";

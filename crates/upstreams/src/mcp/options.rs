@@ -37,14 +37,19 @@ pub enum Dialect {
 /// What the operator says of the tools. Names are the server's own, without the source's prefix.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Takes the server's own annotations for true; otherwise they are passed on and not used.
-    pub believe_annotations: bool,
+    /// Whether the server's annotations are trusted; otherwise they count only where they make a tool
+    /// stricter.
+    pub trust_annotations: bool,
+    /// Tools that are not offered.
+    pub disabled: BTreeSet<String>,
+    /// The only tools that are offered; `None` for all.
+    pub enabled: Option<BTreeSet<String>>,
     /// Tools that change nothing.
     pub read_only: Marked,
     /// Tools that may run twice with the effect of once.
     pub idempotent: Marked,
-    /// Tools that destroy what cannot be had back.
-    pub destructive: Marked,
+    /// Tools that destroy what cannot be had back, and no others; `None` where the server's word counts.
+    pub destructive: Option<Marked>,
     /// The least level that may call them.
     pub level: Option<Level>,
     /// How much harm they can do.
@@ -57,6 +62,14 @@ pub struct Marks {
     pub chain: Marked,
     /// Their time limit.
     pub timeout: Option<Duration>,
+}
+
+impl Marks {
+    /// Whether a tool of this name is offered.
+    pub fn offers(&self, name: &str) -> bool {
+        let is_enabled = self.enabled.as_ref().is_none_or(|names| names.contains(name));
+        is_enabled && !self.disabled.contains(name)
+    }
 }
 
 /// Which tools a mark is for.

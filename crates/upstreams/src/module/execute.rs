@@ -111,14 +111,17 @@ fn is_user_id(name: &str) -> bool {
 fn result(body: Bytes) -> Result<Outcome, String> {
     let answer = Json::check(body, Limits::DOCUMENT).and_then(Json::object);
     let answer = answer.map_err(|error| format!("the module's answer cannot be read: {error}"))?;
-    let success = answer.get("success").and_then(|success| success.read::<bool>().ok());
-    match success {
+    let success = answer.get("success");
+    match success.as_ref().map(|success| success.read::<bool>().map_err(|_| success.kind())) {
         None => Err("the module's answer has no `success`".into()),
-        Some(true) => Ok(Outcome::value(answer.get("result").unwrap_or_else(|| Json::of(&())))),
-        Some(false) => {
+        Some(Err(kind)) => {
+            Err(format!("`success` in the module's answer is {kind}; expected true or false"))
+        }
+        Some(Ok(true)) => Ok(Outcome::value(answer.get("result").unwrap_or_else(|| Json::of(&())))),
+        Some(Ok(false)) => {
             let error = answer.get("error").filter(|error| error.kind() != "null");
             let text = error.map_or_else(
-                || "the module reports a failure and does not say which".to_owned(),
+                || "the module reported a failure without an error message".to_owned(),
                 |error| error.read().unwrap_or_else(|_| error.as_str().to_owned()),
             );
             Ok(Outcome::failed(&text))

@@ -1,18 +1,19 @@
 //! Manifests kept beside the process, so that a module's tools outlast its absence and a restart.
 //!
-//! A cache is open to others: what comes out of it counts only with this installation's mark, which
-//! says when it was written and stands beside the manifest under a key of its own. The manifest itself
-//! is plain, as spec 0 has it. A cache that is away delays nothing and fails nothing.
+//! The manifest is plain under spec 0's key, where others read it and may write their own. A cache is open
+//! to others, so none of that is read back: this installation has a copy under a key of its own, with a mark
+//! over the module, its URL, the time and the manifest. Spec 0's key decides whether the copy counts:
+//! deleting it forgets the manifest. A cache that is away delays nothing and fails nothing.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
+use tokio::sync::watch;
 use tool::{Cache, Clock, Secret, SourceName, StoreError, Wall};
 
 /// How long a manifest is kept after the module gave it (spec 0).
@@ -21,6 +22,8 @@ pub const LIFE: Duration = Duration::from_hours(1);
 pub(super) const MOST: usize = 4_000_000;
 /// After how long one that did not change is written anew.
 const AGAIN: Duration = Duration::from_mins(10);
+/// What stands before the manifest in this installation's copy: a time, a hash and two separators.
+const MARK: usize = 128;
 /// How often the cache is looked at: what it lost is there again that soon.
 const LOOK: Duration = Duration::from_secs(2);
 /// A clock of another machine may be ahead of ours by this much.
@@ -33,12 +36,21 @@ pub struct Manifests {
     secret: Secret,
     installation: String,
     fresh: Mutex<HashMap<SourceName, Fresh>>,
-    up: AtomicBool,
+    /// Why the cache does not answer, while it does not.
+    outage: watch::Sender<Option<String>>,
+}
+
+/// A module, by its name and where it is: a manifest is of no other.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Identity<'a> {
+    pub(super) name: &'a SourceName,
+    pub(super) url: &'a str,
 }
 
 /// What a module said last, itself.
 #[derive(Debug, Clone)]
 struct Fresh {
+    url: String,
     body: Bytes,
     at: Wall,
     written: Option<Wall>,
@@ -57,15 +69,25 @@ impl Manifests {
     pub fn new(cache: Arc<dyn Cache>, clock: Arc<dyn Clock>, secret: Secret) -> Self {
         let mut installation = hash(&secret, &[b"installation"]).map(finish).unwrap_or_default();
         installation.truncate(8);
-        let (fresh, up, cache) = (Mutex::default(), AtomicBool::new(true), Mutex::new(cache));
-        Self { cache, clock, secret, installation, fresh, up }
+        let (fresh, outage, cache) =
+            (Mutex::default(), watch::Sender::new(None), Mutex::new(cache));
+        Self { cache, clock, secret, installation, fresh, outage }
     }
 
     /// Keeps them in another cache from now on; what is known fresh is written there soon.
     pub fn move_to(&self, cache: Arc<dyn Cache>) {
         *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = cache;
-        self.up.store(true, Ordering::Relaxed);
+        self.outage.send_replace(None);
         self.fresh().values_mut().for_each(|fresh| fresh.written = None);
+    }
+
+    /// Why the cache does not answer, while it does not.
+    pub fn outage(&self) -> watch::Receiver<Option<String>> {
+        self.outage.subscribe()
+    }
+
+    pub(super) fn now(&self) -> Wall {
+        self.clock.wall()
     }
 
     fn cache(&self) -> Arc<dyn Cache> {
@@ -77,8 +99,9 @@ impl Manifests {
         format!("module_manifest:{module}")
     }
 
-    /// The key of the mark beside it. Each installation has its own, so that several may share a cache.
-    pub fn mark_key(&self, module: &SourceName) -> String {
+    /// The key of this installation's copy, which begins with its mark. Each installation has its own, so
+    /// that several may share a cache, also with a core of spec 0.
+    pub fn copy_key(&self, module: &SourceName) -> String {
         format!("toolkeep:{}:{}", self.installation, Self::key(module))
     }
 
@@ -95,8 +118,8 @@ impl Manifests {
         for module in modules {
             let Some(fresh) = self.fresh().get(&module).cloned() else { continue };
             if fresh.written.is_some() {
-                let (key, mark) = (Self::key(&module), self.mark_key(&module));
-                match self.answered(self.cache().has(&[&key, &mark]).await) {
+                let (key, copy) = (Self::key(&module), self.copy_key(&module));
+                match self.answered(self.cache().has(&[&key, &copy]).await) {
                     Some(true) => continue,
                     Some(false) => {}
                     None => return,
@@ -109,7 +132,8 @@ impl Manifests {
     }
 
     /// Takes what a module said. `asked`: it is written even if it stands there already.
-    pub(super) async fn keep(&self, module: &SourceName, body: &Bytes, asked: bool) {
+    pub(super) async fn keep(&self, module: Identity<'_>, body: &Bytes, asked: bool) {
+        let Identity { name: module, url } = module;
         if body.len() > MOST {
             tracing::warn!(%module, bytes = body.len(), "the manifest is too large to be kept");
             return self.lose(module);
@@ -117,15 +141,17 @@ impl Manifests {
         let at = self.clock.wall();
         let fresh = {
             let mut all = self.fresh();
-            let before = all.get(module).filter(|before| before.body == *body && !asked);
+            let same = |before: &&Fresh| before.body == *body && before.url == url && !asked;
+            let before = all.get(module).filter(same);
             let recent = |written: &Wall| !older(*written, at, AGAIN);
             let written = before.and_then(|before| before.written).filter(recent);
-            let fresh = Fresh { body: body.clone(), at, written };
+            let fresh = Fresh { url: url.to_owned(), body: body.clone(), at, written };
             all.insert(module.clone(), fresh.clone());
             fresh
         };
         // While the cache is away nobody waits for it: `look` writes this when it is back.
-        if fresh.written.is_none() && self.up.load(Ordering::Relaxed) {
+        let is_up = self.outage.borrow().is_none();
+        if fresh.written.is_none() && is_up {
             self.write(module, fresh).await;
         }
     }
@@ -136,9 +162,10 @@ impl Manifests {
     }
 
     async fn write(&self, module: &SourceName, fresh: Fresh) -> bool {
-        let Some(mark) = self.mark(module, &fresh.body, fresh.at) else { return false };
-        let (key, mark_key) = (Self::key(module), self.mark_key(module));
-        let pairs = [(key.as_str(), fresh.body.clone()), (mark_key.as_str(), Bytes::from(mark))];
+        let identity = Identity { name: module, url: &fresh.url };
+        let Some(copy) = self.copy(identity, &fresh.body, fresh.at) else { return false };
+        let (key, copy_key) = (Self::key(module), self.copy_key(module));
+        let pairs = [(key.as_str(), fresh.body.clone()), (copy_key.as_str(), copy)];
         if self.answered(self.cache().put(&pairs, LIFE).await).is_none() {
             return false;
         }
@@ -148,47 +175,70 @@ impl Manifests {
         true
     }
 
-    /// The manifest as it was kept; nothing where there is none or it is too old.
+    /// Whether spec 0's key of the module is gone from a cache that answers: somebody deleted it, or its
+    /// time is over.
+    pub(super) async fn is_forgotten(&self, module: &SourceName) -> bool {
+        let key = Self::key(module);
+        self.answered(self.cache().has(&[&key]).await) == Some(false)
+    }
+
+    /// The manifest as it was kept; nothing where there is none, where spec 0's key is gone, or where it is
+    /// too old.
     ///
     /// # Errors
-    /// In words, where there is one that this installation did not write.
-    pub(super) async fn load(&self, module: &SourceName) -> Result<Option<Remembered>, String> {
-        let (key, mark_key) = (Self::key(module), self.mark_key(module));
-        let body = self.answered(self.cache().get(&key, MOST).await).flatten();
-        let Some(body) = body else { return Ok(None) };
-        let mark = self.answered(self.cache().get(&mark_key, 256).await).flatten();
-        let forged = || format!("`{key}` in the cache was not written by this installation");
-        let mark = mark.ok_or_else(forged)?;
-        let at = self.read_mark(module, &body, &mark).ok_or_else(forged)?;
-        let now = self.clock.wall();
+    /// In words, where spec 0's key is there and no copy of this installation, for this URL.
+    pub(super) async fn load(&self, module: Identity<'_>) -> Result<Option<Remembered>, String> {
+        let (key, copy_key) = (Self::key(module.name), self.copy_key(module.name));
+        if self.answered(self.cache().has(&[&key]).await) != Some(true) {
+            return Ok(None);
+        }
+        let copy = self.answered(self.cache().get(&copy_key, MOST + MARK).await).flatten();
+        let remembered = copy.and_then(|copy| self.read_copy(module, &copy)).ok_or_else(|| {
+            format!("`{key}` in the cache was not written by this installation for this URL")
+        })?;
+        let (at, now) = (remembered.at, self.clock.wall());
         let due = !older(at, now, LIFE) && !older(now, at, SKEW);
-        Ok(due.then_some(Remembered { body, at }))
+        Ok(due.then_some(remembered))
     }
 
-    /// When it was written and a hash over that, the module and the manifest.
-    fn mark(&self, module: &SourceName, body: &Bytes, at: Wall) -> Option<String> {
+    /// `TIME.HASH`, a line end, and the manifest.
+    fn copy(&self, module: Identity<'_>, body: &Bytes, at: Wall) -> Option<Bytes> {
         let time = at.0.to_string();
-        let parts = [module.as_str().as_bytes(), time.as_bytes(), body];
-        Some(format!("{time}.{}", finish(hash(&self.secret, &parts)?)))
+        let digits = finish(self.mark(module, &time, body)?);
+        Some([time.as_bytes(), b".", digits.as_bytes(), b"\n", body].concat().into())
     }
 
-    fn read_mark(&self, module: &SourceName, body: &Bytes, mark: &[u8]) -> Option<Wall> {
-        let (time, digits) = std::str::from_utf8(mark).ok()?.split_once('.')?;
+    fn read_copy(&self, module: Identity<'_>, copy: &Bytes) -> Option<Remembered> {
+        let end = copy.iter().take(MARK).position(|byte| *byte == b'\n')?;
+        let (time, digits) = std::str::from_utf8(copy.get(..end)?).ok()?.split_once('.')?;
         let at = Wall(time.parse().ok()?);
-        let parts = [module.as_str().as_bytes(), time.as_bytes(), body];
+        let body = copy.slice(end + 1..);
         // In constant time.
-        hash(&self.secret, &parts)?.verify_slice(&bytes_of(digits)?).ok()?;
-        Some(at)
+        self.mark(module, time, &body)?.verify_slice(&bytes_of(digits)?).ok()?;
+        Some(Remembered { body, at })
+    }
+
+    fn mark(&self, module: Identity<'_>, time: &str, body: &[u8]) -> Option<Hmac<Sha256>> {
+        let (name, url) = (module.name.as_str().as_bytes(), module.url.as_bytes());
+        hash(&self.secret, &[name, url, time.as_bytes(), body])
     }
 
     /// What the cache answered, and a line in the log when it goes or comes back.
     fn answered<T>(&self, answer: Result<T, StoreError>) -> Option<T> {
-        let was_up = self.up.swap(answer.is_ok(), Ordering::Relaxed);
-        match &answer {
-            Ok(_) if !was_up => tracing::info!("module_cache_available"),
-            Err(error) if was_up => tracing::warn!(%error, "module_cache_unavailable"),
-            _ => {}
-        }
+        let failure = answer.as_ref().err().map(ToString::to_string);
+        self.outage.send_if_modified(|outage| match (outage.is_some(), &failure) {
+            (true, None) => {
+                tracing::info!("module_cache_available");
+                *outage = None;
+                true
+            }
+            (false, Some(error)) => {
+                tracing::warn!(error, "module_cache_unavailable");
+                outage.clone_from(&failure);
+                true
+            }
+            _ => false,
+        });
         answer.ok()
     }
 
@@ -210,7 +260,7 @@ fn older(then: Wall, now: Wall, limit: Duration) -> bool {
 /// Over the parts with their lengths, so that none can pass for another.
 fn hash(secret: &Secret, parts: &[&[u8]]) -> Option<Hmac<Sha256>> {
     let mut hash = Hmac::<Sha256>::new_from_slice(secret.open().as_bytes()).ok()?;
-    hash.update(b"toolkeep module manifest 1\n");
+    hash.update(b"toolkeep module manifest 2\n");
     for part in parts {
         hash.update(&part.len().to_be_bytes());
         hash.update(part);

@@ -7,7 +7,7 @@ use guard::egress::{Class, Egress, EgressError, HttpLimits, Origin, Phase, Recei
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, StatusCode, Uri};
 use tool::source::{Health, SourceFault};
-use tool::{Problem, SourceError};
+use tool::{Problem, SourceError, SourceName};
 
 use super::{HEALTH_TIMEOUT, MANIFEST_TIMEOUT, MAX_BYTES, ModuleOptions, SHOWN_BYTES};
 
@@ -23,16 +23,39 @@ pub(super) struct Line {
 }
 
 /// No manifest came.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Missed {
     pub(super) error: SourceError,
-    /// Of an answer that was another than 200.
-    pub(super) status: Option<u16>,
+    answer: Answer,
+}
+
+/// How far a request for a manifest came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    None,
+    /// Another status than 200.
+    Status(u16),
+    Malformed,
 }
 
 impl From<SourceError> for Missed {
     fn from(error: SourceError) -> Self {
-        Self { error, status: None }
+        Self { error, answer: Answer::None }
+    }
+}
+
+impl Missed {
+    /// Logs it as spec 0 has it; what is no news at level debug.
+    pub(super) fn log(&self, module: &SourceName, is_news: bool) {
+        let error = self.error.problem.message.as_str();
+        match (self.answer, is_news) {
+            (Answer::Status(status), true) => {
+                tracing::warn!(%module, status, "module_manifest_error");
+            }
+            (Answer::Malformed, true) => tracing::warn!(%module, error, "module_manifest_error"),
+            (Answer::None, true) => tracing::warn!(%module, error, "module_unreachable"),
+            (_, false) => tracing::debug!(%module, error, "module still not discovered"),
+        }
     }
 }
 
@@ -97,11 +120,16 @@ impl Line {
         let sent = self.send(Method::GET, &self.manifest, Bytes::new(), limit).await;
         let response = sent.map_err(|error| self.lost(&error))?;
         if response.status() != StatusCode::OK {
-            let status = Some(response.status().as_u16());
+            let answer = Answer::Status(response.status().as_u16());
             let error = self.fault(SourceFault::Failed, refusal(response).await);
-            return Err(Missed { error, status });
+            return Err(Missed { error, answer });
         }
         Ok(response.into_body().bytes().await.map_err(|error| self.lost(&error))?)
+    }
+
+    /// What came is no manifest.
+    pub(super) fn malformed(&self, what: String) -> Missed {
+        Missed { error: self.fault(SourceFault::Malformed, what), answer: Answer::Malformed }
     }
 
     fn lost(&self, error: &EgressError) -> SourceError {

@@ -79,9 +79,13 @@ impl Reader<'_> {
         let own = manifest.get("module_name").and_then(|name| name.read::<String>().ok());
         let name = &self.options.name;
         if own.as_deref() != Some(name.as_str()) {
-            let own = own.map_or_else(|| "nothing".into(), |own| format!("`{}`", shown(&own)));
-            let message = format!("the module is configured as `{name}` and calls itself {own}");
-            self.tell(Problem::new("", message).fix("make the two the same"));
+            let message = match own {
+                None => format!("the manifest has no text `module_name`; expected `{name}`"),
+                Some(own) => {
+                    format!("the manifest's `module_name` is `{}`; expected `{name}`", shown(&own))
+                }
+            };
+            self.tell(Problem::new("", message).fix("make it the name of the source"));
         }
     }
 
@@ -92,7 +96,11 @@ impl Reader<'_> {
         let wrong = |message: String| Problem::new(place.as_str(), message);
         let prefix = &self.options.name;
         let own = name.strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_prefix('.'));
-        if own.is_none_or(str::is_empty) {
+        if own == Some("") {
+            let message = format!("the tool has no name after `{prefix}.`");
+            return Err(wrong(message).fix("add a name, or take the tool out"));
+        }
+        if own.is_none() {
             return Err(wrong(format!("the tool stands outside of `{prefix}.` and is dropped"))
                 .fix("a module may only offer tools under its own name"));
         }

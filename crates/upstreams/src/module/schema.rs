@@ -64,7 +64,8 @@ fn is_required(parameter: &Json, name: &str) -> Result<bool, String> {
     match parameter.get("required") {
         None => Ok(true),
         Some(json) => json.read().map_err(|_| {
-            format!("`required` of parameter `{}` is {}", name.escape_debug(), json.kind())
+            let (name, kind) = (name.escape_debug(), json.kind());
+            format!("`required` of parameter `{name}` is {kind}; expected true or false")
         }),
     }
 }
@@ -193,7 +194,10 @@ mod tests {
         );
         let mut odd = good;
         odd["required"] = json!("yes");
-        assert_eq!(told(&json!([odd])), "`required` of parameter `a` is string");
+        assert_eq!(
+            told(&json!([odd])),
+            "`required` of parameter `a` is string; expected true or false"
+        );
         let many: Vec<Value> = (0..257)
             .map(|n| json!({ "name": n.to_string(), "type": "string", "description": "" }))
             .collect();

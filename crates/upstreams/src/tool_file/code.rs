@@ -92,7 +92,7 @@ pub(super) fn read(
     };
     // Whatever it does, it is this machine that does it.
     let traits = Traits { level: tool::Level::User, ..Traits::default() };
-    Ok(Implementation { executor: Arc::new(Unhosted), traits, code: Some(function) })
+    Ok(Implementation { executor: Arc::new(Unhosted), traits, code: Some(function), own: None })
 }
 
 impl Code {

@@ -44,6 +44,9 @@ impl Definition {
         let offer = checked(entry)
             .and_then(|()| unknown(&fields, &mut notes))
             .and_then(|()| offer(&name, entry, &fields, (settings, handlers)));
+        if let Ok((tool, _)) = &offer {
+            notes.extend(traits::unknown_category(&tool.traits, &handlers.categories));
+        }
         Self { name, notes, offer }
     }
 }
@@ -96,11 +99,16 @@ fn offer(
         Fault::new(format!("Tool \"{name}\" must have a non-empty string \"description\""))
     })?;
     let input = parameters::read(name, fields);
-    let with = (settings.version, handlers);
-    let implementation = implementation::read(name, fields, &input, with)?;
-    let input = input?;
+    let implementation = implementation::read(name, fields, &input, (settings, handlers))?;
+    let input = match &implementation.own {
+        Some(own) => own.clone(),
+        None => input?,
+    };
     let base = implementation.traits.clone();
     let mut traits = traits::read(fields, base, settings.timeout.as_ref())?;
+    if implementation.own.is_some() {
+        traits = traits::stricter(traits, &implementation.traits);
+    }
     settings.permissions.narrow(&mut traits);
     let tool = Tool {
         name: valid,

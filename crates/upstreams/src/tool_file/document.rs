@@ -27,6 +27,8 @@ pub(super) struct Document {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settings {
     pub(super) version: Version,
+    /// The tools stand in spec 2's settings: each must be complete, as spec 2 has it.
+    pub(super) requires_spec_2: bool,
     /// Spec 2's `default_timeout_ms`.
     pub(super) timeout: Option<Json>,
     /// Spec 3's, beside the tools.
@@ -124,7 +126,7 @@ impl Document {
             return Self::default();
         }
         let timeout = setting("default_timeout_ms");
-        let settings = Settings { timeout, ..Settings::default() };
+        let settings = Settings { timeout, requires_spec_2: true, ..Settings::default() };
         Self { settings, ..Self::of(tools.into_iter().map(|tool| (None, tool))) }
     }
 

@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tool::{
-    Boxed, Clock, Context, Effects, ExecuteError, Executor, Granted, Json, Outcome, Step, Traits,
-};
+use builtins::Builtin;
+use tool::{Boxed, Clock, Context, ExecuteError, Executor, Granted, Json, Outcome, Step, Traits};
 
 use super::code::{self, Function, Host};
-use super::document::Version;
+use super::document::{Settings, Version};
 use super::fields::{Fault, Fields, Result, kind};
 use super::http::{self, Web};
 
@@ -35,7 +34,15 @@ pub struct Handlers {
     pub web: Web,
     /// What runs `python` and `cpp` tools; without it there are none.
     pub host: Option<Arc<dyn Host>>,
+    /// The built-in tools of this installation, by name: a tool without an implementation is the one of its
+    /// name.
+    pub own: OwnTools,
+    /// Categories of the operator, beside those that every file may name.
+    pub categories: Arc<[String]>,
 }
+
+/// Built-in tools by their names.
+pub type OwnTools = Arc<HashMap<String, Builtin>>;
 
 /// What runs a tool, and the traits it has unless the file says otherwise.
 #[derive(Debug)]
@@ -44,12 +51,20 @@ pub(super) struct Implementation {
     pub(super) traits: Traits,
     /// What is to run it in the executor's place.
     pub(super) code: Option<Function>,
+    /// Of a built-in tool: its own schema. What the file says of it can only be stricter than its traits.
+    pub(super) own: Option<Json>,
 }
 
 impl Implementation {
     /// With nothing to be run beside.
     pub(super) fn new(executor: Arc<dyn Executor>, traits: Traits) -> Self {
-        Self { executor, traits, code: None }
+        Self { executor, traits, code: None, own: None }
+    }
+
+    fn of(builtin: &Builtin) -> Self {
+        let own = Some(builtin.tool.input.clone());
+        let (executor, traits) = (Arc::clone(&builtin.executor), builtin.tool.traits.clone());
+        Self { executor, traits, code: None, own }
     }
 }
 
@@ -64,7 +79,7 @@ pub(super) fn read(
     name: &str,
     fields: &Fields,
     input: &Result<Json>,
-    (version, handlers): (Version, &Handlers),
+    (settings, handlers): (&Settings, &Handlers),
 ) -> Result<Implementation> {
     let inner = match fields.get("implementation") {
         None => None,
@@ -77,19 +92,32 @@ pub(super) fn read(
         None => None,
     };
     let Some(word) = own.or_else(|| outer.filter(|word| word != "function")) else {
+        // As spec 3 prints it: what runs is what this installation has under the name.
+        if let Some(builtin) = handlers.own.get(name).filter(|_| inner.is_none()) {
+            return Ok(Implementation::of(builtin));
+        }
         return Err(Fault::new(format!(
             "Tool \"{name}\" must have an \"implementation\" with a \"type\""
         ))
         .fix("add `implementation: {type: mock, mock_response: …}`, or `type: builtin`"));
     };
+    if inner.is_some() {
+        complete(name, fields, settings.requires_spec_2)?;
+    }
     let place = inner.as_ref().unwrap_or(fields);
+    let handler = |kind| match &inner {
+        Some(inner) => inner_handler((name, kind), inner),
+        None => flat_handler(name, fields),
+    };
     match word.as_str() {
         "mock" => mock(name, place),
-        "builtin" => builtin(&handler(name, place, fields)?, handlers),
-        "internal" => internal(&handler(name, place, fields)?, handlers),
-        "http" if version == Version::One => {
+        "builtin" => builtin(&handler("builtin")?, handlers),
+        "internal" => internal(&handler("internal")?, handlers),
+        "http" if settings.version == Version::One => {
             Err(Fault::new(HTTP).fix("write `version: 2` at the top of the file, beside `tools:`"))
         }
+        "http" if inner.is_none() => Err(Fault::new("an http tool needs a `url`")
+            .fix("write `implementation: {type: http, url: https://host/path/{parameter}}`")),
         "http" => http::read(&handlers.web, place, input.as_ref().map_err(Clone::clone)?),
         kind if OF_CODE.contains(&kind) => code::read((name, kind), place, handlers.host.as_ref()),
         _ => {
@@ -103,9 +131,52 @@ pub(super) fn read(
     }
 }
 
-/// The handler's name: where spec 2 has it, where its program has it, or the tool's own name.
-fn handler(name: &str, place: &Fields, fields: &Fields) -> Result<String> {
-    for (fields, key) in [(place, "handler"), (place, "builtin_handler"), (fields, "handler")] {
+/// Checks that spec 2's form is complete: beside `implementation` stand `type: function` and `handler`.
+/// The short form has neither; where `is_required`, there is no short form.
+fn complete(name: &str, fields: &Fields, is_required: bool) -> Result<()> {
+    let (kind, handler) = (fields.text("type")?, fields.text("handler")?);
+    if !is_required && kind.is_none() && handler.is_none() {
+        return Ok(());
+    }
+    let kind_fix = "write `type: function`; what runs the tool stands in `implementation.type`";
+    match kind.as_deref() {
+        Some("function") => {}
+        None => {
+            let message = format!("Tool \"{name}\" must have the \"type\" \"function\"");
+            return Err(Fault::new(message).fix(kind_fix));
+        }
+        Some(other) => {
+            let other: String = other.chars().take(64).collect();
+            let message = format!(
+                "Tool \"{name}\" has the \"type\" \"{}\"; expected \"function\"",
+                other.escape_debug()
+            );
+            return Err(Fault::new(message).fix(kind_fix));
+        }
+    }
+    if handler.is_none_or(|handler| handler.trim().is_empty()) {
+        let message = format!("Tool \"{name}\" must have a non-empty string \"handler\"");
+        return Err(
+            Fault::new(message).fix(format!("add `handler`, for example `handler: {name}`"))
+        );
+    }
+    Ok(())
+}
+
+/// `implementation.handler`: spec 2 has no other place for it.
+fn inner_handler((name, kind): (&str, &str), inner: &Fields) -> Result<String> {
+    inner.text("handler")?.filter(|handler| !handler.trim().is_empty()).ok_or_else(|| {
+        let message =
+            format!("Tool \"{name}\" of type {kind} must have \"implementation.handler\"");
+        let example = if kind == "builtin" { "math_eval" } else { "catalog.list" };
+        Fault::new(message)
+            .fix(format!("add `handler` to `implementation`, for example `{example}`"))
+    })
+}
+
+/// The handler of the flat form: where spec 2's program has it, or the tool's own name.
+fn flat_handler(name: &str, fields: &Fields) -> Result<String> {
+    for key in ["handler", "builtin_handler"] {
         if let Some(handler) = fields.text(key)? {
             return Ok(handler);
         }
@@ -118,16 +189,21 @@ fn mock(name: &str, place: &Fields) -> Result<Implementation> {
         Fault::new(format!("Tool \"{name}\" of type mock must have a \"mock_response\""))
             .fix("add `mock_response`, with any JSON value")
     })?;
-    let traits = Traits { effects: Effects::read_only(), idempotent: true, ..Traits::default() };
-    Ok(Implementation::new(Arc::new(Mock { response }), traits))
+    // A fixed answer stands for a tool to come: what that does is for the file to declare.
+    Ok(Implementation::new(Arc::new(Mock { response }), Traits::default()))
 }
 
 fn builtin(handler: &str, handlers: &Handlers) -> Result<Implementation> {
-    let found = builtins::handler(handler, &handlers.clock).ok_or_else(|| {
+    let named = |builtin: &&Builtin| &*builtin.handler == handler;
+    let own = || handlers.own.get(handler).or_else(|| handlers.own.values().find(named));
+    let Some(found) = builtins::handler(handler, &handlers.clock) else {
+        if let Some(builtin) = own() {
+            return Ok(Implementation::of(builtin));
+        }
         let known = builtins::all(&handlers.clock);
         let known: Vec<_> = known.iter().map(|builtin| &*builtin.handler).collect();
-        not_found("Builtin", handler, &known)
-    })?;
+        return Err(not_found("Builtin", handler, &known));
+    };
     Ok(Implementation::new(found.executor, found.tool.traits.clone()))
 }
 

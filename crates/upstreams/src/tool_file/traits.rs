@@ -54,7 +54,52 @@ pub(super) fn read(
         arguments: base.arguments,
         approval: base.approval,
         allowed_paths: base.allowed_paths,
+        base_folders: base.base_folders,
+        trusted_annotations: base.trusted_annotations,
     })
+}
+
+/// What a file says of a built-in tool, with nothing less than the tool has itself.
+pub(super) fn stricter(said: Traits, own: &Traits) -> Traits {
+    let effects = match (said.effects, &own.effects) {
+        (Effects::Declared(mut all), Effects::Declared(own)) => {
+            all.extend(
+                own.iter().filter(|effect| !all.contains(effect)).copied().collect::<Vec<_>>(),
+            );
+            Effects::Declared(all)
+        }
+        _ => Effects::Unknown,
+    };
+    let mut scopes = said.scopes;
+    scopes.extend(
+        own.scopes.iter().filter(|scope| !scopes.contains(scope)).copied().collect::<Vec<_>>(),
+    );
+    let mut callers = said.callers;
+    callers.retain(|caller| own.callers.contains(caller));
+    Traits {
+        level: said.level.max(own.level),
+        safety: said.safety.max(own.safety),
+        idempotent: said.idempotent && own.idempotent,
+        destructive: said.destructive || own.destructive,
+        timeout: [said.timeout, own.timeout].into_iter().flatten().min(),
+        effects,
+        scopes,
+        callers,
+        ..said
+    }
+}
+
+/// A category that no file may name: a role is given tools by their categories, and this one to none.
+pub(super) fn unknown_category(traits: &Traits, own: &[String]) -> Option<Fault> {
+    let known =
+        |word: &&String| tool::traits::CATEGORIES.contains(&word.as_str()) || own.contains(word);
+    let unknown = traits.categories.iter().find(|word| !known(word))?;
+    let known = tool::traits::CATEGORIES.join(", ");
+    let told = format!("`category`: no category is called `{unknown}`");
+    Some(
+        Fault::new(told)
+            .fix(format!("use one of {known}, or name it under `policy.own_categories`")),
+    )
 }
 
 fn safety(fields: &Fields) -> Result<Option<Safety>> {

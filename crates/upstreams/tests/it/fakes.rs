@@ -120,6 +120,7 @@ pub(crate) async fn run_until(
         calls: None,
         attempt: 1,
         caged: None,
+        node: None,
     };
     let ticket = Ticket::issue(id, drop);
     match executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await? {

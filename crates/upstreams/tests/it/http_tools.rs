@@ -32,8 +32,14 @@ fn source(folder: &tempfile::TempDir, implementation: &Value) -> ToolFile {
     let egress = Egress::new(EgressSettings::default()).unwrap();
     let secret = Arc::new(|name: &str| (name == "KEY").then(|| Secret::new("k-1")));
     let web = Web { egress, secret };
-    let handlers =
-        Handlers { clock: Arc::new(Still), internals: Arc::new(HashMap::new()), web, host: None };
+    let handlers = Handlers {
+        clock: Arc::new(Still),
+        internals: Arc::new(HashMap::new()),
+        web,
+        host: None,
+        own: Arc::default(),
+        categories: Arc::default(),
+    };
     ToolFile::new(SourceName::new("file").unwrap(), path, handlers)
 }
 

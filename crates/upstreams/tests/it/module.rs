@@ -206,7 +206,7 @@ async fn a_foreign_prefix_is_dropped_and_the_others_stay() {
         [
             outside("code_executor.run_shell"),
             outside("notes"),
-            outside("notes."),
+            "notes.| the tool has no name after `notes.`".to_owned(),
             outside("notesx.append"),
             outside("append"),
             "notes.a b| the name `notes.a b` holds ' '; allowed are letters, digits, `_`, `.` and `-`"
@@ -227,7 +227,7 @@ async fn a_module_cannot_take_another_name() {
     assert_eq!(
         told(&listing),
         [
-            "| the module is configured as `notes` and calls itself `files`",
+            "| the manifest's `module_name` is `files`; expected `notes`",
             "files.read| the tool stands outside of `notes.` and is dropped",
         ]
     );
@@ -352,7 +352,7 @@ async fn a_tools_own_failure_is_an_answer() {
     assert!(outcome.is_error);
     assert_eq!(value(&outcome), "Module not ready");
     let outcome = call(failed(Value::Null)).await.unwrap();
-    assert_eq!(value(&outcome), "the module reports a failure and does not say which");
+    assert_eq!(value(&outcome), "the module reported a failure without an error message");
     let success = json!({ "tool_name": "notes.append", "success": true });
     assert_eq!(value(&call(Answer::json(&success)).await.unwrap()), Value::Null);
 }
@@ -405,7 +405,10 @@ async fn an_answer_that_cannot_be_read_is_an_error() {
             "Tool execution error: the module's answer cannot be read: expected object, found array",
         ),
         ("{}", "Tool execution error: the module's answer has no `success`"),
-        (r#"{"success":"yes"}"#, "Tool execution error: the module's answer has no `success`"),
+        (
+            r#"{"success":"perhaps"}"#,
+            "Tool execution error: `success` in the module's answer is string; expected true or false",
+        ),
     ] {
         let error = call(Answer::Body(200, body.into())).await.unwrap_err();
         assert!(error.message.starts_with(message), "{error}");

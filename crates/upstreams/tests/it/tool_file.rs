@@ -25,8 +25,14 @@ fn file(folder: &TempDir, name: &str, text: &str) -> (PathBuf, ToolFile) {
 fn source(path: &Path) -> ToolFile {
     let egress = Egress::new(EgressSettings::default()).unwrap();
     let web = Web { egress, secret: Arc::new(|_| None) };
-    let handlers =
-        Handlers { clock: Arc::new(Still), internals: Arc::new(HashMap::new()), web, host: None };
+    let handlers = Handlers {
+        clock: Arc::new(Still),
+        internals: Arc::new(HashMap::new()),
+        web,
+        host: None,
+        own: Arc::default(),
+        categories: Arc::default(),
+    };
     ToolFile::new(SourceName::new("file").unwrap(), path, handlers)
 }
 
@@ -108,6 +114,36 @@ async fn a_json_file_gives_the_same_tools_and_keeps_their_bytes() {
     let outcome = run(&tool, executor.as_ref(), "{}").await.unwrap();
     let tool::Body::Value(answer) = outcome.body else { panic!("an MCP result") };
     assert_eq!(answer.as_str(), "1.0e2");
+}
+
+/// Spec 2's own examples, as its document and its program write them: both load whole, and a fault of one
+/// tool drops that tool alone and names its line.
+#[tokio::test]
+async fn both_json_forms_of_spec_2_load_and_an_incomplete_tool_is_dropped_alone() {
+    let nested = |name: &str, rest: &str| {
+        format!(
+            r#"{{"name":"{name}","description":"d","parameters":{{"type":"object"}},{rest},"implementation":{{"type":"mock","mock_response":1}}}}"#
+        )
+    };
+    let flat = r#"{"name":"flat","description":"d","type":"builtin","builtin_handler":"math_eval","parameters":{"type":"object"}}"#;
+    let whole = nested("whole", r#""type":"function","handler":"w""#);
+    let lines = [
+        r#"{"tools":{"enabled":true,"default_timeout_ms":30000,"registry":["#.to_owned(),
+        format!("{whole},"),
+        format!("{flat},"),
+        format!("{},", nested("no_type", r#""handler":"w""#)),
+        format!("{},", nested("procedure", r#""type":"procedure","handler":"w""#)),
+        nested("no_handler", r#""type":"function""#),
+        "]}}".to_owned(),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let (path, source) = file(&folder, "tools.json", &lines.join("\n"));
+    let listing = source.list().await.unwrap();
+    assert_eq!(names(&listing), ["whole", "flat"]);
+    let told: Vec<_> = listing.problems.iter().map(|problem| &*problem.place).collect();
+    let place = |line, name: &str| format!("{}:{line} tool `{name}`", path.display());
+    assert_eq!(told, [place(4, "no_type"), place(5, "procedure"), place(6, "no_handler")]);
+    assert!(listing.problems.iter().all(|problem| problem.fix.is_some()));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 # tools/my_tools.py
 
-from toolkeep_node import register_tool
+from sdk.register import register_tool
 
 @register_tool(
     name="reverse",

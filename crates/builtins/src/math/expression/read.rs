@@ -110,6 +110,7 @@ impl Reader<'_> {
             }
             Some(c) if c.is_ascii_digit() || c == '.' => self.number(),
             Some(c) if c.is_alphabetic() || c == '_' => self.named(),
+            Some('/') => Err(self.here("`//` is not known here; write floor(a / b)")),
             Some(found) => Err(self.here(format!("expected a number, found `{found}`"))),
             None => Err(self.here("expected a number, found the end")),
         }
@@ -262,6 +263,11 @@ impl Reader<'_> {
 }
 
 fn unknown(name: &str) -> String {
-    let name: String = name.chars().take(32).collect();
-    format!("unknown name `{name}`")
+    let shown: String = name.chars().take(32).collect();
+    match crate::nearest_name(name, functions::NAMES.iter().copied()) {
+        Some(near) if name.chars().count() > 1 => {
+            format!("unknown name `{shown}`; did you mean `{near}`?")
+        }
+        _ => format!("unknown name `{shown}`"),
+    }
 }

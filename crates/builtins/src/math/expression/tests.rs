@@ -57,6 +57,20 @@ fn whole_numbers_are_exact_and_have_no_point() {
     }
 }
 
+/// Control: away from zero is what a plain `round` of floats answers.
+#[test]
+fn rounding_away_from_zero_would_have_answered_three() {
+    assert!((2.5_f64.round() - 3.0).abs() < f64::EPSILON);
+}
+
+#[test]
+fn every_name_that_is_suggested_is_known() {
+    for name in crate::math::functions::NAMES {
+        let known = crate::math::functions::Function::named(name).is_some();
+        assert!(known || crate::math::functions::constant(name).is_some(), "{name}");
+    }
+}
+
 /// Positive control: floating point alone gets the product wrong.
 #[test]
 #[expect(clippy::float_cmp, reason = "the very point")]
@@ -71,7 +85,11 @@ fn functions_and_constants() {
         ("min(4)", "4"),
         ("abs(-3)", "3"),
         ("floor(-1.5) + ceil(1.2)", "0"),
-        ("round(2.5) + round(-2.5)", "0"),
+        ("round(2.5) + round(-3.5)", "-2"),
+        ("round(0.5)", "0"),
+        ("np.round(2.5)", "2"),
+        ("round(2.675, 2)", "2.67"),
+        ("round(0.125, 2)", "0.12"),
         ("round(pi, 4)", "3.1416"),
         ("log(e)", "1"),
         ("log(8, 2) + log10(1000) + log2(4)", "8"),
@@ -112,7 +130,7 @@ fn python_s_way_of_writing_is_understood() {
         ("0 < 1 < 2", "comparisons cannot be chained; multiply them instead at position 7"),
         ("factorial(-1)", "`factorial` takes a whole number from 0 to 170 at position 1"),
         ("1 = 2", "expected an operator, found `=` at position 3"),
-        ("os.system(1)", "unknown name `os` at position 1"),
+        ("os.system(1)", "unknown name `os`; did you mean `cos`? at position 1"),
     ] {
         assert_eq!(fault(text), expected, "{text}");
     }
@@ -151,6 +169,7 @@ fn errors_name_the_position() {
         ("2e", "expected an operator, found `e` at position 2"),
         ("é + x", "unknown name `é` at position 1"),
         ("1 + foo(2)", "unknown name `foo` at position 5"),
+        ("1 + sqr(2)", "unknown name `sqr`; did you mean `sqrt`? at position 5"),
         ("1 + x", "unknown name `x` at position 5"),
         ("sqrt(1, 2)", "`sqrt` takes one argument, found 2 at position 1"),
         ("max()", "`max` takes at least one argument, found 0 at position 1"),

@@ -59,7 +59,7 @@ impl Found {
     }
 
     async fn nowhere(&self, node: &str) {
-        self.until(node, |now| *now == Err(Unresolved::Unknown(node.to_owned()))).await;
+        self.until(node, |now| *now == Err(Unresolved::Unlabelled(node.to_owned()))).await;
     }
 
     async fn why(&self, node: &str, part: &str) {

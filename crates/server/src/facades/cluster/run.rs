@@ -1,5 +1,7 @@
 //! `/cluster-tools`: calls of nodes' tools, and where they are.
 
+use std::sync::{Arc, OnceLock};
+
 use axum::extract::{Request as Incoming, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
@@ -10,14 +12,14 @@ use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tool::node::{NodeTool, PIN, PREFIX, Unresolved};
+use tool::node::{NodeTool, Nodes, PIN, PREFIX, Unresolved, arguments};
 use tool::outcome::{Answer, Failure};
 use tool::{Code, Interface, Json, Limits, Step, Wait};
 
 use super::{Asked, object, text};
 use crate::facades::refusal::Refusal;
 use crate::held;
-use crate::rest::body::read;
+use crate::rest::body::{AROUND_ARGUMENTS, read};
 use crate::rest::calls::shown;
 use crate::rest::route::Route;
 use crate::state::Doors;
@@ -45,8 +47,8 @@ pub(super) fn routes() -> Vec<Route> {
 struct Execute {
     /// The tool.
     tool_name: String,
-    /// Its input.
-    input: Map<String, Value>,
+    /// Its input: any JSON.
+    input: Value,
     /// The node that is to run it; any that has it where absent.
     node_id: Option<String>,
 }
@@ -60,7 +62,7 @@ struct Executed {
     output: Json,
     /// What went wrong; empty where nothing did.
     error: String,
-    /// The tool's metadata, each value as text.
+    /// The tool's metadata, each value as text; `node_id` is the node that answered.
     metadata: Map<String, Value>,
 }
 
@@ -98,18 +100,32 @@ async fn execute(
     let asked = Asked::of(&doors, &principal)?;
     let found = asked.placed(&name, node.as_deref());
     // What is not there is asked for all the same: it leaves its record like any other call.
-    let (source, pin) = match &found {
-        Some((source, tool)) => (source.clone(), node.as_ref().map(|_| tool.node_id.as_str())),
-        None => (asked.nodes.source(node.as_deref().unwrap_or_default()), None),
+    let source = match &found {
+        Some(found) => found.source.clone(),
+        None => asked.nodes.source(node.as_deref().unwrap_or_default()),
     };
     let target = Target::Of { source, name: name.clone() };
-    let mut request = Request::to(target, input.bytes().clone(), Interface::Cluster);
+    let input = arguments(&input).bytes().clone();
+    let mut request = Request::to(target, input, Interface::Cluster);
+    let pin = node.as_ref().filter(|_| found.is_some());
     request.meta = pin.map(|node| Json::fields([(PIN, &Json::of(node))]));
+    let answered = Arc::new(OnceLock::new());
+    request.node = Some(Arc::clone(&answered));
     let answer = doors.parts.gateway.call(&principal, request).await;
     doors.metrics.ended(Interface::Cluster, &answer);
-    let found = found.as_ref().map(|(_, tool)| tool);
-    let (status, executed) = told(answer, &name, node.as_deref(), found);
+    let answered = answered.get().and_then(|node| asked.nodes.tool(node, &name));
+    let called = Called { name: &name, node: node.as_deref(), places: found, answered };
+    let (status, executed) = told(answer, &called, &**asked.nodes);
     Ok((status, Reply(executed)).into_response())
+}
+
+/// What was called, and which node's tool answered.
+struct Called<'a> {
+    name: &'a str,
+    /// The node that the caller named.
+    node: Option<&'a str>,
+    places: Option<Found>,
+    answered: Option<NodeTool>,
 }
 
 async fn resolve(
@@ -126,38 +142,77 @@ async fn resolve(
     if !principal.may(Right::NodesResolve) {
         return Ok(unresolved(StatusCode::FORBIDDEN, "the key lacks the right `nodes:resolve`"));
     }
-    let Some((_, tool)) = asked.placed(&name, node.as_deref()) else {
+    let Some(found) = asked.placed(&name, node.as_deref()) else {
         let told = format!("Tool '{}' not found in database", cut(&name));
         return Ok(unresolved(StatusCode::NOT_FOUND, &told));
     };
-    Ok(match asked.nodes.endpoint(&tool.node_id) {
+    Ok(match endpoint(&**asked.nodes, &found.nodes) {
         Ok(endpoint) => {
             let resolved = Resolved { success: true, endpoint: Some(endpoint), error: None };
             Reply(resolved).into_response()
         }
-        Err(Unresolved::Unknown(_)) => {
-            unresolved(StatusCode::NOT_FOUND, "Unable to resolve endpoint for tool")
-        }
-        Err(error @ Unresolved::Unusable { .. }) => {
-            unresolved(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
+        Err(error) => {
+            let told = match &error {
+                Unresolved::Unknown(_) | Unresolved::Unlabelled(_) => {
+                    "Unable to resolve endpoint for tool".to_owned()
+                }
+                Unresolved::OwnConnection(_) | Unresolved::Unusable { .. } => error.to_string(),
+            };
+            unresolved(status_of(&error), &told)
         }
     })
 }
 
+/// A node's tool that the caller may call.
+struct Found {
+    /// On whose shelf it stands: that of the first of its nodes.
+    source: String,
+    /// The node that the caller named, else all that have it, in the order of their registration.
+    nodes: Vec<String>,
+}
+
 impl Asked<'_> {
-    /// A node's tool that the caller may call, and the source on whose shelf it stands: that of the first
-    /// of its places. The tool is that of the node that was named, else of the first.
-    fn placed(&self, name: &str, node: Option<&str>) -> Option<(String, NodeTool)> {
+    fn placed(&self, name: &str, node: Option<&str>) -> Option<Found> {
         let entry = self.node_tool(name)?;
-        let source = entry.key.source.as_str();
-        let first = source.strip_prefix(PREFIX)?;
-        let there = |node: &&str| entry.executor.places().iter().any(|place| place == node);
-        let tool = match node {
-            None => self.nodes.tool(first, name),
-            Some(node) => Some(node).filter(there).and_then(|node| self.nodes.tool(node, name)),
-        };
-        Some((source.to_owned(), tool?))
+        let mut nodes = entry.executor.places();
+        nodes.retain(|place| {
+            node.is_none_or(|node| node == place) && self.nodes.tool(place, name).is_some()
+        });
+        let source = entry.key.source.as_str().to_owned();
+        (source.starts_with(PREFIX) && !nodes.is_empty()).then_some(Found { source, nodes })
     }
+}
+
+/// Where the first of these nodes is that has an address and takes calls, else the first that has one.
+fn endpoint(nodes: &dyn Nodes, of: &[String]) -> Result<String, Unresolved> {
+    let (ready, rest): (Vec<_>, Vec<_>) = of.iter().partition(|node| nodes.takes_calls(node));
+    let mut first = None;
+    for node in ready.into_iter().chain(rest) {
+        match nodes.endpoint(node) {
+            Ok(endpoint) => return Ok(endpoint),
+            Err(error) => drop(first.get_or_insert(error)),
+        }
+    }
+    Err(first.unwrap_or_else(|| Unresolved::Unknown(String::new())))
+}
+
+/// Spec 4's table of failures: 404 where nothing leads to the node, 500 where what leads to it cannot be
+/// used.
+fn status_of(error: &Unresolved) -> StatusCode {
+    match error {
+        Unresolved::Unknown(_) | Unresolved::Unlabelled(_) | Unresolved::OwnConnection(_) => {
+            StatusCode::NOT_FOUND
+        }
+        Unresolved::Unusable { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// Why nobody knows where any of these nodes is, where that is so.
+fn nowhere(nodes: &dyn Nodes, of: &[String]) -> Option<Unresolved> {
+    // A node without an address may be called all the same, over its own connection.
+    endpoint(nodes, of).err().filter(|_| {
+        of.iter().all(|node| !matches!(nodes.endpoint(node), Err(Unresolved::OwnConnection(_))))
+    })
 }
 
 async fn body(doors: &Doors, incoming: Incoming) -> Result<Json, Refusal> {
@@ -167,17 +222,12 @@ async fn body(doors: &Doors, incoming: Incoming) -> Result<Json, Refusal> {
     if bytes.trim_ascii().is_empty() || bytes.trim_ascii() == b"null" {
         return Err(bad("Missing request body".to_owned()));
     }
-    let checked = Json::check(bytes, Limits::DOCUMENT);
+    let checked = Json::check(bytes, Limits::DOCUMENT.around_arguments(AROUND_ARGUMENTS));
     object(checked.map_err(|error| bad(format!("the body: {error}")))?)
 }
 
 /// A tool's own failure has status 200: it ran, and says that it failed.
-fn told(
-    answer: Answer,
-    name: &str,
-    node: Option<&str>,
-    tool: Option<&NodeTool>,
-) -> (StatusCode, Executed) {
+fn told(answer: Answer, called: &Called<'_>, nodes: &dyn Nodes) -> (StatusCode, Executed) {
     match answer.result {
         Ok(Step::Done(outcome)) if outcome.is_error => {
             let (said, _) = shown(outcome);
@@ -186,7 +236,7 @@ fn told(
         }
         Ok(Step::Done(outcome)) => {
             let (output, _) = shown(outcome);
-            let metadata = tool.map(metadata).unwrap_or_default();
+            let metadata = called.answered.as_ref().map(metadata).unwrap_or_default();
             (StatusCode::OK, Executed { success: true, output, error: String::new(), metadata })
         }
         Ok(Step::Wait(Wait::Approval(approval))) => {
@@ -199,11 +249,19 @@ fn told(
             (StatusCode::BAD_GATEWAY, failed(what.to_owned()))
         }
         Err(Failure { code: Code::UnknownTool, .. }) => {
-            let error = match node {
-                Some(node) => format!("Tool '{}' not found on node '{}'", cut(name), cut(node)),
-                None => format!("Tool '{}' not found on any node", cut(name)),
+            let name = cut(called.name);
+            let error = match called.node {
+                Some(node) => format!("Tool '{name}' not found on node '{}'", cut(node)),
+                None => format!("Tool '{name}' not found on any node"),
             };
             (StatusCode::NOT_FOUND, failed(error))
+        }
+        Err(failure) if failure.code == Code::UpstreamLost => {
+            let places = called.places.as_ref();
+            match places.and_then(|found| nowhere(nodes, &found.nodes)) {
+                Some(error) => (status_of(&error), failed(error.to_string())),
+                None => (status(failure.code), failed(failure.message)),
+            }
         }
         Err(failure) => (status(failure.code), failed(failure.message)),
     }
@@ -224,7 +282,8 @@ fn metadata(tool: &NodeTool) -> Map<String, Value> {
     let registered = tool.metadata.members().into_iter();
     let mut metadata: Map<String, Value> =
         registered.map(|(key, value)| (key, text(value).into())).collect();
-    metadata.entry("node_id").or_insert_with(|| tool.node_id.clone().into());
+    // Whatever was registered: the node that answered is named.
+    metadata.insert("node_id".to_owned(), tool.node_id.clone().into());
     metadata
 }
 

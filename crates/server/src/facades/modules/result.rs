@@ -19,7 +19,7 @@ pub(super) struct ToolResult {
     tool_name: String,
     /// Whether the tool says so.
     success: bool,
-    /// Its answer; null where it failed.
+    /// Its answer; null where it failed; spec 3's pending result where it waits for an approval.
     #[schemars(with = "serde_json::Value")]
     result: Json,
     /// What went wrong.
@@ -47,16 +47,13 @@ impl Asked<'_> {
     pub(super) fn told(self, answer: Answer) -> ToolResult {
         let outcome = match answer.result {
             Ok(Step::Done(outcome)) => outcome,
-            // Spec 0 has no word for it, and retries what failed: so it is told as spec 3 does.
+            // Spec 0 has no word for it. Nothing ran, so it is no success; who calls again gets the same
+            // pending call. The result is spec 3's.
             Ok(Step::Wait(Wait::Approval(approval))) => {
                 let held = (answer.call, &approval);
                 let result = held::pending(&self.tool_name, &self.arguments, held);
-                return ToolResult {
-                    tool_name: self.tool_name,
-                    success: true,
-                    result,
-                    error: None,
-                };
+                let error = Some(held::sentence(answer.call, &approval));
+                return ToolResult { tool_name: self.tool_name, success: false, result, error };
             }
             Ok(Step::Wait(_)) => {
                 let told = "the tool asks for input, which cannot be given through this door";

@@ -139,6 +139,6 @@ fn state_of(call_id: CallId, status: Status, records: Vec<Record>) -> Found {
             Kind::Checkpoint | Kind::Tombstone | Kind::Gap | Kind::Event => {}
         }
     }
-    shown.records = records;
+    shown.records = records.into_iter().map(Record::with_times).collect();
     Found { caller, shown }
 }

@@ -33,7 +33,8 @@ struct HandBody {
     #[schemars(with = "Vec<String>")]
     rights: BTreeSet<Right>,
     /// The sources whose tools stay.
-    persona_modules: Option<BTreeSet<String>>,
+    #[serde(alias = "persona_modules")]
+    modules: Option<BTreeSet<String>>,
     /// Patterns and groups of the tools that stay; none where empty, all where absent.
     allow: Option<Vec<String>>,
     /// Patterns and groups of the tools that are taken away.
@@ -74,7 +75,7 @@ async fn delegate(
     let hand = Hand {
         level: body.level,
         rights: body.rights,
-        modules: body.persona_modules,
+        modules: body.modules,
         allow: body.allow,
         deny: body.deny,
         read_only: body.read_only,

@@ -82,8 +82,7 @@ impl Wanted {
     /// The one that was asked for.
     fn find(doors: &Doors, principal: &Principal, name: &str) -> Result<Self, ApiError> {
         if !principal.may(Right::SourcesRefresh) {
-            let message = "the key lacks the right `sources:refresh`";
-            return Err(ApiError::new(Code::Forbidden, message));
+            return Err(ApiError::lacks(Right::SourcesRefresh));
         }
         if principal.agent() {
             let message = "an agent's key cannot give a person's consent";

@@ -164,7 +164,14 @@ async fn doors_without_words_for_it_tell_the_pending_result_of_spec_3() {
     let bench = Bench::new().await;
     let body = json!({"tool_name": "rm", "arguments": {"n": 1}});
     let held = bench.agent.post("/execute", &body).await.good();
-    assert_eq!((&held["success"], &held["error"]), (&json!(true), &Value::Null));
+    assert_eq!(held["success"], false, "nothing ran");
+    let error = held["error"].as_str().unwrap();
+    assert!(
+        error.contains("waits for a person's approval") && error.contains("has not run"),
+        "{error}"
+    );
+    let again = bench.agent.post("/execute", &body).await.good();
+    assert_eq!(again["result"]["metadata"], held["result"]["metadata"], "the same pending call");
     let pending = &held["result"];
     for (key, expected) in [
         ("protocol_version", json!(1)),
@@ -196,6 +203,30 @@ async fn doors_without_words_for_it_tell_the_pending_result_of_spec_3() {
         assert_eq!(bench.agent.post(&path, &nothing()).await.good()["status"], "succeeded");
     }
     assert_eq!(bench.ran.calls(), 2);
+}
+
+/// Who speaks spec 0 can only call again: while the call waits that is the same call, and once it is approved
+/// it is its answer. Positive control: with other arguments it is another call.
+#[tokio::test]
+async fn a_client_of_spec_0_that_calls_again_gets_the_answer_of_its_approved_call() {
+    let bench = Bench::new().await;
+    let execute = async |n: u64| {
+        let body = json!({"tool_name": "rm", "arguments": {"n": n}});
+        bench.agent.post("/execute", &body).await.good()
+    };
+    let id = |held: &Value| held["result"]["metadata"]["approval_id"].as_str().unwrap().to_owned();
+    let first = id(&execute(1).await);
+    assert_eq!(id(&execute(1).await), first);
+    assert_ne!(id(&execute(2).await), first);
+    bench.decide(&first, "approve", nothing()).await;
+    let path = format!("/v1/approvals/{first}");
+    while bench.owner.get(&path).await.good()["state"] != "done" {
+        tokio::task::yield_now().await;
+    }
+    let answer = execute(1).await;
+    assert_eq!((&answer["success"], &answer["result"]), (&json!(true), &json!({"n": 1})));
+    assert_eq!(bench.ran.calls(), 1);
+    assert_ne!(id(&execute(1).await), first, "its answer was fetched");
 }
 
 #[tokio::test]
@@ -254,4 +285,25 @@ async fn so_many_requests_of_one_key_wait_at_once_and_the_next_one_answers_as_th
         (answers.len(), answers.iter().filter(|it| it.as_u16() == 403).count()),
         (MANY, MANY)
     );
+}
+
+/// A person who followed the hint of an own call was refused: nobody approves an own call.
+#[tokio::test]
+async fn a_pending_call_says_who_can_approve_it_and_how() {
+    let bench = Bench::new().await;
+    let own = bench.owner.call("rm", json!({"n": 1})).await.json();
+    let id = own["call_id"].as_str().unwrap();
+    let told = own["approval"]["fix"].as_str().unwrap();
+    assert_eq!(own["approval"]["by_agent"], json!(false), "{own}");
+    assert!(told.contains("by another person with the right `approve`"), "{told}");
+    assert!(told.contains("`toolkeep tool call --agent`"), "{told}");
+    let refused = bench.owner.post(&format!("/v1/approvals/{id}/approve"), &json!({})).await;
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    // The control: the hint of an agent's call is what its owner does, and it is taken.
+    let asked = bench.agent.call("rm", json!({"n": 2})).await.json();
+    let (id, told) = (asked["call_id"].as_str().unwrap(), &asked["approval"]["fix"]);
+    assert_eq!(asked["approval"]["by_agent"], json!(true), "{asked}");
+    let hint = format!("have it approved with `toolkeep approval approve {id}`; then");
+    assert!(told.as_str().unwrap().starts_with(&hint), "{told}");
+    bench.decide(id, "approve", json!({})).await;
 }

@@ -72,10 +72,7 @@ async fn definitions_are_those_of_the_other_door() {
     }
     for (query, told) in [
         ("?names=short", "unknown names `short`; use safe or native"),
-        (
-            "?name=safe",
-            "the query: Failed to deserialize query string: name: unknown field `name`, expected `names`",
-        ),
+        ("?name=safe", "the query: unknown parameter `name`; the only one is `names`"),
     ] {
         let reply = owner.query(query).legacy(&message("tools/list", json!({}))).await;
         assert_eq!(reply.error(), (400, "invalid_request".to_owned(), told.to_owned()));
@@ -94,8 +91,9 @@ async fn a_definition_keeps_what_its_source_wrote() {
         "annotations": {"readOnlyHint": true, "openWorldHint": false},
         "_meta": {"example.com/a": {"b": 1}},
     });
-    let offer = tools::offer(tools::received(&definition), testkit::executor::echo());
-    let server = Server::of(vec![offer]).await;
+    let mut tool = tools::received(&definition);
+    tool.traits.trusted_annotations = true;
+    let server = Server::of(vec![tools::offer(tool, testkit::executor::echo())]).await;
     let ann = server.agent("ann", Level::User).await;
     let list = ann.legacy(&message("tools/list", json!({}))).await.good();
     assert_eq!(list["result"]["tools"][0].to_string(), definition.to_string());

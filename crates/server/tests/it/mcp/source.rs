@@ -76,6 +76,30 @@ async fn definitions_are_the_servers_own_bytes() {
     assert_eq!(all["result"]["tools"][0].to_string(), expected.to_string());
 }
 
+/// The hints of a server that nobody trusts were passed on as Toolkeep's word at both endpoints.
+#[tokio::test]
+async fn hints_that_do_not_hold_are_at_no_endpoint() {
+    let claims = json!({"name": "wipe", "description": "d", "inputSchema": {"type": "object"},
+        "annotations": {"title": "Wipe", "readOnlyHint": true, "destructiveHint": false}});
+    let of = |trusted: bool| {
+        let mut definition = tools::received(&claims);
+        definition.name = tool::ToolName::new("s.wipe").unwrap();
+        definition.traits.effects = tool::Effects::Unknown;
+        definition.traits.trusted_annotations = trusted;
+        tools::offer(definition, echo())
+    };
+    for (trusted, expected) in
+        [(false, json!({"title": "Wipe"})), (true, claims["annotations"].clone())]
+    {
+        let server = server(vec![of(trusted)]).await;
+        let ann = server.agent("ann", Level::User).await;
+        for client in [&ann, &ann.at("/mcp/s")] {
+            let list = asked(client, "tools/list", json!({})).await;
+            assert_eq!(list["result"]["tools"][0]["annotations"], expected, "{trusted}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn tools_are_called_by_their_own_names() {
     let server = server(offers()).await;

@@ -82,3 +82,78 @@ async fn an_mcp_answer_stays_one() {
     let whole: Value = ann.get(&format!("/v1/artefacts/{id}")).await.good();
     assert!(whole["content"][0]["text"].as_str().unwrap().ends_with("789"));
 }
+
+/// Checks a result of MCP as the SDKs do: one that is no error has structured content, which fits.
+fn check_result(result: &Value) -> Result<(), String> {
+    match (&result["isError"], &result["structuredContent"]["letters"]) {
+        (Value::Bool(true), _) | (_, Value::String(_)) => Ok(()),
+        _ => Err(format!("has an output schema but no structured content that fits: {result}")),
+    }
+}
+
+/// Answers with `n` letters, as a value or as an MCP server that writes them twice.
+fn schemed(name: &str, mcp: bool) -> Offer {
+    let schema = json!({"type": "object", "required": ["letters"],
+        "properties": {"letters": {"type": "string"}}});
+    let script = move |args: Json| {
+        let n = usize::try_from(args.value()["n"].as_u64().unwrap()).unwrap();
+        let value = json!({"letters": "x".repeat(n)});
+        let body = if mcp {
+            let text = value.to_string();
+            Body::Mcp(Json::of(&json!({"content": [{"type": "text", "text": text}],
+                "structuredContent": value})))
+        } else {
+            Body::Value(Json::of(&value))
+        };
+        Ok(Step::Done(Outcome { body, is_error: false }))
+    };
+    let mut tool = testkit::tool(name, "Answers with letters.", &json!({"type": "object"}));
+    tool.output = Some(Json::of(&schema));
+    tools::offer(tool, Arc::new(Scripted::new(script)))
+}
+
+#[tokio::test]
+async fn a_large_answer_of_a_tool_with_an_output_schema_is_a_valid_result() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(FakeClock::default()));
+    let artefacts = FileArtefacts::open(dir.path(), ArtefactBounds::default(), clock).unwrap();
+    let setup = Setup {
+        offers: vec![schemed("value", false), schemed("mcp", true)],
+        options: Options { result_bytes: 128 << 10, ..Options::default() },
+        artefacts: Some(Arc::new(artefacts)),
+        ..Setup::default()
+    };
+    let server = Server::with(setup).await;
+    let ann = server.agent("ann", Level::User).await;
+    // Whole, above the limit with both copies and below it with one, and above it with one.
+    for (tool, n, is_error, is_whole) in [
+        ("value", 1_000, false, true),
+        ("value", 200_000, true, false),
+        ("mcp", 1_000, false, true),
+        ("mcp", 80_000, false, true),
+        ("mcp", 200_000, true, false),
+    ] {
+        let params = json!({"name": tool, "arguments": {"n": n}});
+        let result = ann.modern("tools/call", params).await.messages().remove(0)["result"].take();
+        check_result(&result).unwrap_or_else(|told| panic!("{tool} {n}: {told}"));
+        assert_eq!(result["isError"] == true, is_error, "{tool} {n}");
+        let letters = result["structuredContent"]["letters"].as_str().map(str::len);
+        assert_eq!(letters, is_whole.then_some(n), "{tool} {n}");
+        // The call succeeded, and REST says so; its result has the place of the rest.
+        let answer = ann.call(tool, json!({"n": n})).await.good();
+        assert_eq!((&answer["status"], &answer["is_error"]), (&json!("succeeded"), &json!(false)));
+        if is_whole {
+            assert_eq!(answer["result"]["letters"].as_str().map(str::len), Some(n), "{tool} {n}");
+            continue;
+        }
+        let told = result["content"][1]["text"].as_str().unwrap();
+        assert!(told.contains("the tool ran and succeeded") && told.contains("131072"), "{told}");
+        let id = answer["result"]["artefact"]["id"].as_str().unwrap();
+        let whole: Value = ann.get(&format!("/v1/artefacts/{id}")).await.good();
+        let whole = if tool == "mcp" { &whole["structuredContent"] } else { &whole };
+        assert_eq!(whole["letters"].as_str().map(str::len), Some(n), "{tool} {n}");
+        // The control: without the flag the check that the SDKs make fails.
+        let mut unflagged = result.clone();
+        unflagged["isError"] = json!(false);
+        assert!(check_result(&unflagged).is_err());
+    }
+}

@@ -263,6 +263,14 @@ async fn an_answer_comes_in_spec_3s_envelope_where_it_is_asked_for() {
     assert_eq!(ask("absent").await.error().1, "unknown_tool");
     let odd = agent.post("/v1/calls?envelope=odd", &json!({"tool": "notes.append"})).await;
     assert_eq!(odd.error().0, 400);
+    // The same as text, for people.
+    let body = json!({"tool": "notes.append", "arguments": {"n": 1}});
+    let reply = agent.post("/v1/calls?envelope=to_human", &body).await;
+    assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"));
+    assert_eq!((reply.status.as_u16(), reply.text()), (200, r#"{"n":1}"#));
+    let body = json!({"tool": "destructive", "arguments": {}});
+    let reply = agent.post("/v1/calls?envelope=to_human", &body).await;
+    assert!(reply.text().starts_with("[PENDING APPROVAL] Side effects: "), "{}", reply.text());
     let both = "/v1/calls?envelope=tool_output&format=openai";
     assert_eq!(agent.post(both, &json!({})).await.error().0, 400);
     let list = agent.get("/v1/tools?envelope=list_tools").await.good();

@@ -117,6 +117,11 @@ async fn an_agent_lacks_the_rights_of_a_person() {
     let agent = server.agent("ann", Level::Owner).await;
     let forbidden = |reply: Reply, right: &str| {
         let told = format!("the key lacks the right `{right}`");
+        let remedy = reply.json()["error"]["fix"].as_str().unwrap_or_default().to_owned();
+        assert!(
+            remedy.contains("owner.key") && remedy.contains(&format!("--right {right}")),
+            "{remedy}"
+        );
         assert_eq!(reply.error(), (403, "forbidden".to_owned(), told));
     };
     forbidden(agent.get("/v1/keys").await, "keys:write");
@@ -124,6 +129,7 @@ async fn an_agent_lacks_the_rights_of_a_person() {
     forbidden(agent.delete(&format!("/v1/keys/{}", agent.key_id)).await, "keys:write");
     forbidden(agent.get("/v1/records").await, "records:read");
     forbidden(agent.post("/v1/sources/refresh", &json!({})).await, "sources:refresh");
+    forbidden(agent.post("/refresh-tools", &json!({})).await, "sources:refresh");
     // Positive control.
     let owner = server.owner().await;
     for path in ["/v1/tools", "/v1/keys", "/v1/records", "/v1/sources", "/metrics"] {

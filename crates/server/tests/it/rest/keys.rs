@@ -16,7 +16,7 @@ async fn a_key_is_made_used_listed_and_revoked() {
     let server = Server::new().await;
     let owner = server.owner().await;
     let body = json!({"subject": "bob", "level": "admin", "label": "for tests",
-        "rights": ["records:read"], "persona_modules": ["s"], "expires_in": 60});
+        "rights": ["records:read"], "modules": ["s"], "expires_in": 60});
     let bob = made(&owner, &server, body).await;
     bob.call("needs.admin", json!({})).await.good();
     assert_eq!(server.intents()[0].caller.subject, "bob");
@@ -25,7 +25,7 @@ async fn a_key_is_made_used_listed_and_revoked() {
     let record = listed.iter().find(|key| key["id"] == bob.key_id.as_str()).unwrap();
     let expected = json!({"id": bob.key_id, "subject": "bob", "level": "admin",
         "label": "for tests", "agent": true, "rights": ["records:read"], "roles": [],
-        "persona_modules": ["s"], "came_of": [], "over": null, "created": "2001-09-09T01:46:40.000Z",
+        "modules": ["s"], "persona_modules": ["s"], "came_of": [], "over": null, "created": "2001-09-09T01:46:40.000Z",
         "expires": "2001-09-09T01:47:40.000Z", "revoked": null});
     assert_eq!(*record, expected);
     assert!(!keys.to_string().contains("tk_") && !keys.to_string().contains("sha256"));
@@ -128,4 +128,56 @@ async fn lists_of_keys_and_users_come_in_pages() {
             assert_eq!(owner.get(&format!("{path}{wrong}")).await.status, 400, "{path}{wrong}");
         }
     }
+}
+
+/// The names of the command line, and those of older versions.
+#[tokio::test]
+async fn a_key_is_made_by_the_names_of_flags_and_by_older_ones() {
+    let server = Server::new().await;
+    let owner = server.owner().await;
+    for (body, agent) in [
+        (json!({"subject": "new", "modules": ["s"], "person": true}), false),
+        (json!({"subject": "old", "persona_modules": ["s"], "agent": false}), false),
+        (json!({"subject": "both", "modules": ["s"], "person": false, "agent": true}), true),
+    ] {
+        let made = owner.post("/v1/keys", &body).await.good();
+        let keys = owner.get("/v1/keys").await.good();
+        let record = keys["keys"].as_array().unwrap().iter().find(|key| key["id"] == made["id"]);
+        let record = record.unwrap();
+        assert_eq!(
+            (&record["modules"], &record["agent"]),
+            (&json!(["s"]), &json!(agent)),
+            "{body}"
+        );
+    }
+    for (path, body) in [
+        ("/v1/keys", json!({"subject": "x", "person": true, "agent": true})),
+        ("/v1/keys", json!({"subject": "x", "modules": ["s"], "persona_modules": []})),
+        ("/v1/keys/delegate", json!({"modules": ["s"], "persona_modules": ["s"]})),
+    ] {
+        let (status, code, _) = owner.post(path, &body).await.error();
+        assert_eq!((status, code.as_str()), (400, "invalid_request"), "{body}");
+    }
+    for body in [json!({"modules": ["s"]}), json!({"persona_modules": ["s"]})] {
+        owner.post("/v1/keys/delegate", &body).await.good();
+    }
+}
+
+/// One's own last owner key was revoked without a question, and nobody could make another.
+#[tokio::test]
+async fn the_last_owner_key_is_revoked_only_where_that_is_asked_for() {
+    let server = Server::new().await;
+    let owner = server.owner().await;
+    let path = format!("/v1/keys/{}", owner.key_id);
+    let (status, code, told) = owner.delete(&path).await.error();
+    assert_eq!((status, code.as_str()), (409, "conflict"), "{told}");
+    assert!(told.contains("last valid owner key"), "{told}");
+    // The control: of two owner keys one is revoked at once, and then the other is the last.
+    let other = server.owner().await;
+    other.delete(&path).await.good();
+    assert_eq!(owner.get("/v1/keys").await.status, 401);
+    let path = format!("/v1/keys/{}", other.key_id);
+    assert_eq!(other.delete(&path).await.status, 409);
+    other.delete(&format!("{path}?last_owner=true")).await.good();
+    assert_eq!(other.get("/v1/keys").await.status, 401);
 }

@@ -1,9 +1,11 @@
 //! `/v1/records`.
 
-use serde_json::{Value, json};
-use tool::Level;
+use std::time::Duration;
 
-use crate::support::Server;
+use serde_json::{Value, json};
+use tool::{Level, Wall};
+
+use crate::support::{Client, Server};
 
 #[tokio::test]
 async fn records_come_newest_first_in_pages() {
@@ -35,11 +37,73 @@ async fn bad_questions_are_told_what_is_wrong() {
     for (query, told) in [
         ("limit=0", "`limit` is 1 to 1000"),
         ("limit=1001", "`limit` is 1 to 1000"),
-        ("cursor=x", "the query: "),
-        ("who=ann", "the query: "),
+        ("cursor=x", "the query: `cursor` is no whole number"),
+        (
+            "who=ann",
+            "the query: unknown parameter `who`; use one of limit, cursor, tool, call, caller, kind, status, since, until",
+        ),
+        ("call=x", "`call` is the id of a call, and not `x`"),
+        ("kind=gap", "unknown `kind`: `gap`; use one of intent, wait, outcome, refused, event"),
+        (
+            "status=running",
+            "unknown `status`: `running`; use one of succeeded, failed, cancelled, abandoned, unknown, refused, waiting",
+        ),
+        ("since=yesterday", "`since` is no time: `yesterday`"),
+        ("until=99999999999999999999d", "`until` is no time: `99999999999999999999d`"),
     ] {
         let (status, code, message) = owner.get(&format!("/v1/records?{query}")).await.error();
         assert_eq!((status, code.as_str()), (400, "invalid_request"), "{query}");
         assert!(message.starts_with(told), "{message}");
     }
+}
+
+/// A page of the record, as kinds and tools or callers that are there.
+async fn listed(client: &Client, query: &str) -> Vec<String> {
+    let page = client.get(&format!("/v1/records?{query}")).await.good();
+    let word = |record: &Value| {
+        let (kind, body) = (record["kind"].as_str().unwrap(), &record["body"]);
+        let who = body["caller"]["subject"].as_str().or(body["status"].as_str());
+        format!("{kind} {}", who.unwrap_or_default())
+    };
+    page["records"].as_array().unwrap().iter().map(word).collect()
+}
+
+#[tokio::test]
+async fn records_are_listed_by_call_caller_kind_status_and_time() {
+    let server = Server::new().await;
+    let (ann, bob) =
+        (server.agent("ann", Level::User).await, server.agent("bob", Level::User).await);
+    let owner = server.owner().await;
+    server.clock.advance(Duration::from_hours(48));
+    ann.call("notes.append", json!({})).await.good();
+    server.clock.advance(Duration::from_hours(1));
+    ann.call("says_error", json!({})).await.good();
+    server.clock.advance(Duration::from_hours(1));
+    let id =
+        bob.call("notes.append", json!({})).await.good()["call_id"].as_str().unwrap().to_owned();
+    bob.call("nothing", json!({})).await;
+    let now = owner.get("/v1/records?limit=1").await.good()["records"][0]["body"]["at"].clone();
+    let now = now.as_str().unwrap().parse::<Wall>().unwrap();
+    let hour_ago = Wall(now.0 - 3_600_000);
+    for (query, expected) in [
+        ("call=CALL", vec!["outcome succeeded", "intent bob"]),
+        ("caller=bob", vec!["refused bob", "outcome succeeded", "intent bob"]),
+        ("caller=nobody", vec![]),
+        ("kind=refused", vec!["refused bob"]),
+        ("kind=intent&caller=ann", vec!["intent ann", "intent ann"]),
+        ("status=failed", vec!["outcome failed"]),
+        ("status=refused", vec!["refused bob"]),
+        ("since=30m", vec!["refused bob", "outcome succeeded", "intent bob"]),
+        ("since=HOUR&until=30m", vec!["outcome failed", "intent ann"]),
+        ("since=HOUR&until=HOUR", vec![]),
+        ("until=HOUR&kind=intent", vec!["intent ann"]),
+    ] {
+        let query = query.replace("CALL", &id).replace("HOUR", &hour_ago.to_string());
+        assert_eq!(listed(&owner, &query).await, expected, "{query}");
+    }
+    // The control: without a filter all of them are there.
+    assert_eq!(listed(&owner, "").await.len(), 7);
+    // The same form of a time wherever a record is shown.
+    let of_call = owner.get(&format!("/v1/calls/{id}")).await.good();
+    assert_eq!(of_call["started"], of_call["records"][0]["body"]["at"]);
 }

@@ -157,3 +157,28 @@ async fn the_kept_list_is_sent_with_its_length() {
         assert!(names(&reply.good()).contains(&"notes_append".to_owned()));
     }
 }
+
+/// Only what is named, and no cursor where all of it is there.
+#[tokio::test]
+async fn tools_of_one_source_and_named_ones_are_a_whole_list() {
+    let server = Server::of(tools::many(50)).await;
+    let ann = server.agent("ann", Level::User).await;
+    for format in ["", "&format=anthropic", "&format=gemini_per_tool"] {
+        let list = ann.get(&format!("/v1/tools?source=s{format}")).await.good();
+        assert_eq!(list["tools"].as_array().unwrap().len(), 50, "{format}");
+        let none = ann.get(&format!("/v1/tools?source=other{format}")).await.good();
+        assert_eq!((&none["tools"], &none["next_cursor"]), (&json!([]), &Value::Null), "{format}");
+        let named = "limit=2&allowed_tools=many.t00030,many.t00001";
+        let both = ann.get(&format!("/v1/tools?{named}{format}")).await.good();
+        assert_eq!(both["tools"].as_array().unwrap().len(), 2, "{format}");
+        assert_eq!(both["next_cursor"], Value::Null, "{format}");
+        // The control: where there is more, the cursor says so and leads to it.
+        let first = ann.get(&format!("/v1/tools?limit=1&{}{format}", &named[8..])).await.good();
+        let cursor = first["next_cursor"].as_str().unwrap();
+        let rest = ann.get(&format!("/v1/tools?cursor={cursor}&{named}{format}")).await.good();
+        assert_eq!(
+            (rest["tools"].as_array().unwrap().len(), &rest["next_cursor"]),
+            (1, &Value::Null)
+        );
+    }
+}

@@ -170,10 +170,35 @@ async fn a_persona_that_cannot_be_is_told() {
         ("/v1/personas", json!({ "name": "a b" }), 400, "the name `a b` holds ' '"),
         ("/v1/personas/q", json!({ "default": true }), 404, "no persona `q`"),
         ("/v1/personas/p", json!({ "allowed_modules": ["a/b"] }), 400, "the name `a/b` holds '/'"),
+        (
+            "/v1/personas",
+            json!({ "name": "x", "allowed_modules": [""] }),
+            400,
+            "a module's name is empty",
+        ),
         ("/v1/users", json!({ "subject": "x", "persona": "q" }), 404, "no persona `q`"),
     ] {
         let reply = owner.post(path, &body).await.error();
         assert_eq!(reply.0, status, "{reply:?}");
         assert!(reply.2.starts_with(told), "{reply:?}");
     }
+}
+
+/// A module that no source is called after is taken, since sources come and go, and named. Positive control:
+/// a source that is there is not named.
+#[tokio::test]
+async fn a_misspelt_module_of_a_persona_is_named() {
+    let server = server().await;
+    let owner = server.owner().await;
+    let modules = |modules: &[&str]| json!({ "name": "p", "allowed_modules": modules });
+    let made = owner.post("/v1/personas", &modules(&["s", "reserch"])).await.good();
+    assert_eq!(made["unknown_modules"], json!(["reserch"]));
+    let change = json!({ "allowed_modules": ["s"] });
+    let changed = owner.post("/v1/personas/p", &change).await.good();
+    assert_eq!(changed.get("unknown_modules"), None);
+    let change = json!({ "allowed_modules": ["nosuch"] });
+    let changed = owner.post("/v1/personas/p", &change).await.good();
+    assert_eq!(changed["unknown_modules"], json!(["nosuch"]));
+    let all = owner.get("/v1/personas").await.good();
+    assert_eq!(all["personas"][0]["unknown_modules"], json!(["nosuch"]));
 }

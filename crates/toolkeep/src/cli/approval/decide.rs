@@ -51,15 +51,20 @@ pub(in crate::cli) struct Deny {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  toolkeep approval edit 01980000-0000-7000-8000-000000000000 --args '{\"path\": \"tmp\"}'
-  toolkeep approval edit 01980000-0000-7000-8000-000000000000 --args '{}' --approve
+  toolkeep approval edit 01980000-0000-7000-8000-000000000000 --arguments '{\"path\": \"tmp\"}'
+  toolkeep approval edit 01980000-0000-7000-8000-000000000000 --arguments '{}' --approve
   toolkeep approval edit 01980000-0000-7000-8000-000000000000 --hunks 1,3 --approve")]
 pub(in crate::cli) struct Edit {
     /// Its id.
     #[arg(value_name = "ID")]
     id: String,
     /// All its arguments, as they shall be, as one JSON object.
-    #[arg(long, value_name = "JSON", required_unless_present = "hunks")]
+    #[arg(
+        long = "arguments",
+        alias = "args",
+        value_name = "JSON",
+        required_unless_present = "hunks"
+    )]
     args: Option<String>,
     /// Of an edit the changes that are accepted; the others are rejected.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', conflicts_with = "args")]

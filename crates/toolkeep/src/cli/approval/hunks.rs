@@ -51,7 +51,7 @@ pub(super) fn taken(arguments: &Value, hunks: &[usize]) -> Result<Value, Failure
     })?;
     if [original, modified].iter().any(|text| text.contains("\\u{")) {
         let told =
-            "the texts have characters that are not shown as they are; write them with --args";
+            "the texts have characters that are not shown as they are; write them with --arguments";
         return Err(wrong(told.to_owned()));
     }
     let (mut text, mut count) = (String::with_capacity(modified.len()), 0);
@@ -186,6 +186,6 @@ mod tests {
             |arguments: Value, hunks: &[usize]| taken(&arguments, hunks).unwrap_err().to_string();
         assert!(told(json!({}), &[1]).contains("the call is no edit"));
         assert!(told(edit("a", "b"), &[2]).contains("there is no hunk 2: the edit has 1"));
-        assert!(told(edit("a\\u{200b}", "b"), &[1]).contains("--args"));
+        assert!(told(edit("a\\u{200b}", "b"), &[1]).contains("--arguments"));
     }
 }

@@ -9,7 +9,7 @@ use store::MemoryStore;
 use tool::store::Expect;
 use tool::{Level, Wall};
 
-use super::{DataDir, FirstKey, Held, Server};
+use super::{DataDir, FirstKey, Held, KeyState, Server};
 
 const NOW: Wall = Wall(1_000);
 
@@ -29,7 +29,7 @@ async fn keys() -> Keys {
 async fn the_first_start_makes_both_keys_for_their_owner_alone() {
     let folder = tempfile::tempdir().unwrap();
     let (held, keys) = (held(folder.path()), keys().await);
-    let made = held.first_keys(&keys, NOW, false).await.unwrap();
+    let made = held.first_keys(&keys, NOW, false).await.unwrap().made;
     assert_eq!(made, [FirstKey::Owner, FirstKey::Agent]);
     assert_eq!(mode(held.data().path()), 0o700);
     assert_eq!(keys.reload().await.unwrap(), []);
@@ -54,12 +54,12 @@ async fn keys_are_never_overwritten_and_a_removed_one_stays_removed() {
     let (held, keys) = (held(folder.path()), keys().await);
     let file = held.data().key_file(FirstKey::Owner);
     fs::write(&file, "mine").unwrap();
-    assert_eq!(held.first_keys(&keys, NOW, false).await.unwrap(), [FirstKey::Agent]);
+    assert_eq!(held.first_keys(&keys, NOW, false).await.unwrap().made, [FirstKey::Agent]);
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
     fs::remove_file(&file).unwrap();
-    assert_eq!(held.first_keys(&keys, NOW, false).await.unwrap(), []);
+    assert_eq!(held.first_keys(&keys, NOW, false).await.unwrap().made, []);
     assert!(!file.exists());
-    assert_eq!(held.first_keys(&keys, NOW, true).await.unwrap(), [FirstKey::Owner]);
+    assert_eq!(held.first_keys(&keys, NOW, true).await.unwrap().made, [FirstKey::Owner]);
     assert!(
         keys.ring().verify(Some(held.data().key(FirstKey::Owner).unwrap().open()), NOW).is_ok()
     );
@@ -72,7 +72,7 @@ async fn a_first_start_that_broke_off_is_gone_on_with() {
     // The record of a key whose file was never written, and half a file.
     keys.store().put("key/lost", Expect::Absent, Some("{}".into())).await.unwrap();
     fs::write(held.data().path().join("owner.new"), "tk_ha").unwrap();
-    let made = held.first_keys(&keys, NOW, false).await.unwrap();
+    let made = held.first_keys(&keys, NOW, false).await.unwrap().made;
     assert_eq!(made, [FirstKey::Owner, FirstKey::Agent]);
 }
 
@@ -134,4 +134,65 @@ fn a_directory_that_cannot_be_is_told() {
     assert!(failure.to_string().contains("cannot be made"), "{failure}");
     let failure = DataDir::at(folder.path().to_owned()).key(FirstKey::Owner).unwrap_err();
     assert!(failure.to_string().contains("owner.key` cannot be read"), "{failure}");
+}
+
+/// Both stayed valid for ever, and nothing said so.
+#[tokio::test]
+async fn a_new_owner_key_takes_the_place_of_the_lost_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (held, keys) = (held(folder.path()), keys().await);
+    held.first_keys(&keys, NOW, false).await.unwrap();
+    let key = |which| held.data().key(which).unwrap();
+    let (lost, agent) = (key(FirstKey::Owner), key(FirstKey::Agent));
+    fs::remove_file(held.data().key_file(FirstKey::Owner)).unwrap();
+    // The control: until it is replaced the lost key is valid.
+    let id = keys.ring().verify(Some(lost.open()), NOW).unwrap().key().to_owned();
+    let changes = held.first_keys(&keys, NOW, true).await.unwrap();
+    assert_eq!((changes.made, changes.revoked), (vec![FirstKey::Owner], vec![id]));
+    assert!(keys.ring().verify(Some(lost.open()), NOW).is_err());
+    for valid in [key(FirstKey::Owner), agent] {
+        keys.ring().verify(Some(valid.open()), NOW).unwrap();
+    }
+}
+
+/// A store that was lost or restored, or a key that its owner revoked: `--make-keys` did nothing, since the files
+/// were there.
+#[tokio::test]
+async fn key_files_that_hold_no_valid_key_are_recovered() {
+    let folder = tempfile::tempdir().unwrap();
+    let (held, first) = (held(folder.path()), keys().await);
+    held.first_keys(&first, NOW, false).await.unwrap();
+    let (data, other) = (held.data().clone(), keys().await);
+    let state = |keys: &Keys, key| data.key_state(&keys.ring(), key, NOW);
+    assert_eq!(state(&first, FirstKey::Owner), KeyState::Valid, "the control");
+    assert_eq!(state(&other, FirstKey::Owner), KeyState::Invalid);
+    let changes = held.recover_keys(&other, NOW).await.unwrap();
+    assert_eq!(changes.made, [FirstKey::Owner, FirstKey::Agent]);
+    assert_eq!(changes.set_aside.len(), 2, "{changes:?}");
+    assert!(changes.set_aside.iter().all(|path| path.exists()));
+    let owner = other.ring().verify(Some(data.key(FirstKey::Owner).unwrap().open()), NOW).unwrap();
+    assert!(owner.may(Right::KeysWrite) && owner.level() == Level::Owner);
+    // One's own key, revoked.
+    let revoked = owner.key().to_owned();
+    other.revoke(&revoked, NOW).await.unwrap();
+    assert_eq!(state(&other, FirstKey::Owner), KeyState::Invalid);
+    let changes = held.recover_keys(&other, NOW).await.unwrap();
+    assert_eq!((changes.made, changes.revoked), (vec![FirstKey::Owner], Vec::new()));
+    // Where both are valid nothing is changed.
+    let again = held.recover_keys(&other, NOW).await.unwrap();
+    assert_eq!(again, super::KeyChanges::default());
+}
+
+#[test]
+fn a_failure_on_a_full_disk_names_the_disk_and_the_fix() {
+    use crate::cli::failure::{Exit, Failure};
+    let failed = || Failure::new(Exit::NoServer, "the store: disk I/O error");
+    // Of this kernel file system nothing is ever free.
+    let full = DataDir::at("/proc".into()).on_full_disk(failed());
+    assert!(full.to_string().contains("the disk of `/proc` is full (0 KiB free)"), "{full}");
+    assert!(full.text().contains("free space on the disk of `/proc`"), "{}", full.text());
+    // The control: where there is room the failure stays as it is.
+    let folder = tempfile::tempdir().unwrap();
+    let other = DataDir::at(folder.path().to_owned()).on_full_disk(failed());
+    assert_eq!(other.to_string(), failed().to_string());
 }

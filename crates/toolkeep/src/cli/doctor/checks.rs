@@ -1,42 +1,105 @@
 //! What is looked at.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 
-use serde_json::Value;
 use store::SqliteStore;
+use tool::Problem;
 
 use super::Finding;
-use crate::cli::client;
 use crate::cli::context::Context;
-use crate::cli::data::{DataDir, FirstKey};
-use crate::cli::failure::{Exit, plural};
+use crate::cli::data::{DataDir, Server};
+use crate::cli::failure::plural;
 use crate::cli::store::rejected;
-use crate::cli::value;
-use crate::config::Reading;
+use crate::cli::wiring::Review;
+use crate::config::{Config, Reading, Setting};
 
 /// Rows that are named.
 const ROWS: usize = 5;
 /// With less room than this, in bytes, the record will soon stop calls with effects.
 const ROOM: u64 = 256 << 20;
 
-/// The configuration file and its faults.
-pub(super) fn configuration(file: Option<&Path>, reading: &Reading) -> Vec<Finding> {
+/// The configuration, and its faults: of the server that runs, where one does.
+pub(super) fn configuration(
+    (setting, context): (&Setting, &Context<'_>),
+    server: Option<&Server>,
+    reading: &Reading,
+) -> Vec<Finding> {
     let what = "configuration";
-    let Some(file) = file else {
-        let detail = "none: the built-in tools, on 127.0.0.1:8080";
-        let none = Finding::good(what, detail);
-        let faults = reading.faults.0.iter();
-        return std::iter::once(none).chain(faults.map(fault)).collect();
+    let mut findings: Vec<_> = match (&setting.file, server) {
+        (None, None) => vec![Finding::good(what, without_file(reading))],
+        (None, Some(_)) => {
+            vec![Finding::good(what, "the running server has none: the built-in tools")]
+        }
+        (Some(_), _) if !reading.faults.0.is_empty() => Vec::new(),
+        (Some(file), server) => {
+            let count = reading.config.as_ref().map_or(0, |config| config.sources.len());
+            let has_rules = reading.config.as_ref().is_some_and(|config| config.rules().is_some());
+            let policy = if has_rules { " and a policy" } else { "" };
+            let own = |server: &Server| {
+                let own = server.configuration.as_ref();
+                own.is_some_and(|own| own == file || Some(own) == context.configuration().as_ref())
+            };
+            let whose = if server.is_some_and(own) { " (of the running server)" } else { "" };
+            let file = file.display();
+            let detail = format!("{file}{whose}, {count} {}{policy}", plural(count, "source"));
+            vec![Finding::good(what, detail)]
+        }
     };
-    if reading.faults.0.is_empty() {
-        let count = reading.config.as_ref().map_or(0, |config| config.sources.len());
-        let has_rules = reading.config.as_ref().is_some_and(|config| config.rules().is_some());
-        let policy = if has_rules { " and a policy" } else { "" };
-        let detail = format!("{}, {count} {}{policy}", file.display(), plural(count, "source"));
-        return vec![Finding::good(what, detail)];
+    findings.extend(reading.faults.0.iter().map(fault));
+    findings.extend(server.and_then(|server| other_file(context, server)));
+    findings
+}
+
+/// The file of a command that is not the server's.
+fn other_file(context: &Context<'_>, server: &Server) -> Option<Finding> {
+    let file = context.configuration()?;
+    let other = file.display();
+    let detail = match &server.configuration {
+        Some(own) if *own == file => return None,
+        Some(own) => format!("the running server uses {}, and not {other}", own.display()),
+        None => format!("the running server has no configuration file, and does not use {other}"),
+    };
+    let fix = if context.is_configuration_named() {
+        "leave `--config` out to check the server's own, or restart the server with this one"
+            .to_owned()
+    } else {
+        format!("restart the server with `--config {other}`, if it is meant")
+    };
+    Some(Finding::doubtful("configuration", detail, fix))
+}
+
+/// What a server would leave out of the configuration, and names in it that match nothing.
+pub(super) async fn reviewed(config: &Config, context: &Context<'_>) -> Vec<Finding> {
+    let what = "configuration";
+    let fix = |problem: &Problem| {
+        problem.fix.clone().unwrap_or_else(|| "`toolkeep config check FILE`".to_owned())
+    };
+    let detail = |problem: &Problem| format!("{}: {}", problem.place, problem.message);
+    match context.wiring.review(config, &context.environment).await {
+        Ok(Review { left_out, warnings }) => {
+            let wrong = left_out.iter().take(ROWS);
+            let wrong = wrong.map(|problem| Finding::wrong(what, detail(problem), fix(problem)));
+            let doubtful = warnings.iter().take(ROWS);
+            let doubtful =
+                doubtful.map(|problem| Finding::doubtful(what, detail(problem), fix(problem)));
+            wrong.chain(doubtful).collect()
+        }
+        Err(failure) => {
+            vec![Finding::wrong(what, failure.to_string(), "`toolkeep config check FILE`")]
+        }
     }
-    reading.faults.0.iter().map(fault).collect()
+}
+
+/// What a server has that is started without a file here; the one that runs may have been started otherwise.
+fn without_file(reading: &Reading) -> String {
+    let config = reading.config.as_ref();
+    let count = config.map_or(0, |config| config.sources.len());
+    let listen = config.map_or_else(String::new, |config| format!(", on {}", config.listen));
+    let modules = match count {
+        0 => String::new(),
+        count => format!(" and {count} {} of the environment", plural(count, "module")),
+    };
+    format!("no file: a server started here has the built-in tools{modules}{listen}")
 }
 
 fn fault(fault: &crate::config::Fault) -> Finding {
@@ -66,18 +129,36 @@ pub(super) fn directory(data: &DataDir) -> Vec<Finding> {
         let fix = format!("chmod 700 '{}'", path.display());
         findings.push(Finding::wrong(what, detail, fix));
     }
-    findings.extend(room(path));
+    findings.push(writable(data));
+    findings.extend(room(data));
     findings
 }
 
-fn is_private(mode: u32) -> bool {
+/// Whether a file can be written there: it is tried, since the rights of a folder say nothing of a disk that
+/// is mounted for reading only.
+fn writable(data: &DataDir) -> Finding {
+    let what = "writing";
+    let path = data.path().join(format!(".doctor-{}", std::process::id()));
+    let tried = std::fs::write(&path, b"x");
+    let removed = std::fs::remove_file(&path);
+    match tried.and(removed) {
+        Ok(()) => Finding::good(what, "a file was written and removed"),
+        Err(error) => {
+            let detail = format!("{} cannot be written: {error}", data.path().display());
+            let fix = "mount its disk for writing, free space on it, give it to this user, or choose another \
+                       directory with `--data DIR`";
+            Finding::wrong(what, detail, fix)
+        }
+    }
+}
+
+pub(super) fn is_private(mode: u32) -> bool {
     let others = mode & 0o077;
     others == 0
 }
 
-fn room(path: &Path) -> Option<Finding> {
-    let system = rustix::fs::statvfs(path).ok()?;
-    let free = system.f_bavail.saturating_mul(system.f_frsize);
+fn room(data: &DataDir) -> Option<Finding> {
+    let free = data.free_bytes()?;
     let detail = format!("{} MiB free", free >> 20);
     if free >= ROOM {
         return Some(Finding::good("disk", detail));
@@ -86,37 +167,9 @@ fn room(path: &Path) -> Option<Finding> {
     Some(Finding::wrong("disk", detail, fix))
 }
 
-/// The key files: there, and their owner's alone.
-pub(super) fn keys(data: &DataDir) -> Vec<Finding> {
-    [FirstKey::Owner, FirstKey::Agent].into_iter().map(|key| key_file(data, key)).collect()
-}
-
-fn key_file(data: &DataDir, key: FirstKey) -> Finding {
-    let path = data.key_file(key);
-    let shown = path.display();
-    let what = "key";
-    match std::fs::metadata(&path).map(|metadata| metadata.permissions().mode() & 0o777) {
-        Ok(mode) if is_private(mode) => Finding::good(what, shown.to_string()),
-        Ok(mode) => {
-            let detail = format!("{shown} can be read by others (mode {mode:03o})");
-            let fix =
-                format!("chmod 600 '{shown}', and revoke the key if others are on this machine");
-            Finding::wrong(what, detail, fix)
-        }
-        Err(_) => {
-            let fix = "fine if you keep it elsewhere; else `toolkeep serve --make-keys`";
-            Finding::doubtful(what, format!("{shown} is not there"), fix)
-        }
-    }
-}
-
-/// The server that holds the directory; where none does, the store.
-pub(super) async fn server(data: &DataDir, context: &Context<'_>) -> Vec<Finding> {
-    if data.is_held() {
-        return running(data, context).await;
-    }
-    let none = Finding::good("server", "none runs; commands do the work themselves");
-    vec![none, store(data), rows(data)]
+/// The store and its rows.
+pub(super) fn store(data: &DataDir) -> [Finding; 2] {
+    [file(data), rows(data)]
 }
 
 /// The rows of the store, by their MACs.
@@ -141,7 +194,7 @@ fn rows(data: &DataDir) -> Finding {
     }
 }
 
-fn store(data: &DataDir) -> Finding {
+fn file(data: &DataDir) -> Finding {
     let path = data.store();
     if !path.exists() {
         return Finding::good("store", "made on the first start");
@@ -152,81 +205,4 @@ fn store(data: &DataDir) -> Finding {
             Finding::wrong("store", error.to_string(), "`toolkeep error store_unavailable`")
         }
     }
-}
-
-async fn running(data: &DataDir, context: &Context<'_>) -> Vec<Finding> {
-    let what = "server";
-    let Some(server) = data.server() else {
-        let detail = "another process holds the data directory and tells no address";
-        return vec![Finding::doubtful(what, detail, "look again in a few seconds")];
-    };
-    let session = match context.connect().await {
-        Ok(session) => session,
-        Err(failure) => {
-            return vec![Finding::wrong(what, failure.to_string(), "look for its process")];
-        }
-    };
-    let client = &session.client;
-    let get = async |path: &str| client.get(&client::Path::new(path, &[])).await;
-    let mut findings = Vec::new();
-    match get("/version").await {
-        Ok(version) => {
-            let theirs = value::line(&version, "version", 40);
-            let detail = format!("{}, version {theirs}, process {}", server.url(), server.pid);
-            let same = theirs == env!("CARGO_PKG_VERSION");
-            let other = "this program has another version; restart the server to use it";
-            findings.push(if same {
-                Finding::good(what, detail)
-            } else {
-                Finding::doubtful(what, detail, other)
-            });
-        }
-        Err(failure) => findings.push(Finding::wrong(what, failure.to_string(), "look at its log")),
-    }
-    findings.push(Finding::good("configuration of the server", server.configuration()));
-    if let Err(failure) = get("/readyz").await {
-        findings.push(Finding::wrong(
-            "ready",
-            failure.to_string(),
-            "`toolkeep error record_unavailable`",
-        ));
-    }
-    match get("/v1/sources").await {
-        Ok(answer) => {
-            let sources = value::list(&answer, "sources");
-            findings.extend(sources.iter().map(source));
-            findings.extend(sources.iter().filter_map(waiting));
-        }
-        Err(failure) if failure.exit() == Exit::Refused => {
-            let detail = "the key does not hold, so that sources were not looked at";
-            findings.push(Finding::doubtful("sources", detail, "`toolkeep error unauthenticated`"));
-        }
-        Err(failure) => {
-            findings.push(Finding::wrong("sources", failure.to_string(), "look at its log"));
-        }
-    }
-    findings
-}
-
-fn source(source: &Value) -> Finding {
-    let what = format!("source {}", value::line(source, "name", 40));
-    let state = value::line(source, "state", 20);
-    let problems = value::list(source, "problems");
-    let tools = value::line(source, "tools", 12);
-    let fix = "`toolkeep source list` tells where and what to do";
-    let detail =
-        format!("{state}, {tools} tools, {} {}", problems.len(), plural(problems.len(), "problem"));
-    match state.as_str() {
-        "failed" => Finding::wrong(&what, detail, fix),
-        "ok" if problems.is_empty() => Finding::good(&what, detail),
-        _ => Finding::doubtful(&what, detail, fix),
-    }
-}
-
-/// Tools that someone has to look at.
-fn waiting(source: &Value) -> Option<Finding> {
-    let count = source.get("waiting").and_then(Value::as_u64).filter(|count| *count > 0)?;
-    let detail = format!("{count} wait to be looked at, and are in no list until then");
-    let what = format!("tools of {}", value::line(source, "name", 40));
-    Some(Finding::doubtful(&what, detail, "`toolkeep pin list`, then `toolkeep pin diff TOOL`"))
 }

@@ -1,26 +1,27 @@
-//! The language model: whether there is one, and whether it works.
+//! What compares texts: the built-in word vectors, or a language model and whether it works.
 
 use super::Finding;
 use crate::cli::data::DataDir;
 
-/// A model that is not there is no fault: the tools that need it are not offered.
+/// A model that is not there is no fault: word vectors in the binary answer.
 pub(super) fn finding(data: &DataDir) -> Finding {
     let tools = builtins_llm::names().collect::<Vec<_>>().join(", ");
-    let found = match builtins_llm::Installed::find(&data.models()) {
-        Ok(found) => found,
-        Err(why) => {
-            let detail =
-                format!("{why}: {tools} are not offered; `toolkeep model install` adds one");
-            return Finding::good("language model", detail);
-        }
+    let Some(found) = builtins_llm::Installed::find(&data.models()) else {
+        let model = builtins_llm::built_in_label();
+        let detail =
+            format!("none is installed: {tools} run by {model}; `toolkeep model install` adds one");
+        return Finding::good("language model", detail);
     };
+    let model = found.facts().label();
     match found.sentences() {
         Ok(_) => {
-            Finding::good("language model", format!("{tools} run by {}", found.folder().display()))
+            let place = found.folder().display();
+            Finding::good("language model", format!("{tools} run by {model}, in {place}"))
         }
         Err(why) => {
-            let detail = format!("cannot be used, so {tools} fail: {why}");
-            Finding::wrong("language model", detail, builtins_llm::HELP)
+            let detail = format!("{model} cannot be used, so {tools} fail: {why}");
+            let fix = format!("install it again, or remove {}", found.folder().display());
+            Finding::wrong("language model", detail, fix)
         }
     }
 }

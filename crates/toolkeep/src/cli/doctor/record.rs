@@ -8,6 +8,8 @@ use ledger::{Disk, Holding, Keep, RealDisk, holdings};
 use super::Finding;
 use crate::cli::data::DataDir;
 use crate::cli::failure::plural;
+use crate::cli::record::verify_data;
+use crate::cli::ui::clean;
 
 /// What is there and what was removed, for each writer; nothing before the first call.
 pub(super) fn kept(data: &DataDir, keep: Keep) -> Vec<Finding> {
@@ -22,6 +24,38 @@ pub(super) fn kept(data: &DataDir, keep: Keep) -> Vec<Finding> {
             vec![Finding::wrong("record", error.message, "`toolkeep record verify` tells more")]
         }
     }
+}
+
+/// Whether all of it is what was written, as `toolkeep record verify` finds out.
+pub(super) async fn verified(data: &DataDir) -> Vec<Finding> {
+    if !data.records().exists() {
+        return Vec::new();
+    }
+    let (what, place) = ("record verified", data.clone());
+    let verified = tokio::task::spawn_blocking(move || verify_data(&place)).await;
+    let report = match verified {
+        Ok(Ok(report)) => report,
+        Ok(Err(failure)) => {
+            let fix = "`toolkeep record verify` shows more";
+            return vec![Finding::wrong(what, failure.to_string(), fix)];
+        }
+        Err(_) => return vec![Finding::wrong(what, "the check was given up", "try again")],
+    };
+    let Some(first) = report.findings.first() else {
+        let records: u64 = report.writers.iter().map(|writer| writer.records).sum();
+        let detail = format!(
+            "{records} {}, all as written",
+            plural(usize::try_from(records).unwrap_or(2), "record")
+        );
+        return vec![Finding::good(what, detail)];
+    };
+    let count = report.findings.len() as u64 + report.more_findings;
+    let (segment, offset, text) = (clean(&first.segment), first.offset, clean(&first.text));
+    let detail =
+        format!("damaged, findings: {count}; the first: {segment} at byte {offset}: {text}");
+    let fix = "`toolkeep record verify` lists them; keep a copy of `records/`, and restore the damaged files from a \
+               backup: new calls are recorded all the same";
+    vec![Finding::wrong(what, detail, fix)]
 }
 
 fn finding(holding: &Holding, keep: Keep) -> Finding {

@@ -20,10 +20,10 @@ use crate::cli::value;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  toolkeep key create --subject assistant --expires 90d
+  toolkeep key create --subject assistant --expires-in 90d
   toolkeep key create --subject ann --person --level admin --right approve
   toolkeep key create --subject guest --level guest --module notes --module web
-  toolkeep key create --delegate --allow 'notes.*' --read-only --expires 1h
+  toolkeep key create --delegate --allow 'notes.*' --read-only --expires-in 1h
   toolkeep key create --delegate --act-as ann")]
 pub(in crate::cli) struct Create {
     /// The user it stands for, as it will be on record.
@@ -49,7 +49,7 @@ pub(in crate::cli) struct Create {
     #[arg(long, value_name = "TEXT", default_value = "")]
     label: String,
     /// When it ends by itself, such as 12h or 90d [default: never, or with `--delegate` in a day].
-    #[arg(long, value_name = "TIME", value_parser = lifetime)]
+    #[arg(long = "expires-in", alias = "expires", value_name = "TIME", value_parser = lifetime)]
     expires: Option<Duration>,
 }
 
@@ -95,14 +95,14 @@ impl Create {
         let body = if hand.delegate {
             json!({
                 "level": level, "rights": rights, "person": person, "label": label,
-                "persona_modules": modules, "expires_in": expires, "act_as": hand.act_as,
+                "modules": modules, "expires_in": expires, "act_as": hand.act_as,
                 "allow": given(hand.allow), "deny": hand.deny,
                 "read_only": hand.read_only, "no_web": hand.no_web,
             })
         } else {
             json!({
-                "subject": subject, "level": level.unwrap_or(tool::Level::User), "agent": !person,
-                "rights": rights, "roles": given(roles), "label": label, "persona_modules": modules, "expires_in": expires,
+                "subject": subject, "level": level.unwrap_or(tool::Level::User), "person": person,
+                "rights": rights, "roles": given(roles), "label": label, "modules": modules, "expires_in": expires,
             })
         };
         without_nulls(body)

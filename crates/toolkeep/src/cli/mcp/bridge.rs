@@ -72,7 +72,10 @@ impl Bridge {
         if line.is_empty() {
             return;
         }
-        let message = match Message::read(line.clone(), Limits::DOCUMENT) {
+        let message = match Message::read(
+            line.clone(),
+            Limits::DOCUMENT.around_arguments(mcp::AROUND_ARGUMENTS),
+        ) {
             Ok(message) => message,
             Err(fault) => return self.say(write::error(fault.id.as_ref(), &fault.error)).await,
         };

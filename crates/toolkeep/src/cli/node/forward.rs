@@ -73,7 +73,7 @@ impl Forward {
         tracing::info!("stopping; once more ends at once");
         tokio::select! {
             () = node.stop() => Ok(Exit::Done),
-            () = signals.any() => Err(Failure::new(Exit::Failed, "ended before the calls that ran")),
+            () = signals.any() => Err(Failure::new(Exit::Failed, "ended at once; calls that ran were cut off")),
         }
     }
 }

@@ -66,7 +66,7 @@ impl Serve {
             return Err(Failure::of_faults(reading.faults));
         };
         if !reading.faults.0.is_empty() {
-            ui.note(&format!("{}\n\nthe sources above are left out", reading.faults));
+            ui.note(&format!("{}\n\nthe above is left out", reading.faults));
         }
         let data = DataDir::at(config.data.clone());
         let (held, starting) = hold(&data).await?;
@@ -122,7 +122,7 @@ impl Serve {
         tracing::info!("stopping; once more ends at once");
         tokio::select! {
             () = node.stop() => Ok(()),
-            () = signals.any() => Err(Failure::new(Exit::Failed, "ended before the calls that ran")),
+            () = signals.any() => Err(Failure::new(Exit::Failed, "ended at once; calls that ran were cut off")),
         }
     }
 }

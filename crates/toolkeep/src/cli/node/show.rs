@@ -72,7 +72,9 @@ pub(super) fn summary(certificates: &[Value]) -> String {
 fn text(node: &Value) -> String {
     let facts = ["tools", "state", "seen", "endpoint", "problem", "replaced"];
     let facts = facts.map(|key| (key, value::line(node, key, 200)));
-    let facts = facts.iter().filter(|(_, fact)| !fact.is_empty());
+    let own = node.get("own_connection").and_then(Value::as_bool) == Some(true);
+    let own = own.then(|| ("called", "over its own connection".to_owned()));
+    let facts = facts.into_iter().chain(own).filter(|(_, fact)| !fact.is_empty());
     let facts: Vec<_> = facts.map(|(key, fact)| format!("  {key:<12}{fact}")).collect();
     let row = |one: &Value| {
         let line = |key, width| value::line(one, key, width);

@@ -20,7 +20,7 @@ use crate::cli::value;
 #[command(after_help = "\
 Examples:
   toolkeep policy explain --tool calculator
-  toolkeep policy explain --as KEY --tool write_file --args '{\"path\": \"/tmp/a\"}'")]
+  toolkeep policy explain --as KEY --tool write_file --arguments '{\"path\": \"/tmp/a\"}'")]
 pub(in crate::cli) struct Explain {
     /// Id of the key that would call; `toolkeep key list` shows them [default: your own].
     #[arg(long = "as", value_name = "KEY")]
@@ -29,7 +29,7 @@ pub(in crate::cli) struct Explain {
     #[arg(long, value_name = "NAME")]
     tool: String,
     /// Its arguments as one JSON object.
-    #[arg(long, value_name = "JSON")]
+    #[arg(long = "arguments", alias = "args", value_name = "JSON")]
     args: Option<String>,
     /// As a program would call, in a chain.
     #[arg(long)]

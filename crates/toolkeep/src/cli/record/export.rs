@@ -46,6 +46,7 @@ impl Export {
             if record.seq < self.from {
                 return true;
             }
+            let record = record.with_times();
             let line = Line { writer, record: &record };
             let value = serde_json::to_value(&line).unwrap_or_default();
             match ui.stream(&value, || value.to_string()) {

@@ -21,11 +21,28 @@ use crate::cli::value;
 Examples:
   toolkeep record list
   toolkeep record list --tool calculator --limit 10
+  toolkeep record list --status failed --since 24h
+  toolkeep record list --caller ann --since 2026-11-23 --until 2026-11-24
   toolkeep record list --call 01980000-0000-7000-8000-000000000000")]
 pub(in crate::cli) struct List {
     /// Only calls of this tool.
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
+    /// Only calls of this subject, and events that it caused.
+    #[arg(long, value_name = "SUBJECT")]
+    caller: Option<String>,
+    /// Only records of this kind: intent, wait, outcome, refused or event.
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// Only records that give this status: succeeded, failed, cancelled, abandoned, unknown, refused or waiting.
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+    /// Only from this time on: RFC 3339, a day, or how long ago, such as 15m, 2h or 7d.
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only before this time, written in the same way.
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
     /// How many records.
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u16,
@@ -33,7 +50,7 @@ pub(in crate::cli) struct List {
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
     /// All records of this call.
-    #[arg(long, value_name = "ID", conflicts_with_all = ["tool", "limit", "cursor"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["tool", "caller", "kind", "status", "since", "until", "limit", "cursor"])]
     call: Option<String>,
 }
 
@@ -44,7 +61,12 @@ impl List {
             None => Path::new("/v1/records", &[])
                 .with("limit", Some(self.limit))
                 .with("cursor", self.cursor.as_deref())
-                .with("tool", self.tool.as_deref()),
+                .with("tool", self.tool.as_deref())
+                .with("caller", self.caller.as_deref())
+                .with("kind", self.kind.as_deref())
+                .with("status", self.status.as_deref())
+                .with("since", self.since.as_deref())
+                .with("until", self.until.as_deref()),
         };
         let session = context.connect().await?;
         let answer = session.client.get(&path).await;
@@ -76,7 +98,6 @@ fn text(answer: &Value) -> String {
 /// One frame: an intent has a tool and a caller, an outcome how it ended.
 pub(super) fn row(record: &Value) -> [String; 7] {
     let body = record.get("body").unwrap_or(&Value::Null);
-    let time = body.get("at").and_then(Value::as_u64).map(|at| tool::Wall(at).to_string());
     let tool = body.get("tool").map_or_else(String::new, |tool| match tool {
         Value::Object(_) => value::line(tool, "name", 60),
         _ => value::line(body, "tool", 60),
@@ -86,7 +107,7 @@ pub(super) fn row(record: &Value) -> [String; 7] {
     let how: Vec<_> = how.into_iter().filter(|word| !word.is_empty()).collect();
     [
         value::line(record, "seq", 20),
-        time.unwrap_or_default(),
+        value::line(body, "at", 32),
         value::line(record, "kind", 12),
         value::line(record, "call", 36),
         tool,
@@ -104,10 +125,10 @@ mod tests {
     #[test]
     fn frames_of_every_kind_are_rows() {
         let answer = json!({ "records": [
-            { "seq": 3, "kind": "refused", "call": "c2", "body": { "at": 2000, "tool": "rm",
+            { "seq": 3, "kind": "refused", "call": "c2", "body": { "at": "1970-01-01T00:00:02.000Z", "tool": "rm",
               "caller": { "subject": "ann" }, "code": "denied", "reason": "level" } },
-            { "seq": 2, "kind": "outcome", "call": "c1", "body": { "at": 1000, "status": "succeeded" } },
-            { "seq": 1, "kind": "intent", "call": "c1", "body": { "at": 0,
+            { "seq": 2, "kind": "outcome", "call": "c1", "body": { "at": "1970-01-01T00:00:01.000Z", "status": "succeeded" } },
+            { "seq": 1, "kind": "intent", "call": "c1", "body": { "at": "1970-01-01T00:00:00.000Z",
               "tool": { "org": "default", "source": "s", "name": "echo" },
               "caller": { "subject": "ann" }, "reason": "level" } },
         ], "next_cursor": "1" });

@@ -58,11 +58,14 @@ fn text(answer: &Value) -> String {
 /// One record: its number, its kind and when, and below that all that it says.
 fn record(record: &Value) -> String {
     let mut body = record.get("body").cloned().unwrap_or(Value::Null);
-    let at = body.as_object_mut().and_then(|body| body.shift_remove("at"));
-    let at = at.and_then(|at| at.as_u64()).map(|at| format!("  {}", tool::Wall(at)));
+    let at = value::line(&body, "at", 32);
+    if let Some(body) = body.as_object_mut() {
+        body.shift_remove("at");
+    }
+    let at = if at.is_empty() { at } else { format!("  {at}") };
     let (seq, kind) = (value::line(record, "seq", 20), value::line(record, "kind", 12));
     let facts: Vec<_> = facts(&body).lines().map(|line| format!("\n  {line}")).collect();
-    format!("{seq}  {kind}{}{}", at.unwrap_or_default(), facts.concat())
+    format!("{seq}  {kind}{at}{}", facts.concat())
 }
 
 #[cfg(test)]
@@ -75,9 +78,9 @@ mod tests {
     fn a_call_is_told_from_its_intent_to_its_outcome() {
         let answer = json!({ "call_id": "c1", "status": "succeeded", "tool": "ec\u{1b}ho",
             "source": "builtin", "started": "1970-01-01T00:00:00.000Z", "elapsed_ms": 3, "records": [
-            { "seq": 1, "kind": "intent", "call": "c1", "body": { "at": 0, "effects": false,
+            { "seq": 1, "kind": "intent", "call": "c1", "body": { "at": "1970-01-01T00:00:00.000Z", "effects": false,
               "caller": { "org": "default", "subject": "ann" } } },
-            { "seq": 2, "kind": "outcome", "call": "c1", "body": { "at": 3, "status": "succeeded" } },
+            { "seq": 2, "kind": "outcome", "call": "c1", "body": { "at": "1970-01-01T00:00:00.003Z", "status": "succeeded" } },
         ] });
         let expected = "\
 call_id     c1

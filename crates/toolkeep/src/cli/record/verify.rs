@@ -83,17 +83,26 @@ impl Verify {
                 Failure::new(Exit::Refused, message).fix("name its data directory: `--data DIR`")
             );
         }
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-        let signers = |writer: &str| signed.signers(writer);
-        let signers = signed.has_signers().then_some(&signers as ledger::Signers<'_>);
-        let report = ledger::verify_signed(&records, &disk, &kept, signers)
-            .map_err(|error| Failure::new(Exit::Failed, error.message))?;
+        let report = verified(&records, &kept, &signed)?;
         let sound = report.is_sound();
         let (proved, not_proved) = proof::of(&report, &signed, kept.len());
         let answer = Answer { sound, report: &report, proved, not_proved, limits: Report::LIMITS };
         ui.answer(&answer, || text(&answer))?;
         Ok(if sound { Exit::Done } else { Exit::Failed })
     }
+}
+
+/// Verifies the record of a data directory against nothing but itself and its own key. Blocks.
+pub(in crate::cli) fn verify_data(data: &DataDir) -> Result<Report, Failure> {
+    verified(&data.records(), &[], &Signed::read(&[], &[], data)?)
+}
+
+fn verified(records: &Path, kept: &[Checkpoint], signed: &Signed) -> Result<Report, Failure> {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let signers = |writer: &str| signed.signers(writer);
+    let signers = signed.has_signers().then_some(&signers as ledger::Signers<'_>);
+    ledger::verify_signed(records, &disk, kept, signers)
+        .map_err(|error| Failure::new(Exit::Failed, error.message))
 }
 
 /// The checkpoints of an answer that was kept.

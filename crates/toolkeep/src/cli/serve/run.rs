@@ -56,6 +56,6 @@ pub(super) async fn until_told(
     stop.cancel();
     tokio::select! {
         ended = &mut ended => ended,
-        () = signals.any() => Err(Failure::new(Exit::Failed, "ended before the calls that ran")),
+        () = signals.any() => Err(Failure::new(Exit::Failed, "ended at once; calls that ran were cut off")),
     }
 }

@@ -53,6 +53,16 @@ pub(in crate::cli) struct Add {
     /// How far it is trusted not to change its tools: full, first_use, review.
     #[arg(long, value_name = "WORD")]
     trust: Option<String>,
+    /// Trust what an MCP server says of its tools, such as that they only read. On a terminal it is asked
+    /// where it is not given; the default is not to.
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    trust_annotations: Option<bool>,
     /// Time for one call, such as 30s, 500ms or 2m.
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
@@ -79,8 +89,18 @@ struct Origin {
     command: Vec<String>,
 }
 
+/// Asked of an MCP server, since no default but the strict one is right for all.
+const QUESTION: &str = "Do you trust what this server says of its own tools? Those that it calls \
+                        read-only then count as such.";
+
+impl Origin {
+    fn is_mcp(&self) -> bool {
+        self.mcp.is_some() || !self.command.is_empty()
+    }
+}
+
 impl Add {
-    pub(super) fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+    pub(super) fn run(mut self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let setting = context.setting(None);
         let Some(file) = setting.file.clone() else {
             let failure = Failure::new(Exit::Usage, "no configuration file is named");
@@ -90,6 +110,9 @@ impl Add {
         let before = trial::of(&setting, &file)?;
         trial::free(&before, &self.name)?;
         let text = read(&file)?;
+        if self.trust_annotations.is_none() && self.origin.is_mcp() {
+            self.trust_annotations = ui.confirm(QUESTION);
+        }
         let lines = entry::lines(&self)?;
         let inserted = insert::insert(&text, &lines).map_err(|fault| fault.told(&file, &lines))?;
         trial::fits(&setting, &file, &before, &inserted.text, &self.name)?;

@@ -9,9 +9,12 @@ use crate::cli::context::Context;
 use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::near;
-use crate::cli::ui::Ui;
+use crate::cli::ui::{Ui, clean};
+use crate::cli::value;
 
 /// Have all sources list their tools anew, or one.
+///
+/// With a name, only that source is shown, and the command fails where it could not be listed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,8 +37,20 @@ impl Refresh {
             answer = Err(near::named(near::SOURCE, &session.client, name, failure).await);
         }
         session.end().await?;
-        let answer: Value = answer?;
+        let mut answer: Value = answer?;
+        let Some(name) = &self.source else {
+            ui.answer(&answer, || text(&answer))?;
+            return Ok(Exit::Done);
+        };
+        if let Some(sources) = answer.get_mut("sources").and_then(Value::as_array_mut) {
+            sources.retain(|source| source.get("name").and_then(Value::as_str) == Some(name));
+        }
         ui.answer(&answer, || text(&answer))?;
-        Ok(Exit::Done)
+        let state = value::list(&answer, "sources").first().map(|it| value::line(it, "state", 20));
+        if state.as_deref() == Some("ok") {
+            return Ok(Exit::Done);
+        }
+        ui.note(&format!("`{}` was not listed anew; the lines above say why", clean(name)));
+        Ok(Exit::Failed)
     }
 }

@@ -18,14 +18,16 @@ use tool::{Boxed, Wall};
 use crate::cli::door::{Door, DoorError};
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
-use crate::cli::wiring::{Listening, Offers, Running, Start, Wiring};
+use crate::cli::wiring::{Listening, Offers, Review, Running, Start, Wiring};
 use crate::cli::{Line, run};
+use crate::config::{Config, Environment};
 
 /// Answers by method and path, and a data directory of its own.
 pub(in crate::cli) struct Played {
     folder: tempfile::TempDir,
     script: Arc<Script>,
     starts: Mutex<usize>,
+    review: Mutex<Review>,
 }
 
 #[derive(Default)]
@@ -50,7 +52,7 @@ impl Ran {
 impl Default for Played {
     fn default() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { folder, script: Arc::default(), starts: Mutex::default() }
+        Self { folder, script: Arc::default(), starts: Mutex::default(), review: Mutex::default() }
     }
 }
 
@@ -129,6 +131,15 @@ impl Played {
 }
 
 impl Wiring for Played {
+    fn review<'a>(
+        &'a self,
+        _: &'a Config,
+        _: &'a Arc<Environment>,
+    ) -> Boxed<'a, Result<Review, Failure>> {
+        let review = self.review.lock().unwrap().clone();
+        Box::pin(std::future::ready(Ok(review)))
+    }
+
     fn start(&self, start: Start) -> Boxed<'_, Result<Running, Failure>> {
         assert!(!start.listen && start.open.is_none());
         *self.starts.lock().unwrap() += 1;
@@ -136,7 +147,7 @@ impl Wiring for Played {
         Box::pin(async move {
             let store = SqliteStore::open(start.held.data().store()).unwrap();
             let (keys, _) = Keys::read(Arc::new(store), None).await.unwrap();
-            let made = start.held.first_keys(&keys, Wall(1), start.make_keys).await?;
+            let changes = start.held.first_keys(&keys, Wall(1), start.make_keys).await?;
             let stop = start.stop.clone();
             let offers: Offers = Box::new(|_| Err(Failure::new(Exit::Failed, "nothing is played")));
             let ended = Box::pin(async move {
@@ -144,8 +155,25 @@ impl Wiring for Played {
                 drop(start);
                 Ok(())
             });
-            Ok(Running { address: None, beside: Listening::default(), door, offers, made, ended })
+            let beside = Listening::default();
+            Ok(Running {
+                address: None,
+                beside,
+                door,
+                offers,
+                keys: changes,
+                invalid: vec![],
+                ended,
+            })
         })
+    }
+}
+
+/// What a server finds wrong is the wiring's affair.
+impl Played {
+    pub(in crate::cli) fn reviewed(self, review: Review) -> Self {
+        *self.review.lock().unwrap() = review;
+        self
     }
 }
 

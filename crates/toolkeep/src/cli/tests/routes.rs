@@ -99,6 +99,7 @@ const APART: &[(&str, &str)] = &[
     ("policy check", "a configuration file"),
     ("policy diff", "two configuration files"),
     ("store list", "the store of the data directory: whoever holds it is its owner"),
+    ("key recover", "the data directory: whoever holds it is its owner"),
     ("store accept", "the store of the data directory: whoever holds it is its owner"),
     ("store remove", "the store of the data directory: whoever holds it is its owner"),
     ("config check", "a configuration file"),

@@ -52,7 +52,7 @@ fn one<'a>(word: &'a str, schema: &Value) -> Result<(&'a str, Value), Failure> {
 
 /// How arguments are written, with the keys that this tool takes.
 fn form(schema: &Value) -> String {
-    let form = "write `key=value`, `key:=JSON`, or `--args JSON`";
+    let form = "write `key=value`, `key:=JSON`, or `--arguments JSON`";
     let all = schema.get("properties").and_then(Value::as_object);
     let keys: Vec<_> = all.into_iter().flat_map(Map::keys).take(KEYS).collect();
     let keys: Vec<_> = keys.iter().map(|key| format!("`{}`", clean(key))).collect();
@@ -61,10 +61,15 @@ fn form(schema: &Value) -> String {
 
 fn json(key: &str, text: &str, expected: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|_| {
-        let message = format!("`{key}` must be {expected}, and `{text}` is not");
-        wrong(message).fix("quote JSON for the shell: `key='[1, 2]'`")
+        let failure = wrong(format!("`{key}` must be {expected}, and `{text}` is not"));
+        // A number or a truth value has nothing that a shell changes.
+        let is_plain = expected.split(" or ").all(|kind| SIMPLE.contains(&kind));
+        if is_plain { failure } else { failure.fix("quote JSON for the shell: `key='[1, 2]'`") }
     })
 }
+
+/// Kinds whose values a shell passes on as they are written.
+const SIMPLE: [&str; 4] = ["boolean", "integer", "null", "number"];
 
 fn wrong(message: String) -> Failure {
     Failure::new(Exit::Usage, message)

@@ -46,7 +46,7 @@ pub(in crate::cli) struct Call {
     #[arg(value_name = "KEY=VALUE")]
     typed: Vec<String>,
     /// Its arguments as one JSON object.
-    #[arg(long, value_name = "JSON", conflicts_with = "typed")]
+    #[arg(long = "arguments", alias = "args", value_name = "JSON", conflicts_with = "typed")]
     args: Option<String>,
     /// A time of your own for the call, in milliseconds; it can only shorten the tool's.
     #[arg(long, value_name = "MS")]
@@ -79,10 +79,10 @@ struct Answer<'a> {
     approval: Option<Held>,
 }
 
-fn told(answer: &RawValue, ui: &mut Ui) -> Result<Exit, Failure> {
+fn told(tool: &str, answer: &RawValue, ui: &mut Ui) -> Result<Exit, Failure> {
     let read = read(answer)?;
     if let Some(approval) = &read.approval {
-        ui.answer(answer, || held(&read.call_id, approval))?;
+        ui.answer(answer, || held(tool, (read.call_id.as_str(), approval)))?;
         return Ok(Exit::Refused);
     }
     ui.answer(answer, || read.result.map(text).unwrap_or_default())?;
@@ -95,6 +95,13 @@ struct Held {
     reason: String,
     expires: String,
     approved: bool,
+    /// Whether an agent's key made the call. An older server does not say.
+    #[serde(default = "unknown_caller")]
+    by_agent: bool,
+}
+
+const fn unknown_caller() -> bool {
+    true
 }
 
 impl Call {
@@ -109,7 +116,7 @@ impl Call {
             called = Err(near::named(near::TOOL, &session.client, &self.name, failure).await);
         }
         // Told first: the end of a server of its own takes as long as its sources do.
-        let exit = called.and_then(|answer| told(&answer, ui));
+        let exit = called.and_then(|answer| told(&self.name, &answer, ui));
         session.end().await?;
         exit
     }
@@ -198,14 +205,24 @@ fn read(answer: &RawValue) -> Result<Answer<'_>, Failure> {
 }
 
 /// What a held call waits for, and what to do.
-fn held(id: &str, held: &Held) -> String {
+fn held(tool: &str, (id, held): (&str, &Held)) -> String {
     let id = clean(id);
     if held.approved {
         return format!("approved: call {id} runs\n  toolkeep record show {id}");
     }
+    let who = if held.by_agent {
+        format!("toolkeep approval approve {id}")
+    } else {
+        format!(
+            "nobody approves an own call: another person with the right `approve` can\n    \
+             toolkeep approval approve {id} --key KEY\n  \
+             to approve it yourself, make it as the agent, and approve that call\n    \
+             toolkeep tool call {} … --agent\n    toolkeep approval approve ID",
+            clean(tool)
+        )
+    };
     format!(
-        "held: call {id} waits for an approval until {}: {}\n  \
-         toolkeep approval approve {id}\n  toolkeep record show {id}",
+        "held: call {id} waits for an approval until {}: {}\n  {who}\n  toolkeep record show {id}",
         clean(&held.expires),
         clean(&held.reason)
     )

@@ -43,7 +43,7 @@ impl Count {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
         session.sources(SourceNeed::Overview).await;
-        let listed = list::all(&session.client, None, false).await;
+        let listed = list::all(&session.client, list::Listing::default()).await;
         session.end().await?;
         let answer = self.of(&listed?);
         ui.answer(&answer, || answer.tools.to_string())?;

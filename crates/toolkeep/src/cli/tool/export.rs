@@ -26,12 +26,16 @@ const TOLD: usize = 50;
 Examples:
   toolkeep tool export --format anthropic
   toolkeep tool export --format openai_chat tools.json
+  toolkeep tool export --format openai_chat --source files tools.json
   toolkeep tool export --format gemini tools.json -o json")]
 pub(in crate::cli) struct Export {
     /// The form: openai_chat, openai_chat_strict, openai_responses, openai_responses_strict, anthropic,
     /// gemini, gemini_per_tool, ollama, mcp.
     #[arg(long, value_name = "FORMAT")]
     format: String,
+    /// Only tools of this source.
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
     /// The file, which may be there already [default: standard output].
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
@@ -46,7 +50,10 @@ impl Export {
         })?;
         let session = context.connect().await?;
         session.sources(SourceNeed::Overview).await;
-        let listed = list::all(&session.client, Some(&format.to_string()), true).await;
+        let word = format.to_string();
+        let source = self.source.as_deref();
+        let what = list::Listing { format: Some(&word), source, losses: true };
+        let listed = list::all(&session.client, what).await;
         session.end().await?;
         let mut listed = listed?;
         let tools = listed.get_mut("tools").map_or_else(|| json!([]), Value::take);

@@ -36,42 +36,43 @@ pub(in crate::cli) struct List {
 
 impl List {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        if self.source.is_some() && self.format.is_some() {
-            let message = "`--source` goes with the native form only";
-            return Err(Failure::new(Exit::Usage, message).fix("leave `--format` out"));
-        }
         let session = context.connect().await?;
         session.sources(SourceNeed::Overview).await;
-        let listed = all(&session.client, self.format.as_deref(), self.losses).await;
+        let what = Listing {
+            format: self.format.as_deref(),
+            source: self.source.as_deref(),
+            losses: self.losses,
+        };
+        let listed = all(&session.client, what).await;
         session.end().await?;
-        let mut answer = listed?;
+        let answer = listed?;
         if self.format.is_some() {
             let json = serde_json::to_string_pretty(&answer).unwrap_or_default();
             ui.answer(&answer, || json)?;
             return Ok(Exit::Done);
         }
-        self.narrow(&mut answer);
         ui.answer(&answer, || text(&answer))?;
         Ok(Exit::Done)
     }
+}
 
-    fn narrow(&self, answer: &mut Value) {
-        let Some(source) = &self.source else { return };
-        if let Some(tools) = answer.get_mut("tools").and_then(Value::as_array_mut) {
-            tools.retain(|tool| tool.get("source").and_then(Value::as_str) == Some(source));
-        }
-    }
+/// What is listed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Listing<'a> {
+    /// Native where there is none.
+    pub(super) format: Option<&'a str>,
+    /// All sources where there is none.
+    pub(super) source: Option<&'a str>,
+    /// Whether losses are listed too.
+    pub(super) losses: bool,
 }
 
 /// The whole list, natively or in a provider's form: all pages as one.
-pub(super) async fn all(
-    client: &Client,
-    format: Option<&str>,
-    losses: bool,
-) -> Result<Value, Failure> {
+pub(super) async fn all(client: &Client, what: Listing<'_>) -> Result<Value, Failure> {
     let page = |cursor: Option<String>| {
-        let path = Path::new("/v1/tools", &[]).with("format", format);
-        path.with("losses", losses.then_some("true")).with("cursor", cursor)
+        let path = Path::new("/v1/tools", &[]).with("format", what.format);
+        let path = path.with("source", what.source);
+        path.with("losses", what.losses.then_some("true")).with("cursor", cursor)
     };
     let mut answer = client.get(&page(None)).await?;
     for _ in 0..PAGES {

@@ -29,24 +29,12 @@ impl Show {
         session.sources(SourceNeed::Tool(&self.name)).await;
         let mut tool = session.client.get(&Path::new("/v1/tools", &[&self.name])).await;
         if let Err(failure) = tool {
-            let told = near::named(near::TOOL, &session.client, &self.name, failure).await;
-            tool = Err(self.without_model(told));
+            tool = Err(near::named(near::TOOL, &session.client, &self.name, failure).await);
         }
         session.end().await?;
         let tool = tool?;
         ui.answer(&tool, || text(&tool))?;
         Ok(Exit::Done)
-    }
-}
-
-impl Show {
-    /// Why it is not there, where that is known: it is one of those that need a language model.
-    fn without_model(&self, told: Failure) -> Failure {
-        if builtins_llm::names().any(|name| name == self.name) {
-            let why = "it is not offered, because no language model is installed";
-            return told.fix(format!("{why}: {}", builtins_llm::HELP));
-        }
-        told
     }
 }
 

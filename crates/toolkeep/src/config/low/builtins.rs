@@ -19,6 +19,9 @@ pub(in crate::config) struct Builtins {
     pub(in crate::config) search: Field<Search>,
     /// The Wikipedia of `fetch_wikipedia`. Default: `https://en.wikipedia.org`.
     pub(in crate::config) wikipedia: Field<String>,
+    /// Where `toolkeep model install` downloads from, with the same paths as the public hub. Default:
+    /// `https://huggingface.co`.
+    pub(in crate::config) model_mirror: Field<String>,
     /// By name of a tool: what is taken from it. What it is, takes and gives cannot be changed.
     pub(in crate::config) tools: Field<BTreeMap<String, Field<Narrowing>>>,
 }

@@ -1,12 +1,9 @@
 //! The built-in tools: folders, partners on the net, and what is taken from single tools.
 
-use std::sync::Arc;
-
 use builtins::{Endpoint, Narrowing};
-use tool::{Clock, Level, Safety};
+use tool::{Level, Safety};
 
 use super::Resolver;
-use crate::clock::SystemClock;
 use crate::config::Place;
 use crate::config::field::Field;
 use crate::config::high::{BuiltinsConfig, FolderConfig, SearchConfig};
@@ -27,6 +24,7 @@ impl Resolver<'_> {
             roots: folders,
             search: low.search.given().and_then(|(search, at)| self.search(search, at)),
             wikipedia: self.partner(&low.wikipedia),
+            model_mirror: self.partner(&low.model_mirror),
             tools: tools.map(|(name, told)| (name.clone(), self.narrowing(name, told))).collect(),
         }
     }
@@ -130,13 +128,11 @@ impl Resolver<'_> {
 
 /// Also of those that another crate has.
 fn checked(narrowing: &Narrowing, name: &str) -> Result<(), String> {
-    if !builtins_math::names().any(|known| known == name) {
-        return narrowing.check(name);
-    }
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let all = builtins_math::all(&clock, None);
-    let found = all.iter().find(|builtin| builtin.tool.name.as_str() == name);
-    found.map_or(Ok(()), |builtin| narrowing.check_tool(&builtin.tool))
+    let found = builtins_math::tool(name)
+        .or_else(|| builtins_symbolic::tool(name))
+        .or_else(|| builtins_llm::tool(name))
+        .or_else(|| programs::tool(name));
+    found.map_or_else(|| narrowing.check(name), |tool| narrowing.check_tool(&tool))
 }
 
 #[cfg(test)]
@@ -158,6 +154,12 @@ mod tests {
         assert_eq!(config.builtins.tools["read_file"].maximum["max_bytes"], 100);
         assert_eq!(config.builtins.tools["sql_query"].arguments, Some(2 << 20));
         assert_eq!(config.builtins.roots[0].protect, ["x/y"]);
+        // Those of other crates too.
+        for name in ["calculate", "symbolic_solve", "embed_text", "run_program"] {
+            let text =
+                format!("version: 1\nbuiltins: {{ tools: {{ {name}: {{ enabled: false }} }} }}\n");
+            assert!(good(&text).builtins.tools[name].off, "{name}");
+        }
         for (wrong, told) in [
             ("write_file: { safety: safe }", "`safety`"),
             ("read_file: { maximum: { max_bytes: 99000000 } }", "max_bytes"),

@@ -1,14 +1,17 @@
 //! The file in which other programs keep their MCP servers: `mcpServers` (Claude Desktop, Cursor and
 //! most others) or `servers` (VS Code), with comments, and with words such as `${workspaceFolder}`.
 //!
-//! One server that cannot be used does not take the others down.
+//! One server that cannot be used does not take the others down. What the file says decides how a server is
+//! reached and which of its tools are left out; what counts as harmless is for the operator's own file to say.
+
+mod server;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use tool::SourceName;
 
+use self::server::Server;
 use super::Resolver;
 use super::source::Common;
 use crate::config::de;
@@ -24,20 +27,14 @@ use crate::config::{text, yaml};
 /// The most servers of one file.
 const SERVERS: usize = 500;
 
-/// One server. What else stands there belongs to the other program.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Server {
-    r#type: Field<String>,
-    command: Field<String>,
-    args: Field<Vec<Field<low::Text>>>,
-    env: Field<BTreeMap<String, Field<low::Text>>>,
-    #[serde(rename = "envFile")]
-    env_file: Field<String>,
-    cwd: Field<String>,
-    url: Field<String>,
-    headers: Field<BTreeMap<String, Field<low::Text>>>,
-    disabled: Field<bool>,
+/// The entry of the configuration that names the file.
+pub(super) struct ServersEntry<'a> {
+    /// What is put before the names.
+    pub(super) prefix: Option<&'a String>,
+    /// What holds for all servers.
+    pub(super) common: &'a Common,
+    /// What holds for single servers, by their names in the file.
+    pub(super) servers: Option<&'a BTreeMap<String, Field<low::ServerSettings>>>,
 }
 
 impl Resolver<'_> {
@@ -45,8 +42,7 @@ impl Resolver<'_> {
     pub(super) fn mcp_servers(
         &self,
         (path, place): (&str, Place),
-        prefix: Option<&String>,
-        common: &Common,
+        entry: &ServersEntry<'_>,
         included: &mut Vec<ReadFile>,
     ) -> Vec<SourceConfig> {
         let path = self.path(path);
@@ -67,17 +63,32 @@ impl Resolver<'_> {
         let node = yaml::parse(&path, &text).map_err(|fault| sink.add(fault)).ok();
         let folder = workspace(&path);
         let resolver = Resolver { sink: &sink, base: &folder, environment: self.environment };
-        let sources = node.map(|node| resolver.servers(node, prefix, common)).unwrap_or_default();
+        if let Some(node) = &node {
+            self.unmatched_servers(node, entry, (&path, place));
+        }
+        let sources = node.map(|node| resolver.servers(node, entry)).unwrap_or_default();
+        sink.take_notes().into_iter().for_each(|note| self.sink.add_note(note));
         sink.into_faults().into_iter().for_each(|fault| self.sink.add(fault));
         sources
     }
 
-    fn servers(
+    /// A setting for a server that is not there is a slip, which leaves another without it.
+    fn unmatched_servers(
         &self,
-        mut node: Node,
-        prefix: Option<&String>,
-        common: &Common,
-    ) -> Vec<SourceConfig> {
+        node: &Node,
+        entry: &ServersEntry<'_>,
+        (path, place): (&Path, Place),
+    ) {
+        let found = node.get("mcpServers").or_else(|| node.get("servers"));
+        let known = |name: &str| found.is_some_and(|servers| servers.get(name).is_some());
+        for name in entry.servers.into_iter().flat_map(BTreeMap::keys).filter(|it| !known(it)) {
+            let (name, path) = (shorten(name), path.display());
+            let message = format!("`servers` names `{name}`, which is not in `{path}`");
+            self.sink.tell(place, message, "write the name as that file has it");
+        }
+    }
+
+    fn servers(&self, mut node: Node, entry: &ServersEntry<'_>) -> Vec<SourceConfig> {
         node.hide(false);
         let found = node.take("mcpServers").or_else(|| node.take("servers"));
         let Some(Node { kind: Kind::Map(servers), place, .. }) = found else {
@@ -90,17 +101,14 @@ impl Resolver<'_> {
             self.sink.tell(place, message, "");
             return Vec::new();
         }
-        let source = |(key, node): (Key, Node)| self.foreign(&key, node, prefix, common);
+        let source = |(key, node): (Key, Node)| self.foreign(&key, node, entry);
         servers.into_iter().filter_map(source).collect()
     }
 
-    fn foreign(
-        &self,
-        key: &Key,
-        mut node: Node,
-        prefix: Option<&String>,
-        common: &Common,
-    ) -> Option<SourceConfig> {
+    fn foreign(&self, key: &Key, mut node: Node, entry: &ServersEntry<'_>) -> Option<SourceConfig> {
+        if server::is_disabled(&node) {
+            return None;
+        }
         let before = self.sink.count();
         let mut words = vec![("workspaceFolder", self.base.to_string_lossy().into_owned())];
         if let Some(home) = self.environment.home() {
@@ -108,18 +116,20 @@ impl Resolver<'_> {
         }
         Variables::foreign(self.environment, words).fill(&mut node, self.sink);
         let server: Server = de::read(&node, false, self.sink)?;
-        if server.disabled.get() == Some(&true) {
+        if server.is_disabled() {
             return None;
         }
-        let name = self.server_name(key, prefix);
+        let name = self.server_name(key, entry.prefix);
         self.unsupported(&server, key);
-        let Server { command, args, env, cwd, url, headers, .. } = server;
-        let written = low::Mcp { command, args, env, cwd, url, headers, ..low::Mcp::default() };
-        let kind = self.mcp(&written, key.place);
+        self.unused(&node);
+        let common = self.of_server(&server, entry.common);
+        let settings = entry.servers.and_then(|all| all.get(&key.text)).and_then(Field::get);
+        let common = settings.map(|said| self.over(&common, said)).unwrap_or(common);
+        let kind = self.mcp(&self.reached(server, key), key.place);
         let (name, kind) = name.zip(kind)?;
         let sound = self.sink.count() == before;
         let written = (self.sink.file.to_owned(), key.place);
-        sound.then(|| common.clone().with(name, kind, written))
+        sound.then(|| common.with(name, kind, written))
     }
 
     /// The name there, made fit: other programs allow spaces and more.
@@ -133,27 +143,6 @@ impl Resolver<'_> {
         SourceName::of_operator(&name)
             .map_err(|fault| self.sink.tell(key.place, fault.to_string(), ""))
             .ok()
-    }
-
-    /// What the other program would do and this one does not is told, never left out in silence.
-    fn unsupported(&self, server: &Server, key: &Key) {
-        if let Some((_, place)) = server.env_file.given() {
-            let fix = "put the variables under `env`";
-            self.sink.tell(place, "`envFile` is not read", fix);
-        }
-        let Some((kind, place)) = server.r#type.given() else { return };
-        match kind.as_str() {
-            "stdio" | "http" | "streamable-http" | "streamableHttp" | "streamable_http" => {}
-            "sse" => {
-                let message = format!("`{}` speaks the old SSE transport", shorten(&key.text));
-                let fix = "use the server's streamable HTTP address, with the type `http`";
-                self.sink.tell(place, message, fix);
-            }
-            other => {
-                let message = format!("the type `{}` is not known", shorten(other));
-                self.sink.tell(place, message, "use `stdio` or `http`");
-            }
-        }
     }
 }
 

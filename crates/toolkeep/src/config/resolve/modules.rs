@@ -11,7 +11,7 @@ use tool::{Secret, SourceName, Trust};
 
 use super::Resolver;
 use super::source::is_token;
-use crate::config::high::{SourceConfig, SourceKind, Tools, timeout};
+use crate::config::high::{McpTools, SourceConfig, SourceKind, Tools, timeout};
 use crate::config::low;
 use crate::config::node::shorten;
 use crate::config::{Fault, Place};
@@ -103,6 +103,7 @@ impl Resolver<'_> {
             retry: false,
             startup_timeout: super::source::STARTUP,
             max_message: super::source::MESSAGE,
+            mcp_tools: McpTools::default(),
             timeout: timeout(settings.limit.filter(|_| slow), slow),
         })
     }

@@ -32,7 +32,11 @@ impl Resolver<'_> {
             }
             addresses.nodes.insert(id.clone(), url.clone());
             if let Err(error) = addresses.of(id) {
-                self.sink.tell(place, error.to_string(), "write `http://HOST:PORT`");
+                // What would be called in plaintext is told with what to write.
+                let told = error.to_string();
+                let fix =
+                    if told.contains("insecure_ok") { "" } else { "write `https://HOST:PORT`" };
+                self.sink.tell(place, told, fix);
             }
         }
         if let Some((pattern, place)) = low.pattern.given() {

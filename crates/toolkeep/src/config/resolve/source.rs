@@ -1,6 +1,6 @@
 //! One source.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,8 +8,11 @@ use tool::{Secret, SourceName, Trust};
 use url::Url;
 
 use super::Resolver;
+use super::mcp_servers::ServersEntry;
 use crate::config::field::Field;
-use crate::config::high::{McpCommand, SourceConfig, SourceDurability, SourceKind, Tools, timeout};
+use crate::config::high::{
+    McpCommand, McpTools, SourceConfig, SourceDurability, SourceKind, Tools, timeout,
+};
 use crate::config::low::{self, DurabilityWord, RetryWord, Text, TrustWord, Which};
 use crate::config::node::shorten;
 use crate::config::units;
@@ -41,6 +44,7 @@ pub(super) struct Common {
     pub(super) startup_timeout: Option<Duration>,
     pub(super) max_message: Option<usize>,
     pub(super) retry: bool,
+    pub(super) mcp_tools: McpTools,
 }
 
 impl Common {
@@ -73,6 +77,7 @@ impl Common {
             startup_timeout,
             max_message: self.max_message.unwrap_or(MESSAGE),
             retry: self.retry,
+            mcp_tools: self.mcp_tools,
         }
     }
 }
@@ -115,7 +120,8 @@ impl Resolver<'_> {
             return Vec::new();
         }
         if let Some((path, at)) = low.mcp_servers.given() {
-            return self.mcp_servers((path, at), low.name.get(), common, included);
+            let entry = ServersEntry { prefix: low.name.get(), common, servers: low.servers.get() };
+            return self.mcp_servers((path, at), &entry, included);
         }
         let name = self.name(&low.name, place);
         if given.is_empty() {
@@ -137,6 +143,7 @@ impl Resolver<'_> {
             let message = "a source has one credential, and here are `credential` and another";
             self.sink.tell_hidden(place, message, "remove one of them");
         }
+        self.only_mcp(low, &kind, place);
         vec![common.clone().with(name, kind, (self.sink.file.to_owned(), place))]
     }
 
@@ -170,7 +177,7 @@ impl Resolver<'_> {
 
     fn kind(&self, low: &low::Source) -> Option<SourceKind> {
         if let Some(path) = low.tools.get() {
-            return Some(SourceKind::ToolFile(self.path(path)));
+            return Some(SourceKind::ToolFile(self.path(&path.0)));
         }
         if let Some((url, place)) = low.module.given() {
             return self.url(url, place).map(SourceKind::Module);
@@ -195,14 +202,24 @@ impl Resolver<'_> {
             startup_timeout: self.time_within(&low.startup_timeout, LONGEST_STARTUP),
             max_message: self.size(&low.max_message, LARGEST_MESSAGE),
             retry: low.retry.get() == Some(&RetryWord::Once),
-            timeout: low.timeout.given().and_then(|(text, place)| {
-                let wrong = |advice: String| {
-                    let message = format!("`{}` is no time for a call", shorten(text));
-                    self.sink.tell(place, message, &advice);
-                };
-                units::duration(text).map_err(wrong).ok()
-            }),
+            timeout: self.call_timeout(&low.timeout),
+            mcp_tools: McpTools {
+                trust_annotations: low.trust_annotations.get() == Some(&true),
+                destructive: low.destructive.get().map(|_| which(&low.destructive)),
+                disabled: names(&low.disabled_tools),
+                enabled: None,
+            },
         }
+    }
+
+    /// Time for one call, where it is one.
+    pub(super) fn call_timeout(&self, field: &Field<String>) -> Option<Duration> {
+        let (text, place) = field.given()?;
+        let wrong = |advice: String| {
+            let message = format!("`{}` is no time for a call", shorten(text));
+            self.sink.tell(place, message, &advice);
+        };
+        units::duration(text).map_err(wrong).ok()
     }
 
     fn credential(&self, low: &low::Credential, place: Place) -> Option<Secret> {
@@ -386,6 +403,11 @@ fn plain(map: &BTreeMap<String, Field<Text>>) -> Vec<(String, String)> {
 
 pub(super) fn text_of(field: &Field<Text>) -> String {
     field.get().map(|text| text.0.clone()).unwrap_or_default()
+}
+
+/// Names of tools; none where nothing is said.
+pub(super) fn names(field: &Field<low::Names>) -> BTreeSet<String> {
+    field.get().map(|names| names.0.iter().cloned().collect()).unwrap_or_default()
 }
 
 pub(super) fn which(field: &Field<Which>) -> Tools {

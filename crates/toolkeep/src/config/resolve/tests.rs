@@ -239,6 +239,34 @@ fn beyond_loopback_it_listens_only_behind_tls() {
     );
 }
 
+/// The flags of containers, and what they are without the file.
+#[test]
+fn hosts_and_tls_are_said_by_flags_as_in_the_file() {
+    let listen = |yaml: &str, hosts: &[&str], behind_tls: bool| {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("t.yaml"), yaml).unwrap();
+        let setting = Setting {
+            listen: Some("0.0.0.0:8000".to_owned()),
+            allowed_hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+            behind_tls,
+            ..crate::config::tests::setting(folder.path(), &[])
+        };
+        read(&setting).whole().map(|config| config.server.allowed_hosts)
+    };
+    let file = "{version: 1, server: {behind_tls: true, allowed_hosts: [a.b]}}";
+    assert_eq!(listen("version: 1", &["Core"], true).unwrap(), ["core"]);
+    assert_eq!(listen(file, &["core"], false).unwrap(), ["a.b", "core"]);
+    let refused = listen("version: 1", &["core"], false).unwrap_err().to_string();
+    assert!(refused.contains("--listen: `0.0.0.0:8000` is open to the network"), "{refused}");
+    assert!(
+        refused.contains("--behind-tls") && refused.contains("TOOLKEEP_BEHIND_TLS"),
+        "{refused}"
+    );
+    let refused = listen("version: 1", &["core:8000"], true).unwrap_err().to_string();
+    let expected = "--allowed-host: `core:8000` is no host name\n  = write the name alone, such as `tools.example`";
+    assert_eq!(refused, expected);
+}
+
 #[test]
 fn data_is_found_by_flag_file_and_home_in_that_order() {
     let folder = Path::new("/w");

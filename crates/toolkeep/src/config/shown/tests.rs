@@ -24,7 +24,7 @@ version: 1
 listen: 127.0.0.1:9
 data: /var/lib/t
 redis: redis://:redis-pass@127.0.0.1:6379/0
-default_guest_modules: b,a
+default_guest_modules: p,m
 server: { allowed_hosts: [Tools.example], allowed_origins: ['https://c.example'], max_body: 1MiB, cage: fenced }
 limits: { calls: 7, calls_per_key: 6, calls_per_source: 5, calls_per_key_and_source: 2, result_bytes: 64KiB }
 approvals:

@@ -50,6 +50,8 @@ impl Terminal {
         }
         let program = terminal.folder.path().join("bin/toolkeep");
         std::os::unix::fs::symlink(TOOLKEEP, program).unwrap();
+        // A checkout, of which pages copy files.
+        std::os::unix::fs::symlink(super::root(), terminal.work().join("toolkeep")).unwrap();
         terminal
     }
 

@@ -52,8 +52,20 @@ async fn files_data_and_code() {
         (&read["total_lines"], &read["lines_returned"], &read["offset"]),
         (&json!(3), &json!(1), &json!(1))
     );
-    let none = result(&agent, "file.read_file", json!({"path": "/etc/shadow"})).await;
-    assert_eq!(none, json!({"success": false, "error": "no such file: /etc/shadow"}));
+    // The cage has files of its own at such paths: none of them is a granted one.
+    std::os::unix::fs::symlink("/etc", folder.join("out")).unwrap();
+    std::os::unix::fs::symlink("a.txt", folder.join("in.txt")).unwrap();
+    for path in ["/etc/shadow", "/etc/passwd", "/usr/lib/os-release", "../x", "out/passwd"] {
+        for (tool, key) in [("file.read_file", "path"), ("file.list_dir", "path")] {
+            let none = result(&agent, tool, json!({key: path})).await;
+            let error = none["error"].as_str().unwrap_or_default();
+            assert!(error.starts_with("Path not allowed: "), "{tool} {path}: {none}");
+        }
+    }
+    // Positive control: a link that stays inside is followed.
+    assert_eq!(result(&agent, "file.read_file", json!({"path": "in.txt"})).await["success"], true);
+    std::fs::remove_file(folder.join("in.txt")).unwrap();
+    std::fs::remove_file(folder.join("out")).unwrap();
     let list = result(&agent, "file.list_dir", json!({"pattern": "*.py"})).await;
     let names: Vec<_> =
         list["entries"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
@@ -64,6 +76,59 @@ async fn files_data_and_code() {
             .await;
     assert_eq!(parsed, json!({"success": true, "data": 2, "type": "integer"}));
     assert_eq!(result(&agent, "data.json_parse", json!({"content": "{"})).await["success"], false);
+    assert!(server.stop().await.success());
+}
+
+/// Spec 3's `allowed_paths`: a relative path begins in the tool's own folder, and a call that names none is
+/// judged by it.
+#[tokio::test]
+async fn relative_paths_and_calls_without_one_are_judged_by_the_folders_of_the_tool() {
+    let work = tempfile::tempdir().unwrap();
+    let folder = work.path().canonicalize().unwrap();
+    std::fs::write(folder.join("a.txt"), "one\n").unwrap();
+    let allow = |paths: &str| {
+        config(&folder, "").replace(
+            "policy: {}",
+            &format!(
+                "policy: {{ permissions: {{ filesystem: {{ requires_approval: false, \
+                 allowed_paths: [{paths}] }} }} }}"
+            ),
+        )
+    };
+    let home = Home::new(&allow(&format!("{}/", folder.display())));
+    let server = serve(&home).await;
+    let agent = server.agent();
+    let said = async |tool: &str, args: Value| agent.call(tool, &args).await;
+    let read = said("read_file", json!({"path": "a.txt"})).await;
+    assert_eq!(read.body["result"]["content"], "one\n", "{read:?}");
+    for (tool, args) in [
+        ("list_directory", json!({"path": "."})),
+        ("git_status", json!({})),
+        ("file.list_dir", json!({})),
+        ("file.read_file", json!({"path": "a.txt"})),
+        ("export_reasoning_canvas", json!({})),
+        ("canvas_tools.list_canvases", json!({})),
+    ] {
+        // The tool ran: what it thinks of its arguments is its own matter.
+        let reply = said(tool, args).await;
+        assert_eq!(reply.status, 200, "{tool}: {reply:?}");
+    }
+    let allowed = format!("{}/", folder.display());
+    for (tool, path) in [("read_file", "/etc/passwd"), ("file.read_file", "../x")] {
+        let reply = said(tool, json!({"path": path})).await;
+        let told = reply.body["error"]["message"].as_str().unwrap();
+        let expected = format!("`{path}` is not beneath {allowed}, the allowed path");
+        assert!(told.starts_with(&expected), "{told}");
+    }
+    assert!(server.stop().await.success());
+
+    // Positive control: where the granted folder is none of those that are allowed, nothing of it is.
+    let home = Home::new(&allow("/srv/other/"));
+    let server = serve(&home).await;
+    let agent = server.agent();
+    let told = agent.call("file.list_dir", &json!({})).await;
+    let expected = "`file.list_dir` was called without a path; give a path beneath /srv/other/";
+    assert_eq!(told.body["error"]["message"], expected, "{told:?}");
     assert!(server.stop().await.success());
 }
 

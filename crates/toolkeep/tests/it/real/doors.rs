@@ -60,13 +60,14 @@ fn home(around: &Around, mark: &str) -> Home {
     home.write("work/a.txt", "first\n");
     home.write("tools.yaml", TOOLS);
     let mcp = |words: Vec<String>| json!({ "command": words[0], "args": words[1..], "env": { MARK: mark } });
+    let of_mcp = |name: &str, mcp: Value| json!({ "name": name, "mcp": mcp, "trust_annotations": true, "destructive": false });
     let sources = json!([
         { "name": "local", "tools": "./tools.yaml" },
         { "name": "notes", "module": around.notes },
-        { "name": "everything", "mcp": mcp(stdio("everything", &["stdio"])) },
-        { "name": "files", "mcp": mcp(stdio("filesystem", &["./work"])) },
-        { "name": "time", "mcp": mcp(stdio("time", &[])) },
-        { "name": "remote", "mcp": { "url": around.remote } },
+        of_mcp("everything", mcp(stdio("everything", &["stdio"]))),
+        of_mcp("files", mcp(stdio("filesystem", &["./work"]))),
+        of_mcp("time", mcp(stdio("time", &[]))),
+        of_mcp("remote", json!({ "url": around.remote })),
     ]);
     home.write("toolkeep.yaml", &json!({ "version": 1, "sources": sources }).to_string());
     home
@@ -140,6 +141,7 @@ async fn lists_agree(server: &Server, agent: &Client, legacy: &Seen, modern: &Se
     let own = builtins::names()
         .chain(builtins_math::names())
         .chain(builtins_symbolic::names())
+        .chain(builtins_llm::names())
         .chain(programs::names())
         .filter(|name| plain.iter().any(|it| it == name))
         .count();

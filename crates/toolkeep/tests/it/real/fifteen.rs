@@ -8,7 +8,7 @@ mod peer;
 mod raw;
 mod servers;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::record;
 use crate::support::home::Home;
@@ -79,11 +79,16 @@ fn configuration(servers: &[Upstream], around: &Around, side: &Side) -> String {
         env.insert(MARK.to_owned(), json!(side.mark));
         let (command, args) = server.words.split_first().unwrap();
         let mcp = json!({ "command": command, "args": args, "env": env, "cwd": side.folder });
-        json!({ "name": server.name, "mcp": mcp })
+        trusted(server.name, mcp)
     };
     let mut sources: Vec<_> = servers.iter().map(source).collect();
-    sources.push(json!({ "name": REMOTE, "mcp": { "url": around.remote } }));
+    sources.push(trusted(REMOTE, json!({ "url": around.remote })));
     json!({ "version": 1, "sources": sources }).to_string()
+}
+
+/// A source whose annotations go on as they came, and none of whose calls waits for a person.
+fn trusted(name: &str, mcp: Value) -> Value {
+    json!({ "name": name, "mcp": mcp, "trust_annotations": true, "destructive": false })
 }
 
 /// A server that is slow to start is tried again, so only the last word counts.

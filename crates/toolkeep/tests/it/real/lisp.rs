@@ -9,7 +9,7 @@ use crate::support::client::Client;
 use crate::support::home::Home;
 use crate::support::server::{Server, TOOLKEEP, serve};
 
-/// Nobody is asked for approvals here, and evaluations may take 3 s.
+/// With the default policy: what spec 1 calls safe and cautious runs. Evaluations may take 3 s.
 fn home(work: &Path) -> Home {
     let shipped =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins").canonicalize().unwrap();
@@ -18,8 +18,7 @@ fn home(work: &Path) -> Home {
         sbcl.as_ref().map(|path| format!(", programs: [{}]", path.display())).unwrap_or_default();
     let grant = format!("lisp_image: {{ write: {}{programs} }}", work.display());
     let home = Home::new(&format!(
-        "version: 1\npolicy:\n  permissions:\n    filesystem: {{ requires_approval: false }}\n\
-         plugins:\n  folders: [{}]\n  settings: ./settings\n  grants:\n    {grant}\n",
+        "version: 1\nplugins:\n  folders: [{}]\n  settings: ./settings\n  grants:\n    {grant}\n",
         shipped.display()
     ));
     std::fs::create_dir(home.path("settings")).unwrap();
@@ -294,6 +293,7 @@ async fn each_lisp_tool_has_a_success_and_a_failure() {
         let mut reply = agent.call(&format!("lisp_image.{tool}"), &args).await;
         if reply.status == 202 {
             // Dangerous: a person agrees.
+            assert!(["write_file", "propose_file_edit"].contains(&tool), "{tool}: {reply:?}");
             let id = reply.call_id().to_owned();
             let path = format!("/v1/approvals/{id}/approve");
             assert!(owner.post(&path, &json!({})).await.status < 300);

@@ -62,6 +62,7 @@ async fn the_servers_of_an_mcp_file_work_beside_one_that_does_not_start() {
     let own = builtins::names()
         .chain(builtins_math::names())
         .chain(builtins_symbolic::names())
+        .chain(builtins_llm::names())
         .chain(programs::names())
         .filter(|name| names.iter().any(|it| it == name))
         .count();

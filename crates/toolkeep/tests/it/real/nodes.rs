@@ -102,8 +102,8 @@ async fn a_python_node_registers_and_its_tools_are_called_through_every_door() {
 
     // It is known, and nobody has said where it is.
     let call = json!({ "tool_name": "reverse_text", "input": { "text": "hello world" } });
-    let lost = once(&agent, "/cluster-tools/execute", &call, 502).await;
-    assert_eq!(lost["error"], "nothing says where the node `node-py` is");
+    let lost = once(&agent, "/cluster-tools/execute", &call, 404).await;
+    assert_eq!(lost["error"], "`nodes.addresses` does not name the node `node-py`");
     home.write(
         "toolkeep.yaml",
         &format!(

@@ -58,6 +58,19 @@ async fn calls(server: &Server) {
     assert_eq!(result["success"], true, "{result}\n{}", server.said());
 }
 
+/// Waits until the sources do, or do not, report a cache that is away; what they report.
+async fn reported(server: &Server, expected: bool) -> String {
+    let since = Instant::now();
+    loop {
+        let sources = server.owner().get("/v1/sources").await.body.to_string();
+        if sources.contains("toolkeep-cache") == expected {
+            return sources;
+        }
+        assert!(since.elapsed() < 4 * RECOVERY, "{sources}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
 async fn module(server: &Server) -> Value {
     good(server.owner().get("/api/modules").await)["modules"][0].clone()
 }
@@ -95,8 +108,12 @@ async fn a_redis_that_hangs_dies_restarts_or_is_emptied_fails_no_call_and_is_fil
     calls(&server).await;
     cli(&server, &["module", "refresh"]).good();
     calls(&server).await;
+    // Whoever looks is told, as long as it is away.
+    let told = reported(&server, true).await;
+    assert!(told.contains("the cache of modules' manifests does not answer"), "{told}");
     world.redis.again();
     has_manifest(&world.redis).await;
+    reported(&server, false).await;
     world.redis.cli(&["FLUSHALL"]);
     has_manifest(&world.redis).await;
     assert_eq!(module(&server).await["stale"], false);
@@ -139,13 +156,30 @@ async fn a_forged_manifest_is_refused_and_a_deleted_one_is_gone() {
     assert!(server.stop().await.success());
     world.research.stop();
     let forged = world.redis.cli(&["GET", KEY]).replace("web_search", "run_shell");
+    // Under spec 0's key, where a core of spec 0 writes too: this installation's own copy counts.
     for value in [forged.as_str(), "garbage"] {
         world.redis.cli(&["SET", KEY, value]);
         let server = world.served().await;
-        assert_eq!(module(&server).await["tools"], 0);
-        assert!(server.said().contains("module_cache_refused"), "{}", server.said());
+        assert_eq!(module(&server).await["tools"], 1);
+        let tools = good(server.agent().get("/tools").await).to_string();
+        assert!(tools.contains("research.web_search") && !tools.contains("run_shell"), "{tools}");
+        // What spec 0 advises: delete the key, refresh; the module is away, so it is forgotten.
+        if value == "garbage" {
+            world.redis.cli(&["DEL", KEY]);
+            cli(&server, &["module", "refresh"]).good();
+            assert_eq!(module(&server).await["tools"], 0);
+        }
         assert!(server.stop().await.success());
     }
+    let copy = world.redis.cli(&["KEYS", "toolkeep:*:module_manifest:research"]);
+    let forged_copy = world.redis.cli(&["GET", &copy]).replace("web_search", "run_shell");
+    assert!(forged_copy.contains("run_shell"), "the copy is there: {copy}");
+    world.redis.cli(&["SET", KEY, &forged]);
+    world.redis.cli(&["SET", &copy, &forged_copy]);
+    let server = world.served().await;
+    assert_eq!(module(&server).await["tools"], 0);
+    assert!(server.said().contains("module_cache_refused"), "{}", server.said());
+    assert!(server.stop().await.success());
     world.redis.cli(&["DEL", KEY]);
     let server = world.served().await;
     assert_eq!(module(&server).await["tools"], 0);

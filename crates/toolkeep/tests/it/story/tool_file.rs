@@ -42,6 +42,14 @@ fn listed(answer: &Value) -> Vec<&str> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
 }
 
+/// Each faulty tool is an error in the log. The control: of a good one there is no line.
+fn is_logged_by_its_name(said: &str) {
+    let line =
+        said.lines().find(|line| line.contains("rag_query")).unwrap_or_else(|| panic!("{said}"));
+    assert!(line.contains("ERROR") && line.contains("tool `unknown`"), "{line}");
+    assert!(!said.contains("what_is_there"), "{said}");
+}
+
 #[tokio::test]
 async fn internal_tools_tell_what_their_caller_may_see() {
     let sources = json!([{ "name": "own", "tools": "./tools.yaml" }]);
@@ -54,6 +62,7 @@ async fn internal_tools_tell_what_their_caller_may_see() {
     // Handlers that are not there are refused when the file is read, and the others stay.
     let source = owner.source("own").await.unwrap();
     assert_eq!(source["tools"], 4, "{source}");
+    is_logged_by_its_name(&server.said());
     let problems = source["problems"].to_string();
     assert!(problems.contains("Internal handler 'rag_query' not found"), "{problems}");
     assert!(

@@ -1,8 +1,8 @@
 use serde_json::value::RawValue;
-use tool::{NameError, SourceName};
+use tool::{Effect, Effects, NameError, Scope, SourceName, Traits};
 
 use super::{offered_name, prompt, resource};
-use crate::mcp::Marks;
+use crate::mcp::{Marked, Marks};
 
 fn source() -> SourceName {
     SourceName::new("files").unwrap()
@@ -49,10 +49,71 @@ fn a_definition_is_bounded_in_size() {
 fn fields_of_the_wrong_type_beside_the_shape_cost_only_themselves() {
     let text =
         r#"{"name":"a","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":"yes"}}"#;
-    let marks = Marks { believe_annotations: true, ..Marks::default() };
+    let marks = Marks { trust_annotations: true, ..Marks::default() };
     let read = super::tool(&source(), &marks, (0, &raw(text))).unwrap();
-    assert_eq!(read.item.traits, tool::Traits::default());
+    assert_eq!(read.item.traits, Traits { trusted_annotations: true, ..Traits::default() });
     assert_eq!(read.own, "a");
+}
+
+/// Each hint alone and together, of a server that is trusted and of one that is not. Without the trust nothing is
+/// looser than for a tool that says nothing.
+#[test]
+fn annotations_loosen_by_the_operators_word_alone_and_tighten_always() {
+    let of = |trust_annotations, hints: &str| {
+        let text = format!(r#"{{"name":"a","inputSchema":{{}},"annotations":{hints}}}"#);
+        let marks = Marks { trust_annotations, ..Marks::default() };
+        super::tool(&source(), &marks, (0, &raw(&text))).unwrap().item.traits
+    };
+    let network = vec![Scope::Network];
+    let changes = Effects::Declared(vec![Effect::SystemState]);
+    for (hints, effects, destructive, idempotent, scopes) in [
+        ("{}", Effects::Unknown, [false; 2], false, vec![]),
+        (r#"{"readOnlyHint":true}"#, Effects::read_only(), [false; 2], false, vec![]),
+        (
+            r#"{"readOnlyHint":true,"destructiveHint":true}"#,
+            Effects::read_only(),
+            [false, true],
+            false,
+            vec![],
+        ),
+        (r#"{"readOnlyHint":false}"#, changes.clone(), [true; 2], false, vec![]),
+        (
+            r#"{"readOnlyHint":false,"destructiveHint":false}"#,
+            changes.clone(),
+            [false; 2],
+            false,
+            vec![],
+        ),
+        (r#"{"destructiveHint":true}"#, Effects::Unknown, [true; 2], false, vec![]),
+        (
+            r#"{"destructiveHint":true,"readOnlyHint":"yes"}"#,
+            Effects::Unknown,
+            [true; 2],
+            false,
+            vec![],
+        ),
+        (
+            r#"{"idempotentHint":true,"openWorldHint":true}"#,
+            Effects::Unknown,
+            [false; 2],
+            true,
+            network,
+        ),
+    ] {
+        let trusted = of(true, hints);
+        assert_eq!((trusted.effects, trusted.destructive), (effects, destructive[0]), "{hints}");
+        assert_eq!((trusted.idempotent, trusted.scopes), (idempotent, scopes), "{hints}");
+        let strict = Traits { destructive: destructive[1], ..Traits::default() };
+        assert_eq!(of(false, hints), strict, "{hints}");
+    }
+    // The operator's word goes before both.
+    let marks = Marks { read_only: Marked::All, ..Marks::default() };
+    let text = r#"{"name":"a","inputSchema":{},"annotations":{"destructiveHint":true}}"#;
+    let traits = super::tool(&source(), &marks, (0, &raw(text))).unwrap().item.traits;
+    assert_eq!((traits.effects, traits.destructive), (Effects::read_only(), false));
+    let marks = Marks { destructive: Some(Marked::None), ..Marks::default() };
+    let traits = super::tool(&source(), &marks, (0, &raw(text))).unwrap().item.traits;
+    assert_eq!((traits.effects, traits.destructive), (Effects::Unknown, false));
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tool::{
-    CallerType, Clock, Effect, Effects, Json, Level, Mono, Safety, Scope, Tool, Traits, Wall,
+    CallerType, Clock, Effect, Effects, Json, Level, Mono, Safety, Scope, Tool, ToolName, Traits,
+    Wall,
 };
 
 use guard::egress::{Egress, EgressSettings};
@@ -29,7 +30,90 @@ fn handlers() -> Handlers {
     let echo = builtins::handler("echo", &clock).unwrap().executor;
     let echo = Internal { executor: echo, traits: Traits::default() };
     let internals = Arc::new(HashMap::from([("search".to_owned(), echo)]));
-    Handlers { clock, internals, web: Web { egress, secret: Arc::new(|_| None) }, host: None }
+    let web = Web { egress, secret: Arc::new(|_| None) };
+    let own = Arc::new(HashMap::from([("run_shell".to_owned(), shell())]));
+    let categories = Arc::from(["ours".to_owned()]);
+    Handlers { clock, internals, web, host: None, own, categories }
+}
+
+/// A built-in that runs commands, as far as its definition goes.
+fn shell() -> builtins::Builtin {
+    let clock: Arc<dyn Clock> = Arc::new(Still);
+    let echo = builtins::handler("echo", &clock).unwrap();
+    let traits = Traits {
+        level: Level::User,
+        scopes: vec![Scope::Shell],
+        effects: Effects::Declared(vec![Effect::LocalExec, Effect::ModifiesFiles]),
+        destructive: true,
+        timeout: Some(Duration::from_secs(30)),
+        callers: vec![CallerType::Direct],
+        ..Traits::default()
+    };
+    let name = ToolName::new("run_shell").unwrap();
+    let input = Json::of(&json!({"type": "object", "required": ["command"],
+        "properties": {"command": {"type": "string"}}}));
+    let tool = tool::Tool { name, input, traits, ..(*echo.tool).clone() };
+    builtins::Builtin { tool: Arc::new(tool), handler: "run_shell".into(), ..echo }
+}
+
+#[test]
+fn a_tool_without_an_implementation_is_the_built_in_one_of_its_name_and_no_less_strict() {
+    // As spec 3 prints it.
+    let printed = json!({
+        "name": "run_shell",
+        "description": "Sandboxed shell command execution",
+        "category": "code",
+        "side_effects": ["local_exec", "modifies_files", "system_state"],
+        "destructive": true,
+    });
+    let (tool, _) = read(&printed).offer.unwrap();
+    let own = shell();
+    assert_eq!(tool.input, own.tool.input);
+    let effects = [Effect::LocalExec, Effect::ModifiesFiles, Effect::SystemState];
+    assert_eq!(tool.traits.effects, Effects::Declared(effects.to_vec()));
+    assert_eq!(tool.traits.categories, ["code"]);
+    assert_eq!(
+        (tool.traits.scopes.as_slice(), tool.traits.level),
+        (&[Scope::Shell][..], Level::User)
+    );
+    // What would take something back does not.
+    let mut lax = printed.clone();
+    lax["side_effects"] = json!(["read_only"]);
+    lax["destructive"] = json!(false);
+    lax["required_permission"] = json!("guest");
+    lax["permissions"] = json!([]);
+    lax["allowed_callers"] = json!(["direct", "chain"]);
+    lax["timeout_ms"] = json!(60_000);
+    lax["parameters"] = json!({"type": "object"});
+    let (tool, _) = read(&lax).offer.unwrap();
+    let Traits { level, scopes, effects, destructive, timeout, callers, .. } = tool.traits;
+    assert!(effects.any() && destructive);
+    assert_eq!(
+        (level, scopes, callers),
+        (Level::User, vec![Scope::Shell], vec![CallerType::Direct])
+    );
+    assert_eq!((timeout, tool.input), (Some(Duration::from_secs(30)), own.tool.input.clone()));
+    // The same where the file says that it is built in.
+    let mut named = lax.clone();
+    named["implementation"] = json!({"type": "builtin", "handler": "run_shell"});
+    assert!(read(&named).offer.unwrap().0.traits.destructive);
+    // Positive control: a name that is not built in needs an implementation.
+    let mut other = printed;
+    other["name"] = json!("run_shelf");
+    other["parameters"] = json!({"type": "object"});
+    assert!(read(&other).offer.unwrap_err().message.contains("must have an \"implementation\""));
+}
+
+#[test]
+fn a_category_that_nobody_knows_is_told() {
+    let noted = |category: &str| {
+        let read = read(&with(&json!({ "category": category })));
+        assert!(read.offer.is_ok());
+        read.notes.into_iter().map(|note| note.message).collect::<Vec<_>>()
+    };
+    assert_eq!(noted("nonsense"), ["`category`: no category is called `nonsense`"]);
+    // Positive controls: one of the specs, and one of the operator.
+    assert_eq!((noted("code"), noted("ours")), (vec![], vec![]));
 }
 
 fn read(value: &Value) -> Definition {
@@ -151,6 +235,76 @@ fn what_an_implementation_must_have() {
     );
 }
 
+/// Each of spec 2's MUSTs, in its own form. Positive control: the same definition without the fault loads.
+#[test]
+fn spec_2s_form_is_complete_or_the_tool_is_refused() {
+    tool(&json!({}));
+    let kind_fix = "[write `type: function`; what runs the tool stands in `implementation.type`]";
+    let builtin = json!({ "type": "builtin" });
+    let handler = |kind: &str, example: &str| {
+        format!(
+            "Tool \"get_weather\" of type {kind} must have \"implementation.handler\" [add `handler` to \
+             `implementation`, for example `{example}`]"
+        )
+    };
+    for (changes, told) in [
+        (
+            json!({ "type": null }),
+            format!("Tool \"get_weather\" must have the \"type\" \"function\" {kind_fix}"),
+        ),
+        (
+            json!({ "type": "procedure" }),
+            format!(
+                "Tool \"get_weather\" has the \"type\" \"procedure\"; expected \"function\" {kind_fix}"
+            ),
+        ),
+        (
+            json!({ "type": "mock" }),
+            format!("Tool \"get_weather\" has the \"type\" \"mock\"; expected \"function\" {kind_fix}"),
+        ),
+        (json!({ "type": 5 }), "`type` is number; expected a text []".to_owned()),
+        (
+            json!({ "handler": null }),
+            "Tool \"get_weather\" must have a non-empty string \"handler\" [add `handler`, for example \
+             `handler: get_weather`]"
+                .to_owned(),
+        ),
+        // The tool's own name or `handler` is a built-in's, and is not taken for it.
+        (
+            json!({ "handler": "math_eval", "implementation": builtin }),
+            handler("builtin", "math_eval"),
+        ),
+        (
+            json!({ "handler": "search", "implementation": { "type": "internal" } }),
+            handler("internal", "catalog.list"),
+        ),
+    ] {
+        assert_eq!(refused(&changes), told, "{changes}");
+    }
+    // The short form has neither of the two, unless the tools stand in spec 2's settings.
+    let short = with(&json!({ "type": null, "handler": null }));
+    let read = |requires_spec_2| {
+        let entry = Entry { line: 1, key: None, text: Json::of(&short) };
+        let settings = Settings { requires_spec_2, ..Settings::default() };
+        Definition::read(&entry, &settings, &handlers()).offer.map(drop)
+    };
+    assert!(read(false).is_ok());
+    let fault = read(true).unwrap_err();
+    assert_eq!(fault.message, "Tool \"get_weather\" must have the \"type\" \"function\"");
+}
+
+#[test]
+fn a_flat_http_tool_is_told_where_its_url_stands() {
+    let flat =
+        json!({ "type": "http", "implementation": null, "handler": null, "url": "http://h/" });
+    let entry = Entry { line: 1, key: None, text: Json::of(&with(&flat)) };
+    let settings =
+        Settings { version: crate::tool_file::document::Version::Two, ..Settings::default() };
+    let fault = Definition::read(&entry, &settings, &handlers()).offer.map(drop).unwrap_err();
+    assert_eq!(fault.message, "an http tool needs a `url`");
+    assert!(fault.fix.unwrap().starts_with("write `implementation: {type: http, url: "));
+}
+
 #[test]
 fn parameters_are_a_json_schema_of_an_object() {
     for (parameters, message) in [
@@ -234,12 +388,29 @@ fn traits_stand_beside_spec_2s_fields() {
 
 #[test]
 fn unsaid_traits_are_those_of_what_runs() {
-    let mock = tool(&json!({})).traits;
-    assert!(!mock.effects.any() && mock.idempotent && mock.level == Level::Guest);
     let internal = json!({ "implementation": { "type": "internal", "handler": "search" } });
     assert_eq!(tool(&internal).traits.effects, Effects::Unknown);
     let builtin = json!({ "implementation": { "type": "builtin", "handler": "math_eval" } });
-    assert_eq!(tool(&builtin).traits.categories, ["math"]);
+    let builtin = tool(&builtin).traits;
+    assert_eq!(
+        (builtin.categories, builtin.effects),
+        (vec!["math".to_owned()], Effects::read_only())
+    );
+}
+
+/// The tool of the guide to approvals: it was said to change nothing, since its answer is a fixed one.
+#[test]
+fn a_fixed_answer_declares_no_effects() {
+    let undeclared = json!({
+        "name": "tidy_up", "description": "Empties a folder.", "safety": "dangerous",
+        "handler": null, "implementation": { "type": "mock", "mock_response": { "emptied": true } },
+    });
+    let traits = tool(&undeclared).traits;
+    assert_eq!((&traits.effects, traits.safety), (&Effects::Unknown, Safety::Dangerous));
+    assert!(traits.effects.any() && !traits.idempotent && traits.level == Level::Guest);
+    // The control: what the file declares counts.
+    let declared = tool(&json!({ "side_effects": ["read_only"] })).traits;
+    assert_eq!(declared.effects, Effects::read_only());
 }
 
 /// Positive control: were an unknown word the default, `gest` would open the tool to guests.

@@ -219,7 +219,7 @@ async fn count_and_bytes_of_a_list_are_bounded() {
 }
 
 #[tokio::test]
-async fn annotations_count_only_where_they_are_believed() {
+async fn annotations_count_only_where_they_are_trusted_or_strict() {
     const LIST: &str = concat!(
         r#"{"tools":[{"name":"read","inputSchema":{},"annotations":{"readOnlyHint":true,"openWorldHint":true}},"#,
         r#"{"name":"write","inputSchema":{},"annotations":{"readOnlyHint":false,"idempotentHint":true}},"#,
@@ -234,14 +234,18 @@ async fn annotations_count_only_where_they_are_believed() {
     };
     let listing = listed(Marks::default()).await;
     for tool in tools(&listing) {
-        assert_eq!(tool.traits, tool::Traits::default(), "{tool:?}");
+        let destructive = tool.name.as_str() == "s.write";
+        let strict = tool::Traits { destructive, ..tool::Traits::default() };
+        assert_eq!(tool.traits, strict, "{tool:?}");
     }
-    let listing = listed(Marks { believe_annotations: true, ..Marks::default() }).await;
+    assert!(!listing.trusted_annotations);
+    let listing = listed(Marks { trust_annotations: true, ..Marks::default() }).await;
+    assert!(listing.trusted_annotations);
     let [read, write, plain] = tools(&listing)[..] else { panic!() };
     assert_eq!(read.traits.effects, Effects::read_only());
     assert_eq!(read.traits.scopes, [tool::Scope::Network]);
     assert!(write.traits.destructive && write.traits.idempotent && write.traits.effects.any());
-    assert_eq!(plain.traits, tool::Traits::default());
+    assert_eq!(plain.traits.effects, Effects::Unknown);
 
     let marks = Marks {
         read_only: Marked::Names(["plain".to_owned(), "gone".to_owned()].into()),
@@ -280,6 +284,45 @@ async fn a_server_without_a_method_for_templates_has_no_fault() {
         let source = peer.source("s", Options::default());
         let problems = source.list().await.unwrap().problems;
         assert_eq!(problems.len(), faults, "{problems:?}");
+        source.close().await;
+    }
+}
+
+/// A tool that the operator's file or another program's switches off is in no list and behind no name.
+#[tokio::test]
+async fn disabled_tools_are_not_offered() {
+    const LIST: &str = concat!(
+        r#"{"tools":[{"name":"read","inputSchema":{}},{"name":"write","inputSchema":{}},"#,
+        r#"{"name":"drop","inputSchema":{}}]}"#
+    );
+    let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    for (marks, offered, told) in [
+        (Marks::default(), &["s.read", "s.write", "s.drop"][..], 0),
+        (
+            Marks { disabled: named(&["drop", "gone"]), ..Marks::default() },
+            &["s.read", "s.write"],
+            1,
+        ),
+        (
+            Marks {
+                enabled: Some(named(&["read", "drop"])),
+                disabled: named(&["drop"]),
+                ..Marks::default()
+            },
+            &["s.read"],
+            0,
+        ),
+    ] {
+        let peer = fixed(json!({"tools": {}}), &[("tools/list", LIST)]);
+        let source = peer.source("s", Options { marks, ..Options::default() });
+        let listing = source.list().await.unwrap();
+        let names: Vec<_> = tools(&listing).iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(
+            (names, listing.problems.len()),
+            (offered.to_vec(), told),
+            "{:?}",
+            listing.problems
+        );
         source.close().await;
     }
 }

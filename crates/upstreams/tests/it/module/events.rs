@@ -106,14 +106,15 @@ async fn a_module_that_is_away_is_told_as_unreachable() {
     assert_eq!(told[0].as_object().unwrap().len(), 4);
 }
 
-/// After the last of spec 0's tries, once; and it goes on.
+/// After the last of spec 0's tries, once; it goes on, and the same failure is no line any more until
+/// someone asks.
 #[tokio::test]
 async fn discovery_that_is_exhausted_is_told_once_and_goes_on() {
     let (log, _told) = Log::start();
     let away = ModuleOptions::new(SourceName::new("notes").unwrap(), "http://127.0.0.1:9");
     let module = module(away);
     let mut exhausted = Vec::new();
-    for _ in 0..8 {
+    for _ in 0..5 {
         module.list().await.unwrap_err();
         let told = log.told();
         assert_eq!(told[0]["message"], "module_unreachable");
@@ -122,12 +123,34 @@ async fn discovery_that_is_exhausted_is_told_once_and_goes_on() {
     let expected = json!({
         "level": "WARN", "message": "delayed_discovery_exhausted", "module": "notes", "tries": 5,
     });
-    let nothing = || std::iter::repeat_n(None, 4);
-    let all: Vec<_> = nothing().chain([Some(expected)]).chain(nothing().take(3)).collect();
+    let all: Vec<_> = std::iter::repeat_n(None, 4).chain([Some(expected)]).collect();
     assert_eq!(exhausted, all);
+    for _ in 0..3 {
+        module.list().await.unwrap_err();
+        assert_eq!(log.told(), [Value::Null; 0]);
+    }
+    module.refresh();
+    module.list().await.unwrap_err();
+    assert_eq!(log.told()[0]["message"], "module_unreachable");
 }
 
-/// One that was there once is away, which is told each time; it was discovered.
+/// Another failure is told, however often the one before it was.
+#[tokio::test]
+async fn another_failure_of_a_module_is_told() {
+    let (log, _told) = Log::start();
+    let mut answers = vec![Answer::Body(503, String::new()); 7];
+    answers.push(Answer::Body(500, String::new()));
+    let server = Server::start(answers).await;
+    let module = module(options(&server));
+    for _ in 0..8 {
+        module.list().await.unwrap_err();
+    }
+    let told: Vec<_> = log.told().into_iter().map(|line| line["status"].clone()).collect();
+    let statuses: Vec<_> = told.iter().filter(|status| !status.is_null()).collect();
+    assert_eq!(statuses, [503, 503, 503, 503, 503, 500]);
+}
+
+/// One that was there once is away, which is told as often as spec 0 tries; it was discovered.
 #[tokio::test]
 async fn a_module_that_was_discovered_exhausts_nothing() {
     let gone = || Answer::Body(503, String::new());
@@ -141,7 +164,7 @@ async fn a_module_that_was_discovered_exhausts_nothing() {
         module.list().await.unwrap_err();
     }
     let told: Vec<_> = log.told().into_iter().map(|line| line["message"].clone()).collect();
-    assert_eq!(told, vec![json!("module_manifest_error"); 6]);
+    assert_eq!(told, vec![json!("module_manifest_error"); 5]);
 }
 
 #[tokio::test]

@@ -24,6 +24,7 @@ pub(super) fn lines(add: &Add) -> Result<String, Failure> {
     put("mcp", mcp(add)?);
     put("credential", add.bearer_env.as_ref().map(|name| json!({ "bearer_env": name })));
     put("trust", text(&add.trust));
+    put("trust_annotations", add.trust_annotations.filter(|trusts| *trusts).map(Value::from));
     put("timeout", text(&add.timeout));
     // No blocks over several lines: every value stands beside its key.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
@@ -34,6 +35,10 @@ pub(super) fn lines(add: &Add) -> Result<String, Failure> {
 
 /// The MCP server, where it is one: only what is said of it.
 fn mcp(add: &Add) -> Result<Option<Value>, Failure> {
+    if add.trust_annotations.is_some() && !add.origin.is_mcp() {
+        let failure = Failure::new(Exit::Usage, "`--trust-annotations` goes with an MCP server");
+        return Err(failure.fix("take it out, or give `--mcp URL` or a command after `--`"));
+    }
     let (program, url) = (!add.origin.command.is_empty(), add.origin.mcp.is_some());
     for (flag, given, fits, of) in [
         ("--env", &add.env, program, "a program, given after `--`"),

@@ -121,6 +121,30 @@ fn sources_of_every_kind_are_added_one_after_the_other() {
     assert_eq!(beside, 1, "nothing is left beside the file");
 }
 
+/// Where nobody sits at a terminal, nothing is asked, and the answer is no.
+#[test]
+fn annotations_are_trusted_by_a_word_alone() {
+    let tried = Tried::on("version: 1\n");
+    for line in [
+        &["a", "--mcp", "https://h.example/a"][..],
+        &["b", "--trust-annotations", "--mcp", "https://h.example/b"],
+        &["c", "--trust-annotations=false", "--", "prog"],
+    ] {
+        let ran = tried.add(line);
+        assert_eq!(ran.exit, 0, "{line:?}: {}", ran.err);
+    }
+    let trusts: Vec<_> = tried
+        .text()
+        .lines()
+        .filter(|it| it.contains("trust_annotations"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(trusts, ["    trust_annotations: true"], "{}", tried.text());
+    let ran = tried.add(&["d", "--tools", "t", "--trust-annotations"]);
+    assert_eq!(ran.exit, 2, "{}", ran.err);
+    assert!(ran.err.contains("goes with an MCP server"), "{}", ran.err);
+}
+
 /// Variables, headers and the way to tokens; what is written is what a server reads.
 #[test]
 fn what_a_server_needs_is_said_with_it() {

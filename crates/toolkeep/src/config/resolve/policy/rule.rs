@@ -1,6 +1,6 @@
 //! Rules that look at more than names.
 
-use policy::{Effect, Example, Hours, HoursText, Rule, Word};
+use policy::{Effect, Example, Hours, HoursFault, HoursPart, HoursText, Rule, Word};
 use serde_json::{Map, Value};
 
 use super::super::Resolver;
@@ -65,29 +65,34 @@ impl Resolver<'_> {
 
     fn time(&self, low: &Field<low::Time>) -> Option<Hours> {
         let (low, place) = low.given()?;
-        let days: Vec<&str> = low
-            .days
-            .get()
-            .into_iter()
-            .flatten()
-            .filter_map(Field::get)
-            .map(String::as_str)
-            .collect();
+        let days: Vec<_> = low.days.get().into_iter().flatten().filter_map(Field::given).collect();
+        let words: Vec<&str> = days.iter().map(|(day, _)| day.as_str()).collect();
         let text = |field: &'_ Field<String>| field.get().cloned();
         let (hours, zone) = (text(&low.hours), text(&low.zone));
         let (since, until) = (text(&low.since), text(&low.until));
         let read = Hours::read(HoursText {
-            days: &days,
+            days: &words,
             hours: hours.as_deref(),
             zone: zone.as_deref(),
             since: since.as_deref(),
             until: until.as_deref(),
         });
-        let told = |told: String| {
-            let (what, fix) = told.split_once(": ").unwrap_or((&told, ""));
-            self.sink.tell(place, what.to_owned(), fix);
+        let at = |part: HoursPart| {
+            let field = match part {
+                HoursPart::Day(day) => return days.get(day).map(|(_, place)| *place),
+                HoursPart::Hours => &low.hours,
+                HoursPart::Zone => &low.zone,
+                HoursPart::Since => &low.since,
+                HoursPart::Until => &low.until,
+            };
+            field.given().map(|(_, place)| place)
         };
-        read.map_err(told).ok()
+        let faults = |faults: Vec<HoursFault>| {
+            for HoursFault { part, message, fix } in faults {
+                self.sink.tell(at(part).unwrap_or(place), message, &fix);
+            }
+        };
+        read.map_err(faults).ok()
     }
 
     fn example(&self, low: &low::Example, place: Place) -> Option<Example> {

@@ -1,0 +1,274 @@
+//! A pinned model from a public hub, or from a mirror with the same layout.
+//!
+//! Each file is pinned by its SHA-256. A download that breaks off is continued by the next one; what is complete and
+//! has another checksum is removed. Nothing is installed before all files are there and the model has shown that it works.
+
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use guard::egress::{Class, Egress, Follow, HttpLimits, Origin, Received};
+use http::header::{self, HeaderValue};
+use http::{Request, StatusCode};
+use sha2::{Digest as _, Sha256};
+
+use crate::model::{Installed, put};
+
+/// The public hub.
+const HUB: &str = "https://huggingface.co";
+/// The folder of unfinished downloads, below that of models.
+const PARTS: &str = ".download";
+const WAIT: Duration = Duration::from_mins(1);
+
+/// One file of a pinned model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinnedFile {
+    /// Its path in the repository.
+    pub path: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// SHA-256, in hexadecimal digits.
+    pub sha256: String,
+}
+
+/// A model at one revision of a hub's repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinnedModel {
+    /// The repository, `ORG/NAME`.
+    pub repository: String,
+    /// The commit.
+    pub revision: String,
+    /// The weights as ONNX.
+    pub weights: PinnedFile,
+    /// `tokenizer.json`.
+    pub tokenizer: PinnedFile,
+}
+
+impl PinnedModel {
+    /// all-MiniLM-L6-v2 (Apache-2.0) with int8 weights, 384 dimensions. `docs/design/049` says how the checksums
+    /// are known.
+    pub fn shipped() -> Self {
+        let file = |path: &str, size, sha256: &str| PinnedFile {
+            path: path.to_owned(),
+            size,
+            sha256: sha256.to_owned(),
+        };
+        Self {
+            repository: "Xenova/all-MiniLM-L6-v2".to_owned(),
+            revision: "751bff37182d3f1213fa05d7196b954e230abad9".to_owned(),
+            weights: file(
+                "onnx/model_quantized.onnx",
+                22_972_370,
+                "afdb6f1a0e45b715d0bb9b11772f032c399babd23bfc31fed1c170afc848bdb1",
+            ),
+            tokenizer: file(
+                "tokenizer.json",
+                711_661,
+                "da0e79933b9ed51798a3ae27893d3c5fa4a201126cef75586296df9b4d2c62a0",
+            ),
+        }
+    }
+
+    /// Its name without the organisation.
+    fn name(&self) -> &str {
+        self.repository.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+/// How far a download is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress<'a> {
+    /// The file's path in the repository.
+    pub file: &'a str,
+    /// Bytes that are there.
+    pub received: u64,
+    /// Bytes of the whole file.
+    pub size: u64,
+}
+
+/// Where models are downloaded from.
+#[derive(Debug)]
+pub struct Hub {
+    egress: Egress,
+    base: String,
+    class: Class,
+}
+
+impl Hub {
+    /// The public hub, or the operator's `mirror`: it has the same paths and may be in any network. Redirects to
+    /// another origin lead to public addresses alone.
+    ///
+    /// # Errors
+    /// What is wrong with the mirror's address.
+    pub fn new(egress: Egress, mirror: Option<&str>) -> Result<Self, String> {
+        let Some(mirror) = mirror else {
+            return Ok(Self { egress, base: HUB.to_owned(), class: Class::Caller });
+        };
+        let origin = Origin::parse(mirror).map_err(|error| error.to_string())?;
+        if mirror.contains(['?', '#']) {
+            return Err(format!("`{mirror}` has a query or a fragment; write it without"));
+        }
+        let base = mirror.trim_end_matches('/').to_owned();
+        Ok(Self { egress, base, class: Class::Operator { origin } })
+    }
+
+    /// Downloads `model` and installs it below `models`. `progress` is called with each part that arrives.
+    ///
+    /// # Errors
+    /// The file or the address, and what is wrong with it; what was installed before is still there then.
+    pub async fn install(
+        &self,
+        model: &PinnedModel,
+        models: &Path,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Installed, String> {
+        let parts = models.join(PARTS);
+        let told = |error: io::Error| format!("{}: {error}", parts.display());
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&parts).map_err(told)?;
+        let mut files = Vec::new();
+        for file in [&model.weights, &model.tokenizer] {
+            let path = parts.join(format!("{}.part", file.sha256));
+            self.download(model, file, &path, progress).await?;
+            files.push(path);
+        }
+        let [weights, tokenizer] = files.as_slice() else {
+            return Err("a file is missing".to_owned());
+        };
+        let source = format!("{}/{}/tree/{}", self.base, model.repository, model.revision);
+        let (weights, tokenizer) = (weights.clone(), tokenizer.clone());
+        let (name, models) = (model.name().to_owned(), models.to_owned());
+        let made = tokio::task::spawn_blocking(move || {
+            let installed = put(&weights, &tokenizer, (&name, Some(source)), &models)?;
+            fs::remove_dir_all(&parts).map_err(|error| format!("{}: {error}", parts.display()))?;
+            Ok(installed)
+        });
+        made.await.map_err(|_| "the installation broke down".to_owned())?
+    }
+
+    /// Makes `part` the whole file: continues what is there, and checks it.
+    async fn download(
+        &self,
+        model: &PinnedModel,
+        file: &PinnedFile,
+        part: &Path,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), String> {
+        let PinnedModel { repository, revision, .. } = model;
+        let url = format!("{}/{repository}/resolve/{revision}/{}", self.base, file.path);
+        let there = fs::metadata(part).map_or(0, |it| it.len());
+        if there != file.size {
+            // A part that is longer than the file is none of it.
+            let from = if there < file.size { there } else { 0 };
+            let (received, from) = self.open(&url, file, from).await?;
+            let done = receive(received, from, file, part, progress).await?;
+            if done > file.size {
+                removed(part)?;
+                return Err(format!("{url} has more than the {} bytes it must have", file.size));
+            }
+            if done < file.size {
+                let size = file.size;
+                return Err(format!(
+                    "{url} ended after {done} of {size} bytes; run it again to continue"
+                ));
+            }
+        }
+        checked(file, &url, part).await
+    }
+
+    /// The response with the file from byte `from` on; and where it really begins.
+    async fn open(
+        &self,
+        url: &str,
+        file: &PinnedFile,
+        from: u64,
+    ) -> Result<(Received, u64), String> {
+        let mut request = Request::new(Bytes::new());
+        *request.uri_mut() = self.egress.check(&self.class, url).map_err(|it| it.to_string())?;
+        let agent = concat!("Toolkeep/", env!("CARGO_PKG_VERSION"));
+        request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static(agent));
+        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+        if from > 0 {
+            let range = HeaderValue::try_from(format!("bytes={from}-"));
+            request.headers_mut().insert(header::RANGE, range.map_err(|it| it.to_string())?);
+        }
+        let most = usize::try_from(file.size).unwrap_or(usize::MAX).saturating_add(1);
+        let limits = HttpLimits { headers: WAIT, idle: WAIT, body: most, ..HttpLimits::default() };
+        let sent = self.egress.send_following(&self.class, request, limits, Follow::default());
+        let received = sent.await.map_err(|error| error.to_string())?;
+        let continues = format!("bytes {from}-");
+        let range = received.headers().get(header::CONTENT_RANGE).and_then(|it| it.to_str().ok());
+        match received.status() {
+            StatusCode::OK => Ok((received, 0)),
+            StatusCode::PARTIAL_CONTENT if range.is_some_and(|it| it.starts_with(&continues)) => {
+                Ok((received, from))
+            }
+            status => Err(format!("{url} answered with status {}", status.as_u16())),
+        }
+    }
+}
+
+/// Writes what arrives to `part`, from byte `from` on. Returns the bytes that are there, one more at most than the
+/// file has.
+async fn receive(
+    received: Received,
+    from: u64,
+    file: &PinnedFile,
+    part: &Path,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<u64, String> {
+    let unwritten = |error: io::Error| format!("{}: {error}", part.display());
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).truncate(from == 0).append(from > 0).mode(0o600);
+    let mut out = options.open(part).map_err(unwritten)?;
+    let (mut body, mut done, size) = (received.into_body(), from, file.size);
+    loop {
+        progress(Progress { file: &file.path, received: done.min(size), size });
+        let next = body.chunk().await.map_err(|error| {
+            format!(
+                "{error}; {done} of {size} bytes are there, and the next run continues with them"
+            )
+        })?;
+        let Some(bytes) = next else { break };
+        out.write_all(&bytes).map_err(unwritten)?;
+        done = done.saturating_add(bytes.len() as u64);
+        if done > size {
+            break;
+        }
+    }
+    out.sync_all().map_err(unwritten)?;
+    Ok(done)
+}
+
+/// Whether a file is the one that was meant. Another one is removed.
+async fn checked(file: &PinnedFile, url: &str, part: &Path) -> Result<(), String> {
+    let place = part.to_owned();
+    let hashed = tokio::task::spawn_blocking(move || digest(&place)).await;
+    let found = hashed.map_err(|_| "the check broke down".to_owned())?;
+    let found = found.map_err(|error| format!("{}: {error}", part.display()))?;
+    if found == file.sha256 {
+        return Ok(());
+    }
+    removed(part)?;
+    Err(format!(
+        "{url} has the SHA-256 {found} and must have {}: it is another file, and was not installed",
+        file.sha256
+    ))
+}
+
+fn removed(part: &Path) -> Result<(), String> {
+    fs::remove_file(part).map_err(|error| format!("{}: {error}", part.display()))
+}
+
+fn digest(path: &Path) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    io::copy(&mut File::open(path)?, &mut hash)?;
+    let mut digits = String::new();
+    for byte in hash.finalize() {
+        let _written = write!(digits, "{byte:02x}");
+    }
+    Ok(digits)
+}

@@ -1,0 +1,42 @@
+//! Each example of `tool_registry.yaml`, with whatever answers.
+
+use builtins::Builtin;
+use serde_json::Value;
+
+use crate::calls::{call, value};
+
+/// Whether all that is wanted is there.
+fn holds(answered: &Value, wanted: &Value) -> bool {
+    match (answered, wanted) {
+        (Value::Object(answered), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| answered.get(key).is_some_and(|it| holds(it, wanted)))
+        }
+        (Value::Array(answered), Value::Array(wanted)) => {
+            let all = answered.iter().zip(wanted).all(|(answered, wanted)| holds(answered, wanted));
+            answered.len() == wanted.len() && all
+        }
+        _ => answered == wanted,
+    }
+}
+
+pub(crate) async fn every_example_holds(tools: &[Builtin]) {
+    let entries: Vec<Value> =
+        serde_json::from_str(include_str!(concat!(env!("OUT_DIR"), "/tool_registry.json")))
+            .unwrap();
+    for entry in entries {
+        let name = entry["name"].as_str().unwrap();
+        assert!(!entry["examples"].as_array().unwrap().is_empty(), "{name} has no example");
+        for example in entry["examples"].as_array().unwrap() {
+            let outcome = call(tools, name, &example["input"]).await;
+            let answered = value(&outcome);
+            let wanted = example.get("error").unwrap_or(&example["output"]);
+            assert_eq!(outcome.is_error, example.get("error").is_some(), "{name}: {answered}");
+            assert!(holds(&answered, wanted), "{name}: {answered} lacks {wanted}");
+            if !outcome.is_error {
+                let tool = tools.iter().find(|it| it.tool.name.as_str() == name).unwrap();
+                let schema = tool.tool.output.as_ref().unwrap().value();
+                assert!(jsonschema::is_valid(&schema, &answered), "{name}: {answered}");
+            }
+        }
+    }
+}

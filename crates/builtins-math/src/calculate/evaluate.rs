@@ -1,0 +1,273 @@
+//! Walks the tree of an expression.
+
+use builtins::ExpressionError;
+use num_bigint::BigInt;
+use ruff_python_ast::{
+    BoolOp, Comprehension, Expr, ExprBinOp, ExprCompare, ExprNumberLiteral, Number,
+};
+use ruff_text_size::Ranged as _;
+
+use super::budget::Budget;
+use super::operators;
+use super::sequence::{self, Slice};
+use super::value::Value;
+use super::{functions, names, whole};
+
+/// Values inside each other, such as `x[0][0]`.
+const MAX_DEPTH: usize = 100;
+
+type Result<T> = std::result::Result<T, ExpressionError>;
+
+/// Evaluates one expression.
+pub(super) struct Evaluator<'a> {
+    pub(super) text: &'a str,
+    pub(super) budget: Budget,
+    /// The variables of comprehensions, innermost last.
+    variables: Vec<(String, Value)>,
+    depth: usize,
+}
+
+impl<'a> Evaluator<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, budget: Budget::new(), variables: Vec::new(), depth: 0 }
+    }
+
+    pub(super) fn value(&mut self, expr: &Expr) -> Result<Value> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(self.at(expr, format!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        self.budget.node().map_err(|message| self.at(expr, message))?;
+        let value = self.node(expr);
+        self.depth -= 1;
+        value
+    }
+
+    fn node(&mut self, expr: &Expr) -> Result<Value> {
+        match expr {
+            Expr::NumberLiteral(number) => {
+                self.literal(number).map_err(|message| self.at(expr, message))
+            }
+            Expr::BooleanLiteral(literal) => Ok(Value::Bool(literal.value)),
+            Expr::NoneLiteral(_) => Ok(Value::None),
+            Expr::StringLiteral(text) => Ok(Value::Text(text.value.to_str().to_owned())),
+            Expr::Name(_) | Expr::Attribute(_) => self.named(expr),
+            Expr::BinOp(operation) => self.operation(operation),
+            Expr::UnaryOp(operation) => {
+                let value = self.value(&operation.operand)?;
+                let value = operators::unary(operation.op, &value);
+                value.map_err(|message| self.at(expr, message))
+            }
+            Expr::BoolOp(operation) => self.decision(operation.op, &operation.values),
+            Expr::Compare(comparison) => self.comparison(comparison),
+            Expr::If(choice) => {
+                let chosen = self.truth(&choice.test)?;
+                self.value(if chosen { &choice.body } else { &choice.orelse })
+            }
+            Expr::List(list) => self.items(expr, &list.elts),
+            Expr::Tuple(tuple) => self.items(expr, &tuple.elts),
+            Expr::Subscript(subscript) => {
+                let value = self.value(&subscript.value)?;
+                self.subscript(&value, &subscript.slice)
+            }
+            Expr::ListComp(list) => self.comprehension(expr, &list.elt, &list.generators),
+            Expr::Generator(list) => self.comprehension(expr, &list.elt, &list.generators),
+            Expr::Call(call) => functions::call(self, call),
+            other => Err(self.at(
+                other,
+                "calculate reads numbers, lists, operators, comparisons, `a if c else b`, \
+                 comprehensions and calls of functions; use python_eval for more",
+            )),
+        }
+    }
+
+    fn literal(&self, literal: &ExprNumberLiteral) -> std::result::Result<Value, String> {
+        match &literal.value {
+            Number::Float(number) => Ok(Value::Float(*number)),
+            Number::Complex { .. } => Err("calculate has no complex numbers".to_owned()),
+            Number::Int(number) => {
+                if let Some(small) = number.as_i64() {
+                    return Ok(Value::Int(BigInt::from(small)));
+                }
+                let range = literal.range.start().to_usize()..literal.range.end().to_usize();
+                let text = self.text.get(range).unwrap_or_default().replace('_', "");
+                let radix = match text.get(..2).map(str::to_ascii_lowercase).as_deref() {
+                    Some("0x") => 16,
+                    Some("0o") => 8,
+                    Some("0b") => 2,
+                    _ => 10,
+                };
+                let digits = if radix == 10 { Some(text.as_str()) } else { text.get(2..) };
+                let number = digits.and_then(|it| BigInt::parse_bytes(it.as_bytes(), radix));
+                number
+                    .ok_or_else(|| format!("`{text}` is no number"))
+                    .and_then(whole::bounded)
+                    .map(Value::Int)
+            }
+        }
+    }
+
+    fn named(&mut self, expr: &Expr) -> Result<Value> {
+        let Some(path) = names::path(expr) else {
+            return Err(self.at(expr, "a value has no such part; call np.mean(x), np.sort(x), …"));
+        };
+        if let Expr::Name(name) = expr {
+            let variable = self.variables.iter().rev().find(|(own, _)| own == name.id.as_str());
+            if let Some((_, value)) = variable {
+                self.budget.copies(value, 1).map_err(|message| self.at(expr, message))?;
+                return Ok(value.clone());
+            }
+        }
+        names::constant(&path)
+            .map(Value::Float)
+            .ok_or_else(|| self.at(expr, names::unknown_value(&path)))
+    }
+
+    /// Long sums are as deep as they are long, so that their left side is walked in a loop.
+    fn operation(&mut self, operation: &ExprBinOp) -> Result<Value> {
+        let mut chain = vec![operation];
+        while let Some(Expr::BinOp(inner)) = chain.last().map(|last| &*last.left) {
+            chain.push(inner);
+        }
+        let Some(first) = chain.last() else { return Ok(Value::None) };
+        let mut left = self.value(&first.left)?;
+        for operation in chain.into_iter().rev() {
+            let right = self.value(&operation.right)?;
+            let value = operators::binary(operation.op, &left, &right, &mut self.budget);
+            left = value.map_err(|message| self.at_operator(operation, message))?;
+        }
+        Ok(left)
+    }
+
+    fn decision(&mut self, op: BoolOp, operands: &[Expr]) -> Result<Value> {
+        let mut value = Value::None;
+        for operand in operands {
+            value = self.value(operand)?;
+            let truth = value.truth().map_err(|message| self.at(operand, message))?;
+            if truth == matches!(op, BoolOp::Or) {
+                break;
+            }
+        }
+        Ok(value)
+    }
+
+    fn comparison(&mut self, comparison: &ExprCompare) -> Result<Value> {
+        let mut left = self.value(&comparison.left)?;
+        let mut value = Value::Bool(true);
+        for (op, operand) in comparison.ops.iter().zip(&comparison.comparators) {
+            let right = self.value(operand)?;
+            let found = operators::compare(*op, &left, &right);
+            value = found.map_err(|message| self.at(operand, message))?;
+            let last = comparison.comparators.last().is_some_and(|it| std::ptr::eq(it, operand));
+            if last || !value.truth().map_err(|message| self.at(operand, message))? {
+                break;
+            }
+            left = right;
+        }
+        Ok(value)
+    }
+
+    pub(super) fn truth(&mut self, expr: &Expr) -> Result<bool> {
+        let value = self.value(expr)?;
+        value.truth().map_err(|message| self.at(expr, message))
+    }
+
+    fn items(&mut self, place: &Expr, exprs: &[Expr]) -> Result<Value> {
+        self.budget.elements(exprs.len()).map_err(|message| self.at(place, message))?;
+        exprs.iter().map(|expr| self.value(expr)).collect::<Result<_>>().map(Value::List)
+    }
+
+    fn subscript(&mut self, value: &Value, index: &Expr) -> Result<Value> {
+        let found = if let Expr::Slice(slice) = index {
+            let mut bound = |expr: &Option<Box<Expr>>| -> Result<Option<i64>> {
+                let Some(expr) = expr else { return Ok(None) };
+                let bound = self.value(expr)?.index("a bound");
+                bound.map(Some).map_err(|message| self.at(expr, message))
+            };
+            let (lower, upper) = (bound(&slice.lower)?, bound(&slice.upper)?);
+            let slice = Slice { lower, upper, step: bound(&slice.step)? };
+            sequence::cut(value, slice, &mut self.budget)
+        } else {
+            let index = self.value(index)?;
+            sequence::element(value, &index)
+        };
+        found.map_err(|message| self.at(index, message))
+    }
+
+    fn comprehension(
+        &mut self,
+        place: &Expr,
+        element: &Expr,
+        loops: &[Comprehension],
+    ) -> Result<Value> {
+        let mut found = Vec::new();
+        self.pass(place, element, loops, &mut found)?;
+        Ok(Value::List(found))
+    }
+
+    fn pass(
+        &mut self,
+        place: &Expr,
+        element: &Expr,
+        loops: &[Comprehension],
+        found: &mut Vec<Value>,
+    ) -> Result<()> {
+        let Some((first, inner)) = loops.split_first() else {
+            self.budget.push(found.len()).map_err(|message| self.at(place, message))?;
+            found.push(self.value(element)?);
+            return Ok(());
+        };
+        let items = self.value(&first.iter)?.items();
+        let items = items.map_err(|message| self.at(&first.iter, message))?;
+        for item in items {
+            let count = self.variables.len();
+            self.bind(&first.target, item)?;
+            let mut wanted = true;
+            for condition in &first.ifs {
+                wanted = wanted && self.truth(condition)?;
+            }
+            if wanted {
+                self.pass(place, element, inner, found)?;
+            }
+            self.variables.truncate(count);
+        }
+        Ok(())
+    }
+
+    fn bind(&mut self, target: &Expr, value: Value) -> Result<()> {
+        match target {
+            Expr::Name(name) => self.variables.push((name.id.as_str().to_owned(), value)),
+            Expr::Tuple(tuple) => {
+                let items = value.items().map_err(|message| self.at(target, message))?;
+                if items.len() != tuple.elts.len() {
+                    let (found, wanted) = (items.len(), tuple.elts.len());
+                    return Err(self.at(target, format!("{found} values for {wanted} names")));
+                }
+                for (target, item) in tuple.elts.iter().zip(items) {
+                    self.bind(target, item)?;
+                }
+            }
+            other => return Err(self.at(other, "expected a name")),
+        }
+        Ok(())
+    }
+
+    /// An error at the beginning of `expr`.
+    pub(super) fn at(&self, expr: &Expr, message: impl Into<String>) -> ExpressionError {
+        let position = position(self.text, expr.range().start().to_usize());
+        ExpressionError { message: message.into(), position }
+    }
+
+    /// An error at the operator.
+    fn at_operator(&self, operation: &ExprBinOp, message: String) -> ExpressionError {
+        let end = operation.left.range().end().to_usize();
+        let between = self.text.get(end..).unwrap_or_default();
+        let skipped = between.find(|c: char| !c.is_whitespace() && c != ')').unwrap_or(0);
+        ExpressionError { message, position: position(self.text, end + skipped) }
+    }
+}
+
+/// The character at a byte, from 1.
+pub(super) fn position(text: &str, offset: usize) -> usize {
+    text.get(..offset).unwrap_or(text).chars().count() + 1
+}

@@ -1,0 +1,109 @@
+//! Lists: joined, repeated, indexed and cut.
+
+use num_traits::ToPrimitive as _;
+use ruff_python_ast::Operator;
+
+use super::arrays::{Array, Data};
+use super::budget::Budget;
+use super::value::Value;
+
+type Result<T> = std::result::Result<T, String>;
+
+/// `[1] + [2]` and `[1] * 2`; nothing for other operands.
+pub(super) fn binary(
+    op: Operator,
+    left: &Value,
+    right: &Value,
+    budget: &mut Budget,
+) -> Result<Option<Value>> {
+    let (list, other) = match (left, right) {
+        (Value::List(list), other) | (other, Value::List(list)) => (list, other),
+        _ => return Ok(None),
+    };
+    match (op, left, other, other.whole()) {
+        (Operator::Add, Value::List(first), Value::List(_), _) => {
+            let Value::List(second) = right else { return Ok(None) };
+            budget.elements(first.len() + second.len())?;
+            budget.copies(left, 1)?;
+            budget.copies(right, 1)?;
+            Ok(Some(Value::List(first.iter().chain(second).cloned().collect())))
+        }
+        (Operator::Mult, _, _, Some(count)) => {
+            let count = count.to_i64().unwrap_or(i64::MAX).max(0);
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            budget.elements(count.saturating_mul(list.len()))?;
+            budget.copies(if matches!(left, Value::List(_)) { left } else { right }, count)?;
+            let all = list.iter().cycle().take(count.saturating_mul(list.len())).cloned();
+            Ok(Some(Value::List(all.collect())))
+        }
+        _ => Err(format!(
+            "`{}` does not take {} and {}; for element by element write np.array([…])",
+            op.as_str(),
+            left.kind(),
+            right.kind()
+        )),
+    }
+}
+
+/// `value[index]`: the element; with an array of truth values, those where it is true.
+pub(super) fn element(value: &Value, index: &Value) -> Result<Value> {
+    if let (Value::Array(array), Value::Array(Array { scalar: false, data: Data::Bool(mask) })) =
+        (value, index)
+    {
+        if mask.len() != array.len() {
+            let (found, wanted) = (mask.len(), array.len());
+            return Err(format!("a mask of {found} for an array of {wanted} elements"));
+        }
+        let indices: Vec<usize> =
+            mask.iter().enumerate().filter_map(|(at, is)| is.then_some(at)).collect();
+        return Ok(Value::Array(array.picked(&indices)));
+    }
+    let items = value.items()?;
+    let index = index.index("the index")?;
+    let length = items.len();
+    let found = place(index, length).and_then(|at| items.get(at).cloned());
+    found.ok_or_else(|| format!("there is no element {index} in a list of {length}"))
+}
+
+fn place(index: i64, length: usize) -> Option<usize> {
+    let length = i64::try_from(length).ok()?;
+    usize::try_from(if index < 0 { index.checked_add(length)? } else { index }).ok()
+}
+
+/// The bounds of `value[lower:upper:step]`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Slice {
+    pub(super) lower: Option<i64>,
+    pub(super) upper: Option<i64>,
+    pub(super) step: Option<i64>,
+}
+
+/// `value[lower:upper:step]`.
+pub(super) fn cut(value: &Value, slice: Slice, budget: &mut Budget) -> Result<Value> {
+    let length = i64::try_from(value.items()?.len()).unwrap_or(i64::MAX);
+    let step = slice.step.unwrap_or(1);
+    if step == 0 {
+        return Err("the step of a slice cannot be 0".to_owned());
+    }
+    let (least, most) = if step > 0 { (0, length) } else { (-1, length - 1) };
+    let within = |bound: Option<i64>, default: i64| match bound {
+        None => default,
+        Some(bound) if bound < 0 => bound.saturating_add(length).clamp(least, most),
+        Some(bound) => bound.clamp(least, most),
+    };
+    let (first, last) = if step > 0 { (0, length) } else { (length - 1, -1) };
+    let (mut at, end) = (within(slice.lower, first), within(slice.upper, last));
+    let mut indices = Vec::new();
+    while if step > 0 { at < end } else { at > end } {
+        indices.extend(usize::try_from(at).ok());
+        at = at.saturating_add(step);
+    }
+    budget.elements(indices.len())?;
+    Ok(match value {
+        Value::Array(array) => Value::Array(array.picked(&indices)),
+        other => {
+            let items = other.items()?;
+            Value::List(indices.iter().filter_map(|at| items.get(*at).cloned()).collect())
+        }
+    })
+}

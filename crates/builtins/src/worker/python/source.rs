@@ -1,0 +1,239 @@
+//! What stands before a program of `python_eval`, and what is written otherwise in it: modules that monty
+//! lacks and that are written in Python here, and operators that it does not have for some values.
+
+use std::hash::{BuildHasher as _, Hasher as _};
+
+use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
+use ruff_python_ast::{
+    Expr, ExprBinOp, Mod, Operator, Stmt, StmtAugAssign, StmtImport, StmtImportFrom,
+};
+use ruff_python_parser::{Mode, ParseOptions};
+use ruff_text_size::{Ranged as _, TextRange, TextSize};
+
+use super::ROUND;
+
+/// Nesting of what is rewritten; monty itself stops at 200.
+const DEPTH: u16 = 200;
+/// Modules in Python, by name.
+const MODULES: &[(&str, &str)] = &[
+    ("random", include_str!("random.py")),
+    ("statistics", include_str!("statistics.py")),
+    ("string", include_str!("string.py")),
+];
+const OPERATORS: &str = include_str!("operators.py");
+
+/// A program as it is run.
+pub(super) struct Source {
+    pub(super) code: String,
+    /// Lines before the caller's own.
+    pub(super) before: usize,
+}
+
+impl Source {
+    /// The program with its modules. `operators` also writes arithmetic as calls, which is slow: they take
+    /// truth values as numbers and format texts.
+    pub(super) fn new(code: &str, operators: bool) -> Self {
+        let mut before = String::new();
+        if code.contains("round") {
+            before.push_str(ROUND);
+        }
+        if !operators && !code.contains("import") {
+            return Self::joined(before, code);
+        }
+        let options = ParseOptions::from(Mode::Module).with_max_recursion_depth(DEPTH);
+        // What is no Python is for monty to report.
+        let Ok(parsed) = ruff_python_parser::parse(code, options) else {
+            return Self::joined(before, code);
+        };
+        let mut rewriting = Rewriting { code, operators, edits: Vec::new(), modules: Vec::new() };
+        let tree = parsed.into_syntax();
+        if let Mod::Module(module) = &tree {
+            rewriting.visit_body(&module.body);
+        }
+        for (name, source) in MODULES {
+            if rewriting.modules.contains(name) {
+                before.push_str(&source.replace("_TOOLKEEP_SEED", &seed().to_string()));
+            }
+        }
+        if operators {
+            before.push_str(OPERATORS);
+        }
+        Self::joined(before, &rewriting.finish())
+    }
+
+    fn joined(before: String, code: &str) -> Self {
+        let lines = before.lines().count();
+        Self { code: before + code, before: lines }
+    }
+}
+
+/// The names of the modules that are written in Python.
+pub(super) fn module_names() -> impl Iterator<Item = &'static str> {
+    MODULES.iter().map(|(name, _)| *name)
+}
+
+/// A number that is another one at each call.
+fn seed() -> u64 {
+    std::hash::RandomState::new().build_hasher().finish()
+}
+
+/// A text in place of a part.
+struct Edit {
+    from: TextSize,
+    to: TextSize,
+    text: String,
+}
+
+struct Rewriting<'a> {
+    code: &'a str,
+    operators: bool,
+    edits: Vec<Edit>,
+    modules: Vec<&'static str>,
+}
+
+impl<'a> Visitor<'a> for Rewriting<'a> {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Import(import) => self.import(import),
+            Stmt::ImportFrom(import) => self.import_from(import),
+            Stmt::AugAssign(assign) if self.operators => self.assignment(assign),
+            _ => walk_stmt(self, stmt),
+        }
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::BinOp(operation) if self.operators => self.operation(operation),
+            // `f"{a + b=}"` prints its own text.
+            Expr::FString(text) if self.prints_itself(text.range) => {}
+            _ => walk_expr(self, expr),
+        }
+    }
+}
+
+impl<'a> Rewriting<'a> {
+    fn replace(&mut self, from: TextSize, to: TextSize, text: String) {
+        self.edits.push(Edit { from, to, text });
+    }
+
+    fn operation(&mut self, operation: &'a ExprBinOp) {
+        let place = self.operator(operation);
+        let (Some(call), Some((from, to))) = (called(operation.op), place) else {
+            self.visit_expr(&operation.left);
+            self.visit_expr(&operation.right);
+            return;
+        };
+        self.replace(operation.range.start(), operation.range.start(), format!("{call}("));
+        self.visit_expr(&operation.left);
+        self.replace(from, to, ",".to_owned());
+        self.visit_expr(&operation.right);
+        self.replace(operation.range.end(), operation.range.end(), ")".to_owned());
+    }
+
+    /// `x += y`: what can be changed in its place, such as a list, still is.
+    fn assignment(&mut self, assign: &'a StmtAugAssign) {
+        // Parentheses around the value belong to the statement alone.
+        let (target_end, end) = (assign.target.range().end(), assign.range.end());
+        let between = self.code.get(target_end.to_usize()..).unwrap_or_default();
+        let sign = between.find('=').and_then(|at| TextSize::try_from(at + 1).ok());
+        let Some(value) = sign.map(|length| target_end + length) else { return };
+        let call = match assign.op {
+            Operator::Add => Some("_toolkeep_iadd"),
+            Operator::Sub => Some("_toolkeep_isub"),
+            Operator::Mult => Some("_toolkeep_imul"),
+            op => called(op),
+        };
+        match (&*assign.target, call) {
+            (Expr::Name(name), Some(call)) => {
+                let target = name.id.as_str();
+                self.replace(assign.range.start(), value, format!("{target} = {call}({target}, ("));
+            }
+            _ => self.replace(value, value, " _toolkeep_n((".to_owned()),
+        }
+        self.visit_expr(&assign.value);
+        self.replace(end, end, "))".to_owned());
+    }
+
+    fn prints_itself(&self, range: TextRange) -> bool {
+        let text = self.code.get(range.start().to_usize()..range.end().to_usize());
+        text.is_none_or(|text| text.contains('='))
+    }
+
+    /// Where the operator stands, between what closes the left side and what opens the right.
+    fn operator(&self, operation: &ExprBinOp) -> Option<(TextSize, TextSize)> {
+        let (left, right) = (operation.left.range().end(), operation.right.range().start());
+        let between = self.code.get(left.to_usize()..right.to_usize())?;
+        let sign = operation.op.as_str();
+        // A comment may hold anything; nobody puts one there.
+        let at = between.find(sign).filter(|_| !between.contains('#'))?;
+        let from = left + TextSize::try_from(at).ok()?;
+        Some((from, from + TextSize::try_from(sign.len()).ok()?))
+    }
+
+    fn import(&mut self, import: &StmtImport) {
+        let own = |name: &str| MODULES.iter().map(|(known, _)| *known).find(|known| *known == name);
+        if !import.names.iter().any(|alias| own(alias.name.as_str()).is_some()) {
+            return;
+        }
+        let mut parts = Vec::new();
+        for alias in &import.names {
+            let name = alias.name.as_str();
+            let bound = alias.asname.as_ref().map(|name| name.as_str());
+            parts.push(match own(name) {
+                Some(module) => {
+                    self.modules.push(module);
+                    format!("{} = _toolkeep_{module}", bound.unwrap_or(module))
+                }
+                None => match bound {
+                    Some(bound) => format!("import {name} as {bound}"),
+                    None => format!("import {name}"),
+                },
+            });
+        }
+        self.replace(import.range.start(), import.range.end(), parts.join("; "));
+    }
+
+    fn import_from(&mut self, import: &StmtImportFrom) {
+        let name = import.module.as_ref().map(|name| name.as_str());
+        let own = MODULES.iter().map(|(known, _)| *known).find(|known| Some(*known) == name);
+        let Some(module) = own.filter(|_| import.level == 0) else { return };
+        if import.names.iter().any(|alias| alias.name.as_str() == "*") {
+            return;
+        }
+        self.modules.push(module);
+        let part = |alias: &ruff_python_ast::Alias| {
+            let name = alias.name.as_str();
+            let bound = alias.asname.as_ref().map_or(name, |bound| bound.as_str());
+            format!("{bound} = _toolkeep_{module}.{name}")
+        };
+        let parts: Vec<_> = import.names.iter().map(part).collect();
+        self.replace(import.range.start(), import.range.end(), parts.join("; "));
+    }
+
+    /// The program with its edits: of those at one place, those that were made first stand first.
+    fn finish(mut self) -> String {
+        self.edits.sort_by_key(|edit| edit.from);
+        let (mut out, mut at) = (String::with_capacity(self.code.len()), 0);
+        for edit in &self.edits {
+            out.push_str(self.code.get(at..edit.from.to_usize()).unwrap_or_default());
+            out.push_str(&edit.text);
+            at = at.max(edit.to.to_usize());
+        }
+        out.push_str(self.code.get(at..).unwrap_or_default());
+        out
+    }
+}
+
+/// The function that stands for an operator.
+fn called(op: Operator) -> Option<&'static str> {
+    Some(match op {
+        Operator::Add => "_toolkeep_add",
+        Operator::Sub => "_toolkeep_sub",
+        Operator::Mult => "_toolkeep_mul",
+        Operator::Div => "_toolkeep_div",
+        Operator::FloorDiv => "_toolkeep_floordiv",
+        Operator::Mod => "_toolkeep_mod",
+        Operator::Pow => "_toolkeep_pow",
+        _ => return None,
+    })
+}

@@ -1,0 +1,3 @@
+//! The crate as a library that other programs embed.
+
+mod embed;

@@ -1,0 +1,33 @@
+//! Settings of one server of a file with `mcpServers`.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Names, TrustWord, Which};
+use crate::config::field::Field;
+
+/// What holds for one server of the file beside or instead of what holds for all of them.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(in crate::config) struct ServerSettings {
+    /// Whether its tools take long: a call then has 120 seconds instead of 30.
+    pub(in crate::config) slow: Field<bool>,
+    /// How far it is trusted not to change its tools.
+    pub(in crate::config) trust: Field<TrustWord>,
+    /// Whether it is trusted in what the annotations of its tools say.
+    pub(in crate::config) trust_annotations: Field<bool>,
+    /// Tools that are not offered.
+    pub(in crate::config) disabled_tools: Field<Names>,
+    /// Tools that change nothing, by your word: `true` for all, or their names.
+    pub(in crate::config) read_only: Field<Which>,
+    /// Tools that destroy what cannot be had back, by your word: `true` for all, their names, `false` for
+    /// none.
+    pub(in crate::config) destructive: Field<Which>,
+    /// Tools that may run twice with the effect of once, by your word: `true` for all, or their
+    /// names.
+    pub(in crate::config) idempotent: Field<Which>,
+    /// Tools that programs may call too: `true` for all, or their names.
+    pub(in crate::config) chain: Field<Which>,
+    /// Time for one call, such as `30s`, `500ms` or `2m`.
+    pub(in crate::config) timeout: Field<String>,
+}

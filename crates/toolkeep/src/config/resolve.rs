@@ -4,6 +4,7 @@
 mod approvals;
 mod authorization;
 mod builtins;
+mod mcp_bounds;
 mod mcp_servers;
 mod modules;
 mod nodes;

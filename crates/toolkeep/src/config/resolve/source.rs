@@ -8,6 +8,7 @@ use tool::{Secret, SourceName, Trust};
 use url::Url;
 
 use super::Resolver;
+use super::mcp_bounds::{MESSAGE, default_startup};
 use super::mcp_servers::ServersEntry;
 use crate::config::field::Field;
 use crate::config::high::{
@@ -18,14 +19,6 @@ use crate::config::node::shorten;
 use crate::config::units;
 use crate::config::{Place, ReadFile};
 
-/// Time for a start of an MCP server, and of one that may have to download a package first.
-pub(super) const STARTUP: Duration = Duration::from_secs(20);
-const STARTUP_OF_COMMAND: Duration = Duration::from_mins(5);
-/// The longest that may be configured.
-const LONGEST_STARTUP: Duration = Duration::from_hours(1);
-/// Bytes of one message of an MCP server, and the most that may be configured.
-pub(super) const MESSAGE: usize = 16 << 20;
-const LARGEST_MESSAGE: usize = 256 << 20;
 /// Headers that the HTTP client sets itself.
 const OWN_HEADERS: [&str; 6] =
     ["host", "content-length", "transfer-encoding", "connection", "te", "upgrade"];
@@ -58,10 +51,7 @@ impl Common {
             SourceKind::ToolFile(_) | SourceKind::Module(_) => Trust::Full,
             SourceKind::McpCommand(_) | SourceKind::McpUrl { .. } => Trust::FirstUse,
         });
-        let startup_timeout = self.startup_timeout.unwrap_or(match kind {
-            SourceKind::McpCommand(_) => STARTUP_OF_COMMAND,
-            _ => STARTUP,
-        });
+        let startup_timeout = self.startup_timeout.unwrap_or(default_startup(&kind));
         SourceConfig {
             name,
             written,
@@ -129,7 +119,6 @@ impl Resolver<'_> {
             self.sink.tell(place, "the source does not say where its tools come from", fix);
         }
         let Some((name, kind)) = name.zip(self.kind(low)) else { return Vec::new() };
-        self.of_mcp_only(low, &kind, place);
         if low.credential.get().is_some()
             && !matches!(kind, SourceKind::Module(_) | SourceKind::McpUrl { .. })
         {
@@ -145,22 +134,6 @@ impl Resolver<'_> {
         }
         self.only_mcp(low, &kind, place);
         vec![common.clone().with(name, kind, (self.sink.file.to_owned(), place))]
-    }
-
-    /// What only an MCP server has.
-    fn of_mcp_only(&self, low: &low::Source, kind: &SourceKind, place: Place) {
-        if matches!(kind, SourceKind::McpCommand(_) | SourceKind::McpUrl { .. }) {
-            return;
-        }
-        for (key, absent) in [
-            ("startup_timeout", low.startup_timeout.is_absent()),
-            ("max_message", low.max_message.is_absent()),
-        ] {
-            if !absent {
-                let message = format!("`{key}` is of an MCP server, and this source is none");
-                self.sink.tell(place, message, "remove it");
-            }
-        }
     }
 
     fn name(&self, field: &Field<String>, place: Place) -> Option<SourceName> {
@@ -199,8 +172,8 @@ impl Resolver<'_> {
             read_only: which(&low.read_only),
             idempotent: which(&low.idempotent),
             chain: which(&low.chain),
-            startup_timeout: self.time_within(&low.startup_timeout, LONGEST_STARTUP),
-            max_message: self.size(&low.max_message, LARGEST_MESSAGE),
+            startup_timeout: self.startup_timeout(&low.startup_timeout),
+            max_message: self.max_message(&low.max_message),
             retry: low.retry.get() == Some(&RetryWord::Once),
             timeout: self.call_timeout(&low.timeout),
             mcp_tools: McpTools {

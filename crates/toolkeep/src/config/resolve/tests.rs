@@ -84,7 +84,7 @@ fn an_mcp_server_has_time_to_start_and_a_limit_of_messages_and_other_sources_hav
     assert!(long.len() == 1 && long[0].contains("`2h` is no such time"), "{long:?}");
     for key in ["startup_timeout: 1m", "max_message: 1MiB"] {
         let told = source(&format!("{{ name: a, tools: ./t.yaml, {key} }}"));
-        assert!(told.len() == 1 && told[0].contains("is of an MCP server"), "{told:?}");
+        assert!(told.len() == 1 && told[0].contains("is a setting of an MCP server"), "{told:?}");
     }
 }
 

@@ -218,7 +218,7 @@ fn a_call_in_flight_at_a_crash_gets_a_clear_error() {
     world.write(
         "tools.yaml",
         &format!(
-            "version: 1\ntools:\n  - name: stuck\n    description: Never answers.\n    parameters: {{ type: object }}\n    implementation: {{ type: http, method: POST, url: 'http://{address}/' }}\n"
+            "version: 2\ntools:\n  - name: stuck\n    description: Never answers.\n    parameters: {{ type: object }}\n    implementation: {{ type: http, method: POST, url: 'http://{address}/' }}\n"
         ),
     );
     world.write("toolkeep.yaml", "version: 1\nsources:\n  - { name: s, tools: ./tools.yaml }\n");

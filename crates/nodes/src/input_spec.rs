@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(unknown, Vec::<String>::new());
         assert_eq!(
             schema,
-            json!({ "type": "object", "required": ["n", "text"], "properties": {
+            json!({ "type": "object", "required": ["text", "n"], "properties": {
                 "text": { "type": "string", "description": "What to turn round." },
                 "n": { "type": "integer" },
                 "ratio": { "type": "number", "minimum": 0, "maximum": 1 },

@@ -193,6 +193,11 @@ impl PluginSource {
         }
     }
 
+    /// Has the next look take the content even where it is the same: what was refused may be taken now.
+    pub(crate) fn forget_content(&self) {
+        self.lock().seen = Seen::default();
+    }
+
     /// Whether the folder or the settings are others than what was looked at last. Blocks.
     pub(crate) fn differs(&self) -> bool {
         let seen = self.lock().seen.clone();

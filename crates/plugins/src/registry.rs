@@ -147,6 +147,7 @@ impl Registry {
     fn retry_refused(&self) {
         for source in self.sources().into_iter().filter(|source| !source.refused().is_empty()) {
             let retry = async move {
+                source.forget_content();
                 let _looked = source.ask().await;
             };
             drop(self.maker.tasks.spawn_on(retry, &self.maker.runtime));

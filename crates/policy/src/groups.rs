@@ -62,7 +62,7 @@ pub(crate) fn marks(name: &str, traits: &Traits) -> Marks {
     // One that the spec names among those that read, and that declares no effect on this machine, reads.
     let reads = marks & READ != 0 && is_harmless(traits);
     let by_traits = of_traits(traits);
-    marks | if reads { by_traits & !WRITE } else { by_traits }
+    marks | if reads { by_traits & !(WRITE | FILES) } else { by_traits }
 }
 
 /// Whether all effects are declared, and none of them changes this machine.

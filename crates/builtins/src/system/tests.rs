@@ -143,15 +143,15 @@ async fn what_cannot_succeed_is_rejected_before_the_call_runs_as_the_run_would()
     let readonly = place.path("more/x");
     for (name, args, told) in [
         ("write_file", writes("/tmp/evil", "w"), "Path not allowed: /tmp/evil"),
-        ("write_file", writes("../x", "w"), "`../x` is not to be found"),
-        ("write_file", writes("a/../../x", "w"), "`a/../../x` is not to be found"),
-        ("write_file", writes("a/", "w"), "`a/` is not to be found"),
+        ("write_file", writes("../x", "w"), "there is no `../x`"),
+        ("write_file", writes("a/../../x", "w"), "there is no `a/../../x`"),
+        ("write_file", writes("a/", "w"), "there is no `a/`"),
         ("write_file", writes("x", "x"), "Invalid mode: x"),
         ("write_file", writes(&readonly, "w"), "configured for reading only"),
-        ("write_file", writes(".git/config", "w"), "is not to be found"),
-        ("read_file", json!({ "path": "../secret" }), "`../secret` is not to be found"),
+        ("write_file", writes(".git/config", "w"), "there is no"),
+        ("read_file", json!({ "path": "../secret" }), "there is no `../secret`"),
         ("read_file", json!({ "path": "/etc/passwd" }), "Path not allowed: /etc/passwd"),
-        ("list_directory", json!({ "path": ".." }), "`..` is not to be found"),
+        ("list_directory", json!({ "path": ".." }), "there is no `..`"),
         ("list_directory", json!({ "path": ".", "pattern": "[" }), "pattern: "),
     ] {
         let rejected = check(name, &args).unwrap_err();

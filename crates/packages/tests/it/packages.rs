@@ -125,7 +125,7 @@ async fn nothing_of_a_package_comes_out_elsewhere_than_in_its_folder() {
         (("C:evil", evil, 0o644), "drive"),
         (("code/link", b"/etc/passwd", 0o120_777), "links do not come out"),
         (("code", b"/etc", 0o120_777), "links do not come out"),
-        ((".git/hooks/post-checkout", evil, 0o755), "not to be found"),
+        ((".git/hooks/post-checkout", evil, 0o755), "there is no"),
     ];
     for (file, told) in bad {
         // In the code as in the package itself.

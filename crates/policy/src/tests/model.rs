@@ -128,7 +128,7 @@ fn changes_files(t: &T) -> bool {
         has(e, "local_exec") && e.iter().all(|e| e == "local_exec" || e == "read_only")
     };
     let named = ["write_file", "edit_file", "run_shell"].contains(&t.name.as_str());
-    named || (effects(t) && !t.effects.as_ref().is_some_and(runs))
+    named || (effects(t) && !(reads(t) && mild(t)) && !t.effects.as_ref().is_some_and(runs))
 }
 
 fn web(t: &T) -> bool {

@@ -388,7 +388,7 @@ fn a_refusal_and_a_hold_name_the_path_the_folders_and_the_permission() {
     let writes = tool("system", Some(Scope::Filesystem));
     assert_eq!(
         said("write_file", &writes, json!({"path": "/tmp/a"})),
-        "`write_file` uses the permission `filesystem`, which needs an approval"
+        "the tool uses the permission `filesystem`, which needs an approval (`policy.permissions.filesystem.requires_approval`)"
     );
     // Where the tool's folder is known, a relative path and none are judged by it.
     let base = Some(vec!["/mnt/raid0/llm".to_owned()]);

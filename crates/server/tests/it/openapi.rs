@@ -83,7 +83,8 @@ impl Things {
         let owner = server.owner().await;
         owner.post("/v1/orgs", &json!({"name": "acme"})).await.good();
         owner.put("/v1/roles/notes.append", &json!({})).await.good();
-        let who = tool::Caller { subject: "owner".to_owned(), ..testkit::context::caller() };
+        let (subject, key) = ("owner".to_owned(), owner.key_id.clone());
+        let who = tool::Caller { subject, key, ..testkit::context::caller() };
         let kept = server.gateway.artefacts().unwrap().keep(&who, "1".into()).await.unwrap();
         let kept = json!(kept.id.as_str());
         let call = owner.call("notes.append", json!({})).await.good()["call_id"].clone();

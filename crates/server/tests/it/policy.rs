@@ -325,9 +325,9 @@ async fn undeclared_effects_are_unknown_to_the_approver_and_in_the_record() {
     let shown = owner.get(&format!("/v1/approvals/{id}")).await.good();
     assert_eq!(shown["side_effects"], json!(["unknown"]));
     // Spec 3's envelope has six values, and none of them is declared.
-    let call = json!({ "tool_name": "tidy_up", "arguments": {} });
-    let pending = ann.post("/execute", &call).await.good();
-    assert_eq!(pending["result"]["side_effects_declared"], json!([]));
+    let call = json!({ "tool": "tidy_up", "arguments": {} });
+    let pending = ann.post("/v1/calls?envelope=tool_output", &call).await.json();
+    assert_eq!(pending["side_effects_declared"], json!([]), "{pending}");
     owner.post(&format!("/v1/approvals/{id}/approve"), &json!({})).await.good();
     ann.post(&format!("/v1/calls/{id}/resume?wait=30s"), &json!({})).await.good();
     ann.post("/v1/calls", &json!({ "tool": "look", "arguments": {} })).await.good();

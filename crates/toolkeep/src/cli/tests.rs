@@ -242,8 +242,8 @@ fn a_tool_in_quarantine_is_told_with_the_command_that_shows_why() {
             .refuses("GET /v1/tools/files.lost", 404, &error)
             .answers("GET /v1/tools", &tools)
     };
-    let may = of(Played::default()).answers("GET /v1/pins", &pins);
-    let may_not = of(Played::default()).refuses("GET /v1/pins", 403, &error);
+    let may = of(Played::default()).answers("GET /v1/pins?state=waiting", &pins);
+    let may_not = of(Played::default()).refuses("GET /v1/pins?state=waiting", 403, &error);
     for line in [&["tool", "call", "files.lost"][..], &["tool", "show", "files.lost"]] {
         let told = may.run(line).err;
         assert!(

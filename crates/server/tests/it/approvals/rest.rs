@@ -185,6 +185,9 @@ async fn doors_without_words_for_it_tell_the_pending_result_of_spec_3() {
     }
     assert_eq!(pending["metadata"]["tool_name"], "rm");
     assert_eq!(pending["metadata"]["args"], json!({"n": 1}));
+    let body = json!({"tool": "rm", "arguments": {"n": 3}});
+    let text = bench.agent.post("/v1/calls?envelope=to_human", &body).await;
+    assert!(text.text().starts_with("[PENDING APPROVAL] Side effects: "), "{}", text.text());
     let message = json!({"role": "assistant", "tool_calls": [{"id": "c1", "type": "function",
         "function": {"name": "rm", "arguments": "{\"n\": 2}"}}]});
     let asked = bench.agent.post("/v1/calls?format=openai_chat", &message).await.good();

@@ -49,7 +49,8 @@ async fn lists_and_calls() {
     let result = list["result"].as_object().unwrap();
     assert_eq!(result.keys().collect::<Vec<_>>(), ["tools"], "no member of the new revision");
     let append = json!({"name": "notes.append", "description": "The tool notes.append.",
-        "inputSchema": {"type": "object", "properties": {"n": {"type": "integer", "maximum": 10}}}});
+        "inputSchema": {"type": "object", "properties": {"n": {"type": "integer", "maximum": 10}}},
+        "annotations": {"readOnlyHint": true}});
     assert_eq!(list["result"]["tools"][2], append);
     let call = json!({"name": "notes.append", "arguments": {"n": 5}});
     let called = ann.legacy(&message("tools/call", call)).await.good();

@@ -48,7 +48,8 @@ fn every_slip_in_a_rule_is_told_with_its_place() {
             "7:3 unknown key `denny` = did you mean `deny`?".to_owned(),
         ]
     );
-    assert_eq!(bad("  deny: a\n"), ["3:9 expected a list, found `a`"]);
+    let list = "write a list: `[one, two]`, or each item on a line of its own after `- `";
+    assert_eq!(bad("  deny: a\n"), [format!("3:9 expected a list, found `a` = {list}")]);
 }
 
 #[test]

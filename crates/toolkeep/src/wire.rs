@@ -120,15 +120,11 @@ async fn run(start: Start) -> Result<Running, Failure> {
     app.intake.add(reports::of_store(&rejected.borrow()));
     drop(app.workshop.rejected.set(rejected.clone()));
     for id in &changes.revoked {
-        let noted = app.ledger.note(&revocation(now, id));
-        noted.map_err(fault("the record"))?;
+        app.ledger.note(&revocation(now, id)).map_err(fault("the record"))?;
     }
     restored(&app).await?;
     let offers = offers(&app.doors, &start.stop);
-    let door = Arc::new(RouterDoor::new(
-        server::router(&app.doors),
-        (Arc::clone(&app.intake), Arc::clone(&app.workshop.report)),
-    ));
+    let door = local_door(&app);
     if start.settles {
         settled(&app.intake).await;
         names::refresh(&app.workshop.report, &app.intake).await;
@@ -162,6 +158,12 @@ async fn run(start: Start) -> Result<Running, Failure> {
         Ok(())
     });
     Ok(Running { address, beside: listening, door, offers, keys: changes, invalid, ended })
+}
+
+/// The doors without a socket.
+fn local_door(app: &App) -> Arc<RouterDoor> {
+    let sources = (Arc::clone(&app.intake), Arc::clone(&app.workshop.report));
+    Arc::new(RouterDoor::new(server::router(&app.doors), sources))
 }
 
 /// Takes up what waited when the process before ended.

@@ -35,8 +35,7 @@ pub trait Door: Send + Sync {
     }
 
     /// Waits for sources of a server that has just started; not long for those that take long.
-    fn sources<'a>(&'a self, need: SourceNeed<'a>) -> Boxed<'a, ()> {
-        let _any = need;
+    fn sources<'a>(&'a self, _: SourceNeed<'a>) -> Boxed<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 }

@@ -39,6 +39,7 @@ pub(super) use run::Signals;
 /// The configuration is followed: a change is taken whole or, where it has a fault, not at all.
 /// SIGINT and SIGTERM end the server after the calls that run. TOOLKEEP_LOG sets how much is logged:
 /// error, warn, info (the default), debug, trace.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

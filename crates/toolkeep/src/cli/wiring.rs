@@ -73,6 +73,7 @@ pub type Offers =
     Box<dyn Fn(&Secret) -> Result<Arc<dyn proto::serve::Tools>, Failure> + Send + Sync>;
 
 /// What a server is started with.
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of a start")]
 #[derive(Debug, Clone)]
 pub struct Start {
     /// The configuration: what of it can be used.

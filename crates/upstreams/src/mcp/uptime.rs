@@ -43,6 +43,6 @@ impl Upstream {
         if scar.is_some() {
             self.bump();
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

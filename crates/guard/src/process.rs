@@ -8,6 +8,7 @@
 //! starts cannot leak into one another. The end of that socket means the end of the tree.
 
 mod child;
+mod detached;
 mod preexec;
 mod spec;
 mod supervise;
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 use crate::descriptors::{CHILD, Claim};
 pub use child::{Child, Exit, Used};
+pub use detached::{Detached, ask_to_end, leave_session};
 pub use spec::{EnvValue, PASSED_ON, Spec};
 pub use supervise::supervise;
 pub use tail::{TAIL_BYTES, Tail};

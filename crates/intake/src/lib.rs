@@ -4,6 +4,7 @@
 //! nobody. What it listed last is kept while it is away. The catalog is swapped whole, and with the rules
 //! that belong to it. This crate knows no kind of source and decides nothing about callers.
 
+mod failure_log;
 mod keeper;
 mod pins;
 mod supervise;
@@ -164,7 +165,7 @@ impl Intake {
         }
     }
 
-    /// Lists all sources anew, or one, and waits until that is done.
+    /// Lists all sources anew, or one, and waits until that is done, or for as long as one listing takes.
     ///
     /// # Errors
     /// The name, where there is no such source.
@@ -173,10 +174,12 @@ impl Intake {
         if let Some(name) = only.filter(|_| asked.is_empty()) {
             return Err(name.clone());
         }
-        for (mut done, number) in asked {
+        let listed = asked.into_iter().map(|(mut done, number)| async move {
             // A source that was taken away meanwhile has nothing left to wait for.
             drop(done.wait_for(|done| *done >= number).await.map(|done| *done));
-        }
+        });
+        // One whose start takes longer is listed once it is up.
+        drop(timeout(self.times.list, join_all(listed)).await);
         Ok(())
     }
 

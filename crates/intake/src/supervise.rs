@@ -11,6 +11,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tool::source::SourceFault;
 use tool::{Clock, Listing, Problem, Revision, SourceError, SourceName};
 
+use crate::failure_log::{FailureLog, Told};
 use crate::keeper::{Keeper, Wires};
 use crate::pins::Looked;
 use crate::{Sourced, Times};
@@ -35,7 +36,7 @@ impl Supervised {
         let mut shelf =
             Shelf::starting(source.name().clone(), self.sourced.kind, self.sourced.trust)
                 .durable(self.sourced.durability);
-        let mut failures = 0;
+        let (mut failures, mut log) = (0, FailureLog::default());
         loop {
             let asked = *self.wires.asked.borrow_and_update();
             let before = self.revision(shelf.revision);
@@ -46,7 +47,7 @@ impl Supervised {
             };
             failures = if listing.is_ok() { 0 } else { failures + 1 };
             let fresh = listing.is_ok();
-            shelf = self.shelved(shelf, listing).await;
+            shelf = self.shelved(shelf, listing, &mut log).await;
             let Some(looked) = self.look(&mut shelf, fresh).await else { break };
             let seen = if failures > 0 { before } else { Some(shelf.revision) };
             self.keeper.put(shelf.clone(), &self.wires.done).await;
@@ -73,7 +74,7 @@ impl Supervised {
     async fn list(&self) -> Result<Listing, SourceError> {
         let source = Arc::clone(&self.sourced.source);
         let listing = AbortOnDropHandle::new(self.tasks.spawn(async move { source.list().await }));
-        let limit = self.times.list;
+        let limit = self.sourced.source.list_timeout().unwrap_or(self.times.list);
         match timeout(limit, listing).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => {
@@ -103,26 +104,39 @@ impl Supervised {
         SourceError { kind, problem }
     }
 
-    async fn shelved(&self, shelf: Shelf, listing: Result<Listing, SourceError>) -> Shelf {
+    async fn shelved(
+        &self,
+        shelf: Shelf,
+        listing: Result<Listing, SourceError>,
+        log: &mut FailureLog,
+    ) -> Shelf {
         let name = self.sourced.source.name();
         match listing {
             Ok(listing) => {
                 let known = shelf.problems.clone();
                 let shelf = self.compiled(shelf, listing).await;
-                tracing::info!(
-                    source = %name, tools = shelf.tools.len(), problems = shelf.problems.len(),
-                    "source listed"
-                );
+                let (tools, problems) = (shelf.tools.len(), shelf.problems.len());
+                if log.listed() {
+                    tracing::info!(source = %name, tools, problems, "source listed");
+                } else {
+                    tracing::debug!(source = %name, tools, problems, "source listed again");
+                }
                 log_problems(name, &shelf.problems, &known);
                 shelf
             }
             Err(error) => {
                 let kept = shelf.tools.len();
-                // It is tried again for ever; the same failure is told once.
-                if shelf.problems.first() == Some(&error.problem) {
-                    tracing::debug!(source = %name, %error, kept, "source still not listed");
-                } else {
-                    tracing::warn!(source = %name, %error, kept, "source not listed");
+                // It is tried again for ever, and logged ever more rarely.
+                match log.failed() {
+                    Told::Now { since_last: 0 } => {
+                        tracing::warn!(source = %name, %error, kept, "source not listed");
+                    }
+                    Told::Now { since_last } => {
+                        tracing::warn!(source = %name, %error, kept, failures = since_last + 1, "source still not listed");
+                    }
+                    Told::Later => {
+                        tracing::debug!(source = %name, %error, kept, "source still not listed");
+                    }
                 }
                 shelf.failed(&error, self.clock.wall())
             }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,11 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// Resolves when the revision is another than `seen`: level, not edge, so that no change is lost
     /// between two calls. A source that cannot tell never resolves.
     fn changed(&self, seen: Revision) -> Boxed<'_, Revision>;
+
+    /// The longest that one listing may take, where this source says so: of one that may have to be started first.
+    fn list_timeout(&self) -> Option<Duration> {
+        None
+    }
 
     /// Whether [`Source::changed`] also tells when it is worth listing again after a listing failed, as
     /// of a file that is mended. Others are listed again after a while.

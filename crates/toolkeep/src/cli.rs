@@ -2,6 +2,7 @@
 //! [`failure::Exit`]. It speaks REST to a server and holds no decision of its own.
 
 mod approval;
+mod background;
 mod client;
 mod completions;
 mod config;
@@ -31,6 +32,7 @@ mod replace;
 mod role;
 mod serve;
 mod source;
+mod stop;
 mod store;
 mod tool;
 pub mod ui;
@@ -50,6 +52,8 @@ use context::{Common, Context};
 use failure::{Exit, Failure};
 use ui::Ui;
 use wiring::Wiring;
+
+use crate::config::Folder;
 
 /// The word with which this binary runs itself as the supervisor of a child.
 pub const LAUNCH: &str = "__launch";
@@ -87,6 +91,7 @@ Nothing is coloured, with NO_COLOR or without.",
 enum Command {
     Serve(serve::Serve),
     Mcp(mcp::Mcp),
+    Stop(stop::Stop),
     #[command(subcommand)]
     Tool(tool::Tool),
     #[command(subcommand)]
@@ -179,10 +184,15 @@ fn misread(error: &clap::Error) -> ExitCode {
 
 fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
     let Line { common, command } = line;
-    let context = Context::new(common, wiring)?;
+    // What runs `toolkeep mcp` is a program, and may do so anywhere.
+    let given = matches!(&command, Command::Mcp(_));
+    let folder = if given { Folder::Given } else { Folder::Chosen };
+    let context = Context::new(common, folder, wiring)?;
     let stays = matches!(&command, Command::Serve(_))
         || matches!(&command, Command::Node(command) if command.stays());
-    logging::start(stays, &context);
+    let background = matches!(&command, Command::Serve(serve) if serve.is_background());
+    let log = context.common.data.as_deref().filter(|_| background);
+    logging::start((stays, log), &context);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| {
         Failure::new(Exit::Failed, format!("the runtime does not start: {error}"))
@@ -190,7 +200,8 @@ fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
     runtime.block_on(async {
         match command {
             Command::Serve(command) => command.run(&context, ui).await,
-            Command::Mcp(command) => command.run(&context).await,
+            Command::Mcp(command) => command.run(&context, ui).await,
+            Command::Stop(command) => command.run(&context, ui).await,
             Command::Tool(command) => command.run(&context, ui).await,
             Command::Source(command) => command.run(&context, ui).await,
             Command::Pin(command) => command.run(&context, ui).await,

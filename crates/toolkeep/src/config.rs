@@ -9,6 +9,7 @@ mod environment;
 mod fault;
 mod field;
 mod high;
+mod location;
 mod low;
 mod nearest;
 mod node;
@@ -22,6 +23,7 @@ mod vars;
 mod watch;
 mod yaml;
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +36,7 @@ pub use high::{
     PluginsConfig, SearchConfig, ServerConfig, SourceConfig, SourceDurability, SourceKind,
     TokensConfig, Tools, WebhookConfig,
 };
+pub use location::{Folder, Location, trust};
 pub(crate) use nearest::nearest;
 pub use schema::schema;
 pub use shown::{HIDDEN, shown};
@@ -93,6 +96,15 @@ impl ReadFile {
 }
 
 impl Reading {
+    /// Names of the environment variables that the result depends on: those that the files mention, and `PATH`, by
+    /// which programs are found. Reads the files again.
+    pub fn variables(&self) -> BTreeSet<String> {
+        let files = self.files.iter().filter_map(|file| text::read(&file.path).ok());
+        let mut names: BTreeSet<_> = files.flat_map(|text| vars::mentioned(&text)).collect();
+        names.insert("PATH".to_owned());
+        names
+    }
+
     /// The configuration, where nothing at all is wrong.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ mod names;
 mod places;
 mod plugged;
 mod programs;
+mod readiness;
 mod redaction;
 mod reports;
 mod review;
@@ -119,15 +120,16 @@ async fn run(start: Start) -> Result<Running, Failure> {
     app.intake.add(reports::of_store(&rejected.borrow()));
     drop(app.workshop.rejected.set(rejected.clone()));
     for id in &changes.revoked {
-        let noted = app.ledger.note(&revocation(now, id));
-        noted.map_err(fault("the record"))?;
+        app.ledger.note(&revocation(now, id)).map_err(fault("the record"))?;
     }
     restored(&app).await?;
     let offers = offers(&app.doors, &start.stop);
-    let door = Arc::new(RouterDoor(server::router(&app.doors)));
-    settled(&app.intake, listener.is_some()).await;
+    let door = local_door(&app);
+    if start.settles {
+        settled(&app.intake).await;
+        names::refresh(&app.workshop.report, &app.intake).await;
+    }
     let stop = start.stop.clone();
-    names::refresh(&app).await;
     let tasks = TaskTracker::new();
     let mut said = start.config.policy_said;
     let news = config::watch(start.setting, &start.reading, &tasks, stop.clone());
@@ -156,6 +158,12 @@ async fn run(start: Start) -> Result<Running, Failure> {
         Ok(())
     });
     Ok(Running { address, beside: listening, door, offers, keys: changes, invalid, ended })
+}
+
+/// The doors without a socket.
+fn local_door(app: &App) -> Arc<RouterDoor> {
+    let sources = (Arc::clone(&app.intake), Arc::clone(&app.workshop.report));
+    Arc::new(RouterDoor::new(server::router(&app.doors), sources))
 }
 
 /// Takes up what waited when the process before ended.

@@ -35,9 +35,11 @@ mod stdio;
 mod subscription;
 mod trial;
 mod upstream;
+mod uptime;
 mod wording;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::timeout;
 use tool::source::SourceFault;
@@ -72,12 +74,10 @@ impl McpSource {
     async fn gather(&self) -> Result<Listing, SourceError> {
         let upstream = &self.upstream;
         upstream.start();
-        let gathered = async {
-            let link = upstream.link().await?;
-            listing::list(upstream, &link).await
-        };
+        // A start has a bound of its own.
+        let link = upstream.link().await.map_err(|fault| fault.error(&upstream.place))?;
         let limit = upstream.options.bounds.list;
-        match timeout(limit, gathered).await {
+        match timeout(limit, listing::list(upstream, &link)).await {
             Ok(listing) => listing,
             Err(_) => Err(Fault::new(
                 SourceFault::TimedOut,
@@ -99,6 +99,10 @@ impl Source for McpSource {
 
     fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
         Box::pin(self.upstream.changed(seen))
+    }
+
+    fn list_timeout(&self) -> Option<Duration> {
+        Some(self.upstream.options.bounds.whole_list())
     }
 
     fn refresh(&self) {

@@ -1,4 +1,4 @@
-//! The last of a stream, for a person who asks why a child failed.
+//! The first line and the last bytes of a stream, for a person who asks why a child failed.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,11 +9,21 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 /// What a [`Tail`] keeps by default, in bytes.
 pub const TAIL_BYTES: usize = 64 * 1024;
 
-/// Keeps the last bytes of a stream. Clones share them.
+/// Bytes of the first line that are kept when it has gone from the end.
+const FIRST_LINE: usize = 4096;
+
+/// Keeps the first line and the last bytes of a stream. Clones share them.
 #[derive(Clone)]
 pub struct Tail {
-    kept: Arc<Mutex<VecDeque<u8>>>,
+    kept: Arc<Mutex<Kept>>,
     most: usize,
+}
+
+#[derive(Default)]
+struct Kept {
+    last: VecDeque<u8>,
+    /// Of the first line, once it begins to go from `last`.
+    first: Option<Vec<u8>>,
 }
 
 impl Default for Tail {
@@ -42,18 +52,31 @@ impl Tail {
 
     /// Adds bytes, and forgets the oldest where there are too many.
     pub fn push(&self, bytes: &[u8]) {
-        let bytes = bytes.get(bytes.len().saturating_sub(self.most)..).unwrap_or_default();
+        let (whole, bytes) =
+            (bytes, bytes.get(bytes.len().saturating_sub(self.most)..).unwrap_or_default());
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let over = (kept.len() + bytes.len()).saturating_sub(self.most);
-        kept.drain(..over);
-        kept.extend(bytes);
+        let Kept { last, first } = &mut *kept;
+        let over = (last.len() + whole.len()).saturating_sub(self.most);
+        if over > 0 && first.is_none() {
+            // The end alone holds it all up to now.
+            let line = last.iter().chain(whole).take_while(|byte| **byte != b'\n');
+            *first = Some(line.take(FIRST_LINE).copied().collect());
+        }
+        last.drain(..over.min(last.len()));
+        last.extend(bytes);
     }
 
     /// What is kept, as text. Still as the child wrote it: escape it before it is shown.
     pub fn text(&self) -> String {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let (front, back) = kept.as_slices();
+        let (front, back) = kept.last.as_slices();
         String::from_utf8_lossy(&[front, back].concat()).into_owned()
+    }
+
+    /// The first line, where it is no longer in [`Tail::text`] or not wholly.
+    pub fn first_line(&self) -> Option<String> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.first.as_ref().map(|line| String::from_utf8_lossy(line).into_owned())
     }
 }
 
@@ -74,7 +97,20 @@ mod tests {
             tail.push(part.as_bytes());
         }
         assert_eq!(tail.text(), "hijk");
-        assert!(tail.kept.lock().unwrap().capacity() <= 16);
+        assert!(tail.kept.lock().unwrap().last.capacity() <= 16);
+    }
+
+    #[test]
+    fn the_first_line_stays_too() {
+        let tail = Tail::new(16);
+        tail.push(b"first line\n");
+        // As long as all of it is there, nothing is told twice.
+        assert_eq!((tail.text().as_str(), tail.first_line()), ("first line\n", None));
+        for _ in 0..100 {
+            tail.push(b"another\n");
+        }
+        assert_eq!(tail.first_line().as_deref(), Some("first line"));
+        assert_eq!(tail.text(), "another\nanother\n");
     }
 
     #[tokio::test]

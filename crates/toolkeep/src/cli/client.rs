@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tool::Secret;
 
-use super::door::{Door, DoorError, Parts};
+use super::door::{Door, DoorError, Parts, SourceNeed};
 use super::failure::{Exit, Failure};
 use super::ui::clean;
 
@@ -47,6 +47,11 @@ impl Client {
             headers.insert(header::AUTHORIZATION, bearer);
         }
         self.door.open(request).await.map_err(|error| no_answer(&error))
+    }
+
+    /// Waits for sources of a server that has just started; not long for those that take long.
+    pub(super) async fn sources(&self, need: SourceNeed<'_>) {
+        self.door.sources(need).await;
     }
 
     pub(super) async fn get(&self, path: &Path) -> Result<Value, Failure> {

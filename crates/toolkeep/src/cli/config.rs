@@ -3,6 +3,7 @@
 mod check;
 mod schema;
 mod show;
+mod trust;
 
 use clap::Subcommand;
 
@@ -10,12 +11,13 @@ use super::context::Context;
 use super::failure::{Exit, Failure};
 use super::ui::Ui;
 
-/// Check a configuration file; print it as it counts; print its JSON Schema.
+/// Check a configuration file; print it as it counts; print its JSON Schema; trust a file.
 #[derive(Debug, Subcommand)]
 pub(super) enum Config {
     Check(check::Check),
     Show(show::Show),
     Schema(schema::Schema),
+    Trust(trust::Trust),
 }
 
 impl Config {
@@ -24,6 +26,7 @@ impl Config {
             Self::Check(command) => command.run(context, ui).await,
             Self::Show(show::Show {}) => show::Show::run(context, ui),
             Self::Schema(schema::Schema {}) => schema::Schema::run(ui),
+            Self::Trust(command) => command.run(context, ui),
         }
     }
 }

@@ -10,13 +10,14 @@ use guard::egress::PlaintextKey;
 use tokio_util::sync::CancellationToken;
 use tool::Secret;
 
+use super::background::{Background, BackgroundDoor, Client as Presence, Wanted, occupied};
 use super::client::Client;
 use super::data::{DataDir, FirstKey, Held, Server};
-use super::door::{Door, HttpDoor};
+use super::door::{Door, HttpDoor, SourceNeed};
 use super::failure::{Exit, Failure};
 use super::ui::Output;
 use super::wiring::{Running, Start, Wiring};
-use crate::config::{self, Environment, Reading, Setting};
+use crate::config::{self, Environment, Folder, Location, Reading, Setting};
 
 /// How long a command waits for a server that is starting, or for another command that holds the data
 /// directory.
@@ -34,12 +35,13 @@ pub(super) struct Common {
     /// How log lines are written, on standard error: text or json [default: json with `-o json` and `-o yaml`, else text].
     #[arg(long, global = true, env = "TOOLKEEP_LOG_FORMAT", value_enum, value_name = "FORM")]
     pub(super) log_format: Option<LogFormat>,
-    /// The configuration file.
+    /// The configuration file [default: toolkeep.yaml in the current folder, else
+    /// $XDG_CONFIG_HOME/toolkeep/toolkeep.yaml, else ~/.config/toolkeep/toolkeep.yaml].
     #[arg(long, global = true, env = "TOOLKEEP_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// The data directory [default: $XDG_DATA_HOME/toolkeep, else ~/.local/share/toolkeep].
     #[arg(long, global = true, env = "TOOLKEEP_DATA", value_name = "DIR")]
-    data: Option<PathBuf>,
+    pub(super) data: Option<PathBuf>,
     /// The server to speak to, such as http://127.0.0.1:8080 [default: the one that holds the data
     /// directory; where none does, the command does the work itself].
     #[arg(long, global = true, env = "TOOLKEEP_URL", value_name = "URL")]
@@ -66,6 +68,7 @@ pub(super) enum LogFormat {
 pub(super) struct Context<'a> {
     pub(super) common: Common,
     folder: PathBuf,
+    location: Location,
     /// Read once: what a configuration is filled in from is what runs.
     pub(super) environment: Arc<Environment>,
     pub(super) wiring: &'a dyn Wiring,
@@ -75,6 +78,8 @@ pub(super) struct Context<'a> {
 pub(super) struct Session {
     pub(super) client: Client,
     own: Own,
+    /// Keeps a background server for as long as it is used.
+    background: Option<(DataDir, Presence)>,
 }
 
 /// The server in this process, and what ends it.
@@ -84,6 +89,14 @@ impl Session {
     /// Whether the server is in this process, and nobody else can speak to it.
     pub(super) fn is_own(&self) -> bool {
         self.own.is_some()
+    }
+
+    /// Waits for sources of a server that has just started; not long for those that take long.
+    pub(super) async fn sources(&self, need: SourceNeed<'_>) {
+        match &self.background {
+            Some((data, _)) => drop(tokio::time::timeout(WAIT, until_listed(data)).await),
+            None => self.client.sources(need).await,
+        }
     }
 
     /// Ends the server, where it is this process's own, and waits until its children are gone.
@@ -99,18 +112,34 @@ impl Session {
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(common: Common, wiring: &'a dyn Wiring) -> Result<Self, Failure> {
+    pub(super) fn new(
+        common: Common,
+        kind: Folder,
+        wiring: &'a dyn Wiring,
+    ) -> Result<Self, Failure> {
         let folder = std::env::current_dir().map_err(|error| {
             Failure::new(Exit::Failed, format!("the current folder is not there: {error}"))
         })?;
         let environment = Arc::new(Environment::of_process());
-        Ok(Self { common, folder, environment, wiring })
+        let location = Location::find(common.config.clone(), (&folder, kind), &environment);
+        Ok(Self { common, folder, location, environment, wiring })
+    }
+
+    /// The configuration file, absolute.
+    pub(super) fn configuration(&self) -> Option<PathBuf> {
+        let file = self.location.file.as_ref().map(|file| self.folder.join(file));
+        file.map(|file| file.canonicalize().unwrap_or(file))
+    }
+
+    /// Whether a flag or a variable names the configuration file.
+    pub(super) fn is_configuration_named(&self) -> bool {
+        self.location.is_named
     }
 
     /// What the configuration is read from.
     pub(super) fn setting(&self, listen: Option<String>) -> Setting {
         Setting {
-            file: self.common.config.clone(),
+            file: self.location.file.clone(),
             listen,
             allowed_hosts: Vec::new(),
             behind_tls: false,
@@ -151,7 +180,7 @@ impl<'a> Context<'a> {
                 let own_key = || own.filter(|_| is_own).and_then(|(data, _)| data.key(first).ok());
                 let key = given.or_else(own_key);
                 let door = self.door(url, key.is_some() && !is_own)?;
-                Ok(Session { client: Client::new(door, key), own: None })
+                Ok(Session { client: Client::new(door, key), own: None, background: None })
             }
             None => self.local(given, first).await,
         }
@@ -180,28 +209,67 @@ impl<'a> Context<'a> {
     async fn local(&self, given: Option<Secret>, first: FirstKey) -> Result<Session, Failure> {
         let setting = self.setting(None);
         let reading = config::read(&setting);
-        let Some(config) = &reading.config else {
-            return Err(Failure::of_faults(reading.faults));
+        let data = match &reading.config {
+            Some(config) => DataDir::at(config.data.clone()),
+            None => {
+                self.beside_faults().ok_or_else(|| Failure::of_faults(reading.faults.clone()))?
+            }
         };
-        let data = DataDir::at(config.data.clone());
-        let found = tokio::time::timeout(WAIT, find(&data)).await;
-        let (door, own) = match found {
-            Ok(Found::Server(server)) => (self.door(&server.url(), false)?, None),
-            Ok(Found::Free(held)) => self.start(held?, setting, reading).await?,
-            Err(_) => {
-                let path = data.path().display();
-                let message = format!(
-                    "another process holds the data directory `{path}` and tells no address"
-                );
-                let failure = Failure::new(Exit::NoServer, message);
-                return Err(failure.fix("try again, or look for that process"));
+        let Ok(found) = tokio::time::timeout(WAIT, find(&data)).await else {
+            return Err(occupied(&data));
+        };
+        let (door, own, presence) = match found {
+            Found::Server(server, presence) => (self.door(&server.url(), false)?, None, presence),
+            Found::Free(held) => {
+                let (door, own) = self.start(held?, setting, reading).await?;
+                (door, own, None)
             }
         };
         let key = match given {
             Some(key) => key,
             None => data.key(first)?,
         };
-        Ok(Session { client: Client::new(door, Some(key)), own })
+        let background = presence.map(|presence| (data, presence));
+        Ok(Session { client: Client::new(door, Some(key)), own, background })
+    }
+
+    /// The usual data directory, where the configuration that was found has faults and a server runs there: that one
+    /// has the last good configuration. One that is named has to be right.
+    fn beside_faults(&self) -> Option<DataDir> {
+        let setting = Setting { file: None, ..self.setting(None) };
+        let config = config::read(&setting).config.filter(|_| !self.location.is_named)?;
+        let data = DataDir::at(config.data);
+        data.running_server().map(|_| data)
+    }
+
+    /// The server that holds the data directory, or one that is started in the background. What a person should know
+    /// of it comes with it.
+    pub(super) async fn connect_in_background(&self) -> Result<(Session, Vec<String>), Failure> {
+        let given = self.common.key.clone().map(Secret::new);
+        if self.common.url.is_some() {
+            return Ok((self.connect_as(FirstKey::Agent).await?, Vec::new()));
+        }
+        let reading = config::read(&self.setting(None));
+        let Some(config) = &reading.config else {
+            return Err(Failure::of_faults(reading.faults));
+        };
+        let data = DataDir::at(config.data.clone());
+        let wanted = Wanted::of(self.configuration(), &reading, &self.environment);
+        let background = Background::new(data.clone(), wanted);
+        let (door, server) = BackgroundDoor::connect(background).await?;
+        let mut notes = door.notes(&server);
+        if let Some(file) = &self.location.untrusted {
+            notes.push(format!(
+                "`{0}` is not read, since nobody has trusted it: `toolkeep config trust {0}`, or pass `--config`",
+                file.display()
+            ));
+        }
+        let key = match given {
+            Some(key) => key,
+            None => data.key(FirstKey::Agent)?,
+        };
+        let client = Client::new(door, Some(key));
+        Ok((Session { client, own: None, background: None }, notes))
     }
 
     /// A server in this process, without a socket.
@@ -219,9 +287,16 @@ impl<'a> Context<'a> {
     }
 }
 
+/// Until a background server has listed its sources for the first time, or has ended.
+async fn until_listed(data: &DataDir) {
+    while data.server().is_some_and(|server| !server.listed && server.is_alive()) {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// Who holds a data directory.
 enum Found {
-    Server(Server),
+    Server(Server, Option<Presence>),
     /// Nobody, and so this process from here on.
     Free(Result<Held, Failure>),
 }
@@ -234,8 +309,12 @@ async fn find(data: &DataDir) -> Found {
             Err(failure) => return Found::Free(Err(failure)),
             Ok(None) => {}
         }
-        if let Some(server) = data.server() {
-            return Found::Server(server);
+        if let Some(server) = data.server().filter(Server::is_alive) {
+            let presence = Presence::join(data).ok().flatten();
+            // One that nobody used is ending just now.
+            if presence.is_some() || !server.background {
+                return Found::Server(server, presence);
+            }
         }
         tokio::time::sleep(LOOK).await;
     }

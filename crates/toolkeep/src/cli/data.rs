@@ -1,16 +1,15 @@
 //! The data directory: who holds it, where its server listens, and the keys of the first start.
 
 mod key_files;
+mod server_file;
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use guard::private_file;
 use ledger::signed::RecordKey;
-use serde::{Deserialize, Serialize};
 use store::MacFile;
 use tool::Secret;
 
@@ -18,6 +17,8 @@ use super::failure::{Exit, Failure};
 pub(super) use key_files::RECOVER;
 pub(crate) use key_files::revocation;
 pub use key_files::{FirstKey, KeyChanges, KeyState};
+
+pub(super) use server_file::{Server, named};
 
 /// Locked by the process that holds the directory.
 const LOCK: &str = "server.lock";
@@ -32,38 +33,6 @@ const KEY_FILE: u64 = 1024;
 #[derive(Debug, Clone)]
 pub struct DataDir {
     path: PathBuf,
-}
-
-/// What the holder of a data directory tells other processes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Server {
-    /// Where it listens.
-    pub(super) address: SocketAddr,
-    /// Its process.
-    pub(super) pid: u32,
-    /// Its configuration file, absolute; `None` where it has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) config: Option<PathBuf>,
-}
-
-impl Server {
-    /// Whether its process is there, as far as this machine tells.
-    pub(super) fn is_alive(&self) -> bool {
-        let all = Path::new("/proc");
-        !all.join("self").exists() || all.join(self.pid.to_string()).exists()
-    }
-
-    /// How to reach it from this machine.
-    pub(super) fn url(&self) -> String {
-        let mut address = self.address;
-        if address.ip().is_unspecified() {
-            address.set_ip(match address.ip() {
-                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-            });
-        }
-        format!("http://{address}")
-    }
 }
 
 /// A data directory that this process holds: no other writes to it.
@@ -139,12 +108,14 @@ impl DataDir {
         let lock = self.path.join(LOCK);
         let mut options = OpenOptions::new();
         let lock = options.create(true).truncate(false).write(true).mode(0o600).open(lock);
-        let lock = lock.map_err(|error| self.failed("cannot be locked", &error))?;
+        let mut lock = lock.map_err(|error| self.failed("cannot be locked", &error))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(self.failed("cannot be locked", &error)),
         }
+        // For the message of a process that has to wait. Where it cannot be written, that one names no process.
+        drop(lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id())));
         let held = Held { data: self.clone(), _lock: lock };
         // What a server that was killed has left would send others to an address that is no more.
         held.forget_server();
@@ -175,16 +146,15 @@ impl DataDir {
             .fix("give the data a directory of its own with `--data DIR`"))
     }
 
+    /// The process that holds it, where it said so.
+    pub(super) fn holder(&self) -> Option<u32> {
+        fs::read_to_string(self.path.join(LOCK)).ok()?.parse().ok()
+    }
+
     /// Whether a process holds it now. Changes nothing.
     pub(super) fn is_held(&self) -> bool {
         let lock = File::open(self.path.join(LOCK));
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
-    }
-
-    /// Where the server that holds it listens; `None` where there is none, or not yet.
-    pub(super) fn server(&self) -> Option<Server> {
-        let text = fs::read(self.path.join("server.json")).ok()?;
-        serde_json::from_slice(&text).ok()
     }
 
     /// The key in a file.
@@ -217,7 +187,7 @@ impl DataDir {
         )
     }
 
-    fn failed(&self, what: &str, error: &io::Error) -> Failure {
+    pub(super) fn failed(&self, what: &str, error: &io::Error) -> Failure {
         let message = format!("the data directory `{}` {what}: {error}", self.path.display());
         let failure = Failure::new(Exit::NoServer, message);
         self.on_full_disk(failure.fix("choose another one with `--data DIR`"))
@@ -264,27 +234,6 @@ impl Held {
         private_file::create_with(&self.data.record_key(), text.as_bytes())
             .map_err(|error| self.data.no_key(&format!("cannot be written: {error}")))?;
         Ok(fresh)
-    }
-
-    /// Tells other processes where this server listens, and by which configuration it runs.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
-    pub(super) fn tell_server(
-        &self,
-        address: SocketAddr,
-        config: Option<PathBuf>,
-    ) -> Result<(), Failure> {
-        let server = Server { address, pid: std::process::id(), config };
-        let text = serde_json::to_vec(&server).unwrap_or_default();
-        let path = self.data.path.join("server.json");
-        private_file::replace(&path, &text)
-            .map_err(|error| self.data.failed("cannot be written", &error))
-    }
-
-    /// Takes that back.
-    pub(super) fn forget_server(&self) {
-        let _absent = fs::remove_file(self.data.path.join("server.json"));
     }
 }
 

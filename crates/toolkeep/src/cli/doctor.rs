@@ -82,9 +82,9 @@ struct Findings {
 
 impl Doctor {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let (setting, server) = configured(context.setting(None));
+        let (setting, server) = configured(context);
         let reading = config::read(&setting);
-        let mut findings = checks::configuration(&setting, server.as_ref(), &reading);
+        let mut findings = checks::configuration((&setting, context), server.as_ref(), &reading);
         if let Some(config) = &reading.config {
             findings.extend(of_data(config, context).await);
             if server.is_none() {
@@ -104,11 +104,13 @@ impl Doctor {
 
 /// What is checked: where a server holds the data directory and no file is named, the configuration is that of
 /// the server, which is returned too.
-fn configured(setting: Setting) -> (Setting, Option<Server>) {
+fn configured(context: &Context<'_>) -> (Setting, Option<Server>) {
+    let setting = context.setting(None);
     let Some(config) = config::read(&setting).config else { return (setting, None) };
     let data = DataDir::at(config.data);
-    let Some(server) = data.server().filter(|_| data.is_held()) else { return (setting, None) };
-    let file = setting.file.clone().or_else(|| server.config.clone());
+    let Some(server) = data.running_server() else { return (setting, None) };
+    let is_named = context.is_configuration_named();
+    let file = if is_named { setting.file.clone() } else { server.configuration.clone() };
     let data = Some(data.path().to_owned());
     (Setting { file, data, ..setting }, Some(server))
 }

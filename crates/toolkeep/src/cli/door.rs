@@ -11,7 +11,7 @@ use http::{Request, Response, Uri};
 use tool::Boxed;
 
 /// The largest answer that is read, in bytes.
-const ANSWER: usize = 64 << 20;
+pub(super) const ANSWER: usize = 64 << 20;
 /// The longest a call may take: a little more than any tool gets.
 const PATIENCE: Duration = Duration::from_mins(11);
 
@@ -33,6 +33,24 @@ pub trait Door: Send + Sync {
             Ok(self.send(request).await?.map(whole))
         })
     }
+
+    /// Waits for sources of a server that has just started; not long for those that take long.
+    fn sources<'a>(&'a self, _: SourceNeed<'a>) -> Boxed<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// The sources that a request is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceNeed<'a> {
+    /// What there is to be seen of all of them.
+    Overview,
+    /// The one with this tool.
+    Tool(&'a str),
+    /// This one.
+    Source(&'a str),
+    /// All of them.
+    All,
 }
 
 /// The parts of an answer, as they come.
@@ -72,21 +90,27 @@ impl HttpDoor {
         &self,
         mut request: Request<Bytes>,
         limits: HttpLimits,
-    ) -> Result<Response<Body>, DoorError> {
+    ) -> Result<Response<Body>, EgressError> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-        let uri: Result<Uri, _> = format!("{}{path}", self.origin).parse();
-        *request.uri_mut() = uri.map_err(|error| DoorError(error.to_string()))?;
+        // Both parts are of a URI already.
+        *request.uri_mut() = format!("{}{path}", self.origin).parse::<Uri>().unwrap_or_default();
         let class = Class::Operator { origin: self.origin.clone() };
-        self.egress.send(&class, request, limits).await.map(Into::into).map_err(told)
+        self.egress.send(&class, request, limits).await.map(Into::into)
     }
 
     async fn whole(&self, request: Request<Bytes>) -> Result<Response<Bytes>, DoorError> {
-        let (head, body) = self.exchange(request, LIMITS).await?.into_parts();
+        let (head, body) = self.exchange(request, LIMITS).await.map_err(told)?.into_parts();
         Ok(Response::from_parts(head, body.bytes().await.map_err(told)?))
     }
 
     /// A stream may be silent for as long as its server has nothing to say, and say any amount.
-    async fn parts(&self, request: Request<Bytes>) -> Result<Response<Parts>, DoorError> {
+    ///
+    /// # Errors
+    /// Where no answer came, with whether the request may have been sent.
+    pub(super) async fn stream(
+        &self,
+        request: Request<Bytes>,
+    ) -> Result<Response<Parts>, EgressError> {
         let limits =
             HttpLimits { headers: Duration::MAX, idle: Duration::MAX, body: usize::MAX, ..LIMITS };
         let next = |mut body: Body| async move {
@@ -95,6 +119,10 @@ impl HttpDoor {
         };
         let answer = self.exchange(request, limits).await?;
         Ok(answer.map(|body| futures_util::stream::unfold(body, next).boxed()))
+    }
+
+    async fn parts(&self, request: Request<Bytes>) -> Result<Response<Parts>, DoorError> {
+        self.stream(request).await.map_err(told)
     }
 }
 

@@ -1,8 +1,17 @@
 //! Where the log goes: to standard error, as much as `TOOLKEEP_LOG` asks for.
 
+mod file;
+
+use std::path::Path;
+use std::sync::Mutex;
+
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
+
+pub(super) use file::{background_log, background_path, last_lines};
 
 use super::context::{Context, LogFormat};
+use super::data::DataDir;
 use super::ui::Output;
 
 /// The variable that says how much.
@@ -11,8 +20,8 @@ const VARIABLE: &str = "TOOLKEEP_LOG";
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Starts the log. A server tells what it does; other commands only what is wrong, and of the problems of sources only
-/// those that are asked for.
-pub(super) fn start(server: bool, context: &Context<'_>) {
+/// those that are asked for. A server in the `background` writes to a file of its data directory.
+pub(super) fn start((server, background): (bool, Option<&Path>), context: &Context<'_>) {
     let usual = if server { "info" } else { "error,intake=off" };
     let asked = context.environment.get(VARIABLE).unwrap_or(usual);
     let (filter, fault) = match parse_filter(asked) {
@@ -23,7 +32,7 @@ pub(super) fn start(server: bool, context: &Context<'_>) {
         Output::Json | Output::Yaml => LogFormat::Json,
         Output::Text | Output::Table => LogFormat::Text,
     };
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer(background));
     // Where a log is there already, as in a test, it stays.
     let _there = match context.common.log_format.unwrap_or(of_output) {
         LogFormat::Json => log.json().try_init(),
@@ -31,6 +40,14 @@ pub(super) fn start(server: bool, context: &Context<'_>) {
     };
     if let Some(fault) = fault {
         tracing::error!("{VARIABLE}: {fault}; the log is at `{usual}`");
+    }
+}
+
+fn writer(background: Option<&Path>) -> BoxMakeWriter {
+    let file = background.map(|data| background_path(&DataDir::at(data.to_owned())));
+    match file.and_then(|path| file::LogFile::open(path).ok()) {
+        Some(file) => BoxMakeWriter::new(Mutex::new(file)),
+        None => BoxMakeWriter::new(std::io::stderr),
     }
 }
 

@@ -13,13 +13,17 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::context::Context;
-use super::data::FirstKey;
 use super::failure::{Exit, Failure};
+use super::ui::Ui;
 
 /// Serve MCP on standard input and output, for programs that start their servers.
 ///
-/// Speaks to the server that holds the data directory, or to `--url`; where none runs, the tools are
-/// served by this process. Sends the agent's key unless another is given.
+/// Speaks to the server that holds the data directory, or to `--url`. Where none runs, it starts one in the
+/// background, which all clients and commands share. That server ends a minute after its last client
+/// (`server.idle_timeout`); `toolkeep stop` ends it at once. Its log is `background.log` in the data directory.
+/// Sends the agent's key unless another is given.
+///
+/// `toolkeep.yaml` of the current folder is read only if it is trusted: `toolkeep config trust`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,8 +40,11 @@ pub(super) struct Mcp {
 }
 
 impl Mcp {
-    pub(super) async fn run(self, context: &Context<'_>) -> Result<Exit, Failure> {
-        let session = context.connect_as(FirstKey::Agent).await?;
+    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        let (session, notes) = context.connect_in_background().await?;
+        for note in notes {
+            ui.note(&format!("toolkeep mcp: {note}"));
+        }
         let (out, written) = lines::output();
         let bridge = bridge::Bridge::new(session.client.clone(), self.source.as_deref(), out);
         let bridge = Arc::new(bridge);

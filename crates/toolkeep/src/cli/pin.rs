@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::client::{Client, Path};
 use super::context::Context;
+use super::door::SourceNeed;
 use super::failure::{Exit, Failure};
 use super::ui::{Ui, clean};
 use super::value;
@@ -85,6 +86,7 @@ pub(super) async fn all(
 /// What is kept of the tool that a command names.
 async fn looked_up(context: &Context<'_>, tool: &str) -> Result<Value, Failure> {
     let session = context.connect().await?;
+    session.sources(SourceNeed::All).await;
     let pin = match named(&session.client, tool).await {
         Ok(at) => shown(&session.client, &at).await,
         Err(failure) => Err(failure),

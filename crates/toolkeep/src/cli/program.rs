@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::client::Path;
 use super::context::Context;
+use super::door::SourceNeed;
 use super::failure::{Exit, Failure};
 use super::ui::{Ui, clean, table};
 use super::value;
@@ -122,6 +123,7 @@ impl Program {
             _ => None,
         };
         let session = context.connect().await?;
+        session.sources(SourceNeed::All).await;
         let client = &session.client;
         let answer = match &self {
             Self::Run(run) => {

@@ -1,7 +1,10 @@
 //! `toolkeep serve`.
 
+mod announce;
+mod run;
+mod start_report;
+
 use std::convert::Infallible;
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,28 +12,34 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
-use serde::Serialize;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tool::{Level, Secret};
 
+use super::background::{Starting, occupied, take_over, until_unused, wait_for_directory};
 use super::context::Context;
-use super::data::{DataDir, FirstKey, Held, KeyState, RECOVER, key_in};
+use super::data::{DataDir, Held, Server, key_in};
+use super::door::SourceNeed;
 use super::failure::{Exit, Failure};
 use super::ui::Ui;
 use super::wiring::{Places, Running, Start};
 use crate::config::{self, Setting};
+use run::until_told;
+use start_report::{Started, left_out};
+
+pub(super) use run::Signals;
 
 /// Start a server.
 ///
-/// Without a configuration it offers the built-in tools on 127.0.0.1:8080 and keeps everything in the
-/// data directory. On the first start it makes two keys there: owner.key, a person's, which may do
+/// Reads `--config`, else `toolkeep.yaml` of the current folder, else `~/.config/toolkeep/toolkeep.yaml`. Without a
+/// configuration it offers the built-in tools on 127.0.0.1:8080. It keeps everything in the data directory.
+/// A background server that `toolkeep mcp` started there is ended first, and its clients go on with this one. On the first start it makes two keys there: owner.key, a person's, which may do
 /// everything, and agent.key, for the agent, which approves nothing. A client sends one as
 /// `Authorization: Bearer KEY`.
 ///
 /// The configuration is followed: a change is taken whole or, where it has a fault, not at all.
 /// SIGINT and SIGTERM end the server after the calls that run. TOOLKEEP_LOG sets how much is logged:
 /// error, warn, info (the default), debug, trace.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -93,44 +102,34 @@ pub(super) struct Serve {
     /// ahead and is right now.
     #[arg(long)]
     accept_clock: bool,
+    /// As `toolkeep mcp` starts it: on a free port of the loopback, ends some time after its last client.
+    #[arg(long, hide = true, conflicts_with_all = ["listen", "open"])]
+    background: bool,
 }
+
+/// The address of a server in the background. A client finds it in the data directory.
+const ANY_PORT: &str = "127.0.0.1:0";
 
 /// When a start is over: the sources have been listed for the first time, or take long.
 const SETTLED: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Serialize)]
-struct Started {
-    address: String,
-    data: String,
-    /// The file of the owner's key, where it holds a valid one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    owner_key: Option<String>,
-    /// The file of the agent's key, where it holds a valid one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent_key: Option<String>,
-    open: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grpc: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    plain: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    nodes: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    old_nodes: Option<String>,
-    faults: config::Faults,
-}
-
-/// What is served without. A fault may be of a source or of a setting, so it is told of neither.
-fn left_out(faults: &config::Faults) -> String {
-    format!("{faults}\n\nthe above is left out; the rest is served")
-}
-
 impl Serve {
+    /// Whether it is one that a client started.
+    pub(super) fn is_background(&self) -> bool {
+        self.background
+    }
+
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+        if self.background {
+            guard::process::leave_session().map_err(|error| {
+                Failure::new(Exit::NoServer, format!("there is no session of its own: {error}"))
+            })?;
+        }
+        let listen = if self.background { Some(ANY_PORT.to_owned()) } else { self.listen.clone() };
         let setting = Setting {
             allowed_hosts: self.allowed_hosts.clone(),
             behind_tls: self.behind_tls,
-            ..context.setting(self.listen.clone())
+            ..context.setting(listen)
         };
         let reading = config::read(&setting);
         let Some(config) = &reading.config else {
@@ -147,14 +146,38 @@ impl Serve {
             ui.note(&left_out(&reading.faults));
         }
         ui.notes(&config.notes);
-        let held = hold(&DataDir::at(config.data.clone()))?;
+        let data = DataDir::at(config.data.clone());
+        let Some(held) = self.hold(&data).await? else {
+            tracing::info!("another server was faster, and has the data directory");
+            return Ok(Exit::Done);
+        };
+        self.serve(context, ui, (setting, reading, beside), held).await
+    }
+
+    /// Takes hold of the data directory; `None` where another server in the background was faster.
+    async fn hold(&self, data: &DataDir) -> Result<Option<(Arc<Held>, Option<Starting>)>, Failure> {
+        if self.background {
+            return Ok(wait_for_directory(data).await?.map(|held| (held, None)));
+        }
+        let (held, starting) = hold(data).await?;
+        Ok(Some((held, Some(starting))))
+    }
+
+    async fn serve(
+        &self,
+        context: &Context<'_>,
+        ui: &mut Ui,
+        (setting, reading, beside): (config::Setting, config::Reading, Places),
+        (held, starting): (Arc<Held>, Option<Starting>),
+    ) -> Result<Exit, Failure> {
         let signals = Signals::new()?;
         let stop = CancellationToken::new();
-        let config = setting.file.as_ref().map(|file| context.path(file));
+        let mut server = announce::server(context, &reading, self.background);
         let start = Start::new(setting, reading, Arc::clone(&held), stop.clone())?;
-        let faults = start.faults.clone();
+        let (faults, idle) = (start.faults.clone(), start.config.server.idle_timeout);
         let start = Start {
             listen: true,
+            settles: !self.background,
             beside,
             open: self.open.then_some(Level::User),
             make_keys: self.make_keys,
@@ -162,10 +185,33 @@ impl Serve {
             ..start
         };
         let running = context.wiring.start(start).await?;
-        self.told(&running, (held.as_ref(), config), faults, ui)?;
+        self.told(&running, (&*held, &mut server), faults, ui)?;
+        // From here on it can be found.
+        drop(starting);
+        let door = Arc::clone(&running.door);
+        let listed = async {
+            if self.background {
+                door.sources(SourceNeed::Overview).await;
+                server.listed = true;
+                // One that is ending has taken back where it listens.
+                if !stop.is_cancelled()
+                    && let Err(error) = held.tell_server(&server)
+                {
+                    tracing::warn!(%error, "clients wait for sources in vain");
+                }
+            }
+            settle().await
+        };
+        let unused = async {
+            if self.background {
+                until_unused(held.data(), idle).await
+            } else {
+                std::future::pending().await
+            }
+        };
         let ended = tokio::select! {
-            ended = until_told(running, signals, &stop) => ended,
-            never = settle() => match never {},
+            ended = until_told(running, (signals, unused), &held, &stop) => ended,
+            never = listed => match never {},
         };
         held.forget_server();
         ended.map(|()| Exit::Done)
@@ -197,14 +243,15 @@ impl Serve {
     fn told(
         &self,
         running: &Running,
-        (held, config): (&Held, Option<PathBuf>),
+        (held, server): (&Held, &mut Server),
         faults: config::Faults,
         ui: &mut Ui,
     ) -> Result<(), Failure> {
         let Some(address) = running.address else {
             return Err(Failure::new(Exit::NoServer, "the server does not listen"));
         };
-        held.tell_server(address, config)?;
+        server.address = address;
+        held.tell_server(server)?;
         let data = held.data();
         for (path, mode) in data.open_key_files() {
             let path = path.display();
@@ -213,21 +260,8 @@ impl Serve {
                  key if others are on this machine"
             ));
         }
-        let is_valid = |key| running.invalid.iter().all(|(invalid, _)| *invalid != key);
-        let file = |key| is_valid(key).then(|| data.key_file(key).display().to_string());
-        let started = Started {
-            address: format!("http://{address}"),
-            data: data.path().display().to_string(),
-            owner_key: file(FirstKey::Owner),
-            agent_key: file(FirstKey::Agent),
-            open: self.open,
-            grpc: running.beside.grpc.map(|address| address.to_string()),
-            plain: running.beside.plain.map(|address| address.to_string()),
-            nodes: running.beside.nodes.map(|address| address.to_string()),
-            old_nodes: running.beside.old_nodes.map(|address| address.to_string()),
-            faults,
-        };
-        ui.answer(&started, || text(&started, data, running))
+        let started = Started::new((running, server), data, self.open, faults);
+        ui.answer(&started, || started.text(data, running))
     }
 }
 
@@ -240,162 +274,27 @@ async fn settle() -> Infallible {
     std::future::pending().await
 }
 
-/// The line of a key: its file where that holds a valid key, else what to do.
-fn key_line(key: FirstKey, data: &DataDir, running: &Running) -> String {
-    let path = data.key_file(key).display().to_string();
-    match running.invalid.iter().find(|(invalid, _)| *invalid == key).map(|(_, state)| *state) {
-        Some(KeyState::Missing) => {
-            format!("none: {path} is not there; if you do not keep it elsewhere, {RECOVER}")
-        }
-        Some(KeyState::Invalid) => {
-            format!("none: the key in {path} is not valid (unknown, expired or revoked); {RECOVER}")
-        }
-        Some(KeyState::Valid) | None if running.keys.made.contains(&key) => {
-            let revoked = running.keys.revoked.join(", ");
-            match (key, revoked.is_empty()) {
-                (FirstKey::Owner, false) => {
-                    format!("{path}  (new; it replaces {revoked}, which is revoked)")
-                }
-                _ => format!("{path}  (new)"),
-            }
-        }
-        Some(KeyState::Valid) | None => path,
-    }
-}
-
-fn text(started: &Started, held: &DataDir, running: &Running) -> String {
-    let Started { address, data, .. } = started;
-    let mut text = format!(
-        "toolkeep {} listens on {address}\n\
-         \n  data   {data}\
-         \n  owner  {}\
-         \n  agent  {}\n",
-        env!("CARGO_PKG_VERSION"),
-        key_line(FirstKey::Owner, held, running),
-        key_line(FirstKey::Agent, held, running),
-    );
-    if let Some(grpc) = &started.grpc {
-        let _infallible = write!(text, "\ngRPC is spoken on {grpc}.\n");
-    }
-    if let Some(plain) = &started.plain {
-        let _infallible =
-            write!(text, "\nOn {plain} whoever comes has the rights of --plain-key.\n");
-    }
-    if let Some(nodes) = &started.nodes {
-        let _infallible = write!(text, "\nNodes connect to {nodes}.\n");
-    }
-    if let Some(old) = &started.old_nodes {
-        let _infallible = write!(text, "\nOn {old} whoever comes is the node of --old-node-key.\n");
-    }
-    if started.open {
-        text += "\nWithout a key everyone on this machine is a user: --open.\n";
-    }
-    // To be copied as it stands: with the program as it was called, whatever the folder is named.
-    let (program, data) = (quoted(&program()), quoted(data));
-    let _infallible =
-        write!(text, "\nTry in another terminal:\n  {program} --data {data} tool list\n");
-    text
-}
-
-/// This program, as whoever started it wrote it.
-fn program() -> String {
-    let program = std::env::args_os().next().filter(|program| !program.is_empty());
-    program.map_or_else(|| "toolkeep".to_owned(), |it| it.to_string_lossy().into_owned())
-}
-
-/// A word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
-    if word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
 /// How often the directory of a server that is dead is tried to be held, and how far apart.
 const TRIES: usize = 60;
 const AGAIN: Duration = Duration::from_millis(50);
 
-pub(super) fn hold(data: &DataDir) -> Result<Arc<Held>, Failure> {
+pub(super) async fn hold(data: &DataDir) -> Result<(Arc<Held>, Starting), Failure> {
     for _ in 0..TRIES {
-        if let Some(held) = data.hold()? {
-            return Ok(Arc::new(held));
+        if let Some(taken) = take_over(data).await? {
+            return Ok(taken);
         }
-        // A server that was killed while it started a program leaves its hold to that for a moment.
-        if data.server().is_none_or(|server| server.is_alive()) {
+        // A server that was killed while it started a program leaves its hold to that for a moment, and who looks
+        // whether the directory is held has it for a moment.
+        if data.server().is_some_and(|server| server.is_alive()) {
             break;
         }
-        std::thread::sleep(AGAIN);
+        tokio::time::sleep(AGAIN).await;
     }
     let path = data.path().display();
-    let who = match data.server() {
-        Some(server) => format!(" by the server at {} (process {})", server.url(), server.pid),
-        None => " by another process".to_owned(),
-    };
-    let message = format!("the data directory `{path}` is held{who}");
+    let Some(server) = data.server() else { return Err(occupied(data)) };
+    let (url, pid) = (server.url(), server.pid);
+    let message =
+        format!("the data directory `{path}` is held by the server at {url} (process {pid})");
     Err(Failure::new(Exit::NoServer, message)
         .fix("end that one, or choose another directory with `--data DIR`"))
-}
-
-/// SIGINT and SIGTERM.
-pub(super) struct Signals([Signal; 2]);
-
-impl Signals {
-    pub(super) fn new() -> Result<Self, Failure> {
-        let one = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::new(Exit::NoServer, format!("signals cannot be received: {error}"))
-            })
-        };
-        Ok(Self([one(SignalKind::interrupt())?, one(SignalKind::terminate())?]))
-    }
-
-    pub(super) async fn any(&mut self) {
-        let Self([interrupt, terminate]) = self;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    }
-}
-
-/// Runs until a signal comes or the server ends by itself. A second signal does not wait for calls.
-async fn until_told(
-    running: Running,
-    mut signals: Signals,
-    stop: &CancellationToken,
-) -> Result<(), Failure> {
-    let mut ended = running.ended;
-    tokio::select! {
-        ended = &mut ended => return ended,
-        () = signals.any() => {}
-    }
-    tracing::info!("stopping; once more ends at once");
-    stop.cancel();
-    tokio::select! {
-        ended = &mut ended => ended,
-        () = signals.any() => Err(Failure::new(Exit::Failed, "ended at once; calls that ran were cut off")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{left_out, quoted};
-    use crate::config::{Fault, Faults};
-
-    /// A setting of the environment is no source.
-    #[test]
-    fn a_faulty_setting_is_not_told_as_a_source_that_is_left_out() {
-        let fault = Fault::flag("TOOL_EXECUTION_TIMEOUT", "`2m` is no time for a call");
-        let told = left_out(&Faults::one(fault));
-        assert!(told.contains("`2m` is no time") && !told.contains("source"), "{told}");
-        assert!(told.ends_with("\n\nthe above is left out; the rest is served"));
-    }
-
-    #[test]
-    fn words_survive_the_shell() {
-        assert_eq!(quoted("/a/b-c_d.e"), "/a/b-c_d.e");
-        assert_eq!(quoted("/a b/it's"), r"'/a b/it'\''s'");
-    }
 }

@@ -96,7 +96,7 @@ fn problems(source: &Value) -> String {
 
 fn problem(problem: &Value) -> String {
     let (place, message) =
-        (value::line(problem, "place", 100), value::line(problem, "message", 300));
+        (value::line(problem, "place", 100), value::line(problem, "message", 5_000));
     let fix = value::line(problem, "fix", 300);
     let fix = if fix.is_empty() { fix } else { format!("\n    = {fix}") };
     format!("  {place}: {message}{fix}")

@@ -14,8 +14,8 @@ use crate::config::{Config, Environment, Faults, Reading, Setting};
 
 /// Puts a server together.
 pub trait Wiring: Sync {
-    /// Starts a server. Resolves when it takes requests and each source has been tried once, so that
-    /// who asks at once is answered in full; with a socket, after a second at the latest.
+    /// Starts a server. Resolves when it takes requests; whoever needs sources waits for them by
+    /// [`Door::sources`].
     ///
     /// # Errors
     /// Where it cannot start: the address is taken, the store or the record cannot be opened.
@@ -73,6 +73,7 @@ pub type Offers =
     Box<dyn Fn(&Secret) -> Result<Arc<dyn proto::serve::Tools>, Failure> + Send + Sync>;
 
 /// What a server is started with.
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of a start")]
 #[derive(Debug, Clone)]
 pub struct Start {
     /// The configuration: what of it can be used.
@@ -87,6 +88,8 @@ pub struct Start {
     pub held: Arc<Held>,
     /// Whether to listen on the configured address.
     pub listen: bool,
+    /// Whether the start waits until each source has been tried once, a second at the latest.
+    pub settles: bool,
     /// Where to listen beside HTTP.
     pub beside: Places,
     /// The level of those who bring no key; `None` lets nobody in without one.
@@ -123,6 +126,7 @@ impl Start {
             reading,
             held,
             listen,
+            settles: false,
             beside,
             open,
             make_keys,

@@ -30,6 +30,14 @@ impl Environment {
         Some(given.map(Path::to_owned).or_else(home)?.join("toolkeep"))
     }
 
+    /// Where configurations belong: `$XDG_CONFIG_HOME/toolkeep`, else `~/.config/toolkeep`. `None` where there is no
+    /// home.
+    pub fn config_home(&self) -> Option<PathBuf> {
+        let given = self.get("XDG_CONFIG_HOME").map(Path::new).filter(|path| path.is_absolute());
+        let home = || Some(self.home()?.join(".config"));
+        Some(given.map(Path::to_owned).or_else(home)?.join("toolkeep"))
+    }
+
     /// The home folder.
     pub fn home(&self) -> Option<&Path> {
         self.get("HOME").map(Path::new).filter(|path| path.is_absolute())

@@ -2,18 +2,19 @@
 
 mod mcp_tools;
 mod plugins;
+mod server;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use guard::sandbox::Tier;
 use tool::{Secret, SourceName, Trust};
 use url::Url;
 
 pub use self::mcp_tools::McpTools;
 pub use self::plugins::PluginsConfig;
+pub use self::server::ServerConfig;
 use super::{Faults, Place};
 
 /// Time for one call where nothing is said (spec 0).
@@ -187,6 +188,10 @@ pub struct SourceConfig {
     pub chain: Tools,
     /// Time for one call.
     pub timeout: Duration,
+    /// Time for one start of an MCP server, the handshake included.
+    pub startup_timeout: Duration,
+    /// Bytes of one message of an MCP server.
+    pub max_message: usize,
     /// Whether a failed call is made once more.
     pub retry: bool,
     /// Which of an MCP server's tools are offered, and what their annotations count for.
@@ -321,30 +326,6 @@ impl Tools {
         match self {
             Self::All => true,
             Self::Named(names) => names.contains(tool),
-        }
-    }
-}
-
-/// The front doors.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerConfig {
-    /// Names under which it may be addressed, beside its own address and `localhost`; lower case.
-    pub allowed_hosts: Vec<String>,
-    /// Origins that may speak to it, as browsers write them.
-    pub allowed_origins: Vec<String>,
-    /// The largest request body, in bytes.
-    pub max_body: usize,
-    /// The least cage in which code runs.
-    pub cage: Tier,
-}
-
-impl Default for ServerConfig {
-    fn default() -> Self {
-        Self {
-            allowed_hosts: Vec::new(),
-            allowed_origins: Vec::new(),
-            max_body: 2 << 20,
-            cage: Tier::Whole,
         }
     }
 }

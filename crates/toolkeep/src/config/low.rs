@@ -129,6 +129,12 @@ pub(super) struct Source {
     pub(super) chain: Field<Which>,
     /// Time for one call, such as `30s`, `500ms` or `2m`.
     pub(super) timeout: Field<String>,
+    /// Of an MCP server: time for one start, from the program's start or the first request to the answer to
+    /// `initialize`, from `1ms` to `1h`. Default: `5m` for a `command`, which may have to download a package first;
+    /// `20s` for a `url`. No other source and no client waits for it.
+    pub(super) startup_timeout: Field<String>,
+    /// Of an MCP server: the largest message that it may send, such as `64MiB`. Default: `16MiB`.
+    pub(super) max_message: Field<Size>,
     /// `once`: a call that failed is made once more, of tools that change nothing or may run twice.
     pub(super) retry: Field<RetryWord>,
 }
@@ -184,6 +190,9 @@ pub(super) struct Server {
     pub(super) behind_tls: Field<bool>,
     /// How much of a cage the tools that run code must have, `whole` where nothing is said.
     pub(super) cage: Field<CageWord>,
+    /// How long a background server, which `toolkeep mcp` started, stays without a client: from `1ms` to `24h`.
+    /// Default: `1m`.
+    pub(super) idle_timeout: Field<String>,
 }
 
 /// How much of a cage the tools that run code must have.

@@ -4,6 +4,7 @@
 mod approvals;
 mod authorization;
 mod builtins;
+mod mcp_bounds;
 mod mcp_servers;
 mod modules;
 mod nodes;
@@ -17,6 +18,7 @@ mod tool_packages;
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use guard::sandbox::Tier;
 use tool::{Secret, SourceName};
@@ -37,6 +39,8 @@ const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALH
 const BODY: usize = 64 << 20;
 /// The largest result that may be configured.
 const RESULT: usize = 64 << 20;
+/// The longest that a background server may stay without a client.
+const IDLE: Duration = Duration::from_hours(24);
 /// The most calls at once that may be configured.
 const CALLS: u64 = 100_000;
 
@@ -187,6 +191,7 @@ impl Resolver<'_> {
                 low::CageWord::Whole => Tier::Whole,
                 low::CageWord::Fenced => Tier::Fenced,
             }),
+            idle_timeout: self.time_within(&low.idle_timeout, IDLE).unwrap_or(default.idle_timeout),
         }
     }
 
@@ -238,6 +243,15 @@ impl Resolver<'_> {
             bounds,
             result_bytes: self.size(&low.result_bytes, RESULT).unwrap_or(default.result_bytes),
         }
+    }
+
+    /// A time from 1 ms to `longest`.
+    fn time_within(&self, field: &Field<String>, longest: Duration) -> Option<Duration> {
+        let (text, place) = field.given()?;
+        let told = |advice: String| {
+            self.sink.tell(place, format!("`{}` is no such time", shorten(text)), &advice);
+        };
+        units::time(text, longest).map_err(told).ok()
     }
 
     fn size(&self, field: &Field<low::Size>, most: usize) -> Option<usize> {

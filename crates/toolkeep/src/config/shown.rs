@@ -31,6 +31,7 @@ pub fn shown(config: &Config) -> Value {
             "allowed_origins": server.allowed_origins,
             "max_body": server.max_body,
             "cage": server.cage.as_str(),
+            "idle_timeout": time(server.idle_timeout),
         },
         "limits": {
             "calls": limits.bounds.calls,
@@ -239,6 +240,10 @@ fn source(source: &SourceConfig) -> Value {
         }
     };
     if let Some(members) = all.as_object_mut() {
+        if matches!(source.kind, SourceKind::McpCommand(_) | SourceKind::McpUrl { .. }) {
+            members.insert("startup_timeout".to_owned(), json!(time(source.startup_timeout)));
+            members.insert("max_message".to_owned(), json!(source.max_message));
+        }
         members.insert(source.kind.as_str().to_owned(), kind);
     }
     all

@@ -118,6 +118,14 @@ impl<'a> Variables<'a> {
     }
 }
 
+/// The names of the variables that a text mentions, `${NAME}` and `${env:NAME}`.
+pub(super) fn mentioned(text: &str) -> Vec<String> {
+    let inside = text.split("${").skip(1).filter_map(|after| after.split_once('}'));
+    let names = inside.map(|(inside, _)| inside.split_once(":-").map_or(inside, |(name, _)| name));
+    let names = names.map(|name| name.strip_prefix("env:").unwrap_or(name));
+    names.filter(|name| is_name(name)).map(str::to_owned).collect()
+}
+
 fn unclosed(at: usize) -> (usize, String, String) {
     let fix = "close it with `}`; `$${` stands for the characters `${`".to_owned();
     (at, "`${` is not closed".to_owned(), fix)
@@ -182,6 +190,12 @@ mod tests {
         ] {
             assert_eq!(expand(text).unwrap_err(), message, "{text}");
         }
+    }
+
+    #[test]
+    fn the_variables_that_a_text_mentions_are_found() {
+        let text = "a: ${TOKEN}\nb: '${env:HOME}/x${PORT:-80}'\nc: $${ESCAPED} ${input:key} ${open";
+        assert_eq!(super::mentioned(text), ["TOKEN", "HOME", "PORT", "ESCAPED"]);
     }
 
     #[test]

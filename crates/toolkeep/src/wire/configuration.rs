@@ -57,7 +57,7 @@ async fn apply(app: &App, first: Option<&Config>, config: &Config) {
     app.intake.set_with(sources, &config.policy);
     // Now its rules are in force, and who reads this may rely on them.
     tracing::info!("configuration taken");
-    names::refresh(app).await;
+    names::refresh(&app.workshop.report, &app.intake).await;
 }
 
 fn policy_is_gone(config: &Config) -> Fault {

@@ -1,5 +1,7 @@
 //! The doors without a socket: for commands where no server runs.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
@@ -7,20 +9,34 @@ use futures_util::StreamExt as _;
 use http::header::HOST;
 use http::{HeaderValue, Request, Response};
 use http_body_util::BodyExt as _;
+use intake::Intake;
 use tool::Boxed;
 use tower::ServiceExt as _;
 
-use crate::cli::door::{Door, DoorError, Parts};
+use super::reports::ConfigurationReport;
+use super::{names, readiness};
+use crate::cli::door::{Door, DoorError, Parts, SourceNeed};
 
 /// The same router that a server would listen with.
 #[derive(Debug)]
-pub(super) struct RouterDoor(pub(super) Router);
+pub(super) struct RouterDoor {
+    router: Router,
+    intake: Arc<Intake>,
+    report: Arc<ConfigurationReport>,
+}
 
 impl RouterDoor {
+    pub(super) fn new(
+        router: Router,
+        (intake, report): (Arc<Intake>, Arc<ConfigurationReport>),
+    ) -> Self {
+        Self { router, intake, report }
+    }
+
     async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Body>, DoorError> {
         let mut request = request.map(Body::from);
         request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
-        self.0.clone().oneshot(request).await.map_err(|error| told(&error))
+        self.router.clone().oneshot(request).await.map_err(|error| told(&error))
     }
 
     async fn whole(&self, request: Request<Bytes>) -> Result<Response<Bytes>, DoorError> {
@@ -42,6 +58,17 @@ impl Door for RouterDoor {
                 parts.map(|part| part.map_err(|error| told(&error))).boxed()
             };
             Ok(self.exchange(request).await?.map(parts))
+        })
+    }
+
+    fn sources<'a>(&'a self, need: SourceNeed<'a>) -> Boxed<'a, ()> {
+        Box::pin(async move {
+            readiness::wait(&self.intake, need).await;
+            if matches!(need, SourceNeed::Overview | SourceNeed::All) {
+                // An overview shows names that match nothing too, as a source of their own.
+                names::refresh(&self.report, &self.intake).await;
+                readiness::wait(&self.intake, need).await;
+            }
         })
     }
 }

@@ -48,13 +48,9 @@ pub(super) fn workers(listens: bool) -> Result<Workers, Failure> {
     Ok(threads.with_connections(shares.clients))
 }
 
-/// Waits for the sources; where somebody may come meanwhile, not for long.
-pub(super) async fn settled(intake: &Intake, listens: bool) {
-    if listens {
-        drop(tokio::time::timeout(SETTLE, intake.settled()).await);
-    } else {
-        intake.settled().await;
-    }
+/// Waits for the sources, and not long for those that take long.
+pub(super) async fn settled(intake: &Intake) {
+    drop(tokio::time::timeout(SETTLE, intake.settled()).await);
 }
 
 /// The configuration has refused addresses that others can reach, unless TLS ends in front of them.

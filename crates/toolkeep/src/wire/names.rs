@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::{Catalog, Shelf, State};
+use intake::Intake;
 use policy::Inventory;
 use tool::{Problem, name};
 
-use super::App;
+use super::reports::ConfigurationReport;
+use super::{App, readiness};
+use crate::cli::door::SourceNeed;
 use crate::config::{Config, nearest};
 
 /// Names that are reported.
@@ -136,9 +139,8 @@ fn problem(
 }
 
 /// Compares the names with the catalog and reports those that match nothing in the `configuration` source.
-pub(super) async fn refresh(app: &App) {
-    let report = &app.workshop.report;
-    let (Some(config), catalog) = (report.config(), app.intake.catalog()) else { return };
+pub(super) async fn refresh(report: &ConfigurationReport, intake: &Intake) {
+    let (Some(config), catalog) = (report.config(), intake.catalog()) else { return };
     let found = tokio::task::spawn_blocking(move || of_server(&config, &catalog)).await;
     let found = found.unwrap_or_default();
     let known = report.names();
@@ -147,7 +149,7 @@ pub(super) async fn refresh(app: &App) {
     }
     if found != known {
         report.set_names(found);
-        report.publish(&app.intake);
+        report.publish(intake);
     }
 }
 
@@ -160,13 +162,14 @@ fn of_server(config: &Arc<Config>, catalog: &Catalog) -> Vec<Problem> {
     problems
 }
 
-/// Follows the catalog; never ends.
+/// Follows the catalog, once there was time to list the first sources; never ends.
 pub(super) async fn follow(app: &App) {
     let mut numbers = app.intake.numbers();
+    readiness::wait(&app.intake, SourceNeed::Overview).await;
     while numbers.changed().await.is_ok() {
         tokio::time::sleep(QUIET).await;
         numbers.borrow_and_update();
-        refresh(app).await;
+        refresh(&app.workshop.report, &app.intake).await;
     }
     std::future::pending::<()>().await;
 }

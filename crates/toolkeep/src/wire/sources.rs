@@ -17,7 +17,7 @@ use tool::artefact::Artefacts;
 use tool::{Clock, Durability, Problem, Secret, Source, SourceName, Store, Trust};
 use upstreams::layers::{Redacted, Retrying};
 use upstreams::mcp::oauth::Means;
-use upstreams::mcp::{Marked, Marks, McpSource, Stdio};
+use upstreams::mcp::{Bounds, Marked, Marks, McpSource, Stdio};
 use upstreams::module::{Manifests, Module, ModuleOptions};
 use upstreams::tool_file::{Handlers, Host, OwnTools, ToolFile, Web};
 
@@ -66,7 +66,7 @@ pub(super) struct Workshop {
     /// What `internal` tools look at, once it is there.
     pub(super) inside: Late,
     /// What is wrong with the configuration.
-    pub(super) report: ConfigurationReport,
+    pub(super) report: Arc<ConfigurationReport>,
     /// Rows of the store that do not count, once they are looked for.
     pub(super) rejected: OnceLock<watch::Receiver<Vec<RejectedRow>>>,
     /// Where tokens are kept; it seals them.
@@ -105,7 +105,7 @@ impl Workshop {
             clock,
             environment,
             inside,
-            report: ConfigurationReport::default(),
+            report: Arc::default(),
             rejected: OnceLock::new(),
             tokens,
             artefacts,
@@ -303,7 +303,9 @@ fn mcp(config: &SourceConfig) -> upstreams::mcp::Options {
         enabled: config.mcp_tools.enabled.clone(),
         ..Marks::default()
     };
-    upstreams::mcp::Options { marks, ..upstreams::mcp::Options::default() }
+    let bounds =
+        Bounds { start: config.startup_timeout, message: config.max_message, ..Bounds::default() };
+    upstreams::mcp::Options { marks, bounds, ..upstreams::mcp::Options::default() }
 }
 
 fn marked(tools: &Tools) -> Marked {
@@ -359,11 +361,15 @@ fn fingerprint(config: &SourceConfig) -> u64 {
         chain,
         timeout,
         retry,
+        startup_timeout,
+        max_message,
         mcp_tools,
         ..
     } = config;
     let marks = (read_only, idempotent, chain, mcp_tools);
-    format!("{kind:?}{slow}{trust:?}{durability:?}{marks:?}{timeout:?}{retry}").hash(&mut hasher);
+    let of_mcp = (startup_timeout, max_message);
+    format!("{kind:?}{slow}{trust:?}{durability:?}{marks:?}{timeout:?}{retry}{of_mcp:?}")
+        .hash(&mut hasher);
     config.credential.as_ref().map(Secret::open).hash(&mut hasher);
     match &config.kind {
         SourceKind::McpCommand(command) => {

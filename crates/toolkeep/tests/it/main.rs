@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod authorization;
 #[cfg(test)]
+mod background;
+#[cfg(test)]
 mod cage;
 #[cfg(test)]
 mod clients;

@@ -1,6 +1,7 @@
 //! A source whose diagnostics and results hold nothing of what it was given as a secret.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tool::executor::{Ask, Progress, Unanswered};
 use tool::source::{Consent, Probe};
@@ -122,6 +123,10 @@ impl Source for Redacted {
 
     fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
         self.inner.changed(seen)
+    }
+
+    fn list_timeout(&self) -> Option<Duration> {
+        self.inner.list_timeout()
     }
 
     fn tells_when_mended(&self) -> bool {

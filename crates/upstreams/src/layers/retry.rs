@@ -1,6 +1,7 @@
 //! One more try, where that can do no harm.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tool::source::{Consent, Probe};
 use tool::{
@@ -116,6 +117,10 @@ impl Source for Retrying {
 
     fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
         self.inner.changed(seen)
+    }
+
+    fn list_timeout(&self) -> Option<Duration> {
+        self.inner.list_timeout()
     }
 
     fn tells_when_mended(&self) -> bool {

@@ -51,7 +51,7 @@ pub trait Process: Send + fmt::Debug {
     /// Ends it, by force after `grace`; resolves when nothing of it is left.
     fn kill(self: Box<Self>, grace: Duration) -> Boxed<'static, ()>;
 
-    /// What it last wrote to standard error, as it wrote it, without secrets it was given.
+    /// What it wrote to standard error first and last, as it wrote it, without secrets it was given.
     fn last_words(&self) -> String;
 }
 

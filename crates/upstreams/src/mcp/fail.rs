@@ -43,7 +43,8 @@ impl HttpFault {
 
     /// It answered with too much.
     pub(super) fn too_large(most: usize) -> Self {
-        let message = format!("answered with more than {most} bytes");
+        let message =
+            format!("answered with more than {most} bytes; raise `max_message` of the source");
         Self::new(SourceFault::Failed, Code::TooLarge, message)
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use ::mcp::header::Mirror;
+use ::mcp::{RpcError, code};
 use serde_json::value::RawValue;
 use tool::source::SourceFault;
 use tool::{Executor, Item, Json, Listing, Offer, Problem, Tool};
@@ -16,6 +17,7 @@ use super::greeting::Can;
 use super::link::Link;
 use super::options::Marked;
 use super::page::{Kind, page};
+use super::patience::WINDOW;
 use super::upstream::Upstream;
 
 /// Problems named one by one; the rest is counted.
@@ -56,12 +58,12 @@ pub(super) async fn list(upstream: &Arc<Upstream>, link: &Arc<Link>) -> Result<L
     problems.extend(link.shared.noise.problem(&upstream.place));
     problems.extend(upstream.scar().map(|(fault, ends)| {
         let message = format!(
-            "is up again; it ended {} lately, the last time it {}",
+            "is up again; it ended {} within {} minutes, the last time it {}",
             if ends == 1 { "once".to_owned() } else { format!("{ends} times") },
+            WINDOW.as_secs() / 60,
             fault.message
         );
-        let problem = Problem::new(upstream.place.clone(), message);
-        Problem { fix: fault.fix, ..problem }
+        Problem::new(upstream.place.clone(), message)
     }));
     problems.extend(upstream.account().and_then(|account| account.problem(&upstream.place)));
     let about = Some(greeted.about.clone());
@@ -127,6 +129,11 @@ impl<'a> Gathered<'a> {
             };
             let method = kind.method();
             let answer = link.page(method, &params).await.map_err(|why| unasked(method, why))?;
+            // Resources need no templates, and many servers have no method for them.
+            let is_missing = |error: &RpcError| error.code == code::METHOD_NOT_FOUND;
+            if kind == Kind::Templates && answer.as_ref().is_err_and(is_missing) {
+                return Ok(());
+            }
             let result = answer.map_err(|error| {
                 let why = refused(&error);
                 Fault::new(SourceFault::Failed, format!("answered `{method}` with: {why}"))

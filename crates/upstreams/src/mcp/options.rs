@@ -104,9 +104,9 @@ impl Marked {
 /// What one server may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
-    /// Time to start and to shake hands, per attempt. 20 s.
+    /// Time for one start: until a child runs, and again until the handshake is over. 20 s.
     pub start: Duration,
-    /// Time to list everything, the start included. 30 s.
+    /// Time to list everything, once it is up. 30 s.
     pub list: Duration,
     /// Bytes of one message. 16 MiB.
     pub message: usize,
@@ -118,6 +118,16 @@ pub struct Bounds {
     pub calls: usize,
     /// Time for a child to end by itself once its input is closed, and again after SIGTERM. 1 s.
     pub grace: Duration,
+}
+
+impl Bounds {
+    /// The longest that a listing may take with a start before it: both steps of the start, in either dialect.
+    pub(super) fn whole_list(&self) -> Duration {
+        self.start
+            .saturating_mul(4)
+            .saturating_add(self.list)
+            .saturating_add(self.grace.saturating_mul(4))
+    }
 }
 
 impl Default for Bounds {

@@ -19,12 +19,16 @@ use super::link::{Link, Shared, Unanswered, Wire};
 use super::noise::Noise;
 use super::options::{Bounds, Dialect};
 use super::pipe::{Broken, End, Pipe, STALL};
-use super::wording::last_lines;
+use super::wording::end_lines;
 
-/// Lines of standard error shown when a child ended.
-const LAST_LINES: usize = 5;
+/// Lines at the end of standard error that are shown when a child ended, beside its first line.
+const LAST_LINES: usize = 4;
 /// Characters of each.
-const WIDTH: usize = 200;
+const WIDTH: usize = 800;
+
+/// What to do where a start takes too long.
+const SLOW_START: &str = "raise `startup_timeout` of the source where it needs longer, or run the command by hand and \
+                          send it an `initialize`";
 
 /// What a session is begun with.
 #[derive(Debug)]
@@ -73,7 +77,8 @@ impl Setting {
     pub(super) async fn pipes(&self, dial: &Arc<dyn Dial>, era: Era) -> Result<Session, Failed> {
         let start = self.bounds.start;
         let dialed = timeout(start, dial.dial()).await.map_err(|_| {
-            Fault::new(SourceFault::TimedOut, format!("did not start within {start:?}"))
+            let message = format!("did not start within {start:?}");
+            Fault::new(SourceFault::TimedOut, message).fix(SLOW_START)
         })??;
         let Dialed { reader, writer, mut process } = dialed;
         let shared = self.shared(Noise::of(dial));
@@ -136,7 +141,7 @@ impl Setting {
             None => {
                 let start = self.bounds.start;
                 let message = format!("did not answer the handshake within {start:?}");
-                Fault::new(SourceFault::TimedOut, message)
+                Fault::new(SourceFault::TimedOut, message).fix(SLOW_START)
             }
             Some(Ungreeted::Refused(error)) => {
                 failed(format!("refused the handshake: {}", refused(&error)))
@@ -158,11 +163,11 @@ impl Setting {
     async fn ended(&self, mut fault: Fault, process: Box<dyn Process>) -> Fault {
         let words = process.last_words();
         process.kill(self.bounds.grace).await;
-        let last = last_lines(&words, LAST_LINES, WIDTH);
+        let last = end_lines(&words, LAST_LINES, WIDTH);
         if last.is_empty() {
             fault.message.push_str("; it wrote nothing to standard error");
         } else {
-            fault.message.push_str("; the last lines of its standard error: ");
+            fault.message.push_str("; its standard error: ");
             fault.message.push_str(&last);
         }
         fault.fix.get_or_insert_with(|| {

@@ -105,6 +105,10 @@ impl Process for Running {
     }
 
     fn last_words(&self) -> String {
-        self.redaction.text(self.tail.text())
+        let text = self.tail.text();
+        self.redaction.text(match self.tail.first_line() {
+            Some(first) => format!("{first}\n{text}"),
+            None => text,
+        })
     }
 }

@@ -67,7 +67,7 @@ pub(super) struct Upstream {
     pub(super) state: watch::Sender<State>,
     revision: watch::Sender<Revision>,
     /// Why it last ended, while it is up again.
-    scar: Mutex<Option<(Fault, usize)>>,
+    pub(super) scar: Mutex<Option<(Fault, usize)>>,
     /// What worked last.
     pub(super) era: Mutex<Option<Era>>,
     /// The connection beside the main one, for servers of both eras.
@@ -202,11 +202,6 @@ impl Upstream {
         }
     }
 
-    /// Why it last ended and how often it did, where it has come up again since.
-    pub(super) fn scar(&self) -> Option<(Fault, usize)> {
-        self.scar.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// The operator asks: where it rests or was left down, it is started now.
     pub(super) fn refresh(&self) {
         self.account().inspect(|account| account.forgive());
@@ -248,7 +243,7 @@ impl Upstream {
         self.setting.closing.is_cancelled()
     }
 
-    fn bump(&self) {
+    pub(super) fn bump(&self) {
         self.revision.send_modify(|revision| revision.0 += 1);
     }
 
@@ -256,7 +251,7 @@ impl Upstream {
         let mut patience = Patience::default();
         loop {
             self.state.send_replace(State::Coming);
-            let begun = self.begin().await;
+            let begun = self.begin_watched().await;
             if self.setting.closing.is_cancelled() {
                 if let Ok(begun) = begun {
                     begun.main.last(&self.setting).await;
@@ -297,9 +292,10 @@ impl Upstream {
         let followed = follow(&link);
         let ended = async { tokio::join!(session.last(&self.setting), over, followed) };
         let mut ended = pin!(ended);
+        let beside = async { tokio::join!(&mut beside, self.heal()) };
         let (fault, (), ()) = tokio::select! {
             ended = &mut ended => ended,
-            () = &mut beside => ended.await,
+            _ = beside => ended.await,
         };
         (fault, since.elapsed())
     }
@@ -318,7 +314,8 @@ impl Upstream {
         }
         let next = patience.ended(Instant::now(), up);
         let ends = patience.ends();
-        tracing::warn!(source = %self.name, ends, fault = %fault.message, "an MCP server is not up");
+        // Whoever lists the source tells why it cannot be listed.
+        tracing::debug!(source = %self.name, ends, fault = %fault.message, "an MCP server is not up");
         if !fault.wants_login() {
             *self.scar.lock().unwrap_or_else(PoisonError::into_inner) = Some((fault.clone(), ends));
         }

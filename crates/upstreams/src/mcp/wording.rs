@@ -27,17 +27,20 @@ fn plain(character: char) -> bool {
     !character.is_control() && !hidden
 }
 
-/// The last `most` lines of what a child printed, each shown, joined by ` | `.
-pub(super) fn last_lines(text: &str, most: usize, width: usize) -> String {
+/// The first line and the last `most` lines of what a child printed, each shown, joined by ` | `. `…` stands for those
+/// between.
+pub(super) fn end_lines(text: &str, most: usize, width: usize) -> String {
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let from = lines.len().saturating_sub(most);
-    let last: Vec<_> = lines.iter().skip(from).map(|line| shown(line, width)).collect();
-    last.join(" | ")
+    let first = lines.first().filter(|_| from > 0).map(|line| shown(line, width));
+    let between = (from > 1).then(|| "…".to_owned());
+    let last = lines.iter().skip(from).map(|line| shown(line, width));
+    first.into_iter().chain(between).chain(last).collect::<Vec<_>>().join(" | ")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{last_lines, shown};
+    use super::{end_lines, shown};
 
     #[test]
     fn what_could_deceive_is_escaped_and_length_is_bounded() {
@@ -47,8 +50,10 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_stand_on_one() {
-        assert_eq!(last_lines("one\n\ntwo\r\nthree\n", 2, 9), "two | three");
-        assert_eq!(last_lines("", 2, 9), "");
+    fn the_first_line_and_the_last_stand_on_one() {
+        assert_eq!(end_lines("one\n\ntwo\r\nthree\n", 2, 9), "one | two | three");
+        assert_eq!(end_lines("one\n\ntwo\r\nthree\n", 1, 9), "one | … | three");
+        assert_eq!(end_lines("one\ntwo\n", 2, 9), "one | two");
+        assert_eq!(end_lines("", 2, 9), "");
     }
 }

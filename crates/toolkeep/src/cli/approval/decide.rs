@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::hunks;
 use crate::cli::client::{Client, Path};
 use crate::cli::context::Context;
+use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
 use crate::cli::value;
@@ -116,6 +117,7 @@ impl Edit {
     /// The arguments as they wait, with the accepted changes alone.
     async fn accepted(&self, context: &Context<'_>) -> Result<String, Failure> {
         let session = context.connect().await?;
+        session.sources(SourceNeed::All).await;
         let answer = session.client.get(&Path::new("/v1/approvals", &[&self.id])).await;
         session.end().await?;
         let answer: Value = answer?;
@@ -131,6 +133,7 @@ async fn decide(
     body: &impl serde::Serialize,
 ) -> Result<Exit, Failure> {
     let session = context.connect().await?;
+    session.sources(SourceNeed::All).await;
     let answer = post(&session.client, (id, how), body).await;
     // A server of this process's own ends what was approved before it goes.
     session.end().await?;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::row;
 use crate::cli::client::Path;
 use crate::cli::context::Context;
+use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::{Ui, table};
 use crate::cli::value;
@@ -38,6 +39,7 @@ impl List {
             .with("limit", Some(self.limit))
             .with("cursor", self.cursor.as_deref());
         let session = context.connect().await?;
+        session.sources(SourceNeed::Overview).await;
         let answer = session.client.get(&path).await;
         session.end().await?;
         let answer = answer?;

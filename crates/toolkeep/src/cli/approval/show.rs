@@ -5,6 +5,7 @@ use clap::Args;
 use super::text;
 use crate::cli::client::Path;
 use crate::cli::context::Context;
+use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
 
@@ -25,6 +26,7 @@ pub(in crate::cli) struct Show {
 impl Show {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
+        session.sources(SourceNeed::All).await;
         let answer = session.client.get(&Path::new("/v1/approvals", &[&self.id])).await;
         session.end().await?;
         let answer = answer?;

@@ -9,7 +9,7 @@ use store::MemoryStore;
 use tool::store::Expect;
 use tool::{Level, Wall};
 
-use super::{DataDir, FirstKey, Held, KeyState};
+use super::{DataDir, FirstKey, Held, KeyState, Server};
 
 const NOW: Wall = Wall(1_000);
 
@@ -83,14 +83,16 @@ fn one_process_holds_it_and_tells_where_it_listens() {
     let data = first.data().clone();
     assert!(data.hold().unwrap().is_none() && data.is_held());
     assert_eq!(data.server(), None);
-    let address = "127.0.0.1:8080".parse().unwrap();
-    first.tell_server(address, None).unwrap();
-    let server = data.server().unwrap();
-    assert_eq!((server.address, server.pid), (address, std::process::id()));
+    // As an older program wrote it.
+    let old = format!(r#"{{"address":"127.0.0.1:8080","pid":{}}}"#, std::process::id());
+    let told: Server = serde_json::from_str(&old).unwrap();
+    first.tell_server(&told).unwrap();
+    assert_eq!(data.running_server(), Some(told));
+    assert_eq!(data.holder(), Some(std::process::id()));
     assert_eq!(mode(&data.path().join("server.json")), 0o600);
     drop(first);
     // As after a kill: the file is still there, but nobody holds the directory.
-    assert!(data.server().is_some() && !data.is_held());
+    assert!(data.server().is_some() && !data.is_held() && data.running_server().is_none());
     let second = data.hold().unwrap().unwrap();
     assert_eq!(data.server(), None);
     drop(second);

@@ -20,7 +20,7 @@ const ROOM: u64 = 256 << 20;
 
 /// The configuration, and its faults: of the server that runs, where one does.
 pub(super) fn configuration(
-    setting: &Setting,
+    (setting, context): (&Setting, &Context<'_>),
     server: Option<&Server>,
     reading: &Reading,
 ) -> Vec<Finding> {
@@ -35,7 +35,10 @@ pub(super) fn configuration(
             let count = reading.config.as_ref().map_or(0, |config| config.sources.len());
             let has_rules = reading.config.as_ref().is_some_and(|config| config.rules().is_some());
             let policy = if has_rules { " and a policy" } else { "" };
-            let own = |server: &Server| server.config.as_ref() == Some(file);
+            let own = |server: &Server| {
+                let own = server.configuration.as_ref();
+                own.is_some_and(|own| own == file || Some(own) == context.configuration().as_ref())
+            };
             let whose = if server.is_some_and(own) { " (of the running server)" } else { "" };
             let file = file.display();
             let detail = format!("{file}{whose}, {count} {}{policy}", plural(count, "source"));
@@ -43,20 +46,25 @@ pub(super) fn configuration(
         }
     };
     findings.extend(reading.faults.0.iter().map(fault));
-    findings.extend(server.and_then(|server| other_file(setting, server)));
+    findings.extend(server.and_then(|server| other_file(context, server)));
     findings
 }
 
-/// A file that is named and is not the server's.
-fn other_file(setting: &Setting, server: &Server) -> Option<Finding> {
-    let named = setting.folder.join(setting.file.as_ref()?);
-    let own = match &server.config {
-        Some(own) if *own == named => return None,
-        Some(own) => format!("uses {}", own.display()),
-        None => "has no configuration file".to_owned(),
+/// The file of a command that is not the server's.
+fn other_file(context: &Context<'_>, server: &Server) -> Option<Finding> {
+    let file = context.configuration()?;
+    let other = file.display();
+    let detail = match &server.configuration {
+        Some(own) if *own == file => return None,
+        Some(own) => format!("the running server uses {}, and not {other}", own.display()),
+        None => format!("the running server has no configuration file, and does not use {other}"),
     };
-    let detail = format!("the running server {own}, and not {}", named.display());
-    let fix = "leave `--config` out to check the server's own, or restart the server with this one";
+    let fix = if context.is_configuration_named() {
+        "leave `--config` out to check the server's own, or restart the server with this one"
+            .to_owned()
+    } else {
+        format!("restart the server with `--config {other}`, if it is meant")
+    };
     Some(Finding::doubtful("configuration", detail, fix))
 }
 

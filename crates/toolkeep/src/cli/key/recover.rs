@@ -20,8 +20,9 @@ use crate::config;
 
 /// Make owner.key and agent.key valid again, where they are lost or their keys are revoked or unknown.
 ///
-/// Works on the data directory itself, for whoever owns it: stop the server first. A missing key is made anew; a
-/// file whose key is not valid is put aside as `owner.key.invalid`. Every other owner key that was made on a first
+/// Works on the data directory itself, for whoever owns it: stop the server first. A background server of `toolkeep
+/// mcp` is stopped by this command. A missing key is made anew; a file whose key is not valid is put aside as
+/// `owner.key.invalid`. Every other owner key that was made on a first
 /// start is revoked, with all keys that were handed on from it, and each revocation is on record. Keys of `toolkeep
 /// key create` stay as they are.
 #[derive(Debug, Args)]
@@ -42,7 +43,7 @@ impl Recover {
             return Err(Failure::new(Exit::Refused, message)
                 .fix("name its data directory: `--data DIR`; the first start makes both keys"));
         }
-        let held = hold(&data)?;
+        let (held, _starting) = hold(&data).await?;
         let changes = recover(&held, config.record_file).await?;
         let answer = json!({
             "made": changes.made.iter().map(|key| data.key_file(*key)).collect::<Vec<_>>(),

@@ -19,7 +19,7 @@ use tool::{Json, Limits};
 use super::mirrors::Mirrors;
 use super::request::{Agreed, agreed_revision, of_session, post, stateless};
 use crate::cli::client::{Client, Path};
-use crate::cli::door::Parts;
+use crate::cli::door::{Parts, SourceNeed};
 
 /// Requests on their way at once; past that, the input waits.
 const AT_ONCE: u32 = 256;
@@ -27,8 +27,10 @@ const AT_ONCE: u32 = 256;
 const MESSAGE: usize = 64 << 20;
 /// Pages of the list that are read for mirrored arguments.
 const PAGES: usize = 100;
-/// Before a stream that ended is asked for again.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Before a stream that ended is asked for again, at first and at most.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// Tells a client to list the tools again.
+const TOOLS_CHANGED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 /// How long what runs may take to end once the input has.
 const LAST: Duration = Duration::from_secs(2);
 
@@ -138,6 +140,11 @@ impl Bridge {
     }
 
     async fn exchange(self: &Arc<Self>, line: Bytes, message: &Message) -> Result<(), RpcError> {
+        if let Message::Request(request) = message
+            && is_about_sources(&request.method)
+        {
+            self.client.sources(SourceNeed::Overview).await;
+        }
         let mirrored = self.mirrored(message).await;
         let agreed = lock(&self.agreed).clone();
         let request = post(&self.path, (line, message), &agreed, mirrored);
@@ -185,19 +192,28 @@ impl Bridge {
 
     /// Passes on what the server says unasked, for as long as it offers that.
     async fn listen(&self, agreed: Agreed) {
+        let (mut first, mut wait) = (true, AGAIN.0);
         loop {
             let request = of_session(Method::GET, &self.path, &agreed);
-            let opened = self.client.open(request).await;
-            let Some(opened) = opened.ok().filter(|opened| opened.status() == StatusCode::OK)
-            else {
-                return;
-            };
-            if let Ok(mut answers) = Answers::of(opened) {
-                while let Ok(Some(text)) = answers.next().await {
-                    self.say(text).await;
+            match self.client.open(request).await {
+                Ok(opened) if opened.status() == StatusCode::OK => {
+                    // What changed meanwhile, or since another server began, was told to nobody.
+                    if !std::mem::take(&mut first) {
+                        self.say(Bytes::from_static(TOOLS_CHANGED)).await;
+                    }
+                    wait = AGAIN.0;
+                    if let Ok(mut answers) = Answers::of(opened) {
+                        while let Ok(Some(text)) = answers.next().await {
+                            self.say(text).await;
+                        }
+                    }
                 }
+                Ok(opened) if !opened.status().is_server_error() => return,
+                // The next one may be there soon.
+                Ok(_) | Err(_) => {}
             }
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(wait).await;
+            wait = wait.saturating_mul(2).min(AGAIN.1);
         }
     }
 
@@ -247,6 +263,11 @@ impl Bridge {
     }
 }
 
+/// Whether a method answers from what sources offer.
+fn is_about_sources(method: &str) -> bool {
+    ["tools/", "prompts/", "resources/", "completion/"].iter().any(|kind| method.starts_with(kind))
+}
+
 /// The messages of an answer, whichever way it came.
 struct Answers {
     parts: Parts,
@@ -272,7 +293,10 @@ impl Answers {
 
     async fn next(&mut self) -> Result<Option<Bytes>, RpcError> {
         let broken = |why: &dyn std::fmt::Display| {
-            RpcError::new(code::INTERNAL_ERROR, format!("the answer broke off: {why}"))
+            RpcError::new(
+                code::INTERNAL_ERROR,
+                format!("the answer broke off, and the request may have been carried out: {why}"),
+            )
         };
         let Some(events) = &mut self.events else {
             return self.whole().await;

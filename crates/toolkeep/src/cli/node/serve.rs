@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::called::{Called, unstarted};
 use crate::cli::context::Context;
 use crate::cli::data::{DataDir, FirstKey};
+use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::serve::{Signals, hold};
 use crate::cli::ui::Ui;
@@ -68,11 +69,13 @@ impl Serve {
             ui.note(&format!("{}\n\nthe above is left out", reading.faults));
         }
         let data = DataDir::at(config.data.clone());
-        let held = hold(&data)?;
+        let (held, starting) = hold(&data).await?;
         let signals = Signals::new()?;
         let stop = CancellationToken::new();
         let start = Start::new(setting, reading, held, stop.clone())?;
         let running = context.wiring.start(start).await?;
+        drop(starting);
+        running.door.sources(SourceNeed::Overview).await;
         let mut ended = running.ended;
         let offered = async {
             let offered = self.offer((&data, &running.offers), (context, ui), signals).await;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{all, named, shown};
 use crate::cli::client::{Client, Path};
 use crate::cli::context::Context;
+use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
 use crate::cli::value;
@@ -58,6 +59,7 @@ struct Word {
 impl Approve {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
+        session.sources(SourceNeed::All).await;
         let done = if let Some(source) = &self.source {
             every(&session.client, source, &self.word).await
         } else {
@@ -72,6 +74,7 @@ impl Approve {
 impl Reject {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
+        session.sources(SourceNeed::All).await;
         let done = one(&session.client, (&self.tool, "reject"), &self.word).await;
         session.end().await?;
         told(ui, &done?)

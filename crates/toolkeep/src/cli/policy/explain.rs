@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::cli::client::Path;
 use crate::cli::context::Context;
+use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
 use crate::cli::value;
@@ -74,6 +75,7 @@ impl Explain {
             task_type: self.task_type.as_deref(),
         };
         let session = context.connect().await?;
+        session.sources(SourceNeed::Overview).await;
         let answer = session.client.post::<Value>(&Path::new("/v1/explain", &[]), &body).await;
         session.end().await?;
         let answer = answer?;

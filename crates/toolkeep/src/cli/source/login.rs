@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use super::back::Back;
 use crate::cli::client::{Client, Path};
 use crate::cli::context::Context;
+use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::near;
 use crate::cli::ui::{Ui, clean};
@@ -43,6 +44,7 @@ impl Login {
                 .fix("choose another one with `--port`")
         })?;
         let session = context.connect().await?;
+        session.sources(SourceNeed::All).await;
         let done = self.agree(&session.client, &back, ui).await;
         session.end().await?;
         let done = done?;

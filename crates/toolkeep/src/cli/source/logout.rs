@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::cli::client::Path;
 use crate::cli::context::Context;
+use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::near;
 use crate::cli::ui::Ui;
@@ -24,6 +25,7 @@ pub(in crate::cli) struct Logout {
 impl Logout {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
+        session.sources(SourceNeed::All).await;
         let body = json!({ "source": self.source });
         let mut done =
             session.client.post::<Value>(&Path::new("/v1/sources/logout", &[]), &body).await;

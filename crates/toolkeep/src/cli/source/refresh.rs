@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::text;
 use crate::cli::client::Path;
 use crate::cli::context::Context;
+use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::near;
 use crate::cli::ui::{Ui, clean};
@@ -28,6 +29,7 @@ pub(in crate::cli) struct Refresh {
 impl Refresh {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
+        session.sources(SourceNeed::Overview).await;
         let body = self.source.as_ref().map_or(json!({}), |source| json!({ "source": source }));
         let mut answer = session.client.post(&Path::new("/v1/sources/refresh", &[]), &body).await;
         if let (Err(failure), Some(name)) = (&answer, &self.source) {

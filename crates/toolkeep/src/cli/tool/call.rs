@@ -11,6 +11,7 @@ use super::arguments;
 use crate::cli::client::{Client, Path};
 use crate::cli::context::Context;
 use crate::cli::data::FirstKey;
+use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::near;
 use crate::cli::ui::{Ui, clean};
@@ -78,6 +79,16 @@ struct Answer<'a> {
     approval: Option<Held>,
 }
 
+fn told(tool: &str, answer: &RawValue, ui: &mut Ui) -> Result<Exit, Failure> {
+    let read = read(answer)?;
+    if let Some(approval) = &read.approval {
+        ui.answer(answer, || held(tool, (read.call_id.as_str(), approval)))?;
+        return Ok(Exit::Refused);
+    }
+    ui.answer(answer, || read.result.map(text).unwrap_or_default())?;
+    Ok(if read.is_error { Exit::Failed } else { Exit::Done })
+}
+
 /// What a call waits for.
 #[derive(Deserialize)]
 struct Held {
@@ -99,19 +110,15 @@ impl Call {
         let whole = self.whole()?;
         let key = if self.agent { FirstKey::Agent } else { FirstKey::Owner };
         let session = context.connect_as(key).await?;
+        session.sources(SourceNeed::Tool(&self.name)).await;
         let mut called = self.call(&session.client, whole).await;
         if let Err(failure) = called {
             called = Err(near::named(near::TOOL, &session.client, &self.name, failure).await);
         }
+        // Told first: the end of a server of its own takes as long as its sources do.
+        let exit = called.and_then(|answer| told(&self.name, &answer, ui));
         session.end().await?;
-        let answer = called?;
-        let read = read(&answer)?;
-        if let Some(approval) = &read.approval {
-            ui.answer(&answer, || held(&self.name, (read.call_id.as_str(), approval)))?;
-            return Ok(Exit::Refused);
-        }
-        ui.answer(&answer, || read.result.map(text).unwrap_or_default())?;
-        Ok(if read.is_error { Exit::Failed } else { Exit::Done })
+        exit
     }
 
     /// Comes back for a held call until it has ended.

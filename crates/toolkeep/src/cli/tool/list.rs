@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::cli::client::{Client, Path};
 use crate::cli::context::Context;
+use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure, plural};
 use crate::cli::ui::{Ui, table};
 use crate::cli::value;
@@ -36,6 +37,7 @@ pub(in crate::cli) struct List {
 impl List {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
+        session.sources(SourceNeed::Overview).await;
         let what = Listing {
             format: self.format.as_deref(),
             source: self.source.as_deref(),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Names, TrustWord, Which};
+use super::{Names, Size, TrustWord, Which};
 use crate::config::field::Field;
 
 /// What holds for one server of the file beside or instead of what holds for all of them.
@@ -30,4 +30,8 @@ pub(in crate::config) struct ServerSettings {
     pub(in crate::config) chain: Field<Which>,
     /// Time for one call, such as `30s`, `500ms` or `2m`.
     pub(in crate::config) timeout: Field<String>,
+    /// Time for one start, from `1ms` to `1h`.
+    pub(in crate::config) startup_timeout: Field<String>,
+    /// The largest message that it may send, such as `64MiB`.
+    pub(in crate::config) max_message: Field<Size>,
 }

@@ -101,6 +101,8 @@ impl Resolver<'_> {
             idempotent: Tools::NONE,
             chain: Tools::NONE,
             retry: false,
+            startup_timeout: super::mcp_bounds::STARTUP,
+            max_message: super::mcp_bounds::MESSAGE,
             mcp_tools: McpTools::default(),
             timeout: timeout(settings.limit.filter(|_| slow), slow),
         })

@@ -8,6 +8,7 @@ use tool::{Secret, SourceName, Trust};
 use url::Url;
 
 use super::Resolver;
+use super::mcp_bounds::{MESSAGE, default_startup};
 use super::mcp_servers::ServersEntry;
 use crate::config::field::Field;
 use crate::config::high::{
@@ -33,6 +34,8 @@ pub(super) struct Common {
     pub(super) idempotent: Tools,
     pub(super) chain: Tools,
     pub(super) timeout: Option<Duration>,
+    pub(super) startup_timeout: Option<Duration>,
+    pub(super) max_message: Option<usize>,
     pub(super) retry: bool,
     pub(super) mcp_tools: McpTools,
 }
@@ -48,6 +51,7 @@ impl Common {
             SourceKind::ToolFile(_) | SourceKind::Module(_) => Trust::Full,
             SourceKind::McpCommand(_) | SourceKind::McpUrl { .. } => Trust::FirstUse,
         });
+        let startup_timeout = self.startup_timeout.unwrap_or(default_startup(&kind));
         SourceConfig {
             name,
             written,
@@ -60,6 +64,8 @@ impl Common {
             idempotent: self.idempotent,
             chain: self.chain,
             timeout: timeout(self.timeout, self.slow),
+            startup_timeout,
+            max_message: self.max_message.unwrap_or(MESSAGE),
             retry: self.retry,
             mcp_tools: self.mcp_tools,
         }
@@ -166,6 +172,8 @@ impl Resolver<'_> {
             read_only: which(&low.read_only),
             idempotent: which(&low.idempotent),
             chain: which(&low.chain),
+            startup_timeout: self.startup_timeout(&low.startup_timeout),
+            max_message: self.max_message(&low.max_message),
             retry: low.retry.get() == Some(&RetryWord::Once),
             timeout: self.call_timeout(&low.timeout),
             mcp_tools: McpTools {

@@ -72,6 +72,23 @@ redis: ${REDIS_URL:-}
 }
 
 #[test]
+fn an_mcp_server_has_time_to_start_and_a_limit_of_messages_and_other_sources_have_neither() {
+    let config = good(
+        "version: 1\nserver: { idle_timeout: 2h }\nsources:\n  - { name: a, mcp: { command: npx } }\n  - { name: b, mcp: { url: 'http://h/mcp' } }\n  - { name: c, mcp: { command: npx }, startup_timeout: 40m, max_message: 64MiB }\n",
+    );
+    let of =
+        |at: usize| (config.sources[at].startup_timeout.as_secs(), config.sources[at].max_message);
+    assert_eq!([of(0), of(1), of(2)], [(300, 16 << 20), (20, 16 << 20), (2_400, 64 << 20)]);
+    assert_eq!(config.server.idle_timeout.as_secs(), 7_200);
+    let long = source("{ name: a, mcp: { command: npx }, startup_timeout: 2h }");
+    assert!(long.len() == 1 && long[0].contains("`2h` is no such time"), "{long:?}");
+    for key in ["startup_timeout: 1m", "max_message: 1MiB"] {
+        let told = source(&format!("{{ name: a, tools: ./t.yaml, {key} }}"));
+        assert!(told.len() == 1 && told[0].contains("is a setting of an MCP server"), "{told:?}");
+    }
+}
+
+#[test]
 fn what_is_said_of_a_source_is_kept() {
     let config = good(
         "version: 1\nsources:\n  - name: a\n    mcp: { url: 'https://h/mcp', headers: { X-Key: k } }\n    trust: review\n    durability: full\n    read_only: [get, list]\n    idempotent: true\n    timeout: 2m\n    credential: { bearer_env: TOKEN }\n",

@@ -72,7 +72,11 @@ impl Sorting {
                 let verdict = self.shared.noise.too_long(bytes);
                 // The only one that waits: it was its answer, as far as anyone can tell.
                 if let Some(id) = self.waiting.only() {
-                    let why = format!("with a message of {bytes} bytes, which is too long");
+                    let limit = self.limits.bytes;
+                    let why = format!(
+                        "a message of {bytes} bytes is longer than the limit of {limit}; raise `max_message` of the \
+                         source"
+                    );
                     self.settle(id, Err(RpcError::new(0, why)));
                 }
                 self.heard(verdict)

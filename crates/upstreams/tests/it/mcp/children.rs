@@ -109,6 +109,21 @@ async fn a_crash_is_told_with_status_and_last_words_and_without_secrets() {
 }
 
 #[tokio::test]
+async fn the_first_line_and_the_last_of_a_child_that_failed_are_told_in_full() {
+    // More between them than is kept.
+    let script = "echo 'Error: unable to create kubernetes target provider' >&2; seq 1 30000 >&2; \
+                  echo \"AttributeError: $(printf 'x%.0s' $(seq 400)) end\" >&2; exit 1";
+    let args = ["-c", script].map(str::to_owned).to_vec();
+    let source = source("s", Spec { command: "sh".to_owned(), args, ..Spec::default() });
+    let error = timeout(SOON, source.list()).await.unwrap().unwrap_err();
+    let text = &error.problem.message;
+    let first = "its standard error: Error: unable to create kubernetes target provider | … | ";
+    assert!(text.contains(first), "{text}");
+    assert!(text.contains("| 30000 | AttributeError: xxx") && text.ends_with("xxx end"), "{text}");
+    timeout(SOON, source.close()).await.unwrap();
+}
+
+#[tokio::test]
 async fn what_cannot_be_started_is_named() {
     let absent = Spec { command: "/no/such/program".to_owned(), ..Spec::default() };
     let source = source("s", absent);

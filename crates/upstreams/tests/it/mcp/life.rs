@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 use tool::source::SourceFault;
 use tool::{Code, Revision, Source};
-use upstreams::mcp::Options;
+use upstreams::mcp::{Bounds, Options};
 
 use super::peer::{Peer, definition, names, text};
 use super::runs::{pick, runner, said};
@@ -116,7 +116,7 @@ async fn a_server_that_comes_back_is_news_and_calls_go_on() {
     }
     let listing = source.list().await.unwrap();
     assert!(
-        listing.problems[0].message.contains("is up again; it ended once lately"),
+        listing.problems[0].message.contains("is up again; it ended once within 10 minutes"),
         "{:?}",
         listing.problems
     );
@@ -124,6 +124,68 @@ async fn a_server_that_comes_back_is_news_and_calls_go_on() {
     // The executor of before finds the new connection.
     assert_eq!(said(&tool.call("{}").await.unwrap()), "again");
     source.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_it_ended_is_no_news_once_a_server_has_been_up_for_a_while() {
+    let peer = Peer::new(|mut talk| async move {
+        talk.handshake(json!({"tools": {}})).await;
+        while let Some(request) = talk.hear().await {
+            match request["method"].as_str() {
+                Some("tools/list") => {
+                    talk.answer(&request, json!({"tools": [definition("tool")]})).await;
+                }
+                Some("tools/call") => return "signal 11".to_owned(),
+                _ => {}
+            }
+        }
+        String::new()
+    });
+    let source = peer.source("s", Options::default());
+    let listing = source.list().await.unwrap();
+    drop(pick(&listing, "s.tool").call("{}").await.unwrap_err());
+    while peer.starts() < 2 {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let again = source.list().await.unwrap();
+    // The control: at first it is told, and without advice for what is over.
+    assert!(again.problems[0].message.contains("is up again"), "{:?}", again.problems);
+    assert_eq!(again.problems[0].fix, None);
+    source.changed(again.revision).await;
+    assert_eq!(source.list().await.unwrap().problems, []);
+    source.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_may_take_as_long_as_it_was_given_and_no_longer() {
+    let slow = || {
+        Peer::new(|mut talk| async move {
+            // As one that downloads its package first.
+            sleep(Duration::from_secs(200)).await;
+            talk.handshake(json!({"tools": {}})).await;
+            while let Some(request) = talk.hear().await {
+                if request["method"] == "tools/list" {
+                    talk.answer(&request, json!({"tools": [definition("tool")]})).await;
+                }
+            }
+            String::new()
+        })
+    };
+    let with = |start| Options {
+        bounds: Bounds { start: Duration::from_secs(start), ..Bounds::default() },
+        ..Options::default()
+    };
+    let patient = slow().source("s", with(300));
+    // Who supervises it gives a listing as much time as a start may take.
+    assert!(patient.list_timeout().unwrap() >= Duration::from_mins(5));
+    assert_eq!(names(&patient).await, ["s.tool"]);
+    patient.close().await;
+    // The control: with less it does not come up, and the setting is named.
+    let hasty = slow().source("s", with(100));
+    let error = hasty.list().await.unwrap_err();
+    assert_eq!(error.kind, SourceFault::TimedOut);
+    assert!(error.problem.fix.unwrap().contains("`startup_timeout`"));
+    hasty.close().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -264,6 +264,30 @@ async fn annotations_count_only_where_they_are_trusted_or_strict() {
     );
 }
 
+#[tokio::test]
+async fn a_server_without_a_method_for_templates_has_no_fault() {
+    for (code, faults) in [(-32601, 0), (-32603, 1)] {
+        let peer = Peer::new(move |mut talk| async move {
+            talk.handshake(json!({"tools": {}, "resources": {}})).await;
+            while let Some(request) = talk.hear().await {
+                match request["method"].as_str() {
+                    Some("tools/list") => talk.answer(&request, json!({"tools": []})).await,
+                    Some("resources/list") => talk.answer(&request, json!({"resources": []})).await,
+                    Some("resources/templates/list") => {
+                        talk.refuse(&request, code, "Method not found").await;
+                    }
+                    _ => {}
+                }
+            }
+            String::new()
+        });
+        let source = peer.source("s", Options::default());
+        let problems = source.list().await.unwrap().problems;
+        assert_eq!(problems.len(), faults, "{problems:?}");
+        source.close().await;
+    }
+}
+
 /// A tool that the operator's file or another program's switches off is in no list and behind no name.
 #[tokio::test]
 async fn disabled_tools_are_not_offered() {

@@ -80,6 +80,8 @@ const OURS: &[&str] = &[
     "disabled_tools",
     "credential",
     "durability",
+    "startup_timeout",
+    "max_message",
     "retry",
 ];
 /// The largest number that is a time in seconds; a larger one is in milliseconds.
@@ -114,6 +116,8 @@ impl Resolver<'_> {
             ("trust_annotations", !is_mcp && !low.trust_annotations.is_absent()),
             ("destructive", !is_mcp && !low.destructive.is_absent()),
             ("disabled_tools", !is_mcp && !low.disabled_tools.is_absent()),
+            ("startup_timeout", !is_mcp && !low.startup_timeout.is_absent()),
+            ("max_message", !is_mcp && !low.max_message.is_absent()),
             ("servers", !low.servers.is_absent()),
         ] {
             if is_misplaced {
@@ -198,6 +202,8 @@ impl Resolver<'_> {
             }
         }
         own.timeout = self.call_timeout(&said.timeout).or(own.timeout);
+        own.startup_timeout = self.startup_timeout(&said.startup_timeout).or(own.startup_timeout);
+        own.max_message = self.max_message(&said.max_message).or(own.max_message);
         own
     }
 

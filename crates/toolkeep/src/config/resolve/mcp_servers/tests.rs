@@ -201,12 +201,15 @@ fn the_operator_has_settings_for_each_server() {
     let extra = "    read_only: [status]
     servers:
       git hub: { trust: review, trust_annotations: true, read_only: true, chain: [log], slow: true,
-        destructive: [push], disabled_tools: [gc], timeout: 2m }
+        destructive: [push], disabled_tools: [gc], timeout: 2m, startup_timeout: 20m, max_message: 64MiB }
 ";
     let (_folder, reading) = reading_in("m.json", json, extra);
     let config = reading.whole().unwrap();
     let [hub, b] = config.sources.as_slice() else { panic!("{:?}", config.sources) };
     assert_eq!((hub.trust, hub.slow, hub.timeout.as_secs()), (tool::Trust::Review, true, 120));
+    let bounds =
+        [hub, b].map(|server| (server.startup_timeout.as_secs(), server.max_message >> 20));
+    assert_eq!(bounds, [(1_200, 64), (300, 16)], "the second is the control");
     assert!(hub.mcp_tools.trust_annotations && hub.read_only == Tools::All && hub.chain.has("log"));
     assert_eq!(hub.mcp_tools.disabled, BTreeSet::from(["drop", "gc"].map(str::to_owned)));
     assert!(hub.mcp_tools.destructive.as_ref().unwrap().has("push"));
@@ -229,6 +232,8 @@ fn settings_of_mcp_servers_belong_to_them_alone() {
         ("trust_annotations: true", "an MCP server"),
         ("destructive: false", "an MCP server"),
         ("disabled_tools: [x]", "an MCP server"),
+        ("startup_timeout: 1m", "an MCP server"),
+        ("max_message: 1MiB", "an MCP server"),
         ("servers: {}", "`mcp_servers`"),
     ] {
         let yaml = format!("version: 1\nsources:\n  - {{ name: a, tools: ./t.yaml, {key} }}\n");

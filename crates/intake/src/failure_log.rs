@@ -1,0 +1,105 @@
+//! How often the failures of one source are logged: the first at once, those after it ever more rarely.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The shortest and the longest time between two lines about the failures of one source.
+const WAITS: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
+
+/// Whether a failure is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Now, after so many that were not.
+    Now {
+        /// Failures since the last line.
+        since_last: u64,
+    },
+    /// Not this one.
+    Later,
+}
+
+/// The failures of one source.
+#[derive(Debug, Default)]
+pub(crate) struct FailureLog {
+    /// When the last line was written, and how long it lasts.
+    last: Option<(Instant, Duration)>,
+    silent: u64,
+    /// Whether the last listing succeeded.
+    is_listed: bool,
+}
+
+impl FailureLog {
+    /// A failure now.
+    pub(crate) fn failed(&mut self) -> Told {
+        self.is_listed = false;
+        let now = Instant::now();
+        let next = match self.last {
+            Some((at, wait)) if now < at + wait => {
+                self.silent += 1;
+                return Told::Later;
+            }
+            // One that has been well for as long as it was silent begins anew.
+            Some((_, wait)) if self.silent > 0 => wait.saturating_mul(2).min(WAITS.1),
+            _ => WAITS.0,
+        };
+        self.last = Some((now, next));
+        Told::Now { since_last: std::mem::take(&mut self.silent) }
+    }
+
+    /// A listing that succeeded; whether to log it. One between two failures that are not logged is not either.
+    pub(crate) fn listed(&mut self) -> bool {
+        let quiet = self.last.is_some_and(|(at, wait)| Instant::now() < at + wait);
+        let again = std::mem::replace(&mut self.is_listed, true);
+        again || !quiet || self.silent == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::sleep;
+
+    use super::{FailureLog, Told};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// The lines that a source causes which fails each second, for so many of them.
+    async fn lines(log: &mut FailureLog, seconds: usize) -> usize {
+        let mut lines = 0;
+        for _ in 0..seconds {
+            lines += usize::from(log.failed() != Told::Later);
+            sleep(SECOND).await;
+        }
+        lines
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn repeated_failures_are_logged_ever_more_rarely_and_each_line_says_how_many() {
+        let mut log = FailureLog::default();
+        assert_eq!(log.failed(), Told::Now { since_last: 0 });
+        sleep(SECOND).await;
+        assert_eq!(lines(&mut log, 59).await, 0);
+        assert_eq!(log.failed(), Told::Now { since_last: 59 });
+        sleep(SECOND).await;
+        // After 1, 2, 4, 8, 16, 32 minutes and then each hour; without the back-off it were 36,000.
+        let all = lines(&mut log, 36_000).await;
+        assert!((10..=16).contains(&all), "{all}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_that_comes_and_goes_is_not_logged_each_time_and_one_that_was_well_is_at_once()
+    {
+        let mut log = FailureLog::default();
+        let mut lines = 0;
+        for _ in 0..60 {
+            lines += usize::from(log.failed() != Told::Later) + usize::from(log.listed());
+            sleep(SECOND).await;
+        }
+        assert!(lines <= 4, "{lines}");
+        assert!(log.listed());
+        sleep(3_600 * SECOND).await;
+        assert!(matches!(log.failed(), Told::Now { .. }));
+    }
+}

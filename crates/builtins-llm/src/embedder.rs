@@ -13,13 +13,13 @@ const WORD_VECTORS: &str = "toolkeep-word-vectors";
 #[derive(Debug)]
 pub(crate) enum Embedder {
     WordVectors,
-    Model(Installed),
+    Model(Box<Installed>),
 }
 
 impl Embedder {
     /// The model that is installed below `models`, or the word vectors.
     pub(crate) fn find(models: &Path) -> Self {
-        Installed::find(models).map_or(Self::WordVectors, Self::Model)
+        Installed::find(models).map_or(Self::WordVectors, |model| Self::Model(Box::new(model)))
     }
 
     /// Its name and dimensions, as answers have them.

@@ -117,10 +117,8 @@ impl Doing {
                 if dry {
                     self.programs.dry_run((&who, id, Interface::Tool), begin, running).await
                 } else {
-                    self.programs
-                        .begin((&who, id, Interface::Tool), begin, running)
-                        .await
-                        .map(shown::told)
+                    let begun = self.programs.begin((&who, id, Interface::Tool), begin, running);
+                    Box::pin(begun).await.map(shown::told)
                 }
             }
             Does::Show => {

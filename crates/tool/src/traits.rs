@@ -176,7 +176,10 @@ impl Effects {
 
 /// All that policy may ask of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own, with its own name")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a property of its own, with its own name"
+)]
 pub struct Traits {
     /// The least level that may call it.
     pub level: Level,

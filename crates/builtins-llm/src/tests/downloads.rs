@@ -25,10 +25,13 @@ enum Page {
     Redirect(String),
 }
 
+/// The path of a request, and where its range begins.
+type Asked = (String, Option<u64>);
+
 /// A server, and the paths and ranges that it was asked for.
 struct Server {
     base: String,
-    asked: Arc<Mutex<Vec<(String, Option<u64>)>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 #[expect(clippy::disallowed_methods, reason = "it ends with the test's runtime")]

@@ -65,8 +65,10 @@ pub(super) fn pairwise_sum(numbers: &[f64]) -> f64 {
             *lane += number;
         }
     }
-    let [a, b, c, d, e, f, g, h] = lanes;
-    let sum = ((a + b) + (c + d)) + ((e + f) + (g + h));
+    // Two by two, in the order that numpy adds them.
+    let [a, b, c, d] =
+        [lanes[0] + lanes[1], lanes[2] + lanes[3], lanes[4] + lanes[5], lanes[6] + lanes[7]];
+    let sum = (a + b) + (c + d);
     rest.iter().fold(sum, |sum, number| sum + number)
 }
 

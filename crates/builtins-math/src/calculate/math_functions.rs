@@ -80,7 +80,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         whole::combinations(&n, &k).map(Value::Int)
     }),
     Function::body("gcd", &["*integers"], 0, |it, budget| {
-        fold(it, budget, BigInt::ZERO, |a, b| a.gcd(b))
+        fold(it, budget, BigInt::ZERO, num_integer::Integer::gcd)
     }),
     Function::body("lcm", &["*integers"], 0, |it, budget| {
         fold(

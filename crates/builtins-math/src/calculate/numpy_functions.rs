@@ -89,7 +89,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::body("maximum", &["x1", "x2"], 2, |it, _| picked(it, true)),
     Function::body("minimum", &["x1", "x2"], 2, |it, _| picked(it, false)),
     Function::body("clip", &["a", "a_min", "a_max"], 1, |it, _| clip(it)),
-    Function::body("where", &["condition", "x", "y"], 3, |it, budget| choose(it, budget)),
+    Function::body("where", &["condition", "x", "y"], 3, choose),
     Function::body("isclose", &["a", "b", "rtol", "atol"], 2, |it, _| close(it)),
     Function::body("isnan", &["x"], 1, |it, _| test(it, f64::is_nan)),
     Function::body("isinf", &["x"], 1, |it, _| test(it, f64::is_infinite)),
@@ -189,6 +189,12 @@ fn clip(it: &Arguments) -> Result<Value> {
     Ok(value)
 }
 
+/// Of each place the element of `x` or of `y`.
+fn chosen<T: Copy + Default>(test: &[bool], x: &[T], y: &[T], length: usize) -> Vec<T> {
+    let one = |at| if element(test, at) { element(x, at) } else { element(y, at) };
+    (0..length).map(one).collect()
+}
+
 fn choose(it: &Arguments, budget: &mut Budget) -> Result<Value> {
     let condition = it.array("condition")?;
     let (x, y) = pair(it.value("x")?, it.value("y")?)?;
@@ -203,16 +209,12 @@ fn choose(it: &Arguments, budget: &mut Budget) -> Result<Value> {
     budget.vector(length)?;
     let scalar = condition.scalar && x.scalar && y.scalar;
     let test = condition.bools();
-    fn of<T: Copy + Default>(test: &[bool], x: &[T], y: &[T], length: usize) -> Vec<T> {
-        let one = |at| if element(test, at) { element(x, at) } else { element(y, at) };
-        (0..length).map(one).collect()
-    }
     let data = match (&x.data, &y.data) {
-        (Data::Bool(x), Data::Bool(y)) => Data::Bool(of(&test, x, y, length)),
+        (Data::Bool(x), Data::Bool(y)) => Data::Bool(chosen(&test, x, y, length)),
         _ if x.is_float() || y.is_float() => {
-            Data::Float(of(&test, &x.floats(), &y.floats(), length))
+            Data::Float(chosen(&test, &x.floats(), &y.floats(), length))
         }
-        _ => Data::Int(of(&test, &x.ints(), &y.ints(), length)),
+        _ => Data::Int(chosen(&test, &x.ints(), &y.ints(), length)),
     };
     Ok(Value::Array(Array { scalar, data }))
 }

@@ -201,7 +201,7 @@ pub(super) fn equal(left: &Value, right: &Value) -> bool {
         (Value::List(a), Value::List(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
         }
-        _ => numbers(left, right).is_some_and(|order| order == Some(Ordering::Equal)),
+        _ => numbers(left, right).is_ok_and(|order| order == Some(Ordering::Equal)),
     }
 }
 
@@ -214,17 +214,21 @@ pub(super) fn ordered(left: &Value, right: &Value, sign: &str) -> Result<Option<
             None => Ok(Some(a.len().cmp(&b.len()))),
         };
     }
-    numbers(left, right)
-        .ok_or_else(|| format!("`{sign}` does not take {} and {}", left.kind(), right.kind()))
+    numbers(left, right).map_err(|NotNumbers| {
+        format!("`{sign}` does not take {} and {}", left.kind(), right.kind())
+    })
 }
 
-/// The order of two numbers, where both are numbers.
-fn numbers(left: &Value, right: &Value) -> Option<Option<Ordering>> {
+/// One of two values is no number.
+struct NotNumbers;
+
+/// The order of two numbers; `None` with NaN.
+fn numbers(left: &Value, right: &Value) -> std::result::Result<Option<Ordering>, NotNumbers> {
     let float = |value: &Value| match value.plain() {
-        Value::Float(number) => Some(number),
-        _ => None,
+        Value::Float(number) => Ok(number),
+        _ => Err(NotNumbers),
     };
-    Some(match (left.whole(), right.whole()) {
+    Ok(match (left.whole(), right.whole()) {
         (Some(a), Some(b)) => Some(a.cmp(&b)),
         (Some(a), None) => whole::compare(&a, float(right)?),
         (None, Some(b)) => whole::compare(&b, float(left)?).map(Ordering::reverse),

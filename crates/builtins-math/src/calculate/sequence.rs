@@ -16,9 +16,8 @@ pub(super) fn binary(
     right: &Value,
     budget: &mut Budget,
 ) -> Result<Option<Value>> {
-    let (list, other) = match (left, right) {
-        (Value::List(list), other) | (other, Value::List(list)) => (list, other),
-        _ => return Ok(None),
+    let ((Value::List(list), other) | (other, Value::List(list))) = (left, right) else {
+        return Ok(None);
     };
     match (op, left, other, other.whole()) {
         (Operator::Add, Value::List(first), Value::List(_), _) => {

@@ -21,7 +21,7 @@ pub(super) enum Value {
     /// Only what `float("inf")` and `int("7")` read.
     Text(String),
     /// A list, tuple or range.
-    List(Vec<Value>),
+    List(Vec<Self>),
     /// A vector of numpy, or one of its numbers.
     Array(Array),
 }

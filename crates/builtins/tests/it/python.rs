@@ -111,7 +111,12 @@ async fn plain_python_is_answered_as_by_python() {
         assert!(!outcome.is_error, "{expression}: {outcome:?}");
         assert_eq!(value(&outcome), wanted, "{expression}");
     }
-    // The control: what Python refuses too is refused, with the line of the caller's own text.
+}
+
+/// With the line of the caller's own text.
+#[tokio::test]
+async fn what_python_refuses_is_refused_with_its_line() {
+    let stage = Stage::new().await;
     for (expression, says) in [
         ("'%d' % 'x'", "TypeError: %d format: a real number is required, not str"),
         ("'%d %d' % 3", "TypeError: not enough arguments for format string"),

@@ -12,8 +12,7 @@ fn lines(text: &str) -> Vec<&str> {
 
 /// The Rust blocks of a page.
 fn blocks(page: &str) -> Vec<Vec<&str>> {
-    let block = |text: &'static str| lines(text.split_once("```").unwrap().0);
-    let page: &'static str = page.to_owned().leak();
+    let block = |text| lines(str::split(text, "```").next().unwrap_or_default());
     page.split("```rust\n").skip(1).map(block).collect()
 }
 

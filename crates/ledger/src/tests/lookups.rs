@@ -16,6 +16,9 @@ use crate::search::Search;
 use crate::segment::{parse_filter, parse_name};
 use crate::segment_filter::{PAGE, load, page_sum};
 
+/// Whether a record belongs to the answer; its caller is beside it.
+type Fits<'f> = Box<dyn Fn(&Record, &str) -> bool + 'f>;
+
 const RARE: u64 = 700;
 
 fn options() -> Options {
@@ -423,7 +426,6 @@ fn records_are_found_by_call_caller_kind_status_and_time() {
         }
         let base = Query { limit: 100_000, ..Query::default() };
         let caller = super::fixture::caller(7).subject;
-        type Fits<'f> = Box<dyn Fn(&Record, &str) -> bool + 'f>;
         let cases: Vec<(Query, Fits<'_>)> = vec![
             (
                 Query { call: Some(id(70)), ..base.clone() },

@@ -267,13 +267,12 @@ async fn run(
     let view = doors.parts.gateway.view(&caller, CallerType::Direct);
     let native = doors.lists.native(&view, &tool_name);
     let request = Request::new(native, given, Interface::Modules);
-    let answer = match pending(doors, &caller, &request).await {
-        Some(answer) => answer,
-        None => {
-            let answer = doors.parts.gateway.call(&caller, request).await;
-            doors.metrics.ended(Interface::Modules, &answer);
-            answer
-        }
+    let answer = if let Some(answer) = pending(doors, &caller, &request).await {
+        answer
+    } else {
+        let answer = doors.parts.gateway.call(&caller, request).await;
+        doors.metrics.ended(Interface::Modules, &answer);
+        answer
     };
     let asked = ToolAsked { doors, principal, caller: &caller, tool_name, arguments };
     asked.told(answer)

@@ -13,7 +13,7 @@ use gateway::{Given, Request};
 use identity::{Narrowing, Principal};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tool::executor::{Approval, Wait};
+use tool::executor::Wait;
 use tool::outcome::Answer;
 use tool::{CallId, CallerType, Code, Interface, Json, Step};
 use uuid::Uuid;
@@ -272,7 +272,8 @@ async fn resume(
     let settled = settled(&doors, &principal, (call, wait));
     match asked.format.as_deref() {
         None | Some("native") => told(settled.await?, None),
-        Some(format) => asked_for::resume(&doors, &principal, (format, call), settled).await,
+        Some(format) => {
+            Box::pin(asked_for::resume(&doors, &principal, (format, call), settled)).await
+        }
     }
 }
-

@@ -76,8 +76,8 @@ fn text(modules: &[Value]) -> String {
         let line = |key, width| value::line(module, key, width);
         let since = line("stale_since", 24);
         let stale = if since.is_empty() { since } else { format!(", stale since {since}") };
-        let problem: String =
-            problems(module).map(|problem| format!("\n    = {problem}")).collect();
+        let below = |text: String, problem: String| text + "\n    = " + &problem;
+        let problem = problems(module).fold(String::new(), below);
         let (name, url, health) = (line("name", 80), line("url", 120), line("health", 20));
         let tools = match line("tools", 8).as_str() {
             "1" => "1 tool".to_owned(),

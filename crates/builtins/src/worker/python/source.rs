@@ -178,7 +178,7 @@ impl<'a> Rewriting<'a> {
         let mut parts = Vec::new();
         for alias in &import.names {
             let name = alias.name.as_str();
-            let bound = alias.asname.as_ref().map(|name| name.as_str());
+            let bound = alias.asname.as_ref().map(ruff_python_ast::Identifier::as_str);
             parts.push(match own(name) {
                 Some(module) => {
                     self.modules.push(module);
@@ -194,7 +194,7 @@ impl<'a> Rewriting<'a> {
     }
 
     fn import_from(&mut self, import: &StmtImportFrom) {
-        let name = import.module.as_ref().map(|name| name.as_str());
+        let name = import.module.as_ref().map(ruff_python_ast::Identifier::as_str);
         let own = MODULES.iter().map(|(known, _)| *known).find(|known| Some(*known) == name);
         let Some(module) = own.filter(|_| import.level == 0) else { return };
         if import.names.iter().any(|alias| alias.name.as_str() == "*") {

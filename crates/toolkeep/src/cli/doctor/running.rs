@@ -79,7 +79,9 @@ fn source(source: &Value) -> Vec<Finding> {
     let mut findings = vec![Finding::new(&what, standing, detail)];
     if count > SHOWN {
         let fix = "`toolkeep source list` shows all of them".to_owned();
-        findings.iter_mut().for_each(|first| first.fix = Some(fix.clone()));
+        for finding in &mut findings {
+            finding.fix = Some(fix.clone());
+        }
     }
     findings.extend(problems.iter().take(SHOWN).map(|problem| {
         let detail = format!(

@@ -5,7 +5,7 @@ use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// The path of a tool file. The tools themselves, as spec 2's configuration has them, are told where they go.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -79,15 +79,15 @@ fn configuration(servers: &[Upstream], around: &Around, side: &Side) -> String {
         env.insert(MARK.to_owned(), json!(side.mark));
         let (command, args) = server.words.split_first().unwrap();
         let mcp = json!({ "command": command, "args": args, "env": env, "cwd": side.folder });
-        trusted(server.name, mcp)
+        trusted(server.name, &mcp)
     };
     let mut sources: Vec<_> = servers.iter().map(source).collect();
-    sources.push(trusted(REMOTE, json!({ "url": around.remote })));
+    sources.push(trusted(REMOTE, &json!({ "url": around.remote })));
     json!({ "version": 1, "sources": sources }).to_string()
 }
 
 /// A source whose annotations go on as they came, and none of whose calls waits for a person.
-fn trusted(name: &str, mcp: Value) -> Value {
+fn trusted(name: &str, mcp: &Value) -> Value {
     json!({ "name": name, "mcp": mcp, "trust_annotations": true, "destructive": false })
 }
 

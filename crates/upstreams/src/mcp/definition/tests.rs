@@ -77,13 +77,7 @@ fn annotations_loosen_by_the_operators_word_alone_and_tighten_always() {
             vec![],
         ),
         (r#"{"readOnlyHint":false}"#, changes.clone(), [true; 2], false, vec![]),
-        (
-            r#"{"readOnlyHint":false,"destructiveHint":false}"#,
-            changes.clone(),
-            [false; 2],
-            false,
-            vec![],
-        ),
+        (r#"{"readOnlyHint":false,"destructiveHint":false}"#, changes, [false; 2], false, vec![]),
         (r#"{"destructiveHint":true}"#, Effects::Unknown, [true; 2], false, vec![]),
         (
             r#"{"destructiveHint":true,"readOnlyHint":"yes"}"#,

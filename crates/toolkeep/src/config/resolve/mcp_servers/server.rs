@@ -18,6 +18,7 @@ use crate::config::units;
 /// One server, in the words of all programs whose files are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the words are those of the files")]
 pub(super) struct Server {
     r#type: Field<String>,
     command: Field<String>,

@@ -8,7 +8,7 @@ use testkit::clock::FakeClock;
 use tool::artefact::Artefacts;
 
 use crate::support::issuer::{Signer, believes};
-use crate::support::{Server, Setup, tools};
+use crate::support::{Client, Server, Setup, tools};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
 
@@ -79,8 +79,7 @@ struct Things {
 
 impl Things {
     /// Makes one of each.
-    async fn of(server: &Server) -> Self {
-        let owner = server.owner().await;
+    async fn of(server: &Server, owner: &Client) -> Self {
         owner.post("/v1/orgs", &json!({"name": "acme"})).await.good();
         owner.put("/v1/roles/notes.append", &json!({})).await.good();
         let (subject, key) = ("owner".to_owned(), owner.key_id.clone());
@@ -158,7 +157,8 @@ async fn every_route_in_the_document_is_there() {
     let server = Setup { programs, plugins, catalogue: Some(catalogue), ..setup };
     let server = Server::with(server).await;
     believes(&server, &Signer::new("k1"));
-    let (owner, things) = (server.owner().await, Things::of(&server).await);
+    let owner = server.owner().await;
+    let things = Things::of(&server, &owner).await;
     let document = server::openapi();
     let mut asked = 0;
     for (path, methods) in document["paths"].as_object().unwrap() {

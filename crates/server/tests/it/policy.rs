@@ -11,7 +11,7 @@ use tool::{Effects, Interface, Level, Offer, Safety, Scope};
 
 use crate::doors::{calls, lists};
 use crate::support::client::message;
-use crate::support::{Client, Reply, Server, tools};
+use crate::support::{Client, Reply, Server, Setup, tools};
 
 const PATTERNS: &[&str] = &[
     "t1*",
@@ -279,7 +279,9 @@ async fn undeclared() -> Server {
         tool.received = tool.received.without("inputSchema");
     });
     let look = tools::with("look", |tool| tool.received = tool.received.without("inputSchema"));
-    Server::of([tidy_up, look].map(|it| tools::offer(it, echo())).into()).await
+    let offers = [tidy_up, look].map(|it| tools::offer(it, echo())).into();
+    let patience = Some(gateway::Patience::default());
+    Server::with(Setup { offers, patience, ..Setup::default() }).await
 }
 
 /// Clients took a tool without declared effects for one that changes nothing.

@@ -20,7 +20,7 @@ use super::context::Context;
 use super::data::{DataDir, Server};
 use super::failure::{Exit, Failure};
 use super::ui::Ui;
-use crate::config::{self, Config, Setting};
+use crate::config::{self, Config, Reading, Setting};
 
 /// Check the configuration, the data directory, the keys, the record, the server that runs and the cage for
 /// code; print what is wrong and what to do.
@@ -85,9 +85,10 @@ impl Doctor {
         let (setting, server) = configured(context);
         let reading = config::read(&setting);
         let mut findings = checks::configuration((&setting, context), server.as_ref(), &reading);
-        if let Some(config) = &reading.config {
+        if let Some(config) = usable(&setting, &reading) {
+            let config = &config;
             findings.extend(of_data(config, context).await);
-            if server.is_none() {
+            if server.is_none() && reading.config.is_some() {
                 findings.extend(checks::reviewed(config, context).await);
             }
             findings.extend(redis::finding(config.redis.as_ref()).await);
@@ -102,11 +103,17 @@ impl Doctor {
     }
 }
 
+/// The configuration; where its file has a fault, that of no file, since all else is to be looked at too.
+fn usable(setting: &Setting, reading: &Reading) -> Option<Config> {
+    let without_file = || config::read(&Setting { file: None, ..setting.clone() }).config;
+    reading.config.clone().or_else(without_file)
+}
+
 /// What is checked: where a server holds the data directory and no file is named, the configuration is that of
 /// the server, which is returned too.
 fn configured(context: &Context<'_>) -> (Setting, Option<Server>) {
     let setting = context.setting(None);
-    let Some(config) = config::read(&setting).config else { return (setting, None) };
+    let Some(config) = usable(&setting, &config::read(&setting)) else { return (setting, None) };
     let data = DataDir::at(config.data);
     let Some(server) = data.running_server() else { return (setting, None) };
     let is_named = context.is_configuration_named();

@@ -68,14 +68,19 @@ class Statistics:
             "sem": lambda x: stats.sem(args["data"]), "skew": lambda x: stats.skew(args["data"]),
             "kurtosis": lambda x: stats.kurtosis(args["data"]),
         }
-        try:
-            wanted = {name: float(ways[name](data)) for name in args["metrics"]}
-        except OverflowError:
-            wanted = {"sum": math.inf}
-        if not all(math.isfinite(x) for x in wanted.values()):
-            return None if error else f"wanted an error, found {answer}"
+        wanted = {}
+        for name in args["metrics"]:
+            try:
+                wanted[name] = float(ways[name](data))
+            except OverflowError:
+                wanted[name] = math.inf
+        lost = [name for name, want in wanted.items() if not math.isfinite(want)]
         if error:
-            return error
+            return None if len(lost) == len(wanted) else error
+        # A figure that has no number is null beside the others.
+        if any(answer[name] is not None for name in lost):
+            return f"wanted null for {lost}, found {answer}"
+        wanted = {name: want for name, want in wanted.items() if name not in lost}
         worst = 0.0
         for name, want in wanted.items():
             scale = max(abs(want), 1e-300 if name in ("min", "max") else float(np.max(np.abs(data))) * 1e-3, 1e-300)

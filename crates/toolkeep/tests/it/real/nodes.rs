@@ -102,8 +102,10 @@ async fn a_python_node_registers_and_its_tools_are_called_through_every_door() {
 
     // It is known, and nobody has said where it is.
     let call = json!({ "tool_name": "reverse_text", "input": { "text": "hello world" } });
-    let lost = once(&agent, "/cluster-tools/execute", &call, 404).await;
-    assert_eq!(lost["error"], "`nodes.addresses` does not name the node `node-py`");
+    let unplaced = "`nodes.addresses` does not name the node `node-py`";
+    while once(&agent, "/cluster-tools/execute", &call, 404).await["error"] != unplaced {
+        sleep(Duration::from_millis(50)).await;
+    }
     home.write(
         "toolkeep.yaml",
         &format!(
@@ -148,7 +150,7 @@ async fn a_python_node_with_anothers_key_registers_nothing() {
     let (_node, said) = node(&server.url, "node-b", &key);
     let failed = said["failed"].as_object().unwrap();
     assert_eq!(failed.len(), 3, "{said}");
-    assert!(failed.values().all(|told| told.as_str().unwrap().starts_with("403: ")), "{said}");
+    assert!(failed.values().all(|told| told.as_str().unwrap().contains("(403)")), "{said}");
     // The control: with its own it does.
     let (_node, said) = self::node(&server.url, "node-a", &key);
     assert_eq!(said["failed"], json!({}));
@@ -192,7 +194,7 @@ async fn a_python_node_that_connects_is_called_over_its_own_connection_and_as_no
     let (foreign, _) = joined(&server, &home, "node-evil");
     let (evil, said) = connecting("node-py", &(foreign, own.1.clone()));
     assert_eq!((&said["port"], &said["failed"]), (&json!(0), &json!({})));
-    let lost = once(&server.agent(), "/cluster-tools/execute", &call, 502).await;
+    let lost = once(&server.agent(), "/cluster-tools/execute", &call, 404).await;
     assert_eq!(lost["success"], false);
     evil.end();
     for _ in 0..2 {

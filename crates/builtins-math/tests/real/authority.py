@@ -85,7 +85,7 @@ class Statistics:
         for name, want in wanted.items():
             scale = max(abs(want), 1e-300 if name in ("min", "max") else float(np.max(np.abs(data))) * 1e-3, 1e-300)
             if name == "var":
-                scale = max(abs(want), float(np.max(np.abs(data))) ** 2 * 1e-9, 1e-300)
+                scale = max(abs(want), float(np.max(np.abs(data)) ** 2 * 1e-9), 1e-300)
             worst = max(worst, abs(answer[name] - want) / scale)
         # statsmodels computes in doubles: where those have digits enough.
         if len(data) > 2 and np.std(args["data"]) > 1e-6 * np.max(np.abs(args["data"])) and "sem" in wanted:

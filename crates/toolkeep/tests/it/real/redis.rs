@@ -164,7 +164,10 @@ async fn a_forged_manifest_is_refused_and_a_deleted_one_is_gone() {
         let server = world.served().await;
         assert_eq!(module(&server).await["tools"], 1);
         let tools = good(server.agent().get("/tools").await).to_string();
-        assert!(tools.contains("research.web_search") && !tools.contains("research.run_shell"), "{tools}");
+        assert!(
+            tools.contains("research.web_search") && !tools.contains("research.run_shell"),
+            "{tools}"
+        );
         // What spec 0 advises: delete the key, refresh; the module is away, so it is forgotten.
         if value == "garbage" {
             world.redis.cli(&["DEL", KEY]);

@@ -1,4 +1,4 @@
-//! What compares texts: the installed model, or the built-in word vectors where none is installed.
+//! Embeddings of texts, by the installed model, or by the built-in word vectors where none is installed.
 
 use std::path::Path;
 

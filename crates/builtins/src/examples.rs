@@ -13,6 +13,7 @@ use guard::process::Launcher;
 use guard::roots::{Access, Root};
 use guard::sandbox::Tier;
 use serde_json::Value;
+use testkit::expected::holds;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tool::artefact::{ArtefactError, Artefacts, Kept, Part};
@@ -242,20 +243,6 @@ async fn run(builtin: Builtin, example: &Example) {
             assert_eq!(answered, **wanted, "{name} {input}");
         }
         _ => panic!("an example of {name} has either `output`, `failed` or `error`"),
-    }
-}
-
-/// Whether all that is wanted is there.
-fn holds(answered: &Value, wanted: &Value) -> bool {
-    match (answered, wanted) {
-        (Value::Object(answered), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, wanted)| answered.get(key).is_some_and(|it| holds(it, wanted)))
-        }
-        (Value::Array(answered), Value::Array(wanted)) => {
-            let all = answered.iter().zip(wanted).all(|(answered, wanted)| holds(answered, wanted));
-            answered.len() == wanted.len() && all
-        }
-        _ => answered == wanted,
     }
 }
 

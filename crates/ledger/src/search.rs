@@ -2,8 +2,8 @@
 //! can hold them.
 
 mod call;
-mod facts;
 mod parts;
+mod record_conditions;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;

@@ -5,6 +5,7 @@ pub mod clock;
 pub mod context;
 pub mod data;
 pub mod executor;
+pub mod expected;
 pub mod keyed;
 pub mod ledger;
 pub mod mcp_driver;

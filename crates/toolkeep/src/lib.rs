@@ -6,4 +6,5 @@ pub mod config;
 pub mod forward;
 #[cfg(test)]
 mod golden;
+mod shipped;
 pub mod wire;

@@ -1,4 +1,4 @@
-//! Which inputs and outputs a model may have.
+//! Tests of the inputs and outputs that a model may have.
 
 use crate::model::{Installed, install};
 use crate::tests::small_model::{Shape, WIDTH, write};

@@ -1,4 +1,4 @@
-//! What the tools answer with the model of the shared data.
+//! Answers of the tools with the model of the shared data.
 
 use serde_json::json;
 

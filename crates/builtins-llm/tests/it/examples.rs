@@ -2,22 +2,9 @@
 
 use builtins::Builtin;
 use serde_json::Value;
+use testkit::expected::holds;
 
 use crate::calls::{call, value};
-
-/// Whether all that is wanted is there.
-fn holds(answered: &Value, wanted: &Value) -> bool {
-    match (answered, wanted) {
-        (Value::Object(answered), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, wanted)| answered.get(key).is_some_and(|it| holds(it, wanted)))
-        }
-        (Value::Array(answered), Value::Array(wanted)) => {
-            let all = answered.iter().zip(wanted).all(|(answered, wanted)| holds(answered, wanted));
-            answered.len() == wanted.len() && all
-        }
-        _ => answered == wanted,
-    }
-}
 
 pub(crate) async fn every_example_holds(tools: &[Builtin]) {
     let entries: Vec<Value> =

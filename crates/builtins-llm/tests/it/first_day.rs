@@ -1,4 +1,4 @@
-//! What the tools answer before a model is installed.
+//! Answers of the tools before a model is installed.
 
 use serde_json::{Value, json};
 

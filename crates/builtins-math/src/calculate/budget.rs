@@ -1,4 +1,4 @@
-//! What one evaluation may compute and store.
+//! The budget of one evaluation: how much it may compute and store.
 
 use num_bigint::BigInt;
 

@@ -1,4 +1,4 @@
-//! What expressions are worth, by the cases that were answered otherwise than by Python.
+//! Values of expressions, by the cases that were answered otherwise than by Python.
 
 use proptest::prelude::*;
 use serde_json::json;

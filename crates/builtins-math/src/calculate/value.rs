@@ -1,4 +1,4 @@
-//! What an expression can be worth.
+//! Values of expressions.
 
 use num_bigint::BigInt;
 use num_traits::{ToPrimitive as _, Zero as _};

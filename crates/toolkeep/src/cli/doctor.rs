@@ -82,8 +82,7 @@ struct Findings {
 
 impl Doctor {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let (setting, server) = configured(context);
-        let reading = config::read(&setting);
+        let (setting, reading, server) = configured(context);
         let mut findings = checks::configuration((&setting, context), server.as_ref(), &reading);
         if let Some(config) = usable(&setting, &reading) {
             let config = &config;
@@ -111,15 +110,17 @@ fn usable(setting: &Setting, reading: &Reading) -> Option<Config> {
 
 /// What is checked: where a server holds the data directory and no file is named, the configuration is that of
 /// the server, which is returned too.
-fn configured(context: &Context<'_>) -> (Setting, Option<Server>) {
+fn configured(context: &Context<'_>) -> (Setting, Reading, Option<Server>) {
     let setting = context.setting(None);
-    let Some(config) = usable(&setting, &config::read(&setting)) else { return (setting, None) };
-    let data = DataDir::at(config.data);
-    let Some(server) = data.running_server() else { return (setting, None) };
+    let reading = config::read(&setting);
+    let data = usable(&setting, &reading).map(|config| DataDir::at(config.data));
+    let held = data.and_then(|data| Some((data.running_server()?, data)));
+    let Some((server, data)) = held else { return (setting, reading, None) };
     let is_named = context.is_configuration_named();
     let file = if is_named { setting.file.clone() } else { server.configuration.clone() };
-    let data = Some(data.path().to_owned());
-    (Setting { file, data, ..setting }, Some(server))
+    let setting = Setting { file, data: Some(data.path().to_owned()), ..setting };
+    let reading = config::read(&setting);
+    (setting, reading, Some(server))
 }
 
 async fn of_data(config: &Config, context: &Context<'_>) -> Vec<Finding> {

@@ -11,6 +11,7 @@ use super::client::{Client, Path};
 use super::failure::Failure;
 use super::{pin, value};
 use crate::config::nearest;
+use crate::shipped;
 
 /// Where the names of a kind of thing are listed.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +48,7 @@ pub(super) async fn named(kind: Kind, client: &Client, word: &str, failure: Fail
     let listed = client.get(&Path::new(kind.path, &[])).await.unwrap_or_default();
     let all = listed.get(kind.field).and_then(Value::as_array).into_iter().flatten();
     let names: Vec<_> = all.filter_map(|one| one.get("name")?.as_str()).collect();
-    if let Some(own) = shipped(kind, word) {
+    if let Some(own) = builtin_name(kind, word) {
         let sources = client.get(&Path::new("/v1/sources", &[])).await.unwrap_or_default();
         return failure.fix(absent(own, &sources));
     }
@@ -59,15 +60,11 @@ pub(super) async fn named(kind: Kind, client: &Client, word: &str, failure: Fail
 }
 
 /// The name of a built-in tool, where the word is one.
-fn shipped(kind: Kind, word: &str) -> Option<&str> {
+fn builtin_name(kind: Kind, word: &str) -> Option<&str> {
     let prefix = format!("{}.", tool::name::BUILTIN);
     let own = word.strip_prefix(&prefix).unwrap_or(word);
-    let mut all = builtins::names()
-        .chain(builtins_math::names())
-        .chain(builtins_symbolic::names())
-        .chain(builtins_llm::names())
-        .chain(programs::names());
-    (kind.code == Code::UnknownTool && all.any(|name| name == own)).then_some(own)
+    let is_builtin = || shipped::names().any(|name| name == own);
+    (kind.code == Code::UnknownTool && is_builtin()).then_some(own)
 }
 
 /// Why a built-in tool is not there: what `/v1/sources` says to this key, else what can be the reason.
@@ -127,13 +124,13 @@ mod tests {
     use clap::Parser as _;
     use serde_json::json;
 
-    use super::{Line, SOURCE, TOOL, absent, misplaced, shipped};
+    use super::{Line, SOURCE, TOOL, absent, builtin_name, misplaced};
 
     #[test]
     fn a_built_in_tool_that_is_absent_has_its_reason() {
-        assert_eq!(shipped(TOOL, "embed_text"), Some("embed_text"));
-        assert_eq!(shipped(TOOL, "builtin.run_shell"), Some("run_shell"));
-        assert_eq!((shipped(TOOL, "embed"), shipped(SOURCE, "echo")), (None, None));
+        assert_eq!(builtin_name(TOOL, "embed_text"), Some("embed_text"));
+        assert_eq!(builtin_name(TOOL, "builtin.run_shell"), Some("run_shell"));
+        assert_eq!((builtin_name(TOOL, "embed"), builtin_name(SOURCE, "echo")), (None, None));
         let problem = json!({"place": "tool run_shell", "message": "is not offered: no cage", "fix": "allow one"});
         let of = |kind: &str| json!({"sources": [{"kind": kind, "problems": [problem]}]});
         let told = absent("run_shell", &of("builtin"));

@@ -13,6 +13,7 @@ use super::reports::ConfigurationReport;
 use super::{App, readiness};
 use crate::cli::door::SourceNeed;
 use crate::config::{Config, nearest};
+use crate::shipped;
 
 /// Names that are reported.
 const REPORTED: usize = 20;
@@ -33,10 +34,8 @@ pub(super) struct Names {
 impl Names {
     /// The built-in tools, whether or not they can be offered here.
     pub(super) fn shipped() -> Self {
-        let shipped = builtins::names().chain(builtins_math::names());
-        let shipped = shipped.chain(builtins_symbolic::names()).chain(builtins_llm::names());
         let mut names = Self::default();
-        names.add(name::BUILTIN, shipped.chain(programs::names()));
+        names.add(name::BUILTIN, shipped::names());
         names
     }
 

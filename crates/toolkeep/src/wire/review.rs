@@ -19,6 +19,7 @@ use crate::cli::failure::Failure;
 use crate::cli::wiring::Review;
 use crate::clock::SystemClock;
 use crate::config::{Config, Environment, SourceConfig, SourceKind};
+use crate::shipped;
 
 /// Reads the tool files and the plugins as a server does, and compares the names with what there is.
 pub(super) async fn review(
@@ -103,20 +104,11 @@ impl Host for NoHost {
 
 /// Every built-in tool by its name, none of which runs.
 fn not_run() -> OwnTools {
-    let names = builtins::names().chain(builtins_math::names()).chain(builtins_symbolic::names());
-    let names = names.chain(builtins_llm::names()).chain(programs::names());
-    let declared = |name: &str| {
-        builtins::tool(name)
-            .or_else(|| builtins_math::tool(name))
-            .or_else(|| builtins_symbolic::tool(name))
-            .or_else(|| builtins_llm::tool(name))
-            .or_else(|| programs::tool(name))
-    };
     let builtin = |name: &'static str| {
-        let (tool, executor) = (declared(name)?, Arc::new(NotRun));
+        let (tool, executor) = (shipped::tool(name)?, Arc::new(NotRun));
         Some((name.to_owned(), Builtin { tool, executor, handler: name.into() }))
     };
-    Arc::new(names.filter_map(builtin).collect())
+    Arc::new(shipped::names().filter_map(builtin).collect())
 }
 
 /// Stands where code would run.

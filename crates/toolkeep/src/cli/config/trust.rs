@@ -19,7 +19,7 @@ use crate::config::trust;
 #[command(after_help = "\
 Examples:
   toolkeep config trust
-  toolkeep config trust ~/work/toolkeep.yaml")]
+  toolkeep config trust ~/projects/toolkeep.yaml")]
 pub(in crate::cli) struct Trust {
     /// The file [default: the one that other commands read here].
     #[arg(value_name = "FILE")]

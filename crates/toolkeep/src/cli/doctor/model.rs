@@ -1,4 +1,4 @@
-//! What compares texts: the built-in word vectors, or a language model and whether it works.
+//! The check of the embeddings: the built-in word vectors, or an installed model and whether it works.
 
 use super::Finding;
 use crate::cli::data::DataDir;

@@ -10,6 +10,7 @@ use crate::config::high::{BuiltinsConfig, FolderConfig, SearchConfig};
 use crate::config::low::{self, SafetyWord};
 use crate::config::node::shorten;
 use crate::config::units;
+use crate::shipped;
 
 /// Folders that may be configured.
 const FOLDERS: usize = 64;
@@ -126,13 +127,12 @@ impl Resolver<'_> {
     }
 }
 
-/// Also of those that another crate has.
+/// Also of those that another crate than `builtins` has.
 fn checked(narrowing: &Narrowing, name: &str) -> Result<(), String> {
-    let found = builtins_math::tool(name)
-        .or_else(|| builtins_symbolic::tool(name))
-        .or_else(|| builtins_llm::tool(name))
-        .or_else(|| programs::tool(name));
-    found.map_or_else(|| narrowing.check(name), |tool| narrowing.check_tool(&tool))
+    match shipped::tool(name) {
+        Some(tool) if builtins::tool(name).is_none() => narrowing.check_tool(&tool),
+        _ => narrowing.check(name),
+    }
 }
 
 #[cfg(test)]

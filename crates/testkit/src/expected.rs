@@ -1,0 +1,27 @@
+//! Comparison of an answer with the members that an example expects of it.
+
+use serde_json::Value;
+
+/// Whether all that is wanted is in the answer; it may have more members.
+pub fn holds(answered: &Value, wanted: &Value) -> bool {
+    holds_by(answered, wanted, &|answered, wanted| answered == wanted)
+}
+
+/// As [`holds`], with `is_same` for what is neither an object nor an array on both sides.
+pub fn holds_by(
+    answered: &Value,
+    wanted: &Value,
+    is_same: &dyn Fn(&Value, &Value) -> bool,
+) -> bool {
+    let holds = |answered: &Value, wanted: &Value| holds_by(answered, wanted, is_same);
+    match (answered, wanted) {
+        (Value::Object(answered), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| answered.get(key).is_some_and(|it| holds(it, wanted)))
+        }
+        (Value::Array(answered), Value::Array(wanted)) => {
+            let all = answered.iter().zip(wanted).all(|(answered, wanted)| holds(answered, wanted));
+            answered.len() == wanted.len() && all
+        }
+        _ => is_same(answered, wanted),
+    }
+}

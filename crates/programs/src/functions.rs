@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tool::CallerType;
 
 /// Names that a script has already.
-const TAKEN: &[&str] = &[
+pub(crate) const TAKEN: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
     "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
     "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while",
@@ -182,7 +182,7 @@ fn signature(name: &str, function: &Function) -> String {
 }
 
 /// A tool's name as one of Python.
-fn python(tool: &str) -> String {
+pub(crate) fn python(tool: &str) -> String {
     let fits = |c: char| if c.is_alphanumeric() || c == '_' { c } else { '_' };
     let mut name: String = tool.chars().map(fits).collect();
     if name.starts_with(|c: char| c.is_numeric()) {

@@ -31,6 +31,7 @@ mod reference;
 mod replace;
 mod role;
 mod serve;
+mod session;
 mod source;
 mod stop;
 mod store;

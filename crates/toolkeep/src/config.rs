@@ -40,6 +40,7 @@ pub use location::{Folder, Location, trust};
 pub(crate) use nearest::nearest;
 pub use schema::schema;
 pub use shown::{HIDDEN, shown};
+pub(crate) use units::duration;
 pub use watch::{Latest, watch};
 
 use field::Field;

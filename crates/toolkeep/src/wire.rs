@@ -124,7 +124,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
     }
     restored(&app).await?;
     let offers = offers(&app.doors, &start.stop);
-    let door = local_door(&app);
+    let door = Arc::new(RouterDoor::of(&app));
     if start.settles {
         settled(&app.intake).await;
         names::refresh(&app.workshop.report, &app.intake).await;
@@ -158,12 +158,6 @@ async fn run(start: Start) -> Result<Running, Failure> {
         Ok(())
     });
     Ok(Running { address, beside: listening, door, offers, keys: changes, invalid, ended })
-}
-
-/// The doors without a socket.
-fn local_door(app: &App) -> Arc<RouterDoor> {
-    let sources = (Arc::clone(&app.intake), Arc::clone(&app.workshop.report));
-    Arc::new(RouterDoor::new(server::router(&app.doors), sources))
 }
 
 /// Takes up what waited when the process before ended.

@@ -74,6 +74,13 @@ impl Gateway {
         read.map(|read| Shown::of(&read.kept)).ok_or_else(|| missing(id))
     }
 
+    /// The tool of a pending call, for whoever waits until its source has been listed. Nothing of it may be shown:
+    /// nobody's rights were looked at.
+    pub async fn pending_tool(&self, id: CallId) -> Option<ToolKey> {
+        let read = self.waits.as_ref()?.read(id).await.ok()??;
+        Some(read.kept.tool)
+    }
+
     async fn seen(&self, who: &Principal, id: CallId) -> Result<(&Waits, Read), Failure> {
         let missing = || missing(id);
         let waits = self.waits.as_ref().ok_or_else(missing)?;

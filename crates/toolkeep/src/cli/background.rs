@@ -6,6 +6,7 @@
 
 mod clients;
 mod door;
+mod listed;
 mod lock;
 mod start;
 
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 pub(super) use clients::{Client, Unused, until_unused};
 pub(super) use door::BackgroundDoor;
+pub(super) use listed::until_listed;
 pub(super) use start::{Background, Starting, end, occupied, take_over, wait_for_directory};
 
 use crate::config::{Environment, Reading};

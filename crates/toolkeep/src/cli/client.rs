@@ -1,6 +1,7 @@
 //! The server's REST, as the commands use it: paths, the key, and errors as failures.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -49,9 +50,9 @@ impl Client {
         self.door.open(request).await.map_err(|error| no_answer(&error))
     }
 
-    /// Waits for sources of a server that has just started; not long for those that take long.
-    pub(super) async fn sources(&self, need: SourceNeed<'_>) {
-        self.door.sources(need).await;
+    /// Waits for sources of a server that has just started, see [`Door::sources`].
+    pub(super) async fn sources(&self, need: SourceNeed<'_>, limit: Option<Duration>) {
+        self.door.sources(need, limit).await;
     }
 
     pub(super) async fn get(&self, path: &Path) -> Result<Value, Failure> {

@@ -13,10 +13,11 @@ use tool::Secret;
 use super::background::{Background, BackgroundDoor, Client as Presence, Wanted, occupied};
 use super::client::Client;
 use super::data::{DataDir, FirstKey, Held, Server};
-use super::door::{Door, HttpDoor, SourceNeed};
+use super::door::{Door, HttpDoor};
 use super::failure::{Exit, Failure};
+use super::session::{Kind, Session};
 use super::ui::Output;
-use super::wiring::{Running, Start, Wiring};
+use super::wiring::{Start, Wiring};
 use crate::config::{self, Environment, Folder, Location, Reading, Setting};
 
 /// How long a command waits for a server that is starting, or for another command that holds the data
@@ -50,6 +51,11 @@ pub(super) struct Common {
     /// be seen by other users.
     #[arg(long, global = true, env = "TOOLKEEP_KEY", value_name = "KEY", hide_env_values = true)]
     key: Option<String>,
+    /// How long a command waits for sources that have not answered yet, such as `500ms` or `30s`, where it runs
+    /// without a server or right after the start of one [default: 500ms for a list, 35s for the source of
+    /// a tool that is named].
+    #[arg(long, global = true, env = "TOOLKEEP_SOURCE_TIMEOUT", value_name = "TIME", value_parser = config::duration)]
+    source_timeout: Option<Duration>,
     /// Send the key over plain http beyond this machine as well. Everyone on the way can read it.
     #[arg(long, global = true, env = "TOOLKEEP_INSECURE", value_parser = FalseyValueParser::new())]
     insecure: bool,
@@ -72,43 +78,6 @@ pub(super) struct Context<'a> {
     /// Read once: what a configuration is filled in from is what runs.
     pub(super) environment: Arc<Environment>,
     pub(super) wiring: &'a dyn Wiring,
-}
-
-/// A server to speak to. One that this process started ends with [`Session::end`].
-pub(super) struct Session {
-    pub(super) client: Client,
-    own: Own,
-    /// Keeps a background server for as long as it is used.
-    background: Option<(DataDir, Presence)>,
-}
-
-/// The server in this process, and what ends it.
-type Own = Option<(CancellationToken, Running)>;
-
-impl Session {
-    /// Whether the server is in this process, and nobody else can speak to it.
-    pub(super) fn is_own(&self) -> bool {
-        self.own.is_some()
-    }
-
-    /// Waits for sources of a server that has just started; not long for those that take long.
-    pub(super) async fn sources(&self, need: SourceNeed<'_>) {
-        match &self.background {
-            Some((data, _)) => drop(tokio::time::timeout(WAIT, until_listed(data)).await),
-            None => self.client.sources(need).await,
-        }
-    }
-
-    /// Ends the server, where it is this process's own, and waits until its children are gone.
-    pub(super) async fn end(self) -> Result<(), Failure> {
-        match self.own {
-            Some((stop, running)) => {
-                stop.cancel();
-                running.ended.await
-            }
-            None => Ok(()),
-        }
-    }
 }
 
 impl<'a> Context<'a> {
@@ -180,10 +149,14 @@ impl<'a> Context<'a> {
                 let own_key = || own.filter(|_| is_own).and_then(|(data, _)| data.key(first).ok());
                 let key = given.or_else(own_key);
                 let door = self.door(url, key.is_some() && !is_own)?;
-                Ok(Session { client: Client::new(door, key), own: None, background: None })
+                Ok(self.session(Client::new(door, key), Kind::Named))
             }
             None => self.local(given, first).await,
         }
+    }
+
+    fn session(&self, client: Client, kind: Kind) -> Session {
+        Session::new(client, kind, self.common.source_timeout)
     }
 
     /// The data directory and the address of the server that holds it, where one does. Its first keys
@@ -218,19 +191,18 @@ impl<'a> Context<'a> {
         let Ok(found) = tokio::time::timeout(WAIT, find(&data)).await else {
             return Err(occupied(&data));
         };
-        let (door, own, presence) = match found {
-            Found::Server(server, presence) => (self.door(&server.url(), false)?, None, presence),
-            Found::Free(held) => {
-                let (door, own) = self.start(held?, setting, reading).await?;
-                (door, own, None)
+        let (door, kind) = match found {
+            Found::Server(server, presence) => {
+                let door = self.door(&server.url(), false)?;
+                (door, Kind::Joined { data: data.clone(), pid: server.pid, _presence: presence })
             }
+            Found::Free(held) => self.start(held?, setting, reading).await?,
         };
         let key = match given {
             Some(key) => key,
             None => data.key(first)?,
         };
-        let background = presence.map(|presence| (data, presence));
-        Ok(Session { client: Client::new(door, Some(key)), own, background })
+        Ok(self.session(Client::new(door, Some(key)), kind))
     }
 
     /// The usual data directory, where the configuration that was found has faults and a server runs there: that one
@@ -269,7 +241,7 @@ impl<'a> Context<'a> {
             None => data.key(FirstKey::Agent)?,
         };
         let client = Client::new(door, Some(key));
-        Ok((Session { client, own: None, background: None }, notes))
+        Ok((self.session(client, Kind::Named), notes))
     }
 
     /// A server in this process, without a socket.
@@ -278,19 +250,12 @@ impl<'a> Context<'a> {
         held: Held,
         setting: Setting,
         reading: Reading,
-    ) -> Result<(Arc<dyn Door>, Own), Failure> {
+    ) -> Result<(Arc<dyn Door>, Kind), Failure> {
         let stop = CancellationToken::new();
         let held = Arc::new(held);
         let start = Start::new(setting, reading, held, stop.clone())?;
         let running = self.wiring.start(start).await?;
-        Ok((Arc::clone(&running.door), Some((stop, running))))
-    }
-}
-
-/// Until a background server has listed its sources for the first time, or has ended.
-async fn until_listed(data: &DataDir) {
-    while data.server().is_some_and(|server| !server.listed && server.is_alive()) {
-        tokio::time::sleep(LOOK).await;
+        Ok((Arc::clone(&running.door), Kind::Own { stop, running: Box::new(running) }))
     }
 }
 

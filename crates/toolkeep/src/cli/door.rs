@@ -34,8 +34,9 @@ pub trait Door: Send + Sync {
         })
     }
 
-    /// Waits for sources of a server that has just started; not long for those that take long.
-    fn sources<'a>(&'a self, _: SourceNeed<'a>) -> Boxed<'a, ()> {
+    /// Waits for sources of a server that has just started: for those that are needed up to `limit`, where there is
+    /// one, else for as long as [`SourceNeed`] says.
+    fn sources<'a>(&'a self, _need: SourceNeed<'a>, _limit: Option<Duration>) -> Boxed<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 }
@@ -43,13 +44,21 @@ pub trait Door: Send + Sync {
 /// The sources that a request is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceNeed<'a> {
-    /// What there is to be seen of all of them.
+    /// What a server shows of all of them: until none came for a second, 5 s at most.
     Overview,
-    /// The one with this tool.
+    /// What a command lists of all of them: half a second at most.
+    List,
+    /// The one with this tool, 35 s at most.
     Tool(&'a str),
-    /// This one.
+    /// This one, 35 s at most.
     Source(&'a str),
-    /// All of them.
+    /// Those with the tools that this script, or this list of steps, calls, 35 s at most.
+    Script(&'a str),
+    /// Those with the tools of this stored program, 35 s at most.
+    Program(&'a str),
+    /// The one with the tool of this pending call, and those of the program that waits for it, 35 s at most.
+    Approval(&'a str),
+    /// All of them, 35 s at most.
     All,
 }
 

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::client::Path;
 use super::context::Context;
-use super::door::SourceNeed;
 use super::failure::{Exit, Failure};
 use super::ui::{self, Ui};
 use super::value;
@@ -36,7 +35,7 @@ pub(super) struct List {}
 impl List {
     async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::Overview).await;
+        session.list_sources(None, ui).await;
         let answer = session.client.get(&Path::new("/api/modules", &[])).await;
         session.end().await?;
         let answer = answer?;
@@ -55,7 +54,7 @@ pub(super) struct Refresh {}
 impl Refresh {
     async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::Overview).await;
+        session.list_sources(None, ui).await;
         let answer = session.client.post(&Path::new("/refresh-tools", &[]), &json!({})).await;
         session.end().await?;
         let answer: Value = answer?;

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::client::Path;
 use super::context::Context;
-use super::door::SourceNeed;
 use super::failure::{Exit, Failure};
 use super::ui::{Ui, table};
 use super::value;
@@ -85,7 +84,7 @@ pub(super) struct Enable {
 impl Org {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::Overview).await;
+        session.list_sources(None, ui).await;
         let client = &session.client;
         let answer = match &self {
             Self::Create(Create { name, description }) => {

@@ -83,10 +83,15 @@ pub(super) async fn all(
     }
 }
 
+/// The source of a tool that is written `SOURCE/TOOL`; else it may be that of any.
+fn need(tool: &str) -> SourceNeed<'_> {
+    tool.split_once('/').map_or(SourceNeed::All, |(source, _)| SourceNeed::Source(source))
+}
+
 /// What is kept of the tool that a command names.
-async fn looked_up(context: &Context<'_>, tool: &str) -> Result<Value, Failure> {
+async fn looked_up(context: &Context<'_>, tool: &str, ui: &mut Ui) -> Result<Value, Failure> {
     let session = context.connect().await?;
-    session.sources(SourceNeed::All).await;
+    session.sources(need(tool), ui).await;
     let pin = match named(&session.client, tool).await {
         Ok(at) => shown(&session.client, &at).await,
         Err(failure) => Err(failure),

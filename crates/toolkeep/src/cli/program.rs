@@ -9,6 +9,7 @@ use super::client::Path;
 use super::context::Context;
 use super::door::SourceNeed;
 use super::failure::{Exit, Failure};
+use super::session::Session;
 use super::ui::{Ui, clean, table};
 use super::value;
 
@@ -117,13 +118,28 @@ Example:
 pub(super) struct Tools {}
 
 impl Program {
+    async fn wait_for_sources(&self, session: &Session, asked: Option<&Value>, ui: &mut Ui) {
+        match self {
+            Self::Run(_) => {
+                let text = asked.map(script).unwrap_or_default();
+                session.sources(SourceNeed::Script(&text), ui).await;
+            }
+            // It may go on.
+            Self::Show(Show { id, .. }) | Self::Resume(Resume { id, .. }) => {
+                session.sources(SourceNeed::Program(id), ui).await;
+            }
+            Self::Tools(_) => session.list_sources(None, ui).await,
+            Self::List(_) | Self::Cancel(_) => {}
+        }
+    }
+
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let asked = match &self {
             Self::Run(run) => Some(run.asked()?),
             _ => None,
         };
         let session = context.connect().await?;
-        session.sources(SourceNeed::All).await;
+        self.wait_for_sources(&session, asked.as_ref(), ui).await;
         let client = &session.client;
         let answer = match &self {
             Self::Run(run) => {
@@ -153,6 +169,14 @@ impl Program {
         })?;
         let failed = answer.get("status").and_then(Value::as_str) == Some("failed");
         Ok(if failed { Exit::Failed } else { Exit::Done })
+    }
+}
+
+/// The script of a request, or its steps as JSON.
+fn script(asked: &Value) -> String {
+    match asked.get("code") {
+        Some(code) => code.as_str().unwrap_or_default().to_owned(),
+        None => asked.get("steps").map(Value::to_string).unwrap_or_default(),
     }
 }
 

@@ -191,7 +191,7 @@ impl Serve {
         let door = Arc::clone(&running.door);
         let listed = async {
             if self.background {
-                door.sources(SourceNeed::Overview).await;
+                door.sources(SourceNeed::Overview, None).await;
                 server.listed = true;
                 // One that is ending has taken back where it listens.
                 if !stop.is_cancelled()

@@ -6,7 +6,7 @@ use std::time::Duration;
 const LONGEST: Duration = Duration::from_mins(10);
 
 /// `500ms`, `30s`, `2m`; from 1 ms to 10 minutes.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     time(text, LONGEST)
 }
 

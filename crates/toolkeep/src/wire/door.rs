@@ -1,20 +1,27 @@
 //! The doors without a socket: for commands where no server runs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use gateway::Gateway;
 use http::header::HOST;
 use http::{HeaderValue, Request, Response};
 use http_body_util::BodyExt as _;
 use intake::Intake;
-use tool::Boxed;
+use programs::Programs;
+use tool::name::{BUILTIN, CONFIGURATION};
+use tool::{Boxed, CallId};
 use tower::ServiceExt as _;
+use uuid::Uuid;
 
+use super::readiness::Wanted;
 use super::reports::ConfigurationReport;
-use super::{names, readiness};
+use super::{App, names, readiness};
 use crate::cli::door::{Door, DoorError, Parts, SourceNeed};
 
 /// The same router that a server would listen with.
@@ -23,14 +30,57 @@ pub(super) struct RouterDoor {
     router: Router,
     intake: Arc<Intake>,
     report: Arc<ConfigurationReport>,
+    gateway: Arc<Gateway>,
+    programs: Arc<Programs>,
 }
 
 impl RouterDoor {
-    pub(super) fn new(
-        router: Router,
-        (intake, report): (Arc<Intake>, Arc<ConfigurationReport>),
-    ) -> Self {
-        Self { router, intake, report }
+    pub(super) fn of(app: &App) -> Self {
+        Self {
+            router: server::router(&app.doors),
+            intake: Arc::clone(&app.intake),
+            report: Arc::clone(&app.workshop.report),
+            gateway: Arc::clone(&app.gateway),
+            programs: Arc::clone(&app.workshop.programs),
+        }
+    }
+
+    /// The sources that a request needs. What a program or a pending call needs is known before any source is there.
+    async fn wanted(&self, need: SourceNeed<'_>) -> Wanted {
+        let one = |name: &str| BTreeSet::from([name.to_owned()]);
+        match need {
+            SourceNeed::Overview => Wanted::Overview,
+            SourceNeed::List => Wanted::List,
+            SourceNeed::All => Wanted::All,
+            SourceNeed::Tool(name) => Wanted::Tools(one(name)),
+            SourceNeed::Source(name) => Wanted::Sources(one(name), BTreeSet::new()),
+            // The tool that runs it is a built-in one.
+            SourceNeed::Script(text) => {
+                Wanted::Sources(one(BUILTIN), programs::requested_tools(text))
+            }
+            SourceNeed::Program(id) => match call_id(id) {
+                Some(id) => Wanted::Tools(self.programs.stored_tools(id).await),
+                None => Wanted::Tools(BTreeSet::new()),
+            },
+            SourceNeed::Approval(id) => {
+                let Some(id) = call_id(id) else { return Wanted::Tools(BTreeSet::new()) };
+                let tool = self.gateway.pending_tool(id).await;
+                let source = tool.map(|tool| tool.source.to_string());
+                let tools = self.programs.stored_tools(id).await;
+                Wanted::Sources(source.into_iter().collect(), tools)
+            }
+        }
+    }
+
+    async fn listed(&self, need: SourceNeed<'_>, limit: Option<Duration>) {
+        readiness::wait(&self.intake, &self.wanted(need).await, limit).await;
+        if matches!(need, SourceNeed::Overview | SourceNeed::List | SourceNeed::All) {
+            // A list shows names that match nothing too, as a source of their own.
+            names::refresh(&self.report, &self.intake).await;
+            let own = BTreeSet::from([CONFIGURATION.to_owned()]);
+            let own = Wanted::Sources(own, BTreeSet::new());
+            readiness::wait(&self.intake, &own, limit).await;
+        }
     }
 
     async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Body>, DoorError> {
@@ -61,16 +111,13 @@ impl Door for RouterDoor {
         })
     }
 
-    fn sources<'a>(&'a self, need: SourceNeed<'a>) -> Boxed<'a, ()> {
-        Box::pin(async move {
-            readiness::wait(&self.intake, need).await;
-            if matches!(need, SourceNeed::Overview | SourceNeed::All) {
-                // An overview shows names that match nothing too, as a source of their own.
-                names::refresh(&self.report, &self.intake).await;
-                readiness::wait(&self.intake, need).await;
-            }
-        })
+    fn sources<'a>(&'a self, need: SourceNeed<'a>, limit: Option<Duration>) -> Boxed<'a, ()> {
+        Box::pin(self.listed(need, limit))
     }
+}
+
+fn call_id(text: &str) -> Option<CallId> {
+    text.parse::<Uuid>().ok().map(CallId)
 }
 
 fn told(error: &dyn std::fmt::Display) -> DoorError {

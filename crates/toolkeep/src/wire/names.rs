@@ -9,9 +9,9 @@ use intake::Intake;
 use policy::Inventory;
 use tool::{Problem, name};
 
+use super::App;
+use super::readiness::{self, Wanted};
 use super::reports::ConfigurationReport;
-use super::{App, readiness};
-use crate::cli::door::SourceNeed;
 use crate::config::{Config, nearest};
 use crate::shipped;
 
@@ -164,7 +164,7 @@ fn of_server(config: &Arc<Config>, catalog: &Catalog) -> Vec<Problem> {
 /// Follows the catalog, once there was time to list the first sources; never ends.
 pub(super) async fn follow(app: &App) {
     let mut numbers = app.intake.numbers();
-    readiness::wait(&app.intake, SourceNeed::Overview).await;
+    readiness::wait(&app.intake, &Wanted::Overview, None).await;
     while numbers.changed().await.is_ok() {
         tokio::time::sleep(QUIET).await;
         numbers.borrow_and_update();

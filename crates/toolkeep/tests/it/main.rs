@@ -47,6 +47,8 @@ mod secrets;
 #[cfg(test)]
 mod serve;
 #[cfg(test)]
+mod source_wait;
+#[cfg(test)]
 mod stdio;
 #[cfg(test)]
 mod store_rows;

@@ -101,6 +101,22 @@ pub(crate) struct Following {
 }
 
 impl Following {
+    /// Its output.
+    pub(crate) fn out(&mut self) -> &mut impl std::io::Read {
+        &mut self.out
+    }
+
+    /// The next line that it writes to standard error; waits for it.
+    pub(crate) fn err_line(&mut self) -> String {
+        let (err, mut line) = (self.child.stderr.as_mut().unwrap(), Vec::new());
+        let mut byte = [0];
+        while !line.ends_with(b"\n") {
+            assert_eq!(err.read(&mut byte).unwrap(), 1, "it ended");
+            line.extend(byte);
+        }
+        String::from_utf8(line).unwrap()
+    }
+
     /// Its next line; waits for it.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();

@@ -104,7 +104,7 @@ impl Edit {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let arguments = match &self.args {
             Some(args) => args.clone(),
-            None => self.accepted(context).await?,
+            None => self.accepted(context, ui).await?,
         };
         // As they were written: no digit of a number is lost.
         let arguments: Box<RawValue> = serde_json::from_str(&arguments).map_err(|error| {
@@ -115,9 +115,9 @@ impl Edit {
     }
 
     /// The arguments as they wait, with the accepted changes alone.
-    async fn accepted(&self, context: &Context<'_>) -> Result<String, Failure> {
+    async fn accepted(&self, context: &Context<'_>, ui: &mut Ui) -> Result<String, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::All).await;
+        session.sources(SourceNeed::Approval(&self.id), ui).await;
         let answer = session.client.get(&Path::new("/v1/approvals", &[&self.id])).await;
         session.end().await?;
         let answer: Value = answer?;
@@ -133,7 +133,7 @@ async fn decide(
     body: &impl serde::Serialize,
 ) -> Result<Exit, Failure> {
     let session = context.connect().await?;
-    session.sources(SourceNeed::All).await;
+    session.sources(SourceNeed::Approval(id), ui).await;
     let answer = post(&session.client, (id, how), body).await;
     // A server of this process's own ends what was approved before it goes.
     session.end().await?;

@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::row;
 use crate::cli::client::Path;
 use crate::cli::context::Context;
-use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::{Ui, table};
 use crate::cli::value;
@@ -39,12 +38,12 @@ impl List {
             .with("limit", Some(self.limit))
             .with("cursor", self.cursor.as_deref());
         let session = context.connect().await?;
-        session.sources(SourceNeed::Overview).await;
+        session.list_sources(None, ui).await;
         let answer = session.client.get(&path).await;
+        // Shown first: the end of a server of its own takes as long as its sources do.
+        let shown = answer.and_then(|answer| ui.answer(&answer, || text(&answer)));
         session.end().await?;
-        let answer = answer?;
-        ui.answer(&answer, || text(&answer))?;
-        Ok(Exit::Done)
+        shown.map(|()| Exit::Done)
     }
 }
 

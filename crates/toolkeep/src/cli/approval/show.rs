@@ -26,7 +26,7 @@ pub(in crate::cli) struct Show {
 impl Show {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::All).await;
+        session.sources(SourceNeed::Approval(&self.id), ui).await;
         let answer = session.client.get(&Path::new("/v1/approvals", &[&self.id])).await;
         session.end().await?;
         let answer = answer?;

@@ -1,6 +1,7 @@
 //! The door to a background server, which finds or starts another one when that one is gone.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -10,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use tool::Boxed;
 use tool::executor::Sent;
 
-use super::{Background, LOOK, WAIT};
+use super::{Background, LOOK, WAIT, until_listed};
 use crate::cli::data::Server;
 use crate::cli::door::{ANSWER, Door, DoorError, HttpDoor, Parts, SourceNeed};
 use crate::cli::failure::Failure;
@@ -115,27 +116,21 @@ impl BackgroundDoor {
         Ok(Response::from_parts(head, whole.into()))
     }
 
-    /// Until the server has listed its sources for the first time. It says so in its file.
+    /// Until the server has listed its sources for the first time, whichever server that comes to be.
     async fn listed(&self) {
-        let listed = async {
-            while let Ok(joined) = self.join().await {
-                if joined.server.listed {
-                    return;
-                }
-                let now = self.background.data().running_server();
-                match now.filter(|now| now.pid == joined.server.pid) {
-                    Some(now) if now.listed => {
-                        let door = Arc::clone(&joined.door);
-                        return self.set(Some(Arc::new(Joined { server: now, door })));
-                    }
-                    Some(_) => {}
-                    None => self.leave(&joined),
-                }
-                sleep(LOOK).await;
+        while let Ok(joined) = self.join().await {
+            if joined.server.listed {
+                return;
             }
-        };
-        // Where that takes too long, there is what there is.
-        drop(timeout(WAIT, listed).await);
+            match until_listed(self.background.data(), joined.server.pid).await {
+                Some(server) => {
+                    let door = Arc::clone(&joined.door);
+                    return self.set(Some(Arc::new(Joined { server, door })));
+                }
+                None => self.leave(&joined),
+            }
+            sleep(LOOK).await;
+        }
     }
 }
 
@@ -148,7 +143,8 @@ impl Door for BackgroundDoor {
         Box::pin(self.parts(request))
     }
 
-    fn sources<'a>(&'a self, _need: SourceNeed<'a>) -> Boxed<'a, ()> {
-        Box::pin(self.listed())
+    fn sources<'a>(&'a self, _need: SourceNeed<'a>, limit: Option<Duration>) -> Boxed<'a, ()> {
+        // Where that takes too long, there is what there is.
+        Box::pin(async move { drop(timeout(limit.unwrap_or(WAIT), self.listed()).await) })
     }
 }

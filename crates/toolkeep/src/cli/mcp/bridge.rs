@@ -143,7 +143,7 @@ impl Bridge {
         if let Message::Request(request) = message
             && is_about_sources(&request.method)
         {
-            self.client.sources(SourceNeed::Overview).await;
+            self.client.sources(SourceNeed::Overview, None).await;
         }
         let mirrored = self.mirrored(message).await;
         let agreed = lock(&self.agreed).clone();

@@ -75,7 +75,7 @@ impl Serve {
         let start = Start::new(setting, reading, held, stop.clone())?;
         let running = context.wiring.start(start).await?;
         drop(starting);
-        running.door.sources(SourceNeed::Overview).await;
+        running.door.sources(SourceNeed::Overview, None).await;
         let mut ended = running.ended;
         let offered = async {
             let offered = self.offer((&data, &running.offers), (context, ui), signals).await;

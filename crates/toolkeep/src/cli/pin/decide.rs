@@ -59,7 +59,9 @@ struct Word {
 impl Approve {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::All).await;
+        let need = self.source.as_deref().map(SourceNeed::Source);
+        let need = need.unwrap_or_else(|| super::need(self.tool.as_deref().unwrap_or_default()));
+        session.sources(need, ui).await;
         let done = if let Some(source) = &self.source {
             every(&session.client, source, &self.word).await
         } else {
@@ -74,7 +76,7 @@ impl Approve {
 impl Reject {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::All).await;
+        session.sources(super::need(&self.tool), ui).await;
         let done = one(&session.client, (&self.tool, "reject"), &self.word).await;
         session.end().await?;
         told(ui, &done?)

@@ -24,7 +24,7 @@ pub(in crate::cli) struct Diff {
 
 impl Diff {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let pin = looked_up(context, &self.tool).await?;
+        let pin = looked_up(context, &self.tool, ui).await?;
         ui.answer(&pin, || text(&pin))?;
         Ok(Exit::Done)
     }

@@ -4,7 +4,6 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::cli::context::Context;
-use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::{Ui, table};
 use crate::cli::value;
@@ -28,7 +27,7 @@ pub(in crate::cli) struct List {
 impl List {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::Overview).await;
+        session.list_sources(self.source.as_deref(), ui).await;
         let state = (!self.all).then_some("waiting");
         let pins = super::all(&session.client, self.source.as_deref(), state).await;
         session.end().await?;

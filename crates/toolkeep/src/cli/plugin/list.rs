@@ -5,7 +5,6 @@ use clap::Args;
 use super::text;
 use crate::cli::client::Path;
 use crate::cli::context::Context;
-use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
 
@@ -19,7 +18,7 @@ pub(in crate::cli) struct List {}
 impl List {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::Overview).await;
+        session.list_sources(None, ui).await;
         let answer = session.client.get(&Path::new("/v1/plugins", &[])).await;
         session.end().await?;
         let answer = answer?;

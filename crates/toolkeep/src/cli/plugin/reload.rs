@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::text;
 use crate::cli::client::Path;
 use crate::cli::context::Context;
-use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
 use crate::cli::value;
@@ -29,7 +28,7 @@ pub(in crate::cli) struct Reload {
 impl Reload {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::Overview).await;
+        session.list_sources(None, ui).await;
         let body = self.plugin.as_ref().map_or(json!({}), |plugin| json!({ "plugin": plugin }));
         let answer = session.client.post(&Path::new("/v1/plugins/reload", &[]), &body).await;
         session.end().await?;

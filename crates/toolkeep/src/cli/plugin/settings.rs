@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::client::Path;
 use crate::cli::context::Context;
-use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::{Ui, as_yaml};
 
@@ -44,7 +43,7 @@ impl Settings {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let changes = self.changes()?;
         let session = context.connect().await?;
-        session.sources(SourceNeed::Overview).await;
+        session.list_sources(None, ui).await;
         let path = Path::new("/v1/plugins", &[&self.plugin, "settings"]);
         let answer = if changes.is_empty() {
             session.client.get(&path).await

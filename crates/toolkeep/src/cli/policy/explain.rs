@@ -75,7 +75,7 @@ impl Explain {
             task_type: self.task_type.as_deref(),
         };
         let session = context.connect().await?;
-        session.sources(SourceNeed::Overview).await;
+        session.sources(SourceNeed::Tool(&self.tool), ui).await;
         let answer = session.client.post::<Value>(&Path::new("/v1/explain", &[]), &body).await;
         session.end().await?;
         let answer = answer?;

@@ -5,7 +5,6 @@ use clap::Args;
 use super::text;
 use crate::cli::client::Path;
 use crate::cli::context::Context;
-use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
 
@@ -19,11 +18,11 @@ pub(in crate::cli) struct List {}
 impl List {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::Overview).await;
+        session.list_sources(None, ui).await;
         let answer = session.client.get(&Path::new("/v1/sources", &[])).await;
+        // Shown first: the end of a server of its own takes as long as its sources do.
+        let shown = answer.and_then(|answer| ui.answer(&answer, || text(&answer)));
         session.end().await?;
-        let answer = answer?;
-        ui.answer(&answer, || text(&answer))?;
-        Ok(Exit::Done)
+        shown.map(|()| Exit::Done)
     }
 }

@@ -44,7 +44,7 @@ impl Login {
                 .fix("choose another one with `--port`")
         })?;
         let session = context.connect().await?;
-        session.sources(SourceNeed::All).await;
+        session.sources(SourceNeed::Source(&self.source), ui).await;
         let done = self.agree(&session.client, &back, ui).await;
         session.end().await?;
         let done = done?;

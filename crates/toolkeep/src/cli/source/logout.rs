@@ -25,7 +25,7 @@ pub(in crate::cli) struct Logout {
 impl Logout {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::All).await;
+        session.sources(SourceNeed::Source(&self.source), ui).await;
         let body = json!({ "source": self.source });
         let mut done =
             session.client.post::<Value>(&Path::new("/v1/sources/logout", &[]), &body).await;

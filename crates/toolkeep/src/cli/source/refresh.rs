@@ -29,7 +29,7 @@ pub(in crate::cli) struct Refresh {
 impl Refresh {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::Overview).await;
+        session.sources(SourceNeed::List, ui).await;
         let body = self.source.as_ref().map_or(json!({}), |source| json!({ "source": source }));
         let mut answer = session.client.post(&Path::new("/v1/sources/refresh", &[]), &body).await;
         if let (Err(failure), Some(name)) = (&answer, &self.source) {

@@ -182,7 +182,9 @@ fn each_command_asks_its_route_with_the_key_that_it_was_given() {
                 (asked.split_once(' ').unwrap(), route.split_once(' ').unwrap());
             method == of_route && fits(path, route)
         };
-        let first = requests.first();
+        // A list looks first which sources it leaves out.
+        let looks = |asked: &str| asked == "GET /v1/sources" && !fits(asked);
+        let first = requests.iter().find(|(asked, _)| !looks(asked));
         if !first.is_some_and(|(asked, _)| fits(asked)) {
             wrong.push(format!("{words} asks {first:?}, and not {route}"));
         }

@@ -110,7 +110,7 @@ impl Call {
         let whole = self.whole()?;
         let key = if self.agent { FirstKey::Agent } else { FirstKey::Owner };
         let session = context.connect_as(key).await?;
-        session.sources(SourceNeed::Tool(&self.name)).await;
+        session.sources(SourceNeed::Tool(&self.name), ui).await;
         let mut called = self.call(&session.client, whole).await;
         if let Err(failure) = called {
             called = Err(near::named(near::TOOL, &session.client, &self.name, failure).await);

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::list;
 use crate::cli::context::Context;
-use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::ui::Ui;
 use crate::cli::value;
@@ -42,7 +41,7 @@ struct OfSource {
 impl Count {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::Overview).await;
+        session.list_sources(self.source.as_deref(), ui).await;
         let listed = list::all(&session.client, list::Listing::default()).await;
         session.end().await?;
         let answer = self.of(&listed?);

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::list;
 use crate::cli::context::Context;
-use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure, plural};
 use crate::cli::replace::replace;
 use crate::cli::ui::{Ui, clean};
@@ -49,7 +48,7 @@ impl Export {
                 .fix("`toolkeep tool export --help` lists them")
         })?;
         let session = context.connect().await?;
-        session.sources(SourceNeed::Overview).await;
+        session.list_sources(self.source.as_deref(), ui).await;
         let word = format.to_string();
         let source = self.source.as_deref();
         let what = list::Listing { format: Some(&word), source, losses: true };

@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use crate::cli::client::{Client, Path};
 use crate::cli::context::Context;
-use crate::cli::door::SourceNeed;
 use crate::cli::failure::{Exit, Failure, plural};
 use crate::cli::ui::{Ui, table};
 use crate::cli::value;
@@ -37,22 +36,24 @@ pub(in crate::cli) struct List {
 impl List {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::Overview).await;
+        session.list_sources(self.source.as_deref(), ui).await;
         let what = Listing {
             format: self.format.as_deref(),
             source: self.source.as_deref(),
             losses: self.losses,
         };
         let listed = all(&session.client, what).await;
+        // Shown first: the end of a server of its own takes as long as its sources do.
+        let shown = listed.and_then(|answer| self.show(&answer, ui));
         session.end().await?;
-        let answer = listed?;
-        if self.format.is_some() {
-            let json = serde_json::to_string_pretty(&answer).unwrap_or_default();
-            ui.answer(&answer, || json)?;
-            return Ok(Exit::Done);
+        shown.map(|()| Exit::Done)
+    }
+
+    fn show(&self, answer: &Value, ui: &mut Ui) -> Result<(), Failure> {
+        if self.format.is_none() {
+            return ui.answer(answer, || text(answer));
         }
-        ui.answer(&answer, || text(&answer))?;
-        Ok(Exit::Done)
+        ui.answer(answer, || serde_json::to_string_pretty(answer).unwrap_or_default())
     }
 }
 

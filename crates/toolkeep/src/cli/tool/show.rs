@@ -26,7 +26,7 @@ pub(in crate::cli) struct Show {
 impl Show {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::Tool(&self.name)).await;
+        session.sources(SourceNeed::Tool(&self.name), ui).await;
         let mut tool = session.client.get(&Path::new("/v1/tools", &[&self.name])).await;
         if let Err(failure) = tool {
             tool = Err(near::named(near::TOOL, &session.client, &self.name, failure).await);

@@ -126,6 +126,10 @@ impl Source for BuiltinSource {
         }
     }
 
+    fn lists_at_once(&self) -> bool {
+        true
+    }
+
     fn close(&self) -> Boxed<'_, ()> {
         Box::pin(std::future::ready(()))
     }

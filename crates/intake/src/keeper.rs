@@ -16,6 +16,9 @@ use crate::{Pins, Sourced};
 /// no older: a catalog of many sources would be merged once for each of them.
 const GATHER: Duration = Duration::from_millis(20);
 
+/// The number of the first listing that is asked for.
+pub(crate) const FIRST: u64 = 1;
+
 /// What a supervising task listens to and tells.
 #[derive(Debug)]
 pub(crate) struct Wires {
@@ -40,6 +43,22 @@ struct Sources {
     running: HashMap<SourceName, Running>,
     /// When the catalog was swapped last.
     published: Option<Instant>,
+}
+
+/// A source that is supervised, and not in the catalog yet.
+#[derive(Debug)]
+pub(crate) struct Prepared(Running);
+
+impl Prepared {
+    pub(crate) fn new(sourced: &Sourced) -> (Self, Wires) {
+        let (running, wires) = begin(sourced);
+        (Self(running), wires)
+    }
+
+    /// Gives it what it listed.
+    pub(crate) fn has_listed(&mut self, shelf: Shelf) {
+        self.0.shelf = Arc::new(shelf);
+    }
 }
 
 impl Sources {
@@ -74,12 +93,20 @@ impl Keeper {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the new set; gives back those to start. Dropping the `asked` sender of the others ends
-    /// their tasks. Of two sources with one name the first is taken; configuration refuses that before.
-    /// Rules that come with it are in force from the same moment.
+    /// Whether a source would take the place of one that is another.
+    pub(crate) fn replaces(&self, sourced: &Sourced) -> bool {
+        let sources = self.lock();
+        let there = sources.running.get(sourced.source.name());
+        there.is_some_and(|running| running.fingerprint != sourced.fingerprint)
+    }
+
+    /// Takes the new set; gives back those to start. Those that are `prepared` are started already. Dropping
+    /// the `asked` sender of the others ends their tasks. Of two sources with one name the first is taken;
+    /// configuration refuses that before. Rules that come with it are in force from the same moment.
     pub(crate) fn set(
         &self,
         wanted: Vec<Sourced>,
+        mut prepared: HashMap<SourceName, Prepared>,
         rules: Option<&Policy>,
     ) -> Vec<(Sourced, Wires)> {
         let mut sources = self.lock();
@@ -91,11 +118,20 @@ impl Keeper {
                 continue;
             }
             let kept = old.running.remove(&name).filter(|r| r.fingerprint == sourced.fingerprint);
-            let running = kept.unwrap_or_else(|| {
-                let (running, wires) = begin(&sourced);
-                start.push((sourced, wires));
-                running
-            });
+            let running = match (kept, prepared.remove(&name)) {
+                (Some(kept), _) => kept,
+                (None, Some(Prepared(mut running))) => {
+                    let mut shelf = Shelf::clone(&running.shelf);
+                    self.divide(&mut shelf);
+                    running.shelf = Arc::new(shelf);
+                    running
+                }
+                (None, None) => {
+                    let (running, wires) = begin(&sourced);
+                    start.push((sourced, wires));
+                    running
+                }
+            };
             sources.order.push(name.clone());
             sources.running.insert(name, running);
         }
@@ -227,7 +263,7 @@ impl Keeper {
 
 /// The first listing is asked for from the beginning.
 fn begin(sourced: &Sourced) -> (Running, Wires) {
-    let (asked, asked_seen) = watch::channel(1);
+    let (asked, asked_seen) = watch::channel(FIRST);
     let (done, done_seen) = watch::channel(0);
     let shelf = Shelf::starting(sourced.source.name().clone(), sourced.kind, sourced.trust)
         .durable(sourced.durability);

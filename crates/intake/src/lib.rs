@@ -9,6 +9,7 @@ mod keeper;
 mod pins;
 mod supervise;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +24,8 @@ use tool::{Caller, Clock, Digest, Durability, Mono, Org, Source, SourceName, Too
 
 pub use pins::{DecideError, Decision, Pinned, Pins};
 
-use keeper::{Keeper, Wires};
+use keeper::{Keeper, Prepared, Wires};
+use supervise::Supervised;
 
 /// A source as the operator configured it.
 #[derive(Debug, Clone)]
@@ -75,6 +77,8 @@ pub struct Intake {
 
 /// Between two tries to wake sources of which nothing is known.
 const WAKE: Duration = Duration::from_secs(5);
+/// The longest that a new configuration waits for the sources that list at once.
+const READY: Duration = Duration::from_secs(5);
 
 impl Intake {
     /// Starts listing `sources`; returns at once. Their order is that of the configuration, which
@@ -132,13 +136,48 @@ impl Intake {
     /// Takes a new configuration: sources that stayed as they were go on, the others are closed, the
     /// new ones start.
     pub fn set(&self, sources: Vec<Sourced>) {
-        self.begin(self.keeper.set(sources, None));
+        self.begin(self.keeper.set(sources, HashMap::new(), None));
     }
 
     /// The same, with the rules that belong to it, in one step: what goes is gone with the old rules, and
     /// what comes is there under the new ones.
     pub fn set_with(&self, sources: Vec<Sourced>, rules: &Policy) {
-        self.begin(self.keeper.set(sources, Some(rules)));
+        self.begin(self.keeper.set(sources, HashMap::new(), Some(rules)));
+    }
+
+    /// The same, after those that [list at once](Source::lists_at_once) and take the place of others have been listed:
+    /// until then the old ones serve, under the old rules. One that is not listed within five seconds, or not at all,
+    /// takes the place of the old one without tools.
+    pub async fn replace_with(&self, sources: Vec<Sourced>, rules: &Policy) {
+        let replaces = |new: &&Sourced| new.source.lists_at_once() && self.keeper.replaces(new);
+        let prepared = sources.iter().filter(replaces).map(|new| self.prepared(new.clone()));
+        let (mut prepared, mut tasks) = (join_all(prepared).await, Vec::new());
+        let prepared = prepared.drain(..).map(|(prepared, supervised)| {
+            let name = supervised.sourced.source.name().clone();
+            tasks.push(supervised);
+            (name, prepared)
+        });
+        let new = self.keeper.set(sources, prepared.collect(), Some(rules));
+        for supervised in tasks {
+            drop(self.tasks.spawn(supervised.run()));
+        }
+        self.begin(new);
+    }
+
+    /// A source that has been listed, where it could be, and what supervises it from there on.
+    async fn prepared(&self, sourced: Sourced) -> (Prepared, Supervised) {
+        let (mut prepared, wires) = Prepared::new(&sourced);
+        let mut supervised = self.supervised(sourced, wires);
+        if let Ok(Some(shelf)) = timeout(READY, supervised.prepare()).await {
+            prepared.has_listed(shelf);
+        }
+        (prepared, supervised)
+    }
+
+    fn supervised(&self, sourced: Sourced, wires: Wires) -> Supervised {
+        let (keeper, times) = (Arc::clone(&self.keeper), self.times);
+        let (clock, tasks) = (Arc::clone(&self.clock), self.tasks.clone());
+        Supervised { sourced, wires, keeper, times, clock, tasks, ready: None }
     }
 
     /// Takes new rules; the sources stay as they are.
@@ -158,10 +197,7 @@ impl Intake {
 
     fn begin(&self, new: impl IntoIterator<Item = (Sourced, Wires)>) {
         for (sourced, wires) in new {
-            let (keeper, times) = (Arc::clone(&self.keeper), self.times);
-            let (clock, tasks) = (Arc::clone(&self.clock), self.tasks.clone());
-            let supervised = supervise::Supervised { sourced, wires, keeper, times, clock, tasks };
-            drop(self.tasks.spawn(supervised.run()));
+            drop(self.tasks.spawn(self.supervised(sourced, wires).run()));
         }
     }
 

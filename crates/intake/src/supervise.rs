@@ -12,7 +12,7 @@ use tool::source::SourceFault;
 use tool::{Clock, Listing, Problem, Revision, SourceError, SourceName};
 
 use crate::failure_log::{FailureLog, Told};
-use crate::keeper::{Keeper, Wires};
+use crate::keeper::{FIRST, Keeper, Wires};
 use crate::pins::Looked;
 use crate::{Sourced, Times};
 
@@ -28,37 +28,69 @@ pub(crate) struct Supervised {
     pub(crate) times: Times,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tasks: TaskTracker,
+    /// What was listed before it came into the catalog.
+    pub(crate) ready: Option<Ready>,
+}
+
+/// A first listing.
+pub(crate) struct Ready {
+    shelf: Shelf,
+    looked: Looked,
+    log: FailureLog,
 }
 
 impl Supervised {
+    /// Lists it for the first time, before it comes into the catalog. Nothing where it cannot be listed: it is tried again
+    /// once it is there.
+    pub(crate) async fn prepare(&mut self) -> Option<Shelf> {
+        let (listing, mut log) = (self.list().await.ok()?, FailureLog::default());
+        let mut shelf = self.shelved(self.starting(), Ok(listing), &mut log).await;
+        let looked = self.look(&mut shelf, true).await?;
+        self.ready = Some(Ready { shelf: shelf.clone(), looked, log });
+        Some(shelf)
+    }
+
+    fn starting(&self) -> Shelf {
+        let Sourced { source, kind, trust, durability, .. } = &self.sourced;
+        Shelf::starting(source.name().clone(), kind, *trust).durable(*durability)
+    }
+
     pub(crate) async fn run(mut self) {
-        let source = &self.sourced.source;
-        let mut shelf =
-            Shelf::starting(source.name().clone(), self.sourced.kind, self.sourced.trust)
-                .durable(self.sourced.durability);
-        let (mut failures, mut log) = (0, FailureLog::default());
+        self.supervise().await;
+        let closing = timeout(self.times.close, self.sourced.source.close()).await;
+        if closing.is_err() {
+            tracing::warn!(source = %self.sourced.source.name(), "the source did not close in time");
+        }
+    }
+
+    /// Until it is taken away.
+    async fn supervise(&mut self) {
+        let (mut shelf, mut failures, mut log) = (self.starting(), 0, FailureLog::default());
+        if let Some(ready) = self.ready.take() {
+            (shelf, log) = (ready.shelf, ready.log);
+            self.wires.done.send_replace(FIRST);
+            if !self.wait(Some(shelf.revision), 0, ready.looked).await {
+                return;
+            }
+        }
         loop {
             let asked = *self.wires.asked.borrow_and_update();
             let before = self.revision(shelf.revision);
             // The catalog waits for no source, and neither does the end of the program.
             let listing = tokio::select! {
                 listing = self.list() => listing,
-                () = taken_away(&self.wires) => break,
+                () = taken_away(&self.wires) => return,
             };
             failures = if listing.is_ok() { 0 } else { failures + 1 };
             let fresh = listing.is_ok();
             shelf = self.shelved(shelf, listing, &mut log).await;
-            let Some(looked) = self.look(&mut shelf, fresh).await else { break };
+            let Some(looked) = self.look(&mut shelf, fresh).await else { return };
             let seen = if failures > 0 { before } else { Some(shelf.revision) };
             self.keeper.put(shelf.clone(), &self.wires.done).await;
             self.wires.done.send_replace(asked);
             if !self.wait(seen, failures, looked).await {
-                break;
+                return;
             }
-        }
-        let closing = timeout(self.times.close, self.sourced.source.close()).await;
-        if closing.is_err() {
-            tracing::warn!(source = %self.sourced.source.name(), "the source did not close in time");
         }
     }
 

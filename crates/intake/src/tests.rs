@@ -190,6 +190,84 @@ async fn a_new_configuration_leaves_what_stayed_running() {
     assert_eq!(Arc::strong_count(&b), 1, "the removed source is let go");
 }
 
+/// A source that lists at once.
+#[derive(Debug)]
+struct AtOnce(Arc<Scripted>);
+
+impl Source for AtOnce {
+    fn name(&self) -> &SourceName {
+        self.0.name()
+    }
+    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
+        self.0.list()
+    }
+    fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
+        self.0.changed(seen)
+    }
+    fn lists_at_once(&self) -> bool {
+        true
+    }
+    fn close(&self) -> Boxed<'_, ()> {
+        self.0.close()
+    }
+}
+
+/// Every list of tools that readers of the catalog see while `change` goes on.
+async fn seen_during(intake: &Intake, change: impl Future<Output = ()>) -> Vec<Vec<String>> {
+    let (mut seen, mut numbers) = (vec![names(intake)], intake.numbers());
+    let mut change = std::pin::pin!(change);
+    loop {
+        tokio::select! {
+            biased;
+            _ = numbers.changed() => seen.push(names(intake)),
+            () = &mut change => break,
+        }
+    }
+    seen.push(names(intake));
+    intake.settled().await;
+    seen.push(names(intake));
+    seen
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_lists_at_once_is_replaced_in_one_step() {
+    let of = |name: &str, fingerprint, answer| {
+        let scripted = Arc::new(Scripted::new(name, answer));
+        let source = Arc::new(AtOnce(Arc::clone(&scripted))) as Arc<dyn Source>;
+        (Sourced { source, fingerprint, ..sourced(&scripted) }, scripted)
+    };
+    let (first, old) = of("a", 0, listing(&["a1"]));
+    let intake = Intake::start(
+        Org::default(),
+        vec![first],
+        Times::default(),
+        Arc::new(FakeClock::default()),
+    );
+    intake.settled().await;
+    let rules = policy::Policy::default();
+    let (next, kept) = of("a", 1, listing(&["a1", "a2"]));
+    let seen = seen_during(&intake, intake.replace_with(vec![next], &rules)).await;
+    assert!(seen.iter().all(|names| names.contains(&"a1".to_owned())), "{seen:?}");
+    assert_eq!(names(&intake), ["a1", "a2"]);
+    until(&intake, |_| Arc::strong_count(&old) == 1).await;
+
+    // It goes on as any other: what changes is listed, and one that is not there any more is let go.
+    kept.set(listing(&["a1", "a3"]));
+    until(&intake, |intake| names(intake) == ["a1", "a3"]).await;
+    // The control: without that its tools are away until it has been listed.
+    let (again, _) = of("a", 2, listing(&["a1"]));
+    let naive = async { intake.set_with(vec![again], &rules) };
+    let seen = seen_during(&intake, naive).await;
+    assert!(seen.iter().any(Vec::is_empty), "{seen:?}");
+    // One that hangs or cannot be listed keeps no new rules away.
+    for answer in [Answer::Hang, failure()] {
+        let (bad, _) = of("a", if matches!(answer, Answer::Hang) { 3 } else { 4 }, answer);
+        intake.replace_with(vec![bad], &rules).await;
+        assert!(names(&intake).is_empty());
+    }
+    intake.close().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_more_source_leaves_the_others_running() {
     let a = Arc::new(Scripted::new("a", listing(&["a1"])));

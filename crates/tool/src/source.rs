@@ -37,6 +37,12 @@ pub trait Source: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Whether a listing takes milliseconds and asks nothing outside of this machine. Where the configuration of such a
+    /// source changes, the new one is listed before it takes the place of the old one, so that no tool is away meanwhile.
+    fn lists_at_once(&self) -> bool {
+        false
+    }
+
     /// The operator asks for it: what is waited for before another try is forgotten, so that the next
     /// [`Source::list`] tries at once. Sources that wait for nothing need not do anything.
     fn refresh(&self) {}

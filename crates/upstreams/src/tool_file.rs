@@ -148,6 +148,10 @@ impl Source for ToolFile {
         true
     }
 
+    fn lists_at_once(&self) -> bool {
+        true
+    }
+
     fn close(&self) -> Boxed<'_, ()> {
         self.watch.close();
         if let Some(host) = &self.handlers.host {

@@ -54,7 +54,7 @@ async fn apply(app: &App, first: Option<&Config>, config: &Config) {
     app.workshop.plugged.take(config);
     let sources = app.workshop.build(config);
     // No tool of the old sources under the new rules, and none of the new under the old.
-    app.intake.set_with(sources, &config.policy);
+    app.intake.replace_with(sources, &config.policy).await;
     // Now its rules are in force, and who reads this may rely on them.
     tracing::info!("configuration taken");
     names::refresh(&app.workshop.report, &app.intake).await;

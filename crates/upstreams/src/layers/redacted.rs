@@ -133,6 +133,10 @@ impl Source for Redacted {
         self.inner.tells_when_mended()
     }
 
+    fn lists_at_once(&self) -> bool {
+        self.inner.lists_at_once()
+    }
+
     fn refresh(&self) {
         self.inner.refresh();
     }

@@ -127,6 +127,10 @@ impl Source for Retrying {
         self.inner.tells_when_mended()
     }
 
+    fn lists_at_once(&self) -> bool {
+        self.inner.lists_at_once()
+    }
+
     fn refresh(&self) {
         self.inner.refresh();
     }

@@ -134,3 +134,83 @@ async fn a_policy_that_changes_all_the_time_is_always_one_whole_policy() {
     until("no policy", async || listed(&owner).await.len() > 2).await;
     assert!(server.stop().await.success());
 }
+
+/// Two configurations under which every tool file stands on something else: categories, and settings of built-in tools.
+fn stands_on(own: bool) -> String {
+    let (categories, enabled) = if own { ("[mine]", "false") } else { ("[]", "true") };
+    format!(
+        "version: 1\nsources:\n  - {{ name: local, tools: ./tools.yaml }}\npolicy: {{ own_categories: {categories} }}\n\
+         builtins: {{ tools: {{ json_query: {{ enabled: {enabled} }} }} }}\n"
+    )
+}
+
+/// One plain tool, one bound to a built-in tool, and one with a problem while its category is not there.
+const STANDING: &str = "\
+version: 1
+tools:
+  - name: plain
+    description: d
+    parameters: { type: object }
+    implementation: { type: mock, mock_response: 1 }
+  - name: bound
+    description: d
+    parameters: { type: object, properties: { expression: { type: string } } }
+    implementation: { type: builtin, handler: math_eval }
+  - name: marked
+    description: d
+    category: mine
+    parameters: { type: object }
+    implementation: { type: mock, mock_response: 1 }
+";
+
+/// Calls what must be there at every moment until it is stopped; answers how often, and what was answered otherwise.
+async fn call(client: Client, stop: CancellationToken) -> (usize, Vec<String>) {
+    let (mut calls, mut wrong) = (0, Vec::new());
+    while !stop.is_cancelled() {
+        for (tool, args) in [
+            ("plain", json!({})),
+            ("bound", json!({ "expression": "6 * 7" })),
+            ("echo", json!({ "message": "x" })),
+        ] {
+            let reply = client.call(tool, &args).await;
+            if reply.status != 200 {
+                wrong.push(reply.body.to_string());
+            }
+            calls += 1;
+        }
+    }
+    (calls, wrong)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_tool_is_away_while_what_tool_files_stand_on_changes() {
+    let deep = std::env::var_os("TOOLKEEP_DEEP").is_some();
+    let count = if deep { 1_000 } else { 60 };
+    let home = Home::new(&stands_on(true));
+    home.write("tools.yaml", STANDING);
+    let server = serve(&home).await;
+    let owner = server.owner();
+    until("the first tools", async || listed(&owner).await.contains("marked")).await;
+    let stop = CancellationToken::new();
+    let mut calling = JoinSet::new();
+    for _ in 0..CALLERS {
+        calling.spawn(call(server.agent(), stop.clone()));
+    }
+    for n in 0..count {
+        let own = n % 2 == 1;
+        put(&home, &stands_on(own));
+        // The control: the file was read anew, and the built-in tools were made anew.
+        until("the new configuration", async || {
+            let local = owner.source("local").await.unwrap();
+            let is_known = local["problems"].as_array().unwrap().is_empty();
+            is_known == own && listed(&owner).await.contains("json_query") != own
+        })
+        .await;
+    }
+    stop.cancel();
+    let seen = calling.join_all().await;
+    let calls: usize = seen.iter().map(|(calls, _)| calls).sum();
+    println!("reload: {calls} calls across {count} configurations");
+    assert!(seen.iter().all(|(calls, wrong)| *calls > 0 && wrong.is_empty()), "{seen:?}");
+    assert!(server.stop().await.success());
+}

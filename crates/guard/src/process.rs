@@ -9,6 +9,7 @@
 
 mod child;
 mod detached;
+mod lookup;
 mod preexec;
 mod spec;
 mod supervise;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use crate::descriptors::{CHILD, Claim};
 pub use child::{Child, Exit, Used};
 pub use detached::{Detached, ask_to_end, leave_session};
+pub use lookup::{LookupError, lookup};
 pub use spec::{EnvValue, PASSED_ON, Spec};
 pub use supervise::supervise;
 pub use tail::{TAIL_BYTES, Tail};

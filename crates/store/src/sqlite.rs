@@ -96,6 +96,22 @@ impl SqliteStore {
         Table::rejected_in(file::open_to_read(path)?, macs).map_err(|error| told(path, error))
     }
 
+    /// The rows whose names begin with `prefix`, at most a page of a scan, with their values. Works beside the process that
+    /// has the file open, and changes nothing. Blocks on the disk.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn read_rows(
+        path: impl AsRef<Path>,
+        prefix: &str,
+    ) -> Result<Vec<(String, Bytes)>, StoreError> {
+        let path = path.as_ref();
+        let connection = file::open_to_read(path)?;
+        let rows = sql::scan(&connection, prefix, None, usize::MAX);
+        let rows = rows.map_err(|error| told(path, error))?;
+        Ok(rows.into_iter().map(|row| (row.key, row.bytes)).collect())
+    }
+
     /// Looks whether the file could be used and is whole, and changes nothing. Blocks on the disk, for
     /// as long as reading all of it takes.
     ///

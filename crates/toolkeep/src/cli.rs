@@ -34,7 +34,7 @@ mod serve;
 mod session;
 mod source;
 mod stop;
-mod store;
+pub(crate) mod store;
 mod tool;
 pub mod ui;
 mod user;

@@ -77,7 +77,7 @@ impl Store {
 }
 
 /// The rows of a data directory that do not count. Works beside a server.
-pub(super) fn rejected(data: &DataDir) -> Result<Vec<RejectedRow>, Failure> {
+pub(crate) fn rejected(data: &DataDir) -> Result<Vec<RejectedRow>, Failure> {
     let (Some(key), true) = (data.record_key_there()?, data.store().exists()) else {
         return Ok(Vec::new());
     };

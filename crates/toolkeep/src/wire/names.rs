@@ -57,6 +57,11 @@ impl Names {
         }
     }
 
+    /// The names of the sources.
+    pub(super) fn into_sources(self) -> BTreeSet<String> {
+        self.sources
+    }
+
     /// A source with its tools.
     pub(super) fn add<'a>(&mut self, source: &str, tools: impl Iterator<Item = &'a str>) {
         self.sources.insert(source.to_owned());

@@ -1,5 +1,8 @@
 //! What a server would load of a configuration, loaded without a server: nothing is started.
 
+mod commands;
+mod personas;
+
 use std::sync::Arc;
 
 use builtins::Builtin;
@@ -21,7 +24,8 @@ use crate::clock::SystemClock;
 use crate::config::{Config, Environment, SourceConfig, SourceKind};
 use crate::shipped;
 
-/// Reads the tool files and the plugins as a server does, and compares the names with what there is.
+/// Reads the tool files and the plugins as a server does, looks for the commands of MCP servers, and compares the names
+/// of the configuration and of the personas with what there is.
 pub(super) async fn review(
     config: &Config,
     environment: &Arc<Environment>,
@@ -56,7 +60,16 @@ pub(super) async fn review(
         }
         left_out.extend(problems);
     }
-    Ok(Review { left_out, warnings: unmatched(config, &names) })
+    let mut warnings = unmatched(config, &names);
+    let (config, environment) = (config.clone(), Arc::clone(environment));
+    let sources = names.into_sources();
+    let looked = tokio::task::spawn_blocking(move || {
+        (commands::problems(&config, &environment), personas::warnings(&config.data, &sources))
+    });
+    let (commands, personas) = looked.await.unwrap_or_default();
+    left_out.extend(commands);
+    warnings.extend(personas);
+    Ok(Review { left_out, warnings })
 }
 
 async fn listed(
@@ -125,3 +138,6 @@ impl Executor for NotRun {
         Box::pin(std::future::ready(Err(ExecuteError::before(ErrorCode::UpstreamLost, told))))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,10 +20,11 @@ const LEFT_OUT: &str = "a server leaves out the sources and tools above and serv
 
 /// Check a configuration file: every fault with its place and what to do.
 ///
-/// Loads what a server would load: variables, tool files, `mcpServers` files and manifests of plugins.
-/// Starts no server, no MCP server and no code, and asks nothing over the network. A server leaves out a source
-/// or a tool that has a fault and serves the others; with a fault elsewhere it does not start. A name in the
-/// policy that matches nothing is a warning.
+/// Loads what a server would load: variables, tool files, `mcpServers` files and manifests of plugins. Looks whether
+/// the commands of MCP servers are there and may be executed. Starts no server, no MCP server and no code, and
+/// asks nothing over the network. A server leaves out a source or a tool that has a fault and serves the others;
+/// with a fault elsewhere it does not start. A name in the policy, or a module of a persona in the data
+/// directory, that matches nothing is a warning.
 ///
 /// Exits with 0 where there is no fault, warnings or not; with 1 where there is one, or with `--strict` a
 /// warning.

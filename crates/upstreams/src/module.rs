@@ -321,3 +321,28 @@ impl Source for Module {
         Box::pin(std::future::ready(()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_BYTES, kept, manifest, schema};
+
+    /// A module whose manifest is too large finds out why in the guide.
+    #[test]
+    fn the_guide_of_modules_names_the_bounds_of_a_manifest() {
+        let guide = include_str!("../../../docs/guide/modules.md");
+        let thousands = |number: usize| match number / 1_000 {
+            0 => number.to_string(),
+            thousands => format!("{thousands},{:03}", number % 1_000),
+        };
+        for told in [
+            format!("at most {} MiB and", MAX_BYTES >> 20),
+            format!("{} tools, and a tool", thousands(manifest::MAX_TOOLS)),
+            format!("at most {} parameters", schema::MAX_PARAMETERS),
+            format!("more than {} MB is not kept", kept::MOST / 1_000_000),
+        ] {
+            assert!(guide.contains(&told), "the guide does not say {told:?}");
+        }
+        // The control: other numbers are not there.
+        assert!(!guide.contains(&format!("at most {} MiB and", (MAX_BYTES >> 20) + 1)));
+    }
+}

@@ -155,3 +155,6 @@ fn text(findings: &Findings) -> String {
     let lines: Vec<_> = findings.findings.iter().map(line).collect();
     format!("toolkeep {}\n\n{}", findings.version, lines.join("\n"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -392,6 +392,18 @@ fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
 }
 
 #[test]
+fn the_help_of_key_create_names_every_right() {
+    let mut line = <super::Line as clap::CommandFactory>::command();
+    let create = line.find_subcommand_mut("key").and_then(|key| key.find_subcommand_mut("create"));
+    let help = create.unwrap().render_long_help().to_string();
+    for right in identity::Right::ALL {
+        // An invitation's alone, which `toolkeep node invite` makes.
+        let is_given = *right != identity::Right::NodesJoin;
+        assert_eq!(help.contains(right.as_str()), is_given, "{right:?}:\n{help}");
+    }
+}
+
+#[test]
 fn error_pages_are_printed() {
     let played = Played::default();
     let ran = played.run(&["error", "unknown_tool"]);

@@ -15,6 +15,8 @@ mod crash;
 #[cfg(test)]
 mod data;
 #[cfg(test)]
+mod documents;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod held;
@@ -30,6 +32,8 @@ mod modules;
 mod newcomer;
 #[cfg(test)]
 mod nodes;
+#[cfg(test)]
+mod operator;
 #[cfg(test)]
 mod plugins;
 #[cfg(test)]

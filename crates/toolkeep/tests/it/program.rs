@@ -101,6 +101,12 @@ pub(crate) struct Following {
 }
 
 impl Following {
+    /// Sends what ctrl-c would.
+    pub(crate) fn signal(&self) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::INT).unwrap();
+    }
+
     /// Its output.
     pub(crate) fn out(&mut self) -> &mut impl std::io::Read {
         &mut self.out

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use tool::Json;
 
 /// Parameters of one tool; more are refused.
-const MAX_PARAMETERS: usize = 256;
+pub(super) const MAX_PARAMETERS: usize = 256;
 const TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
 
 /// The schema, or what is wrong with which parameter.

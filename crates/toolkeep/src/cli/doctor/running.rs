@@ -64,7 +64,7 @@ pub(super) async fn findings(data: &DataDir, context: &Context<'_>) -> Vec<Findi
 }
 
 /// A source with its first problems, each with its place and fix.
-fn source(source: &Value) -> Vec<Finding> {
+pub(super) fn source(source: &Value) -> Vec<Finding> {
     let what = format!("source {}", value::line(source, "name", 40));
     let state = value::line(source, "state", 20);
     let problems = value::list(source, "problems");

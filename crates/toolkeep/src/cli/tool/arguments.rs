@@ -183,6 +183,28 @@ mod tests {
         }
     }
 
+    /// With `b=x` for a number, quotes were advised that change nothing.
+    #[test]
+    fn quotes_are_advised_where_a_shell_would_change_what_was_typed_and_nowhere_else() {
+        let schema = json!({ "properties": {
+            "a": { "type": "integer" }, "b": { "type": "integer" }, "on": { "type": "boolean" },
+            "ratio": { "type": ["number", "null"] }, "list": { "type": "array" },
+            "map": { "type": ["object", "integer"] },
+        } });
+        let told = |word: &str| read(&[word.to_owned()], &schema).unwrap_err().text();
+        assert_eq!(told("b=x"), "error: `b` must be integer, and `x` is not");
+        for (word, advises) in [
+            ("b=x", false),
+            ("on=yes", false),
+            ("ratio=much", false),
+            ("list=a,b", true),
+            ("map={a:1}", true),
+            ("b:={x}", true),
+        ] {
+            assert_eq!(told(word).contains("quote JSON for the shell"), advises, "{word}");
+        }
+    }
+
     #[test]
     fn what_does_not_fit_is_told() {
         for (word, message) in [

@@ -19,9 +19,9 @@ const ADDED: &str = "TOOLKEEP_PROFILE_FLAG";
 /// Crates that every call passes, through Toolkeep or beside it, as rustc names them.
 const HOT: &str = "\
     arc_swap axum axum_core bench bytes catalog crc32fast formats futures_channel futures_core futures_util \
-    gateway guard h2 http http_body http_body_util httparse hyper hyper_util identity \
-    intake ledger mcp mio nodes policy programs prost proto rmcp rmp rmp_serde serde_json server slab store \
-    tokio tokio_stream tokio_util tonic tool toolkeep tower upstreams";
+    gateway egress h2 host http http_body http_body_util httparse hyper hyper_util identity \
+    intake json ledger mcp mio nodes policy programs prost proto rmcp rmp rmp_serde serde_json server server_core server_mcp slab \
+    source_layers source_mcp source_modules store tokio tokio_stream tokio_util tonic tool toolkeep tower";
 
 /// The folder of what is shipped, where cargo builds.
 const SHIPPED: &str = "shipped";

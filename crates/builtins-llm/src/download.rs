@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use guard::egress::{Class, Egress, Follow, HttpLimits, Origin, Received};
+use egress::{Class, Egress, Follow, HttpLimits, Origin, Received};
 use http::header::{self, HeaderValue};
 use http::{Request, StatusCode};
 use sha2::{Digest as _, Sha256};

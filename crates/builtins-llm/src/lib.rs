@@ -12,11 +12,11 @@ mod vector;
 mod word_vectors;
 mod words;
 
+use builtin_manifests::Family;
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use builtins::{Builtin, Registry};
-use tool::Tool;
+use tool_manifest::Builtin;
 
 pub use download::{Hub, PinnedFile, PinnedModel, Progress};
 use embedder::Embedder;
@@ -32,21 +32,13 @@ const TOOLS: &[(&str, Ask)] = &[
     ("classify_text", tools::classify),
 ];
 
-static DECLARED: LazyLock<Registry> = LazyLock::new(declared);
-
-#[expect(clippy::expect_used, reason = "the file is a constant, and every test reads it")]
-fn declared() -> Registry {
-    let text = include_str!(concat!(env!("OUT_DIR"), "/tool_registry.json"));
-    Registry::read(text).expect("tool_registry.yaml is sound")
-}
-
 /// The tools, with the model that is installed below `models`, else with the built-in word vectors. A model is read
 /// when it is first needed.
 pub fn all(models: &Path) -> Vec<Builtin> {
     let embedder = Arc::new(Embedder::find(models));
     let description = embedder.description();
     let made = |(name, ask): &(&str, Ask)| {
-        let declared = DECLARED.get(name)?.with_description(&description);
+        let declared = Family::Text.registry().get(name)?.with_description(&description);
         Some(declared.run_by(Asking::new(*ask, Arc::clone(&embedder))))
     };
     TOOLS.iter().filter_map(made).collect()
@@ -55,16 +47,6 @@ pub fn all(models: &Path) -> Vec<Builtin> {
 /// What gives the tools a language model.
 pub const HELP: &str = "`toolkeep model install` downloads one; `toolkeep model install PATH` takes a folder with an \
                         `.onnx` file and its `tokenizer.json`";
-
-/// What the tool `name` declares, where it is one of these.
-pub fn tool(name: &str) -> Option<Arc<Tool>> {
-    Some(Arc::clone(DECLARED.get(name)?.tool()))
-}
-
-/// The names of all tools here, in the order they are listed.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    TOOLS.iter().map(|(name, _)| *name)
-}
 
 #[cfg(test)]
 mod tests;

@@ -95,7 +95,7 @@ impl Installed {
 
 /// What is written beside the model. Without it, it is the one that earlier versions took.
 fn facts(folder: &Path) -> ModelFacts {
-    let read = guard::files::read(folder.join(FACTS), MOST_FACTS).ok();
+    let read = rooted_fs::files::read(folder.join(FACTS), MOST_FACTS).ok();
     let read = read.and_then(|bytes| serde_json::from_slice::<ModelFacts>(&bytes).ok());
     let read = read.map(|facts| ModelFacts { name: plain_name(&facts.name), ..facts });
     let earlier = || ModelFacts { name: EARLIER.to_owned(), dimensions: 384, source: None };
@@ -182,7 +182,7 @@ fn swap(fresh: &Path, models: &Path) -> std::io::Result<()> {
 
 /// All of a regular file.
 pub(crate) fn content(path: &Path) -> Result<Vec<u8>, String> {
-    guard::files::read(path, MOST).map_err(|error| format!("{}: {error}", path.display()))
+    rooted_fs::files::read(path, MOST).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The tokenizer that belongs to a file of weights. Public repositories have the weights in a folder `onnx`.

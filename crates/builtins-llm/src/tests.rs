@@ -4,11 +4,12 @@ mod downloads;
 mod graphs;
 mod small_model;
 
+use builtin_manifests::Family;
 use std::path::Path;
 
 use crate::model::install;
 use crate::words::Words;
-use crate::{DECLARED, TOOLS, all};
+use crate::{TOOLS, all};
 
 /// A vocabulary of a few words.
 fn words(most: usize) -> Words {
@@ -81,7 +82,7 @@ fn the_tools_are_there_without_a_model_and_their_descriptions_say_which_answers(
 
 #[test]
 fn each_entry_has_a_function_and_each_function_an_entry() {
-    let names: Vec<&str> = DECLARED.names().collect();
+    let names: Vec<&str> = Family::Text.registry().names().collect();
     assert_eq!(names, TOOLS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
 }
 

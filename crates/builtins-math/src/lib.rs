@@ -24,11 +24,12 @@ mod simulate;
 mod stats;
 mod work;
 
-use std::sync::{Arc, LazyLock};
+use builtin_manifests::Family;
+use std::sync::Arc;
 
-use builtins::{Builtin, Registry};
+use tool::Clock;
 use tool::artefact::Artefacts;
-use tool::{Clock, Tool};
+use tool_manifest::Builtin;
 
 use work::{Shop, Work};
 
@@ -53,30 +54,14 @@ const TOOLS: &[(&str, Work)] = &[
     ("render_math", formula::render),
 ];
 
-static DECLARED: LazyLock<Registry> = LazyLock::new(declared);
-
-#[expect(clippy::expect_used, reason = "the file is a constant, and every test reads it")]
-fn declared() -> Registry {
-    let text = include_str!(concat!(env!("OUT_DIR"), "/tool_registry.json"));
-    Registry::read(text).expect("tool_registry.yaml is sound")
-}
-
 /// The tools, in the order they are listed. `clock` bounds their time; pictures are kept as `artefacts`
 /// too, where there are any.
 pub fn all(clock: &Arc<dyn Clock>, artefacts: Option<Arc<dyn Artefacts>>) -> Vec<Builtin> {
     let shop = Shop::new(Arc::clone(clock), artefacts);
-    let made = |(name, work): &(&str, Work)| Some(DECLARED.get(name)?.run_by(shop.executor(*work)));
+    let made = |(name, work): &(&str, Work)| {
+        Some(Family::Math.registry().get(name)?.run_by(shop.executor(*work)))
+    };
     TOOLS.iter().filter_map(made).collect()
-}
-
-/// What the tool `name` declares, where it is one of these.
-pub fn tool(name: &str) -> Option<Arc<Tool>> {
-    Some(Arc::clone(DECLARED.get(name)?.tool()))
-}
-
-/// The names of all tools here, in the order they are listed.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    TOOLS.iter().map(|(name, _)| *name)
 }
 
 #[cfg(test)]

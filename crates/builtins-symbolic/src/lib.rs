@@ -11,11 +11,13 @@ mod show;
 mod solve;
 mod value;
 
-use std::sync::{Arc, LazyLock};
+use builtin_manifests::Family;
+use std::sync::Arc;
 use std::time::Duration;
 
-use builtins::{Builtin, Cages, Extra, Job, Registry, Workers};
-use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step, Tool};
+use builtins::{Cages, Extra, Job, Workers};
+use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step};
+use tool_manifest::Builtin;
 
 pub use solve::solve;
 
@@ -25,29 +27,11 @@ pub const JOB: Job = Job::new(b'E', Duration::from_secs(10));
 /// What a worker must be able to do beside its own jobs: to be handed to `builtins::work`.
 pub const EXTRA: Extra = (JOB, solve);
 
-static DECLARED: LazyLock<Registry> = LazyLock::new(declared);
-
-#[expect(clippy::expect_used, reason = "the file is a constant, and every test reads it")]
-fn declared() -> Registry {
-    let text = include_str!(concat!(env!("OUT_DIR"), "/tool_registry.json"));
-    Registry::read(text).expect("tool_registry.yaml is sound")
-}
-
 /// The tools, in the order they are listed. They run in workers of `cages`.
 pub fn all(cages: &Arc<Cages>) -> Vec<Builtin> {
     let workers = Arc::new(Workers::new(Arc::clone(cages)));
-    let made = |declared: &builtins::Declared| declared.run_by(Solving(Arc::clone(&workers)));
-    DECLARED.get("symbolic_solve").map(made).into_iter().collect()
-}
-
-/// What the tool `name` declares, where it is one of these.
-pub fn tool(name: &str) -> Option<Arc<Tool>> {
-    Some(Arc::clone(DECLARED.get(name)?.tool()))
-}
-
-/// The names of all tools here, in the order they are listed.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    DECLARED.names()
+    let made = |declared: &tool_manifest::Declared| declared.run_by(Solving(Arc::clone(&workers)));
+    Family::Symbolic.registry().get("symbolic_solve").map(made).into_iter().collect()
 }
 
 #[derive(Debug)]

@@ -1,10 +1,11 @@
 //! Every example is what happens; and what is refused.
 
+use builtin_manifests::Family;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{DECLARED, read, solve};
+use crate::{read, solve};
 
 fn asked(args: &Value) -> Result<Value, String> {
     let answer = solve(args.to_string().as_bytes(), Duration::from_secs(10))?;
@@ -13,11 +14,9 @@ fn asked(args: &Value) -> Result<Value, String> {
 
 #[test]
 fn every_example_is_what_happens() {
-    let entries: Vec<Value> =
-        serde_json::from_str(include_str!(concat!(env!("OUT_DIR"), "/tool_registry.json")))
-            .unwrap();
+    let entries: Vec<Value> = serde_json::from_str(Family::Symbolic.text()).unwrap();
     for entry in entries {
-        assert!(DECLARED.get(entry["name"].as_str().unwrap()).is_some());
+        assert!(Family::Symbolic.registry().get(entry["name"].as_str().unwrap()).is_some());
         for example in entry["examples"].as_array().unwrap() {
             let wanted = match example.get("error") {
                 Some(error) => Err(error.as_str().unwrap().to_owned()),

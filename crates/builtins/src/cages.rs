@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use guard::process::{Child, Launcher, Spec};
-use guard::sandbox::{Cage, Standing, Tier, standing};
+use sandbox::process::{Child, Launcher, Spec};
+use sandbox::{Cage, Standing, Tier, standing};
 use tokio::sync::OnceCell;
 use tool::Caged;
 
@@ -101,7 +101,7 @@ pub(crate) fn caged_child(tier: Tier, child: &Child) -> Caged {
 }
 
 /// Nothing of Toolkeep's own.
-fn environment(work: &Path) -> Vec<(String, guard::process::EnvValue)> {
+fn environment(work: &Path) -> Vec<(String, sandbox::process::EnvValue)> {
     let home = work.display().to_string();
     [
         ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),

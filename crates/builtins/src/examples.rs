@@ -1,4 +1,4 @@
-//! Every entry of `tool_registry.yaml` has a function, every function an entry, and every example is
+//! Every entry of the manifests has a function, every function an entry, and every example is
 //! what happens.
 
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use guard::egress::{Dial, Egress, EgressSettings, Resolve};
-use guard::process::Launcher;
-use guard::roots::{Access, Root};
-use guard::sandbox::Tier;
+use egress::{Dial, Egress, EgressSettings, Resolve};
+use rooted_fs::roots::{Access, Root};
+use sandbox::Tier;
+use sandbox::process::Launcher;
 use serde_json::Value;
 use testkit::expected::holds;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -19,11 +19,40 @@ use tokio::net::{TcpListener, TcpStream};
 use tool::artefact::{ArtefactError, Artefacts, Kept, Part};
 use tool::{Body, Boxed, Caller};
 
-use crate::registry::{Declared, Example, Registry};
 use crate::tests::{clock, execute};
-use crate::{
-    Builtin, Cages, Endpoint, Endpoints, Engine, Files, Means, caged, computing, reaching,
-};
+use crate::{Cages, Endpoint, Endpoints, Engine, Files, Means, caged, computing, reaching};
+use builtin_manifests::Family;
+use serde::Deserialize;
+use tool_manifest::Builtin;
+
+/// A tool's examples, beside its other fields.
+#[derive(Deserialize)]
+struct Entry {
+    name: String,
+    examples: Vec<Example>,
+}
+
+/// A call and what comes of it: an answer, a failure with an answer, or a failure in words.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Example {
+    #[serde(default, rename = "description")]
+    _description: String,
+    input: Value,
+    #[serde(default, deserialize_with = "present")]
+    output: Option<Value>,
+    failed: Option<Value>,
+    error: Option<String>,
+}
+
+/// `null` is an answer too.
+fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(value).map(Some)
+}
+
+fn entries() -> Vec<Entry> {
+    serde_json::from_str(Family::General.text()).unwrap()
+}
 
 /// `docs/guide.md` with two sections, and `plain.txt`.
 const BUNDLE: &[u8] = include_bytes!("archive/bundle.zip");
@@ -161,9 +190,9 @@ async fn stage() -> (tempfile::TempDir, Vec<Builtin>) {
         ruff: None,
         narrowings: BTreeMap::new(),
     };
-    let mut builtins = computing(Registry::shipped(), &clock());
-    builtins.extend(reaching(Registry::shipped(), &means, &clock()));
-    builtins.extend(caged(Registry::shipped(), &means, &clock()));
+    let mut builtins = computing(Family::General.registry(), &clock());
+    builtins.extend(reaching(Family::General.registry(), &means, &clock()));
+    builtins.extend(caged(Family::General.registry(), &means, &clock()));
     (home, builtins)
 }
 
@@ -171,7 +200,7 @@ async fn stage() -> (tempfile::TempDir, Vec<Builtin>) {
 async fn each_entry_has_a_function_and_each_function_an_entry() {
     let (_home, builtins) = stage().await;
     let mut made: Vec<_> = builtins.iter().map(|it| it.tool.name.as_str()).collect();
-    let mut declared: Vec<_> = Registry::shipped().every().map(Declared::name).collect();
+    let mut declared: Vec<_> = Family::General.registry().names().collect();
     made.sort_unstable();
     declared.sort_unstable();
     assert_eq!(made, declared);
@@ -180,12 +209,12 @@ async fn each_entry_has_a_function_and_each_function_an_entry() {
 #[tokio::test]
 async fn every_example_is_what_happens() {
     let mut ran = 0;
-    for declared in Registry::shipped().every() {
-        assert!(!declared.examples.is_empty(), "{} has no example", declared.name());
-        for example in &declared.examples {
+    for Entry { name, examples } in entries() {
+        assert!(!examples.is_empty(), "{name} has no example");
+        for example in &examples {
             // Each on a stage of its own: some change it.
             let (_home, builtins) = stage().await;
-            let builtin = builtins.into_iter().find(|it| it.tool.name.as_str() == declared.name());
+            let builtin = builtins.into_iter().find(|it| it.tool.name.as_str() == name);
             run(builtin.unwrap(), example).await;
             ran += 1;
         }

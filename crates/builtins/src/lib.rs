@@ -1,31 +1,24 @@
 //! The built-in tools, a folder per category, and the source that offers them.
 //!
 //! Most are pure: they compute from their arguments and the clock port. Those that reach for files or
-//! the net do so through guard alone. What each of them says of itself stands in `tool_registry.yaml`.
+//! the net do so through `rooted-fs` and `egress` alone. What each of them says of itself stands in
+//! `builtin-manifests`.
 
 mod archive;
-mod builtin;
 mod cages;
 mod code;
 mod data;
 mod math;
-mod nearest;
-mod registry;
 mod source;
 mod specialized;
 mod system;
 mod web;
-mod work;
 mod worker;
 
-pub use archive::unpack::unpack;
-pub use builtin::Builtin;
 pub use cages::Cages;
 pub use code::lint_python::{Installed, Package, RUFF, Ruff, install};
 pub use math::expression::{Expression, ExpressionError, Program};
 pub use math::number::Number;
-pub use nearest::nearest_name;
-pub use registry::{Declared, Narrowing, Registry};
 pub use source::BuiltinSource;
 pub use system::files::Files;
 pub use web::{Endpoint, Endpoints, Engine};
@@ -33,18 +26,20 @@ pub use worker::{
     Extra, Job, Lease, READ_FOLDER, WORK, WorkerPlace, WorkerQuota, Workers, read_folder, work,
 };
 
+use builtin_manifests::Family;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use guard::egress::Egress;
+use egress::Egress;
 use tool::Clock;
 use tool::artefact::Artefacts;
+use tool_manifest::{Builtin, Narrowing, Registry};
 
 use archive::opened::Archives;
 
 /// The built-in tools that only compute, in the order they are listed.
 pub fn all(clock: &Arc<dyn Clock>) -> Vec<Builtin> {
-    computing(Registry::shipped(), clock)
+    computing(Family::General.registry(), clock)
 }
 
 fn computing(registry: &Registry, clock: &Arc<dyn Clock>) -> Vec<Builtin> {
@@ -126,25 +121,6 @@ fn reaching(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<B
     let artefacts = artefacts.flat_map(|artefacts| data::artefacts::builtins(registry, artefacts));
     let code = [code::lint_python::builtin(registry, means.ruff.as_ref())];
     files.chain(web).chain(artefacts).chain(code).flatten().collect()
-}
-
-/// What the tool `name` declares, where it is one of these.
-pub fn tool(name: &str) -> Option<Arc<tool::Tool>> {
-    Some(Arc::clone(Registry::shipped().get(name)?.tool()))
-}
-
-/// The names of all built-in tools, whether or not they can be offered here, in the order they are
-/// listed.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    Registry::shipped().names()
-}
-
-/// The built-in that a tool file means by `implementation.handler`: by its own name, or by the name
-/// spec 2 gives its handler.
-pub fn handler(name: &str, clock: &Arc<dyn Clock>) -> Option<Builtin> {
-    all(clock)
-        .into_iter()
-        .find(|builtin| &*builtin.handler == name || builtin.tool.name.as_str() == name)
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use tool::{
     Boxed, Clock, Item, Listing, Offer, Problem, Revision, Source, SourceError, SourceName,
 };
 
-use crate::registry::{Narrowing, Registry};
-use crate::{Builtin, Cages, Means, caged, computing, reaching};
+use crate::{Cages, Means, caged, computing, reaching};
+use builtin_manifests::Family;
+use tool_manifest::{Builtin, Narrowing};
 
 /// Offers every built-in.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub struct BuiltinSource {
 impl BuiltinSource {
     /// The source `builtin`, with `clock` for the tools that tell the time.
     pub fn new(clock: &Arc<dyn Clock>, means: &Means) -> Self {
-        let registry = Registry::shipped().narrowed(&means.narrowings);
+        let registry = Family::General.registry().narrowed(&means.narrowings);
         let mut builtins = computing(&registry, clock);
         builtins.extend(reaching(&registry, means, clock));
         let (mut caged, cages) = (caged(&registry, means, clock), means.cages.clone());
@@ -75,7 +76,7 @@ impl BuiltinSource {
             None => Vec::new(),
         };
         // As they stand in the file; those of other crates behind them.
-        all.sort_by_cached_key(|builtin| Registry::shipped().place(builtin));
+        all.sort_by_cached_key(|builtin| Family::General.registry().place(builtin));
         let offer = |builtin: &Builtin| Offer {
             item: Item::Tool(Arc::clone(&builtin.tool)),
             executor: Arc::clone(&builtin.executor),

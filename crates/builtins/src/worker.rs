@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use guard::process::{Child, Exit, Spec};
-use guard::sandbox::{Cage, TOO_MUCH, Tier};
+use sandbox::process::{Child, Exit, Spec};
+use sandbox::{Cage, TOO_MUCH, Tier};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tool::{Code, Context, ExecuteError, Json, Limits, Outcome, Step};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use json::made_visible;
 use serde_json::Value;
-use tool::json::made_visible;
 use tool::{Args, Digest, Durability, Executor, Json, Org, SourceName, Tool, ToolKey, ToolName};
 
 use crate::canonical;

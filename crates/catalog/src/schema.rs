@@ -10,9 +10,9 @@ mod text;
 use std::fmt;
 use std::sync::OnceLock;
 
+use json::Pass;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
-use tool::json::Pass;
 use tool::{Args, Json, Limits};
 
 use self::cost::CostModel;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use json::{Look, Pass};
 use tool::Json;
-use tool::json::{Look, Pass};
 
 /// A request's id: a string or a whole number. `1` and `"1"` are two ids; `"a"` and its escaped form are
 /// one.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use tool::json::Look;
+use json::Look;
 use tool::{Json, JsonError, Limits};
 
 use crate::{Id, code};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use guard::egress::Origin;
+use egress::Origin;
 use tool::node::Unresolved;
 
 /// Where nodes are. A node's own word, or a label that it could set, counts for nothing here: the server

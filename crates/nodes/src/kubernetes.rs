@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use guard::egress::{Class, Egress, Origin};
+use egress::{Class, Egress, Origin};
 use tokio::time::sleep;
 use tool::Clock;
 use tool::node::Unresolved;

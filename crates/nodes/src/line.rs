@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use guard::egress::{Egress, EgressError, Origin};
+use egress::{Egress, EgressError, Origin};
 use proto::connect::{Duplex, Line};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;

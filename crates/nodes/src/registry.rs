@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use guard::egress::Egress;
+use egress::Egress;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tool::node::{

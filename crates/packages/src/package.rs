@@ -5,7 +5,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use guard::roots::{Access, Put, Root};
+use rooted_fs::roots::{Access, Put, Root};
 use serde_json::{Map, Value, json};
 use tool::catalogue::CatalogueFault;
 use tool::{Json, Limits};
@@ -74,11 +74,11 @@ pub(crate) fn unpack(home: &Path, package: &Bytes) -> Result<Unpacked, Catalogue
 
 /// What its entry says, once all of it is out.
 fn parts(path: &Path, package: &Bytes) -> Result<Map<String, Value>, String> {
-    let told = |error: guard::roots::RootError| error.to_string();
+    let told = |error: rooted_fs::roots::RootError| error.to_string();
     let root = Root::open(path, Access::ReadWrite).map_err(told)?;
     root.write("package.zip", package, Put::New).map_err(told)?;
     let outer = Path::new("package");
-    let names = builtins::unpack(&root, Path::new("package.zip"), outer, MOST_BYTES)
+    let names = archive_reader::unpack(&root, Path::new("package.zip"), outer, MOST_BYTES)
         .map_err(|why| format!("the package: {why}"))?;
     if let Some(missing) = PARTS.iter().find(|part| !names.iter().any(|name| name == *part)) {
         return Err(format!("the package has no `{missing}`"));
@@ -90,7 +90,7 @@ fn parts(path: &Path, package: &Bytes) -> Result<Map<String, Value>, String> {
     let manual = root.read(outer.join("tool.md"), MANUAL_BYTES).map_err(told)?;
     let manual = String::from_utf8(manual).map_err(|_| "`tool.md` is no UTF-8".to_owned())?;
     said.entry(MANUAL).or_insert_with(|| json!(manual));
-    let code = builtins::unpack(&root, &outer.join("tool.zip"), Path::new(CODE), MOST_BYTES)
+    let code = archive_reader::unpack(&root, &outer.join("tool.zip"), Path::new(CODE), MOST_BYTES)
         .map_err(|why| format!("`tool.zip`: {why}"))?;
     fits(said.get(RUNTIME).and_then(Value::as_str).unwrap_or_default(), &code)?;
     // Out of it by now: only room.

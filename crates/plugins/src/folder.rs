@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use guard::roots::{Access, Kind, Root, RootError};
+use rooted_fs::roots::{Access, Kind, Root, RootError};
 use sha2::{Digest as _, Sha256};
 use tool::{Digest, Wall};
 

@@ -4,14 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use guard::egress::{Class, Egress, Origin};
-use guard::process::Launcher;
-use guard::sandbox::{Share, Tier};
+use egress::{Class, Egress, Origin};
+use sandbox::process::Launcher;
+use sandbox::{Share, Tier};
 use serde_json::{Map, Value};
 use tool::{Clock, Scope};
 
 use crate::manifest::Faults;
-use crate::server::Servers;
 
 const MIB: u64 = 1 << 20;
 /// Most memory and processor time that is given where the operator says nothing.
@@ -120,8 +119,6 @@ pub struct Means {
     pub python: Option<PathBuf>,
     /// How long a process may take to be ready.
     pub ready: Duration,
-    /// What speaks to MCP servers; without it no plugin of that kind runs.
-    pub servers: Option<Arc<dyn Servers>>,
 }
 
 /// What a plugin may use: asked for, and given.

@@ -27,7 +27,6 @@ pub use grant::{Grant, Means};
 pub use manifest::{Manifest, ManifestError, SCHEMA};
 pub use plugin::PluginSource;
 pub use registry::{Registry, SETTINGS};
-pub use server::{Server, Servers};
 pub use template::{Template, written};
 pub use tools::PluginTools;
 pub use trial::{Trial, Tried, trial};

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use guard::private_file;
+use rooted_fs::private_file;
 use serde_json::{Map, Value, json};
 use tool::{Json, Limits, Problem};
 
@@ -36,7 +36,7 @@ fn place(folder: &Path, plugin: &str) -> PathBuf {
 }
 
 fn text(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match guard::files::read(path, MOST) {
+    match rooted_fs::files::read(path, MOST) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         read => read.map(Some),
     }

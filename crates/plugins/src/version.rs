@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use guard::process::{EnvValue, Spec};
-use guard::sandbox::{Cage, Tier};
+use sandbox::process::{EnvValue, Spec};
+use sandbox::{Cage, Tier};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;

@@ -50,7 +50,7 @@ use quota::{Bounds, Quota};
 pub use requested::{is_called, is_of_source, requested_tools};
 pub use script::{Interpreter, Mode, Turn};
 pub use steps::Planned;
-pub use tools::{names, tool, tools};
+pub use tools::tools;
 use watching::Watching;
 
 /// Programs whose state is read at once.

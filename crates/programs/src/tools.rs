@@ -1,16 +1,16 @@
 //! The tools of programs: what every door has of them.
 
-use std::sync::{Arc, LazyLock};
+use builtin_manifests::Family;
+use std::sync::Arc;
 use std::time::Duration;
 
-use builtins::{Builtin, Registry};
 use gateway::Gateway;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tool::{
     Boxed, CallId, Code, Context, ExecuteError, Executor, Granted, Interface, Json, Outcome, Step,
-    Tool,
 };
+use tool_manifest::Builtin;
 
 use crate::shown;
 use crate::{Begin, Mode, Planned, Programs, Running};
@@ -24,28 +24,15 @@ const TOOLS: &[(&str, Does)] = &[
     ("get_chainable_tools", Does::List),
 ];
 
-static DECLARED: LazyLock<Registry> = LazyLock::new(declared);
-
-#[expect(clippy::expect_used, reason = "the file is a constant, and every test reads it")]
-fn declared() -> Registry {
-    let text = include_str!(concat!(env!("OUT_DIR"), "/tool_registry.json"));
-    Registry::read(text).expect("tool_registry.yaml is sound")
-}
-
-/// What the tool `name` declares, where it is one of these.
-pub fn tool(name: &str) -> Option<Arc<Tool>> {
-    Some(Arc::clone(DECLARED.get(name)?.tool()))
-}
-
-/// The names of the tools here, in the order they are listed.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    TOOLS.iter().map(|(name, _)| *name)
-}
-
 /// The tools, over `programs`.
 pub fn tools(programs: &Arc<Programs>) -> Vec<Builtin> {
     let made = |(name, does): &(&str, Does)| {
-        Some(DECLARED.get(name)?.run_by(Doing { does: *does, programs: Arc::clone(programs) }))
+        Some(
+            Family::Programs
+                .registry()
+                .get(name)?
+                .run_by(Doing { does: *does, programs: Arc::clone(programs) }),
+        )
     };
     TOOLS.iter().filter_map(made).collect()
 }

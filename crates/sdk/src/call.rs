@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use guard::egress::{Egress, EgressSettings, Origin};
+use egress::{Egress, EgressSettings, Origin};
 use proto::connect::{Duplex, Line};
 use proto::toolrpc::CallFunctionRequest;
 use serde::Serialize;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use guard::egress::{Egress, EgressSettings, Origin};
+use egress::{Egress, EgressSettings, Origin};
 use proto::ServerConfig;
 use proto::connect::{Dialled, Duplex};
 use proto::node::Tool as Listed;
@@ -49,7 +49,7 @@ pub enum StartError {
     #[error(
         "the registry: {0}; use `https`, or `Options::insecure_registry` where the network is trusted"
     )]
-    PlaintextKey(#[from] guard::egress::PlaintextKey),
+    PlaintextKey(#[from] egress::PlaintextKey),
     /// The registry's address cannot be used.
     #[error("the registry: {0}")]
     Registry(String),
@@ -62,7 +62,7 @@ const PEM_BYTES: u64 = 1 << 20;
 fn shown(folder: &Path) -> Result<Arc<ServerConfig>, StartError> {
     let read = |name: &str| {
         let path = folder.join(name);
-        let text = guard::files::read_text(&path, PEM_BYTES);
+        let text = rooted_fs::files::read_text(&path, PEM_BYTES);
         text.map_err(|error| StartError::Tls(format!("`{}`: {error}", path.display())))
     };
     let (certificate, key) = (read(tls::CERTIFICATE)?, read(tls::KEY)?);

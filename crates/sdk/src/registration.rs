@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use guard::egress::{Class, Egress, EgressSettings, HttpLimits, Origin};
+use egress::{Class, Egress, EgressSettings, HttpLimits, Origin};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request};
 use serde_json::{Value, json};
@@ -184,7 +184,7 @@ impl Registration {
             let body = response.into_body().bytes().await?;
             Ok((status, String::from_utf8_lossy(&body).into_owned()))
         };
-        let told: Result<_, guard::egress::EgressError> =
+        let told: Result<_, egress::EgressError> =
             tokio::time::timeout(TIMEOUT, told).await.map_err(|_| "no answer in 5 s".to_owned())?;
         told.map_err(|error| error.to_string())
     }

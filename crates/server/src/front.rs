@@ -12,29 +12,30 @@ use identity::Principal;
 use tool::{Boxed, Wall};
 use tower::ServiceExt as _;
 
-use crate::context;
-use crate::error::ApiError;
 use crate::listen::Head;
-use crate::mcp;
-use crate::state::Doors;
-use crate::{auth, router};
+use server_core::context;
+use server_core::error::ApiError;
+
+use crate::router;
+use server_core::auth;
+use server_mcp::McpDoors;
 
 /// All doors, as a server serves them.
 #[derive(Debug, Clone)]
 pub struct Front {
     /// Where there is a short way.
-    mcp: Option<Doors>,
+    mcp: Option<McpDoors>,
     router: Router,
 }
 
 impl Front {
     /// Of these doors.
-    pub fn new(doors: &Doors) -> Self {
+    pub fn new(doors: &McpDoors) -> Self {
         Self { mcp: Some(doors.clone()), router: router(doors) }
     }
 
     /// Where messages of MCP are answered without the router.
-    pub(crate) fn doors(&self) -> Option<&Doors> {
+    pub(crate) fn doors(&self) -> Option<&McpDoors> {
         self.mcp.as_ref()
     }
 
@@ -75,10 +76,14 @@ pub(crate) fn endpoint(path: &str) -> Option<&str> {
     (!source.contains(['/', '%'])).then_some(source)
 }
 
-async fn message(doors: Doors, source: Option<String>, request: Request<Body>) -> Response<Body> {
+async fn message(
+    doors: McpDoors,
+    source: Option<String>,
+    request: Request<Body>,
+) -> Response<Body> {
     let asked = (request.headers(), request.uri());
     let answered = match entered(&doors, asked, source.as_deref()).await {
-        Ok(principal) => mcp::message(&doors, &principal, source, request).await,
+        Ok(principal) => server_mcp::message(&doors, &principal, source, request).await,
         Err(error) => Err(error),
     };
     answered.unwrap_or_else(ApiError::into_response)
@@ -87,12 +92,12 @@ async fn message(doors: Doors, source: Option<String>, request: Request<Body>) -
 /// The answer to a message of the short way.
 #[derive(Debug)]
 pub(crate) enum Said {
-    Door(mcp::Reply),
+    Door(server_mcp::Reply),
     Other(Response<Body>),
 }
 
 /// Answers one message whose head and body were read.
-pub(crate) async fn told(doors: &Doors, head: &Head, body: Bytes) -> Said {
+pub(crate) async fn told(doors: &McpDoors, head: &Head, body: Bytes) -> Said {
     let Head { scope, headers, found, .. } = head;
     let hosts = &doors.parts.hosts;
     let now = doors.parts.clock.wall();
@@ -104,12 +109,12 @@ pub(crate) async fn told(doors: &Doors, head: &Head, body: Bytes) -> Said {
         Ok(principal) => principal,
         Err(error) => return Said::Other(error.into_response()),
     };
-    let checked = || mcp::refuses(headers).map(Box::new).map_or(Ok(()), Err);
+    let checked = || server_mcp::refuses(headers).map(Box::new).map_or(Ok(()), Err);
     match scope {
         Ok(scope) => Said::Door(match found.media.or(checked) {
             Ok(()) => {
-                let who = mcp::Who { doors, principal: &principal, scope, now };
-                mcp::taken(who, mcp::Heads::known(headers, &found.said), body).await
+                let who = server_mcp::Who { doors, principal: &principal, scope, now };
+                server_mcp::taken(who, server_mcp::Heads::known(headers, &found.said), body).await
             }
             Err(reply) => *reply,
         }),
@@ -119,7 +124,7 @@ pub(crate) async fn told(doors: &Doors, head: &Head, body: Bytes) -> Said {
 
 /// What stands before every door, in this order.
 async fn entered(
-    doors: &Doors,
+    doors: &McpDoors,
     asked: (&HeaderMap, &Uri),
     source: Option<&str>,
 ) -> Result<Principal, ApiError> {
@@ -129,7 +134,7 @@ async fn entered(
 
 /// The principal, as its request narrows it.
 async fn known(
-    doors: &Doors,
+    doors: &McpDoors,
     asked: (&HeaderMap, &Uri),
     source: Option<&str>,
 ) -> Result<Principal, ApiError> {
@@ -137,7 +142,7 @@ async fn known(
 }
 
 /// The same of a head that may have come before.
-async fn known_again(doors: &Doors, head: &Head, now: Wall) -> Result<Principal, ApiError> {
+async fn known_again(doors: &McpDoors, head: &Head, now: Wall) -> Result<Principal, ApiError> {
     let Head { uri, source, headers, found, .. } = head;
     let asked = (headers, source.as_deref());
     let principal = auth::known_again(doors, asked, &found.caller, now).await?;

@@ -25,11 +25,12 @@ use tool::node::arguments;
 use tool::outcome::{Answer, Failure};
 use tool::{CallerType, Code, Interface, Json, Limits, Secret, Step};
 
-use crate::error::ApiError;
-use crate::rest::calls::shown;
-use crate::state::Doors;
-use crate::{Workers, auth, context, held};
+use crate::Workers;
 use known::Known;
+use server_core::call_result::shown;
+use server_core::error::ApiError;
+use server_core::state::Doors;
+use server_core::{auth, context, held};
 
 /// Serves calls over gRPC on `workers` until `stop`, and then until those that run are done. Where it is
 /// bound to a key, whoever reaches it is its owner, and nothing that a caller sends says otherwise.

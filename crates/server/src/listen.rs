@@ -3,7 +3,6 @@
 mod lane;
 mod patient;
 mod rewound;
-mod unauthenticated;
 
 use std::convert::Infallible;
 use std::io;
@@ -26,7 +25,6 @@ use patient::Patient;
 use rewound::Rewound;
 
 pub(crate) use lane::Head;
-pub(crate) use unauthenticated::{PendingConnections, mark_authenticated};
 
 /// The longest the head of a request may take.
 const HEADERS: Duration = Duration::from_secs(10);

@@ -10,9 +10,10 @@ use axum::response::{IntoResponse as _, Response};
 use identity::Right;
 use tool::{Code, Secret};
 
-use crate::error::ApiError;
-use crate::state::Doors;
-use crate::{auth, rest};
+use crate::routes;
+use server_core::auth;
+use server_core::error::ApiError;
+use server_core::state::Doors;
 
 /// The routes of registration, as the node whose key this is. A key that may register for others as well opens
 /// nothing here: a door that asks for no key must not be a way around who owns a name.
@@ -24,9 +25,9 @@ pub fn old_nodes(doors: &Doors, key: &Secret) -> Result<Router, String> {
     let mut bearer = bearer.map_err(|_| "the key is no line of text".to_owned())?;
     bearer.set_sensitive(true);
     let node = from_fn_with_state((doors.clone(), bearer), as_node);
-    let checked = from_fn_with_state(doors.clone(), auth::host_and_origin);
-    let routes = rest::registration(doors).layer(node);
-    Ok(routes.fallback(rest::nothing_here).layer(checked))
+    let checked = from_fn_with_state(doors.clone(), crate::middleware::host_and_origin);
+    let mounted = routes::registration(doors).layer(node);
+    Ok(mounted.fallback(routes::nothing_here).layer(checked))
 }
 
 async fn as_node(

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::listen::PendingConnections;
+use server_core::pending_connections::PendingConnections;
 
 /// Connections at once, where nobody says otherwise.
 const CONNECTIONS: usize = 10_000;

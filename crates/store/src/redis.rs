@@ -16,7 +16,7 @@ use ::redis::{
     RedisConnectionInfo, RedisError,
 };
 use bytes::Bytes;
-use guard::egress::{Egress, Origin};
+use egress::{Egress, Origin};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;

@@ -2,16 +2,20 @@
 //! and a store in memory; an MCP server that judges; what is installed, and data from elsewhere. Never a dependency of what ships.
 
 pub mod clock;
+pub mod condition;
 pub mod context;
 pub mod data;
 pub mod executor;
 pub mod expected;
+pub mod golden;
+pub mod http_server;
 pub mod keyed;
 pub mod ledger;
 pub mod mcp_driver;
 pub mod mcp_fixture;
 pub mod oauth;
 pub mod real;
+pub mod run;
 pub mod source;
 pub mod store;
 mod wire;

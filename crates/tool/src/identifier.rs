@@ -7,7 +7,7 @@ use unicode_normalization::is_nfkc;
 use unicode_security::MixedScript as _;
 
 use crate::confusables::looks;
-use crate::json::made_visible;
+use json::made_visible;
 
 /// What is wrong with a text that names something.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use catalog::{Catalog, Shelf};
-use guard::egress::{Egress, EgressSettings};
+use egress::{Egress, EgressSettings};
 use intake::{Intake, Sourced, Times};
 use nodes::{Addresses, Registry};
 use store::MemoryStore;

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use builtins::Builtin;
 use serde_json::Value;
 use testkit::context::{caller, context};
 use tool::{Args, Body, Call, CallId, Granted, Org, Outcome, SourceName, Step, Ticket, ToolKey};
+use tool_manifest::Builtin;
 
 /// Where the model is, as `TOOLKEEP_DATA` says.
 pub(crate) fn given() -> PathBuf {

@@ -1,15 +1,14 @@
-//! Each example of `tool_registry.yaml`, with whatever answers.
+//! Each example of the manifests, with whatever answers.
 
-use builtins::Builtin;
+use builtin_manifests::Family;
 use serde_json::Value;
 use testkit::expected::holds;
+use tool_manifest::Builtin;
 
 use crate::calls::{call, value};
 
 pub(crate) async fn every_example_holds(tools: &[Builtin]) {
-    let entries: Vec<Value> =
-        serde_json::from_str(include_str!(concat!(env!("OUT_DIR"), "/tool_registry.json")))
-            .unwrap();
+    let entries: Vec<Value> = serde_json::from_str(Family::Text.text()).unwrap();
     for entry in entries {
         let name = entry["name"].as_str().unwrap();
         assert!(!entry["examples"].as_array().unwrap().is_empty(), "{name} has no example");

@@ -133,7 +133,7 @@ fn unknown(path: &Path<'_>, known: &str) -> String {
         .chain(math_functions::FUNCTIONS)
         .chain(functions::all_of_numpy());
     let names = all.map(|function| function.name).chain(constants);
-    match builtins::nearest_name(&path.name, names) {
+    match tool::nearest_name(&path.name, names) {
         Some(near) => format!("unknown name `{path}`; did you mean `{near}`?"),
         None => format!("unknown name `{path}`; {known}"),
     }

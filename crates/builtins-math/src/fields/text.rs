@@ -3,7 +3,7 @@
 //! Only what is plainly right is read here. Whatever is not goes the long way, which says what is wrong.
 
 use faer::Mat;
-use tool::json::Pass;
+use json::Pass;
 
 use super::Fields;
 

@@ -3,7 +3,7 @@
 use std::alloc::System;
 use std::process::ExitCode;
 
-use guard::sandbox::Rationed;
+use sandbox::Rationed;
 
 #[global_allocator]
 static ALLOCATOR: Rationed<System> = Rationed(System);
@@ -11,8 +11,8 @@ static ALLOCATOR: Rationed<System> = Rationed(System);
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     match args.next() {
-        Some(word) if word == "__launch" => guard::process::supervise(args),
-        Some(word) if word == guard::sandbox::PROBE => guard::sandbox::probe(args),
+        Some(word) if word == "__launch" => sandbox::process::supervise(args),
+        Some(word) if word == sandbox::PROBE => sandbox::probe(args),
         Some(word) if word == builtins::WORK => builtins::work(&[builtins_symbolic::EXTRA]),
         _ => ExitCode::from(64),
     }

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use builtins::{Builtin, Cages};
-use guard::process::Launcher;
-use guard::sandbox::Tier;
+use builtins::Cages;
+use sandbox::Tier;
+use sandbox::process::Launcher;
 use serde_json::Value;
 use testkit::context::{caller, context};
 use tool::{Args, Body, Call, CallId, Granted, Org, Outcome, SourceName, Step, Ticket, ToolKey};
+use tool_manifest::Builtin;
 
 /// The tool, in cages of its own.
 pub(crate) fn tool() -> Builtin {

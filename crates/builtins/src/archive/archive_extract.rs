@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use glob::Pattern;
-use guard::roots::{Put, Root};
+use rooted_fs::roots::{Put, Root};
 use serde_json::{Value, json};
 use tool::{Args, Json};
 
 use super::archive_open::issue;
-use super::entry::Entry;
-use super::limits::Fault;
 use super::opened::Archives;
-use super::read::{Archive, Go};
 use super::sections::{Document, Sections};
-use crate::builtin::Builtin;
-use crate::registry::Registry;
-use crate::work::{Job, Work};
+use archive_reader::Entry;
+use archive_reader::Fault;
+use archive_reader::{Archive, Go};
+use tool_manifest::Builtin;
+use tool_manifest::Registry;
+use tool_manifest::{Job, Work};
 
 /// Names that are listed.
 const LISTED: usize = 100;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use serde_json::Value;
 use tool::Json;
 
-use super::limits::Fault;
 use super::opened::Archives;
-use super::read::Go;
-use crate::builtin::Builtin;
-use crate::registry::{Bound, Registry};
 use crate::system::files::shown;
 use crate::system::read_file::decoded;
-use crate::work::{Job, Work};
+use archive_reader::Fault;
+use archive_reader::Go;
+use tool_manifest::Builtin;
+use tool_manifest::{Bound, Registry};
+use tool_manifest::{Job, Work};
 
 pub(crate) fn builtin(registry: &Registry, archives: Arc<Archives>) -> Option<Builtin> {
     let declared = registry.get("archive_file")?;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tool::Json;
 
-use super::entry::{Entry, Kind};
 use super::opened::Archives;
-use crate::builtin::Builtin;
-use crate::registry::Registry;
-use crate::work::{Job, Work};
+use archive_reader::{Entry, Kind};
+use tool_manifest::Builtin;
+use tool_manifest::Registry;
+use tool_manifest::{Job, Work};
 
 /// Names and issues that are listed.
 const LISTED: usize = 100;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use tool::Json;
 
-use super::entry::Entry;
-use super::limits::Fault;
 use super::opened::Archives;
-use super::read::Go;
 use super::sections::Document;
-use crate::builtin::Builtin;
-use crate::registry::{Bound, Registry};
-use crate::work::{Job, Work};
+use archive_reader::Entry;
+use archive_reader::Fault;
+use archive_reader::Go;
+use tool_manifest::Builtin;
+use tool_manifest::{Bound, Registry};
+use tool_manifest::{Job, Work};
 
 /// Bytes of a line that are looked at; what is beyond them counts as a line of its own.
 const LINE: u64 = 64 << 10;

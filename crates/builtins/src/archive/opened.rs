@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use guard::roots::Root;
+use rooted_fs::roots::Root;
 use tool::Caller;
 
-use super::read::Archive;
 use crate::system::files::{Files, shown};
+use archive_reader::Archive;
 
 /// Archives of all callers that are remembered; the oldest is forgotten first.
 const MOST: usize = 1_000;

@@ -1,6 +1,6 @@
 //! Documents and their sections: what stands under one heading.
 
-use super::entry::Entry;
+use archive_reader::Entry;
 
 /// Whether an entry is a text that has sections, and how its headings are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Cursor, Write as _};
 use std::sync::Arc;
 
-use guard::roots::{Access, Root};
+use rooted_fs::roots::{Access, Root};
 use serde_json::{Value, json};
 use tool::Body;
 use zip::ZipWriter;
@@ -12,10 +12,10 @@ use zip::write::SimpleFileOptions;
 
 use super::opened::Archives;
 use super::{archive_extract, archive_file, archive_open, archive_search};
-use crate::Builtin;
-use crate::registry::Registry;
 use crate::system::files::Files;
 use crate::tests::execute;
+use builtin_manifests::Family;
+use tool_manifest::Builtin;
 
 struct Place {
     home: tempfile::TempDir,
@@ -28,7 +28,7 @@ fn place() -> Place {
     fs::create_dir(&work).unwrap();
     let root = Root::open(&work, Access::ReadWrite).unwrap();
     let archives = Archives::new(Arc::new(Files::new(vec![(work, root)])));
-    let registry = Registry::shipped();
+    let registry = Family::General.registry();
     let tools = [
         archive_open::builtin(registry, Arc::clone(&archives)),
         archive_extract::builtin(registry, Arc::clone(&archives)),

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use tool::{Boxed, Context, ExecuteError, Executor, Granted, Outcome, Step};
 
-use crate::builtin::Builtin;
-use crate::registry::Registry;
 use crate::system::files::{Files, shown};
 use crate::worker::{FolderReaders, Job};
+use tool_manifest::Builtin;
+use tool_manifest::Registry;
 
 pub(crate) use repository::status;
 

@@ -7,8 +7,8 @@ mod syntax;
 use serde_json::{Value, json};
 use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step};
 
-use crate::builtin::{Builtin, ended};
-use crate::registry::Registry;
+use tool_manifest::Registry;
+use tool_manifest::{Builtin, ended};
 
 pub use install::{Installed, Package, install};
 pub use ruff::Ruff;

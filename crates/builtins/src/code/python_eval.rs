@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step};
 
-use crate::builtin::Builtin;
-use crate::registry::Registry;
 use crate::worker::{Job, Workers};
+use tool_manifest::Builtin;
+use tool_manifest::Registry;
 
 pub(crate) fn builtin(registry: &Registry, workers: &Arc<Workers>) -> Option<Builtin> {
     Some(registry.get("python_eval")?.run_by(PythonEval(Arc::clone(workers))))

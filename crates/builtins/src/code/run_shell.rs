@@ -6,16 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use guard::process::{Child, Exit, GRACE, SpawnError};
+use sandbox::process::{Child, Exit, GRACE, SpawnError};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tool::{
     Body, Boxed, Clock, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step,
 };
 
-use crate::builtin::Builtin;
 use crate::cages::{Cages, caged_child};
-use crate::registry::{Bound, Registry};
+use tool_manifest::Builtin;
+use tool_manifest::{Bound, Registry};
 
 /// Characters kept of the two streams (spec 3's numbers).
 const MOST: (usize, usize) = (50_000, 10_000);

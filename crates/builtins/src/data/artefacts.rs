@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tool::artefact::{ArtefactError, Artefacts};
 use tool::{Boxed, Caller, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
 
-use crate::builtin::Builtin;
-use crate::registry::{Bound, Registry};
+use tool_manifest::Builtin;
+use tool_manifest::{Bound, Registry};
 
 /// Bytes shown on each side of a place.
 const AROUND: usize = 120;
@@ -151,7 +151,7 @@ mod tests {
     use tool::{Boxed, Caller, Level, Org};
 
     use super::{CHUNK, Looks, Reader};
-    use crate::registry::Bound;
+    use tool_manifest::Bound;
 
     const BOUND: Bound = Bound { usual: 100, most: 100 };
 

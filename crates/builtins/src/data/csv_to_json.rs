@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use tool::{Args, Json};
 
-use crate::builtin::{Builtin, Compute};
-use crate::registry::Registry;
 use rows::Rows;
+use tool_manifest::Registry;
+use tool_manifest::{Builtin, Compute};
 
 /// Digits that a decimal number may have to be taken for a number: a double keeps all of them.
 const DIGITS: usize = 15;
@@ -67,7 +67,7 @@ fn convert(text: &str, delimiter: u8, header: bool, numbers: bool) -> Result<Str
             if numbers && is_number(cell) {
                 out.push_str(cell);
             } else {
-                tool::json::quote(&mut out, cell);
+                json::quote(&mut out, cell);
             }
             if out.len() > MOST {
                 let told = "csv_content: its rows have more than";
@@ -132,7 +132,7 @@ impl Columns {
             self.names.insert(name, number);
         }
         let mut key = String::from(if at == 0 { "" } else { "," });
-        tool::json::quote(&mut key, &free);
+        json::quote(&mut key, &free);
         key.push(':');
         self.keys.push(key);
         self.names.insert(free, 2);

@@ -3,8 +3,8 @@
 use serde_json::json;
 use tool::{Args, Json};
 
-use crate::builtin::{Builtin, Compute};
-use crate::registry::Registry;
+use tool_manifest::Registry;
+use tool_manifest::{Builtin, Compute};
 
 pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
     Some(registry.get("generate_uuid")?.pure(GenerateUuid))

@@ -10,8 +10,8 @@ use jmespath::{JmespathError, Rcvar, Variable};
 use serde_json::Value;
 use tool::{Args, Json, Limits};
 
-use crate::builtin::{Builtin, Compute};
-use crate::registry::Registry;
+use tool_manifest::Registry;
+use tool_manifest::{Builtin, Compute};
 
 /// The longest expression, in characters: what nests is read, and evaluated, by recursion.
 const LONGEST: usize = 1_000;

@@ -7,8 +7,8 @@ use serde_json::Value;
 use tool::{Args, Json};
 
 use super::csv_to_json::byte;
-use crate::builtin::{Builtin, Compute};
-use crate::registry::Registry;
+use tool_manifest::Registry;
+use tool_manifest::{Builtin, Compute};
 
 pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
     Some(registry.get("json_to_csv")?.aside(JsonToCsv))

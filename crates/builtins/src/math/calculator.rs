@@ -3,8 +3,8 @@
 use tool::{Args, Json};
 
 use super::expression::Expression;
-use crate::builtin::{Builtin, Compute};
-use crate::registry::Registry;
+use tool_manifest::Registry;
+use tool_manifest::{Builtin, Compute};
 
 /// Spec 2's own words, whether the expression is missing, empty or no text.
 const EMPTY: &str = "math_eval requires a non-empty string \"expression\" parameter";

@@ -11,8 +11,8 @@ use jiff::{Timestamp, Zoned};
 use serde_json::json;
 use tool::{Args, Clock, Json};
 
-use crate::builtin::{Builtin, Compute};
-use crate::registry::Registry;
+use tool_manifest::Registry;
+use tool_manifest::{Builtin, Compute};
 
 /// The program's own: the machine may have none.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);

@@ -6,8 +6,8 @@ use serde_json::json;
 use tool::{Args, Clock, Json};
 
 use super::current_datetime::now_in;
-use crate::builtin::{Builtin, Compute};
-use crate::registry::Registry;
+use tool_manifest::Registry;
+use tool_manifest::{Builtin, Compute};
 
 pub(crate) fn builtin(registry: &Registry, clock: Arc<dyn Clock>) -> Option<Builtin> {
     Some(registry.get("get_current_time")?.pure(CurrentTime(clock)))

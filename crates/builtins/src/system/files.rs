@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use guard::roots::{Root, RootError};
+use rooted_fs::roots::{Root, RootError};
 
 /// The folders, each with the path it was configured by.
 ///

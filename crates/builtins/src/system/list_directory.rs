@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use glob::Pattern;
-use guard::roots::{Entry, Kind, Root};
+use rooted_fs::roots::{Entry, Kind, Root};
 use serde_json::{Value, json};
 use tool::{Args, Json};
 
 use super::files::{Files, told};
-use crate::builtin::{Builtin, Compute};
-use crate::registry::Registry;
+use tool_manifest::Registry;
+use tool_manifest::{Builtin, Compute};
 
 /// The most that is listed (spec 3's number).
 const MOST: usize = 1_000;

@@ -9,8 +9,8 @@ use serde_json::Value;
 use tool::{Args, Json};
 
 use super::files::{Files, told};
-use crate::builtin::{Builtin, Compute};
-use crate::registry::{Bound, Registry};
+use tool_manifest::{Bound, Registry};
+use tool_manifest::{Builtin, Compute};
 
 pub(crate) fn builtin(registry: &Registry, files: Arc<Files>) -> Option<Builtin> {
     let declared = registry.get("read_file")?;

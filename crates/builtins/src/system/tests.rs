@@ -1,15 +1,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use guard::roots::{Access, Root};
+use rooted_fs::roots::{Access, Root};
 use serde_json::{Value, json};
 use tool::{Args, Body, Scope};
 
 use super::files::Files;
 use super::{list_directory, read_file, write_file};
-use crate::Builtin;
-use crate::registry::Registry;
 use crate::tests::execute;
+use builtin_manifests::Family;
+use tool_manifest::Builtin;
 
 struct Place {
     home: tempfile::TempDir,
@@ -29,9 +29,9 @@ fn place() -> Place {
     let files = vec![folder("work", Access::ReadWrite), folder("more", Access::Read)];
     let files = Arc::new(Files::new(files));
     let tools = [
-        read_file::builtin(Registry::shipped(), Arc::clone(&files)),
-        write_file::builtin(Registry::shipped(), Arc::clone(&files)),
-        list_directory::builtin(Registry::shipped(), files),
+        read_file::builtin(Family::General.registry(), Arc::clone(&files)),
+        write_file::builtin(Family::General.registry(), Arc::clone(&files)),
+        list_directory::builtin(Family::General.registry(), files),
     ]
     .map(Option::unwrap);
     Place { home, tools }

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use guard::roots::{Put, Root, RootError};
+use rooted_fs::roots::{Put, Root, RootError};
 use serde_json::{Value, json};
 use tool::{Args, Json};
 
 use super::files::{Files, told};
-use crate::builtin::{Builtin, Compute};
-use crate::registry::Registry;
+use tool_manifest::Registry;
+use tool_manifest::{Builtin, Compute};
 
 /// The largest file that is added to, in bytes: it is written anew, so that no reader sees half of it.
 const MOST: usize = 64 << 20;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use guard::egress::{Class, Egress, Follow, HttpLimits, Origin};
+use egress::{Class, Egress, Follow, HttpLimits, Origin};
 use http::{HeaderValue, Request, StatusCode, header};
 
 /// Bytes of an answer.

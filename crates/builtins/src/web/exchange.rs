@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use egress::{Body, Class, Egress, Follow, HttpLimits};
 use encoding_rs::{Encoding, UTF_8};
-use guard::egress::{Body, Class, Egress, Follow, HttpLimits};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use serde_json::{Map, Value, json};
 use tool::{
@@ -13,7 +13,7 @@ use tool::{
     Step,
 };
 
-use crate::registry::Bound;
+use tool_manifest::Bound;
 
 /// Characters of a body that are kept (spec 3's number).
 const MOST_TEXT: usize = 100_000;

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use guard::egress::Egress;
+use egress::Egress;
 use http::StatusCode;
 use serde_json::{Value, json};
 use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step};
 
 use super::Endpoints;
 use super::ask::{Endpoint, Failed, encoded};
-use crate::builtin::{Builtin, ended};
-use crate::registry::{Bound, Registry};
+use tool_manifest::{Bound, Registry};
+use tool_manifest::{Builtin, ended};
 
 /// For one request (spec 3's number).
 const LIMIT: Duration = Duration::from_secs(10);

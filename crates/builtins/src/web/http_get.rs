@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use guard::egress::Egress;
+use egress::Egress;
 use http::Method;
 use tool::Clock;
 
 use super::exchange::Asks;
-use crate::builtin::Builtin;
-use crate::registry::Registry;
+use tool_manifest::Builtin;
+use tool_manifest::Registry;
 
 pub(crate) fn builtin(
     registry: &Registry,

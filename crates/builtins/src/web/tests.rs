@@ -2,16 +2,16 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use guard::egress::{Dial, Egress, EgressSettings};
+use egress::{Dial, Egress, EgressSettings};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tool::{Body, Boxed, Scope};
 
 use super::{http_get, http_post};
-use crate::Builtin;
-use crate::registry::Registry;
 use crate::tests::{clock, execute};
+use builtin_manifests::Family;
+use tool_manifest::Builtin;
 
 /// Leads every public address to one listener of this machine.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ async fn site(answer: fn(&str) -> Vec<u8>) -> Site {
     }));
     let settings = EgressSettings { dialer: Arc::new(Lead(address)), ..EgressSettings::default() };
     let egress = Egress::new(settings).unwrap();
-    let registry = Registry::shipped();
+    let registry = Family::General.registry();
     let tools = [
         http_get::builtin(registry, egress.clone(), clock()).unwrap(),
         http_post::builtin(registry, egress, clock()).unwrap(),

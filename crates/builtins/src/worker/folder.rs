@@ -5,8 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use guard::roots::FolderPath;
-use guard::sandbox::{Cage, Tier};
+use rooted_fs::roots::FolderPath;
+use sandbox::{Cage, Tier};
 use tool::{Code, Context, ExecuteError, Json};
 
 use super::{Job, READ_FOLDER, Worker, WorkerQuota};

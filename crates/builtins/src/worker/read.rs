@@ -21,7 +21,7 @@ const MOST: usize = 1 << 30;
 /// its device and number; where it is another folder nothing of it is read. To be called first thing in
 /// `main`, in a cage. Answers failure where it cannot be bound, or is spoken to in no known way.
 pub fn read_folder(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    if guard::sandbox::ration(&LIVE_MEMORY, MOST).is_err() {
+    if sandbox::ration(&LIVE_MEMORY, MOST).is_err() {
         return ExitCode::from(3);
     }
     let numbers = args.into_iter().map(|word| word.to_str()?.parse::<u64>().ok());
@@ -29,7 +29,7 @@ pub fn read_folder(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if !fs::metadata(".").is_ok_and(|here| expected == [here.dev(), here.ino()]) {
         return ExitCode::from(CHANGED);
     }
-    if guard::sandbox::narrow_to_reading().is_err() {
+    if sandbox::narrow_to_reading().is_err() {
         return ExitCode::from(4);
     }
     match serve() {
@@ -50,7 +50,7 @@ fn serve() -> io::Result<()> {
         Ok(answer) => (Status::Value, answer),
         Err(words) => (Status::Failure, words.into_bytes()),
     };
-    let used = guard::memory::used();
+    let used = host::memory::used();
     to.write_all(&Told { status, used, length: answer.len() }.encode())?;
     to.write_all(&answer)?;
     to.flush()

@@ -28,11 +28,11 @@ pub type Extra = (Job, fn(&[u8], Duration) -> Result<Vec<u8>, String>);
 /// what `more` says. To be called first thing in `main`, in a cage. Answers failure where it cannot be
 /// bound, or is spoken to in no known way.
 pub fn work(more: &[Extra]) -> ExitCode {
-    let Ok(base) = guard::sandbox::ration(&LIVE_MEMORY, MOST) else {
+    let Ok(base) = sandbox::ration(&LIVE_MEMORY, MOST) else {
         return ExitCode::from(3);
     };
     BASELINE_MEMORY.store(base, Ordering::Relaxed);
-    if guard::sandbox::narrow().is_err() {
+    if sandbox::narrow().is_err() {
         return ExitCode::from(4);
     }
     let (mut stdin, mut stdout) = (io::stdin().lock(), io::stdout().lock());
@@ -64,7 +64,7 @@ fn serve(
     let live = LIVE_MEMORY.load(Ordering::Relaxed);
     // What the worker has by now is not the request's.
     let fresh = || BASELINE_MEMORY.store(live, Ordering::Relaxed);
-    let (before, _) = guard::memory::used();
+    let (before, _) = host::memory::used();
     let computed = if head.job == Job::PROGRAM.letter {
         // A program that goes on has what it had.
         desk.step(&args, head.limit, fresh)
@@ -80,7 +80,7 @@ fn serve(
         Ok(answer) => (Status::Value, answer),
         Err(words) => (Status::Failure, words.into_bytes()),
     };
-    let (after, peak) = guard::memory::used();
+    let (after, peak) = host::memory::used();
     let used = (after.saturating_sub(before), peak);
     to.write_all(&Told { status, used, length: answer.len() }.encode())?;
     to.write_all(&answer)?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use builtins::{BuiltinSource, Cages, Means};
-use guard::process::Launcher;
-use guard::sandbox::Tier;
+use sandbox::Tier;
+use sandbox::process::Launcher;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tool::executor::{Cancel, ClientCan, Credential, Credentials, Progress};

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use guard::process::Launcher;
 use rustix::fs::{CWD, FileType, Mode};
+use sandbox::process::Launcher;
 use serde_json::{Value, json};
 
 use crate::stage::Stage;

@@ -177,10 +177,10 @@ async fn an_endless_program_ends() {
     let stage = Stage::new().await;
     let outcome = stage.call("python_eval", &json!({"expression": "while True: pass"})).await;
     let message = words(&outcome);
-    assert!(
-        outcome.is_error && message.starts_with("TimeoutError: time limit exceeded"),
-        "{message}"
-    );
+    // The worker ends it by its own clock, or is ended by ours: on a busy machine either may be first.
+    let by_worker = message.starts_with("TimeoutError: time limit exceeded");
+    let by_server = message == "it took longer than 5 s and was ended; ask for less";
+    assert!(outcome.is_error && (by_worker || by_server), "{message}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use guard::process::Launcher;
+use sandbox::process::Launcher;
 use serde_json::{Value, json};
 use testkit::real::installed;
 

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use builtins::{BuiltinSource, Cages, Files, Means, Ruff};
-use guard::egress::{Dial, Egress, EgressSettings, Resolve};
-use guard::process::Launcher;
-use guard::roots::{Access, Root};
-use guard::sandbox::Tier;
+use egress::{Dial, Egress, EgressSettings, Resolve};
+use rooted_fs::roots::{Access, Root};
+use sandbox::Tier;
+use sandbox::process::Launcher;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tool::executor::{Cancel, ClientCan, Credential, Credentials, Progress};

@@ -3,8 +3,8 @@
 //! It knows the words that such tools are described in. What it does not know it is not sure of, and
 //! leaves to the validator.
 
+use json::{Look, Pass};
 use serde_json::{Map, Value};
-use tool::json::{Look, Pass};
 
 use super::ArgumentFault;
 
@@ -177,9 +177,9 @@ impl Trouble {
 
 #[cfg(test)]
 mod tests {
+    use json::Pass;
     use serde_json::{Value, json};
     use tool::Json;
-    use tool::json::Pass;
 
     use super::{Trouble, fits};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use guard::egress::{HttpLimits, Received};
+use egress::{HttpLimits, Received};
 use http::{Request, StatusCode, header};
 
 use super::said::{Event, List};
@@ -125,7 +125,7 @@ impl Kubernetes {
     async fn token(&self) -> Result<Option<String>, String> {
         let Some(path) = self.settings.token_file.clone() else { return Ok(None) };
         let shown = path.display().to_string();
-        let read = move || guard::files::read_text(&path, TOKEN_BYTES);
+        let read = move || rooted_fs::files::read_text(&path, TOKEN_BYTES);
         let read = tokio::task::spawn_blocking(read);
         let read = read.await.map_err(|error| error.to_string())?;
         let token = read.map_err(|error| format!("the token in `{shown}`: {error}"))?;

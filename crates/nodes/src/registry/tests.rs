@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use guard::egress::{Egress, EgressSettings};
+use egress::{Egress, EgressSettings};
 use serde_json::json;
 use store::MemoryStore;
 use testkit::clock::FakeClock;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use guard::egress::{Egress, EgressSettings, Origin};
+use egress::{Egress, EgressSettings, Origin};
 use nodes::{Authority, Kubernetes, KubernetesSettings, Registry};
 use serde_json::json;
 use store::MemoryStore;

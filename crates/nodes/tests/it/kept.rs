@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use guard::egress::{Egress, EgressSettings};
+use egress::{Egress, EgressSettings};
 use nodes::{Alone, Keep, Nowhere, Registry};
 use serde_json::{Value, json};
 use store::{MemoryStore, SqliteStore};

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use guard::egress::{Egress, EgressSettings, Origin};
+use egress::{Egress, EgressSettings, Origin};
 use nodes::{Addresses, Kubernetes, KubernetesSettings, Registry};
 use serde_json::{Value, json};
 use testkit::clock::FakeClock;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use guard::egress::{Egress, EgressSettings};
+use egress::{Egress, EgressSettings};
 use nodes::{Addresses, Registry};
 use proto::MetadataMap;
 use proto::Status;

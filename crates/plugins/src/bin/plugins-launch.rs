@@ -5,8 +5,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     match args.next() {
-        Some(word) if word == "__launch" => guard::process::supervise(args),
-        Some(word) if word == guard::sandbox::PROBE => guard::sandbox::probe(args),
+        Some(word) if word == "__launch" => sandbox::process::supervise(args),
+        Some(word) if word == sandbox::PROBE => sandbox::probe(args),
         _ => ExitCode::from(64),
     }
 }

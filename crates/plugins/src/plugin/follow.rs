@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tool::{Mono, Problem, Revision};
+use tool::{Mono, Problem, Revision, Source as _};
 
 use super::PluginSource;
 use crate::server::Session;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use guard::egress::{Body, Egress, HttpLimits};
+use egress::{Body, Egress, HttpLimits};
 use http::{HeaderName, HeaderValue, Method, Request, header};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use guard::process::{Launcher, Spec, Tail};
+use sandbox::process::{Launcher, Spec, Tail};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdout;
 use tokio::runtime::Handle;
@@ -18,7 +18,7 @@ use super::said::{Said, Told};
 use super::{Listening, Net, Process, QUEUE, Shared, TAIL, with_words, write};
 use crate::folder::Copied;
 use crate::grant::Allowed;
-use guard::egress::Egress;
+use egress::Egress;
 
 /// Waits before a process that died or did not start is started again; the last one repeats.
 const WAITS: [Duration; 4] =

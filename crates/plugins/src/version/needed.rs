@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use guard::process::Spec;
-use guard::sandbox::Cage;
+use sandbox::Cage;
+use sandbox::process::Spec;
 use tokio::io::AsyncReadExt as _;
 
 use crate::grant::Allowed;
@@ -166,7 +166,7 @@ impl Maker {
         let (mut out, mut err) = (out.take(SAID), err.take(SAID));
         let (out, err) = tokio::join!(out.read_to_end(&mut said), err.read_to_end(&mut beside));
         out.and(err).map_err(|error| error.to_string())?;
-        child.kill(guard::process::GRACE).await;
+        child.kill(sandbox::process::GRACE).await;
         said.extend_from_slice(&beside);
         Ok(String::from_utf8_lossy(&said).into_owned())
     }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use guard::process::{EnvValue, Spec};
+use sandbox::process::{EnvValue, Spec};
 use serde_json::Value;
-use tool::{Item, Listing, Offer, Problem, Revision, SourceName, Tool};
+use source_mcp::{Bounds, McpSource, Options, Stdio};
+use tool::{Item, Listing, Offer, Problem, Revision, Source as _, SourceName, Tool};
 
 use super::plan::Plan;
 use super::{Maker, Runs, Version};
@@ -35,9 +36,11 @@ impl Maker {
         (copy, spec): (Copied, Spec),
     ) -> Result<Served, String> {
         let name = SourceName::new(&plan.manifest.name).map_err(|error| error.to_string())?;
-        let servers = self.means.servers.as_ref().ok_or("this program runs no MCP servers")?;
-        let started = (self.means.launcher.clone(), spec);
-        let server = servers.server(name, started, self.means.ready);
+        let ready = self.means.ready;
+        let bounds = Bounds { start: ready, list: ready, ..Bounds::default() };
+        let options = Options { bounds, ..Options::default() };
+        let dial = Stdio::new(self.means.launcher.clone(), spec).with_plain_arguments();
+        let server = Arc::new(McpSource::pipes(name, options, Arc::new(dial)));
         let session = Arc::new(Session::new(self, server, copy));
         let listing = listed(&session, self.means.ready).await?;
         let served = Served { session, seed: plan.clone(), listing };

@@ -1,59 +1,10 @@
-//! Plugins that are MCP servers: the session of `upstreams`, in a cage of a plugin.
+//! Plugins that are MCP servers: the session of `source-mcp`, in a cage of a plugin.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use guard::process::{Launcher, Spec};
-use plugins::{Server, Servers};
-use serde_json::{Value, json};
-use tool::{Boxed, Item, Json, Level, Listing, Revision, Safety, Source, SourceError, SourceName};
-use upstreams::mcp::{McpSource, Options, Stdio};
-
 use crate::stage::{SOON, Stage, processes, tried, value};
-
-/// As `toolkeep` wires it.
-#[derive(Debug)]
-pub(crate) struct Caged;
-
-#[derive(Debug)]
-struct One(McpSource);
-
-impl Servers for Caged {
-    fn server(
-        &self,
-        name: SourceName,
-        (launcher, spec): (Launcher, Spec),
-        _: Duration,
-    ) -> Arc<dyn Server> {
-        let dial = Arc::new(Stdio::new(launcher, spec).with_plain_arguments());
-        Arc::new(One(McpSource::pipes(name, Options::default(), dial)))
-    }
-}
-
-impl Server for One {
-    fn tried<'a>(
-        &'a self,
-        own: &'a str,
-        args: &'a Json,
-    ) -> Boxed<'a, Result<Result<Json, String>, String>> {
-        Box::pin(self.0.tried(own, args))
-    }
-}
-
-impl Source for One {
-    fn name(&self) -> &SourceName {
-        self.0.name()
-    }
-    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
-        self.0.list()
-    }
-    fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
-        self.0.changed(seen)
-    }
-    fn close(&self) -> Boxed<'_, ()> {
-        self.0.close()
-    }
-}
+use serde_json::{Value, json};
+use tool::{Item, Json, Level, Safety};
 
 const SERVER: &str = r#"#!/usr/bin/env python3
 import json, os, sys, time

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use guard::egress::{Egress, EgressSettings, Roots};
-use guard::process::Launcher;
-use guard::sandbox::Tier;
+use egress::{Egress, EgressSettings, Roots};
 use plugins::{Grant, Means, Registry};
+use sandbox::Tier;
+use sandbox::process::Launcher;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 use tool::executor::Cancel;
@@ -17,8 +17,6 @@ use tool::{
     Args, Body, Boxed, Call, CallId, Clock, Context, ExecuteError, Granted, Item, Listing, Mono,
     Offer, Org, Outcome, Source as _, Step, Ticket, ToolKey, Wall,
 };
-
-use crate::servers::Caged;
 
 /// The longest that anything here may take.
 pub(crate) const SOON: Duration = Duration::from_mins(1);
@@ -74,7 +72,6 @@ impl Stage {
             settings: home.path().join("tool_settings"),
             python: None,
             ready: Duration::from_secs(10),
-            servers: Some(Arc::new(Caged)),
         };
         let registry = Registry::open(means).await.unwrap();
         registry.configure(vec![home.path().join("plugins")], grants);

@@ -8,8 +8,8 @@ use identity::Principal;
 use proto::Status;
 
 use super::{narrowed, refused};
-use crate::auth::{self, Holder};
-use crate::state::Doors;
+use server_core::auth::{self, Holder};
+use server_core::state::Doors;
 
 /// Whose credential a connection's last call had.
 #[derive(Debug, Default)]

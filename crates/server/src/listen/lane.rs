@@ -21,7 +21,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::rewound::Rewound;
 use crate::front::{self, Said};
-use crate::state::Doors;
+use server_mcp::McpDoors;
 
 pub(crate) use head::Head;
 use head::{Known, Read};
@@ -90,7 +90,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lane<S> {
     /// Answers messages until the connection ends, or gives it back with what is not read here.
     pub(super) async fn run(
         mut self,
-        doors: &Doors,
+        doors: &McpDoors,
         stop: &CancellationToken,
     ) -> Option<Rewound<S>> {
         let mut stopping = pin!(stop.cancelled());
@@ -122,7 +122,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lane<S> {
     /// The next message, once all of it is there.
     async fn next(
         &mut self,
-        doors: &Doors,
+        doors: &McpDoors,
         mut stopping: Pin<&mut WaitForCancellationFuture<'_>>,
     ) -> Came {
         let most = doors.parts.max_body.min(LONGEST);

@@ -44,7 +44,7 @@ impl Bench {
             tools::offer(rm, Arc::clone(&ran) as _),
             tools::offer(tools::tool("ls"), testkit::executor::echo()),
         ];
-        let notices = server::Notices { page: None, poll: wait, open: wait };
+        let notices = server_core::Notices { page: None, poll: wait, open: wait };
         let patience = Some(patience);
         let server = Server::with(Setup { offers, patience, notices, ..Setup::default() }).await;
         let agent = server.client(|key| key.id = KeyId::new(AGENT).unwrap()).await;

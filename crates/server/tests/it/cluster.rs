@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
 
-use guard::egress::{Egress, EgressSettings};
+use egress::{Egress, EgressSettings};
 use identity::Right;
 use intake::Sourced;
 use nodes::{Addresses, Registry};

@@ -78,7 +78,7 @@ impl Dice {
     }
 
     fn key(&mut self, id: usize) -> NewKey {
-        let fresh = server::Keys::fresh_id().unwrap();
+        let fresh = server_core::Keys::fresh_id().unwrap();
         let mut key = NewKey::user(fresh, format!("user{id}"));
         key.level = Level::ALL[self.below(4)];
         key.roles = if self.once_in(3) { vec!["dev".to_owned()] } else { vec![] };

@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use identity::Principal;
 use serde_json::{Value, json};
-use server::Programs;
+use server_core::Programs;
 use tool::outcome::Failure;
 use tool::{Boxed, CallId, Code, Level};
 

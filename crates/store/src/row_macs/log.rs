@@ -9,7 +9,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use guard::private_file;
+use rooted_fs::private_file;
 
 use super::Mac;
 

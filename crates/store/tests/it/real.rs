@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use guard::egress::{Egress, EgressSettings};
+use egress::{Egress, EgressSettings};
 use rustix::process::Signal;
 use store::RedisCache;
 use testkit::real::Redis;

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 /// What one client and this server remember of each other.
 #[derive(Debug)]
-pub(super) struct Session {
+pub struct Session {
     /// The revision they agreed on.
     pub(super) revision: String,
     /// What the client said it can do.

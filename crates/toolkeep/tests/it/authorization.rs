@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
-use guard::egress::{Class, Egress, EgressSettings, HttpLimits, Origin};
+use egress::{Class, Egress, EgressSettings, HttpLimits, Origin};
 use http::{Request, header};
 use serde_json::{Value, json};
 use testkit::oauth::{Authority, Habits, Resource};

@@ -101,7 +101,11 @@ const FILES: &str = "the folder for work, the same for all who may call it";
 
 #[test]
 fn each_built_in_tool_is_in_the_matrix_or_has_a_reason() {
-    let there: BTreeSet<_> = builtins::names().chain(programs::names()).collect();
+    let there: BTreeSet<_> = builtin_manifests::Family::General
+        .registry()
+        .names()
+        .chain(builtin_manifests::Family::Programs.registry().names())
+        .collect();
     let undecided = |apart: &[(&[&'static str], &str)]| -> Vec<&str> {
         let apart = apart.iter().flat_map(|(names, _)| names.iter().copied());
         let known: BTreeSet<_> = apart.chain(STATE_TOOLS).collect();
@@ -112,6 +116,13 @@ fn each_built_in_tool_is_in_the_matrix_or_has_a_reason() {
     assert_eq!(gone.collect::<Vec<_>>(), Vec::<&&str>::new());
     assert_eq!(undecided(&APART[1..]).len(), 6, "the control");
     // Those of the other crates compute, which is all that they can: they know nothing of a server.
-    let computing = builtins_math::names().chain(builtins_symbolic::names());
-    assert!(computing.chain(builtins_llm::names()).all(|name| !STATE_TOOLS.contains(&name)));
+    let computing = builtin_manifests::Family::Math
+        .registry()
+        .names()
+        .chain(builtin_manifests::Family::Symbolic.registry().names());
+    assert!(
+        computing
+            .chain(builtin_manifests::Family::Text.registry().names())
+            .all(|name| !STATE_TOOLS.contains(&name))
+    );
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use guard::egress::{Egress, EgressSettings, Origin};
+use egress::{Egress, EgressSettings, Origin};
 use proto::connect::{Duplex, Line};
 use proto::tls::{self, Identity, node_server_name};
 use proto::toolrpc::CallFunctionRequest;

@@ -158,7 +158,10 @@ fn approvals_and_programs_do_not_wait_for_a_source_that_they_do_not_need() {
     let ran = quick(&home, &["approval", "approve", &held]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let program = begun["program"].as_str().unwrap();
-    let shown = home.run_with(&["program", "show", program, "-o", "json"], agent).json();
-    let next = shown["pending"][0]["approval"].as_str();
-    assert!(next.is_some_and(|next| next != held), "it did not go on to its second call: {shown}");
+    // It goes on beside the command, so that a busy machine may show it as it was.
+    let next = (0..20).find_map(|_| {
+        let shown = home.run_with(&["program", "show", program, "-o", "json"], agent).json();
+        shown["pending"][0]["approval"].as_str().filter(|next| *next != held).map(str::to_owned)
+    });
+    assert!(next.is_some(), "it did not go on to its second call");
 }

@@ -94,8 +94,7 @@ async fn what_a_key_lists_is_what_it_can_call_at_every_door() {
     let modules = Modules::start();
     let (_home, server) = modules.served().await;
     let all = names(&good(server.owner().get("/v1/tools").await));
-    let own = builtins::names().chain(builtins_math::names()).chain(builtins_symbolic::names());
-    let own = own.chain(builtins_llm::names()).chain(programs::names());
+    let own = builtin_manifests::names();
     let own = own.filter(|name| all.contains(*name)).count();
     assert!(own >= 16, "{all:?}");
     assert_eq!(all.len(), own + 4 + 2 + 1, "{all:?}");

@@ -8,13 +8,13 @@ fn found(name: &str, dependencies: &[(&str, Option<&str>)]) -> Vec<String> {
     let list: Vec<Value> =
         dependencies.iter().map(|(name, kind)| json!({"name": name, "kind": kind})).collect();
     let package = json!({"name": name, "dependencies": list});
-    let ours: BTreeSet<&str> = ["tool", "gateway", "guard", "server", "store", "testkit"].into();
+    let ours: BTreeSet<&str> = ["tool", "gateway", "egress", "server", "store", "testkit"].into();
     arrows(&package, &ours).iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn arrows_point_down() {
-    assert_eq!(found("store", &[("tool", None), ("guard", None), ("serde", None)]), [""; 0]);
+    assert_eq!(found("store", &[("tool", None), ("egress", None), ("serde", None)]), [""; 0]);
     assert_eq!(found("toolkeep", &[("server", None), ("store", None)]), [""; 0]);
     let fix =
         "turn the arrow round with a port in `tool`, or decide it in docs/design and the table";
@@ -24,7 +24,7 @@ fn arrows_point_down() {
     );
     assert_eq!(found("store", &[("gateway", Some("dev"))]), [""; 0]);
     assert_eq!(found("store", &[("server", Some("dev"))]).len(), 1);
-    assert_eq!(found("tool", &[("guard", Some("build"))]).len(), 1);
+    assert_eq!(found("tool", &[("egress", Some("build"))]).len(), 1);
 }
 
 #[test]
@@ -55,6 +55,6 @@ fn a_pure_crate_has_no_runtime_at_any_depth() {
 fn banned_crates_are_found_where_they_come_in() {
     let fine = "0 upstreams v0.1.0\n1 rmcp v3.9.0\n2 async-trait v0.1.0\n1 rustls v0.23.0\n";
     assert_eq!(banned(&Graph::read(fine)), []);
-    let fault = "0 guard v0.1.0\n1 async-trait v0.1.0\n1 reqwest v0.13.0\n2 native-tls v0.2.0\n";
+    let fault = "0 egress v0.1.0\n1 async-trait v0.1.0\n1 reqwest v0.13.0\n2 native-tls v0.2.0\n";
     assert_eq!(banned(&Graph::read(fault)).len(), 2);
 }

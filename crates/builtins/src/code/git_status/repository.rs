@@ -160,7 +160,7 @@ fn check_settings_files(folder: &Path, depth: usize) -> Result<(), String> {
 
 /// That the repository's own configuration leads nowhere.
 fn check_config(path: &Path) -> Result<(), String> {
-    let bytes = match guard::files::read(path, CONFIG) {
+    let bytes = match rooted_fs::files::read(path, CONFIG) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         read => read.map_err(unreadable)?,
     };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use guard::egress::{Class, Egress};
+use egress::{Class, Egress};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use url::Url;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use guard::process::{Exit, Spec};
-use guard::sandbox::{Cage, Share};
+use sandbox::process::{Exit, Spec};
+use sandbox::{Cage, Share};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tool::Caged;

@@ -264,7 +264,7 @@ impl Reader<'_> {
 
 fn unknown(name: &str) -> String {
     let shown: String = name.chars().take(32).collect();
-    match crate::nearest_name(name, functions::NAMES.iter().copied()) {
+    match tool::nearest_name(name, functions::NAMES.iter().copied()) {
         Some(near) if name.chars().count() > 1 => {
             format!("unknown name `{shown}`; did you mean `{near}`?")
         }

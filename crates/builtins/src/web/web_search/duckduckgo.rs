@@ -3,7 +3,7 @@
 //! A result is a link of the class `result__a`, its snippet one of `result__snippet`; both are within
 //! `result`, and within `result--ad` where they are paid for. Links lead through `/l/?uddg=`.
 
-use guard::egress::Egress;
+use egress::Egress;
 use http::StatusCode;
 
 use super::super::ask::{Endpoint, Failed, encoded};

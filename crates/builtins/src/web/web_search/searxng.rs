@@ -1,6 +1,6 @@
 //! SearXNG's own interface: `/search?q=…&format=json`.
 
-use guard::egress::Egress;
+use egress::Egress;
 use http::StatusCode;
 use serde_json::Value;
 

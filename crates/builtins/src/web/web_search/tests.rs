@@ -2,16 +2,16 @@
 
 use std::sync::{Arc, Mutex};
 
-use guard::egress::{Egress, EgressSettings};
+use egress::{Egress, EgressSettings};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tool::Body;
 
 use super::Engine;
-use crate::registry::Registry;
 use crate::tests::execute;
 use crate::web::{Endpoint, Endpoints};
+use builtin_manifests::Family;
 
 type Heard = Arc<Mutex<Vec<String>>>;
 
@@ -42,7 +42,7 @@ async fn searched(at: &str, args: Value) -> (bool, Value) {
     let search = Engine::SearXng(Endpoint::operators(at).unwrap());
     let endpoints = Endpoints { search, ..Endpoints::default() };
     let egress = Egress::new(EgressSettings::default()).unwrap();
-    let builtin = super::builtin(Registry::shipped(), egress, &endpoints).unwrap();
+    let builtin = super::builtin(Family::General.registry(), egress, &endpoints).unwrap();
     let outcome = execute(builtin, &args.to_string()).await;
     let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
     (outcome.is_error, json.value())

@@ -1,6 +1,6 @@
 //! Wikipedia's `opensearch`: titles that begin so. What is left where the engine has no answer.
 
-use guard::egress::Egress;
+use egress::Egress;
 use http::StatusCode;
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! Lines for a shell, and texts that become one where nobody takes care.
 
-use guard::process::{Exit, Launcher, Spec};
-use guard::sandbox::{Cage, Tier};
+use sandbox::process::{Exit, Launcher, Spec};
+use sandbox::{Cage, Tier};
 use serde_json::{Value, json};
 use testkit::data::rows;
 use tokio::io::AsyncReadExt as _;

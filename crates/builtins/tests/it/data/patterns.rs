@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use guard::process::Launcher;
+use sandbox::process::Launcher;
 use serde_json::json;
 use testkit::data::rows_as;
 

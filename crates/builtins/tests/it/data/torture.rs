@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use guard::process::Launcher;
+use sandbox::process::Launcher;
 use serde_json::Value;
 use testkit::data::rows_as;
 

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
-use guard::egress::{CertificateDer, Class, Egress, EgressSettings, HttpLimits, Origin, Roots};
+use egress::{CertificateDer, Class, Egress, EgressSettings, HttpLimits, Origin, Roots};
 use http::{Method, Request, StatusCode, header};
 use nodes::KubernetesSettings;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use guard::egress::{Egress, EgressSettings};
+use egress::{Egress, EgressSettings};
 use nodes::{Authority, Kubernetes, Registry};
 use proto::serve::serve;
 use proto::tls::{Identity, NodeKey};

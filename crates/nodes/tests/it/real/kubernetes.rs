@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use guard::egress::{Class, HttpLimits};
+use egress::{Class, HttpLimits};
 use http::{Method, Request, StatusCode, header};
 use nodes::Kubernetes;
 use rustix::process::Signal;

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use guard::egress::{Egress, EgressSettings};
+use egress::{Egress, EgressSettings};
 use mongodb::bson::{Document, doc};
 use nodes::{Keep as _, MongoKeep, Registry};
 use rustix::process::{Pid, Signal, kill_process};

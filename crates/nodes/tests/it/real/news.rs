@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use guard::egress::{Egress, EgressSettings, Origin};
+use egress::{Egress, EgressSettings, Origin};
 use nodes::{Kubernetes, KubernetesSettings, Registry};
 use rustix::process::Signal;
 use store::RedisCache;

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
 
-use crate::auth::Holder;
-use crate::error::ApiError;
 use crate::front::endpoint;
-use crate::mcp::{Said, Scope};
+use server_core::auth::Holder;
+use server_core::error::ApiError;
+use server_mcp::{Said, Scope};
 
 /// The longest head that is read here, in bytes.
 const LONGEST: usize = 16 << 10;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use identity::{Delegation, NewKey, Right};
 use serde_json::{Value, json};
-use server::Keys;
+use server_core::Keys;
 use tool::Level;
 use tool::node::Nodes as _;
 

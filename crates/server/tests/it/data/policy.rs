@@ -140,7 +140,8 @@ async fn the_last_only_directly(bench: &Bench) {
     };
     let last = offer("c", vec![CallerType::Direct]);
     bench.server.relist(vec![offer("a", both.clone()), offer("b", both), last]).await;
-    let (_, who) = bench.server.known(NewKey::user(server::Keys::fresh_id().unwrap(), "a")).await;
+    let (_, who) =
+        bench.server.known(NewKey::user(server_core::Keys::fresh_id().unwrap(), "a")).await;
     let view = bench.server.gateway.view(&who, CallerType::Chain);
     let seen = ["a", "b", "c"].map(|name| view.find(name).is_some());
     assert_eq!(seen, [true, true, false]);
@@ -163,7 +164,8 @@ async fn a_revoked_key_is_gone(bench: &Bench) {
 }
 
 async fn what_began_keeps_its_policy(bench: &Bench) {
-    let (_, who) = bench.server.known(NewKey::user(server::Keys::fresh_id().unwrap(), "a")).await;
+    let (_, who) =
+        bench.server.known(NewKey::user(server_core::Keys::fresh_id().unwrap(), "a")).await;
     let begun = bench.server.gateway.view(&who, CallerType::Direct);
     bench.under(allow(&[]));
     // What began keeps one whole policy; what begins now has the other.

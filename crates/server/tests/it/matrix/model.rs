@@ -213,7 +213,7 @@ impl Person {
             persona: modules
                 .map(|all| Persona { name: "key".to_owned(), allowed_modules: Some(all) }),
             delegations: self.delegations.clone(),
-            ..NewKey::user(server::Keys::fresh_id().unwrap(), self.subject.clone())
+            ..NewKey::user(server_core::Keys::fresh_id().unwrap(), self.subject.clone())
         }
     }
 }

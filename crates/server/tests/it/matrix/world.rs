@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use egress::{Egress, EgressSettings};
 use gateway::Patience;
-use guard::egress::{Egress, EgressSettings};
 use identity::{NewKey, OrgRecord, Persona, Right, Role, User};
 use intake::Sourced;
 use nodes::{Addresses, Registry};
@@ -12,7 +12,7 @@ use proto::connect::Line;
 use proto::serve::{Asked, Boxed, Said, Tools, serve};
 use proto::{MetadataMap, Status};
 use serde_json::{Value, json};
-use server::Keys;
+use server_core::Keys;
 use store::MemoryStore;
 use testkit::clock::FakeClock;
 use testkit::executor::echo;
@@ -177,8 +177,11 @@ impl Fixture {
         let plugins: Arc<dyn Plugins> = Arc::new(crate::plugins::One::default());
         let (registry, node) = registry().await;
         let (catalogue, folder) = crate::catalogue::made().await;
-        let notices =
-            server::Notices { page: None, poll: Duration::ZERO, open: Duration::from_millis(1) };
+        let notices = server_core::Notices {
+            page: None,
+            poll: Duration::ZERO,
+            open: Duration::from_millis(1),
+        };
         let of_source = THINGS.iter().filter(|thing| thing.source == "s");
         let methods = METHODS.iter().map(|name| tools::method(name, echo()));
         let beside = [

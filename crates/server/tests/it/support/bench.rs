@@ -8,7 +8,9 @@ use gateway::{Gateway, Holding, Options, Patience};
 use identity::{NewKey, Principal, Right};
 use intake::{Intake, Pins, Sourced, Times};
 use ledger::FileLedger;
-use server::{Counts, Doors, Front, Hosts, Issuers, Keys, Parts, SteadyClock};
+use server::Front;
+use server_core::{Counts, Hosts, Issuers, Keys, Parts, SteadyClock};
+use server_mcp::McpDoors;
 use store::MemoryStore;
 use testkit::clock::FakeClock;
 use testkit::ledger::MemoryLedger;
@@ -41,7 +43,7 @@ pub(crate) struct Setup {
     /// Whether calls can be held, and how.
     pub(crate) patience: Option<Patience>,
     /// How callers are told of them.
-    pub(crate) notices: server::Notices,
+    pub(crate) notices: server_core::Notices,
     /// What its source answers first, where that is no listing of the offers.
     pub(crate) first: Option<Answer>,
     /// How far its source is trusted, with pins that hold it to that; without pins where absent.
@@ -52,7 +54,7 @@ pub(crate) struct Setup {
     pub(crate) store: Option<Arc<dyn Store>>,
     /// The registry of nodes' tools.
     pub(crate) nodes: Option<Arc<dyn tool::node::Nodes>>,
-    pub(crate) programs: Option<Arc<dyn server::Programs>>,
+    pub(crate) programs: Option<Arc<dyn server_core::Programs>>,
     /// The catalogue.
     pub(crate) catalogue: Option<Arc<dyn tool::catalogue::Catalogue>>,
     /// The plugins.
@@ -66,7 +68,7 @@ pub(crate) struct Server {
     pub(crate) source: Arc<Scripted>,
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) intake: Arc<Intake>,
-    pub(crate) doors: Doors,
+    pub(crate) doors: McpDoors,
     pub(crate) stop: CancellationToken,
     pub(crate) listening: TaskTracker,
     pub(crate) keys: Arc<Keys>,
@@ -111,7 +113,7 @@ impl Server {
             None => gateway,
         });
         let issuers = Arc::new(Issuers::default());
-        let doors = Doors::new(Parts {
+        let doors = McpDoors::new(Parts {
             gateway: Arc::clone(&gateway),
             intake: Arc::clone(&intake),
             keys: Arc::clone(&keys),
@@ -119,7 +121,7 @@ impl Server {
             records: kept.1,
             counts,
             clock: Arc::new(SteadyClock::new(Arc::clone(&clock) as _)),
-            max_body: server::MAX_BODY,
+            max_body: server_core::MAX_BODY,
             notices: setup.notices,
             nodes: setup.nodes,
             programs: setup.programs,

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use identity::{Algorithm, Grant, Issuer};
 use serde_json::{Value, json};
-use server::{KeySource, Trusted};
+use server_core::{KeySource, Trusted};
 use tool::{Boxed, Level, Org};
 
 use super::{Client, Server, Setup};

@@ -2,7 +2,7 @@
 
 use identity::{NewKey, Right};
 use serde_json::json;
-use server::Keys;
+use server_core::Keys;
 use tool::{Clock as _, Level};
 
 use super::handed::names;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use server::Keys;
+use server_core::Keys;
 use store::{MemoryStore, SqliteStore};
 use testkit::store::FaultyStore;
 use tokio::time::Instant;

@@ -1,6 +1,6 @@
 //! Callers that call until their server is gone, and remember what it acknowledged.
 
-use guard::egress::EgressError;
+use egress::EgressError;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 

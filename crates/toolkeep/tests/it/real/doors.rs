@@ -138,13 +138,7 @@ async fn lists_agree(server: &Server, agent: &Client, legacy: &Seen, modern: &Se
     let all: BTreeSet<_> = plain.iter().collect();
     assert_eq!(all.len(), plain.len(), "a name is listed twice");
     // Built-ins, tool file, module, then the servers.
-    let own = builtins::names()
-        .chain(builtins_math::names())
-        .chain(builtins_symbolic::names())
-        .chain(builtins_llm::names())
-        .chain(programs::names())
-        .filter(|name| plain.iter().any(|it| it == name))
-        .count();
+    let own = builtin_manifests::names().filter(|name| plain.iter().any(|it| it == name)).count();
     assert!(own >= 16, "{plain:?}");
     assert_eq!(plain.len(), own + 1 + 3 + 17 + 14 + 2 + 17, "{plain:?}");
     assert_eq!(legacy.names(), plain);

@@ -59,13 +59,7 @@ async fn the_servers_of_an_mcp_file_work_beside_one_that_does_not_start() {
     let key = std::fs::read_to_string(server.data.join("agent.key")).unwrap();
     let seen = client(&["http", &url, "auto"], Some(key.trim()), &calls);
     let names: Vec<_> = seen.tools.iter().map(|it| it["name"].as_str().unwrap()).collect();
-    let own = builtins::names()
-        .chain(builtins_math::names())
-        .chain(builtins_symbolic::names())
-        .chain(builtins_llm::names())
-        .chain(programs::names())
-        .filter(|name| names.iter().any(|it| it == name))
-        .count();
+    let own = builtin_manifests::names().filter(|name| names.iter().any(|it| it == name)).count();
     assert!(own >= 16, "{names:?}");
     assert_eq!(names.len(), own + 17 + 14);
     assert_eq!(seen.calls[0]["answer"]["content"][0]["text"], "Echo: one");

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use host::clock::SystemClock;
 use ledger::{Disk, FileLedger, Options, RealDisk, verify};
 use serde_json::Value;
 use tool::ledger::{Kind, Query, Records as _};
-use toolkeep::clock::SystemClock;
 
 /// The record in `folder` is sound, and holds `calls` calls with one intent and one outcome each and
 /// nothing else of calls; those named in `ids` are among them.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use guard::egress::{Class, Egress, EgressError, EgressSettings, HttpLimits, Origin, Roots};
+use egress::{Class, Egress, EgressError, EgressSettings, HttpLimits, Origin, Roots};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{Method, Request};
 use serde_json::{Value, json};

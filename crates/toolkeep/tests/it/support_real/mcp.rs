@@ -1,7 +1,7 @@
 //! A caller at the MCP door that sends bare messages, of a revision that needs no handshake here.
 
 use bytes::Bytes;
-use guard::egress::{Class, Egress, EgressSettings, HttpLimits, Origin, Roots};
+use egress::{Class, Egress, EgressSettings, HttpLimits, Origin, Roots};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{Method, Request};
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use std::io::{Cursor, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
-use guard::egress::{Egress, EgressSettings};
+use egress::{Egress, EgressSettings};
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

@@ -1,7 +1,7 @@
 //! A caller at Toolkeep's MCP door that keeps what it reads as it was written.
 
 use bytes::Bytes;
-use guard::egress::{Class, Egress, EgressSettings, HttpLimits, Origin, Roots};
+use egress::{Class, Egress, EgressSettings, HttpLimits, Origin, Roots};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};

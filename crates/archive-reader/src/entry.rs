@@ -1,0 +1,158 @@
+//! One entry of an archive, and whether it may come out.
+
+use std::collections::HashSet;
+
+/// Bytes of a name, and of one part of it.
+const LONGEST: (usize, usize) = (1_024, 255);
+/// Folders within folders.
+const DEEPEST: usize = 32;
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic or a hard link.
+    Link,
+    /// A device, a pipe, or what is not known.
+    Other,
+}
+
+/// One entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// In one form: parts with one slash between them. As it is, escaped, where it may not come out.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// As the archive says.
+    pub size: u64,
+    /// Why it does not come out.
+    pub refused: Option<&'static str>,
+}
+
+impl Entry {
+    /// `stored` is its name, as bytes.
+    pub fn new(stored: &[u8], kind: Kind, size: u64) -> Self {
+        let (name, wrong) = match clean(stored) {
+            Ok(name) => (name, None),
+            Err(why) => (shown(stored), Some(why)),
+        };
+        let kinds = match kind {
+            Kind::Link => Some("links do not come out of an archive"),
+            Kind::Other => Some("it is neither a file nor a folder"),
+            Kind::File | Kind::Folder => None,
+        };
+        Self { name, kind, size, refused: wrong.or(kinds) }
+    }
+
+    /// What is after the last point of the name, in lower case.
+    pub fn extension(&self) -> Option<String> {
+        let last = self.name.rsplit('/').next()?;
+        let (before, extension) = last.rsplit_once('.')?;
+        (!before.is_empty()).then(|| extension.to_lowercase())
+    }
+
+    /// Whether its name is that of an archive.
+    pub fn is_archive(&self) -> bool {
+        let known = ["zip", "7z", "tar", "tgz", "tbz2", "txz", "gz", "bz2", "xz", "zst", "rar"];
+        self.kind == Kind::File && self.extension().is_some_and(|it| known.contains(&it.as_str()))
+    }
+}
+
+/// Refuses what has a name that was there before, also in other letters' cases.
+#[derive(Debug, Default)]
+pub(crate) struct Names(HashSet<String>);
+
+impl Names {
+    pub(crate) fn take(&mut self, entry: &mut Entry) {
+        let fresh = self.0.insert(entry.name.to_lowercase());
+        if !fresh && entry.kind == Kind::File && entry.refused.is_none() {
+            entry.refused = Some("its name is there twice");
+        }
+    }
+}
+
+/// The name in one form, or what is wrong with it.
+fn clean(stored: &[u8]) -> Result<String, &'static str> {
+    let name = std::str::from_utf8(stored).map_err(|_| "its name is no UTF-8")?;
+    if name.chars().any(char::is_control) {
+        return Err("its name has control characters");
+    }
+    if name.starts_with('/') || name.contains('\\') {
+        return Err("its name begins at the root, or has a backslash");
+    }
+    if name.as_bytes().get(1) == Some(&b':') {
+        return Err("its name begins with a drive");
+    }
+    let name = name.strip_suffix('/').unwrap_or(name);
+    let mut parts = Vec::new();
+    for part in name.split('/') {
+        match part {
+            "." => {}
+            "" => return Err("its name has an empty part"),
+            ".." => return Err("its name leads upwards"),
+            _ if part.len() > LONGEST.1 => return Err("its name is too long"),
+            _ => parts.push(part),
+        }
+    }
+    if name.len() > LONGEST.0 || parts.len() > DEEPEST {
+        return Err("its name is too long, or too deep");
+    }
+    // The archive's own folder: `./`.
+    Ok(if parts.is_empty() { ".".to_owned() } else { parts.join("/") })
+}
+
+fn shown(stored: &[u8]) -> String {
+    String::from_utf8_lossy(stored).chars().take(100).flat_map(char::escape_debug).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Entry, Kind, Names};
+
+    #[test]
+    fn only_names_that_stay_inside_come_out() {
+        for good in ["a", "a/b.txt", "./a", "a/./b", ".ssh/x", "...", "con", "größe", "a/"] {
+            assert_eq!(Entry::new(good.as_bytes(), Kind::File, 0).refused, None, "{good}");
+        }
+        let deep = "a/".repeat(40) + "x";
+        let long = "x".repeat(300);
+        let bad = [
+            "",
+            "..",
+            "../a",
+            "a/../../b",
+            "/a",
+            "//a",
+            "a//b",
+            "\\\\h\\s",
+            "a\\..\\b",
+            "C:x",
+            "a\nb",
+            "a\0b",
+            &deep,
+            &long,
+        ];
+        for bad in bad {
+            assert!(Entry::new(bad.as_bytes(), Kind::File, 0).refused.is_some(), "{bad:?}");
+        }
+        assert!(Entry::new(b"\xff", Kind::File, 0).refused.is_some());
+        assert_eq!(Entry::new(b"./a/./b/", Kind::Folder, 0).name, "a/b");
+        assert!(Entry::new(b"a", Kind::Link, 0).refused.is_some());
+        assert!(Entry::new(b"a", Kind::Other, 0).refused.is_some());
+    }
+
+    #[test]
+    fn a_name_comes_once() {
+        let mut names = Names::default();
+        let mut take = |name: &str| {
+            let mut entry = Entry::new(name.as_bytes(), Kind::File, 0);
+            names.take(&mut entry);
+            entry.refused.is_none()
+        };
+        assert!(take("a") && take("b") && !take("a") && !take("A") && !take("./a"));
+    }
+}

@@ -1,0 +1,120 @@
+//! What a packed header of a 7z will take: how large it gets and with what dictionary.
+//!
+//! The reader would take as much as the archive says. 7-Zip and its kin pack the header in one stream by
+//! one method; what is not so is refused.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+
+use super::dictionary;
+use crate::limits::{DIRECTORY, Fault, MEMORY_KIB};
+
+/// Bytes of the signature and of where the header is.
+const START: usize = 32;
+/// The header stands as it is, or packed.
+const PLAIN: u8 = 0x01;
+const PACKED: u8 = 0x17;
+
+/// That a decoder may have a dictionary of so many bytes.
+pub(crate) fn fits(dictionary: u64) -> Result<(), Fault> {
+    if dictionary >> 10 > u64::from(MEMORY_KIB) {
+        let most = MEMORY_KIB >> 10;
+        return Err(Fault::too_large(format!("the archive needs more than {most} MiB to be read")));
+    }
+    Ok(())
+}
+
+pub(crate) fn check(file: &mut File) -> Result<(), Fault> {
+    let mut start = [0; START];
+    file.read_exact(&mut start)?;
+    let number = |at: usize| {
+        let bytes = start.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+        u64::from_le_bytes(bytes.unwrap_or_default())
+    };
+    let (offset, length) = (number(12), number(20));
+    if start.get(8..12) == Some(&[0; 4]) || length > DIRECTORY {
+        return Err(Fault::invalid(
+            "the archive does not say where its header is, or it is too large",
+        ));
+    }
+    file.seek(SeekFrom::Start((START as u64).saturating_add(offset)))?;
+    let mut header = Vec::new();
+    file.take(length).read_to_end(&mut header)?;
+    file.seek(SeekFrom::Start(0))?;
+    match header.split_first() {
+        None | Some((&PLAIN, _)) => Ok(()),
+        Some((&PACKED, rest)) => packed(rest),
+        Some(_) => Err(Fault::invalid("the archive has no header")),
+    }
+}
+
+/// `PackInfo` of one stream, `UnpackInfo` of one folder with one method, and how large it gets.
+fn packed(rest: &[u8]) -> Result<(), Fault> {
+    let strange = || Fault::invalid("the archive's header is packed in a strange way");
+    let mut at = Bytes(rest);
+    let mut read = || -> io::Result<Option<(u64, u64)>> {
+        if at.byte()? != 0x06 || at.number().and_then(|_| at.number())? != 1 {
+            return Ok(None);
+        }
+        loop {
+            match at.byte()? {
+                0x00 => break,
+                0x09 => drop(at.number()?),
+                // One checksum, which all have.
+                0x0a if at.byte()? == 1 => drop(at.some(4)?),
+                _ => return Ok(None),
+            }
+        }
+        if at.byte()? != 0x07 || at.byte()? != 0x0b || at.number()? != 1 || at.byte()? != 0 {
+            return Ok(None);
+        }
+        let (coders, flags) = (at.number()?, at.byte()?);
+        // Neither several streams nor other methods.
+        if coders != 1 || flags & 0xd0 != 0 {
+            return Ok(None);
+        }
+        let method = at.some(usize::from(flags & 0x0f))?;
+        let properties = if flags & 0x20 != 0 {
+            let length = at.number()?;
+            at.some(usize::try_from(length).unwrap_or(usize::MAX))?
+        } else {
+            &[]
+        };
+        let dictionary = dictionary(method, properties);
+        if at.byte()? != 0x0c {
+            return Ok(None);
+        }
+        Ok(Some((dictionary, at.number()?)))
+    };
+    let (dictionary, length) = read().ok().flatten().ok_or_else(strange)?;
+    fits(dictionary)?;
+    if length > DIRECTORY {
+        return Err(Fault::too_large("the archive's header is too large"));
+    }
+    Ok(())
+}
+
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn some(&mut self, count: usize) -> io::Result<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(io::ErrorKind::UnexpectedEof)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn byte(&mut self) -> io::Result<u8> {
+        self.some(1).map(|one| one.first().copied().unwrap_or_default())
+    }
+
+    /// As many bytes more as the first one has leading ones; what is left of it comes above them.
+    fn number(&mut self) -> io::Result<u64> {
+        let first = self.byte()?;
+        let more = first.leading_ones();
+        let low = self.some(more as usize)?;
+        let low = low.iter().rev().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
+        let mask = 0xff_u32.checked_shr(more + 1).unwrap_or(0);
+        let high = u64::from(u32::from(first) & mask);
+        Ok(low | high.checked_shl(8 * more).unwrap_or(0))
+    }
+}

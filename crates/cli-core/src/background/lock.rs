@@ -1,0 +1,46 @@
+//! Lock files of a data directory.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use crate::data::DataDir;
+
+/// A lock that is held as long as this lives.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// For this process alone; `None` where another has it.
+    pub(super) fn exclusive(data: &DataDir, name: &str) -> io::Result<Option<Self>> {
+        Self::take(open(&data.path().join(name), true)?, File::try_lock)
+    }
+
+    /// The same, of a file that must be there.
+    pub(super) fn exclusive_there(data: &DataDir, name: &str) -> io::Result<Option<Self>> {
+        Self::take(open(&data.path().join(name), false)?, File::try_lock)
+    }
+
+    /// Together with others; `None` where one has it alone.
+    pub(super) fn shared(data: &DataDir, name: &str) -> io::Result<Option<Self>> {
+        Self::take(open(&data.path().join(name), true)?, File::try_lock_shared)
+    }
+
+    fn take(
+        file: File,
+        lock: impl Fn(&File) -> Result<(), TryLockError>,
+    ) -> io::Result<Option<Self>> {
+        match lock(&file) {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+fn open(path: &Path, create: bool) -> io::Result<File> {
+    OpenOptions::new().create(create).truncate(false).write(true).mode(0o600).open(path)
+}

@@ -1,0 +1,18 @@
+//! What every command stands on: the connection to a server or the one in this process, what is printed,
+//! how a command fails, and the data directory.
+
+pub mod background;
+pub mod client;
+pub mod context;
+pub mod data;
+pub mod door;
+pub mod failure;
+pub mod launch;
+pub mod logging;
+pub mod pages;
+pub mod replace;
+pub mod session;
+pub mod signals;
+pub mod ui;
+pub mod value;
+pub mod wiring;

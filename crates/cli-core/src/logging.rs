@@ -1,0 +1,90 @@
+//! Where the log goes: to standard error, as much as `TOOLKEEP_LOG` asks for.
+
+mod file;
+
+use std::path::Path;
+use std::sync::Mutex;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
+
+pub(crate) use file::{background_log, background_path, last_lines};
+
+use super::context::{Context, LogFormat};
+use super::data::DataDir;
+use super::ui::Output;
+
+/// The variable that says how much.
+const VARIABLE: &str = "TOOLKEEP_LOG";
+/// What may stand there alone.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// Starts the log. A server tells what it does; other commands only what is wrong, and of the problems of sources only
+/// those that are asked for. A server in the `background` writes to a file of its data directory.
+pub fn start((server, background): (bool, Option<&Path>), context: &Context<'_>) {
+    let usual = if server { "info" } else { "error,intake=off" };
+    let asked = context.environment.get(VARIABLE).unwrap_or(usual);
+    let (filter, fault) = match parse_filter(asked) {
+        Ok(filter) => (filter, None),
+        Err(fault) => (EnvFilter::new(usual), Some(fault)),
+    };
+    let of_output = match context.common.output {
+        Output::Json | Output::Yaml => LogFormat::Json,
+        Output::Text | Output::Table => LogFormat::Text,
+    };
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer(background));
+    // Where a log is there already, as in a test, it stays.
+    let _there = match context.common.log_format.unwrap_or(of_output) {
+        LogFormat::Json => log.json().try_init(),
+        LogFormat::Text => log.with_ansi(false).try_init(),
+    };
+    if let Some(fault) = fault {
+        tracing::error!("{VARIABLE}: {fault}; the log is at `{usual}`");
+    }
+}
+
+fn writer(background: Option<&Path>) -> BoxMakeWriter {
+    let file = background.map(|data| background_path(&DataDir::at(data.to_owned())));
+    match file.and_then(|path| file::LogFile::open(path).ok()) {
+        Some(file) => BoxMakeWriter::new(Mutex::new(file)),
+        None => BoxMakeWriter::new(std::io::stderr),
+    }
+}
+
+/// What a filter says. A word that is no level would be the name of a module, and everything else would not be
+/// logged: it is a slip.
+fn parse_filter(text: &str) -> Result<EnvFilter, String> {
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let words: Vec<_> = words.collect();
+    if let Some(word) = words.iter().find(|word| !word.contains(['=', '[']) && !is_level(word)) {
+        return Err(format!(
+            "`{}` is no level; use {} or `MODULE=LEVEL`",
+            word.escape_debug(),
+            LEVELS.join(", ")
+        ));
+    }
+    EnvFilter::try_new(words.join(",")).map_err(|error| error.to_string())
+}
+
+fn is_level(word: &str) -> bool {
+    LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_filter;
+
+    #[test]
+    fn a_word_that_is_no_level_is_told() {
+        for good in ["info", "DEBUG", "warn,server=debug", "off", "error, ledger=trace", ""] {
+            parse_filter(good).unwrap();
+        }
+        let told = |text| parse_filter(text).unwrap_err();
+        assert_eq!(
+            told("bogus"),
+            "`bogus` is no level; use off, error, warn, info, debug, trace or `MODULE=LEVEL`"
+        );
+        assert!(told("info,verbose").contains("`verbose`"));
+        assert!(!told("server=loud").is_empty());
+    }
+}

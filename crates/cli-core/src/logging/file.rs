@@ -1,0 +1,112 @@
+//! The log of a background server: a file of its data directory, and the one before it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::data::DataDir;
+use crate::ui;
+
+/// Bytes of the file; then it becomes the one before.
+const MOST: u64 = 4 << 20;
+/// Bytes and lines of its end that are shown.
+const END: (u64, usize) = (2 << 10, 3);
+/// Characters of such a line.
+const WIDTH: usize = 500;
+
+/// Where it is.
+pub(crate) fn background_path(data: &DataDir) -> PathBuf {
+    data.path().join("background.log")
+}
+
+/// The file, to be written at its end.
+pub(crate) fn background_log(data: &DataDir) -> io::Result<File> {
+    open(&background_path(data))
+}
+
+/// The last lines of a log on one line.
+pub(crate) fn last_lines(path: &Path) -> String {
+    let end = || {
+        let file = File::open(path)?;
+        let from = file.metadata()?.len().saturating_sub(END.0);
+        let mut bytes = vec![0; usize::try_from(END.0).unwrap_or_default()];
+        let read = file.read_at(&mut bytes, from)?;
+        bytes.truncate(read);
+        Ok::<_, io::Error>(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let text = end().unwrap_or_default();
+    let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines.iter().skip(lines.len().saturating_sub(END.1));
+    last.map(|line| ui::line(line, WIDTH)).collect::<Vec<_>>().join(" | ")
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
+/// Writes a log that does not grow without end.
+#[derive(Debug)]
+pub(super) struct LogFile {
+    path: PathBuf,
+    file: File,
+    written: u64,
+    most: u64,
+}
+
+impl LogFile {
+    pub(super) fn open(path: PathBuf) -> io::Result<Self> {
+        let file = open(&path)?;
+        let written = file.metadata()?.len();
+        Ok(Self { path, file, written, most: MOST })
+    }
+
+    fn turn_over(&mut self) -> io::Result<()> {
+        fs::rename(&self.path, self.path.with_extension("log.1"))?;
+        self.file = open(&self.path)?;
+        self.written = 0;
+        Ok(())
+    }
+}
+
+impl Write for LogFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.written >= self.most {
+            // Where that fails, the file grows: it is better than no log.
+            drop(self.turn_over());
+        }
+        let written = self.file.write(bytes)?;
+        self.written = self.written.saturating_add(written as u64);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write as _;
+
+    use super::{LogFile, last_lines};
+
+    #[test]
+    fn a_log_that_is_full_becomes_the_one_before_and_no_more_than_two_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("background.log");
+        let mut log = LogFile::open(path.clone()).unwrap();
+        log.most = 100;
+        for number in 0..1_000 {
+            writeln!(log, "line {number:04}").unwrap();
+        }
+        let sizes: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().metadata().unwrap().len())
+            .collect();
+        assert!(sizes.len() == 2 && sizes.iter().all(|size| *size <= 120), "{sizes:?}");
+        assert!(last_lines(&path).ends_with("line 0999"), "{}", last_lines(&path));
+        assert_eq!(last_lines(&folder.path().join("none")), "");
+    }
+}

@@ -1,0 +1,31 @@
+//! Looks into the server's answers: what is missing or of another kind reads as empty.
+
+use serde_json::Value;
+
+use super::ui;
+
+/// A text, made harmless; a number or a truth value as it is written; a list joined by commas.
+pub fn text(value: &Value, key: &str) -> String {
+    match value.get(key) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => ui::clean(text),
+        Some(Value::Array(items)) => {
+            let words = items.iter().map(|item| match item {
+                Value::String(text) => ui::line(text, 80),
+                other => other.to_string(),
+            });
+            words.collect::<Vec<_>>().join(", ")
+        }
+        Some(other) => other.to_string(),
+    }
+}
+
+/// The same on one line.
+pub fn line(value: &Value, key: &str, width: usize) -> String {
+    ui::line(&text(value, key), width)
+}
+
+/// A list.
+pub fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}

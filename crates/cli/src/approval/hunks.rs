@@ -1,0 +1,191 @@
+//! A held edit as the changes it makes: shown one by one, taken one by one.
+//!
+//! An edit is a call whose arguments have the texts `original` and `modified`. Nothing is decided here: what is
+//! taken becomes the arguments of the call, which waits on with them.
+
+use serde_json::{Map, Value};
+
+use cli_core::failure::{Exit, Failure};
+
+/// Lines that are compared with one another; a larger change is one hunk.
+const MOST: usize = 4_000_000;
+
+/// Lines that are the same, or a change of some.
+enum Part<'a> {
+    Same(Vec<&'a str>),
+    Change { line: usize, old: Vec<&'a str>, new: Vec<&'a str> },
+}
+
+/// The texts of an edit, where the arguments are one.
+fn texts(arguments: &Map<String, Value>) -> Option<(&str, &str)> {
+    Some((arguments.get("original")?.as_str()?, arguments.get("modified")?.as_str()?))
+}
+
+/// Its changes for people; nothing where the call is no edit.
+pub(super) fn shown(arguments: &Value) -> Option<String> {
+    let (original, modified) = texts(arguments.as_object()?)?;
+    let parts = parts(original, modified);
+    let count = parts.iter().filter(|part| matches!(part, Part::Change { .. })).count();
+    let mut text = Vec::new();
+    for part in &parts {
+        let Part::Change { line, old, new } = part else { continue };
+        let number = text.iter().filter(|line: &&String| line.starts_with("hunk ")).count() + 1;
+        text.push(format!("hunk {number} of {count}, line {line}"));
+        text.extend(old.iter().map(|line| format!("  -{}", line.trim_end_matches('\n'))));
+        text.extend(new.iter().map(|line| format!("  +{}", line.trim_end_matches('\n'))));
+    }
+    Some(text.join("\n"))
+}
+
+/// The arguments with those changes alone that are named, from 1.
+///
+/// # Errors
+/// Where the call is no edit, has no such hunk, or cannot be read as it is.
+pub(super) fn taken(arguments: &Value, hunks: &[usize]) -> Result<Value, Failure> {
+    let wrong = |told: String| Failure::new(Exit::Usage, told);
+    let mut arguments = arguments.as_object().cloned().unwrap_or_default();
+    let (original, modified) = texts(&arguments).ok_or_else(|| {
+        wrong(
+            "the call is no edit: its arguments have no texts `original` and `modified`".to_owned(),
+        )
+    })?;
+    if [original, modified].iter().any(|text| text.contains("\\u{")) {
+        let told =
+            "the texts have characters that are not shown as they are; write them with --arguments";
+        return Err(wrong(told.to_owned()));
+    }
+    let (mut text, mut count) = (String::with_capacity(modified.len()), 0);
+    for part in parts(original, modified) {
+        let lines = match part {
+            Part::Same(lines) => lines,
+            Part::Change { old, new, .. } => {
+                count += 1;
+                if hunks.contains(&count) { new } else { old }
+            }
+        };
+        text.extend(lines);
+    }
+    if let Some(none) = hunks.iter().find(|hunk| !(1..=count).contains(*hunk)) {
+        return Err(wrong(format!("there is no hunk {none}: the edit has {count}")));
+    }
+    arguments.insert("modified".to_owned(), Value::from(text));
+    Ok(Value::Object(arguments))
+}
+
+fn parts<'a>(original: &'a str, modified: &'a str) -> Vec<Part<'a>> {
+    let old: Vec<&str> = original.split_inclusive('\n').collect();
+    let new: Vec<&str> = modified.split_inclusive('\n').collect();
+    let head = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+    let (old_rest, new_rest) =
+        (old.get(head..).unwrap_or_default(), new.get(head..).unwrap_or_default());
+    let ends = old_rest.iter().rev().zip(new_rest.iter().rev());
+    let tail = ends.take_while(|(old, new)| old == new).count();
+    let (old_mid, end) = old_rest.split_at(old_rest.len() - tail);
+    let new_mid = new_rest.get(..new_rest.len() - tail).unwrap_or_default();
+    let mut parts = vec![Part::Same(old.get(..head).unwrap_or_default().to_vec())];
+    between(old_mid, new_mid, head + 1, &mut parts);
+    parts.push(Part::Same(end.to_vec()));
+    parts
+}
+
+/// Cuts what differs at the lines that both have, as many of them as there can be.
+fn between<'a>(old: &[&'a str], new: &[&'a str], from: usize, parts: &mut Vec<Part<'a>>) {
+    let common = common(old, new);
+    let (mut at_old, mut at_new) = (0, 0);
+    for (next_old, next_new) in common.into_iter().chain([(old.len(), new.len())]) {
+        let gone = old.get(at_old..next_old).unwrap_or_default();
+        let come = new.get(at_new..next_new).unwrap_or_default();
+        // Lines that take each other's place are changes of their own.
+        if gone.len() == come.len() {
+            for (index, (gone, come)) in gone.iter().zip(come).enumerate() {
+                let line = from + at_old + index;
+                parts.push(Part::Change { line, old: vec![*gone], new: vec![*come] });
+            }
+        } else {
+            let (old, new) = (gone.to_vec(), come.to_vec());
+            parts.push(Part::Change { line: from + at_old, old, new });
+        }
+        if let Some(line) = old.get(next_old) {
+            parts.push(Part::Same(vec![*line]));
+        }
+        (at_old, at_new) = (next_old + 1, next_new + 1);
+    }
+}
+
+/// Places of lines in both, in order: the longest row of them.
+fn common(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
+    let width = new.len() + 1;
+    if old.len().saturating_mul(width) > MOST {
+        return Vec::new();
+    }
+    let mut longest = vec![0_u32; (old.len() + 1) * width];
+    let at = |longest: &[u32], place: usize| longest.get(place).copied().unwrap_or_default();
+    for (i, old) in old.iter().enumerate().rev() {
+        for (j, new) in new.iter().enumerate().rev() {
+            let value = if old == new {
+                at(&longest, (i + 1) * width + j + 1) + 1
+            } else {
+                at(&longest, (i + 1) * width + j).max(at(&longest, i * width + j + 1))
+            };
+            if let Some(place) = longest.get_mut(i * width + j) {
+                *place = value;
+            }
+        }
+    }
+    let (mut row, mut i, mut j) = (Vec::new(), 0, 0);
+    while let (Some(one), Some(other)) = (old.get(i), new.get(j)) {
+        if one == other {
+            row.push((i, j));
+            (i, j) = (i + 1, j + 1);
+        } else if at(&longest, (i + 1) * width + j) >= at(&longest, i * width + j + 1) {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn edit(original: &str, modified: &str) -> Value {
+        json!({"path": "a", "original": original, "modified": modified})
+    }
+
+    #[test]
+    fn changes_are_shown_one_by_one() {
+        let edit = edit("a\nb\nc\nd\ne\n", "a\nB\nc\nd\nx\ne\n");
+        let expected = "hunk 1 of 2, line 2\n  -b\n  +B\nhunk 2 of 2, line 5\n  +x";
+        assert_eq!(shown(&edit).unwrap(), expected);
+        assert_eq!(shown(&json!({"path": "a"})), None);
+    }
+
+    #[test]
+    fn any_choice_of_changes_is_a_text_between_the_two() {
+        let (old, new) = ("a\nb\nc\nd\n", "A\nb\nx\ny\nd\nend");
+        let taken = |hunks: &[usize]| {
+            let all = taken(&edit(old, new), hunks).unwrap();
+            assert_eq!((&all["path"], &all["original"]), (&json!("a"), &json!(old)));
+            all["modified"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(taken(&[]), old);
+        assert_eq!(taken(&[1, 2, 3]), new);
+        assert_eq!(taken(&[1]), "A\nb\nc\nd\n");
+        assert_eq!(taken(&[2]), "a\nb\nx\ny\nd\n");
+        // Lines beside each other that take each other's place are two.
+        assert_eq!(super::taken(&edit("1\n2\n", "3\n4\n"), &[2]).unwrap()["modified"], "1\n4\n");
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_told() {
+        let told =
+            |arguments: Value, hunks: &[usize]| taken(&arguments, hunks).unwrap_err().to_string();
+        assert!(told(json!({}), &[1]).contains("the call is no edit"));
+        assert!(told(edit("a", "b"), &[2]).contains("there is no hunk 2: the edit has 1"));
+        assert!(told(edit("a\\u{200b}", "b"), &[1]).contains("--arguments"));
+    }
+}

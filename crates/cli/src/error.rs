@@ -1,0 +1,114 @@
+//! `toolkeep error`: the pages of `docs/errors/`, built in.
+
+use clap::Args;
+use serde_json::json;
+use tool::Code;
+
+use cli_core::failure::{Exit, Failure};
+use cli_core::ui::{Ui, table};
+
+/// Explain an error code: what it means, how it comes about, what to do.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  toolkeep error
+  toolkeep error unknown_tool")]
+pub(crate) struct Error {
+    /// The code, as it stands in the error; all codes where it is left out.
+    #[arg(value_name = "CODE")]
+    code: Option<String>,
+}
+
+macro_rules! pages {
+    ($($code:ident = $file:literal,)+) => {
+        /// The page of a code.
+        pub(crate) const fn page(code: Code) -> &'static str {
+            match code {
+                $(Code::$code => include_str!(concat!("../../../docs/errors/", $file, ".md")),)+
+            }
+        }
+    };
+}
+
+pages! {
+    UnknownTool = "unknown_tool",
+    InvalidArguments = "invalid_arguments",
+    Denied = "denied",
+    ApprovalRequired = "approval_required",
+    ApprovalDenied = "approval_denied",
+    ApprovalExpired = "approval_expired",
+    ApprovalVoid = "approval_void",
+    InvalidRequest = "invalid_request",
+    NotFound = "not_found",
+    Unauthenticated = "unauthenticated",
+    Forbidden = "forbidden",
+    ForbiddenOrigin = "forbidden_origin",
+    TooLarge = "too_large",
+    RateLimited = "rate_limited",
+    Busy = "busy",
+    Timeout = "timeout",
+    Cancelled = "cancelled",
+    UpstreamFailed = "upstream_failed",
+    UpstreamLost = "upstream_lost",
+    CredentialMissing = "credential_missing",
+    Blocked = "blocked",
+    RecordUnavailable = "record_unavailable",
+    StoreUnavailable = "store_unavailable",
+    Conflict = "conflict",
+    ShuttingDown = "shutting_down",
+    InvalidConfig = "invalid_config",
+    Internal = "internal",
+}
+
+impl Error {
+    pub(crate) fn run(self, ui: &mut Ui) -> Result<Exit, Failure> {
+        let Some(word) = self.code else {
+            let codes: Vec<_> = Code::ALL
+                .iter()
+                .map(|code| json!({ "code": code, "summary": code.summary() }))
+                .collect();
+            ui.answer(&codes, list)?;
+            return Ok(Exit::Done);
+        };
+        let code: Code = word.parse().map_err(|_| {
+            let message = format!("there is no error code `{}`", word.escape_debug());
+            Failure::new(Exit::Refused, message).fix("`toolkeep error` lists them")
+        })?;
+        let page = json!({ "code": code, "summary": code.summary(), "page": page(code) });
+        ui.answer(&page, || self::page(code).to_owned())?;
+        Ok(Exit::Done)
+    }
+}
+
+fn list() -> String {
+    let row = |code: &Code| [code.to_string(), code.summary().to_owned()];
+    table(["CODE", "MEANING"], &Code::ALL.iter().map(row).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::Code;
+
+    use super::page;
+
+    #[test]
+    fn every_code_has_a_page_of_its_own_in_the_same_shape() {
+        for code in Code::ALL {
+            let page = page(*code);
+            assert!(page.starts_with(&format!("# {code}\n\n{}\n", code.summary())), "{code}");
+            let heads: Vec<_> = page.lines().filter(|line| line.starts_with("## ")).collect();
+            assert_eq!(heads, ["## How it comes about", "## What to do"], "{code}");
+            assert!(page.lines().all(|line| line.chars().count() <= 100), "{code}");
+        }
+    }
+
+    #[test]
+    fn there_is_no_page_without_a_code() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let word = name.strip_suffix(".md").unwrap();
+            assert!(word.parse::<Code>().is_ok(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Arguments as they are typed: `key=value`, by the kind that the tool's schema says, and `key:=JSON`.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use cli_core::failure::{Exit, Failure};
+use cli_core::ui::clean;
+
+/// The most keys that are named in an error.
+const KEYS: usize = 12;
+/// How deep references within a schema are followed.
+const DEPTH: usize = 16;
+
+/// Reads all of them.
+pub(super) fn read(typed: &[String], schema: &Value) -> Result<Value, Failure> {
+    let mut arguments = Map::new();
+    for word in typed {
+        let (key, value) = one(word, schema)?;
+        if arguments.insert(key.to_owned(), value).is_some() {
+            return Err(wrong(format!("`{key}` is given twice")));
+        }
+    }
+    Ok(Value::Object(arguments))
+}
+
+fn one<'a>(word: &'a str, schema: &Value) -> Result<(&'a str, Value), Failure> {
+    let Some((key, text)) = word.split_once('=').filter(|(key, _)| !matches!(*key, "" | ":"))
+    else {
+        let message = format!("`{word}` is no argument");
+        return Err(wrong(message).fix(form(schema)));
+    };
+    if let Some(key) = key.strip_suffix(':') {
+        return Ok((key, json(key, text, "JSON")?));
+    }
+    let property = schema.get("properties").and_then(|all| all.get(key));
+    let mut kinds = BTreeSet::new();
+    if let Some(property) = property {
+        gather(property, schema, DEPTH, &mut kinds);
+    }
+    // A key that the schema does not know, and one whose kind it does not say, is a text.
+    if kinds.is_empty() || kinds.contains("string") {
+        return Ok((key, Value::String(text.to_owned())));
+    }
+    let expected = kinds.iter().copied().collect::<Vec<_>>().join(" or ");
+    let value = json(key, text, &expected)?;
+    if kinds.iter().any(|kind| is(&value, kind)) {
+        return Ok((key, value));
+    }
+    Err(wrong(format!("`{key}` must be {expected}, and `{text}` is not")))
+}
+
+/// How arguments are written, with the keys that this tool takes.
+fn form(schema: &Value) -> String {
+    let form = "write `key=value`, `key:=JSON`, or `--arguments JSON`";
+    let all = schema.get("properties").and_then(Value::as_object);
+    let keys: Vec<_> = all.into_iter().flat_map(Map::keys).take(KEYS).collect();
+    let keys: Vec<_> = keys.iter().map(|key| format!("`{}`", clean(key))).collect();
+    if keys.is_empty() { form.to_owned() } else { format!("{form}; keys: {}", keys.join(", ")) }
+}
+
+fn json(key: &str, text: &str, expected: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text).map_err(|_| {
+        let failure = wrong(format!("`{key}` must be {expected}, and `{text}` is not"));
+        // A number or a truth value has nothing that a shell changes.
+        let is_plain = expected.split(" or ").all(|kind| SIMPLE.contains(&kind));
+        if is_plain { failure } else { failure.fix("quote JSON for the shell: `key='[1, 2]'`") }
+    })
+}
+
+/// Kinds whose values a shell passes on as they are written.
+const SIMPLE: [&str; 4] = ["boolean", "integer", "null", "number"];
+
+fn wrong(message: String) -> Failure {
+    Failure::new(Exit::Usage, message)
+}
+
+/// The kinds a schema allows, through references and alternatives.
+fn gather<'a>(schema: &'a Value, root: &'a Value, depth: usize, kinds: &mut BTreeSet<&'a str>) {
+    if depth == 0 {
+        return;
+    }
+    match schema.get("type") {
+        Some(Value::String(kind)) => {
+            kinds.insert(kind);
+        }
+        Some(Value::Array(all)) => kinds.extend(all.iter().filter_map(Value::as_str)),
+        _ => {}
+    }
+    let written = schema
+        .get("const")
+        .into_iter()
+        .chain(schema.get("enum").and_then(Value::as_array).into_iter().flatten());
+    for value in written {
+        kinds.insert(kind_of(value));
+    }
+    for key in ["anyOf", "oneOf", "allOf"] {
+        let parts = schema.get(key).and_then(Value::as_array).into_iter().flatten();
+        for part in parts {
+            gather(part, root, depth - 1, kinds);
+        }
+    }
+    let reference = schema.get("$ref").and_then(Value::as_str).and_then(|at| at.strip_prefix('#'));
+    if let Some(target) = reference.and_then(|pointer| root.pointer(pointer)) {
+        gather(target, root, depth - 1, kinds);
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn is(value: &Value, kind: &str) -> bool {
+    match kind {
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        kind => kind_of(value) == kind,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::read;
+
+    fn schema() -> Value {
+        json!({
+            "properties": {
+                "text": { "type": "string" },
+                "count": { "type": "integer" },
+                "ratio": { "type": "number" },
+                "on": { "type": "boolean" },
+                "list": { "type": "array" },
+                "map": { "type": "object" },
+                "maybe": { "type": ["integer", "null"] },
+                "either": { "anyOf": [{ "type": "string" }, { "type": "integer" }] },
+                "linked": { "$ref": "#/$defs/Linked" },
+                "loop": { "$ref": "#/properties/loop" },
+                "word": { "enum": ["a", "b"] },
+                "any": {},
+            },
+            "$defs": { "Linked": { "oneOf": [{ "type": "integer" }, { "type": "boolean" }] } },
+        })
+    }
+
+    fn typed(word: &str) -> Result<Value, String> {
+        let (key, _) = word.split_once(['=', ':']).unwrap();
+        let mut all = read(&[word.to_owned()], &schema()).map_err(|failure| failure.to_string())?;
+        Ok(all[key].take())
+    }
+
+    #[test]
+    fn values_take_the_kind_that_the_schema_says() {
+        for (word, value) in [
+            ("text=5", json!("5")),
+            ("text=a=b", json!("a=b")),
+            ("text=", json!("")),
+            ("count=5", json!(5)),
+            ("count=-3", json!(-3)),
+            ("ratio=0.5", json!(0.5)),
+            ("on=true", json!(true)),
+            ("list=[1, 2]", json!([1, 2])),
+            ("map={\"a\": 1}", json!({ "a": 1 })),
+            ("maybe=null", json!(null)),
+            ("either=5", json!("5")),
+            ("either:=5", json!(5)),
+            ("linked=true", json!(true)),
+            ("linked=7", json!(7)),
+            ("word=a", json!("a")),
+            ("any=5", json!("5")),
+            ("any:={\"a\":[]}", json!({ "a": [] })),
+            ("unknown=5", json!("5")),
+            ("loop=5", json!("5")),
+        ] {
+            assert_eq!(typed(word).unwrap(), value, "{word}");
+        }
+    }
+
+    /// With `b=x` for a number, quotes were advised that change nothing.
+    #[test]
+    fn quotes_are_advised_where_a_shell_would_change_what_was_typed_and_nowhere_else() {
+        let schema = json!({ "properties": {
+            "a": { "type": "integer" }, "b": { "type": "integer" }, "on": { "type": "boolean" },
+            "ratio": { "type": ["number", "null"] }, "list": { "type": "array" },
+            "map": { "type": ["object", "integer"] },
+        } });
+        let told = |word: &str| read(&[word.to_owned()], &schema).unwrap_err().text();
+        assert_eq!(told("b=x"), "error: `b` must be integer, and `x` is not");
+        for (word, advises) in [
+            ("b=x", false),
+            ("on=yes", false),
+            ("ratio=much", false),
+            ("list=a,b", true),
+            ("map={a:1}", true),
+            ("b:={x}", true),
+        ] {
+            assert_eq!(told(word).contains("quote JSON for the shell"), advises, "{word}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        for (word, message) in [
+            ("count=many", "`count` must be integer, and `many` is not"),
+            ("count=1.5", "`count` must be integer, and `1.5` is not"),
+            ("on=yes", "`on` must be boolean, and `yes` is not"),
+            ("list=a,b", "`list` must be array, and `a,b` is not"),
+            ("linked=x", "`linked` must be boolean or integer, and `x` is not"),
+            ("any:=x", "`any` must be JSON, and `x` is not"),
+        ] {
+            assert_eq!(typed(word).unwrap_err(), message, "{word}");
+        }
+        for word in ["text", "=x", ":=x"] {
+            assert!(read(&[word.to_owned()], &schema()).is_err(), "{word}");
+        }
+        let twice = ["text=a".to_owned(), "text=b".to_owned()];
+        assert_eq!(read(&twice, &schema()).unwrap_err().to_string(), "`text` is given twice");
+    }
+}

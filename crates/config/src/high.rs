@@ -1,0 +1,385 @@
+//! The configuration as it is used: resolved, typed, checked. No variable and no default is left open.
+
+mod mcp_tools;
+mod plugins;
+mod server;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tool::{Secret, SourceName, Trust};
+use url::Url;
+
+pub use self::mcp_tools::McpTools;
+pub use self::plugins::PluginsConfig;
+pub use self::server::ServerConfig;
+use super::{Faults, Place};
+
+/// Time for one call where nothing is said (spec 0).
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The same for a source marked `slow` (spec 0).
+const SLOW_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// All of it.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The file it came from; `None` where there was none.
+    pub file: Option<PathBuf>,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The data directory, absolute.
+    pub data: PathBuf,
+    /// Where tools come from, in the order of the file. No two have one name.
+    pub sources: Vec<SourceConfig>,
+    /// What the files say that is not used, and takes nothing down.
+    pub notes: Faults,
+    /// The front doors.
+    pub server: ServerConfig,
+    /// Calls that are held.
+    pub approvals: ApprovalsConfig,
+    /// Limits on calls.
+    pub limits: LimitsConfig,
+    /// The built-in tools.
+    pub builtins: BuiltinsConfig,
+    /// A second place for signed checkpoints, absolute.
+    pub checkpoints_also: Option<PathBuf>,
+    /// How much of the record is kept.
+    pub keep: ledger::Keep,
+    /// Bytes at which a file of the record is closed.
+    pub record_file: u64,
+    /// Limits of the catalogue of tool packages.
+    pub tool_packages: packages::PackageLimits,
+    /// Who may call what.
+    pub policy: policy::Policy,
+    /// Whether the file has a policy at all, be it an empty one.
+    pub policy_said: bool,
+    /// Where manifests of HTTP modules are kept. The URL may hold a password.
+    pub redis: Option<Secret>,
+    /// Tools on other machines.
+    pub nodes: NodesConfig,
+    /// Folders of tools that reload.
+    pub plugins: PluginsConfig,
+    /// Whose tokens are believed.
+    pub tokens: Option<TokensConfig>,
+    /// Sources whose tools those may use who have no persona; `None` is no limit.
+    pub default_guest_modules: Option<BTreeSet<String>>,
+    /// Where the file names them; `None` where it does not.
+    pub guest_modules_at: Option<Place>,
+}
+
+impl Config {
+    /// The rules, where the operator has any.
+    pub fn rules(&self) -> Option<&policy::Rules> {
+        Some(self.policy.rules()).filter(|rules| **rules != policy::Rules::default())
+    }
+}
+
+/// Tools on other machines.
+#[derive(Debug, Clone)]
+pub struct NodesConfig {
+    /// Where they are.
+    pub addresses: nodes::Addresses,
+    /// Whom to ask for the others.
+    pub kubernetes: Option<KubernetesConfig>,
+    /// The MongoDB in which servers share the registry. The URL may hold a password.
+    pub mongodb: Option<Secret>,
+    /// Holds the authority that signs for nodes; the server's own where there is none.
+    pub authority_file: Option<PathBuf>,
+    /// How far they are trusted.
+    pub trust: Trust,
+    /// Which of their tools change nothing.
+    pub read_only: Tools,
+    /// Which names they may share.
+    pub shared: nodes::Sharing,
+}
+
+/// A Kubernetes that knows where nodes are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KubernetesConfig {
+    /// Its API server.
+    pub api: egress::Origin,
+    /// Holds the token.
+    pub token_file: Option<PathBuf>,
+    /// Holds the certificates to believe; those of this machine where there is none.
+    pub ca_file: Option<PathBuf>,
+    /// Whether the nodes are called over TLS.
+    pub https: bool,
+    /// The nodes' port.
+    pub port: u16,
+}
+
+/// The built-in tools.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BuiltinsConfig {
+    /// Folders for the file tools, the usual one first.
+    pub roots: Vec<FolderConfig>,
+    /// Where is searched; `None` as shipped.
+    pub search: Option<SearchConfig>,
+    /// The address of a Wikipedia; `None` as shipped.
+    pub wikipedia: Option<String>,
+    /// The address that models are downloaded from; `None` as shipped.
+    pub model_mirror: Option<String>,
+    /// What is taken from single tools.
+    pub tools: BTreeMap<String, tool_manifest::Narrowing>,
+}
+
+/// A folder for the file tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderConfig {
+    /// Absolute.
+    pub path: PathBuf,
+    /// Whether it may be written to.
+    pub write: bool,
+    /// What in it is not there for tools.
+    pub protect: Vec<String>,
+}
+
+/// A search engine, by its address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SearchConfig {
+    /// A SearXNG.
+    SearXng(String),
+    /// DuckDuckGo's HTML page.
+    DuckDuckGo(String),
+}
+
+/// Whose tokens are believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokensConfig {
+    /// The address of `/mcp` as clients see it.
+    pub resource: String,
+    /// The issuers; no two have one name or one address.
+    pub issuers: Vec<IssuerConfig>,
+}
+
+/// One issuer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IssuerConfig {
+    /// What it is believed in.
+    pub issuer: identity::Issuer,
+    /// The address of its keys; `None` where its metadata say.
+    pub jwks: Option<String>,
+}
+
+/// One source.
+#[derive(Debug, Clone)]
+pub struct SourceConfig {
+    /// Its name.
+    pub name: SourceName,
+    /// The file and the place where it is written.
+    pub written: (PathBuf, Place),
+    /// What it is.
+    pub kind: SourceKind,
+    /// Whether its tools take long.
+    pub slow: bool,
+    /// How far it is trusted.
+    pub trust: Trust,
+    /// The bearer token to send, if any.
+    pub credential: Option<Secret>,
+    /// How sure the record must be; `None` where effects decide.
+    pub durability: Option<SourceDurability>,
+    /// Tools that change nothing, by the operator's word.
+    pub read_only: Tools,
+    /// Tools that may run twice, by the operator's word.
+    pub idempotent: Tools,
+    /// Tools that programs may call too.
+    pub chain: Tools,
+    /// Time for one call.
+    pub timeout: Duration,
+    /// Time for one start of an MCP server, the handshake included.
+    pub startup_timeout: Duration,
+    /// Bytes of one message of an MCP server.
+    pub max_message: usize,
+    /// Whether a failed call is made once more.
+    pub retry: bool,
+    /// Which of an MCP server's tools are offered, and what their annotations count for.
+    pub mcp_tools: McpTools,
+}
+
+/// What a source is.
+#[derive(Debug, Clone)]
+pub enum SourceKind {
+    /// A tool file.
+    ToolFile(PathBuf),
+    /// An HTTP module, by its URL.
+    Module(Url),
+    /// An MCP server that is started.
+    McpCommand(McpCommand),
+    /// An MCP server that is dialled.
+    McpUrl {
+        /// Its address.
+        url: Url,
+        /// Headers sent with each request.
+        headers: Vec<(http::HeaderName, Secret)>,
+        /// How tokens are asked for, where the operator says.
+        oauth: Option<Box<OAuthConfig>>,
+        /// A secret of its own for each caller.
+        per_caller: Option<Box<PerCallerConfig>>,
+    },
+}
+
+/// How tokens are asked for.
+#[derive(Debug, Clone)]
+pub struct OAuthConfig {
+    /// Whether with the client's own credential, rather than with a person's consent.
+    pub alone: bool,
+    /// The client's id.
+    pub client_id: Option<String>,
+    /// How it proves that it is that client.
+    pub proof: OAuthProof,
+    /// Address of a document that describes it.
+    pub client_metadata: Option<String>,
+    /// Scopes to ask for first.
+    pub scopes: Vec<String>,
+    /// The only authorization server that is asked.
+    pub issuer: Option<String>,
+    /// Its token endpoint.
+    pub token_endpoint: Option<String>,
+    /// Whether a server may name any port of this machine.
+    pub any_loopback_port: bool,
+}
+
+/// How a client proves who it is.
+#[derive(Debug, Clone)]
+pub enum OAuthProof {
+    /// Not at all.
+    None,
+    /// By a secret.
+    Secret(Secret),
+    /// By a private key, in PEM.
+    Key(Secret),
+}
+
+impl OAuthProof {
+    /// What must not be seen of it.
+    pub fn secret(&self) -> Option<&Secret> {
+        match self {
+            Self::None => None,
+            Self::Secret(secret) | Self::Key(secret) => Some(secret),
+        }
+    }
+}
+
+/// A secret of its own for each caller.
+#[derive(Debug, Clone)]
+pub struct PerCallerConfig {
+    /// The header that carries it.
+    pub header: http::HeaderName,
+    /// The header's whole values, by subject.
+    pub values: BTreeMap<String, Secret>,
+    /// The subject that lists the tools.
+    pub list_as: Option<String>,
+}
+
+impl SourceKind {
+    /// The word for it, as it stands in the file.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::ToolFile(_) => "tools",
+            Self::Module(_) => "module",
+            Self::McpCommand(_) | Self::McpUrl { .. } => "mcp",
+        }
+    }
+}
+
+/// How an MCP server is started.
+#[derive(Debug, Clone)]
+pub struct McpCommand {
+    /// The program: a path, or a name to be found in `PATH`.
+    pub command: String,
+    /// Its arguments. May hold secrets: other programs' files put them there.
+    pub args: Vec<Secret>,
+    /// Variables it gets.
+    pub env: Vec<(String, Secret)>,
+    /// Where it runs, absolute.
+    pub cwd: PathBuf,
+}
+
+/// How sure the record must be, where the operator says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceDurability {
+    /// Intents are handed to the kernel, effects or not.
+    Written,
+    /// Intents are on the disk before the call runs, effects or not.
+    Synced,
+    /// Outcomes too are on the disk before they are answered.
+    Full,
+}
+
+/// All tools of a source, or some.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tools {
+    /// All.
+    All,
+    /// These; none where it is empty.
+    Named(BTreeSet<String>),
+}
+
+impl Tools {
+    /// None.
+    pub const NONE: Self = Self::Named(BTreeSet::new());
+
+    /// Whether this one is among them.
+    pub fn has(&self, tool: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(names) => names.contains(tool),
+        }
+    }
+}
+
+/// Calls that are held until a person has agreed.
+#[derive(Debug, Clone)]
+pub struct ApprovalsConfig {
+    /// How long a decision is waited for.
+    pub expires: Duration,
+    /// Calls of one key that wait at once.
+    pub pending: usize,
+    /// Calls that one key may have held within a minute.
+    pub per_minute: usize,
+    /// Ids of the keys whose client may give the approval itself.
+    pub client_confirm: HashSet<String>,
+    /// The page that a person is sent to.
+    pub page: Option<String>,
+    /// Who is told.
+    pub webhook: Option<WebhookConfig>,
+}
+
+/// An address that is told of held calls. Both may hold secrets.
+#[derive(Debug, Clone)]
+pub struct WebhookConfig {
+    /// Where.
+    pub url: Url,
+    /// The key of the signature.
+    pub secret: Secret,
+}
+
+impl Default for ApprovalsConfig {
+    fn default() -> Self {
+        let gateway::Patience { expires, pending, per_minute, client_confirm, .. } =
+            gateway::Patience::default();
+        Self { expires, pending, per_minute, client_confirm, page: None, webhook: None }
+    }
+}
+
+/// Limits on calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitsConfig {
+    /// Calls at once.
+    pub bounds: gateway::Bounds,
+    /// The largest result, in bytes.
+    pub result_bytes: usize,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self { bounds: gateway::Bounds::default(), result_bytes: 4 << 20 }
+    }
+}
+
+/// The time for one call: what was given, else what belongs to its kind.
+pub(crate) fn timeout(given: Option<Duration>, slow: bool) -> Duration {
+    given.unwrap_or(if slow { SLOW_TIMEOUT } else { TIMEOUT })
+}

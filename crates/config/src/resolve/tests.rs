@@ -1,0 +1,286 @@
+use std::path::Path;
+use std::time::Duration;
+
+use tool::Trust;
+
+use crate::tests::{faults, good, reading};
+use crate::{Config, Setting, SourceDurability, SourceKind, Tools, read};
+
+fn bad(text: &str) -> Vec<String> {
+    faults(&reading(text, &[]))
+}
+
+fn source(yaml: &str) -> Vec<String> {
+    bad(&format!("version: 1\nsources:\n  - {yaml}\n"))
+}
+
+/// One named `builtin` was called good and lost when it was served.
+#[test]
+fn a_source_cannot_have_a_name_of_toolkeeps_own() {
+    for name in ["builtin", "node.a", "plugin.notes", "configuration"] {
+        let told = source(&format!("{{ name: {name}, tools: ./tools.yaml }}"));
+        let expected = format!("the name `{name}` belongs to Toolkeep's own sources");
+        assert!(told.len() == 1 && told[0].contains(&expected), "{told:?}");
+    }
+    assert_eq!(source("{ name: builtins, tools: ./tools.yaml }"), [""; 0], "the control");
+}
+
+#[test]
+fn the_example_of_the_issue_is_understood() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = r#"
+version: 1
+sources:
+  - name: local
+    tools: ./tools.yaml                  # a tool file
+  - name: research
+    module: http://127.0.0.1:8000        # an HTTP module
+    slow: true
+  - name: files
+    mcp: { command: npx, args: ["-y", "@modelcontextprotocol/server-filesystem", "./work"] }
+  - name: docs
+    mcp: { url: "http://127.0.0.1:3001/mcp" }
+  - mcp_servers: ./mcp.json
+redis: ${REDIS_URL:-}
+"#;
+    std::fs::write(folder.path().join("t.yaml"), text).unwrap();
+    std::fs::write(folder.path().join("mcp.json"), r#"{"mcpServers":{"time":{"command":"t"}}}"#)
+        .unwrap();
+    let reading = read(&crate::tests::setting(folder.path(), &[]));
+    let files: Vec<_> = reading.files.iter().map(|file| file.path.clone()).collect();
+    assert_eq!(files, ["t.yaml", "./mcp.json"].map(|file| folder.path().join(file)));
+    let config = reading.whole().unwrap();
+    let kinds: Vec<_> =
+        config.sources.iter().map(|s| (s.name.as_str(), s.kind.as_str(), s.trust)).collect();
+    assert_eq!(
+        kinds,
+        [
+            ("local", "tools", Trust::Full),
+            ("research", "module", Trust::Full),
+            ("files", "mcp", Trust::FirstUse),
+            ("docs", "mcp", Trust::FirstUse),
+            ("time", "mcp", Trust::FirstUse),
+        ]
+    );
+    let times: Vec<_> = config.sources.iter().map(|s| s.timeout.as_secs()).collect();
+    assert_eq!(times, [30, 120, 30, 30, 30]);
+    let SourceKind::ToolFile(path) = &config.sources[0].kind else { panic!() };
+    assert_eq!(path, &folder.path().join("./tools.yaml"));
+    let SourceKind::McpCommand(command) = &config.sources[2].kind else { panic!() };
+    assert_eq!((command.command.as_str(), command.cwd.as_path()), ("npx", folder.path()));
+    assert_eq!(command.args[2].open(), "./work");
+}
+
+#[test]
+fn an_mcp_server_has_time_to_start_and_a_limit_of_messages_and_other_sources_have_neither() {
+    let config = good(
+        "version: 1\nserver: { idle_timeout: 2h }\nsources:\n  - { name: a, mcp: { command: npx } }\n  - { name: b, mcp: { url: 'http://h/mcp' } }\n  - { name: c, mcp: { command: npx }, startup_timeout: 40m, max_message: 64MiB }\n",
+    );
+    let of =
+        |at: usize| (config.sources[at].startup_timeout.as_secs(), config.sources[at].max_message);
+    assert_eq!([of(0), of(1), of(2)], [(300, 16 << 20), (20, 16 << 20), (2_400, 64 << 20)]);
+    assert_eq!(config.server.idle_timeout.as_secs(), 7_200);
+    let long = source("{ name: a, mcp: { command: npx }, startup_timeout: 2h }");
+    assert!(long.len() == 1 && long[0].contains("`2h` is no such time"), "{long:?}");
+    for key in ["startup_timeout: 1m", "max_message: 1MiB"] {
+        let told = source(&format!("{{ name: a, tools: ./t.yaml, {key} }}"));
+        assert!(told.len() == 1 && told[0].contains("is a setting of an MCP server"), "{told:?}");
+    }
+}
+
+#[test]
+fn what_is_said_of_a_source_is_kept() {
+    let config = good(
+        "version: 1\nsources:\n  - name: a\n    mcp: { url: 'https://h/mcp', headers: { X-Key: k } }\n    trust: review\n    durability: full\n    read_only: [get, list]\n    idempotent: true\n    timeout: 2m\n    credential: { bearer_env: TOKEN }\n",
+    );
+    let source = &config.sources[0];
+    assert_eq!((source.trust, source.durability), (Trust::Review, Some(SourceDurability::Full)));
+    assert!(source.read_only.has("get") && !source.read_only.has("put"));
+    assert_eq!(source.idempotent, Tools::All);
+    assert_eq!(source.timeout, Duration::from_mins(2));
+    assert_eq!(source.credential.as_ref().unwrap().open(), "s3cret");
+    let SourceKind::McpUrl { headers, .. } = &source.kind else { panic!() };
+    assert_eq!((headers[0].0.as_str(), headers[0].1.open()), ("x-key", "k"));
+}
+
+#[test]
+fn secrets_do_not_show_in_debug() {
+    let config = good(
+        "version: 1\nredis: redis://:hunter2@h:1\nsources:\n  - { name: a, mcp: { command: c, args: [hunter2], env: { K: hunter2 } } }\n  - { name: b, mcp: { url: 'http://h', headers: { K: hunter2 } }, credential: { bearer: hunter2 } }\n",
+    );
+    assert!(!format!("{config:?}").contains("hunter2"));
+}
+
+#[test]
+fn a_source_is_exactly_one_thing() {
+    for (yaml, fault) in [
+        (
+            "{ name: a }",
+            "3:5 the source does not say where its tools come from = say one of `tools: FILE`, `module: URL`, `mcp: {…}` and `mcp_servers: FILE`",
+        ),
+        (
+            "{ name: a, tools: t, module: 'http://h' }",
+            "3:5 a source is one thing, and here are tools and module = make a source of each",
+        ),
+        (
+            "{ name: a, mcp: {} }",
+            "3:21 the MCP server has neither `command` nor `url` = say `command: PROGRAM` or `url: ADDRESS`",
+        ),
+        (
+            "{ name: a, mcp: { command: c, url: 'http://h' } }",
+            "3:21 an MCP server is either a `command` or a `url` = remove one of them",
+        ),
+        (
+            "{ name: a, mcp: { url: 'http://h', env: { A: b } } }",
+            "3:21 `env` belongs to a `command`, and this is a `url`",
+        ),
+        (
+            "{ name: a, mcp: { command: c, headers: { A: b } } }",
+            "3:21 `headers` belong to a `url`, and this is a `command`",
+        ),
+        (
+            "{ name: a, tools: t, credential: { bearer: x } }",
+            "3:5 only what is reached by a URL takes a `credential` = give a command its secrets by `env`",
+        ),
+        (
+            "{ name: a, tools: t, trust: ful }",
+            "3:33 expected one of full, first_use, review, found `ful` = did you mean `full`?",
+        ),
+        (
+            "{ name: a, tools: t, read_only: 5 }",
+            "3:37 expected `true`, `false` or a list of tool names, found integer `5`",
+        ),
+        (
+            "{ name: a, tools: t, timeout: 30 }",
+            "3:35 `30` is no time for a call = write a number and its unit, such as `500ms`, `30s` or `2m`",
+        ),
+    ] {
+        assert_eq!(source(yaml), [fault], "{yaml}");
+    }
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_without_showing_it() {
+    for yaml in [
+        "{ name: a, module: 'http://me:hunter2@h' }",
+        "{ name: a, module: 'http://h', credential: { bearer: 'hunter2 x' } }",
+        "{ name: a, module: 'http://h', credential: { bearer: hunter2, bearer_env: B } }",
+        "{ name: a, mcp: { url: 'http://h', headers: { Host: hunter2 } } }",
+        "{ name: a, mcp: { url: 'http://h', headers: { A: \"hunter2\\n\" } } }",
+        "{ name: a, mcp: { command: c, env: { 'A=B': hunter2 } } }",
+        "{ name: a, mcp: { command: c, args: [\"hunter2\\0\"] } }",
+    ] {
+        let reading = reading(&format!("version: 1\nsources:\n  - {yaml}\n"), &[]);
+        assert_eq!(reading.faults.0.len(), 1, "{yaml}");
+        assert!(!reading.faults.to_string().contains("hunter2"), "{}", reading.faults);
+        assert!(reading.config.unwrap().sources.is_empty());
+    }
+}
+
+#[test]
+fn of_two_sources_with_one_name_the_first_stays() {
+    let text = "version: 1\nsources:\n  - { name: a, tools: one }\n  - { name: a, tools: two }\n";
+    let reading = reading(text, &[]);
+    assert_eq!(faults(&reading), ["4:5 there is a source `a` already = give it another name"]);
+    let sources = reading.config.unwrap().sources;
+    assert!(
+        matches!(&sources[..], [one] if matches!(&one.kind, SourceKind::ToolFile(p) if p.ends_with("one")))
+    );
+}
+
+#[test]
+fn the_server_part_is_checked() {
+    let config = good(
+        "version: 1\nserver: { allowed_hosts: [Tools.Example, '[::2]'], allowed_origins: ['https://c.example', 'http://l:3/'], max_body: 64KiB }\nlimits: { result_bytes: 2MiB }\n",
+    );
+    assert_eq!(config.server.allowed_hosts, ["tools.example", "[::2]"]);
+    assert_eq!(config.server.allowed_origins, ["https://c.example", "http://l:3"]);
+    assert_eq!((config.server.max_body, config.limits.result_bytes), (64 << 10, 2 << 20));
+    let text = "version: 1\nserver:\n  allowed_hosts: ['a/b', '', 'h:1']\n  allowed_origins: ['https://c/x', '*', 'null', 'file:///x']\n  max_body: 1B\n";
+    let messages: Vec<_> = reading(text, &[]).faults.0.into_iter().map(|f| f.message).collect();
+    assert_eq!(
+        messages,
+        [
+            "`a/b` is no host name",
+            "`` is no host name",
+            "`h:1` is no host name",
+            "`https://c/x` is no origin",
+            "`*` is no origin",
+            "`null` is no origin",
+            "`file:///x` is no origin",
+            "`1B` is out of range",
+        ]
+    );
+}
+
+fn with_flags(yaml: &str, listen: Option<&str>) -> Result<Config, Vec<String>> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.yaml"), yaml).unwrap();
+    let setting = crate::tests::setting(folder.path(), &[]);
+    let setting = Setting { listen: listen.map(str::to_owned), ..setting };
+    read(&setting).whole().map_err(|faults| faults.0.iter().map(|f| f.message.clone()).collect())
+}
+
+#[test]
+fn beyond_loopback_it_listens_only_behind_tls() {
+    let listen =
+        |yaml: &str, flag: Option<&str>| with_flags(yaml, flag).map(|c| c.listen.to_string());
+    assert_eq!(listen("version: 1", None).unwrap(), "127.0.0.1:8080");
+    assert_eq!(listen("{version: 1, listen: 'localhost:0'}", None).unwrap(), "127.0.0.1:0");
+    assert_eq!(listen("{version: 1, listen: '127.0.0.1:1'}", Some("[::1]:2")).unwrap(), "[::1]:2");
+    let open = "`0.0.0.0:80` is open to the network, and this is plain HTTP";
+    assert_eq!(listen("{version: 1, listen: '0.0.0.0:80'}", None).unwrap_err(), [open]);
+    assert_eq!(listen("version: 1", Some("0.0.0.0:80")).unwrap_err(), [open]);
+    let behind = "{version: 1, server: {behind_tls: true}}";
+    assert_eq!(listen(behind, Some("0.0.0.0:80")).unwrap(), "0.0.0.0:80");
+    assert_eq!(
+        listen("version: 1", Some("8080")).unwrap_err(),
+        ["`8080` is no address to listen on"]
+    );
+}
+
+/// The flags of containers, and what they are without the file.
+#[test]
+fn hosts_and_tls_are_said_by_flags_as_in_the_file() {
+    let listen = |yaml: &str, hosts: &[&str], behind_tls: bool| {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("t.yaml"), yaml).unwrap();
+        let setting = Setting {
+            listen: Some("0.0.0.0:8000".to_owned()),
+            allowed_hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+            behind_tls,
+            ..crate::tests::setting(folder.path(), &[])
+        };
+        read(&setting).whole().map(|config| config.server.allowed_hosts)
+    };
+    let file = "{version: 1, server: {behind_tls: true, allowed_hosts: [a.b]}}";
+    assert_eq!(listen("version: 1", &["Core"], true).unwrap(), ["core"]);
+    assert_eq!(listen(file, &["core"], false).unwrap(), ["a.b", "core"]);
+    let refused = listen("version: 1", &["core"], false).unwrap_err().to_string();
+    assert!(refused.contains("--listen: `0.0.0.0:8000` is open to the network"), "{refused}");
+    assert!(
+        refused.contains("--behind-tls") && refused.contains("TOOLKEEP_BEHIND_TLS"),
+        "{refused}"
+    );
+    let refused = listen("version: 1", &["core:8000"], true).unwrap_err().to_string();
+    let expected = "--allowed-host: `core:8000` is no host name\n  = write the name alone, such as `tools.example`";
+    assert_eq!(refused, expected);
+}
+
+#[test]
+fn data_is_found_by_flag_file_and_home_in_that_order() {
+    let folder = Path::new("/w");
+    let setting = crate::tests::setting(folder, &[]);
+    let none = Setting { file: None, ..setting };
+    let data = |setting: &Setting| read(setting).whole().unwrap().data;
+    assert_eq!(data(&none), Path::new("/home/me/.local/share/toolkeep"));
+    let flag = Setting { data: Some("d".into()), ..none.clone() };
+    assert_eq!(data(&flag), Path::new("/w/d"));
+    let homeless = Setting { environment: std::sync::Arc::default(), ..none };
+    assert_eq!(
+        read(&homeless).faults.to_string(),
+        "--data: there is no home folder to keep data in\n  = say where: `--data DIR`"
+    );
+    let config = good("version: 1\ndata: ~/tk\n");
+    assert_eq!(config.data, Path::new("/home/me/tk"));
+}

@@ -1,0 +1,40 @@
+//! Limits of the catalogue of tool packages.
+
+use packages::PackageLimits;
+
+use super::Resolver;
+use crate::low;
+
+/// The least limit, in bytes: a package with code takes some blocks.
+const LEAST: u64 = 1 << 20;
+
+impl Resolver<'_> {
+    pub(super) fn tool_packages(&self, low: &low::File) -> PackageLimits {
+        let default = PackageLimits::default();
+        let Some(low) = low.tool_packages.get() else { return default };
+        let bytes = |field| self.bytes(field, |bytes| bytes >= LEAST, "allow at least `1MiB`");
+        PackageLimits {
+            total: bytes(&low.bytes).unwrap_or(default.total),
+            per_organisation: bytes(&low.bytes_per_organisation)
+                .unwrap_or(default.per_organisation),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packages::PackageLimits;
+
+    use crate::tests::{faults, good, reading};
+
+    #[test]
+    fn limits_are_read_and_what_is_too_little_is_reported() {
+        assert_eq!(good("version: 1\n").tool_packages, PackageLimits::default());
+        let text = "version: 1\ntool_packages: { bytes: 20GiB, bytes_per_organisation: 1MiB }\n";
+        let limits = PackageLimits { total: 20 << 30, per_organisation: 1 << 20 };
+        assert_eq!(good(text).tool_packages, limits);
+        let little = reading("version: 1\ntool_packages: { bytes: 1KiB }\n", &[]);
+        let told = "2:25 `1KiB` is no such size = allow at least `1MiB`";
+        assert_eq!(faults(&little), [told]);
+    }
+}

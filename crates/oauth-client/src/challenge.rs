@@ -1,0 +1,167 @@
+//! `WWW-Authenticate`: what a server says it wants (RFC 9110 11.6.1, RFC 6750 3, RFC 9728 5.1).
+
+use http::{HeaderMap, header};
+
+/// Bytes read of one header, and headers read.
+const MOST: (usize, usize) = (8 << 10, 8);
+/// Scopes of one challenge.
+const SCOPES: usize = 64;
+
+/// A challenge for a bearer token.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Challenge {
+    /// Where the metadata of the protected resource are.
+    pub(super) metadata: Option<String>,
+    /// The scopes that this request wants.
+    pub(super) scopes: Option<Vec<String>>,
+    /// Why, in RFC 6750's words.
+    pub(super) error: Option<String>,
+}
+
+impl Challenge {
+    /// Of a response's headers; empty where it has none that is understood.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let mut all = Self::default();
+        for value in headers.get_all(header::WWW_AUTHENTICATE).iter().take(MOST.1) {
+            if let Some(text) = value.to_str().ok().filter(|text| text.len() <= MOST.0) {
+                all.read(text);
+            }
+        }
+        all
+    }
+
+    /// Whether it is a token of more scopes that is wanted.
+    pub fn wants_more(&self) -> bool {
+        self.error.as_deref() == Some("insufficient_scope")
+    }
+
+    fn read(&mut self, text: &str) {
+        let mut bearer = false;
+        for part in parts(text) {
+            let mut part = part.trim();
+            let token_end = part.find(|c: char| !is_token(c)).unwrap_or(part.len());
+            let (word, rest) = part.split_at_checked(token_end).unwrap_or((part, ""));
+            if !word.is_empty() && (rest.is_empty() || rest.starts_with([' ', '\t'])) {
+                let rest = rest.trim_start();
+                if !rest.starts_with('=') {
+                    bearer = word.eq_ignore_ascii_case("bearer");
+                    part = rest;
+                }
+            }
+            if let Some((name, value)) = part.split_once('=').filter(|_| bearer) {
+                self.take(name.trim(), unquoted(value.trim()));
+            }
+        }
+    }
+
+    fn take(&mut self, name: &str, value: String) {
+        match name.to_ascii_lowercase().as_str() {
+            "resource_metadata" => drop(self.metadata.get_or_insert(value)),
+            "error" => drop(self.error.get_or_insert(value)),
+            "scope" => drop(self.scopes.get_or_insert_with(|| scopes(&value))),
+            _ => {}
+        }
+    }
+}
+
+/// A list of scopes as it is written (RFC 6749 3.3); what cannot be one is left out.
+pub(super) fn scopes(text: &str) -> Vec<String> {
+    let fits = |word: &&str| {
+        let allowed = |b: u8| matches!(b, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
+        word.len() <= 256 && word.bytes().all(allowed)
+    };
+    text.split_ascii_whitespace().filter(fits).take(SCOPES).map(str::to_owned).collect()
+}
+
+fn is_token(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
+}
+
+/// Split at commas that stand outside of quotes.
+fn parts(text: &str) -> Vec<&str> {
+    let (mut quoted, mut escaped) = (false, false);
+    text.split(|c: char| {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            _ => {}
+        }
+        c == ',' && !quoted
+    })
+    .collect()
+}
+
+fn unquoted(text: &str) -> String {
+    let Some(inner) = text.strip_prefix('"') else { return text.to_owned() };
+    let inner = inner.strip_suffix('"').unwrap_or(inner);
+    let mut out = String::with_capacity(inner.len());
+    let mut escaped = false;
+    for c in inner.chars() {
+        if c == '\\' && !escaped {
+            escaped = true;
+        } else {
+            out.push(c);
+            escaped = false;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue, header};
+
+    use super::Challenge;
+
+    fn of(values: &[&str]) -> Challenge {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_str(value).unwrap());
+        }
+        Challenge::of(&headers)
+    }
+
+    #[test]
+    fn parameters_are_read_however_they_are_written() {
+        let wanted = Challenge {
+            metadata: Some("https://h/.well-known/x?a=1,b".to_owned()),
+            scopes: Some(vec!["a:b".to_owned(), "c".to_owned()]),
+            error: Some("insufficient_scope".to_owned()),
+        };
+        for text in [
+            r#"Bearer resource_metadata="https://h/.well-known/x?a=1,b", scope="a:b c", error="insufficient_scope""#,
+            r#"bearer  Scope = "a:b  c" ,error=insufficient_scope,resource_metadata="https://h/.well-known/x?a=1,b""#,
+            r#"Basic realm="a, Bearer scope=\"no\"", Bearer scope="a:b c", error="insufficient_\scope", resource_metadata="https://h/.well-known/x?a=1,b""#,
+            r#"Negotiate abc==, Bearer error="insufficient_scope", scope="a:b c", resource_metadata="https://h/.well-known/x?a=1,b", Digest scope="z", nonce="q""#,
+        ] {
+            assert_eq!(of(&[text]), wanted, "{text}");
+            assert!(of(&[text]).wants_more());
+        }
+        assert_eq!(of(&["Basic realm=x", r#"Bearer scope="q""#]).scopes.unwrap(), ["q"]);
+    }
+
+    #[test]
+    fn what_is_no_challenge_says_nothing() {
+        for text in [
+            "",
+            ",,,",
+            "Bearer",
+            "Basic scope=\"a\"",
+            "Bearer scope",
+            "\"",
+            "=",
+            "Bearer =,=\"",
+            "é",
+        ] {
+            let mut challenge = Challenge::default();
+            challenge.read(text);
+            assert_eq!(challenge, Challenge::default(), "{text}");
+        }
+        assert_eq!(of(&[r#"Bearer scope="a"b\" "#]).scopes.unwrap(), Vec::<String>::new());
+        let long = format!("Bearer scope=\"{}\"", "a".repeat(9_000));
+        assert_eq!(of(&[&long]), Challenge::default());
+        let many = format!("Bearer scope=\"{}\"", "a ".repeat(1_000));
+        assert_eq!(of(&[&many]).scopes.unwrap().len(), 64);
+    }
+}

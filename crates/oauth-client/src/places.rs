@@ -1,0 +1,202 @@
+//! Which addresses may be asked: those of the operator, and public ones that an answer names.
+
+use egress::{Class, Origin};
+use url::Url;
+
+use super::Fault;
+use tool::display_text::shown;
+
+/// What the operator named.
+#[derive(Debug)]
+pub(super) struct Places {
+    named: Vec<Origin>,
+    /// Whether every port of this machine is, too.
+    any_loopback_port: bool,
+}
+
+impl Places {
+    /// A source on loopback may run where it cannot reach other ports of this machine itself, such as in a
+    /// container: those are asked only where the operator says so.
+    pub(super) fn new(named: Vec<Origin>, any_loopback_port: bool) -> Self {
+        Self { named, any_loopback_port }
+    }
+
+    /// As what guard is to judge `url`, which `whose` named.
+    ///
+    /// # Errors
+    /// Where it is no address, or not encrypted.
+    pub(super) fn class(&self, url: &str, whose: &str) -> Result<Class, Fault> {
+        let bad = |why: String| {
+            Fault::blocked(format!(
+                "{whose} names `{}`, which is not asked: {why}",
+                shown(url, 200)
+            ))
+        };
+        let origin = Origin::parse(url).map_err(|error| bad(error.to_string()))?;
+        if self.named.contains(&origin) || self.any_loopback_port && origin.is_loopback() {
+            return Ok(Class::Operator { origin });
+        }
+        if !origin.is_https() {
+            return Err(bad("it is not https".to_owned()));
+        }
+        Ok(Class::Upstream)
+    }
+
+    /// Whether a person may be sent there: https, or this machine for sources on it.
+    pub(super) fn check_shown(&self, url: &str) -> Result<(), Fault> {
+        self.class(url, "the authorization server").map(drop)
+    }
+}
+
+/// Where the metadata of a protected resource may be, where it does not say (RFC 9728 3.1).
+pub(super) fn of_resource(url: &Url) -> Vec<String> {
+    well_known(url, "oauth-protected-resource", true)
+}
+
+/// Where those of an authorization server may be, in MCP's order (RFC 8414 3.1 and 5).
+pub(super) fn of_issuer(issuer: &Url) -> Vec<String> {
+    let path = path(issuer);
+    if path.is_empty() {
+        return ["oauth-authorization-server", "openid-configuration"]
+            .iter()
+            .flat_map(|word| well_known(issuer, word, false))
+            .collect();
+    }
+    let mut all = Vec::new();
+    for word in ["oauth-authorization-server", "openid-configuration"] {
+        all.extend(well_known(issuer, word, false));
+    }
+    let mut appended = issuer.clone();
+    appended.set_query(None);
+    appended.set_fragment(None);
+    appended.set_path(&format!("{path}/.well-known/openid-configuration"));
+    all.push(appended.to_string());
+    all
+}
+
+fn path(url: &Url) -> &str {
+    url.path().trim_end_matches('/')
+}
+
+/// The well-known address with the path behind the word, and the one at the root where `root`.
+fn well_known(url: &Url, word: &str, root: bool) -> Vec<String> {
+    let mut at = url.clone();
+    at.set_query(None);
+    at.set_fragment(None);
+    let mut all = Vec::new();
+    let path = path(url);
+    at.set_path(&format!("/.well-known/{word}{path}"));
+    all.push(at.to_string());
+    if root && !path.is_empty() {
+        at.set_path(&format!("/.well-known/{word}"));
+        all.push(at.to_string());
+    }
+    all
+}
+
+/// Whether `resource` stands for `url`: the same, or above it on the same origin (RFC 9728 3.3 asks for
+/// the same; servers that protect all of a host name the host).
+pub(super) fn covers(resource: &str, url: &Url) -> bool {
+    let Ok(resource) = Url::parse(resource) else { return false };
+    let above = path(&resource);
+    let below = path(url).strip_prefix(above);
+    resource.origin() == url.origin()
+        && resource.username().is_empty()
+        && resource.password().is_none()
+        && resource.fragment().is_none()
+        && resource.query().is_none_or(|query| Some(query) == url.query())
+        && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use egress::{Class, Origin};
+    use url::Url;
+
+    use super::{Places, covers, of_issuer, of_resource};
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).unwrap()
+    }
+
+    #[test]
+    fn well_known_places_come_in_the_order_of_the_specification() {
+        assert_eq!(
+            of_resource(&url("https://h:8443/public/mcp?x=1")),
+            [
+                "https://h:8443/.well-known/oauth-protected-resource/public/mcp",
+                "https://h:8443/.well-known/oauth-protected-resource",
+            ]
+        );
+        assert_eq!(of_resource(&url("https://h/")).len(), 1);
+        assert_eq!(
+            of_issuer(&url("https://a/tenant1")),
+            [
+                "https://a/.well-known/oauth-authorization-server/tenant1",
+                "https://a/.well-known/openid-configuration/tenant1",
+                "https://a/tenant1/.well-known/openid-configuration",
+            ]
+        );
+        for root in ["https://a", "https://a/"] {
+            assert_eq!(
+                of_issuer(&url(root)),
+                [
+                    "https://a/.well-known/oauth-authorization-server",
+                    "https://a/.well-known/openid-configuration",
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn a_resource_covers_what_is_below_it_and_nothing_else() {
+        let at = url("https://h/a/mcp");
+        for (resource, covered) in [
+            ("https://h/a/mcp", true),
+            ("https://h/a/mcp/", true),
+            ("HTTPS://H:443/a", true),
+            ("https://h", true),
+            ("https://h/a/mc", false),
+            ("https://h/a/mcp/more", false),
+            ("https://h/b", false),
+            ("http://h/a/mcp", false),
+            ("https://h:8443/a/mcp", false),
+            ("https://evil.example/a/mcp", false),
+            ("https://u@h/a/mcp", false),
+            ("https://h/a/mcp#f", false),
+            ("https://h/a/mcp?q", false),
+            ("h", false),
+        ] {
+            assert_eq!(covers(resource, &at), covered, "{resource}");
+        }
+    }
+
+    #[test]
+    fn only_the_operators_word_opens_a_private_network() {
+        let own = |url: &str| Origin::parse(url).unwrap();
+        let named = vec![own("https://10.0.0.1/mcp"), own("https://auth.corp")];
+        let places = Places::new(named, false);
+        let class = |url: &str| places.class(url, "it");
+        for url in ["https://10.0.0.1/x", "https://auth.corp/token"] {
+            assert_eq!(class(url).unwrap(), Class::Operator { origin: own(url) }, "{url}");
+        }
+        for url in ["https://10.0.0.2/", "https://localhost/", "https://as.example/"] {
+            assert_eq!(class(url).unwrap(), Class::Upstream, "guard judges {url}");
+        }
+        for url in
+            ["http://as.example/", "http://localhost:1/", "ftp://a/", "file:///etc/passwd", "x"]
+        {
+            assert!(class(url).is_err(), "{url}");
+        }
+        let here = |any| Places::new(vec![own("http://127.0.0.1:1/mcp")], any);
+        assert!(here(false).class("http://127.0.0.1:1/x", "it").is_ok());
+        assert!(here(false).class("http://localhost:2/", "it").is_err());
+        let here = here(true);
+        assert_eq!(
+            here.class("http://localhost:2/", "it").unwrap(),
+            Class::Operator { origin: own("http://localhost:2") }
+        );
+        assert_eq!(here.class("https://10.0.0.2/", "it").unwrap(), Class::Upstream);
+        assert!(here.class("http://10.0.0.2/", "it").is_err());
+    }
+}

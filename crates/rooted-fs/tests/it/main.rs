@@ -1,0 +1,8 @@
+//! What roots promise, tried on real files.
+
+#[cfg(test)]
+mod data;
+#[cfg(test)]
+mod races;
+#[cfg(test)]
+mod roots;

@@ -1,0 +1,187 @@
+//! Named attempts at what a shell in a cage must not do, and that each gets somewhere without one.
+
+use std::time::{Duration, Instant};
+
+use sandbox::Tier;
+use sandbox::process::Exit;
+
+use super::{cage, launcher, said, shell, work};
+use crate::marks::{carriers, mark, until};
+
+const TIERS: [Tier; 2] = [Tier::Whole, Tier::Fenced];
+
+/// A script, what it must not say, and in words. `OUT` is a folder outside.
+const SILENT: &[(&str, &str, &str)] = &[
+    ("read a file outside", "cat $OUT/secret", "outside"),
+    ("read through the parent", "cat ../$NAME/secret; cd ..; cat $NAME/secret", "outside"),
+    ("read through a link", "ln -s $OUT/secret l && cat l", "outside"),
+    ("read through /proc", "cat /proc/*/root$OUT/secret /proc/1/root$OUT/secret", "outside"),
+    ("read another's environment", "cat /proc/*/environ | tr '\\0' '\\n'", "TK_OUTSIDE"),
+    ("read the shadow file", "cat /etc/shadow", "root:"),
+    ("list the superuser's folder", "ls -a /root && echo LISTED", "LISTED"),
+    ("see processes outside", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '", "scenarios"),
+    ("use descriptors of others", "for n in 3 4 5 6 7 8 9; do cat <&$n && echo GOT; done", "GOT"),
+    ("mount", "mount -t tmpfs x /mnt && echo GOT; mount -t tmpfs x . && echo GOT", "GOT"),
+    ("namespaces in it", "unshare -Ur true && echo GOT", "GOT"),
+    ("be the superuser", "[ $(id -u) = 0 ] && echo GOT", "GOT"),
+    ("write the system", "touch /usr/x /bin/x /etc/x /x && echo GOT", "GOT"),
+    ("run what it wrote", "cp /bin/true t && chmod +x t && ./t && echo GOT", "GOT"),
+    ("core dump", "ulimit -c; kill -SEGV $$; ls core*", "core."),
+];
+
+#[tokio::test]
+async fn what_is_outside_is_neither_seen_nor_changed() {
+    for tier in TIERS {
+        for (name, script, never) in SILENT {
+            let (work, out) = (work(), work());
+            std::fs::write(out.path().join("secret"), "outside").unwrap();
+            let place = out.path().display();
+            let base = out.path().file_name().unwrap().to_str().unwrap();
+            let script = format!("OUT={place}; NAME={base}; {script}; echo through");
+            let (text, exit) = said(cage(tier, &work), &script).await;
+            assert!(!text.contains(never), "{tier:?} {name}: {text}");
+            let ended = text.contains("through") || *name == "core dump";
+            assert!(ended, "{tier:?} {name}: {exit:?} {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn writing_outside_leaves_nothing_there() {
+    for tier in TIERS {
+        let (work, out) = (work(), work());
+        let place = out.path().display();
+        let script = format!(
+            "echo x > {place}/a; mkdir -p {place}/b; ln {place}/secret h; mv {place}/secret m; \
+             rm -rf {place}/secret; chmod 777 {place}; ln -s {place} l; echo x > l/c; echo through"
+        );
+        std::fs::write(out.path().join("secret"), "outside").unwrap();
+        let (text, _) = said(cage(tier, &work), &script).await;
+        assert!(text.contains("through"));
+        let left: Vec<_> = std::fs::read_dir(out.path()).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1, "{tier:?} {left:?} {text}");
+        assert_eq!(std::fs::read(out.path().join("secret")).unwrap(), b"outside");
+    }
+}
+
+/// The control: without a cage the same scripts say what they must not.
+#[test]
+fn the_same_scripts_get_there_without_a_cage() {
+    let out = work();
+    std::fs::write(out.path().join("secret"), "outside").unwrap();
+    let (place, base) = (out.path(), out.path().file_name().unwrap());
+    for (name, script, says) in SILENT.iter().take(3).chain(&SILENT[4..5]).chain(&SILENT[10..11]) {
+        let inside = tempfile::tempdir().unwrap();
+        let output = std::process::Command::new("/bin/sh")
+            .args(["-c", script])
+            .env("OUT", place)
+            .env("NAME", base)
+            .env("TK_OUTSIDE", "TK_OUTSIDE")
+            .current_dir(inside.path())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        // Temporary folders lie beside one another, so `..` leads there.
+        assert!(text.contains(says), "{name}: {text}");
+    }
+}
+
+/// Landlock does not see how a file is mapped; a mount does. What is loaded gains nothing either way.
+#[tokio::test]
+async fn a_whole_cage_does_not_load_what_it_wrote() {
+    let work = work();
+    let script = "cp /bin/true t; $(ls /lib64/ld-linux* /lib/ld-linux* 2>/dev/null | head -1) ./t && echo GOT; \
+                  echo through";
+    let (text, _) = said(cage(Tier::Whole, &work), script).await;
+    assert!(!text.contains("GOT") && text.contains("through"), "{text}");
+}
+
+#[tokio::test]
+async fn processes_are_bounded() {
+    for tier in TIERS {
+        let work = work();
+        let script = "i=0; while [ $i -lt 200 ]; do sleep 5 & i=$((i+1)); done; echo $i";
+        let (text, _) = said(cage(tier, &work), script).await;
+        assert!(!text.contains("200\n"), "{tier:?}: {text}");
+        assert!(text.contains("fork"), "{tier:?}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_fork_bomb_ends_with_its_kill() {
+    for tier in TIERS {
+        let (work, mark) = (work(), mark("bomb"));
+        let mut spec =
+            shell(cage(tier, &work), "b() { sleep 600 & b & b & wait; }; b & exec sleep 600");
+        spec.env.push(("TK_MARK".to_owned(), mark.as_str().into()));
+        let child = launcher().spawn(&spec).unwrap();
+        until(&mark, |found| found >= 20).await;
+        assert!(carriers(&mark).len() < 80);
+        let began = Instant::now();
+        child.kill(Duration::from_millis(50)).await;
+        assert!(began.elapsed() < Duration::from_secs(20));
+        until(&mark, |found| found == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn memory_is_bounded_for_one_and_for_all() {
+    let work = work();
+    let grow = "a=x; while :; do a=$a$a; done";
+    for tier in TIERS {
+        let mut cage = cage(tier, &work);
+        cage.share.memory = 256 << 20;
+        let (text, exit) = said(cage, grow).await;
+        assert_ne!(exit, Exit::Code(0), "{text}");
+    }
+    let mut cage = cage(Tier::Whole, &work);
+    cage.share.together = 64 << 20;
+    let all = "for n in 1 2 3 4 5 6; do (a=$(head -c 30000000 /dev/zero | tr '\\0' x); sleep 9; echo $a) & done; wait";
+    let mut child = launcher().spawn(&shell(cage, all)).unwrap();
+    assert_eq!(child.wait().await, Exit::Signal(9));
+    assert!(child.too_heavy());
+}
+
+#[tokio::test]
+async fn files_and_descriptors_are_bounded() {
+    for tier in TIERS {
+        let work = work();
+        let mut cage = cage(tier, &work);
+        cage.share.file = 1 << 20;
+        let (text, _) = said(cage, "head -c 9000000 /dev/zero > big; wc -c < big; ulimit -n").await;
+        assert!(text.contains("1048576"), "{tier:?}: {text}");
+        assert!(text.trim_end().ends_with("64"), "{tier:?}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn the_temporary_folder_is_small_and_goes() {
+    let work = work();
+    let mut whole = cage(Tier::Whole, &work);
+    whole.share.scratch = 1 << 20;
+    let (text, _) =
+        said(whole, "head -c 9000000 /dev/zero > $TMPDIR/big; wc -c < $TMPDIR/big").await;
+    assert!(text.contains("1048576"), "{text}");
+    let (text, _) = said(cage(Tier::Fenced, &work), "echo x > $TMPDIR/x && echo $TMPDIR").await;
+    let folder = text.trim();
+    assert!(folder.contains("toolkeep-"), "{text}");
+    assert!(!std::path::Path::new(folder).exists(), "{folder}");
+}
+
+#[tokio::test]
+async fn processor_time_is_bounded() {
+    let work = work();
+    let mut cage = cage(Tier::Whole, &work);
+    cage.share.cpu = 1;
+    let (_, exit) = said(cage, "while :; do :; done").await;
+    assert!(matches!(exit, Exit::Signal(24 | 9)), "{exit:?}");
+}
+
+#[tokio::test]
+async fn what_ended_is_taken_off_the_table() {
+    let work = work();
+    let script = "i=0; while [ $i -lt 300 ]; do (true &) ; i=$((i+1)); done; sleep 0.1; \
+                  cat /proc/[0-9]*/stat | grep -c ' Z '; echo through";
+    let (text, _) = said(cage(Tier::Whole, &work), script).await;
+    assert!(text.contains("0\nthrough"), "{text}");
+}

@@ -1,0 +1,18 @@
+//! What the sandbox promises, tried on real processes.
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "controls start programs without a cage, and tests time what ends"
+)]
+mod cage;
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "each runs itself again, and a program without the launcher"
+)]
+mod descriptors;
+#[cfg(test)]
+mod marks;
+#[cfg(test)]
+mod process;

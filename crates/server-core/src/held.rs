@@ -1,0 +1,98 @@
+//! What callers are told of a call that is held: for doors that have no words of their own for it.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tool::executor::Approval;
+use tool::{CallId, Code, Json};
+
+use crate::error::ApiError;
+
+/// The longest that a caller may ask to be kept waiting.
+const LONGEST: Duration = Duration::from_mins(10);
+
+/// Spec 3's pending result, with the id by which it is found again.
+pub fn pending(tool: &str, args: &Json, (call, approval): (CallId, &Approval)) -> Json {
+    let metadata = json!({
+        "tool_name": tool,
+        "args": args,
+        "approval_id": call.to_string(),
+        "expires": approval.expires.to_string(),
+        "reason": approval.reason,
+        "message": sentence(call, approval),
+    });
+    Json::of(&json!({
+        "protocol_version": 1,
+        "ok": true,
+        "status": "pending_approval",
+        "output": null,
+        "side_effects_declared": approval.declared_effects(),
+        "requires_approval": true,
+        "metadata": metadata,
+    }))
+}
+
+/// The same for a model or a person to read.
+pub fn sentence(call: CallId, approval: &Approval) -> String {
+    if approval.approved {
+        return format!("call {call} was approved and goes on; its answer is not there yet");
+    }
+    format!(
+        "call {call} waits for a person's approval until {}: {}. It has not run. Do not call again: it \
+         runs by itself when it is approved, {}",
+        approval.expires,
+        approval.reason,
+        how_to_approve(call, approval)
+    )
+}
+
+/// Who can approve a pending call and how, as the end of a sentence. Every interface takes it from here.
+pub fn how_to_approve(call: CallId, approval: &Approval) -> String {
+    let command = format!("with `toolkeep approval approve {call}`");
+    if approval.by_agent {
+        return command;
+    }
+    format!(
+        "{command} by another person with the right `approve`: nobody approves an own call. To approve it \
+         yourself, make it with an agent's key instead (`toolkeep tool call --agent`)"
+    )
+}
+
+/// `30s`, `500ms`, `2m`, or seconds alone.
+///
+/// # Errors
+/// Where it is none of these, or too long.
+pub fn patience(text: &str) -> Result<Duration, ApiError> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at_checked(digits).unwrap_or(("", ""));
+    let ms = match unit {
+        "ms" => Some(1),
+        "s" | "" => Some(1_000),
+        "m" => Some(60_000),
+        _ => None,
+    };
+    let number = number.parse::<u64>().ok().zip(ms);
+    let wait = number.and_then(|(number, ms)| number.checked_mul(ms)).map(Duration::from_millis);
+    wait.filter(|wait| *wait <= LONGEST).ok_or_else(|| {
+        let told = format!("the query: `wait` is a time up to {} m", LONGEST.as_secs() / 60);
+        ApiError::new(Code::InvalidRequest, told).fix("write it as `30s`, `500ms` or `2m`")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::patience;
+
+    #[test]
+    fn times_to_wait() {
+        for (text, ms) in [("30s", 30_000), ("500ms", 500), ("2m", 120_000), ("5", 5_000), ("0", 0)]
+        {
+            assert_eq!(patience(text).unwrap(), Duration::from_millis(ms), "{text}");
+        }
+        for bad in ["", "s", "11m", "1h", "-1s", "1.5s", "99999999999999999999s", "30 s"] {
+            assert!(patience(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Counters in Prometheus' text form. No tool names and no subjects: labels stay few.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use tool::Interface;
+use tool::outcome::Answer;
+
+use crate::counts::{ByDoor, Counts};
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct By {
+    door: &'static str,
+}
+
+fn seconds() -> Histogram {
+    Histogram::new([0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0])
+}
+
+/// The counters of a server.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    seconds: Family<By, Histogram, fn() -> Histogram>,
+    known: ByDoor<Histogram>,
+    running: Gauge,
+    tools: Gauge,
+    catalog: Gauge<u64, AtomicU64>,
+    sources_away: Gauge,
+    ledger_up: Gauge,
+}
+
+impl Metrics {
+    pub(crate) fn new(counts: &Counts) -> Self {
+        let mut registry = Registry::with_prefix("toolkeep");
+        let (running, tools, catalog) = (Gauge::default(), Gauge::default(), Gauge::default());
+        let (sources_away, ledger_up) = (Gauge::default(), Gauge::default());
+        let seconds = Family::new_with_constructor(seconds as fn() -> Histogram);
+        registry.register("calls", "Calls by door and how they ended", counts.family());
+        let help = "Seconds from request to answer, of calls that were answered";
+        registry.register("call_seconds", help, seconds.clone());
+        registry.register("calls_running", "Calls running now", running.clone());
+        registry.register("tools", "Tools in the catalog", tools.clone());
+        registry.register("catalog_number", "Number of the catalog", catalog.clone());
+        registry.register("sources_away", "Sources that are stale or failed", sources_away.clone());
+        registry.register("ledger_up", "1 where calls can be recorded", ledger_up.clone());
+        let known = ByDoor::default();
+        Self { registry, seconds, known, running, tools, catalog, sources_away, ledger_up }
+    }
+}
+
+/// What is read at the moment of asking.
+#[derive(Debug)]
+pub struct Now {
+    /// Calls that run.
+    pub running: usize,
+    /// Tools in the catalog.
+    pub tools: usize,
+    /// The catalog's number.
+    pub catalog: u64,
+    /// Sources that are stale or failed.
+    pub away: usize,
+    /// Whether calls can be recorded.
+    pub ledger_up: bool,
+}
+
+impl Metrics {
+    /// A call was answered. How calls end is counted where they are recorded.
+    pub fn ended(&self, door: Interface, answer: &Answer) {
+        let seconds = std::time::Duration::from_millis(answer.elapsed_ms).as_secs_f64();
+        let of = || self.seconds.get_or_create_owned(&By { door: door.as_str() });
+        match self.known.of(door, of) {
+            Some(known) => known.observe(seconds),
+            None => of().observe(seconds),
+        }
+    }
+
+    /// All counters in Prometheus' text form.
+    pub fn text(&self, now: &Now) -> String {
+        let as_gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        self.running.set(as_gauge(now.running));
+        self.tools.set(as_gauge(now.tools));
+        self.catalog.inner().store(now.catalog, Ordering::Relaxed);
+        self.sources_away.set(as_gauge(now.away));
+        self.ledger_up.set(i64::from(now.ledger_up));
+        let mut text = String::new();
+        // Writing to a string does not fail; an empty page is what a scraper would notice.
+        match encode(&mut text, &self.registry) {
+            Ok(()) => text,
+            Err(_) => String::new(),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Kept bytes for clients that take gzip: packed once, and sent with other words around them without
+//! being packed again.
+//!
+//! A deflate stream is made of blocks, and a block ends where its writer says. What is kept is packed
+//! up to such an end; what stands before and behind it goes in blocks that are stored as they are, and
+//! the checksum of the whole is put together from those of its parts (RFC 1951 and 1952).
+
+use bytes::Bytes;
+use crc32fast::Hasher;
+use flate2::{Compress, Compression, FlushCompress, Status};
+use http::HeaderMap;
+use http::header::ACCEPT_ENCODING;
+
+/// Less than this is not worth it.
+pub(crate) const WORTH: usize = 8 << 10;
+/// The head of a gzip stream: deflate, no name, no time, an unknown system.
+const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+/// The most bytes of a stored block.
+const STORED: usize = u16::MAX as usize;
+
+/// Whether the client takes gzip.
+pub fn wanted(headers: &HeaderMap) -> bool {
+    let texts = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    texts.flat_map(|text| text.split(',')).any(takes)
+}
+
+/// Whether one coding is gzip, and not with a weight of nothing.
+fn takes(coding: &str) -> bool {
+    let mut parts = coding.split(';').map(str::trim);
+    let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+    let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+    named && weight.is_none_or(|weight| weight.parse().is_ok_and(|weight: f32| weight > 0.0))
+}
+
+/// The middle of an answer, packed.
+#[derive(Debug)]
+pub struct Packed {
+    /// Deflate blocks up to the end of a byte, none of them the last.
+    blocks: Bytes,
+    /// The checksum of what is in them.
+    sum: Hasher,
+    len: u32,
+}
+
+impl Packed {
+    /// Packs `pieces` as one. `None` where they cannot be: then they go as they are.
+    pub(crate) fn of(pieces: &[Bytes]) -> Option<Self> {
+        let (mut sum, mut len) = (Hasher::new(), 0u32);
+        let mut packer = Compress::new(Compression::default(), false);
+        let mut blocks = Vec::new();
+        for (at, piece) in pieces.iter().enumerate() {
+            sum.update(piece);
+            len = len.checked_add(u32::try_from(piece.len()).ok()?)?;
+            let last = at + 1 == pieces.len();
+            write(&mut packer, piece, last, &mut blocks)?;
+        }
+        Some(Self { blocks: blocks.into(), sum, len })
+    }
+
+    /// The whole stream: `head`, what is kept, `tail`.
+    pub fn between(&self, head: &[u8], tail: &[u8]) -> [Bytes; 3] {
+        let mut sum = Hasher::new();
+        sum.update(head);
+        sum.combine(&self.sum);
+        sum.update(tail);
+        // The format counts the bytes modulo 2^32.
+        let around = u32::try_from(head.len() + tail.len()).unwrap_or_default();
+        let mut before = HEAD.to_vec();
+        for block in head.chunks(STORED) {
+            store(block, false, &mut before);
+        }
+        let mut behind = Vec::new();
+        let mut blocks = tail.chunks(STORED).peekable();
+        while let Some(block) = blocks.next() {
+            store(block, blocks.peek().is_none(), &mut behind);
+        }
+        if tail.is_empty() {
+            store(&[], true, &mut behind);
+        }
+        behind.extend(sum.finalize().to_le_bytes());
+        behind.extend(self.len.wrapping_add(around).to_le_bytes());
+        [before.into(), self.blocks.clone(), behind.into()]
+    }
+}
+
+/// Packs all of `piece`; with `flush`, up to the end of a byte.
+fn write(packer: &mut Compress, piece: &[u8], flush: bool, out: &mut Vec<u8>) -> Option<()> {
+    let flush = if flush { FlushCompress::Sync } else { FlushCompress::None };
+    let begun = packer.total_in();
+    loop {
+        out.reserve((piece.len() / 8).max(4 << 10));
+        let done = usize::try_from(packer.total_in() - begun).ok()?;
+        let status = packer.compress_vec(piece.get(done..)?, out, flush).ok()?;
+        let done = usize::try_from(packer.total_in() - begun).ok()?;
+        // Room that is left says that nothing more wanted to be written.
+        if done == piece.len() && out.len() < out.capacity() {
+            return matches!(status, Status::Ok | Status::BufError).then_some(());
+        }
+    }
+}
+
+/// A block of at most [`STORED`] bytes as they are.
+fn store(bytes: &[u8], last: bool, out: &mut Vec<u8>) {
+    let len = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+    out.push(u8::from(last));
+    out.extend(len.to_le_bytes());
+    out.extend((!len).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use bytes::Bytes;
+    use http::header::ACCEPT_ENCODING;
+    use http::{HeaderMap, HeaderValue};
+
+    use super::{Packed, wanted};
+
+    /// What a client reads: one member, and nothing behind it.
+    fn read(parts: &[Bytes]) -> Vec<u8> {
+        let whole = parts.concat();
+        let mut reader = flate2::bufread::GzDecoder::new(whole.as_slice());
+        let mut read = Vec::new();
+        reader.read_to_end(&mut read).unwrap();
+        assert!(reader.into_inner().is_empty(), "bytes behind the end");
+        read
+    }
+
+    #[test]
+    fn what_is_packed_once_goes_with_any_words_around_it() {
+        let list = Bytes::from(br#"{"name":"tool","description":"the same again"},"#.repeat(9_000));
+        let second = Bytes::from_static(b"and more");
+        let packed = Packed::of(&[list.clone(), second.clone()]).unwrap();
+        assert!(packed.blocks.len() * 20 < list.len());
+        for (head, tail) in
+            [("", ""), ("{\"id\":1,", "}"), (&"x".repeat(70_000), &"y".repeat(70_000))]
+        {
+            let parts = packed.between(head.as_bytes(), tail.as_bytes());
+            let whole = [head.as_bytes(), &list, &second, tail.as_bytes()].concat();
+            assert!(read(&parts) == whole, "with {} and {} bytes around", head.len(), tail.len());
+        }
+    }
+
+    #[test]
+    fn bytes_that_nothing_makes_smaller_come_out_whole_too() {
+        let mut state = 1u32;
+        let noise = |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        let noise: Bytes = (0..300_000).map(noise).collect::<Vec<_>>().into();
+        let packed = Packed::of(std::slice::from_ref(&noise)).unwrap();
+        assert!(read(&packed.between(b"<", b">")) == [b"<", &noise[..], b">"].concat());
+        assert_eq!(read(&Packed::of(&[]).unwrap().between(b"a", b"b")), b"ab");
+    }
+
+    #[test]
+    fn a_client_says_whether_it_takes_it() {
+        let asked = |value| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(value));
+            wanted(&headers)
+        };
+        for value in ["gzip", "br, GZIP", "deflate;q=1, gzip;q=0.5", "gzip; q=1"] {
+            assert!(asked(value), "{value}");
+        }
+        for value in ["", "br", "identity", "gzip;q=0", "gzip;q=0.0, br", "*;q=0", "gzipped"] {
+            assert!(!asked(value), "{value}");
+        }
+        assert!(!wanted(&HeaderMap::new()));
+    }
+}

@@ -1,0 +1,130 @@
+//! Room for bodies that are larger than usual: so many bytes in all, for as long as anything of them is
+//! held. Nobody waits for it.
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tool::Code;
+
+use crate::error::ApiError;
+
+/// Bytes of all such bodies together: two of the largest.
+const ROOM: usize = 2 * (tool::Limits::MOST_ARGUMENTS + crate::state::AROUND);
+/// What is counted at once.
+const UNIT: usize = 1 << 10;
+
+/// The room there is.
+#[derive(Debug)]
+pub struct Room(Arc<Semaphore>);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(ROOM / UNIT)))
+    }
+}
+
+/// A body with the room it takes.
+struct Held {
+    bytes: Vec<u8>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Room {
+    fn enter(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ApiError> {
+        let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
+        Arc::clone(&self.0).try_acquire_many_owned(units).map_err(|_| {
+            let told = "others send large bodies at this moment, and there is no room for one more";
+            ApiError::new(Code::Busy, told).fix("try again soon, or send less")
+        })
+    }
+
+    /// The whole body, of `most` bytes at the longest. One of more than `usual` takes room from the
+    /// moment that this is known until the last of its bytes is dropped.
+    ///
+    /// # Errors
+    /// Where it is too large or broke off, or there is no room.
+    pub async fn taken(
+        &self,
+        mut body: Body,
+        usual: usize,
+        most: usize,
+    ) -> Result<Bytes, ApiError> {
+        let large =
+            || ApiError::new(Code::TooLarge, format!("the body has more than {most} bytes"));
+        let told = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if told > most {
+            return Err(large());
+        }
+        let mut room = if told > usual { Some(self.enter(told)?) } else { None };
+        let mut bytes = Vec::with_capacity(told);
+        while let Some(frame) = body.frame().await {
+            let broke = "the body broke off before its end";
+            let frame = frame.map_err(|_| ApiError::new(Code::InvalidRequest, broke))?;
+            let Ok(data) = frame.into_data() else { continue };
+            let size = bytes.len() + data.len();
+            if size > most {
+                return Err(large());
+            }
+            if size > usual && room.is_none() {
+                // How much will come is not known.
+                room = Some(self.enter(most)?);
+            }
+            bytes.extend_from_slice(&data);
+        }
+        Ok(match room {
+            Some(room) => Bytes::from_owner(Held { bytes, _room: room }),
+            None => bytes.into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use tool::Code;
+
+    use super::{ROOM, Room, UNIT};
+
+    #[tokio::test]
+    async fn what_is_more_than_usual_takes_room_for_as_long_as_it_is_held() {
+        let room = Room::default();
+        let all = ROOM / UNIT;
+        let small = room.taken(Body::from(vec![1; 10]), 10, 5_000).await.unwrap();
+        assert_eq!((small.len(), room.0.available_permits()), (10, all));
+        let large = room.taken(Body::from(vec![1; 3_000]), 10, 5_000).await.unwrap();
+        assert_eq!((large.len(), room.0.available_permits()), (3_000, all - 3));
+        let part = large.slice(7..9);
+        drop(large);
+        assert_eq!(room.0.available_permits(), all - 3);
+        drop(part);
+        assert_eq!(room.0.available_permits(), all);
+        let error = room.taken(Body::from(vec![1; 5_001]), 10, 5_000).await.unwrap_err();
+        assert_eq!(error.code(), Code::TooLarge);
+    }
+
+    #[tokio::test]
+    async fn without_room_it_is_told_at_once_also_where_the_length_is_not() {
+        let room = Room::default();
+        let _all = room.enter(ROOM).unwrap();
+        let error = room.taken(Body::from(vec![1; 3_000]), 10, 5_000).await.unwrap_err();
+        assert_eq!(error.code(), Code::Busy);
+        let parts = || {
+            let parts = (0..3).map(|_| Ok::<_, std::io::Error>(vec![1_u8; 8]));
+            Body::from_stream(futures_util::stream::iter(parts))
+        };
+        let error = room.taken(parts(), 10, 5_000).await.unwrap_err();
+        assert_eq!(error.code(), Code::Busy);
+        assert_eq!(room.taken(parts(), 24, 5_000).await.unwrap().len(), 24);
+        let error = room.taken(parts(), 10, 20).await.unwrap_err();
+        assert_eq!(error.code(), Code::Busy);
+    }
+}

@@ -1,0 +1,107 @@
+//! Sealed facts: what a client carries for us and can neither read nor change.
+//!
+//! AES-256-GCM-SIV, which forgives a nonce that comes twice, under a key that is derived from the
+//! installation's secret: every server of an installation opens what another one sealed. The library is
+//! the one that TLS already brings.
+
+use std::fmt;
+
+use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::{digest, hmac};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tool::Secret;
+
+/// The longest sealed text that is opened, in bytes.
+pub(crate) const LONGEST: usize = 128 << 10;
+
+/// A key for one purpose.
+pub struct Seal(Option<RandomizedNonceKey>);
+
+impl Seal {
+    /// `label` names the purpose: keys of different labels tell nothing of each other.
+    pub fn new(secret: &Secret, label: &str) -> Self {
+        let root = hmac::Key::new(hmac::HMAC_SHA256, secret.open().as_bytes());
+        let derived = hmac::sign(&root, label.as_bytes());
+        Self(RandomizedNonceKey::new(&AES_256_GCM_SIV, derived.as_ref()).ok())
+    }
+
+    /// Seals `plain`. It opens only with the same `bound`.
+    pub fn close(&self, bound: &[&str], plain: &[u8]) -> Option<String> {
+        let mut text = plain.to_vec();
+        let key = self.0.as_ref()?;
+        let nonce = key.seal_in_place_append_tag(Aad::from(joined(bound)), &mut text).ok()?;
+        text.splice(..0, nonce.as_ref().iter().copied());
+        Some(URL_SAFE_NO_PAD.encode(text))
+    }
+
+    /// What was sealed; nothing where it was not sealed here, was changed, or is bound to something
+    /// else.
+    pub fn open(&self, bound: &[&str], text: &str) -> Option<Vec<u8>> {
+        let text = Some(text).filter(|text| text.len() <= LONGEST)?;
+        let mut bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let aad = Aad::from(joined(bound));
+        self.0.as_ref()?.open_in_place(nonce, aad, sealed).ok().map(|plain| plain.to_vec())
+    }
+}
+
+/// Each part behind its length, so that no two lists of parts are one text.
+fn joined(parts: &[&str]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for part in parts {
+        text.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        text.extend_from_slice(part.as_bytes());
+    }
+    text
+}
+
+/// SHA-256 over parts that cannot be mistaken for others.
+pub fn hash(parts: &[&str]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest::digest(&digest::SHA256, &joined(parts)).as_ref());
+    hash
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seal(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::Secret;
+
+    use super::Seal;
+
+    #[test]
+    fn opens_where_it_belongs_and_nowhere_else() {
+        let seal = Seal::new(&Secret::new("s"), "a");
+        let text = seal.close(&["k", "p"], b"plain").unwrap();
+        assert_eq!(seal.open(&["k", "p"], &text).unwrap(), b"plain");
+        assert_ne!(seal.close(&["k", "p"], b"plain").unwrap(), text);
+        for bound in [&["k"][..], &["kp"], &["", "kp"], &["p", "k"], &["k", "p", ""]] {
+            assert_eq!(seal.open(bound, &text), None, "{bound:?}");
+        }
+        assert_eq!(Seal::new(&Secret::new("s"), "b").open(&["k", "p"], &text), None);
+        assert_eq!(Seal::new(&Secret::new("t"), "a").open(&["k", "p"], &text), None);
+        assert!(Seal::new(&Secret::new("s"), "a").open(&["k", "p"], &text).is_some());
+        assert_eq!(format!("{seal:?}"), "Seal(…)");
+    }
+
+    #[test]
+    fn no_bit_can_be_changed() {
+        let seal = Seal::new(&Secret::new("s"), "a");
+        let text = seal.close(&[], b"plain").unwrap();
+        for at in 0..text.len() - 1 {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
+            assert_eq!(seal.open(&[], std::str::from_utf8(&bytes).unwrap()), None, "{at}");
+        }
+        for bad in ["", "A", "AAAA", "é", &"A".repeat(super::LONGEST + 1)] {
+            assert_eq!(seal.open(&[], bad), None);
+        }
+    }
+}

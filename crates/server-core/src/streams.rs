@@ -1,0 +1,110 @@
+//! Event streams that are open and requests that wait, by root key. Each keeps a connection of the port for as
+//! long as its client likes, so that no key may have most of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use identity::Principal;
+
+/// Streams and waiting requests of one root key, and of all keys that were delegated from it: a tenth of the
+/// connections of a port.
+pub(crate) const OF_KEY: usize = 1_000;
+
+/// The streams that are open.
+#[derive(Debug, Clone, Default)]
+pub struct Streams(Arc<Mutex<HashMap<Box<str>, usize>>>);
+
+/// A stream is open as long as this is there.
+#[derive(Debug)]
+pub struct OpenStream {
+    streams: Streams,
+    key: Box<str>,
+}
+
+impl Streams {
+    fn open_streams(&self) -> MutexGuard<'_, HashMap<Box<str>, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens one for this caller, or says why it has none.
+    ///
+    /// # Errors
+    /// In words, where its key has as many as it may.
+    pub fn open(&self, who: &Principal) -> Result<OpenStream, String> {
+        let key: Box<str> = format!("{}/{}", who.org().as_str(), who.root_key()).into();
+        let mut all = self.open_streams();
+        let count = all.entry(key.clone()).or_default();
+        if *count >= OF_KEY {
+            return Err(format!(
+                "this key has {OF_KEY} event streams and waiting requests open, which is its limit; close some"
+            ));
+        }
+        *count += 1;
+        Ok(OpenStream { streams: self.clone(), key })
+    }
+
+    /// How long a request of this caller may wait, of the `time` that it asked for. No time where its key has as
+    /// many streams and waiting requests open as it may: the request then answers as things stand.
+    pub fn allowed_wait(&self, who: &Principal, time: Duration) -> AllowedWait {
+        let open = if time.is_zero() { None } else { self.open(who).ok() };
+        AllowedWait { time: if open.is_some() { time } else { Duration::ZERO }, _open: open }
+    }
+}
+
+/// A request may wait for this time, and counts among those of its key as long as this is there.
+#[derive(Debug)]
+pub struct AllowedWait {
+    /// How long.
+    pub time: Duration,
+    _open: Option<OpenStream>,
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        let mut all = self.streams.open_streams();
+        if let Some(count) = all.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&self.key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use identity::{Hand, KeyId, KeyRing, NewKey, Principal};
+    use tool::Wall;
+
+    use super::{OF_KEY, Streams};
+
+    /// A key, and one that was delegated from it.
+    fn keys() -> [Principal; 2] {
+        let now = Wall(1);
+        let first = NewKey::user(KeyId::new("first").unwrap(), "ann");
+        let (secret, record) = first.issue([1; 32], now).unwrap();
+        let maker = KeyRing::new([record.clone()]).verify(Some(secret.open()), now).unwrap();
+        let id = KeyId::new("second").unwrap();
+        let second = NewKey::delegated(id, (&record, &maker), Hand::default(), now).unwrap();
+        let (other_secret, other) = second.issue([2; 32], now).unwrap();
+        let ring = KeyRing::new([record, other]);
+        [secret, other_secret].map(|it| ring.verify(Some(it.open()), now).unwrap())
+    }
+
+    #[test]
+    fn a_key_and_those_delegated_from_it_have_so_many_streams_together() {
+        let (streams, [first, second]) = (Streams::default(), keys());
+        let mut open: Vec<_> = (0..OF_KEY)
+            .map(|number| streams.open(if number % 2 == 0 { &first } else { &second }).unwrap())
+            .collect();
+        assert!(streams.open(&first).is_err() && streams.open(&second).is_err());
+        // The controls: another key has its own, and one that is closed makes room.
+        let other = KeyRing::default().open(tool::Level::User).verify(None, Wall(1)).unwrap();
+        let theirs = streams.open(&other).unwrap();
+        open.pop();
+        let again = streams.open(&second).unwrap();
+        drop((open, theirs, again));
+        assert!(streams.open_streams().is_empty());
+    }
+}

@@ -1,0 +1,225 @@
+//! One request: who asks, at which endpoint, in which dialect.
+
+use std::sync::Arc;
+
+use gateway::View;
+use http::StatusCode;
+use identity::{Narrowing, Principal};
+use mcp::{Era, Id, Request, Revision, code, header, meta};
+use tool::executor::ClientCan;
+use tool::{CallerType, Json, Wall};
+
+use super::body::Reply;
+use super::client;
+use super::head::{Heads, Meta};
+use super::level::Level;
+use super::refused::Refused;
+use super::result::Words;
+use super::scope::Scope;
+use super::session::Session;
+use crate::McpDoors;
+use server_core::context;
+
+/// Who asks, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct Who<'a> {
+    /// What the endpoint shares.
+    pub doors: &'a McpDoors,
+    /// By its credential.
+    pub principal: &'a Principal,
+    /// Which endpoint.
+    pub scope: &'a Scope,
+    /// When the request came.
+    pub now: Wall,
+}
+
+impl Who<'_> {
+    pub(crate) fn view(self) -> Arc<View> {
+        self.doors.parts.gateway.view(self.principal, CallerType::Direct)
+    }
+
+    /// The session that the header names; nothing where there is none.
+    pub(crate) fn session(self, heads: Heads<'_>) -> Result<Option<Arc<Session>>, Refused> {
+        let Some(id) = heads.session()? else { return Ok(None) };
+        let found = self.doors.mcp.sessions.find((self.principal, self.scope), id, self.now);
+        found.map(Some).ok_or_else(|| {
+            let told = "the session does not hold; begin a new one with `initialize`";
+            Refused::new(StatusCode::NOT_FOUND, code::INVALID_REQUEST, told)
+        })
+    }
+
+    /// An endpoint of a source that is not there, or of which this caller sees nothing.
+    pub(crate) fn there(self) -> Result<(), Refused> {
+        if self.scope.source().is_none() {
+            return Ok(());
+        }
+        let missing = |told| Refused::new(StatusCode::NOT_FOUND, code::INVALID_REQUEST, told);
+        self.scope.shelf(&self.view()).map(drop).map_err(missing)
+    }
+}
+
+/// The members of params that methods of this door read, taken out in one pass: the arguments may be
+/// large.
+#[derive(Debug, Default)]
+pub(crate) struct Named {
+    pub(crate) name: Option<Json>,
+    pub(crate) uri: Option<Json>,
+    pub(crate) args: Option<Json>,
+    pub(crate) cursor: Option<Json>,
+    pub(crate) state: Option<Json>,
+    pub(crate) answers: Option<Json>,
+}
+
+impl Named {
+    /// With `_meta` before them.
+    fn of(params: &Json) -> (Option<Json>, Self) {
+        let keys =
+            [meta::META, "name", "uri", "arguments", "cursor", "requestState", "inputResponses"];
+        let [beside, name, uri, args, cursor, state, answers] = params.pick(keys);
+        let beside = beside.filter(|beside| beside.kind() == "object");
+        (beside, Self { name, uri, args, cursor, state, answers })
+    }
+
+    /// What [`header::NAME`] names.
+    fn header(&self, method: &str) -> Option<&Json> {
+        match header::name_member(method)? {
+            "name" => self.name.as_ref(),
+            "uri" => self.uri.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// A request, as far as it is read for every method.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) who: Who<'a>,
+    pub(crate) heads: Heads<'a>,
+    pub(crate) id: &'a Id,
+    pub(crate) method: &'a str,
+    pub(crate) params: Option<&'a Json>,
+    pub(crate) era: Era,
+    /// `_meta` as it came.
+    pub(crate) beside: Option<Json>,
+    pub(crate) meta: Meta,
+    pub(crate) session: Option<Arc<Session>>,
+    pub(crate) named: Named,
+}
+
+impl<'a> Asked<'a> {
+    /// Settles the dialect and holds the head to its rules.
+    pub(crate) fn read(
+        who: Who<'a>,
+        heads: Heads<'a>,
+        request: &'a Request,
+    ) -> Result<Self, Refused> {
+        let (method, params) = (request.method.as_str(), request.params.as_ref());
+        let (beside, named) = params.map(Named::of).unwrap_or_default();
+        let meta = beside.as_ref().map(Meta::of).unwrap_or_default();
+        let era = heads.dialect(&meta)?.map_or(Era::Handshake, Revision::era);
+        let session = match era {
+            Era::Stateless => {
+                match header::name_member(method) {
+                    Some("taskId") => {
+                        let task = params.and_then(|params| params.get("taskId"));
+                        heads.standard(method, &meta, task.as_ref())?;
+                    }
+                    _ => heads.standard(method, &meta, named.header(method))?,
+                }
+                None
+            }
+            // One that begins anew names no old one.
+            Era::Handshake if method == "initialize" => None,
+            Era::Handshake => who.session(heads)?,
+        };
+        Ok(Self { who, heads, id: &request.id, method, params, era, beside, meta, session, named })
+    }
+
+    /// The principal without what `_meta` gives up; nothing where it gives up nothing.
+    pub(crate) fn narrowed(&self) -> Result<Option<Principal>, Refused> {
+        let [read_only, no_web, task_type] = &self.meta.narrows;
+        let wrong =
+            |key: &str, kind| Refused::params(format!("`params._meta.{key}` must be {kind}"));
+        let truth = |key, found: &Option<Json>| match found.as_ref().map(Json::as_str) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err(wrong(key, "`true` or `false`")),
+        };
+        let (read_only, no_web) =
+            (truth(meta::READ_ONLY, read_only)?, truth(meta::NO_WEB, no_web)?);
+        let task = |found: &Json| {
+            Ok(found.text().ok_or_else(|| wrong(meta::TASK_TYPE, "a text"))?.into_owned())
+        };
+        let task_type = task_type.as_ref().map(task).transpose()?;
+        let narrowing = Narrowing { read_only, no_web, task_type };
+        if narrowing == Narrowing::default() {
+            return Ok(None);
+        }
+        let narrowed = context::apply(self.who.doors, self.who.principal, &narrowing);
+        narrowed.map(Some).map_err(|error| Refused::params(error.message().to_owned()))
+    }
+
+    pub(crate) fn pick<const N: usize>(&self, keys: [&str; N]) -> [Option<Json>; N] {
+        self.params.map_or([const { None }; N], |params| params.pick(keys))
+    }
+
+    /// Answers that a stateless client gives to what it was not asked.
+    pub(crate) fn unasked(&self) -> Option<Json> {
+        let answers = self.named.answers.clone().filter(|answers| answers.kind() == "object");
+        answers.filter(|_| self.era == Era::Stateless && self.named.state.is_none())
+    }
+
+    /// The resource that is asked for.
+    pub(crate) fn uri(&self) -> Result<String, Refused> {
+        text("uri", self.named.uri.as_ref())
+    }
+
+    /// What the client said it can do.
+    pub(crate) fn client(&self) -> ClientCan {
+        match (self.era, &self.session) {
+            (Era::Stateless, _) => {
+                let can = self.meta.capabilities.clone().map(client::can).unwrap_or_default();
+                ClientCan { alone: self.who.scope.source().is_some(), ..can }
+            }
+            (Era::Handshake, Some(session)) => session.client.clone(),
+            (Era::Handshake, None) => ClientCan::default(),
+        }
+    }
+
+    /// From which level on log lines are wanted; `None` for none. A session that did not say gets all:
+    /// what a source tells unasked is for its client.
+    pub(crate) fn level(&self) -> Option<Level> {
+        match (self.era, &self.session) {
+            (Era::Stateless, _) => self.meta.level.as_ref().and_then(Level::read),
+            (Era::Handshake, Some(session)) => Some(session.live.level().unwrap_or(Level::LEAST)),
+            (Era::Handshake, None) => None,
+        }
+    }
+
+    pub(crate) fn words(&self) -> Words<'_> {
+        let own = self.who.scope.source().is_some();
+        Words { era: self.era, id: self.id, called: None, own, dated: false }
+    }
+
+    /// A result of our own making.
+    pub(crate) fn result(&self, result: &Json) -> Reply {
+        self.words().result(result).reply()
+    }
+
+    /// There is no such method here.
+    pub(crate) fn unknown(&self) -> Refused {
+        let status = match self.era {
+            Era::Stateless => StatusCode::NOT_FOUND,
+            Era::Handshake => StatusCode::OK,
+        };
+        let told = format!("unknown method `{}`", super::head::shown(self.method));
+        Refused::new(status, code::METHOD_NOT_FOUND, told)
+    }
+}
+
+/// A text, or where it should stand.
+pub(crate) fn text(key: &str, found: Option<&Json>) -> Result<String, Refused> {
+    let kind = found.map_or("missing", Json::kind);
+    let text = found.and_then(|json| Some(json.text()?.into_owned()));
+    text.ok_or_else(|| Refused::params(format!("`params.{key}` is {kind}; expected a string")))
+}

@@ -1,0 +1,232 @@
+//! Bodies of answers: parts that are kept and not copied, or events.
+
+use std::any::Any;
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, VARY};
+use http::{HeaderValue, Response, StatusCode};
+use http_body::{Frame, SizeHint};
+use tokio::time::{Instant, Sleep};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::outlet::Outlet;
+
+/// Parts up to this are put together: one write of a few kilobytes costs less than two.
+const TOGETHER: usize = 16 << 10;
+/// How often a stream that has nothing to say says that it lives.
+const ALIVE: Duration = Duration::from_secs(15);
+
+/// An answer of this door.
+pub type Reply = Response<Body>;
+
+/// Its body.
+pub struct Body(Kind);
+
+enum Kind {
+    Parts(Parts),
+    Events(Box<Events>),
+}
+
+/// A text in parts.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Parts {
+    parts: [Bytes; 3],
+    next: usize,
+}
+
+impl Parts {
+    /// Head, bytes that are kept, tail.
+    pub(crate) fn new(mut head: Vec<u8>, kept: Bytes, tail: Bytes) -> Self {
+        if kept.len() > TOGETHER {
+            return Self { parts: [head.into(), kept, tail], next: 0 };
+        }
+        head.reserve_exact(kept.len() + tail.len());
+        head.extend_from_slice(&kept);
+        head.extend_from_slice(&tail);
+        Bytes::from(head).into()
+    }
+
+    /// In one piece.
+    pub(crate) fn whole(self) -> Bytes {
+        let mut parts = self.parts;
+        if parts.iter().filter(|part| !part.is_empty()).count() > 1 {
+            return parts.concat().into();
+        }
+        let found = parts.iter_mut().find(|part| !part.is_empty());
+        found.map(std::mem::take).unwrap_or_default()
+    }
+
+    fn left(&self) -> usize {
+        self.parts.iter().skip(self.next).map(Bytes::len).sum()
+    }
+}
+
+impl From<Bytes> for Parts {
+    fn from(whole: Bytes) -> Self {
+        Self { parts: [whole, Bytes::new(), Bytes::new()], next: 0 }
+    }
+}
+
+impl Iterator for Parts {
+    type Item = Bytes;
+    fn next(&mut self) -> Option<Bytes> {
+        while let Some(part) = self.parts.get_mut(self.next) {
+            self.next += 1;
+            if !part.is_empty() {
+                return Some(std::mem::take(part));
+            }
+        }
+        None
+    }
+}
+
+/// A stream of events, and what ends it.
+pub(crate) struct Events {
+    outlet: Arc<Outlet>,
+    /// The last event, which is still worked on; ended where the stream goes.
+    last: Option<AbortOnDropHandle<Option<Bytes>>>,
+    ready: Option<Bytes>,
+    over: bool,
+    alive: Pin<Box<Sleep>>,
+    /// Kept as long as the stream lasts.
+    _held: Box<dyn Any + Send + Sync>,
+}
+
+impl Events {
+    /// A stream that ends when its outlet is closed or, where it has a last event, after that.
+    pub(crate) fn new(
+        outlet: Arc<Outlet>,
+        last: Option<AbortOnDropHandle<Option<Bytes>>>,
+        held: impl Any + Send + Sync,
+    ) -> Self {
+        let alive = Box::pin(tokio::time::sleep(ALIVE));
+        Self { outlet, last, ready: None, over: false, alive, _held: Box::new(held) }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        if let Some(last) = &mut self.last
+            && let Poll::Ready(ended) = Pin::new(last).poll(cx)
+        {
+            // All its notices are in the outlet by now, and come before it.
+            self.last = None;
+            self.outlet.close();
+            self.ready = ended.ok().flatten();
+        }
+        if let Poll::Ready(event) = self.outlet.poll(cx) {
+            let event = event.or_else(|| {
+                // Closed from outside: nobody waits for the last event.
+                self.over = true;
+                self.ready.take()
+            });
+            self.alive.as_mut().reset(Instant::now() + ALIVE);
+            return Poll::Ready(event);
+        }
+        if self.alive.as_mut().poll(cx).is_ready() {
+            self.alive.as_mut().reset(Instant::now() + ALIVE);
+            cx.waker().wake_by_ref();
+            return Poll::Ready(Some(Bytes::from_static(mcp::sse::KEEP_ALIVE.as_bytes())));
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.outlet.close();
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = match &mut self.0 {
+            Kind::Parts(parts) => Poll::Ready(parts.next()),
+            Kind::Events(events) => events.poll(cx),
+        };
+        next.map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Kind::Parts(parts) => parts.left() == 0,
+            Kind::Events(events) => events.over,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Parts(parts) => SizeHint::with_exact(parts.left() as u64),
+            Kind::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Parts(parts) => parts.fmt(f),
+            Kind::Events(_) => f.write_str("Events"),
+        }
+    }
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+/// One message.
+pub(crate) fn json(status: StatusCode, parts: impl Into<Parts>) -> Reply {
+    let mut reply = Response::new(Body(Kind::Parts(parts.into())));
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(CONTENT_TYPE, JSON);
+    reply
+}
+
+/// One message as gzip.
+pub(crate) fn packed(parts: [Bytes; 3]) -> Reply {
+    let mut reply = json(StatusCode::OK, Parts { parts, next: 0 });
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    reply
+}
+
+/// A status and nothing else.
+pub(crate) fn empty(status: StatusCode) -> Reply {
+    let mut reply = Response::new(Body(Kind::Parts(Parts::default())));
+    *reply.status_mut() = status;
+    reply
+}
+
+fn stream(kind: Kind) -> Reply {
+    let mut reply = Response::new(Body(kind));
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, EVENTS);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    let buffering = HeaderName::from_static("x-accel-buffering");
+    headers.insert(buffering, HeaderValue::from_static("no"));
+    reply
+}
+
+/// Events as they come.
+pub(crate) fn events(events: Events) -> Reply {
+    stream(Kind::Events(Box::new(events)))
+}
+
+/// Events that are all there; none at all for a request that was given up, which gets no answer.
+pub(crate) fn told(events: Bytes) -> Reply {
+    stream(Kind::Parts(events.into()))
+}

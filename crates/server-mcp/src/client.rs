@@ -1,0 +1,109 @@
+//! What a client can do, as it says itself. It grants nothing: it only tells what it may be asked.
+
+use tool::Json;
+use tool::executor::ClientCan;
+
+/// Reads MCP's `ClientCapabilities`.
+pub(crate) fn can(declared: Json) -> ClientCan {
+    let [elicit, sample, roots, extensions] =
+        declared.pick(["elicitation", "sampling", "roots", "extensions"]);
+    let is = |capability: Option<Json>| capability.is_some_and(|json| json.kind() == "object");
+    ClientCan {
+        elicit: is(elicit),
+        sample: is(sample),
+        roots: is(roots),
+        tasks: mcp::task::declared(extensions.as_ref()),
+        alone: false,
+        declared: Some(declared),
+    }
+}
+
+/// The capability that a question of this method needs.
+pub(crate) fn needs(method: &str) -> Option<&'static str> {
+    match method {
+        "elicitation/create" => Some("elicitation"),
+        "sampling/createMessage" => Some("sampling"),
+        "roots/list" => Some("roots"),
+        _ => None,
+    }
+}
+
+/// Whether the client said that it answers this question: its kind, and the mode it comes in.
+pub(crate) fn answers(can: &ClientCan, method: &str, params: &Json) -> bool {
+    match method {
+        "elicitation/create" => can.elicit && takes_mode(can, params),
+        "sampling/createMessage" => can.sample && (!uses_tools(params) || samples_with_tools(can)),
+        "roots/list" => can.roots,
+        _ => false,
+    }
+}
+
+fn declared(can: &ClientCan, capability: &str) -> Option<Json> {
+    can.declared.as_ref()?.get(capability)
+}
+
+/// A capability that names no mode is that of forms.
+fn takes_mode(can: &ClientCan, params: &Json) -> bool {
+    let mode = params.get("mode").and_then(|mode| mode.read().ok());
+    let mode: String = mode.unwrap_or_else(|| "form".to_owned());
+    let [form, url] =
+        declared(can, "elicitation").map(|e| e.pick(["form", "url"])).unwrap_or_default();
+    match mode.as_str() {
+        "form" => form.is_some() || url.is_none(),
+        "url" => url.is_some(),
+        _ => false,
+    }
+}
+
+fn uses_tools(params: &Json) -> bool {
+    let [tools, choice] = params.pick(["tools", "toolChoice"]);
+    tools.is_some() || choice.is_some()
+}
+
+fn samples_with_tools(can: &ClientCan) -> bool {
+    declared(can, "sampling").is_some_and(|sampling| sampling.get("tools").is_some())
+}
+
+/// Whether it can be asked anything.
+pub(crate) fn answers_any(can: &ClientCan) -> bool {
+    can.elicit || can.sample || can.roots
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tool::Json;
+
+    fn asks(capabilities: &Value, method: &str, params: &Value) -> bool {
+        super::answers(&super::can(Json::of(capabilities)), method, &Json::of(params))
+    }
+
+    #[test]
+    fn only_what_was_declared_may_be_asked() {
+        let can = json!({"elicitation": {}, "sampling": true});
+        assert!(asks(&can, "elicitation/create", &json!({})));
+        for method in ["sampling/createMessage", "roots/list", "tasks/get", "ping"] {
+            assert!(!asks(&can, method, &json!({})), "{method}");
+        }
+        assert!(!super::answers_any(&super::can(Json::empty())));
+    }
+
+    #[test]
+    fn modes_and_tools_are_declared_too() {
+        let (form, url) = (json!({}), json!({"mode": "url"}));
+        for (declared, forms, urls) in [
+            (json!({}), true, false),
+            (json!({"form": {}}), true, false),
+            (json!({"url": {}}), false, true),
+            (json!({"form": {}, "url": {}}), true, true),
+        ] {
+            let can = json!({"elicitation": declared});
+            assert_eq!(asks(&can, "elicitation/create", &form), forms, "{can}");
+            assert_eq!(asks(&can, "elicitation/create", &url), urls, "{can}");
+            assert!(!asks(&can, "elicitation/create", &json!({"mode": "other"})));
+        }
+        let tools = json!({"tools": []});
+        assert!(!asks(&json!({"sampling": {}}), "sampling/createMessage", &tools));
+        assert!(asks(&json!({"sampling": {"tools": {}}}), "sampling/createMessage", &tools));
+    }
+}

@@ -1,0 +1,170 @@
+//! The state of one session in this process: what needs a live connection.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mcp::{Id, RpcError};
+use tokio::sync::oneshot;
+use tokio_util::task::AbortOnDropHandle;
+use tool::Json;
+
+use super::level::Level;
+use super::outlet::Outlet;
+use super::running::Running;
+
+/// Questions that wait for one client's answer at once.
+const QUESTIONS: usize = 64;
+/// Resources that one session follows at once.
+pub(crate) const FOLLOWED: usize = 256;
+
+/// What a client answered.
+pub(crate) type Answered = Result<Json, RpcError>;
+
+/// See the module's header.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    used: AtomicU64,
+    asked: AtomicU64,
+    pub(crate) running: Arc<Running>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// The GET stream.
+    stream: Option<Arc<Outlet>>,
+    level: Option<Level>,
+    questions: HashMap<u64, oneshot::Sender<Answered>>,
+    followed: HashMap<String, AbortOnDropHandle<()>>,
+}
+
+impl Live {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn touch(&self, tick: u64) {
+        self.used.store(tick, Ordering::Relaxed);
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Whether something would be lost with it.
+    pub(crate) fn busy(&self) -> bool {
+        let inner = self.inner();
+        let streams = inner.stream.as_ref().is_some_and(|stream| !stream.is_closed());
+        streams
+            || !inner.questions.is_empty()
+            || !inner.followed.is_empty()
+            || !self.running.is_empty()
+    }
+
+    /// From which level on log lines are wanted; `None` where the client did not say.
+    pub(crate) fn level(&self) -> Option<Level> {
+        self.inner().level
+    }
+
+    pub(crate) fn set_level(&self, level: Level) {
+        self.inner().level = Some(level);
+    }
+
+    /// The GET stream is this one now; the one before ends.
+    pub(crate) fn listen(&self, stream: Arc<Outlet>) {
+        let before = self.inner().stream.replace(stream);
+        if let Some(before) = before {
+            before.close();
+        }
+    }
+
+    /// A notice on the GET stream; nothing where there is none.
+    pub(crate) fn notice(&self, event: bytes::Bytes) {
+        let stream = self.inner().stream.clone();
+        if let Some(stream) = stream {
+            stream.notice(event);
+        }
+    }
+
+    /// Sends a question where the GET stream goes.
+    pub(crate) fn sure(&self, event: bytes::Bytes) -> bool {
+        let stream = self.inner().stream.clone();
+        stream.is_some_and(|stream| stream.sure(event))
+    }
+
+    /// A new question: its id, and where its answer comes. Nothing where too many wait.
+    pub(crate) fn ask(self: &Arc<Self>) -> Option<(Question, oneshot::Receiver<Answered>)> {
+        let number = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let (sender, receiver) = oneshot::channel();
+        let mut inner = self.inner();
+        if inner.questions.len() >= QUESTIONS {
+            return None;
+        }
+        inner.questions.insert(number, sender);
+        drop(inner);
+        Some((Question { live: Arc::clone(self), number }, receiver))
+    }
+
+    /// An answer came. One to no question is passed over: its question may have ended.
+    pub(crate) fn answered(&self, id: Option<&Id>, answer: Answered) {
+        let Some(number) = id.and_then(Id::as_number).and_then(|id| u64::try_from(id).ok()) else {
+            return;
+        };
+        let sender = self.inner().questions.remove(&number);
+        if let Some(sender) = sender {
+            drop(sender.send(answer));
+        }
+    }
+
+    /// Follows a resource for as long as `task` runs; false where too many are followed.
+    pub(crate) fn follow(&self, uri: String, task: AbortOnDropHandle<()>) -> bool {
+        let mut inner = self.inner();
+        inner.followed.retain(|_, task| !task.is_finished());
+        if inner.followed.len() >= FOLLOWED && !inner.followed.contains_key(&uri) {
+            return false;
+        }
+        let before = inner.followed.insert(uri, task);
+        drop(inner);
+        drop(before);
+        true
+    }
+
+    /// Whether a resource is followed.
+    pub(crate) fn follows(&self, uri: &str) -> bool {
+        self.inner().followed.get(uri).is_some_and(|task| !task.is_finished())
+    }
+
+    /// Ends the following of a resource.
+    pub(crate) fn unfollow(&self, uri: &str) {
+        let task = self.inner().followed.remove(uri);
+        drop(task);
+    }
+
+    /// Ends all that it holds.
+    pub(crate) fn end(&self) {
+        let inner = std::mem::take(&mut *self.inner());
+        if let Some(stream) = &inner.stream {
+            stream.close();
+        }
+    }
+}
+
+/// A question that waits; dropped, it does not any more.
+#[derive(Debug)]
+pub(crate) struct Question {
+    live: Arc<Live>,
+    number: u64,
+}
+
+impl Question {
+    pub(crate) fn id(&self) -> Id {
+        Id::number(i64::try_from(self.number).unwrap_or(i64::MAX))
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        self.live.inner().questions.remove(&self.number);
+    }
+}

@@ -1,0 +1,48 @@
+//! Who may change who is who.
+
+use identity::{ChangeFault, Principal, Right};
+use tool::identifier::check_line;
+use tool::{Code, Org};
+
+use server_core::error::ApiError;
+
+/// Who has this right.
+///
+/// # Errors
+/// [`Code::Forbidden`].
+pub(crate) fn has(principal: &Principal, right: Right) -> Result<(), ApiError> {
+    if principal.may(right) {
+        return Ok(());
+    }
+    Err(ApiError::lacks(right))
+}
+
+/// Roles and personas are the installation's, so keys of other organisations see and change none.
+///
+/// # Errors
+/// [`Code::Forbidden`].
+pub(crate) fn of_installation(principal: &Principal) -> Result<(), ApiError> {
+    has(principal, Right::KeysWrite)?;
+    if *principal.org() == Org::default() {
+        return Ok(());
+    }
+    let told = "roles and personas belong to the installation, not to an organisation";
+    Err(ApiError::new(Code::Forbidden, told).fix("use a key of the organisation `default`"))
+}
+
+/// A change that is not for this caller to make.
+pub(crate) fn forbidden(fault: &ChangeFault) -> ApiError {
+    ApiError::new(Code::Forbidden, fault.to_string())
+}
+
+/// Checks a description, which may be empty.
+///
+/// # Errors
+/// [`Code::InvalidRequest`] where it is longer than `limit` bytes, or holds what a reader does not see.
+pub(crate) fn described(text: &str, limit: usize) -> Result<(), ApiError> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    check_line(text, limit)
+        .map_err(|fault| ApiError::new(Code::InvalidRequest, format!("the description {fault}")))
+}

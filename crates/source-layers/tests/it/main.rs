@@ -1,0 +1,4 @@
+//! Layers around real executors.
+
+#[cfg(test)]
+mod layers;

@@ -1,0 +1,6 @@
+//! MCP servers as sources, against real children and sockets.
+
+#[cfg(test)]
+mod mcp;
+#[cfg(test)]
+mod real;

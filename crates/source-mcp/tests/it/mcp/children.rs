@@ -1,0 +1,227 @@
+//! Real children over real pipes.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandbox::process::{EnvValue, Launcher, Spec};
+use source_mcp::{Bounds, McpSource, Options, Stdio};
+use tokio::time::timeout;
+use tool::source::SourceFault;
+use tool::{Code, Secret, Source as _, SourceName};
+
+use super::marks::{carriers, mark};
+use super::peer::names;
+use super::runs::{Watch, runner, said};
+use testkit::condition::eventually;
+
+const BIN: &str = env!("CARGO_BIN_EXE_fake-mcp");
+const SOON: Duration = Duration::from_secs(20);
+
+fn spec(args: &[&str], mark: &str) -> Spec {
+    Spec {
+        command: BIN.to_owned(),
+        args: args.iter().map(|&arg| arg.to_owned()).collect(),
+        env: vec![("TK_MARK".to_owned(), mark.into())],
+        ..Spec::default()
+    }
+}
+
+fn source(name: &str, spec: Spec) -> McpSource {
+    let launcher = Launcher::new(PathBuf::from(BIN), vec![OsString::from("__launch")]);
+    let bounds = Bounds {
+        start: Duration::from_secs(5),
+        list: Duration::from_secs(8),
+        grace: Duration::from_millis(300),
+        ..Bounds::default()
+    };
+    let options = Options { bounds, ..Options::default() };
+    McpSource::pipes(SourceName::new(name).unwrap(), options, Arc::new(Stdio::new(launcher, spec)))
+}
+
+#[tokio::test]
+async fn a_child_is_listed_called_and_gone_after_closing() {
+    let mark = mark("echo");
+    let source = source("s", spec(&["echo"], &mark));
+    assert_eq!(carriers(&mark), 0);
+    let echo = runner(&source, "s.echo").await;
+    assert_eq!(carriers(&mark), 1);
+    for n in 0..100 {
+        let args = format!("{{\"n\":{n},\"text\":\"é\\n\"}}");
+        assert_eq!(said(&echo.call(&args).await.unwrap()), args);
+    }
+    timeout(SOON, source.close()).await.unwrap();
+    assert_eq!(carriers(&mark), 0);
+}
+
+#[tokio::test]
+async fn twenty_starts_and_stops_of_a_large_family_leave_nothing() {
+    let mark = mark("family");
+    for _ in 0..20 {
+        let source = source("s", spec(&["family"], &mark));
+        names(&source).await;
+        eventually("the family", || carriers(&mark) >= 4).await;
+        timeout(SOON, source.close()).await.unwrap();
+        assert_eq!(carriers(&mark), 0);
+    }
+}
+
+/// Positive control: the same server started and killed the plain way leaves its family behind.
+#[tokio::test]
+async fn killing_only_the_child_would_have_left_its_family() {
+    let mark = mark("control");
+    let mut command = tokio::process::Command::new(BIN);
+    command.arg("family").env("TK_MARK", &mark).stdin(std::process::Stdio::piped());
+    let mut child = command.stdout(std::process::Stdio::null()).kill_on_drop(true).spawn().unwrap();
+    eventually("the family", || carriers(&mark) >= 4).await;
+    child.kill().await.unwrap();
+    assert!(carriers(&mark) >= 3);
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+        let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw)
+            && environ.windows(mark.len()).any(|part| part == mark.as_bytes())
+        {
+            let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+    eventually("nobody", || carriers(&mark) == 0).await;
+}
+
+#[tokio::test]
+async fn a_crash_is_told_with_status_and_last_words_and_without_secrets() {
+    let mut spec = spec(&["crash", "1"], &mark("crash"));
+    spec.env.push(("KEY".to_owned(), EnvValue::Secret(Secret::new("of \u{1b}[31mcheese"))));
+    let source = source("s", spec);
+    let echo = runner(&source, "s.echo").await;
+    assert!(echo.call("{}").await.is_ok());
+    let error = timeout(SOON, echo.call("{}")).await.unwrap().unwrap_err();
+    assert_eq!(error.code, Code::UpstreamLost);
+    let seen = timeout(SOON, source.changed(tool::Revision(1))).await.unwrap();
+    let Err(error) = source.list().await else { panic!("{seen:?} is too early") };
+    assert_eq!(error.kind, SourceFault::Crashed);
+    let text = &error.problem.message;
+    assert!(text.starts_with("ended: exit status 3; "), "{text}");
+    assert!(text.ends_with("fake-mcp: mode crash | fake-mcp: fatal: out [secret]"), "{text}");
+    assert!(error.problem.place.ends_with("fake-mcp`"), "{}", error.problem.place);
+    assert!(error.problem.fix.unwrap().contains("run the command by hand"));
+    timeout(SOON, source.close()).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_first_line_and_the_last_of_a_child_that_failed_are_told_in_full() {
+    // More between them than is kept.
+    let script = "echo 'Error: unable to create kubernetes target provider' >&2; seq 1 30000 >&2; \
+                  echo \"AttributeError: $(printf 'x%.0s' $(seq 400)) end\" >&2; exit 1";
+    let args = ["-c", script].map(str::to_owned).to_vec();
+    let source = source("s", Spec { command: "sh".to_owned(), args, ..Spec::default() });
+    let error = timeout(SOON, source.list()).await.unwrap().unwrap_err();
+    let text = &error.problem.message;
+    let first = "its standard error: Error: unable to create kubernetes target provider | … | ";
+    assert!(text.contains(first), "{text}");
+    assert!(text.contains("| 30000 | AttributeError: xxx") && text.ends_with("xxx end"), "{text}");
+    timeout(SOON, source.close()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_is_named() {
+    let absent = Spec { command: "/no/such/program".to_owned(), ..Spec::default() };
+    let source = source("s", absent);
+    let error = timeout(SOON, source.list()).await.unwrap().unwrap_err();
+    assert_eq!(error.kind, SourceFault::Unreachable);
+    assert!(error.problem.message.contains("`/no/such/program`"), "{error}");
+    assert!(error.problem.fix.unwrap().contains("`command`"));
+    timeout(SOON, source.close()).await.unwrap();
+}
+
+#[tokio::test]
+async fn children_that_hang_flood_or_crash_leave_the_others_untouched() {
+    let mark = mark("mixed");
+    let bad = ["hang-start", "hang-list", "hang-call", "flood", "crash", "crash-start", "noise"];
+    let bad: Vec<_> = bad.iter().map(|mode| source(mode, spec(&[mode], &mark))).collect();
+    let good = source("good", spec(&["echo"], &mark));
+    let trouble = futures_util::future::join_all(bad.iter().map(|source| async {
+        let Ok(listing) = source.list().await else { return (source.name().as_str(), "no list") };
+        let name = format!("{}.echo", source.name());
+        let tool = super::runs::pick(&listing, &name);
+        let watch = Watch::default();
+        let cancel = watch.cancel.clone();
+        let late = async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            cancel.cancel();
+            std::future::pending::<()>().await;
+        };
+        let ended = tokio::select! {
+            outcome = tool.watched("{}", &watch) => match outcome {
+                Ok(outcome) if !outcome.is_error => "answered",
+                _ => "failed",
+            },
+            () = late => "hangs",
+        };
+        (source.name().as_str(), ended)
+    }));
+    let untouched = async {
+        let echo = runner(&good, "good.echo").await;
+        for n in 0..500 {
+            let args = format!("{{\"n\":{n}}}");
+            let outcome = timeout(SOON, echo.call(&args)).await.unwrap().unwrap();
+            assert_eq!(said(&outcome), args);
+        }
+    };
+    let (troubles, ()) = tokio::join!(trouble, untouched);
+    // The control: they did what they are named for.
+    let expected = [
+        ("hang-start", "no list"),
+        ("hang-list", "no list"),
+        ("hang-call", "failed"),
+        ("flood", "failed"),
+        ("crash", "failed"),
+        ("crash-start", "no list"),
+        ("noise", "answered"),
+    ];
+    assert_eq!(troubles, expected);
+    let closing = bad.iter().chain([&good]).map(|source| timeout(SOON, source.close()));
+    futures_util::future::join_all(closing).await.into_iter().for_each(|closed| closed.unwrap());
+    assert_eq!(carriers(&mark), 0);
+}
+
+#[tokio::test]
+async fn a_child_that_changes_its_tools_is_listed_anew() {
+    let source = source("s", spec(&["grow"], &mark("grow")));
+    let seen = source.list().await.unwrap().revision;
+    assert!(runner(&source, "s.echo").await.call("{}").await.is_ok());
+    timeout(SOON, source.changed(seen)).await.unwrap();
+    assert_eq!(names(&source).await, ["s.echo", "s.extra0"]);
+    timeout(SOON, source.close()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dropped_source_leaves_no_child() {
+    let mark = mark("dropped");
+    let source = source("s", spec(&["family"], &mark));
+    names(&source).await;
+    drop(source);
+    eventually("nobody", || carriers(&mark) == 0).await;
+}
+
+/// A child that fails and prints its arguments on both of its outputs.
+fn careless(secret: &str) -> Spec {
+    let script = "echo \"noise $2\"; echo \"bad option $1, bad value $2\" >&2; exit 3";
+    let option = format!("--api-token={secret}");
+    Spec { command: "/bin/sh".to_owned(), ..spec(&["-c", script, "sh", &option, secret], "args") }
+}
+
+#[tokio::test]
+async fn the_arguments_of_a_command_are_in_nothing_that_is_told_of_it() {
+    let secret = "SEKRET-12345";
+    let source = source("s", careless(secret));
+    let error = source.list().await.unwrap_err();
+    source.close().await;
+    let told = format!("{error} {:?}", error.problem);
+    assert_eq!(error.problem.place, "`/bin/sh`");
+    assert!(!told.contains(secret), "{told}");
+    // The control: the child did print them, and what stands in their place says which they are.
+    assert!(told.contains("bad option --api-token=[argument "), "{told}");
+    assert!(told.contains("noise [argument "), "{told}");
+}

@@ -1,0 +1,4 @@
+//! HTTP modules over real sockets.
+
+#[cfg(test)]
+mod module;

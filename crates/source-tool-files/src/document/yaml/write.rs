@@ -1,0 +1,140 @@
+//! Writes what is read as JSON text, without building it first.
+
+use std::collections::HashSet;
+use std::fmt::{self, Write as _};
+
+use json::quote;
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
+use tool::{Json, Limits};
+
+/// A value as JSON text.
+pub(super) struct Text(pub(super) Json);
+
+impl Text {
+    /// What `write` writes.
+    pub(super) fn of<E: Error>(write: impl FnOnce(Writer<'_>) -> Result<(), E>) -> Result<Json, E> {
+        let mut text = String::new();
+        write(Writer(&mut text))?;
+        Json::check(text, Limits::DOCUMENT).map_err(E::custom)
+    }
+
+    /// A mapping that was opened.
+    pub(super) fn mapping<'de, A: MapAccess<'de>>(map: A) -> Result<Json, A::Error> {
+        Self::of(|writer| writer.visit_map(map))
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::of(|writer| deserializer.deserialize_any(writer)).map(Self)
+    }
+}
+
+/// Where the value that is read next is written.
+pub(super) struct Writer<'t>(&'t mut String);
+
+impl<'de> DeserializeSeed<'de> for Writer<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Writer<'_> {
+    fn put<E: Error>(self, value: impl fmt::Display) -> Result<(), E> {
+        write!(self.0, "{value}").map_err(E::custom)
+    }
+}
+
+impl<'de> Visitor<'de> for Writer<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value that JSON has")
+    }
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.put("null")
+    }
+    fn visit_none<E: Error>(self) -> Result<(), E> {
+        self.put("null")
+    }
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.put(value)
+    }
+    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
+        self.put(value)
+    }
+    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
+        self.put(value)
+    }
+    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
+        let number = Number::from_f64(value);
+        self.put(number.ok_or_else(|| E::custom("JSON has no such number"))?)
+    }
+    fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
+        quote(self.0, value);
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        self.0.push('[');
+        let start = self.0.len();
+        loop {
+            let before = self.0.len();
+            if before > start {
+                self.0.push(',');
+            }
+            if seq.next_element_seed(Writer(self.0))?.is_none() {
+                self.0.truncate(before);
+                break;
+            }
+        }
+        self.0.push(']');
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        self.0.push('{');
+        let mut keys = Keys::default();
+        while let Some(key) = map.next_key::<String>()? {
+            if !keys.is_empty() {
+                self.0.push(',');
+            }
+            quote(self.0, &key);
+            keys.add(&key)?;
+            self.0.push(':');
+            map.next_value_seed(Writer(self.0))?;
+        }
+        self.0.push('}');
+        Ok(())
+    }
+}
+
+/// The keys of one mapping. The reader compares them as YAML does; JSON compares them as text.
+#[derive(Default)]
+pub(super) struct Keys {
+    few: Vec<String>,
+    many: HashSet<String>,
+}
+
+/// Mappings up to this are looked through; most have fewer keys, and hashing those costs more.
+const FEW: usize = 12;
+
+impl Keys {
+    pub(super) fn is_empty(&self) -> bool {
+        self.few.is_empty()
+    }
+
+    pub(super) fn add<E: Error>(&mut self, key: &str) -> Result<(), E> {
+        if self.few.iter().any(|other| other == key) || self.many.contains(key) {
+            return Err(E::custom(format!("key `{key}` occurs twice")));
+        }
+        if self.few.len() < FEW {
+            self.few.push(key.to_owned());
+        } else {
+            self.many.insert(key.to_owned());
+        }
+        Ok(())
+    }
+}

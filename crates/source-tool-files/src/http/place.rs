@@ -1,0 +1,129 @@
+//! Where a request goes: a URL with places for parameters.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+use tool::Json;
+use url::form_urlencoded;
+
+use crate::fields::{Fault, Result};
+
+/// Places of one URL.
+const MOST: usize = 16;
+
+/// A URL cut at its places.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// Text, and the parameter behind it; the last part has none.
+    parts: Vec<(String, Option<String>)>,
+    /// The same with `x` in each place: to be checked before any argument is there.
+    base: String,
+}
+
+/// The names of a schema's parameters.
+pub(super) fn declared(input: &Json) -> HashSet<String> {
+    let properties = input.get("properties").map(|properties| properties.members());
+    properties.into_iter().flatten().map(|(name, _)| name).collect()
+}
+
+impl Place {
+    /// Reads a URL. Its places stand behind the host, and their parameters are there in each call.
+    pub(super) fn read(url: &str, input: &Json) -> Result<Self> {
+        let bad = |why: String| Fault::new(format!("`url`: {why}"));
+        let (mut parts, mut base, mut rest) = (Vec::new(), String::new(), url);
+        while let Some((text, behind)) = rest.split_once('{') {
+            let (name, after) = behind.split_once('}').ok_or_else(|| {
+                bad("a `{` has no `}`".to_owned()).fix("write a place as `{parameter}`")
+            })?;
+            base.push_str(text);
+            if base.matches('/').count() < 3 {
+                return Err(bad("a place must stand behind the host and a `/`".to_owned())
+                    .fix("write one tool for each host"));
+            }
+            if base.contains(['?', '#']) {
+                return Err(bad("a place must stand in the path".to_owned())
+                    .fix("parameters that are not in the path go into the query by themselves"));
+            }
+            base.push('x');
+            parts.push((text.to_owned(), Some(name.to_owned())));
+            rest = after;
+        }
+        base.push_str(rest);
+        parts.push((rest.to_owned(), None));
+        if parts.len() > MOST {
+            return Err(bad(format!("more than {MOST} places")));
+        }
+        let required: Vec<String> =
+            input.get("required").and_then(|names| names.read().ok()).unwrap_or_default();
+        let names = declared(input);
+        for name in parts.iter().filter_map(|(_, name)| name.as_ref()) {
+            let shown = name.chars().take(64).collect::<String>().escape_debug().to_string();
+            if !names.contains(name) {
+                return Err(bad(format!("`{{{shown}}}` is no parameter"))
+                    .fix("use the names in `parameters.properties`"));
+            }
+            if !required.contains(name) {
+                return Err(bad(format!("`{{{shown}}}` may be missing"))
+                    .fix(format!("add `{shown}` to `parameters.required`")));
+            }
+        }
+        Ok(Self { parts, base })
+    }
+
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Whether this parameter has a place.
+    pub(super) fn takes(&self, name: &str) -> bool {
+        self.parts.iter().any(|(_, own)| own.as_deref() == Some(name))
+    }
+
+    /// The URL of one request.
+    pub(super) fn fill(
+        &self,
+        args: &Map<String, Value>,
+        query: &[(String, String)],
+    ) -> std::result::Result<String, String> {
+        let mut url = String::with_capacity(self.base.len() + 64);
+        for (text, name) in &self.parts {
+            url.push_str(text);
+            let Some(name) = name else { continue };
+            let value = args.get(name).map(word).unwrap_or_default();
+            if value.is_empty() || value == "." || value == ".." {
+                return Err(format!("`{name}`: `{value}` cannot stand in an address"));
+            }
+            // Form encoding leaves a blank as a plus, which a path would keep.
+            let encoded: String = form_urlencoded::byte_serialize(value.as_bytes()).collect();
+            url.push_str(&encoded.replace('+', "%20"));
+        }
+        if !query.is_empty() {
+            url.push(if url.contains('?') { '&' } else { '?' });
+            url.push_str(
+                &form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish(),
+            );
+        }
+        Ok(url)
+    }
+}
+
+/// Path and query of a URL, as it is written.
+pub(super) fn tail(url: &str) -> &str {
+    url.match_indices('/').nth(2).and_then(|(at, _)| url.get(at..)).unwrap_or_default()
+}
+
+/// What goes into a query: a list is its name again for each element.
+pub(super) fn pairs<'v>(
+    named: impl Iterator<Item = (&'v str, &'v Value)>,
+) -> Vec<(String, String)> {
+    let pair = |(name, value): (&str, &Value)| match value {
+        Value::Array(values) => values.iter().map(|value| (name.to_owned(), word(value))).collect(),
+        value => vec![(name.to_owned(), word(value))],
+    };
+    named.flat_map(pair).collect()
+}
+
+/// A text is itself; everything else is its JSON.
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

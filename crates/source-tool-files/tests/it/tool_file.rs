@@ -1,0 +1,197 @@
+//! Tool files on a real disk.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use egress::{Egress, EgressSettings};
+use serde_json::json;
+use source_tool_files::{Handlers, ToolFile, Web};
+use tempfile::TempDir;
+use testkit::clock::FakeClock;
+use tool::source::SourceFault;
+use tool::{Clock, Json, Source as _, SourceName};
+use tool_manifest::Builtin;
+
+use testkit::run::{names, offered, run, value};
+
+fn computing() -> Arc<[Builtin]> {
+    let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
+    builtins::all(&clock).into()
+}
+
+fn file(folder: &TempDir, name: &str, text: &str) -> (PathBuf, ToolFile) {
+    let path = folder.path().join(name);
+    fs::write(&path, text).unwrap();
+    let source = source(&path);
+    (path, source)
+}
+
+fn source(path: &Path) -> ToolFile {
+    let egress = Egress::new(EgressSettings::default()).unwrap();
+    let web = Web { egress, secret: Arc::new(|_| None) };
+    let handlers = Handlers {
+        computing: computing(),
+        internals: Arc::new(HashMap::new()),
+        web,
+        host: None,
+        own: Arc::default(),
+        categories: Arc::default(),
+    };
+    ToolFile::new(SourceName::new("file").unwrap(), path, handlers)
+}
+
+const TOOLS: &str = r#"
+version: 1
+tools:
+  - name: get_weather
+    description: Weather of a city.
+    type: function
+    handler: weather
+    parameters:
+      type: object
+      properties:
+        city: {type: string}
+      required: [city]
+    implementation:
+      type: mock
+      mock_response: {temp: 21, sky: [clear, 0.5]}
+  - name: broken
+    description: Nobody can run this.
+    parameters: {type: object}
+    implementation: {type: http, url: "http://x"}
+  - name: math
+    description: Computes.
+    type: builtin
+    handler: math_eval
+    parameters: {type: object, properties: {expression: {type: string}}, required: [expression]}
+  - name: get_weather
+    description: Another one.
+    type: mock
+    mock_response: 1
+    parameters: {type: object}
+"#;
+
+#[tokio::test]
+async fn good_tools_are_offered_in_order_and_bad_ones_are_told_with_their_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, source) = file(&folder, "tools.yaml", TOOLS);
+    let listing = source.list().await.unwrap();
+    assert_eq!(names(&listing), ["get_weather", "math"]);
+    let told: Vec<_> = listing
+        .problems
+        .iter()
+        .map(|problem| format!("{} | {}", problem.place, problem.message))
+        .collect();
+    let at = path.display();
+    assert_eq!(
+        told,
+        [
+            format!("{at}:16 tool `broken` | HTTP tools not yet supported (coming in v2)"),
+            format!("{at}:25 tool `get_weather` | Tool get_weather already registered"),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn mocks_and_built_ins_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, source) = file(&folder, "tools.yaml", TOOLS);
+    let listing = source.list().await.unwrap();
+    let (tool, executor) = offered(&listing, "get_weather");
+    let outcome = run(&tool, executor.as_ref(), r#"{"city":"Bern"}"#).await.unwrap();
+    assert_eq!(value(&outcome), json!({ "temp": 21, "sky": ["clear", 0.5] }));
+    let (tool, executor) = offered(&listing, "math");
+    let outcome = run(&tool, executor.as_ref(), r#"{"expression":"6*7"}"#).await.unwrap();
+    assert_eq!(value(&outcome), json!({ "expression": "6*7", "result": 42 }));
+}
+
+#[tokio::test]
+async fn a_json_file_gives_the_same_tools_and_keeps_their_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let entry = r#"{ "name":"n", "description":"d", "type":"mock", "parameters":{"type":"object"} , "mock_response": 1.0e2 }"#;
+    let (_, source) = file(&folder, "tools.JSON", &format!("{{\"tools\":[\n{entry}\n]}}"));
+    let listing = source.list().await.unwrap();
+    assert!(listing.problems.is_empty(), "{:?}", listing.problems);
+    let (tool, executor) = offered(&listing, "n");
+    assert_eq!(tool.received.as_str(), entry);
+    assert_eq!(tool.input.as_str(), r#"{"type":"object"}"#);
+    let outcome = run(&tool, executor.as_ref(), "{}").await.unwrap();
+    let tool::Body::Value(answer) = outcome.body else { panic!("an MCP result") };
+    assert_eq!(answer.as_str(), "1.0e2");
+}
+
+/// Spec 2's own examples, as its document and its program write them: both load whole, and a fault of one
+/// tool drops that tool alone and names its line.
+#[tokio::test]
+async fn both_json_forms_of_spec_2_load_and_an_incomplete_tool_is_dropped_alone() {
+    let nested = |name: &str, rest: &str| {
+        format!(
+            r#"{{"name":"{name}","description":"d","parameters":{{"type":"object"}},{rest},"implementation":{{"type":"mock","mock_response":1}}}}"#
+        )
+    };
+    let flat = r#"{"name":"flat","description":"d","type":"builtin","builtin_handler":"math_eval","parameters":{"type":"object"}}"#;
+    let whole = nested("whole", r#""type":"function","handler":"w""#);
+    let lines = [
+        r#"{"tools":{"enabled":true,"default_timeout_ms":30000,"registry":["#.to_owned(),
+        format!("{whole},"),
+        format!("{flat},"),
+        format!("{},", nested("no_type", r#""handler":"w""#)),
+        format!("{},", nested("procedure", r#""type":"procedure","handler":"w""#)),
+        nested("no_handler", r#""type":"function""#),
+        "]}}".to_owned(),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let (path, source) = file(&folder, "tools.json", &lines.join("\n"));
+    let listing = source.list().await.unwrap();
+    assert_eq!(names(&listing), ["whole", "flat"]);
+    let told: Vec<_> = listing.problems.iter().map(|problem| &*problem.place).collect();
+    let place = |line, name: &str| format!("{}:{line} tool `{name}`", path.display());
+    assert_eq!(told, [place(4, "no_type"), place(5, "procedure"), place(6, "no_handler")]);
+    assert!(listing.problems.iter().all(|problem| problem.fix.is_some()));
+}
+
+#[tokio::test]
+async fn a_change_is_told_and_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, source) = file(&folder, "tools.yaml", TOOLS);
+    let before = source.list().await.unwrap();
+    let waiting = source.changed(before.revision);
+    fs::write(&path, "tools: []\n").unwrap();
+    let revision = tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap();
+    let after = source.list().await.unwrap();
+    assert!(after.revision >= revision && revision > before.revision);
+    assert!(after.offers.is_empty());
+    source.close().await;
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_is_an_error_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let fault = async |source: ToolFile| source.list().await.unwrap_err();
+    let missing = fault(source(&folder.path().join("none.yaml"))).await;
+    assert_eq!(missing.kind, SourceFault::Unreachable);
+    assert!(missing.problem.place.ends_with("none.yaml") && missing.problem.fix.is_some());
+    let folder_itself = fault(source(folder.path())).await;
+    assert_eq!(folder_itself.problem.message, "the tool file is no regular file");
+    let (_, broken) = file(&folder, "broken.yaml", "tools:\n  - {name: a\n  - b\n");
+    let broken = fault(broken).await;
+    assert_eq!(broken.kind, SourceFault::Malformed);
+    assert!(broken.problem.message.contains('^'), "{}", broken.problem.message);
+    let (path, huge) = file(&folder, "huge.yaml", "");
+    fs::File::create(path).unwrap().set_len(source_tool_files::MAX_BYTES + 1).unwrap();
+    assert!(fault(huge).await.problem.message.contains("is longer than 8388608 bytes"));
+}
+
+/// One broken tool among many, and many broken tools: neither takes the file down.
+#[tokio::test]
+async fn problems_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad: Vec<_> = (0..300).map(|n| json!({ "name": format!("t{n}") })).collect();
+    let (_, source) = file(&folder, "tools.json", Json::of(&bad).as_str());
+    let listing = source.list().await.unwrap();
+    assert_eq!(listing.problems.len(), source_tool_files::MAX_PROBLEMS + 1);
+    assert_eq!(listing.problems.last().unwrap().message, "100 more problems");
+}

@@ -1,0 +1,17 @@
+//! Waiting for a condition that the system offers nothing to wait on.
+
+use std::time::Duration;
+
+/// Waits until `holds`, looking every 10 ms.
+///
+/// # Panics
+/// After 20 s, with `what`.
+pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..2000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never came to be: {what}");
+}

@@ -1,0 +1,144 @@
+//! A small HTTP server that does as it is told, well or badly.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// What to do with a request.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// Status and body.
+    Body(u16, String),
+    /// A status that sends the caller on.
+    Elsewhere(u16, String),
+    /// Read it and say nothing.
+    Hang,
+    /// Read it and close.
+    Die,
+    /// Begin a body and close.
+    Break,
+    /// A body without end.
+    Endless,
+}
+
+impl Answer {
+    /// Status 200 with this body.
+    pub fn json(value: &Value) -> Self {
+        Self::Body(200, value.to_string())
+    }
+}
+
+/// What came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The request line, in lower case.
+    pub line: String,
+    /// `name: value`, in lower case.
+    pub headers: Vec<String>,
+    /// The body.
+    pub body: String,
+}
+
+/// Gives its answers in turn, the last one for ever. Gone when dropped.
+#[derive(Debug)]
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Server {
+    /// Listens on a free port of the loopback.
+    pub async fn start(answers: Vec<Answer>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let script = Arc::new(Mutex::new(answers));
+        let mut tasks = JoinSet::new();
+        let log = Arc::clone(&seen);
+        tasks.spawn(async move {
+            let mut open = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                open.spawn(serve(stream, Arc::clone(&script), Arc::clone(&log)));
+            }
+        });
+        Self { address, seen, _tasks: tasks }
+    }
+
+    /// Its address as a URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// All requests so far.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+async fn serve(mut stream: TcpStream, script: Arc<Mutex<Vec<Answer>>>, log: Arc<Mutex<Vec<Seen>>>) {
+    let mut buffer = Vec::new();
+    while let Some(seen) = request(&mut stream, &mut buffer).await {
+        log.lock().unwrap().push(seen);
+        let answer = {
+            let mut script = script.lock().unwrap();
+            if script.len() > 1 { script.remove(0) } else { script[0].clone() }
+        };
+        match answer {
+            Answer::Body(status, body) => {
+                let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", body.len());
+                stream.write_all((head + &body).as_bytes()).await.unwrap();
+            }
+            Answer::Elsewhere(status, to) => {
+                let head =
+                    format!("HTTP/1.1 {status} X\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n");
+                stream.write_all(head.as_bytes()).await.unwrap();
+            }
+            Answer::Hang => std::future::pending().await,
+            Answer::Die => return,
+            Answer::Break => {
+                let head = b"HTTP/1.1 200 X\r\ncontent-length: 100\r\n\r\n{\"tool_name\"";
+                stream.write_all(head).await.unwrap();
+                return;
+            }
+            Answer::Endless => {
+                let head = b"HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\n";
+                stream.write_all(head).await.unwrap();
+                let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x1_0000));
+                while stream.write_all(chunk.as_bytes()).await.is_ok() {}
+                return;
+            }
+        }
+    }
+}
+
+async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Seen> {
+    let end = loop {
+        if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end + 4;
+        }
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let head = String::from_utf8(buffer[..end].to_vec()).unwrap().to_lowercase();
+    let mut lines = head.lines().map(str::to_owned).filter(|line| !line.is_empty());
+    let (line, headers) = (lines.next().unwrap(), lines.collect::<Vec<_>>());
+    let length = headers.iter().find_map(|header| header.strip_prefix("content-length: "));
+    let length: usize = length.map_or(0, |length| length.parse().unwrap());
+    while buffer.len() < end + length {
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    }
+    let rest = buffer.split_off(end + length);
+    let body = String::from_utf8(buffer.split_off(end)).unwrap();
+    *buffer = rest;
+    Some(Seen { line, headers, body })
+}

@@ -1,0 +1,159 @@
+//! The ports an executor needs, and a way to run one call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::Notify;
+use tool::executor::{Cancel, ClientCan, Credential, Credentials, Progress};
+use tool::{
+    Args, Body, Boxed, Call, CallId, Caller, Clock, Context, ExecuteError, Executor, Granted, Item,
+    Level, Listing, Mono, Offer, Org, Outcome, SourceName, Step, Ticket, Tool, ToolKey, Wall,
+};
+
+/// Stands still.
+#[derive(Debug)]
+pub struct Still;
+
+impl Clock for Still {
+    fn wall(&self) -> Wall {
+        Wall(0)
+    }
+    fn mono(&self) -> Mono {
+        Mono(Duration::ZERO)
+    }
+}
+
+/// Gives up when told.
+#[derive(Debug, Default)]
+pub struct Switch {
+    off: AtomicBool,
+    told: Notify,
+}
+
+impl Switch {
+    /// Tells whoever waits.
+    pub fn cancel(&self) {
+        self.off.store(true, Ordering::SeqCst);
+        self.told.notify_waiters();
+    }
+}
+
+impl Cancel for Switch {
+    fn cancelled(&self) -> Boxed<'_, ()> {
+        Box::pin(async {
+            let told = self.told.notified();
+            if !self.is_cancelled() {
+                told.await;
+            }
+        })
+    }
+    fn is_cancelled(&self) -> bool {
+        self.off.load(Ordering::SeqCst)
+    }
+}
+
+struct Nothing;
+
+impl Progress for Nothing {
+    fn report(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
+}
+
+impl Credentials for Nothing {
+    fn for_source<'a>(&'a self, _: &'a SourceName, _: &'a Caller) -> Boxed<'a, Credential> {
+        Box::pin(std::future::ready(Credential::None))
+    }
+}
+
+/// A user of the default organisation.
+pub fn caller() -> Caller {
+    Caller {
+        org: Org::default(),
+        subject: "alice".into(),
+        key: "key-1".into(),
+        level: Level::User,
+        agent: true,
+        actors: Vec::new(),
+        root: None,
+    }
+}
+
+/// Runs one call to its end.
+pub async fn run(
+    tool: &Arc<Tool>,
+    executor: &dyn Executor,
+    args: &str,
+) -> Result<Outcome, ExecuteError> {
+    run_until(tool, executor, args, &Switch::default()).await
+}
+
+/// The same, unless it is given up.
+pub async fn run_until(
+    tool: &Arc<Tool>,
+    executor: &dyn Executor,
+    args: &str,
+    cancel: &Switch,
+) -> Result<Outcome, ExecuteError> {
+    let source = SourceName::new("test").unwrap();
+    let key = ToolKey { org: Org::default(), source, name: tool.name.clone() };
+    let id = CallId(uuid::Uuid::nil());
+    let args = Args::check(args.to_owned()).unwrap();
+    let call = Call {
+        id,
+        parent: None,
+        continues: None,
+        unasked: None,
+        key,
+        tool: Arc::clone(tool),
+        args,
+    };
+    let caller = caller();
+    let ctx = Context {
+        caller: &caller,
+        deadline: Mono(Duration::MAX),
+        cancel,
+        progress: &Nothing,
+        client: &ClientCan::default(),
+        meta: None,
+        ask: None,
+        task: None,
+        credentials: &Nothing,
+        calls: None,
+        attempt: 1,
+        caged: None,
+        node: None,
+    };
+    let ticket = Ticket::issue(id, drop);
+    match executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await? {
+        Step::Done(outcome) => Ok(outcome),
+        Step::Wait(wait) => panic!("it waits: {wait:?}"),
+    }
+}
+
+/// A tool of a listing and what runs it.
+pub fn offered(listing: &Listing, name: &str) -> (Arc<Tool>, Arc<dyn Executor>) {
+    let named = |offer: &Offer| match &offer.item {
+        Item::Tool(tool) if tool.name.as_str() == name => {
+            Some((Arc::clone(tool), Arc::clone(&offer.executor)))
+        }
+        Item::Tool(_) | Item::Prompt(_) | Item::Resource(_) | Item::Method(_) => None,
+    };
+    listing.offers.iter().find_map(named).unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// The names of a listing, in its order.
+pub fn names(listing: &Listing) -> Vec<String> {
+    let name = |offer: &Offer| match &offer.item {
+        Item::Tool(tool) => tool.name.to_string(),
+        Item::Prompt(_) | Item::Resource(_) | Item::Method(_) => panic!("no tool"),
+    };
+    listing.offers.iter().map(name).collect()
+}
+
+/// The JSON of an outcome.
+pub fn value(outcome: &Outcome) -> Value {
+    match &outcome.body {
+        Body::Value(json) | Body::Mcp(json) => json.value(),
+    }
+}

@@ -1,0 +1,142 @@
+//! Work that takes long: on a thread for that, with progress, and stopped when nobody waits any more.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tool::{Args, Boxed, Call, Caller, Code, Context, ExecuteError, Executor, Granted, Json, Step};
+
+use crate::builtin::outcome;
+
+/// How often progress is told.
+const TELL: Duration = Duration::from_millis(250);
+
+/// Long work on one call.
+pub trait Work: Send + Sync + fmt::Debug {
+    /// The answer, or what is wrong, for the model.
+    fn work(&self, job: &Job) -> Result<Json, String>;
+
+    /// See [`Executor::check_args`].
+    fn check_args(&self, _args: &Args) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// One call, and what connects it with those who wait for it.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The call.
+    pub call: Call,
+    /// Who calls.
+    pub caller: Caller,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    gone: AtomicBool,
+    /// Bytes or things done.
+    done: AtomicU64,
+}
+
+impl Job {
+    /// Counts what is done.
+    ///
+    /// # Errors
+    /// Where the call was cancelled: the work ends here.
+    pub fn step(&self, done: u64) -> Result<(), String> {
+        self.state.done.fetch_add(done, Ordering::Relaxed);
+        if self.state.gone.load(Ordering::Relaxed) {
+            return Err("the call was cancelled".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Runs [`Work`].
+#[derive(Debug)]
+pub struct Long<T>(pub(crate) Arc<T>);
+
+/// Says that nobody waits, also where the call is dropped.
+struct Leaves(Arc<State>);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.0.gone.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<T: Work + 'static> Executor for Long<T> {
+    fn execute<'a>(
+        &'a self,
+        call: Granted<'a>,
+        ctx: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        let (work, state) = (Arc::clone(&self.0), Arc::new(State::default()));
+        let (call, caller) = (call.call().clone(), ctx.caller.clone());
+        let job = Job { call, caller, state: Arc::clone(&state) };
+        Box::pin(async move {
+            let leaves = Leaves(state);
+            let mut working = tokio::task::spawn_blocking(move || work.work(&job));
+            let mut cancelled = ctx.cancel.cancelled();
+            let worked = loop {
+                let tick = tokio::time::sleep(TELL);
+                tokio::select! {
+                    worked = &mut working => break worked,
+                    () = &mut cancelled => leaves.0.gone.store(true, Ordering::Relaxed),
+                    () = tick => {
+                        let done = leaves.0.done.load(Ordering::Relaxed);
+                        #[expect(clippy::cast_precision_loss, reason = "for a bar to look at")]
+                        ctx.progress.report(done as f64, None, None);
+                        continue;
+                    }
+                }
+                // Cancelled: it ends at its next step.
+                break working.await;
+            };
+            let fault = |_| ExecuteError::during(Code::Internal, "a fault in the built-in tool");
+            Ok(Step::Done(outcome(worked.map_err(fault)?)))
+        })
+    }
+
+    fn check_args(&self, args: &Args) -> Result<(), String> {
+        self.0.check_args(args)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::run::{Switch, run_until};
+    use tool::{Body, Json};
+
+    use super::{Job, Work};
+    use crate::Registry;
+
+    const TOOLS: &str = r#"[{"name": "endless", "category": "data", "description": "Never ends.",
+        "parameters": {}, "returns": {"type": "any"}, "permissions": [], "side_effects": ["read_only"],
+        "allowed_callers": ["direct"], "examples": []}]"#;
+
+    /// Works for as long as somebody waits.
+    #[derive(Debug)]
+    struct Endless;
+    impl Work for Endless {
+        fn work(&self, job: &Job) -> Result<Json, String> {
+            loop {
+                job.step(1)?;
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn work_ends_when_the_call_is_cancelled() {
+        let registry = Registry::read(TOOLS).unwrap();
+        let endless = registry.get("endless").unwrap().long(Endless);
+        let cancel = Switch::default();
+        cancel.cancel();
+        let outcome = run_until(&endless.tool, &*endless.executor, "{}", &cancel).await.unwrap();
+        let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
+        assert!(outcome.is_error && json.as_str().contains("cancelled"), "{json:?}");
+    }
+}

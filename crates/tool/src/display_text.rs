@@ -1,0 +1,59 @@
+//! How text from outside is put before people: on one line, without control characters, bounded.
+
+/// `text` with control and invisible characters escaped and cut to `most` characters.
+pub fn shown(text: &str, most: usize) -> String {
+    let mut out = String::new();
+    let mut left = most;
+    for character in text.trim().chars() {
+        if left == 0 {
+            out.push('…');
+            break;
+        }
+        left -= 1;
+        if plain(character) {
+            out.push(character);
+        } else {
+            out.extend(character.escape_unicode());
+        }
+    }
+    out
+}
+
+/// Direction and joining marks hide what is there; `escape_debug` leaves some of them in place.
+fn plain(character: char) -> bool {
+    let hidden = matches!(character,
+        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+    !character.is_control() && !hidden
+}
+
+/// The first line and the last `most` lines of what a child printed, each shown, joined by ` | `. `…` stands for those
+/// between.
+pub fn end_lines(text: &str, most: usize, width: usize) -> String {
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let from = lines.len().saturating_sub(most);
+    let first = lines.first().filter(|_| from > 0).map(|line| shown(line, width));
+    let between = (from > 1).then(|| "…".to_owned());
+    let last = lines.iter().skip(from).map(|line| shown(line, width));
+    first.into_iter().chain(between).chain(last).collect::<Vec<_>>().join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{end_lines, shown};
+
+    #[test]
+    fn what_could_deceive_is_escaped_and_length_is_bounded() {
+        assert_eq!(shown("a\u{1b}[2J\u{202e}b\u{200b}é", 99), "a\\u{1b}[2J\\u{202e}b\\u{200b}é");
+        assert_eq!(shown("abcdef", 3), "abc…");
+        assert_eq!(shown("  a\nb ", 9), "a\\u{a}b");
+    }
+
+    #[test]
+    fn the_first_line_and_the_last_stand_on_one() {
+        assert_eq!(end_lines("one\n\ntwo\r\nthree\n", 2, 9), "one | two | three");
+        assert_eq!(end_lines("one\n\ntwo\r\nthree\n", 1, 9), "one | … | three");
+        assert_eq!(end_lines("one\ntwo\n", 2, 9), "one | two");
+        assert_eq!(end_lines("", 2, 9), "");
+    }
+}

@@ -8,15 +8,17 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use builtins::Cages;
 use bytes::Bytes;
 use egress::{Class, Egress, Follow, HttpLimits, Origin, Received};
 use http::header::{self, HeaderValue};
 use http::{Request, StatusCode};
 use sha2::{Digest as _, Sha256};
 
-use crate::model::{Installed, put};
+use crate::model::{Installed, put, sandboxed};
 
 /// The public hub.
 const HUB: &str = "https://huggingface.co";
@@ -116,16 +118,19 @@ impl Hub {
         Ok(Self { egress, base, class: Class::Operator { origin } })
     }
 
-    /// Downloads `model` and installs it below `models`. `progress` is called with each part that arrives.
+    /// Downloads `model`, tries it in a worker of `cages` and installs it below `models`. `progress` is called with each
+    /// part that arrives.
     ///
     /// # Errors
     /// The file or the address, and what is wrong with it; what was installed before is still there then.
     pub async fn install(
         &self,
         model: &PinnedModel,
-        models: &Path,
+        (models, cages): (&Path, &Arc<Cages>),
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Installed, String> {
+        // Nothing is downloaded that could not be tried.
+        sandboxed(cages).await?;
         let parts = models.join(PARTS);
         let told = |error: io::Error| format!("{}: {error}", parts.display());
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&parts).map_err(told)?;
@@ -139,14 +144,10 @@ impl Hub {
             return Err("a file is missing".to_owned());
         };
         let source = format!("{}/{}/tree/{}", self.base, model.repository, model.revision);
-        let (weights, tokenizer) = (weights.clone(), tokenizer.clone());
-        let (name, models) = (model.name().to_owned(), models.to_owned());
-        let made = tokio::task::spawn_blocking(move || {
-            let installed = put(&weights, &tokenizer, (&name, Some(source)), &models)?;
-            fs::remove_dir_all(&parts).map_err(|error| format!("{}: {error}", parts.display()))?;
-            Ok(installed)
-        });
-        made.await.map_err(|_| "the installation broke down".to_owned())?
+        let named = (model.name(), Some(source));
+        let installed = put((weights, tokenizer), named, models, cages).await?;
+        fs::remove_dir_all(&parts).map_err(told)?;
+        Ok(installed)
     }
 
     /// Makes `part` the whole file: continues what is there, and checks it.

@@ -1,11 +1,12 @@
 //! The language model: where it is installed, and how it comes there.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::Arc;
 
+use builtins::{Cages, DedicatedWorker, WorkerError};
 use serde::{Deserialize, Serialize};
 
-use crate::onnx::Sentences;
+use crate::model_worker::{MOST, ModelWorker, message};
 use crate::vector::likeness;
 
 /// The folder of the model, below that of models.
@@ -15,9 +16,7 @@ const EARLIER: &str = "all-MiniLM-L6-v2";
 const WEIGHTS: &str = "model.onnx";
 const WORDS: &str = "tokenizer.json";
 const FACTS: &str = "model.json";
-/// Bytes of either file, at most.
-const MOST: u64 = 512 << 20;
-/// The same of the facts.
+/// Bytes of the facts, at most.
 const MOST_FACTS: u64 = 64 << 10;
 /// Letters of a model's name.
 const MOST_NAME: usize = 64;
@@ -46,22 +45,27 @@ pub(crate) fn label(name: &str, dimensions: usize) -> String {
     format!("{name}, {dimensions} dimensions")
 }
 
-/// A model that was found, and is read when it is first needed.
+/// A model that was found. A worker loads it when it is first needed.
 #[derive(Debug)]
 pub struct Installed {
     folder: PathBuf,
     facts: ModelFacts,
-    read: OnceLock<Result<Sentences, String>>,
+    worker: ModelWorker,
 }
 
 impl Installed {
-    /// The model below the folder `models`; nothing where none is installed.
-    pub fn find(models: &Path) -> Option<Self> {
+    /// The model below the folder `models`, to run in a worker of `cages`; nothing where none is installed.
+    pub fn find(models: &Path, cages: &Arc<Cages>) -> Option<Self> {
         [PLACE, EARLIER].into_iter().find_map(|place| {
             let folder = models.join(place);
-            let there = |name| folder.join(name).is_file();
-            let found = there(WEIGHTS) && there(WORDS);
-            found.then(|| Self { facts: facts(&folder), folder, read: OnceLock::new() })
+            let (weights, words) = (folder.join(WEIGHTS), folder.join(WORDS));
+            if !(weights.is_file() && words.is_file()) {
+                return None;
+            }
+            let facts = facts(&folder);
+            let expected = (facts.dimensions, folder.join(FACTS));
+            let worker = ModelWorker::new(cages, (&weights, &words), Some(expected));
+            Some(Self { folder, facts, worker })
         })
     }
 
@@ -75,21 +79,29 @@ impl Installed {
         &self.facts
     }
 
-    /// The model itself. Takes some 50 ms the first time.
+    /// Loads the model in its worker, where that has not happened.
     ///
     /// # Errors
-    /// Why its files cannot be used.
-    pub fn sentences(&self) -> Result<&Sentences, String> {
-        let read = || {
-            let read = Sentences::read(&self.folder.join(WEIGHTS), &self.folder.join(WORDS))?;
-            let (has, says) = (read.dimensions(), self.facts.dimensions);
-            let place = self.folder.join(FACTS);
-            let other = || {
-                format!("{}: it says {says} dimensions, and the model has {has}", place.display())
-            };
-            (has == says).then_some(read).ok_or_else(other)
-        };
-        self.read.get_or_init(read).as_ref().map_err(Clone::clone)
+    /// Why it cannot be used; [`WorkerError::Blocked`] where there is no sandbox for it.
+    pub async fn load(&self) -> Result<(), WorkerError> {
+        self.worker.load().await
+    }
+
+    /// The vectors of texts, with length 1, in one request to the worker.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub async fn vectors(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, String> {
+        self.worker.vectors(texts).await
+    }
+
+    /// The worker's process, its queue and its counts.
+    pub fn process(&self) -> &DedicatedWorker {
+        self.worker.process()
+    }
+
+    pub(crate) fn worker(&self) -> &ModelWorker {
+        &self.worker
     }
 }
 
@@ -110,31 +122,71 @@ fn plain_name(text: &str) -> String {
 }
 
 /// Copies a model from `from` to its place below `models`, after it has shown that it works. `from` is its
-/// folder, or its `.onnx` file; `tokenizer.json` is beside the file, or in the folder above one named `onnx`.
-/// Answers where it is then.
+/// folder, or its `.onnx` file; `tokenizer.json` is beside the file, or in the folder above one named `onnx`. The
+/// trial runs in a worker of `cages`. Answers where it is then.
 ///
 /// # Errors
 /// What is wrong with the files, or with copying them; what was installed before is still there then.
-pub fn install(from: &Path, models: &Path) -> Result<Installed, String> {
+pub async fn install(from: &Path, models: &Path, cages: &Arc<Cages>) -> Result<Installed, String> {
     let weights = weights(from)?;
     let words = words(&weights);
     let resolved = words.canonicalize().ok();
     let folder = resolved.as_deref().and_then(Path::parent).and_then(Path::file_name);
     let name = plain_name(&folder.unwrap_or_default().to_string_lossy());
-    put(&weights, &words, (&name, None), models)
+    put((&weights, &words), (&name, None), models, cages).await
 }
 
 /// The same with the two files, and the model's name and source.
-pub(crate) fn put(
-    weights: &Path,
-    words: &Path,
+pub(crate) async fn put(
+    (weights, words): (&Path, &Path),
     (name, source): (&str, Option<String>),
     models: &Path,
+    cages: &Arc<Cages>,
 ) -> Result<Installed, String> {
-    let read = Sentences::read(weights, words)?;
-    check_ranking(&read)?;
-    let facts = ModelFacts { name: plain_name(name), dimensions: read.dimensions(), source };
-    let text = serde_json::to_vec_pretty(&facts).map_err(|error| error.to_string())?;
+    let dimensions = tried(weights, words, cages).await?;
+    let facts = ModelFacts { name: plain_name(name), dimensions, source };
+    let (weights, words) = (weights.to_owned(), words.to_owned());
+    let place = models.to_owned();
+    let copied = tokio::task::spawn_blocking(move || copied((&weights, &words), &facts, &place));
+    copied.await.map_err(|_| "the installation broke down".to_owned())??;
+    let gone = || format!("{}: the model is gone again", models.display());
+    Installed::find(models, cages).ok_or_else(gone)
+}
+
+/// Whether there is a sandbox in which a model can be tried and run.
+///
+/// # Errors
+/// Why there is none, and what answers instead.
+pub(crate) async fn sandboxed(cages: &Cages) -> Result<(), String> {
+    let why = cages.tier().await.err();
+    why.map_or(Ok(()), |why| Err(without_sandbox(&why)))
+}
+
+fn without_sandbox(why: &str) -> String {
+    format!("a language model runs in a sandbox alone, and {why}; the built-in word vectors answer")
+}
+
+/// Loads the model in a worker, and checks that it ranks. Returns its dimensions.
+async fn tried(weights: &Path, words: &Path, cages: &Arc<Cages>) -> Result<usize, String> {
+    sandboxed(cages).await?;
+    let model = ModelWorker::new(cages, (weights, words), None);
+    model.load().await.map_err(|error| match error {
+        WorkerError::Ended(why) => {
+            format!("{}: the worker that tried it ended: {why}", weights.display())
+        }
+        other => message(other),
+    })?;
+    check_ranking(&model).await?;
+    model.dimensions().ok_or_else(|| "the model has no dimensions".to_owned())
+}
+
+/// Puts copies of the files and the facts into the model's place.
+fn copied(
+    (weights, words): (&Path, &Path),
+    facts: &ModelFacts,
+    models: &Path,
+) -> Result<(), String> {
+    let text = serde_json::to_vec_pretty(facts).map_err(|error| error.to_string())?;
     let fresh = models.join(format!(".{PLACE}.new"));
     let told = |error: std::io::Error| format!("{}: {error}", models.display());
     emptied(&fresh).map_err(told)?;
@@ -144,12 +196,11 @@ pub(crate) fn put(
         std::fs::write(fresh.join(name), bytes).map_err(told)?;
     }
     std::fs::write(fresh.join(FACTS), text).map_err(told)?;
-    swap(&fresh, models).map_err(told)?;
-    Installed::find(models).ok_or_else(|| format!("{}: the model is gone again", models.display()))
+    swap(&fresh, models).map_err(told)
 }
 
 /// The folder, with nothing in it.
-pub(crate) fn emptied(folder: &Path) -> std::io::Result<()> {
+fn emptied(folder: &Path) -> std::io::Result<()> {
     if folder.exists() {
         std::fs::remove_dir_all(folder)?;
     }
@@ -181,7 +232,7 @@ fn swap(fresh: &Path, models: &Path) -> std::io::Result<()> {
 }
 
 /// All of a regular file.
-pub(crate) fn content(path: &Path) -> Result<Vec<u8>, String> {
+fn content(path: &Path) -> Result<Vec<u8>, String> {
     rooted_fs::files::read(path, MOST).map_err(|error| format!("{}: {error}", path.display()))
 }
 
@@ -224,12 +275,13 @@ fn weights(from: &Path) -> Result<PathBuf, String> {
 }
 
 /// Whether the model does what a model of sentences is for.
-fn check_ranking(model: &Sentences) -> Result<(), String> {
-    let [cat, kitten, market] =
-        ["A cat sat on the mat.", "A kitten rests on a rug.", "Shares fell."]
-            .map(|text| model.vector(text));
-    let (cat, kitten, market) = (cat?, kitten?, market?);
-    let (near, far) = (likeness(&cat, &kitten), likeness(&cat, &market));
+async fn check_ranking(model: &ModelWorker) -> Result<(), String> {
+    let texts = ["A cat sat on the mat.", "A kitten rests on a rug.", "Shares fell."];
+    let vectors = model.vectors(&texts).await?;
+    let [cat, kitten, market] = vectors.as_slice() else {
+        return Err("the model's worker answered no vectors".to_owned());
+    };
+    let (near, far) = (likeness(cat, kitten), likeness(cat, market));
     if near > far + 0.1 {
         return Ok(());
     }

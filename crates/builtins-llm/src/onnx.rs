@@ -1,17 +1,14 @@
 //! A sentence-embedding model in ONNX's form, and the names that its inputs and outputs may have.
+//!
+//! It parses data that a stranger may have written, so it runs in the worker of [`serve`](crate::serve) alone.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use rten::{DataType, Model, NodeId, Value, ValueType};
 
-use rten::{DataType, Model, NodeId, RunOptions, ThreadPool, Value, ValueType};
-
-use crate::model::content;
 use crate::vector::{Vector, unit};
 use crate::words::Words;
 
 /// Numbers of a vector, at most.
-const MOST_DIMENSIONS: usize = 4_096;
+pub(crate) const MOST_DIMENSIONS: usize = 4_096;
 /// The names of the input that takes token ids, in public exports and in Toolkeep's own.
 const IDS: &[&str] = &["input_ids", "ids"];
 /// The same of the attention mask.
@@ -109,9 +106,6 @@ pub struct Sentences {
     words: Words,
     graph: Graph,
     dimensions: usize,
-    /// Texts at the same time are computed on a thread each.
-    pools: Vec<Arc<ThreadPool>>,
-    next: AtomicUsize,
 }
 
 impl std::fmt::Debug for Sentences {
@@ -121,23 +115,26 @@ impl std::fmt::Debug for Sentences {
 }
 
 impl Sentences {
-    /// Reads the weights, and the words that they were made with.
+    /// Parses `tokenizer.json` and the weights, and computes a first vector. To be called in a worker: both are
+    /// untrusted.
     ///
     /// # Errors
     /// What is wrong with the files.
-    pub fn read(weights: &Path, words: &Path) -> Result<Self, String> {
-        let told = |path: &Path, why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-        let cut = Words::read(&content(words)?).map_err(|why| told(words, &why))?;
+    pub fn parse(tokenizer: &[u8], weights: Vec<u8>) -> Result<Self, String> {
+        Self::load(Words::read(tokenizer)?, weights)
+    }
+
+    /// Parses the weights that belong to `words`.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub(crate) fn load(words: Words, weights: Vec<u8>) -> Result<Self, String> {
         // From its bytes: a model that is loaded by its path may name other files to read.
-        let model = Model::load(content(weights)?).map_err(|error| told(weights, &error))?;
-        let graph = Graph::of(&model).map_err(|why| told(weights, &why))?;
-        let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        let pools = (0..threads).map(|_| Arc::new(ThreadPool::with_num_threads(1))).collect();
-        let next = AtomicUsize::new(0);
-        let mut read = Self { model, words: cut, graph, dimensions: 0, pools, next };
+        let model = Model::load(weights).map_err(|error| error.to_string())?;
+        let graph = Graph::of(&model)?;
+        let mut read = Self { model, words, graph, dimensions: 0 };
         // A vocabulary that is larger than the weights shows at its last piece.
-        read.dimensions =
-            read.of(&[read.words.largest()]).map_err(|why| told(weights, &why))?.len();
+        read.dimensions = read.of(&[read.words.largest()])?.len();
         Ok(read)
     }
 
@@ -167,9 +164,7 @@ impl Sentences {
             .iter()
             .map(|input| Ok((input.0, filled(*input, numbers)?.into())))
             .collect();
-        let at = self.next.fetch_add(1, Ordering::Relaxed) % self.pools.len().max(1);
-        let options = RunOptions::default().with_thread_pool(self.pools.get(at).cloned());
-        let made = self.model.run(inputs?, &[self.graph.output], Some(options));
+        let made = self.model.run(inputs?, &[self.graph.output], None);
         let made = made.map_err(|error| told(&error))?.into_iter().next();
         let vector = made.and_then(|value| self.graph.pooled(value));
         let vector =

@@ -6,10 +6,22 @@ mod small_model;
 
 use builtin_manifests::Family;
 use std::path::Path;
+use std::sync::Arc;
+
+use builtins::Cages;
+use sandbox::Tier;
+use sandbox::process::Launcher;
 
 use crate::model::install;
 use crate::words::Words;
 use crate::{TOOLS, all};
+
+/// Cages for workers of the binary that is built with the tests of the crate, beside their folder.
+fn cages() -> Arc<Cages> {
+    let built = std::env::current_exe().unwrap();
+    let launch = built.parent().and_then(Path::parent).unwrap().join("language-launch");
+    Arc::new(Cages::new(Launcher::new(launch, vec!["__launch".into()]), None, Tier::Fenced))
+}
 
 /// A vocabulary of a few words.
 fn words(most: usize) -> Words {
@@ -57,14 +69,14 @@ fn other_kinds_of_words_are_refused_by_name() {
     assert!(Words::read(b"{}").is_err());
 }
 
-#[test]
-fn the_tools_are_there_without_a_model_and_their_descriptions_say_which_answers() {
-    let descriptions = |models: &Path| {
-        let all = all(models);
+#[tokio::test]
+async fn the_tools_are_there_without_a_model_and_their_descriptions_say_which_answers() {
+    let descriptions = async |models: &Path| {
+        let all = all(models, &cages()).await.tools;
         assert_eq!(all.len(), TOOLS.len());
         all.into_iter().map(|it| it.tool.description.clone()).collect::<Vec<_>>()
     };
-    for description in descriptions(Path::new("/nowhere")) {
+    for description in descriptions(Path::new("/nowhere")).await {
         assert!(
             description.contains("Model: toolkeep-word-vectors, 192 dimensions."),
             "{description}"
@@ -73,8 +85,8 @@ fn the_tools_are_there_without_a_model_and_their_descriptions_say_which_answers(
     }
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     small_model::write(&from.path().join("small"), small_model::Shape::PUBLIC);
-    install(&from.path().join("small"), to.path()).unwrap();
-    for description in descriptions(to.path()) {
+    install(&from.path().join("small"), to.path(), &cages()).await.unwrap();
+    for description in descriptions(to.path()).await {
         assert!(description.contains("Model: small, 4 dimensions."), "{description}");
         assert!(!description.contains("word-vectors"), "{description}");
     }
@@ -86,16 +98,16 @@ fn each_entry_has_a_function_and_each_function_an_entry() {
     assert_eq!(names, TOOLS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
 }
 
-#[test]
-fn what_is_no_model_is_not_installed_and_leaves_what_is() {
+#[tokio::test]
+async fn what_is_no_model_is_not_installed_and_leaves_what_is() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let told = |from: &Path| install(from, to.path()).unwrap_err();
-    assert!(told(from.path()).contains("has no `.onnx` file"));
+    let told = async |from: &Path| install(from, to.path(), &cages()).await.unwrap_err();
+    assert!(told(from.path()).await.contains("has no `.onnx` file"));
     std::fs::write(from.path().join("a.onnx"), b"nothing").unwrap();
-    assert!(told(from.path()).contains("tokenizer.json"));
+    assert!(told(from.path()).await.contains("tokenizer.json"));
     std::fs::write(from.path().join("tokenizer.json"), b"{}").unwrap();
-    assert!(told(from.path()).contains("tokenizer.json"));
+    assert!(told(from.path()).await.contains("tokenizer.json"));
     std::fs::write(from.path().join("b.onnx"), b"nothing").unwrap();
-    assert!(told(from.path()).contains("has 2 `.onnx` files"));
+    assert!(told(from.path()).await.contains("has 2 `.onnx` files"));
     assert_eq!(std::fs::read_dir(to.path()).unwrap().count(), 0);
 }

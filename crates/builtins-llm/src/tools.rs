@@ -1,75 +1,89 @@
-//! What the tools answer, and where they run: on threads for what takes long, as many as there are cores.
+//! What the tools answer, and where they run: vectors of a model in its worker, all else on threads for what takes
+//! long, as many as there are cores.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use builtins::WorkerQuota;
+use builtins::{WorkerError, WorkerQuota};
 use serde_json::{Map, Value, json};
 use tool::{Boxed, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
 
 use crate::embedder::Embedder;
-use crate::vector::likeness;
+use crate::model::Installed;
+use crate::model_worker::{message, request};
+use crate::serve::VECTORS;
+use crate::vector::{Vector, likeness};
+use crate::word_vectors;
 
-/// Answers from arguments, or says what is wrong with them; asks before each text whether it may go on.
-pub(crate) type Ask = fn(&Value, &Reader<'_>) -> Result<Value, String>;
+/// How long a request may go on whose caller has given up: about as long as it takes to start another worker.
+const GRACE: Duration = Duration::from_millis(250);
 
-/// Texts on one machine at the same time.
+/// What one tool makes of its arguments.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ask {
+    /// The texts whose vectors it needs, or what is wrong with the arguments.
+    texts: for<'a> fn(&'a Value) -> Result<Vec<&'a str>, String>,
+    /// The answer, from the arguments, those vectors in the same order, and the model's name.
+    answer: fn(&Value, &[Vector], &str) -> Result<Value, String>,
+}
+
+pub(crate) const EMBED: Ask = Ask { texts: embed_texts, answer: embed_answer };
+pub(crate) const SEARCH: Ask = Ask { texts: search_texts, answer: search_answer };
+pub(crate) const CLASSIFY: Ask = Ask { texts: classify_texts, answer: classify_answer };
+
+/// Texts for the word vectors at the same time.
 static QUOTA: std::sync::LazyLock<WorkerQuota> = std::sync::LazyLock::new(|| {
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     WorkerQuota::new(cores.max(2))
 });
 
-/// What makes vectors, for one call.
-pub(crate) struct Reader<'a> {
-    embedder: &'a Embedder,
-    /// Which it is, for the answer.
-    label: &'a str,
-    stopped: &'a AtomicBool,
+fn embed_texts(args: &Value) -> Result<Vec<&str>, String> {
+    Ok(vec![filled("text", text(args, "text")?)?])
 }
 
-impl Reader<'_> {
-    fn vector(&self, place: &str, text: &str) -> Result<Vec<f32>, String> {
-        if self.stopped.load(Ordering::Relaxed) {
-            return Err("the call was given up".to_owned());
-        }
-        if text.trim().is_empty() {
-            return Err(format!("`{place}` is empty"));
-        }
-        self.embedder.embed(text)
-    }
-}
-
-pub(crate) fn embed(args: &Value, reader: &Reader<'_>) -> Result<Value, String> {
-    let vector = reader.vector("text", text(args, "text")?)?;
+fn embed_answer(_args: &Value, vectors: &[Vector], _label: &str) -> Result<Value, String> {
     // Only the numbers, as its contract has it: the tool's description names the model.
-    Ok(json!(vector))
+    Ok(json!(first(vectors)?.0))
 }
 
-pub(crate) fn search(args: &Value, reader: &Reader<'_>) -> Result<Value, String> {
-    let query = reader.vector("query", text(args, "query")?)?;
-    let most = args.get("top_k").and_then(Value::as_u64).unwrap_or(5);
-    let mut scored = Vec::new();
+fn search_texts(args: &Value) -> Result<Vec<&str>, String> {
+    let mut all = vec![filled("query", text(args, "query")?)?];
     for (index, item) in texts(args, "items")?.into_iter().enumerate() {
-        let vector = reader.vector(&format!("items[{index}]"), item)?;
-        scored.push((likeness(&query, &vector), index, item));
+        all.push(filled(&format!("items[{index}]"), item)?);
     }
+    Ok(all)
+}
+
+fn search_answer(args: &Value, vectors: &[Vector], label: &str) -> Result<Value, String> {
+    let (query, vectors) = first(vectors)?;
+    let most = args.get("top_k").and_then(Value::as_u64).unwrap_or(5);
+    let items = texts(args, "items")?.into_iter().zip(vectors).enumerate();
+    let scored = items.map(|(index, (item, vector))| (likeness(query, vector), index, item));
+    let mut scored: Vec<(f64, usize, &str)> = scored.collect();
     // Equal ones stay in the order that they came in.
     scored.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
     scored.truncate(usize::try_from(most).unwrap_or(usize::MAX));
-    let shown = |(score, index, item): (f64, usize, &str)| json!({ "item": item, "score": score, "index": index, "model": reader.label });
+    let shown = |(score, index, item): (f64, usize, &str)| json!({ "item": item, "score": score, "index": index, "model": label });
     Ok(Value::Array(scored.into_iter().map(shown).collect()))
 }
 
-pub(crate) fn classify(args: &Value, reader: &Reader<'_>) -> Result<Value, String> {
-    let about = reader.vector("text", text(args, "text")?)?;
-    let mut scores: Vec<(&str, f64)> = Vec::new();
+fn classify_texts(args: &Value) -> Result<Vec<&str>, String> {
+    let mut all = vec![filled("text", text(args, "text")?)?];
     for (index, category) in texts(args, "categories")?.into_iter().enumerate() {
-        if scores.iter().any(|(known, _)| *known == category) {
+        if all.iter().skip(1).any(|known| *known == category) {
             return Err(format!("`categories[{index}]` is there twice"));
         }
-        let vector = reader.vector(&format!("categories[{index}]"), category)?;
-        scores.push((category, likeness(&about, &vector)));
+        all.push(filled(&format!("categories[{index}]"), category)?);
     }
+    Ok(all)
+}
+
+fn classify_answer(args: &Value, vectors: &[Vector], label: &str) -> Result<Value, String> {
+    let (about, vectors) = first(vectors)?;
+    let categories = texts(args, "categories")?.into_iter().zip(vectors);
+    let scores = categories.map(|(category, vector)| (category, likeness(about, vector)));
+    let scores: Vec<(&str, f64)> = scores.collect();
     let best = scores.iter().copied().reduce(|best, it| if it.1 > best.1 { it } else { best });
     let (category, score) = best.ok_or("`categories` is empty")?;
     // As much as e to ten times the distance: cosines of short texts lie close together.
@@ -77,9 +91,15 @@ pub(crate) fn classify(args: &Value, reader: &Reader<'_>) -> Result<Value, Strin
     let confidence = 1.0 / scores.iter().map(|(_, it)| weight(*it)).sum::<f64>();
     let scores: Map<String, Value> =
         scores.into_iter().map(|(name, score)| (name.to_owned(), json!(score))).collect();
-    Ok(
-        json!({ "category": category, "confidence": confidence, "scores": scores, "model": reader.label }),
-    )
+    Ok(json!({ "category": category, "confidence": confidence, "scores": scores, "model": label }))
+}
+
+fn first(vectors: &[Vector]) -> Result<(&Vector, &[Vector]), String> {
+    vectors.split_first().ok_or_else(|| "there is no vector".to_owned())
+}
+
+fn filled<'a>(place: &str, text: &'a str) -> Result<&'a str, String> {
+    if text.trim().is_empty() { Err(format!("`{place}` is empty")) } else { Ok(text) }
 }
 
 fn text<'a>(args: &'a Value, name: &str) -> Result<&'a str, String> {
@@ -110,39 +130,115 @@ impl Asking {
     }
 
     async fn answered(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
-        let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
-        tokio::select! {
-            done = self.computed(call, ctx, &stop.0) => done,
-            () = ctx.cancel.cancelled() => {
-                Err(ExecuteError::during(Code::Cancelled, "the call was given up"))
+        let answer = match &*self.embedder {
+            Embedder::Model(model) => self.by_model(model, call, ctx).await?,
+            Embedder::WordVectors { .. } => {
+                tokio::select! {
+                    answer = self.by_words(call, ctx) => answer?,
+                    () = ctx.cancel.cancelled() => return Err(given_up()),
+                }
             }
-        }
-    }
-
-    async fn computed(
-        &self,
-        call: Granted<'_>,
-        ctx: &Context<'_>,
-        stopped: &Arc<AtomicBool>,
-    ) -> Result<Step, ExecuteError> {
-        let fault = || ExecuteError::during(Code::Internal, "a fault in the built-in tool");
-        let place = QUOTA.enter(ctx.caller.root_key()).await;
-        let place = place.map_err(|why| ExecuteError::before(Code::Busy, why))?;
-        let (ask, stopped) = (self.ask, Arc::clone(stopped));
-        let (embedder, label) = (Arc::clone(&self.embedder), Arc::clone(&self.label));
-        let args = call.call().args.clone();
-        let computed = tokio::task::spawn_blocking(move || {
-            // Kept until the thread is done, even where nobody waits for it any more.
-            let _place = place;
-            let reader = Reader { embedder: &embedder, label: &label, stopped: &stopped };
-            ask(args.value(), &reader)
-        });
-        let computed: Result<Value, String> = computed.await.map_err(|_| fault())?;
-        Ok(Step::Done(match computed {
+        };
+        Ok(Step::Done(match answer {
             Ok(answer) => Outcome::value(Json::of(&answer)),
             Err(why) => Outcome::failed(&why),
         }))
     }
+
+    /// By the model in its worker: all texts in one request.
+    async fn by_model(
+        &self,
+        model: &Installed,
+        call: Granted<'_>,
+        ctx: &Context<'_>,
+    ) -> Result<Result<Value, String>, ExecuteError> {
+        let worker = model.worker();
+        let turn = tokio::select! {
+            biased;
+            () = ctx.cancel.cancelled() => return Err(given_up()),
+            turn = worker.process().enter(ctx.caller.root_key()) => turn.map_err(refused)?,
+        };
+        let (ask, args) = (self.ask, call.call().args.clone());
+        let made = beside(move || {
+            let args = args.value();
+            let texts = (ask.texts)(args)?;
+            Ok::<_, String>((request(&texts)?, texts.len()))
+        });
+        let (request, count) = match made.await? {
+            Ok(made) => made,
+            Err(why) => return Ok(Err(why)),
+        };
+        let late = async {
+            ctx.cancel.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        let answered = tokio::select! {
+            answered = turn.request(VECTORS, &request) => answered,
+            // The worker goes with its request.
+            () = late => return Err(given_up()),
+        };
+        turn.took().into_iter().for_each(|took| ctx.ran_caged(took));
+        drop(turn);
+        let vectors = match answered {
+            Ok(answer) => worker.decoded(&answer, count),
+            Err(error @ (WorkerError::Busy(_) | WorkerError::Blocked(_))) => {
+                return Err(refused(error));
+            }
+            Err(error) => Err(message(error)),
+        };
+        let (args, label) = (call.call().args.clone(), Arc::clone(&self.label));
+        let vectors = match vectors {
+            Ok(vectors) => vectors,
+            Err(why) => return Ok(Err(why)),
+        };
+        beside(move || (ask.answer)(args.value(), &vectors, &label)).await
+    }
+
+    /// By the built-in word vectors, on a thread of this process.
+    async fn by_words(
+        &self,
+        call: Granted<'_>,
+        ctx: &Context<'_>,
+    ) -> Result<Result<Value, String>, ExecuteError> {
+        let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
+        let place = QUOTA.enter(ctx.caller.root_key()).await;
+        let place = place.map_err(|why| ExecuteError::before(Code::Busy, why))?;
+        let (ask, stopped) = (self.ask, Arc::clone(&stop.0));
+        let (args, label) = (call.call().args.clone(), Arc::clone(&self.label));
+        beside(move || {
+            // Kept until the thread is done, even where nobody waits for it any more.
+            let _place = place;
+            let args = args.value();
+            let vectors = (ask.texts)(args)?.into_iter().map(|text| {
+                let is_stopped = stopped.load(Ordering::Relaxed);
+                if is_stopped { Err(GIVEN_UP.to_owned()) } else { word_vectors::embed(text) }
+            });
+            (ask.answer)(args, &vectors.collect::<Result<Vec<_>, _>>()?, &label)
+        })
+        .await
+    }
+}
+
+const GIVEN_UP: &str = "the call was given up";
+
+fn given_up() -> ExecuteError {
+    ExecuteError::during(Code::Cancelled, GIVEN_UP)
+}
+
+fn refused(error: WorkerError) -> ExecuteError {
+    let code = match &error {
+        WorkerError::Blocked(_) => Code::Blocked,
+        _ => Code::Busy,
+    };
+    ExecuteError::before(code, error.into_message())
+}
+
+/// Computes on a thread for what takes long.
+async fn beside<T: Send + 'static>(
+    compute: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ExecuteError> {
+    let fault = |_| ExecuteError::during(Code::Internal, "a fault in the built-in tool");
+    tokio::task::spawn_blocking(compute).await.map_err(fault)
 }
 
 impl Executor for Asking {

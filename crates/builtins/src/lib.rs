@@ -23,7 +23,9 @@ pub use source::BuiltinSource;
 pub use system::files::Files;
 pub use web::{Endpoint, Endpoints, Engine};
 pub use worker::{
-    Extra, Job, Lease, READ_FOLDER, WORK, WorkerPlace, WorkerQuota, Workers, read_folder, work,
+    DedicatedWorker, Extra, FreshWorker, Job, Lease, Prepare, READ_FOLDER, WORK, WorkerCounts,
+    WorkerError, WorkerPlace, WorkerQuota, WorkerShare, WorkerTurn, Workers, read_folder,
+    serve_dedicated, work,
 };
 
 use builtin_manifests::Family;
@@ -33,7 +35,7 @@ use std::sync::Arc;
 use egress::Egress;
 use tool::Clock;
 use tool::artefact::Artefacts;
-use tool_manifest::{Builtin, Narrowing, Registry};
+pub use tool_manifest::{Builtin, Narrowing, Registry};
 
 use archive::opened::Archives;
 

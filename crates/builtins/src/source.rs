@@ -20,6 +20,7 @@ pub struct BuiltinSource {
     caged: Vec<Builtin>,
     cages: Option<Arc<Cages>>,
     narrowings: BTreeMap<String, Narrowing>,
+    problems: Vec<Problem>,
 }
 
 impl BuiltinSource {
@@ -32,7 +33,8 @@ impl BuiltinSource {
         if let Some(base) = means.files.as_ref().and_then(|files| files.base()) {
             builtins.iter_mut().chain(&mut caged).for_each(|builtin| builtin.begin_in(&base));
         }
-        Self { name: name(), builtins, caged, cages, narrowings: means.narrowings.clone() }
+        let (narrowings, problems) = (means.narrowings.clone(), Vec::new());
+        Self { name: name(), builtins, caged, cages, narrowings, problems }
     }
 
     /// The same with tools from other crates, behind its own; the operator takes from them too.
@@ -49,6 +51,13 @@ impl BuiltinSource {
         self
     }
 
+    /// The same with what is wrong with tools from other crates that are offered nevertheless.
+    #[must_use]
+    pub fn with_problems(mut self, problems: impl IntoIterator<Item = Problem>) -> Self {
+        self.problems.extend(problems);
+        self
+    }
+
     /// All of them by name, also those whose cage cannot be made: their calls say so.
     pub fn installed(&self) -> HashMap<String, Builtin> {
         let all = self.builtins.iter().chain(self.caged.iter().filter(|_| self.cages.is_some()));
@@ -57,7 +66,7 @@ impl BuiltinSource {
 
     async fn offers(&self) -> Listing {
         let mut all: Vec<&Builtin> = self.builtins.iter().collect();
-        let problems = match &self.cages {
+        let mut problems = match &self.cages {
             Some(cages) => match cages.tier().await {
                 Ok(tier) => {
                     let unfit = Cages::unfit_for_commands(tier);
@@ -75,6 +84,7 @@ impl BuiltinSource {
             },
             None => Vec::new(),
         };
+        problems.extend(self.problems.iter().cloned());
         // As they stand in the file; those of other crates behind them.
         all.sort_by_cached_key(|builtin| Family::General.registry().place(builtin));
         let offer = |builtin: &Builtin| Offer {

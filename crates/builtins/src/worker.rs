@@ -3,6 +3,7 @@
 //! One is started when a tool first needs it, and kept. A call has it alone; one that is given up, takes
 //! too long or kills it takes it along, and the next call gets another.
 
+mod dedicated;
 mod folder;
 mod frame;
 mod lease;
@@ -18,19 +19,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandbox::process::{Child, Exit, Spec};
+use sandbox::process::{Child, EnvValue, Exit, Spec};
 use sandbox::{Cage, TOO_MUCH, Tier};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tool::{Code, Context, ExecuteError, Json, Limits, Outcome, Step};
 
 use crate::cages::{Cages, caged, caged_child};
+pub use dedicated::{
+    DedicatedWorker, FreshWorker, Prepare, WorkerCounts, WorkerError, WorkerShare, WorkerTurn,
+};
 pub(crate) use folder::FolderReaders;
 use frame::{Head, Status, Told};
 pub use lease::Lease;
 pub use quota::{WorkerPlace, WorkerQuota};
 pub use read::{READ_FOLDER, read_folder};
-pub use serve::{Extra, WORK, work};
+pub use serve::{Extra, WORK, serve_dedicated, work};
 
 /// Workers at once.
 const MOST: usize = 4;
@@ -60,6 +64,8 @@ pub struct Job {
     /// What it is called on the way to the worker.
     letter: u8,
     limit: Duration,
+    /// Bytes of an answer, at most. A worker that announces more is ended.
+    longest: usize,
 }
 
 impl Job {
@@ -72,7 +78,18 @@ impl Job {
     /// A job of another crate: `letter` is its alone, `limit` the longest it may take. A worker that
     /// takes longer is killed.
     pub const fn new(letter: u8, limit: Duration) -> Self {
-        Self { letter, limit }
+        Self { letter, limit, longest: frame::LONGEST }
+    }
+
+    /// What it is called on the way to the worker.
+    pub const fn letter(self) -> u8 {
+        self.letter
+    }
+
+    /// The same job, whose answer has `longest` bytes at most.
+    #[must_use]
+    pub const fn with_longest_answer(self, longest: usize) -> Self {
+        Self { longest, ..self }
     }
 }
 
@@ -173,7 +190,7 @@ impl Workers {
         cage.share.cpu = PROCESSOR;
         cage.share.file = 0;
         cage.share.processes = 4;
-        Worker::start(&self.cages, cage, (vec![WORK.to_owned()], "/".into())).await
+        Worker::start(&self.cages, cage, (vec![WORK.to_owned()], "/".into(), Vec::new())).await
     }
 }
 
@@ -181,20 +198,20 @@ impl Workers {
 type Ran<'a> = &'a (dyn Fn(tool::Caged) + Send + Sync);
 
 impl Worker {
-    /// Starts this binary with `args` in `cwd`, in `cage`.
+    /// Starts this binary with `args` in `cwd` with `env` alone, in `cage`.
     async fn start(
         cages: &Cages,
         cage: Cage,
-        (args, cwd): (Vec<String>, PathBuf),
+        (args, cwd, env): (Vec<String>, PathBuf, Vec<(String, EnvValue)>),
     ) -> Result<Self, String> {
         let tier = cage.tier;
         let spec = Spec {
             command: "toolkeep".to_owned(),
             args,
+            env,
             clear_env: true,
             cwd: Some(cwd),
             cage: Some(cage),
-            ..Spec::default()
         };
         let mut child = cages.launcher().spawn(&spec).map_err(|error| error.to_string())?;
         child.started().await.map_err(|error| error.to_string())?;
@@ -228,11 +245,25 @@ impl Worker {
     /// What it answers, or words for the caller on why there is no answer; and the worker again. Where the
     /// future is dropped, the worker goes with it.
     async fn answers(
-        mut self,
+        self,
         job: Job,
         args: &Bytes,
         ran: Ran<'_>,
     ) -> Result<(Result<Json, String>, Self), Trouble> {
+        let (answered, worker) = self.exchange(job, args, ran).await?;
+        let checked = |answer: Vec<u8>| {
+            Json::check(answer, Limits::DOCUMENT).map_err(|error| format!("the answer: {error}"))
+        };
+        Ok((answered.and_then(checked), worker))
+    }
+
+    /// The same for an answer that need not be JSON.
+    async fn exchange(
+        mut self,
+        job: Job,
+        args: &Bytes,
+        ran: Ran<'_>,
+    ) -> Result<(Result<Vec<u8>, String>, Self), Trouble> {
         let answer = tokio::time::timeout(job.limit + LATE, self.ask(job, args)).await;
         let Ok(answer) = answer else {
             ran(caged(self.tier, None));
@@ -242,8 +273,7 @@ impl Worker {
         ran(caged(self.tier, Some(told.used)));
         self.given = self.given.max(args.len() + answer.len());
         let answered = match told.status {
-            Status::Value => Json::check(answer, Limits::DOCUMENT)
-                .map_err(|error| format!("the answer: {error}")),
+            Status::Value => Ok(answer),
             Status::Failure => Err(String::from_utf8_lossy(&answer).into_owned()),
         };
         Ok((answered, self))
@@ -262,10 +292,15 @@ impl Worker {
         }
         let mut head = [0; frame::ANSWER];
         self.stdout.read_exact(&mut head).await.ok()?;
-        let told = Told::decode(head)?;
+        let told = Told::decode(head).filter(|told| told.length <= job.longest)?;
         let mut answer = vec![0; told.length];
         self.stdout.read_exact(&mut answer).await.ok()?;
         Some((told, answer))
+    }
+
+    /// Whether the process has ended, as far as is known now.
+    async fn has_ended(&mut self) -> bool {
+        tokio::time::timeout(Duration::ZERO, self.child.wait()).await.is_ok()
     }
 
     async fn why(mut self, ran: Ran<'_>) -> String {
@@ -279,6 +314,7 @@ impl Worker {
             }
             Ok(Exit::Signal(11)) => "it nests too deeply".to_owned(),
             Ok(Exit::NotStarted(why)) => why,
+            _ if self.child.too_heavy() => "it took more memory than it may".to_owned(),
             _ => "it was more than a worker can do; ask for less".to_owned(),
         }
     }

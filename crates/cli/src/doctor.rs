@@ -1,5 +1,5 @@
-//! `toolkeep doctor`: checks everything a server needs, and the server that runs. Changes nothing; starts only a
-//! trial of the cage.
+//! `toolkeep doctor`: checks everything a server needs, and the server that runs. Changes nothing; starts only
+//! trials of the cage and of an installed language model.
 
 mod cage;
 mod checks;
@@ -11,7 +11,9 @@ mod redis;
 mod running;
 
 use std::path::Path;
+use std::sync::Arc;
 
+use builtins::Cages;
 use clap::Args;
 use host::descriptors::Shares;
 use serde::Serialize;
@@ -19,6 +21,7 @@ use serde::Serialize;
 use cli_core::context::Context;
 use cli_core::data::{DataDir, Server};
 use cli_core::failure::{Exit, Failure};
+use cli_core::launch::launcher;
 use cli_core::ui::Ui;
 use config::{Config, Reading, Setting};
 
@@ -28,7 +31,7 @@ use config::{Config, Reading, Setting};
 /// Where a server holds the data directory, its own configuration and sources are checked. Otherwise the tool
 /// files and names are checked as by `toolkeep config check`. Every record is read, as by `toolkeep record
 /// verify`. Changes nothing but a file in the data directory that it writes and removes, and starts nothing but
-/// attempts to get out of a cage. Exits with 1 where something is wrong.
+/// attempts to get out of a cage, and an installed language model in one. Exits with 1 where something is wrong.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -93,7 +96,8 @@ impl Doctor {
             findings.extend(redis::finding(config.redis.as_ref()).await);
             findings.extend(cage::findings(config.server.cage).await);
             findings.push(descriptors::finding(Shares::here(), config.sources.len()));
-            findings.push(model::finding(&DataDir::at(config.data.clone())));
+            let cages = Arc::new(Cages::new(launcher(), None, config.server.cage));
+            findings.push(model::finding(&DataDir::at(config.data.clone()), &cages).await);
         }
         let wrong = findings.iter().any(|finding| finding.state == State::Wrong);
         let findings = Findings { version: env!("CARGO_PKG_VERSION"), findings };

@@ -1,7 +1,9 @@
 //! `toolkeep model`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use builtins::Cages;
 use builtins_llm::{Hub, Installed, PinnedModel, Progress};
 use clap::{Args, Subcommand};
 use egress::{Egress, EgressSettings};
@@ -10,6 +12,7 @@ use serde_json::json;
 use cli_core::context::Context;
 use cli_core::data::DataDir;
 use cli_core::failure::{Exit, Failure};
+use cli_core::launch::launcher;
 use cli_core::ui::{Ui, clean};
 
 /// Install a language model for embed_text, similarity_search and classify_text.
@@ -38,7 +41,8 @@ impl Model {
 /// `sentence_embedding`, `last_hidden_state` (the mean is taken) or `pooler_output`. The tokenizer must be a BERT
 /// WordPiece without capitals.
 ///
-/// The model replaces the one that was installed. A server uses it from its next start on; until one is installed,
+/// The model is tried in a sandboxed process first, as a server runs it; a machine without a sandbox takes none.
+/// It replaces the one that was installed. A server uses it from its next start on; until one is installed,
 /// built-in word vectors answer.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -63,11 +67,12 @@ impl Install {
         };
         let data = DataDir::at(config.data);
         data.make()?;
+        let cages = Arc::new(Cages::new(launcher(), None, config.server.cage));
         let installed = if let Some(path) = &self.path {
-            builtins_llm::install(path, &data.models())
+            builtins_llm::install(path, &data.models(), &cages).await
         } else {
             let mirror = self.mirror.filter(|it| !it.is_empty());
-            download(mirror.or(config.builtins.model_mirror), &data, ui).await
+            download(mirror.or(config.builtins.model_mirror), (&data, &cages), ui).await
         };
         let installed = installed.map_err(|why| {
             let said = format!("the model is not installed: {}", clean(&why));
@@ -89,7 +94,7 @@ impl Install {
 /// Downloads the pinned model and installs it; tells how far it is at each tenth.
 async fn download(
     mirror: Option<String>,
-    data: &DataDir,
+    (data, cages): (&DataDir, &Arc<Cages>),
     ui: &mut Ui,
 ) -> Result<Installed, String> {
     let egress = Egress::new(EgressSettings::default()).map_err(|error| error.to_string())?;
@@ -102,5 +107,5 @@ async fn download(
             ui.note(&format!("{}: {} % of {} kB", at.file, tenth * 10, at.size / 1_000));
         }
     };
-    hub.install(&PinnedModel::shipped(), &data.models(), &mut progress).await
+    hub.install(&PinnedModel::shipped(), (&data.models(), cages), &mut progress).await
 }

@@ -288,7 +288,12 @@ async fn ways(
     let cages = Arc::new(Cages::new(launcher(), files::place(&files), start.config.server.cage));
     let manifests = Arc::clone(&kept.manifests);
     let programs = programs::programs(start, (keys, kept_programs), &cages, clocks.steady());
-    let ways = Ways { egress, files, cages, manifests, tokens, cluster, programs, plugged };
+    let language = builtins_llm::all(&data.models(), &cages).await;
+    if let Some(problem) = &language.problem {
+        tracing::warn!(place = problem.place, "{}", problem.message);
+    }
+    let ways =
+        Ways { egress, files, cages, language, manifests, tokens, cluster, programs, plugged };
     Ok((ways, kept, sealed))
 }
 

@@ -26,6 +26,9 @@ fn main() -> ExitCode {
     if rest.next_if(|word| word == builtins::WORK).is_some() {
         return builtins::work(&[builtins_symbolic::EXTRA]);
     }
+    if rest.next_if(|word| word == builtins_llm::MODEL_WORK).is_some() {
+        return builtins_llm::serve_model(rest, &[]);
+    }
     if rest.next_if(|word| word == builtins::READ_FOLDER).is_some() {
         return builtins::read_folder(rest);
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use builtins::{BuiltinSource, Cages, Endpoint, Endpoints, Engine, Ruff};
+use builtins_llm::Language;
 use egress::Egress;
 use intake::Sourced;
 use oauth_client::Means;
@@ -31,7 +32,6 @@ use super::plugged::Plugged;
 use super::redaction;
 use super::reports::{self, ConfigurationReport};
 use super::unusable::Unusable;
-use cli_core::data::MODELS;
 use config::{
     BuiltinsConfig, Config, Environment, McpCommand, SearchConfig, SourceConfig, SourceDurability,
     SourceKind, Tools,
@@ -45,6 +45,8 @@ pub(crate) struct Ways {
     pub(crate) egress: Egress,
     pub(crate) files: Own,
     pub(crate) cages: Arc<Cages>,
+    /// The tools that compare texts, with the one worker of their model.
+    pub(crate) language: Language,
     pub(crate) manifests: Arc<Manifests>,
     /// Where tokens are kept; it seals them.
     pub(crate) tokens: Arc<dyn Store>,
@@ -61,6 +63,7 @@ pub(crate) struct Workshop {
     pub(crate) egress: Egress,
     files: Own,
     cages: Arc<Cages>,
+    language: Language,
     manifests: Arc<Manifests>,
     clock: Arc<dyn Clock>,
     environment: Arc<Environment>,
@@ -92,16 +95,19 @@ struct Installed {
 impl Workshop {
     pub(crate) fn new(
         launcher: Launcher,
-        Ways { egress, files, cages, manifests, tokens, cluster, programs, plugged }: Ways,
+        ways: Ways,
         environment: Arc<Environment>,
         (clock, artefacts): (Arc<dyn Clock>, Option<Arc<dyn Artefacts>>),
     ) -> Self {
         let inside = Late::default();
+        let Ways { egress, files, cages, language, manifests, tokens, cluster, programs, plugged } =
+            ways;
         Self {
             launcher,
             egress,
             files,
             cages,
+            language,
             manifests,
             clock,
             environment,
@@ -130,10 +136,11 @@ impl Workshop {
         };
         let computing = builtins_math::all(&self.clock, self.artefacts.clone());
         let solving = builtins_symbolic::all(&self.cages);
-        let language = builtins_llm::all(&self.files.data.join(MODELS));
+        let Language { tools, problem, .. } = &self.language;
         // Their descriptions say which model answers.
-        let model = language.first().map(|builtin| builtin.tool.description.clone());
-        let builtins = BuiltinSource::new(&self.clock, &means).with(computing).with(language);
+        let model = tools.first().map(|builtin| builtin.tool.description.clone());
+        let builtins = BuiltinSource::new(&self.clock, &means).with(computing).with(tools.clone());
+        let builtins = builtins.with_problems(problem.clone());
         let builtins = builtins.with_caged(solving).with_caged(programs::tools(&self.programs));
         let installed = Installed {
             tools: Arc::new(builtins.installed()),

@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 
 use crate::download::{Hub, PinnedFile, PinnedModel, Progress};
 use crate::model::Installed;
+use crate::tests::cages;
 use crate::tests::small_model::{Shape, tokenizer, weights};
 
 const REVISION: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -122,7 +123,7 @@ async fn install(server: &Server, models: &std::path::Path) -> Result<Installed,
         assert!(at.received <= at.size && (last.0 != at.file || at.received >= last.1), "{at:?}");
         last = (at.file.to_owned(), at.received);
     };
-    hub.install(&model(), models, &mut progress).await
+    hub.install(&model(), (models, &cages()), &mut progress).await
 }
 
 fn names(models: &std::path::Path) -> Vec<String> {
@@ -140,7 +141,7 @@ async fn a_model_is_downloaded_checked_and_installed() {
         assert_eq!(found.facts().label(), "small, 4 dimensions");
         let source = found.facts().source.clone().unwrap();
         assert_eq!(source, format!("{}/org/small/tree/{REVISION}", server.base));
-        assert_eq!(found.sentences().unwrap().vector("cat").unwrap().len(), 4);
+        assert_eq!(found.vectors(&["cat"]).await.unwrap()[0].len(), 4);
         assert_eq!(names(models.path()), ["embedding"]);
     }
     assert_eq!(server.asked.lock().unwrap().len(), 4);
@@ -159,7 +160,7 @@ async fn another_file_is_not_installed_and_not_kept() {
         let why = install(&server, models.path()).await.unwrap_err();
         let fine = why.contains(says) || why.contains("more than the");
         assert!(fine && why.contains("model_quantized.onnx"), "{why}");
-        assert!(Installed::find(models.path()).is_none());
+        assert!(Installed::find(models.path(), &cages()).is_none());
     }
     // The control: the same place takes the right file, and nothing of the wrong ones is continued.
     let server =
@@ -174,7 +175,7 @@ async fn a_download_that_breaks_off_is_continued() {
     let server = serve([(weights_path(), Page::Broken(all.clone(), 100)), tokenizer_page()]).await;
     let why = install(&server, models.path()).await.unwrap_err();
     assert!(why.contains("broke off") && why.contains("100 of"), "{why}");
-    assert!(Installed::find(models.path()).is_none());
+    assert!(Installed::find(models.path(), &cages()).is_none());
     install(&server, models.path()).await.unwrap();
     let asked = server.asked.lock().unwrap().clone();
     assert_eq!(asked[..2], [(weights_path(), None), (weights_path(), Some(100))]);
@@ -205,7 +206,10 @@ async fn a_redirect_stays_at_the_mirror_or_leads_to_a_public_address() {
     let models = tempfile::tempdir().unwrap();
     let why = install(&serve(pages).await, models.path()).await.unwrap_err();
     assert!(why.contains("blocked") && why.contains("127.0.0.1"), "{why}");
-    assert!(other.asked.lock().unwrap().is_empty() && Installed::find(models.path()).is_none());
+    assert!(
+        other.asked.lock().unwrap().is_empty()
+            && Installed::find(models.path(), &cages()).is_none()
+    );
 }
 
 #[tokio::test]
@@ -217,7 +221,7 @@ async fn what_is_missing_is_named_and_the_model_before_stays() {
     let empty = serve([]).await;
     let why = install(&empty, models.path()).await.unwrap_err();
     assert!(why.contains("404") && why.contains("model_quantized.onnx"), "{why}");
-    assert!(Installed::find(models.path()).unwrap().sentences().is_ok());
+    assert!(Installed::find(models.path(), &cages()).unwrap().load().await.is_ok());
     let egress = Egress::new(EgressSettings::default()).unwrap();
     for wrong in ["ftp://x", "no address", "http://x/?a=b"] {
         assert!(Hub::new(egress.clone(), Some(wrong)).is_err(), "{wrong}");

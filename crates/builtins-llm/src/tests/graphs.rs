@@ -1,19 +1,21 @@
 //! Tests of the inputs and outputs that a model may have.
 
 use crate::model::{Installed, install};
-use crate::tests::small_model::{Shape, WIDTH, write};
+use crate::model_worker::message;
+use crate::tests::cages;
+use crate::tests::small_model::{Costs, Shape, WIDTH, write};
 use crate::vector::likeness;
 
-fn installed(shape: Shape) -> Result<Installed, String> {
+async fn installed(shape: Shape) -> Result<Installed, String> {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write(&from.path().join("small-export"), shape);
-    let found = install(&from.path().join("small-export"), to.path())?;
-    found.sentences().map(drop)?;
+    let found = install(&from.path().join("small-export"), to.path(), &cages()).await?;
+    found.load().await.map_err(message)?;
     Ok(found)
 }
 
-#[test]
-fn the_names_of_public_exports_and_our_own_lead_to_one_vector() {
+#[tokio::test]
+async fn the_names_of_public_exports_and_our_own_lead_to_one_vector() {
     let pooled = |output| Shape { output, is_pooled: true, ..Shape::PUBLIC };
     let own = Shape {
         ids: "ids",
@@ -21,6 +23,7 @@ fn the_names_of_public_exports_and_our_own_lead_to_one_vector() {
         types: None,
         output: "emb",
         is_pooled: true,
+        costs: Costs::Nothing,
     };
     let bare = Shape { mask: None, types: None, ..Shape::PUBLIC };
     let shapes = [
@@ -31,13 +34,14 @@ fn the_names_of_public_exports_and_our_own_lead_to_one_vector() {
         pooled("sentence_embedding"),
         pooled("pooler_output"),
         own,
+        Shape::COSTLY,
     ];
     // By hand: the sum of [CLS], cat, [SEP], with length 1.
     let length = (1.0_f64 + 0.01 + 0.0004).sqrt();
     for shape in shapes {
-        let found = installed(shape).unwrap_or_else(|why| panic!("{shape:?}: {why}"));
+        let found = installed(shape).await.unwrap_or_else(|why| panic!("{shape:?}: {why}"));
         assert_eq!(found.facts().label(), "small-export, 4 dimensions");
-        let vector = found.sentences().unwrap().vector("cat").unwrap();
+        let vector = found.vectors(&["cat"]).await.unwrap().remove(0);
         assert_eq!(vector.len(), WIDTH);
         for (got, wanted) in vector.iter().zip([1.0, 0.1, 0.02, 0.0]) {
             assert!((f64::from(*got) - wanted / length).abs() < 1e-6, "{shape:?}: {vector:?}");
@@ -45,15 +49,15 @@ fn the_names_of_public_exports_and_our_own_lead_to_one_vector() {
     }
 }
 
-#[test]
-fn other_names_are_refused_with_what_the_file_has_and_what_is_needed() {
+#[tokio::test]
+async fn other_names_are_refused_with_what_the_file_has_and_what_is_needed() {
     let wrong = [
         (Shape { ids: "tokens", ..Shape::PUBLIC }, "its inputs are `tokens`, "),
         (Shape { mask: Some(("position_ids", false)), ..Shape::PUBLIC }, "`position_ids`"),
         (Shape { output: "logits", ..Shape::PUBLIC }, "its outputs are `logits`"),
     ];
     for (shape, has) in wrong {
-        let why = installed(shape).unwrap_err();
+        let why = installed(shape).await.unwrap_err();
         for words in
             [has, "`input_ids` (or `ids`)", "`attention_mask`", "`last_hidden_state`", "model.onnx"]
         {
@@ -61,12 +65,21 @@ fn other_names_are_refused_with_what_the_file_has_and_what_is_needed() {
         }
     }
     // A vector for each token under a name that promises one for the text.
-    let why = installed(Shape { output: "sentence_embedding", ..Shape::PUBLIC }).unwrap_err();
+    let why = installed(Shape { output: "sentence_embedding", ..Shape::PUBLIC }).await.unwrap_err();
     assert!(why.contains("another shape than its name says"), "{why}");
 }
 
-#[test]
-fn a_repository_of_a_hub_is_installed_as_it_lies_and_replaces_what_was_there() {
+#[tokio::test]
+async fn a_model_that_ends_the_process_that_tries_it_is_not_installed() {
+    let why = installed(Shape { costs: Costs::AtLoad, ..Shape::PUBLIC }).await.unwrap_err();
+    assert!(
+        why.ends_with("the worker that tried it ended: it took more memory than it may"),
+        "{why}"
+    );
+}
+
+#[tokio::test]
+async fn a_repository_of_a_hub_is_installed_as_it_lies_and_replaces_what_was_there() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let repository = from.path().join("org-model");
     write(&repository.join("onnx"), Shape::PUBLIC);
@@ -74,27 +87,29 @@ fn a_repository_of_a_hub_is_installed_as_it_lies_and_replaces_what_was_there() {
         .unwrap();
     // The place of earlier versions, which had no facts.
     write(&to.path().join("all-MiniLM-L6-v2"), Shape::PUBLIC);
-    let earlier = Installed::find(to.path()).unwrap();
+    let earlier = Installed::find(to.path(), &cages()).unwrap();
     assert_eq!(earlier.facts().label(), "all-MiniLM-L6-v2, 384 dimensions");
-    assert!(earlier.sentences().unwrap_err().contains("the model has 4"));
+    assert!(message(earlier.load().await.unwrap_err()).contains("the model has 4"));
     for _ in 0..2 {
-        let found = install(&repository, to.path()).unwrap();
+        let found = install(&repository, to.path(), &cages()).await.unwrap();
         assert_eq!(found.facts().name, "org-model");
-        let kitten = found.sentences().unwrap();
-        let [cat, kitten] = ["a cat", "kitten"].map(|text| kitten.vector(text).unwrap());
-        assert!(likeness(&cat, &kitten) > 0.9);
+        let vectors = found.vectors(&["a cat", "kitten"]).await.unwrap();
+        assert!(likeness(&vectors[0], &vectors[1]) > 0.9);
     }
     let left: Vec<_> =
         std::fs::read_dir(to.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
     assert_eq!(left, ["embedding"]);
 }
 
-#[test]
-fn a_name_in_the_facts_is_a_name_alone() {
+#[tokio::test]
+async fn a_name_in_the_facts_is_a_name_alone() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write(from.path(), Shape::PUBLIC);
-    let found = install(from.path(), to.path()).unwrap();
+    let found = install(from.path(), to.path(), &cages()).await.unwrap();
     let lie = r#"{"name": "x. Ignore\nall <b>", "dimensions": 4}"#;
     std::fs::write(found.folder().join("model.json"), lie).unwrap();
-    assert_eq!(Installed::find(to.path()).unwrap().facts().label(), "x.Ignoreallb, 4 dimensions");
+    assert_eq!(
+        Installed::find(to.path(), &cages()).unwrap().facts().label(),
+        "x.Ignoreallb, 4 dimensions"
+    );
 }

@@ -7,11 +7,14 @@ const INT64: u64 = 7;
 /// Numbers of a vector.
 pub(crate) const WIDTH: usize = 4;
 /// Each word piece and its vector; the number of a piece is its place.
-const PIECES: [(&str, [f32; WIDTH]); 9] = [
+const PIECES: [(&str, [f32; WIDTH]); 12] = [
     ("[PAD]", [0.0; WIDTH]),
     ("[UNK]", [0.0; WIDTH]),
     ("[CLS]", [0.0, 0.0, 0.01, 0.0]),
     ("[SEP]", [0.0, 0.0, 0.01, 0.0]),
+    ("boom", [0.0, 0.0, 0.01, 0.0]),
+    ("slow", [0.0, 0.0, 0.01, 0.0]),
+    ("some", [0.0, 0.0, 0.01, 0.0]),
     ("cat", [1.0, 0.1, 0.0, 0.0]),
     ("kitten", [0.9, 0.2, 0.0, 0.0]),
     ("shares", [0.0, 1.0, 0.0, 0.5]),
@@ -29,7 +32,35 @@ pub(crate) struct Shape {
     pub(crate) output: &'static str,
     /// Whether the graph takes the mean itself.
     pub(crate) is_pooled: bool,
+    pub(crate) costs: Costs,
 }
+
+/// What computing a vector takes, beside the little that it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Costs {
+    Nothing,
+    /// `boom` takes more memory than there is, `slow` some seconds, and `some` some milliseconds.
+    ByWord,
+    /// The last piece, which is computed when the model is loaded, takes more memory than there is.
+    AtLoad,
+}
+
+impl Costs {
+    /// Numbers that are computed with for a piece.
+    fn of(self, piece: usize) -> i64 {
+        let (name, _) = PIECES[piece];
+        match (self, name) {
+            (Self::ByWord, "boom") => i64::from(i32::MAX),
+            (Self::ByWord, "slow") => 8_000_000,
+            (Self::ByWord, "some") => 10_000,
+            (Self::AtLoad, _) if piece + 1 == PIECES.len() => i64::from(i32::MAX),
+            _ => 1,
+        }
+    }
+}
+
+/// Operations on the numbers that a piece costs.
+const STEPS: usize = 400;
 
 impl Shape {
     /// As public exports of BERT models have it.
@@ -39,7 +70,10 @@ impl Shape {
         types: Some("token_type_ids"),
         output: "last_hidden_state",
         is_pooled: false,
+        costs: Costs::Nothing,
     };
+    /// The same with words that cost something.
+    pub(crate) const COSTLY: Self = Self { costs: Costs::ByWord, ..Self::PUBLIC };
 }
 
 /// Writes `model.onnx` and `tokenizer.json` into `folder`.
@@ -95,6 +129,9 @@ pub(crate) fn weights(shape: Shape) -> Vec<u8> {
         block(&mut graph, 1, &node("Mul", &[last, "column"], "masked", &[]));
         last = "masked";
     }
+    if shape.costs != Costs::Nothing {
+        last = costly(&mut graph, shape, last);
+    }
     if shape.is_pooled {
         let attributes = [list("axes", &[1]), attribute("keepdims", 0)];
         block(&mut graph, 1, &node("ReduceMean", &[last], shape.output, &attributes));
@@ -111,6 +148,25 @@ pub(crate) fn weights(shape: Shape) -> Vec<u8> {
     block(&mut model, 8, &opset);
     block(&mut model, 7, &graph);
     model
+}
+
+/// Adds zero to `last`, which is computed from as many numbers as the text's pieces cost.
+fn costly(graph: &mut Vec<u8>, shape: Shape, last: &str) -> &'static str {
+    let sizes: Vec<i64> = (0..PIECES.len()).map(|piece| shape.costs.of(piece)).collect();
+    block(graph, 5, &integers("sizes", &sizes));
+    block(graph, 1, &node("Gather", &["sizes", shape.ids], "each", &[]));
+    let rows = [list("axes", &[0]), attribute("keepdims", 0)];
+    // As many axes as the text has pieces.
+    block(graph, 1, &node("ReduceMax", &["each"], "extents", &rows));
+    block(graph, 1, &node("ConstantOfShape", &["extents"], "zeros0", &[]));
+    for step in 0..STEPS {
+        let (from, to) = (format!("zeros{step}"), format!("zeros{}", step + 1));
+        block(graph, 1, &node("Tanh", &[&from], &to, &[]));
+    }
+    let all = [attribute("keepdims", 0)];
+    block(graph, 1, &node("ReduceMax", &[&format!("zeros{STEPS}")], "zero", &all));
+    block(graph, 1, &node("Add", &[last, "zero"], "costly", &[]));
+    "costly"
 }
 
 fn node(kind: &str, inputs: &[&str], output: &str, attributes: &[Vec<u8>]) -> Vec<u8> {

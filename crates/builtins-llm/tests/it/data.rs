@@ -1,19 +1,23 @@
 //! Answers of the tools with the model of the shared data.
 
-use serde_json::json;
+use std::sync::OnceLock;
 
-use crate::calls::{call, given, tools, value};
+use serde_json::json;
+use testkit::context::{caller, context};
+use tool::Context;
+
+use crate::calls::{cages, call, given, tools, tried, value};
 use crate::examples::every_example_holds;
 
 #[tokio::test]
 async fn every_example_is_what_happens() {
-    let (_home, tools) = tools();
+    let (_home, tools) = tools().await;
     every_example_holds(&tools).await;
 }
 
 #[tokio::test]
 async fn a_vector_is_of_length_1_and_the_same_every_time() {
-    let (_home, tools) = tools();
+    let (_home, tools) = tools().await;
     let args = json!({ "text": "The quick brown fox." });
     let [first, second] =
         [call(&tools, "embed_text", &args).await, call(&tools, "embed_text", &args).await]
@@ -28,7 +32,7 @@ async fn a_vector_is_of_length_1_and_the_same_every_time() {
 
 #[tokio::test]
 async fn the_nearest_comes_first_and_no_more_than_asked() {
-    let (_home, tools) = tools();
+    let (_home, tools) = tools().await;
     let items = [
         "Rust is a language.",
         "Cats purr when content.",
@@ -50,7 +54,7 @@ async fn the_nearest_comes_first_and_no_more_than_asked() {
 
 #[tokio::test]
 async fn categories_have_scores_and_the_shares_make_one() {
-    let (_home, tools) = tools();
+    let (_home, tools) = tools().await;
     let args = json!({ "text": "Simmer the onions in butter.", "categories": ["politics", "cooking", "space"] });
     let found = value(&call(&tools, "classify_text", &args).await);
     assert_eq!(found["category"], "cooking");
@@ -62,17 +66,54 @@ async fn categories_have_scores_and_the_shares_make_one() {
     assert_eq!(value(&told), json!("`categories[1]` is there twice"));
 }
 
-#[test]
-fn what_is_installed_is_there_again_and_can_be_replaced() {
+#[tokio::test]
+async fn what_is_installed_is_there_again_and_can_be_replaced() {
     let home = tempfile::tempdir().unwrap();
     for _ in 0..2 {
-        let found = builtins_llm::install(&given(), home.path()).unwrap();
+        let found = builtins_llm::install(&given(), home.path(), &cages()).await.unwrap();
         assert!(found.folder().join("model.onnx").is_file());
     }
-    let found = builtins_llm::Installed::find(home.path()).unwrap();
-    assert_eq!(found.sentences().unwrap().vector("a").unwrap().len(), 384);
+    let found = builtins_llm::Installed::find(home.path(), &cages()).unwrap();
+    assert_eq!(found.vectors(&["a"]).await.unwrap()[0].len(), 384);
     // A file that is none is said when it is needed, and takes nothing else down.
     std::fs::write(found.folder().join("model.onnx"), b"broken").unwrap();
-    let broken = builtins_llm::Installed::find(home.path()).unwrap();
-    assert!(broken.sentences().unwrap_err().contains("model.onnx"));
+    let broken = builtins_llm::Installed::find(home.path(), &cages()).unwrap();
+    assert!(broken.load().await.unwrap_err().into_message().contains("model.onnx"));
+}
+
+/// KiB of this process in memory.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[tokio::test]
+async fn the_worker_has_the_model_in_memory_and_this_process_has_not() {
+    let home = tempfile::tempdir().unwrap();
+    let place = home.path().join("embedding");
+    std::fs::create_dir(&place).unwrap();
+    for (from, name) in
+        [("all-MiniLM-L6-v2-int8.onnx", "model.onnx"), ("tokenizer.json", "tokenizer.json")]
+    {
+        std::fs::copy(given().join(from), place.join(name)).unwrap();
+    }
+    let tools = builtins_llm::all(home.path(), &cages()).await.tools;
+    let (caller, took) = (caller(), OnceLock::new());
+    let context = Context { caged: Some(&took), ..context(&caller) };
+    let before = resident();
+    let args = json!({ "text": "The quick brown fox." });
+    let outcome = tried(&tools, ("embed_text", &args), &context).await.unwrap();
+    let (after, took) = (resident(), took.into_inner().unwrap());
+    assert_eq!(value(&outcome).as_array().unwrap().len(), 384);
+    // 23 MB of weights: as received and as parsed.
+    assert!(took.peak_kib.unwrap() > 46 << 10, "{took:?}");
+    assert!(after < before + (12 << 10), "{before} KiB before, {after} KiB after");
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    assert!(!maps.contains("model.onnx"), "{maps}");
+    // The control: parsed here it would be here.
+    let file = |name: &str| std::fs::read(place.join(name)).unwrap();
+    let here = builtins_llm::Sentences::parse(&file("tokenizer.json"), file("model.onnx")).unwrap();
+    assert_eq!(here.dimensions(), 384);
+    assert!(resident() > after + (23 << 10), "{after} KiB before, {} KiB after", resident());
 }

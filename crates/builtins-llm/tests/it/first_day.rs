@@ -9,12 +9,12 @@ const MODEL: &str = "toolkeep-word-vectors, 192 dimensions";
 
 #[tokio::test]
 async fn every_example_is_what_happens() {
-    every_example_holds(&first_day()).await;
+    every_example_holds(&first_day().await).await;
 }
 
 #[tokio::test]
 async fn each_tool_names_the_model_and_each_answer_with_a_place_for_it() {
-    let tools = first_day();
+    let tools = first_day().await;
     let embedded = value(&call(&tools, "embed_text", &json!({ "text": "bread" })).await);
     assert_eq!(embedded.as_array().unwrap().len(), 192);
     assert!(tools.iter().all(|it| it.tool.description.contains(MODEL)));
@@ -43,7 +43,7 @@ async fn texts_go_to_the_category_that_a_reader_would_choose() {
         ("We boarded the plane and landed in Lisbon.", "travel"),
     ];
     let categories: Vec<&str> = cases.iter().map(|(_, category)| *category).collect();
-    let tools = first_day();
+    let tools = first_day().await;
     let mut wrong: Vec<Value> = Vec::new();
     for (text, wanted) in cases {
         let args = json!({ "text": text, "categories": categories });

@@ -10,3 +10,8 @@ mod examples;
 mod first_day;
 #[cfg(test)]
 mod real;
+#[cfg(test)]
+#[path = "../../src/tests/small_model.rs"]
+mod small_model;
+#[cfg(test)]
+mod worker;

@@ -78,7 +78,7 @@ impl FolderReaders {
             folder_identity(folder.as_ref()).map_err(|error| format!("the folder: {error}"))?;
         let mut args = vec![READ_FOLDER.to_owned()];
         args.extend(is.map(|number| number.to_string()));
-        Worker::start(&self.cages, read_only_cage(tier, &path), (args, path)).await
+        Worker::start(&self.cages, read_only_cage(tier, &path), (args, path, Vec::new())).await
     }
 }
 

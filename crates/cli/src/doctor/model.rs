@@ -1,27 +1,45 @@
 //! The check of the embeddings: the built-in word vectors, or an installed model and whether it works.
 
+use std::sync::Arc;
+
+use builtins::{Cages, WorkerError};
+use builtins_llm::Installed;
+
 use super::Finding;
 use cli_core::data::DataDir;
 
-/// A model that is not there is no fault: word vectors in the binary answer.
-pub(super) fn finding(data: &DataDir) -> Finding {
-    let tools = builtin_manifests::Family::Text.registry().names().collect::<Vec<_>>().join(", ");
-    let Some(found) = builtins_llm::Installed::find(&data.models()) else {
-        let model = builtins_llm::built_in_label();
+/// A model that is not there is no fault: word vectors in the binary answer. One that is there is loaded as a server
+/// does it, in a sandboxed process.
+pub(super) async fn finding(data: &DataDir, cages: &Arc<Cages>) -> Finding {
+    let Some(found) = Installed::find(&data.models(), cages) else {
+        let (tools, model) = (tools(), builtins_llm::built_in_label());
         let detail =
             format!("none is installed: {tools} run by {model}; `toolkeep model install` adds one");
         return Finding::good("language model", detail);
     };
-    let model = found.facts().label();
-    match found.sentences() {
-        Ok(_) => {
-            let place = found.folder().display();
-            Finding::good("language model", format!("{tools} run by {model}, in {place}"))
+    let loaded = found.load().await;
+    judged(&found, loaded, cages.advice().await)
+}
+
+/// What a model that was found is good for; `advice` is for a machine without a sandbox.
+pub(super) fn judged(found: &Installed, loaded: Result<(), WorkerError>, advice: &str) -> Finding {
+    let (tools, model, place) = (tools(), found.facts().label(), found.folder().display());
+    match loaded {
+        Ok(()) => Finding::good("language model", format!("{tools} run by {model}, in {place}")),
+        Err(WorkerError::Blocked(why)) => {
+            let other = builtins_llm::built_in_label();
+            let detail = format!("{model} is not used, so {tools} run by {other}: {why}");
+            Finding::doubtful("language model", detail, advice)
         }
         Err(why) => {
+            let why = why.into_message();
             let detail = format!("{model} cannot be used, so {tools} fail: {why}");
-            let fix = format!("install it again, or remove {}", found.folder().display());
+            let fix = format!("install it again, or remove {place}");
             Finding::wrong("language model", detail, fix)
         }
     }
+}
+
+fn tools() -> String {
+    builtin_manifests::Family::Text.registry().names().collect::<Vec<_>>().join(", ")
 }

@@ -6,13 +6,18 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
+use builtins::{Cages, WorkerError};
+use builtins_llm::Installed;
+use sandbox::Tier;
 use serde_json::{Value, json};
 use tool::{Problem, Secret};
 
 use super::{Finding, State, checks, keys, model, redis, running};
 use crate::tests::played::{Played, Ran};
 use cli_core::data::{DataDir, Server};
+use cli_core::launch::launcher;
 use cli_core::wiring::Review;
 
 /// What was found of one thing: state, detail, fix.
@@ -84,11 +89,12 @@ async fn a_redis_that_does_not_answer_says_so() {
     assert!(redis::finding(None).await.is_none());
 }
 
-#[test]
-fn a_language_model_that_is_broken_says_which_tools_fail() {
+#[tokio::test]
+async fn a_language_model_that_is_broken_says_which_tools_fail() {
     let folder = tempfile::tempdir().unwrap();
     let data = DataDir::at(folder.path().to_owned());
-    let none = model::finding(&data);
+    let cages = Arc::new(Cages::new(launcher(), None, Tier::Fenced));
+    let none = model::finding(&data, &cages).await;
     assert_eq!(none.state, State::Good);
     assert!(none.detail.contains("`toolkeep model install` adds one"), "{}", none.detail);
     let place = data.models().join("embedding");
@@ -96,10 +102,18 @@ fn a_language_model_that_is_broken_says_which_tools_fail() {
     for name in ["model.onnx", "tokenizer.json"] {
         fs::write(place.join(name), "no model").unwrap();
     }
-    let broken = model::finding(&data);
+    let found = Installed::find(&data.models(), &cages).unwrap();
+    let refused = WorkerError::Refused("no model".to_owned());
+    let broken = model::judged(&found, Err(refused), "");
     assert_eq!(broken.state, State::Wrong, "{broken:?}");
     assert!(broken.detail.contains("so embed_text, ") && broken.detail.contains(" fail: "));
     assert_eq!(fix(&broken), format!("install it again, or remove {}", place.display()));
+    // Without a sandbox the tools work, by the word vectors.
+    let blocked = WorkerError::Blocked("no cage can be made here".to_owned());
+    let unused = model::judged(&found, Err(blocked), "get a newer kernel");
+    assert_eq!((unused.state, fix(&unused)), (State::Doubtful, "get a newer kernel"));
+    assert!(unused.detail.contains("run by toolkeep-word-vectors"), "{}", unused.detail);
+    assert!(unused.detail.ends_with("no cage can be made here"), "{}", unused.detail);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::program::Home;
+use crate::small_model::{Shape, write};
 
 const TOOLKEEP: &str = env!("CARGO_BIN_EXE_toolkeep");
 /// The tools that need a cage, in the order of their names.
@@ -138,6 +139,26 @@ fn without_landlock_there_is_no_cage() {
             "{what}: {told}"
         );
     }
+}
+
+/// A language model is untrusted data, so nothing runs it outside a cage.
+#[test]
+fn without_a_cage_word_vectors_answer_in_the_place_of_a_model() {
+    let home = Home::new();
+    write(&home.path("small"), Shape::PUBLIC);
+    let embed = ["tool", "call", "embed_text", "text=cat", "-o", "json"];
+    let numbers = |what: &str| ran(&home, what, &embed).matches("0.").count();
+    let refused = ran(&home, "landlock", &["model", "install", "small"]);
+    assert!(refused.contains("a language model runs in a sandbox alone"), "{refused}");
+    let installed = ran(&home, "nothing", &["model", "install", "small"]);
+    assert!(installed.contains("installed small, 4 dimensions"), "{installed}");
+    assert!(numbers("nothing") < 10 && numbers("landlock") > 100);
+    let shown = ran(&home, "landlock", &["tool", "show", "embed_text"]);
+    assert!(shown.contains("no sandbox for its language model"), "{shown}");
+    let listed = ran(&home, "landlock", &["source", "list"]);
+    assert!(listed.contains("language model small, 4 dimensions: is not used: "), "{listed}");
+    let doctor = ran(&home, "landlock", &["doctor"]);
+    assert!(doctor.contains("small, 4 dimensions is not used, so embed_text"), "{doctor}");
 }
 
 #[test]

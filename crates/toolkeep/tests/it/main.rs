@@ -23,6 +23,8 @@ mod held;
 #[cfg(test)]
 mod idle;
 #[cfg(test)]
+mod language;
+#[cfg(test)]
 mod makefile;
 #[cfg(test)]
 mod matrix;
@@ -50,6 +52,9 @@ mod root;
 mod secrets;
 #[cfg(test)]
 mod serve;
+#[cfg(test)]
+#[path = "../../../builtins-llm/src/tests/small_model.rs"]
+mod small_model;
 #[cfg(test)]
 mod source_wait;
 #[cfg(test)]

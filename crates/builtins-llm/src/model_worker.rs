@@ -1,0 +1,231 @@
+//! The callers' side of the worker that has the language model: what it is sent, and what it answers.
+
+use std::fmt::Display;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use builtins::{Cages, DedicatedWorker, FreshWorker, Job, Prepare, WorkerError, WorkerShare};
+use bytes::Bytes;
+use tool::Boxed;
+
+use crate::serve::{APPEND, MODEL_WORK, RESERVE, TOKENIZER, VECTORS, WEIGHTS};
+use crate::vector::Vector;
+
+/// Bytes of either file, at most.
+pub(crate) const MOST: u64 = 512 << 20;
+/// Bytes of a file that travel at once: as many as fit into a pipe.
+const PIECE: usize = 1 << 20;
+/// Bytes that the worker may allocate for each byte of the files: as received, as parsed, as arranged for computing.
+const MEMORY_PER_BYTE: u64 = 3;
+/// The same beside that, for computing.
+const MEMORY: u64 = 256 << 20;
+/// Threads that compute.
+const THREADS: usize = 4;
+/// The variable in which rten looks for their number.
+const THREADS_VARIABLE: &str = "RTEN_NUM_THREADS";
+
+/// A worker that has, or is going to have, the model of two files. Both are opened at once, so that it is the same
+/// model after each start, also where another was installed meanwhile.
+#[derive(Debug)]
+pub(crate) struct ModelWorker {
+    worker: DedicatedWorker,
+    dimensions: Arc<OnceLock<usize>>,
+}
+
+impl ModelWorker {
+    /// Nothing is started yet. `expected` are the dimensions that the file of the path beside them says.
+    pub(crate) fn new(
+        cages: &Arc<Cages>,
+        (weights, tokenizer): (&Path, &Path),
+        expected: Option<(usize, PathBuf)>,
+    ) -> Self {
+        let dimensions = Arc::default();
+        let (weights, tokenizer) = (ModelFile::open(weights), ModelFile::open(tokenizer));
+        let bytes = weights.size().saturating_add(tokenizer.size());
+        let memory = bytes.saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY);
+        let memory = usize::try_from(memory).unwrap_or(usize::MAX);
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let share = WorkerShare { memory, threads: cores.min(THREADS) };
+        let files = Files { weights, tokenizer, expected, dimensions: Arc::clone(&dimensions) };
+        let worker = DedicatedWorker::new(cages, (MODEL_WORK, share), Box::new(files));
+        let worker = worker.with_env(THREADS_VARIABLE, &share.threads.to_string());
+        Self { worker, dimensions }
+    }
+
+    /// The process, its queue and its counts.
+    pub(crate) fn process(&self) -> &DedicatedWorker {
+        &self.worker
+    }
+
+    /// Numbers of a vector; `None` before the model was first loaded.
+    pub(crate) fn dimensions(&self) -> Option<usize> {
+        self.dimensions.get().copied()
+    }
+
+    /// The vectors of texts, for a command: without a record.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub(crate) async fn vectors(&self, texts: &[&str]) -> Result<Vec<Vector>, String> {
+        let request = request(texts)?;
+        let turn = self.worker.enter("").await.map_err(message)?;
+        let answer = turn.request(VECTORS, &request).await.map_err(message)?;
+        self.decoded(&answer, texts.len())
+    }
+
+    /// Loads the model where it is not.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(crate) async fn load(&self) -> Result<(), WorkerError> {
+        self.worker.enter("").await?.prepare().await
+    }
+
+    /// The vectors of `count` texts in an answer of the worker. The worker is not trusted: each vector has the model's
+    /// dimensions and length 1.
+    ///
+    /// # Errors
+    /// Where it is anything else.
+    pub(crate) fn decoded(&self, answer: &[u8], count: usize) -> Result<Vec<Vector>, String> {
+        let dimensions = self.dimensions().unwrap_or_default();
+        let (numbers, rest) = answer.as_chunks::<4>();
+        let numbers: Vec<f32> = numbers.iter().map(|it| f32::from_le_bytes(*it)).collect();
+        let fits = rest.is_empty() && dimensions > 0 && numbers.len() == count * dimensions;
+        let vectors: Vec<Vector> =
+            numbers.chunks_exact(dimensions.max(1)).map(<[f32]>::to_vec).collect();
+        let is_unit = |vector: &Vector| {
+            let length: f64 = vector.iter().map(|it| f64::from(*it).powi(2)).sum();
+            (length - 1.0).abs() < 1e-2
+        };
+        let fine = fits && vectors.iter().all(is_unit);
+        fine.then_some(vectors).ok_or_else(|| "the model's worker answered no vectors".to_owned())
+    }
+}
+
+/// A request for the vectors of texts.
+///
+/// # Errors
+/// None that a text can have.
+pub(crate) fn request(texts: &[&str]) -> Result<Bytes, String> {
+    serde_json::to_vec(texts).map(Bytes::from).map_err(|error| error.to_string())
+}
+
+/// In words, for the caller.
+pub(crate) fn message(error: WorkerError) -> String {
+    match error {
+        WorkerError::Ended(why) => {
+            format!("the language model's worker ended, and the next call starts another: {why}")
+        }
+        other => other.into_message(),
+    }
+}
+
+/// The two files of a model.
+#[derive(Debug)]
+struct Files {
+    weights: ModelFile,
+    tokenizer: ModelFile,
+    expected: Option<(usize, PathBuf)>,
+    dimensions: Arc<OnceLock<usize>>,
+}
+
+impl Files {
+    async fn send(&self, worker: &mut FreshWorker) -> Result<(), WorkerError> {
+        self.tokenizer.send(worker, TOKENIZER).await?;
+        let answer = self.weights.send(worker, WEIGHTS).await?;
+        let dimensions = answer.as_slice().try_into().map(u32::from_le_bytes).unwrap_or_default();
+        let has = usize::try_from(dimensions).unwrap_or_default();
+        if let Some((says, place)) = self.expected.as_ref().filter(|(says, _)| *says != has) {
+            return Err(WorkerError::Refused(format!(
+                "{}: it says {says} dimensions, and the model has {has}",
+                place.display()
+            )));
+        }
+        let before = *self.dimensions.get_or_init(|| has);
+        if before == has { Ok(()) } else { Err(self.weights.refused(&"its dimensions changed")) }
+    }
+}
+
+impl Prepare for Files {
+    fn prepare<'a>(&'a self, worker: &'a mut FreshWorker) -> Boxed<'a, Result<(), WorkerError>> {
+        Box::pin(self.send(worker))
+    }
+}
+
+/// A file of a model, open, or why it is not.
+#[derive(Debug)]
+struct ModelFile {
+    path: PathBuf,
+    opened: Result<(Arc<File>, u64), String>,
+}
+
+impl ModelFile {
+    fn open(path: &Path) -> Self {
+        let opened = || {
+            let file = rooted_fs::files::open(path)?;
+            let size = file.metadata()?.len();
+            Ok((Arc::new(file), size))
+        };
+        let opened = opened().map_err(|error: io::Error| error.to_string());
+        Self { path: path.to_owned(), opened }
+    }
+
+    fn size(&self) -> u64 {
+        self.opened.as_ref().map_or(0, |(_, size)| (*size).min(MOST))
+    }
+
+    fn refused(&self, why: &dyn Display) -> WorkerError {
+        WorkerError::Refused(format!("{}: {why}", self.path.display()))
+    }
+
+    /// Sends the file in pieces, and then `load`, which parses it.
+    async fn send(&self, worker: &mut FreshWorker, load: Job) -> Result<Vec<u8>, WorkerError> {
+        let (file, size) = self.opened.as_ref().map_err(|why| self.refused(why))?;
+        if *size > MOST {
+            return Err(self.refused(&format!("it has more than {MOST} bytes")));
+        }
+        let reserve = Bytes::copy_from_slice(&size.to_le_bytes());
+        self.ask(worker, RESERVE, &reserve).await?;
+        let (mut sent, mut buffer) = (0, Vec::new());
+        while sent < *size {
+            let read = piece(file, (sent, *size), buffer).await;
+            let piece = Bytes::from(read.map_err(|error| self.refused(&error))?);
+            sent += piece.len() as u64;
+            self.ask(worker, APPEND, &piece).await?;
+            // The memory of one piece serves for all.
+            buffer = Vec::from(piece);
+        }
+        self.ask(worker, load, &Bytes::new()).await
+    }
+
+    /// What the worker says of the file is lasting.
+    async fn ask(
+        &self,
+        worker: &mut FreshWorker,
+        job: Job,
+        args: &Bytes,
+    ) -> Result<Vec<u8>, WorkerError> {
+        worker.request(job, args).await.map_err(|error| match error {
+            WorkerError::Failed(why) => self.refused(&why),
+            other => other,
+        })
+    }
+}
+
+/// The bytes of `file` from `from` on, as many as travel at once, in `buffer`. The server never has more of it.
+async fn piece(
+    file: &Arc<File>,
+    (from, size): (u64, u64),
+    mut buffer: Vec<u8>,
+) -> io::Result<Vec<u8>> {
+    let file = Arc::clone(file);
+    let length = usize::try_from(size - from).unwrap_or(PIECE).min(PIECE);
+    let read = tokio::task::spawn_blocking(move || {
+        buffer.resize(length, 0);
+        file.read_exact_at(&mut buffer, from).map(|()| buffer)
+    });
+    read.await.map_err(io::Error::other)?
+}

@@ -1,0 +1,292 @@
+//! The worker of the language model: what it may do, how it ends, and who gets it when.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use builtins::{Cages, Job, WorkerCounts, WorkerError};
+use builtins_llm::{Language, install};
+use bytes::Bytes;
+use sandbox::Tier;
+use sandbox::process::Launcher;
+use serde_json::{Value, json};
+use testkit::context::{caller, context};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tool::executor::Cancel;
+use tool::{Boxed, Caller, Code, Context, ExecuteError, Outcome};
+use tool_manifest::Builtin;
+
+use crate::calls::{BIN, cages, call, tried, value};
+use crate::small_model::{Costs, Shape, write};
+
+/// The tools with a model of a few words, which costs what `shape` says.
+async fn tools(shape: Shape) -> (tempfile::TempDir, Language) {
+    let home = tempfile::tempdir().unwrap();
+    write(&home.path().join("given"), shape);
+    install(&home.path().join("given"), home.path(), &cages()).await.unwrap();
+    let language = builtins_llm::all(home.path(), &cages()).await;
+    assert_eq!(language.problem, None);
+    (home, language)
+}
+
+fn counts(language: &Language) -> WorkerCounts {
+    language.model.as_ref().unwrap().process().counts()
+}
+
+async fn embedded(tools: &[Builtin], text: &str) -> Outcome {
+    call(tools, "embed_text", &json!({ "text": text })).await
+}
+
+struct Token(CancellationToken);
+
+impl Cancel for Token {
+    fn cancelled(&self) -> Boxed<'_, ()> {
+        Box::pin(self.0.cancelled())
+    }
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+}
+
+/// Cancels a call of `text` once its request is with the worker.
+async fn cancelled(language: &Language, text: &str) -> Result<Outcome, ExecuteError> {
+    let (caller, token) = (caller(), Token(CancellationToken::new()));
+    let context = Context { cancel: &token, ..context(&caller) };
+    let args = json!({ "text": text });
+    let before = counts(language).requests;
+    let (ended, ()) =
+        tokio::join!(tried(&language.tools, ("embed_text", &args), &context), async {
+            while counts(language).requests == before {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            token.0.cancel();
+        });
+    ended
+}
+
+#[tokio::test]
+async fn a_text_that_takes_all_memory_ends_the_worker_and_nothing_else() {
+    let (_home, language) = tools(Shape::COSTLY).await;
+    let cat = value(&embedded(&language.tools, "cat").await);
+    for starts in 1..3 {
+        let told = embedded(&language.tools, "boom").await;
+        assert!(told.is_error, "{told:?}");
+        let told = value(&told);
+        assert!(told.as_str().unwrap().contains("took more memory than it may"), "{told}");
+        assert_eq!(counts(&language).starts, starts);
+        // The next call starts another one, with the same model.
+        assert_eq!(value(&embedded(&language.tools, "cat").await), cat);
+        assert_eq!(counts(&language).starts, starts + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_is_removed_while_it_is_used_stays_until_the_server_ends() {
+    let (home, language) = tools(Shape::COSTLY).await;
+    std::fs::remove_dir_all(home.path().join("embedding")).unwrap();
+    assert!(!embedded(&language.tools, "cat").await.is_error);
+    assert!(embedded(&language.tools, "boom").await.is_error);
+    assert!(!embedded(&language.tools, "cat").await.is_error);
+    assert_eq!(counts(&language).starts, 2);
+}
+
+#[tokio::test]
+async fn a_worker_that_dies_at_each_start_is_started_ever_less_often() {
+    let home = tempfile::tempdir().unwrap();
+    write(&home.path().join("embedding"), Shape { costs: Costs::AtLoad, ..Shape::PUBLIC });
+    let facts = json!({ "name": "small", "dimensions": 4 });
+    std::fs::write(home.path().join("embedding/model.json"), facts.to_string()).unwrap();
+    let language = builtins_llm::all(home.path(), &cages()).await;
+    let first = embedded(&language.tools, "cat").await;
+    assert!(first.is_error && value(&first).as_str().unwrap().contains("memory"), "{first:?}");
+    let (caller, args) = (caller(), json!({ "text": "cat" }));
+    let again = || async {
+        tried(&language.tools, ("embed_text", &args), &context(&caller)).await.map(|it| value(&it))
+    };
+    // At once: no other is started.
+    for _ in 0..10 {
+        let busy = again().await.unwrap_err();
+        assert_eq!(busy.code, Code::Busy);
+        assert!(busy.message.contains("the last 1 starts of the worker failed"), "{busy:?}");
+        assert!(busy.message.contains("memory") && busy.message.ends_with("again in 1 s"));
+    }
+    assert_eq!(counts(&language).starts, 1);
+    // Later one is, and the time to the next is longer.
+    while counts(&language).starts == 1 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let _either = again().await;
+    }
+    let busy = again().await.unwrap_err();
+    assert!(busy.message.contains("the last 2 starts of the worker failed"), "{busy:?}");
+    // Such a model is not installed.
+    let given = home.path().join("embedding");
+    let to = tempfile::tempdir().unwrap();
+    let why = install(&given, to.path(), &cages()).await.unwrap_err();
+    assert!(
+        why.contains("model.onnx: the worker that tried it ended: it took more memory"),
+        "{why}"
+    );
+    assert_eq!(std::fs::read_dir(to.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_model_that_is_refused_is_refused_for_good_and_starts_one_worker() {
+    let (home, _) = tools(Shape::PUBLIC).await;
+    std::fs::write(home.path().join("embedding/model.onnx"), b"broken").unwrap();
+    let language = builtins_llm::all(home.path(), &cages()).await;
+    for _ in 0..3 {
+        let told = embedded(&language.tools, "cat").await;
+        assert!(told.is_error && value(&told).as_str().unwrap().contains("model.onnx"), "{told:?}");
+    }
+    assert_eq!(counts(&language).starts, 1);
+}
+
+#[tokio::test]
+async fn the_worker_opens_no_file_reaches_no_net_and_starts_nothing() {
+    let (_home, language) = tools(Shape::PUBLIC).await;
+    let escape = Job::new(b'X', Duration::from_secs(10));
+    let process = language.model.as_ref().unwrap().process();
+    let turn = process.enter("k").await.unwrap();
+    let done = turn.request(escape, &Bytes::new()).await.unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&done).unwrap(), json!([]));
+    drop(turn);
+    // The worker that was asked is the one that has the model.
+    assert!(!embedded(&language.tools, "cat").await.is_error);
+    assert_eq!(counts(&language), WorkerCounts { starts: 1, requests: 2 });
+    // The control: without the cage all of it is done.
+    #[expect(clippy::disallowed_methods, reason = "the control is a program without a cage")]
+    let control = std::process::Command::new(BIN).arg("__escape").output().unwrap();
+    let all = [
+        "reads a file",
+        "reads its own binary",
+        "lists a folder",
+        "writes a file",
+        "opens a socket",
+        "starts a program",
+        "starts a thread",
+    ];
+    assert_eq!(serde_json::from_slice::<Value>(&control.stdout).unwrap(), json!(all));
+}
+
+#[tokio::test]
+async fn a_caller_who_gives_up_ends_a_long_request_and_not_a_short_one() {
+    let (_home, language) = tools(Shape::COSTLY).await;
+    assert!(!embedded(&language.tools, "cat").await.is_error);
+    // Its answer comes before another worker could be there: the worker stays.
+    let _either = cancelled(&language, "some").await;
+    assert!(!embedded(&language.tools, "cat").await.is_error);
+    assert_eq!(counts(&language).starts, 1);
+    let ended = cancelled(&language, "slow").await;
+    assert_eq!(ended.unwrap_err().code, Code::Cancelled);
+    assert!(!embedded(&language.tools, "cat").await.is_error);
+    assert_eq!(counts(&language).starts, 2);
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_takes_its_worker_along() {
+    let (_home, language) = tools(Shape::COSTLY).await;
+    assert!(!embedded(&language.tools, "cat").await.is_error);
+    let before = counts(&language).requests;
+    let begun = async {
+        while counts(&language).requests == before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        ended = embedded(&language.tools, "slow") => panic!("it was to be slow: {ended:?}"),
+        () = begun => {}
+    }
+    assert!(!embedded(&language.tools, "cat").await.is_error);
+    assert_eq!(counts(&language).starts, 2);
+}
+
+#[tokio::test]
+async fn a_search_is_one_request_however_many_texts_it_has() {
+    let (_home, language) = tools(Shape::PUBLIC).await;
+    let items: Vec<&str> = ["cat", "kitten", "shares", "fell"].repeat(125);
+    let args = json!({ "query": "a cat", "items": items, "top_k": 500 });
+    let found = value(&call(&language.tools, "similarity_search", &args).await);
+    assert_eq!(found.as_array().unwrap().len(), 500);
+    assert_eq!(counts(&language), WorkerCounts { starts: 1, requests: 1 });
+    let args = json!({ "text": "shares", "categories": ["cat", "kitten", "fell"] });
+    let found = value(&call(&language.tools, "classify_text", &args).await);
+    assert_eq!(found["category"], "fell");
+    // The control: texts one by one are a request each.
+    for text in ["cat", "kitten"] {
+        embedded(&language.tools, text).await;
+    }
+    assert_eq!(counts(&language), WorkerCounts { starts: 1, requests: 4 });
+}
+
+/// How many of 20 runs of one caller are over when another's three, which came later, are.
+async fn overtaken<F: Future<Output = ()>>(run: impl Fn(&'static str) -> F) -> usize {
+    let (done, at_end) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let many = (0..20).map(|_| async {
+        run("many").await;
+        done.fetch_add(1, Ordering::Relaxed);
+    });
+    let few = async {
+        for _ in 0..3 {
+            run("few").await;
+        }
+        at_end.store(done.load(Ordering::Relaxed), Ordering::Relaxed);
+    };
+    // Those of the first are asked first.
+    tokio::join!(biased; futures_util::future::join_all(many), few);
+    at_end.into_inner()
+}
+
+#[tokio::test]
+async fn a_caller_with_many_calls_leaves_every_other_turn_to_another() {
+    let (_home, language) = tools(Shape::COSTLY).await;
+    assert!(!embedded(&language.tools, "cat").await.is_error);
+    let tools = &language.tools;
+    let fair = overtaken(|key| async move {
+        let caller = Caller { key: key.to_owned(), ..caller() };
+        let args = json!({ "text": "some" });
+        let ended = tried(tools, ("embed_text", &args), &context(&caller)).await.unwrap();
+        assert!(!ended.is_error, "{ended:?}");
+    })
+    .await;
+    assert!(fair <= 5, "{fair}");
+    assert_eq!(counts(&language), WorkerCounts { starts: 1, requests: 24 });
+    // The control: one queue for all lets the first caller's calls go first.
+    let one = Arc::new(Semaphore::new(1));
+    let unfair = overtaken(|_| {
+        let one = Arc::clone(&one);
+        async move {
+            let _place = one.acquire().await.unwrap();
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(unfair >= 20, "{unfair}");
+}
+
+#[tokio::test]
+async fn without_a_sandbox_word_vectors_answer_and_say_so() {
+    let (home, _) = tools(Shape::PUBLIC).await;
+    let launcher = Launcher::new("/bin/false".into(), Vec::new());
+    let none = Arc::new(Cages::new(launcher, None, Tier::Fenced));
+    let language = builtins_llm::all(home.path(), &none).await;
+    assert!(language.model.is_none());
+    let problem = language.problem.unwrap();
+    assert_eq!(problem.place, "language model given, 4 dimensions");
+    assert!(problem.message.starts_with("is not used: no cage can be made here"), "{problem:?}");
+    for builtin in &language.tools {
+        let description = &builtin.tool.description;
+        assert!(description.contains("Model: toolkeep-word-vectors, 192 dimensions."));
+        assert!(description.contains("no sandbox for its language model"), "{description}");
+    }
+    let vector = value(&embedded(&language.tools, "cat").await);
+    assert_eq!(vector.as_array().unwrap().len(), 192);
+    // None is installed that cannot be tried.
+    let (given, to) = (home.path().join("given"), tempfile::tempdir().unwrap());
+    let why = install(Path::new(&given), to.path(), &none).await.unwrap_err();
+    assert!(why.contains("runs in a sandbox alone") && why.contains("word vectors"), "{why}");
+    assert_eq!(std::fs::read_dir(to.path()).unwrap().count(), 0);
+    let found = builtins_llm::Installed::find(home.path(), &none).unwrap();
+    assert!(matches!(found.load().await, Err(WorkerError::Blocked(_))));
+}

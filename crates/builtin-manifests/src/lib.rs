@@ -1,4 +1,4 @@
-//! What every built-in tool says of itself: `tools/FAMILY.yaml`, a file for each crate that ships tools.
+//! Declarations of all built-in tools: `tools/FAMILY.yaml`, a file for each crate that ships tools.
 //!
 //! The files are the only place for names, schemas, traits and limits, so that the configuration and the
 //! command line know every built-in tool without the code that runs it.

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use egress::Egress;
 use tool::Clock;
 use tool::artefact::Artefacts;
-pub use tool_manifest::{Builtin, Narrowing, Registry};
+use tool_manifest::{Builtin, Narrowing, Registry};
 
 use archive::opened::Archives;
 

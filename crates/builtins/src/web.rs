@@ -1,4 +1,4 @@
-//! Tools that ask servers of the open net. Every request goes through guard's connector.
+//! Tools that ask servers of the open net. Every request goes through `egress`.
 
 mod ask;
 mod exchange;

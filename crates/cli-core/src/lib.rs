@@ -1,5 +1,5 @@
-//! What every command stands on: the connection to a server or the one in this process, what is printed,
-//! how a command fails, and the data directory.
+//! Shared parts of the commands: the connection to a server or the one in this process, the output, exits
+//! and failures, and the data directory.
 
 pub mod background;
 pub mod client;

@@ -15,7 +15,7 @@ use clap::builder::FalseyValueParser;
 use tokio_util::sync::CancellationToken;
 use tool::{Level, Secret};
 
-pub(crate) use cli_core::background::{Starting, hold, until_unused, wait_for_directory};
+use cli_core::background::{Starting, hold, until_unused, wait_for_directory};
 use cli_core::context::Context;
 use cli_core::data::{DataDir, Held, Server, key_in};
 use cli_core::door::SourceNeed;

@@ -6,7 +6,7 @@
 pub mod code;
 pub mod header;
 mod id;
-pub mod message;
+mod message;
 pub mod meta;
 mod revision;
 pub mod sse;

@@ -2,7 +2,7 @@
 //! token, where, and when again.
 //!
 //! A token is of one source and is sent nowhere else. Nothing of a caller comes in here. Every address
-//! that an answer names is judged before it is dialled, and guard dials.
+//! that an answer names is judged before it is dialled, and `egress` dials.
 
 mod account;
 mod challenge;

@@ -22,7 +22,7 @@ pub use workers::Workers;
 use axum::Router;
 use axum::middleware::{from_fn_with_state, map_response};
 use server_core::hidden_characters;
-pub use server_mcp::McpDoors;
+use server_mcp::McpDoors;
 
 /// All interfaces as one router. Host and Origin are checked before anything else, then the credential.
 pub fn router(doors: &McpDoors) -> Router {

@@ -1,4 +1,4 @@
-//! MCP over streamable HTTP, on guard's way out.
+//! MCP over streamable HTTP, through `egress`.
 //!
 //! One origin, the operator's; no redirects; replies bounded and read to their end, so that their
 //! connections serve again. A call is one request sent by whoever makes it: no task, no channel.

@@ -1,7 +1,7 @@
 //! MCP servers as sources: a child that speaks over its pipes, or a streamable HTTP endpoint.
 //!
 //! The bytes of definitions, arguments and results pass untouched. Nothing here decides who may call
-//! what, and nothing here dials or spawns by itself: that is guard's.
+//! what, and nothing here dials or spawns by itself: `egress` and `sandbox` do.
 
 mod audience;
 mod call;

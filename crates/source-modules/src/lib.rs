@@ -2,7 +2,7 @@
 //!
 //! A module speaks only for itself: its tools stand under the name the operator gave it, whatever its
 //! manifest says, and whose call it is comes from the caller's credential alone. Every request goes
-//! through guard, to the configured origin and no other.
+//! through `egress`, to the configured origin and no other.
 
 mod execute;
 mod kept;

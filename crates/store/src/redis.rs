@@ -70,7 +70,7 @@ impl RedisCache {
     pub fn new(url: &Secret, egress: Egress, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let unfit = || StoreError::Unavailable("the URL of the Redis cannot be used".to_owned());
         let tls = url.open().starts_with("rediss://");
-        // The library reads the URL and never dials: TLS is guard's.
+        // The library reads the URL and never dials: TLS is that of `egress`.
         let plain = url.open().replacen("rediss://", "redis://", 1);
         let info = plain.as_str().into_connection_info().map_err(|_| unfit())?;
         let ConnectionAddr::Tcp(host, port) = info.addr() else { return Err(unfit()) };

@@ -1,4 +1,4 @@
-//! The ports an executor needs, and a way to run one call.
+//! One call of an executor without a pipeline, with a switch that cancels it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,24 +6,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::Notify;
-use tool::executor::{Cancel, ClientCan, Credential, Credentials, Progress};
+use tool::executor::Cancel;
 use tool::{
-    Args, Body, Boxed, Call, CallId, Caller, Clock, Context, ExecuteError, Executor, Granted, Item,
-    Level, Listing, Mono, Offer, Org, Outcome, SourceName, Step, Ticket, Tool, ToolKey, Wall,
+    Args, Body, Boxed, Call, CallId, Caller, Context, ExecuteError, Executor, Granted, Item, Level,
+    Listing, Mono, Offer, Org, Outcome, SourceName, Step, Ticket, Tool, ToolKey,
 };
 
-/// Stands still.
-#[derive(Debug)]
-pub struct Still;
-
-impl Clock for Still {
-    fn wall(&self) -> Wall {
-        Wall(0)
-    }
-    fn mono(&self) -> Mono {
-        Mono(Duration::ZERO)
-    }
-}
+use crate::context::context;
 
 /// Gives up when told.
 #[derive(Debug, Default)]
@@ -54,20 +43,8 @@ impl Cancel for Switch {
     }
 }
 
-struct Nothing;
-
-impl Progress for Nothing {
-    fn report(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
-}
-
-impl Credentials for Nothing {
-    fn for_source<'a>(&'a self, _: &'a SourceName, _: &'a Caller) -> Boxed<'a, Credential> {
-        Box::pin(std::future::ready(Credential::None))
-    }
-}
-
-/// A user of the default organisation.
-pub fn caller() -> Caller {
+/// The agent of a user of the default organisation.
+fn caller() -> Caller {
     Caller {
         org: Org::default(),
         subject: "alice".into(),
@@ -109,21 +86,7 @@ pub async fn run_until(
         args,
     };
     let caller = caller();
-    let ctx = Context {
-        caller: &caller,
-        deadline: Mono(Duration::MAX),
-        cancel,
-        progress: &Nothing,
-        client: &ClientCan::default(),
-        meta: None,
-        ask: None,
-        task: None,
-        credentials: &Nothing,
-        calls: None,
-        attempt: 1,
-        caged: None,
-        node: None,
-    };
+    let ctx = Context { cancel, deadline: Mono(Duration::MAX), ..context(&caller) };
     let ticket = Ticket::issue(id, drop);
     match executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await? {
         Step::Done(outcome) => Ok(outcome),

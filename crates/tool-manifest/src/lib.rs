@@ -5,7 +5,7 @@
 
 mod builtin;
 mod registry;
-pub mod work;
+mod work;
 
 pub use builtin::{Aside, Builtin, Compute, Pure, ended, outcome};
 pub use registry::{Bound, Declared, Narrowing, Registry};

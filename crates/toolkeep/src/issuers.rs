@@ -1,6 +1,6 @@
 //! The keys of issuers, over the way out that everything takes.
 //!
-//! It stands here because nothing below sees both the doors' port and guard's connector; it is one GET or
+//! It stands here because nothing below sees both the doors' port and `egress`; it is one GET or
 //! two, without redirects, bounded by guard and by the port's caller in time.
 
 use std::collections::HashMap;

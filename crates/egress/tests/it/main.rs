@@ -1,4 +1,4 @@
-//! What the egress connector promises, tried on real sockets.
+//! Tests of the egress connector on real sockets.
 
 #[cfg(test)]
 mod data;

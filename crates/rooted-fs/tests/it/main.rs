@@ -1,4 +1,4 @@
-//! What roots promise, tried on real files.
+//! Tests of roots on real files.
 
 #[cfg(test)]
 mod data;

@@ -1,4 +1,4 @@
-//! What the sandbox promises, tried on real processes.
+//! Tests of the sandbox on real processes.
 
 #[cfg(test)]
 #[expect(

@@ -1,5 +1,5 @@
 //! For the tests of this crate only: an MCP server over its pipes that behaves as its first argument
-//! says, and the supervisor that guard's launcher needs.
+//! says, and the supervisor that the launcher of `sandbox` needs.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::process::ExitCode;
